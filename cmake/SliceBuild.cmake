@@ -1,0 +1,83 @@
+# What every folder's CMakeLists.txt uses: one library a folder, tests and
+# benchmarks as neighbours of what they test, warnings as errors everywhere.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(GTest REQUIRED)
+find_package(fmt REQUIRED)
+
+option(SLICE_FUZZ "Build the libFuzzer targets" OFF)
+set(SLICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
+
+add_library(slice_options INTERFACE)
+target_include_directories(slice_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(slice_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  -Wnon-virtual-dtor -Woverloaded-virtual -Werror -fno-omit-frame-pointer)
+if(SLICE_SANITIZE)
+  target_compile_options(slice_options INTERFACE -fsanitize=${SLICE_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(slice_options INTERFACE -fsanitize=${SLICE_SANITIZE})
+endif()
+if(SLICE_FUZZ)
+  target_compile_options(slice_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# slice_library(NAME SOURCES a.cc b.cc DEPS other_folder_libs...)
+# Without SOURCES it is a library of headers.
+function(slice_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  if(A_SOURCES)
+    add_library(${name} STATIC ${A_SOURCES})
+    target_link_libraries(${name} PUBLIC slice_options fmt::fmt ${A_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE slice_options fmt::fmt ${A_DEPS})
+  endif()
+endfunction()
+
+# slice_program(NAME SOURCES main.cc DEPS ...): an executable in bin/.
+function(slice_program name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} Threads::Threads)
+endfunction()
+
+# slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s])
+# One GoogleTest program, one ctest entry. The label `unit` is the default;
+# unit and sim tests run under the sanitizers too, the others need root.
+function(slice_test name)
+  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT A_LABELS)
+    set(A_LABELS unit)
+  endif()
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} GTest::gmock GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+endfunction()
+
+# slice_bench(NAME SOURCES x_bench.cc DEPS ...): a Google Benchmark program; never a test.
+function(slice_bench name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  find_package(benchmark REQUIRED)
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} benchmark::benchmark Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+endfunction()
+
+# slice_fuzz(NAME SOURCES x_fuzz.cc DEPS ...): a libFuzzer target (preset `fuzz`).
+function(slice_fuzz name)
+  if(NOT SLICE_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} Threads::Threads)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+endfunction()
