@@ -1,0 +1,84 @@
+// EnsembleConfig: what `ensemble.toml` says (docs/configuration.md). Every process reads the same file.
+// Loading checks everything that can be checked without the network; a refusal names file, line and reason.
+#ifndef SLICE_COMMON_CONFIG_H
+#define SLICE_COMMON_CONFIG_H
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/result.h"
+
+namespace slice {
+
+enum class ServerRole : std::uint32_t {
+  kDirectory = 0,
+  kSmallFile = 1,
+  kStorage = 2,
+  kCoordinator = 3,
+  kManager = 4,
+  kProxy = 5
+};
+
+struct ServerConfig {
+  std::string name;  // unique
+  ServerRole role = ServerRole::kDirectory;
+  std::uint32_t index = 0;  // position in the file, from 0: how messages name it
+  std::uint32_t address =
+      0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
+  std::uint16_t port = 2049;                  // NFS and internal programs, TCP and UDP
+  std::string data;                           // data directory; empty for a proxy
+  std::uint64_t cache_bytes = 256ull << 20;   // memory for cached data or cells
+  std::uint64_t reserve_bytes = 64ull << 20;  // free space below which writes answer NFS3ERR_NOSPC
+};
+
+struct ExportConfig {
+  std::uint32_t network = 0, mask = 0;  // client address & mask == network
+  bool read_only = false;
+  enum class Squash { kRoot, kAll, kNone } squash = Squash::kRoot;
+  std::uint32_t anonymous_uid = 65534, anonymous_gid = 65534;
+};
+
+struct VolumeConfig {
+  VolumeId id{1};
+  std::string export_path = "/";
+  std::uint64_t threshold = 64 << 10;  // bytes; a multiple of the stripe unit, or 0 (no small-file service)
+  std::uint32_t stripe_shift = 16;     // stripe unit = 1 << stripe_shift bytes
+  enum class NamePolicy { kMkdirSwitching, kNameHashing } policy = NamePolicy::kMkdirSwitching;
+  enum class NameHash { kMd5, kSipHash13 } hash = NameHash::kMd5;
+  double mkdir_probability = 0;  // default 1/number of directory servers
+  std::uint32_t root_mode = 0755, root_uid = 0, root_gid = 0;
+};
+
+struct ProxyConfig {
+  std::uint32_t virtual_address = 0;
+  std::uint16_t nfs_port = 2049, mount_port = 20048, portmap_port = 111;
+  enum class Xdp { kAuto, kNative, kGeneric, kOff } xdp = Xdp::kAuto;
+  std::string bpf_folder = "/sys/fs/bpf/slice";
+  std::uint32_t threads = 0;  // 0: one a core
+};
+
+struct EnsembleConfig {
+  std::string path;  // the file it came from
+  std::string name;
+  std::array<std::uint8_t, 16> ensemble_key{};  // from key_file: internal calls
+  std::array<std::uint8_t, 16>
+      handle_key{};                         // derived from the ensemble key and the volume id: MAC of handles
+  std::array<std::uint8_t, 16> name_key{};  // derived likewise: siphash13 of names
+  VolumeConfig volume;
+  std::array<std::uint32_t, 4> site_counts{64, 64, 1024, 64};  // by the first four roles; powers of two
+  std::vector<ExportConfig> exports;  // first that fits a client counts; none fits: refused
+  ProxyConfig proxy;
+  std::vector<ServerConfig> servers;
+
+  const ServerConfig* find(const std::string& server_name) const;
+};
+
+Result<EnsembleConfig> load_ensemble(const std::string& path);
+
+}  // namespace slice
+
+#endif  // SLICE_COMMON_CONFIG_H

@@ -1,0 +1,59 @@
+#include "common/log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <ctime>
+
+namespace slice {
+namespace {
+
+struct LogState {
+  std::string process = "slice";
+  std::atomic<LogLevel> least{LogLevel::kInfo};
+};
+
+LogState& state() {
+  static LogState instance;
+  return instance;
+}
+
+constexpr std::array<std::string_view, 4> kNames{"debug", "info", "warning", "error"};
+
+}  // namespace
+
+void configure_log(std::string process, LogLevel least) {
+  state().process = std::move(process);
+  state().least = least;
+}
+
+bool log_enabled(LogLevel level) {
+  return level >= state().least.load(std::memory_order_relaxed);
+}
+
+void write_log(LogLevel level, std::string_view message) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm utc{};
+  gmtime_r(&now.tv_sec, &utc);
+  std::string line =
+      fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z {} {} {}\n", utc.tm_year + 1900, utc.tm_mon + 1,
+                  utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000,
+                  kNames[static_cast<std::size_t>(level)], state().process, message);
+  // One write a line, so that lines of several threads do not mix; a log that cannot be written is no
+  // reason to stop serving.
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+bool LogLimiter::allow() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  if (now.tv_sec != second_) {
+    second_ = now.tv_sec;
+    used_ = 0;
+  }
+  return used_++ < per_second_;
+}
+
+}  // namespace slice

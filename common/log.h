@@ -1,0 +1,55 @@
+// Log lines: one a call, to standard error, `TIME LEVEL PROCESS message key=value...`. Thread-safe.
+#ifndef SLICE_COMMON_LOG_H
+#define SLICE_COMMON_LOG_H
+
+#include <fmt/core.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace slice {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// Called once at start: the process's name in the ensemble, and the least level that is written.
+void configure_log(std::string process, LogLevel least);
+bool log_enabled(LogLevel level);
+void write_log(LogLevel level, std::string_view message);
+
+template <class... Args>
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(level)) write_log(level, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::kDebug, format, std::forward<Args>(args)...);
+}
+template <class... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::kInfo, format, std::forward<Args>(args)...);
+}
+template <class... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::kWarning, format, std::forward<Args>(args)...);
+}
+template <class... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::kError, format, std::forward<Args>(args)...);
+}
+
+// For places that a peer can make noisy: true at most `per_second` times a second for one limiter.
+class LogLimiter {
+ public:
+  explicit LogLimiter(unsigned per_second) : per_second_(per_second) {}
+  bool allow();
+
+ private:
+  unsigned per_second_;
+  long second_ = 0;
+  unsigned used_ = 0;
+};
+
+}  // namespace slice
+
+#endif  // SLICE_COMMON_LOG_H

@@ -1,0 +1,68 @@
+// Credentials and verifiers: AUTH_NONE and AUTH_SYS (RFC 5531 section 8, appendix A), and the ensemble's own
+// verifier flavor, kAuthSlice, by which servers and proxies know each other.
+#ifndef SLICE_RPC_AUTH_H
+#define SLICE_RPC_AUTH_H
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/ids.h"
+#include "common/result.h"
+#include "rpc/endpoint.h"
+#include "rpc/xdr.h"
+
+namespace slice::rpc {
+
+inline constexpr std::uint32_t kAuthNone = 0;
+inline constexpr std::uint32_t kAuthSys = 1;
+inline constexpr std::uint32_t kAuthSlice = 0x534c4943;  // "SLIC": of the user-defined range
+inline constexpr std::size_t kMaxAuthBody = 400;         // RFC 5531 section 8.2
+inline constexpr std::size_t kMaxAuthSysGroups = 16;
+inline constexpr std::size_t kMaxMachineName = 255;
+
+// AUTH_SYS. For AUTH_NONE servers use uid and gid 65534 (nobody).
+struct AuthSys {
+  std::uint32_t stamp = 0;
+  std::string machine_name;
+  std::uint32_t uid = 65534;
+  std::uint32_t gid = 65534;
+  std::vector<std::uint32_t> groups;
+};
+// Decodes a credential's body; kInvalid for anything malformed (length, more than 16 groups, bytes left).
+Result<AuthSys> decode_auth_sys(ByteView body);
+void encode_auth_sys(XdrWriter& out, const AuthSys& credential);  // flavor, length and body
+
+// Who sent an internal or forwarded call, sealed with the ensemble's key. Layout: docs/formats/auth-slice.md.
+// The MAC (SipHash-2-4, 128 bits) covers these fields, program, version, procedure, the whole credential and
+// the first kSealedArguments bytes of the arguments.
+struct SliceVerifier {
+  std::uint32_t sender = 0;  // index of the sending process in the ensemble's configuration
+  Generation generation;     // of the sender's routing tables
+  Endpoint client;           // for a forwarded call: the client; else zero
+  Xid client_xid;            // for a forwarded call: the client's xid; else zero
+  std::uint64_t nonce = 0;   // sender's wall clock in nanoseconds; not older than kMaxNonceAge
+};
+inline constexpr std::size_t kSealedArguments = 512;
+
+using EnsembleKey = std::array<std::uint8_t, 16>;
+
+// What a MAC is computed over besides the verifier's own fields.
+struct SealedCall {
+  std::uint32_t program, version, procedure;
+  std::uint32_t credential_flavor;
+  ByteView credential;
+  ByteView arguments;
+};
+// Appends flavor, length and sealed body.
+void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier, const SealedCall& call,
+                           const EnsembleKey& key);
+// kDenied where the MAC does not fit, kInvalid where the body is malformed.
+Result<SliceVerifier> open_slice_verifier(ByteView body, const SealedCall& call, const EnsembleKey& key);
+
+}  // namespace slice::rpc
+
+#endif  // SLICE_RPC_AUTH_H

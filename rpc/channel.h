@@ -1,0 +1,49 @@
+// Channel: how one process calls another. The socket one is rpc/client.h; rpc/in_process.h joins dispatchers
+// in one process, for tests and simulation.
+#ifndef SLICE_RPC_CHANNEL_H
+#define SLICE_RPC_CHANNEL_H
+
+#include <chrono>
+#include <optional>
+
+#include "common/loop.h"
+#include "common/result.h"
+#include "common/task.h"
+#include "rpc/auth.h"
+#include "rpc/endpoint.h"
+
+namespace slice::rpc {
+
+struct Request {
+  Endpoint to;
+  std::uint32_t program = 0;
+  std::uint32_t version = 0;
+  std::uint32_t procedure = 0;
+  Buffer arguments;
+  // The whole time to wait, reconnecting and sending again inside it; so a peer may see a request twice, and
+  // every internal procedure is idempotent.
+  Duration timeout = std::chrono::seconds(5);
+  std::optional<AuthSys> credential;  // none: AUTH_NONE
+};
+
+// A reply's results; the bytes live as long as this.
+struct Response {
+  Buffer record;
+  std::size_t results_at = 0;
+  ByteView results() const { return record.view().subspan(results_at); }
+};
+
+class Channel {
+ public:
+  Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  virtual ~Channel() = default;
+  // kTimedOut, kUnavailable: no answer within the time-out. kDenied: the peer refused the verifier.
+  // kInvalid: the peer says the arguments are garbage or knows no such procedure. kIo: the peer's SYSTEM_ERR.
+  virtual Task<Result<Response>> call(Request request) = 0;
+};
+
+}  // namespace slice::rpc
+
+#endif  // SLICE_RPC_CHANNEL_H

@@ -1,0 +1,73 @@
+// Dispatcher: from the bytes of one call to the bytes of its reply, whatever carried them. Socket servers
+// (rpc/server.h) and the in-process network (rpc/in_process.h) feed it.
+#ifndef SLICE_RPC_DISPATCHER_H
+#define SLICE_RPC_DISPATCHER_H
+
+#include <optional>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/metrics.h"
+#include "common/task.h"
+#include "rpc/auth.h"
+#include "rpc/message.h"
+
+namespace slice::rpc {
+
+// One call as a program sees it. Views stay valid until the program's task ends.
+struct Call {
+  Xid xid;  // the client's, also for a forwarded call
+  std::uint32_t procedure = 0;
+  bool has_auth_sys = false;  // false: AUTH_NONE, `credential` is nobody
+  AuthSys credential;
+  Endpoint client;           // from a forwarded call's verifier, else the peer
+  bool internal = false;     // sealed with the ensemble's key and not forwarded for a client
+  bool forwarded = false;    // sealed by a proxy of the ensemble, on behalf of `client`
+  std::uint32_t sender = 0;  // with internal or forwarded: the sending process's index
+  Generation generation;     // with internal or forwarded: of the sender's tables
+  ByteView arguments;
+};
+
+enum class Outcome {
+  kReply,        // `results` holds the results
+  kGarbage,      // arguments do not decode
+  kNoProcedure,  //
+  kError,        // SYSTEM_ERR
+  kDenied,       // AUTH_ERROR, too weak: an internal program called from outside
+  kDrop,         // no answer at all: a duplicate of a call in progress
+};
+
+class Program {
+ public:
+  Program() = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  virtual ~Program() = default;
+  virtual std::uint32_t number() const = 0;
+  virtual std::uint32_t version() const = 0;
+  // Handles one call. `results` already holds the reply header: append only (rewind() to its size at entry).
+  // `call` and `results` live until the task ends. Many calls of one program may be under way at once.
+  virtual Task<Outcome> handle(const Call& call, XdrWriter& results) = 0;
+};
+
+class Dispatcher {
+ public:
+  // `key`: empty where this process has none; then every sealed call is refused.
+  Dispatcher(std::optional<EnsembleKey> key, Metrics& metrics);
+
+  // The program must outlive the dispatcher.
+  void add(Program& program);
+
+  // The reply to a record, without record mark; nothing where the bytes are no call, or the program drops it.
+  // `headroom` bytes are left free before the reply, for a record mark.
+  Task<std::optional<Buffer>> dispatch(Buffer record, Endpoint peer, std::size_t headroom);
+
+ private:
+  std::optional<EnsembleKey> key_;
+  Metrics& metrics_;
+  std::vector<Program*> programs_;
+};
+
+}  // namespace slice::rpc
+
+#endif  // SLICE_RPC_DISPATCHER_H

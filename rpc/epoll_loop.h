@@ -1,0 +1,47 @@
+// EpollLoop: the real Loop. run() serves file descriptors, timers and posted actions until stop().
+#ifndef SLICE_RPC_EPOLL_LOOP_H
+#define SLICE_RPC_EPOLL_LOOP_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "common/loop.h"
+
+namespace slice::rpc {
+
+class EpollLoop : public Loop {
+ public:
+  EpollLoop();
+  ~EpollLoop() override;
+
+  MonoTime now() const override;  // cached once a round
+  WallTime wall() const override;
+  void post(std::function<void()> action) override;
+  void post_from_any_thread(std::function<void()> action) override;
+  TimerId at(MonoTime when, std::function<void()> action) override;
+  void cancel(TimerId timer) override;
+
+  // Calls `ready(events)` with EPOLL* bits whenever fd has some of `events`, until unwatch(). The handler may
+  // unwatch and close any descriptor, its own included.
+  void watch(int fd, std::uint32_t events, std::function<void(std::uint32_t)> ready);
+  void change(int fd, std::uint32_t events);
+  void unwatch(int fd);
+
+  // Runs `action` at the end of every round, before waiting again: where replies of a round are flushed.
+  // Returns nothing to cancel with: hooks live as long as the loop.
+  void at_round_end(std::function<void()> action);
+
+  void run();
+  void stop();  // from any thread or a handler
+  // Runs until `done` answers true, or `limit` has passed (then false). For tests.
+  bool run_until(const std::function<bool()>& done, Duration limit);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace slice::rpc
+
+#endif  // SLICE_RPC_EPOLL_LOOP_H

@@ -1,0 +1,39 @@
+// Who a client is after the export's squashing, and what a file's mode lets them do.
+#ifndef SLICE_SERVICE_ACCESS_H
+#define SLICE_SERVICE_ACCESS_H
+
+#include <optional>
+#include <vector>
+
+#include "common/config.h"
+#include "rpc/dispatcher.h"
+#include "wire/nfs3.h"
+
+namespace slice::service {
+
+struct Identity {
+  std::uint32_t uid = 65534;
+  std::uint32_t gid = 65534;
+  std::vector<std::uint32_t> groups;
+  bool read_only = false;  // the export is
+  bool superuser() const { return uid == 0; }
+  bool in_group(std::uint32_t group) const;
+};
+
+// By exports(5): the first entry that fits the client's address; nothing where none does (NFS3ERR_ACCES).
+// A call of the ensemble itself is the superuser.
+std::optional<Identity> identify(const EnsembleConfig& config, const rpc::Call& call);
+
+inline constexpr unsigned kMayRead = 4, kMayWrite = 2, kMayExecute = 1;
+// Mode bits as POSIX has them: owner, else group, else other; the superuser may all but execute a file
+// without x bits.
+bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wanted);
+// For READ and WRITE: as `may`, and the owner always may (the file may have been opened before a chmod), and
+// READ also with execute permission alone (to run a program), as other NFS servers do.
+bool may_transfer(const Identity& who, const nfs3::Attributes& attributes, bool write);
+// What ACCESS answers, out of `asked` (RFC 1813 section 3.3.4).
+std::uint32_t access_mask(const Identity& who, const nfs3::Attributes& attributes, std::uint32_t asked);
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_ACCESS_H

@@ -1,0 +1,58 @@
+// AuthorityClient: what a data server knows of files' attributes, from the directory servers: fetched, cached
+// for at most kMaxAge for permission checks, and told of writes (docs/architecture.md, "Attributes"). One
+// loop.
+#ifndef SLICE_SERVICE_AUTHORITY_CLIENT_H
+#define SLICE_SERVICE_AUTHORITY_CLIENT_H
+
+#include <memory>
+
+#include "routing/file_handle.h"
+#include "service/context.h"
+#include "wire/authority.h"
+
+namespace slice::service {
+
+struct KnownFile {
+  nfs3::Attributes attributes;  // as the authority last said, moved forward by what this server did
+  Epoch epoch;
+  bool striped = false;
+};
+
+class AuthorityClient {
+ public:
+  static constexpr Duration kMaxAge = std::chrono::seconds(2);
+  static constexpr Duration kReportDelay = std::chrono::seconds(1);
+
+  explicit AuthorityClient(ServiceContext& context, std::size_t max_entries = 65536);
+  ~AuthorityClient();
+
+  enum class Freshness {
+    kCached,
+    kNow
+  };  // kCached: at most kMaxAge old; kNow: asks in any case (simultaneous askers share)
+  // kStale: the file is gone; kUnavailable: its directory server does not answer (the caller drops the
+  // request or answers JUKEBOX; the client goes on trying).
+  Task<Result<KnownFile>> fetch(const routing::FileHandle& handle, Freshness freshness,
+                                bool with_striped = false);
+  // What is cached, however old; nothing where never fetched.
+  const KnownFile* peek(FileId file) const;
+
+  // This server accepted bytes up to `end` (0: none) at `mtime` under `epoch`: folded into the cached entry
+  // at once and told to the authority within kReportDelay.
+  void note(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime);
+  // Tells the authority now whatever it has not been told of this file, together with `end` and `mtime`; ends
+  // when that is durable there.
+  Task<Status> report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime);
+  // Drops what is cached (a truncate or remove passed): the next fetch asks.
+  void forget(FileId file);
+  // Tells everything not yet told; for a clean stop.
+  Task<void> flush();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_AUTHORITY_CLIENT_H

@@ -1,0 +1,34 @@
+// ServiceContext: what the protocol logic of every server is given. The real one is made by
+// service/process.h, a simulated one by tests. Everything outlives the server's objects.
+#ifndef SLICE_SERVICE_CONTEXT_H
+#define SLICE_SERVICE_CONTEXT_H
+
+#include <functional>
+
+#include "common/config.h"
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "routing/file_handle.h"
+#include "routing/tables.h"
+#include "rpc/channel.h"
+#include "service/verifier.h"
+#include "storage/disk.h"
+
+namespace slice::service {
+
+struct ServiceContext {
+  Loop& loop;
+  rpc::Channel& channel;
+  Metrics& metrics;
+  storage::Disk& disk;  // the data directory
+  const EnsembleConfig& config;
+  const ServerConfig& self;
+  const routing::HandleCodec& handles;
+  routing::TableHolder& tables;
+  VerifierClock& verifier;
+  std::function<std::uint64_t()> random;  // 64 random bits
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_CONTEXT_H

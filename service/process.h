@@ -1,0 +1,57 @@
+// What every server's main() does around its protocol logic: command line, configuration, log, data
+// directory, manager session, RPC server, admin program, signals.
+//
+//   int main(int argc, char** argv) {
+//     return slice::service::run_process({.role = ServerRole::kStorage, .about = "Slice storage node"}, argc,
+//     argv, make_server);
+//   }
+#ifndef SLICE_SERVICE_PROCESS_H
+#define SLICE_SERVICE_PROCESS_H
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rpc/dispatcher.h"
+#include "service/context.h"
+
+namespace slice::service {
+
+// A server's protocol logic. Made after the data directory is checked and, for a role that needs one, a
+// verifier was drawn.
+class Role {
+ public:
+  Role() = default;
+  Role(const Role&) = delete;
+  Role& operator=(const Role&) = delete;
+  virtual ~Role() = default;
+  // Recovers from the data directory: nothing is served before it ends. An error ends the process with its
+  // message.
+  virtual Task<Status> start() = 0;
+  // The programs it serves; valid as long as the role.
+  virtual std::vector<rpc::Program*> programs() = 0;
+  // For a clean stop (SIGTERM): whatever would be lost or slow otherwise; at most 5 s.
+  virtual Task<void> stop() = 0;
+  // "serving", "read-only: no space", ...: for slicectl status.
+  virtual std::string state() const = 0;
+};
+
+struct ProcessOptions {
+  ServerRole role = ServerRole::kDirectory;
+  std::string about;            // of --help
+  bool draws_verifier = false;  // data servers: waits for the manager at start
+  std::uint32_t data_format =
+      1;  // version of the data directory's format: written at first start, checked afterwards
+};
+using MakeRole = std::function<std::unique_ptr<Role>(ServiceContext&)>;
+
+// Flags: --config FILE --name NAME [--log-level LEVEL] [--version]. Checks, in order: configuration, role,
+// data directory (exists or can be made; `FORMAT` file with format version, role, volume and server name;
+// exclusive lock; free space above the reserve), then starts and serves until SIGTERM or SIGINT. Exit codes:
+// 0 clean stop, 1 failed at start or while serving, 2 bad usage or configuration.
+int run_process(const ProcessOptions& options, int argc, char** argv, const MakeRole& make_role);
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_PROCESS_H

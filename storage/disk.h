@@ -1,0 +1,70 @@
+// Disk: files of one data directory, as coroutines. The real one (posix_disk.h) tries without waiting first
+// and hands what would block to a few threads; the in-memory one (memory_disk.h) keeps synced and unsynced
+// bytes apart, so that a crash can drop what was not synced, and injects faults.
+#ifndef SLICE_STORAGE_DISK_H
+#define SLICE_STORAGE_DISK_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/result.h"
+#include "common/task.h"
+
+namespace slice::storage {
+
+// An open file. Operations on one file may overlap; the caller orders those that must not. Offsets and sizes
+// in bytes. Errors: kIo, kNoSpace. Destroying a File closes it; no operation may be under way then.
+class File {
+ public:
+  File() = default;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  virtual ~File() = default;
+
+  // Reads up to into.size() bytes; fewer only at the end of the file. Returns how many.
+  virtual Task<Result<std::size_t>> read(std::uint64_t offset, ByteSpan into) = 0;
+  // Writes all of `bytes` (they must live until the task ends), extending the file where needed.
+  virtual Task<Status> write(std::uint64_t offset, ByteView bytes) = 0;
+  // Makes every write that was completed before the call durable, with the file's size. Callers that wait at
+  // the same time share one fsync. An fsync that failed is an error for each of them, and the data counts as
+  // lost.
+  virtual Task<Status> sync() = 0;
+  virtual Task<Status> truncate(std::uint64_t size) = 0;
+  // Gives the space of [offset, offset + length) back; reads zeros afterwards.
+  virtual Task<Status> punch(std::uint64_t offset, std::uint64_t length) = 0;
+  virtual std::uint64_t size() const = 0;
+};
+
+struct Space {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;  // for this process, as statvfs f_bavail
+  std::uint64_t total_files = 0;
+  std::uint64_t free_files = 0;
+};
+
+class Disk {
+ public:
+  Disk() = default;
+  Disk(const Disk&) = delete;
+  Disk& operator=(const Disk&) = delete;
+  virtual ~Disk() = default;
+
+  enum class Mode { kMustExist, kCreate };
+  // `path` is relative to the data directory; missing folders are made with kCreate. Creation is durable
+  // after sync_folder() of its folder, or after the first File::sync() of the new file.
+  virtual Task<Result<std::unique_ptr<File>>> open(std::string path, Mode mode) = 0;
+  virtual Task<Status> remove(std::string path) = 0;  // kNotFound where there is none
+  virtual Task<Status> rename(std::string from, std::string to) = 0;
+  virtual Task<Result<std::vector<std::string>>> list(
+      std::string folder) = 0;                               // names, unordered; empty where none
+  virtual Task<Status> sync_folder(std::string folder) = 0;  // "" is the data directory itself
+  virtual Result<Space> space() const = 0;
+};
+
+}  // namespace slice::storage
+
+#endif  // SLICE_STORAGE_DISK_H

@@ -1,0 +1,46 @@
+// The authority program of slice-dird: what data servers and proxies ask about a file's attributes and tell
+// of them.
+#ifndef SLICE_WIRE_AUTHORITY_H
+#define SLICE_WIRE_AUTHORITY_H
+
+#include "common/ids.h"
+#include "wire/internal.h"
+#include "wire/nfs3.h"
+
+namespace slice::wire {
+
+enum class AuthorityProcedure : std::uint32_t { kNull = 0, kFetch = 1, kMerge = 2 };
+
+// FETCH: the attributes of a file. Waits while a truncation of the file is under way.
+// with_striped: the caller, a storage node, is about to hold its first bytes of the file; the authority has
+// noted that durably when it answers kOk.
+struct FetchArgs {
+  ByteView handle;
+  bool with_striped = false;
+};
+struct FetchResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  nfs3::Attributes attributes;  // kOk only; rdev_major of a regular file is its truncation epoch
+  bool striped = false;
+};
+
+// MERGE: what happened to the file's bytes elsewhere. Size grows to the maximum unless `epoch` is older than
+// the file's; times move forward only. Durable when answered. Answers the attributes as they are then.
+struct MergeArgs {
+  ByteView handle;
+  Epoch epoch;
+  std::uint64_t size = 0;                  // 0: no statement
+  std::optional<nfs3::Time> mtime, atime;  // a moved mtime moves ctime as well
+};
+using MergeResult = FetchResult;
+
+void encode(rpc::XdrWriter& out, const FetchArgs& args);
+bool decode(ByteView bytes, FetchArgs& out);
+void encode(rpc::XdrWriter& out, const FetchResult& result);
+bool decode(ByteView bytes, FetchResult& out);
+void encode(rpc::XdrWriter& out, const MergeArgs& args);
+bool decode(ByteView bytes, MergeArgs& out);
+
+}  // namespace slice::wire
+
+#endif  // SLICE_WIRE_AUTHORITY_H

@@ -1,0 +1,91 @@
+// The manager program of slice-managerd: membership, tables, verifiers.
+#ifndef SLICE_WIRE_MANAGER_H
+#define SLICE_WIRE_MANAGER_H
+
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "rpc/endpoint.h"
+#include "wire/internal.h"
+#include "wire/nfs3.h"
+
+namespace slice::wire {
+
+enum class ManagerProcedure : std::uint32_t {
+  kNull = 0,
+  kHeartbeat = 1,
+  kDrawVerifier = 2,
+  kGetTables = 3,
+  kMembers = 4
+};
+
+enum class Role : std::uint32_t {
+  kDirectory = 0,
+  kSmallFile = 1,
+  kStorage = 2,
+  kCoordinator = 3,
+  kManager = 4,
+  kProxy = 5
+};
+inline constexpr std::uint32_t kSiteClasses = 4;  // the first four roles have sites
+std::string_view role_name(
+    Role role);  // "directory", "small-file", "storage", "coordinator", "manager", "proxy"
+
+// HEARTBEAT: every process, once a second. `server`: its index in the ensemble's configuration.
+struct HeartbeatArgs {
+  std::uint32_t server = 0;
+  std::uint64_t pid = 0;
+  std::uint64_t started_ns = 0;  // wall clock
+  Generation generation;         // of the tables it has
+  Verifier largest_seen;
+  std::uint64_t free_bytes = 0, total_bytes = 0;  // of its data directory; 0 where it has none
+  std::string state;   // "serving", "starting", "read-only: no space", ...; at most 255 bytes
+  std::string detail;  // role's own line for status, e.g. the proxy's XDP mode; at most 255 bytes
+};
+struct HeartbeatResult {
+  Generation generation;
+  Verifier largest_drawn;
+};
+
+struct DrawVerifierArgs {
+  std::uint32_t server = 0;
+};
+struct DrawVerifierResult {
+  Verifier verifier;
+};  // larger than every one drawn before; durable
+
+struct ServerEntry {
+  std::uint32_t server = 0;
+  Role role = Role::kDirectory;
+  rpc::Endpoint endpoint;
+  std::string name;
+};
+// GET_TABLES: servers by index, and for each site class the server index of every site.
+struct Tables {
+  Generation generation;
+  std::vector<ServerEntry> servers;
+  std::vector<std::uint32_t> sites[kSiteClasses];
+};
+struct Member {
+  ServerEntry entry;
+  HeartbeatArgs last;
+  std::uint64_t age_ms = 0;
+  bool alive = false;
+};  // age of the last heartbeat
+struct MembersResult {
+  Generation generation;
+  std::vector<Member> members;
+};
+
+#define SLICE_WIRE_MANAGER_MESSAGES(X) \
+  X(HeartbeatArgs) X(HeartbeatResult) X(DrawVerifierArgs) X(DrawVerifierResult) X(Tables) X(MembersResult)
+#define X(Message)                                          \
+  void encode(rpc::XdrWriter& out, const Message& message); \
+  bool decode(ByteView bytes, Message& out);
+SLICE_WIRE_MANAGER_MESSAGES(X)
+#undef X
+
+}  // namespace slice::wire
+
+#endif  // SLICE_WIRE_MANAGER_H
