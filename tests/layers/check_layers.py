@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Checks that includes between the project's folders run one way (docs/architecture.md, "Layers"), and a few
+house rules a compiler cannot see. Every message names the cure. Exit code 1 where something is wrong."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# A folder may include from itself and from the folders named here; every folder is listed.
+ALLOWED = {
+    "bpf/shared": set(),
+    "bpf/proxy": {"bpf/shared"},
+    "common": set(),
+    "rpc": {"common"},
+    "wire": {"rpc", "common"},
+    "storage": {"common"},
+    "routing": {"wire", "rpc", "common", "bpf/shared"},
+    "service": {"routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "dirserver": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "smallfile": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "storagenode": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "coordinator": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "control": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
+    "tests": None,  # may use everything
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+LIBBPF = re.compile(r'^\s*#\s*include\s+<(bpf|linux/bpf|xdp)[/.]', re.M)
+MAX_COMMON_FILES = 40  # sources, headers and tests together: a thing enters when a second module needs it
+MAX_LINES = 700
+
+
+def folder_of(path: str) -> str | None:
+    for folder in ALLOWED:
+        if path.startswith(folder + "/"):
+            return folder
+    return None
+
+
+def sources() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                            capture_output=True, text=True, check=True).stdout.split()
+    return [p for p in listed if p.endswith((".h", ".cc", ".c")) and (ROOT / p).exists()]
+
+
+def check_includes(path: str, text: str) -> list[str]:
+    folder = folder_of(path)
+    if folder is None:
+        return [f"{path}: lies in no known folder: put it into one of {', '.join(ALLOWED)}, or add the folder here"]
+    wrong = []
+    allowed = ALLOWED[folder]
+    is_test = path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc")) or "/testing/" in path
+    for included in INCLUDE.findall(text):
+        target = folder_of(included)
+        if target is None or target == folder or allowed is None or target in allowed:
+            continue
+        if is_test and target == "tests":
+            continue
+        wrong.append(f"{path}: includes {included}, but {folder} may not know {target}: move what both need down a layer")
+    if folder not in ("control", "tests", "bpf/proxy", "bpf/shared") and LIBBPF.search(text):
+        wrong.append(f"{path}: touches libbpf, which only control/ may: go through control's loader")
+    return wrong
+
+
+def check_rules(path: str, text: str) -> list[str]:
+    wrong = []
+    lines = text.count("\n")
+    if lines > MAX_LINES:
+        wrong.append(f"{path}: {lines} lines, over {MAX_LINES}: split it by what it is about")
+    if re.search(r"\b(TODO|FIXME|XXX)\b", text):
+        wrong.append(f"{path}: holds a TODO: do it, or say in docs/ what is not there")
+    if path.endswith(".h") and not text.lstrip().startswith(("//", "/*")):
+        wrong.append(f"{path}: its first line does not say what the header is for")
+    return wrong
+
+
+def main() -> int:
+    wrong = []
+    paths = sources()
+    for path in paths:
+        text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
+        wrong += check_includes(path, text) + check_rules(path, text)
+    common = [p for p in paths if p.startswith("common/")]
+    if len(common) > MAX_COMMON_FILES:
+        wrong.append(f"common/ has {len(common)} files, over {MAX_COMMON_FILES}: move what only one module needs into it")
+    for line in wrong:
+        print(line)
+    print(f"layers: {len(paths)} files, {len(wrong)} wrong")
+    return 1 if wrong or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
