@@ -41,6 +41,7 @@ function(slice_program name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} Threads::Threads)
+  set_property(GLOBAL APPEND PROPERTY SLICE_PROGRAMS ${name})
 endfunction()
 
 # slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s])
@@ -68,6 +69,7 @@ function(slice_bench name)
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} benchmark::benchmark Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+  set_property(GLOBAL APPEND PROPERTY SLICE_BENCHMARKS ${name})
 endfunction()
 
 # slice_fuzz(NAME SOURCES x_fuzz.cc DEPS ...): a libFuzzer target (preset `fuzz`).

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""A whole ensemble on this machine: every host of `ensemble.toml` is a network namespace, joined by veth links to the
+proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
+
+    ensemble.py up [--config FILE]      make the namespaces, start every process, wait until all serve
+    ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
+    ensemble.py status                  the processes that `up` started, and whether each runs
+    ensemble.py kill|stop|start|restart NAME   one process (kill: SIGKILL; stop: SIGTERM)
+    ensemble.py namespaces              JSON: names of the namespaces, the virtual address, pids
+    ensemble.py clean                   down, and remove the data
+
+Several ensembles may run side by side: each has an --instance with its own namespaces and its own folder under
+--run-dir. Only processes that this program started are ever signalled, by pid."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLIENT_NET = "10.77.1"
+PROGRAMS = {
+    "manager": "slice-managerd",
+    "directory": "slice-dird",
+    "small-file": "slice-smallfiled",
+    "storage": "slice-stored",
+    "coordinator": "slice-coordd",
+    "proxy": "slice-proxyd",
+}
+# The manager first, since data servers draw a verifier from it; the proxy last, when there is something behind it.
+START_ORDER = ["manager", "directory", "small-file", "storage", "coordinator", "proxy"]
+
+
+class Failure(Exception):
+    """A message for the operator; no traceback."""
+
+
+def run(*command, check=True, **kwargs):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **kwargs)
+    if check and done.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.stdout.strip()}")
+    return done
+
+
+class Ensemble:
+    def __init__(self, instance, run_dir, bin_dir, config=None):
+        self.instance = instance
+        self.dir = pathlib.Path(run_dir).resolve() / instance
+        self.bin = pathlib.Path(bin_dir).resolve()
+        self.template = config
+        self.config_path = self.dir / "ensemble.toml"
+
+    # ---- configuration ----
+
+    def prepare(self):
+        """Writes this instance's ensemble.toml from the template (@RUN@ and @INSTANCE@ replaced) and its key."""
+        self.dir.mkdir(parents=True, exist_ok=True)
+        (self.dir / "log").mkdir(exist_ok=True)
+        (self.dir / "pid").mkdir(exist_ok=True)
+        template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
+        text = template.read_text().replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
+        self.config_path.write_text(text)
+        key = self.dir / "ensemble.key"
+        if not key.exists():
+            key.touch(mode=0o600)
+            key.write_text(os.urandom(32).hex() + "\n")
+
+    def load(self):
+        if not self.config_path.exists():
+            raise Failure(f"no ensemble '{self.instance}' here: {self.config_path} does not exist; run `up` first")
+        self.config = tomllib.loads(self.config_path.read_text())
+        self.servers = self.config["server"]
+        self.virtual = self.config["proxy"]["virtual_address"]
+
+    def server(self, name):
+        for server in self.servers:
+            if server["name"] == name:
+                return server
+        raise Failure(f"no server '{name}'; there are: {', '.join(s['name'] for s in self.servers)}")
+
+    # ---- namespaces ----
+
+    def prefix(self):
+        return "slice" if self.instance == "local" else f"slice-{self.instance}"
+
+    def proxy_ns(self):
+        return f"{self.prefix()}-proxy"
+
+    def client_ns(self):
+        return f"{self.prefix()}-client"
+
+    def host_ns(self, server):
+        if server["role"] == "proxy":
+            return self.proxy_ns()
+        return f"{self.prefix()}-host{self.leg_number(server)}"
+
+    @staticmethod
+    def leg_number(server):
+        octets = server["address"].split(".")
+        if octets[:2] != ["10", "77"] or octets[3] != "2":
+            raise Failure(f"server {server['name']}: address {server['address']} is not 10.77.N.2, which the local ensemble needs")
+        return int(octets[2])
+
+    def legs(self):
+        return sorted({self.leg_number(s) for s in self.servers if s["role"] != "proxy"})
+
+    def add_leg(self, name, namespace, net):
+        """A veth: `name` in the proxy's namespace with NET.1, eth0 in `namespace` with NET.2 and the default route."""
+        run("ip", "netns", "add", namespace)
+        run("ip", "link", "add", name, "netns", self.proxy_ns(), "type", "veth", "peer", "name", "eth0", "netns", namespace)
+        self.ip(self.proxy_ns(), "addr", "add", f"{net}.1/24", "dev", name)
+        self.ip(self.proxy_ns(), "link", "set", name, "up")
+        self.ip(namespace, "addr", "add", f"{net}.2/24", "dev", "eth0")
+        self.ip(namespace, "link", "set", "eth0", "up")
+        self.ip(namespace, "link", "set", "lo", "up")
+        self.ip(namespace, "route", "add", "default", "via", f"{net}.1")
+        # XDP_REDIRECT to a veth delivers only where the peer's GRO is on; without it packets vanish silently.
+        run("nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-K", "eth0", "gro", "on", check=False)
+
+    def ip(self, namespace, *words):
+        return run("ip", "-n", namespace, *words)
+
+    def make_network(self):
+        run("ip", "netns", "add", self.proxy_ns())
+        self.ip(self.proxy_ns(), "link", "set", "lo", "up")
+        self.ip(self.proxy_ns(), "addr", "add", f"{self.virtual}/32", "dev", "lo")
+        run("nsenter", f"--net=/run/netns/{self.proxy_ns()}", "sysctl", "-qw", "net.ipv4.ip_forward=1",
+            "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
+        self.add_leg("client", self.client_ns(), CLIENT_NET)
+        for number in self.legs():
+            self.add_leg(f"host{number}", f"{self.prefix()}-host{number}", f"10.77.{number}")
+
+    def remove_network(self):
+        existing = {line.split()[0] for line in run("ip", "netns", "list").stdout.splitlines() if line.strip()}
+        mine = [ns for ns in existing if ns in (self.proxy_ns(), self.client_ns())
+                or (ns.startswith(f"{self.prefix()}-host") and ns.removeprefix(f"{self.prefix()}-host").isdigit())]
+        for namespace in sorted(mine):
+            run("ip", "netns", "del", namespace, check=False)
+
+    # ---- processes ----
+
+    def pid(self, name):
+        """The pid of a process that this program started and that still is that process, else None."""
+        path = self.dir / "pid" / name
+        try:
+            pid, started = path.read_text().split()
+            stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except (OSError, ValueError, IndexError):
+            return None
+        if stat[0] == "Z" or stat[19] != started:
+            return None
+        return int(pid)
+
+    def start(self, name):
+        server = self.server(name)
+        if self.pid(name) is not None:
+            raise Failure(f"{name} runs already")
+        program = self.bin / PROGRAMS[server["role"]]
+        if not program.exists():
+            raise Failure(f"{program} does not exist: build first")
+        log = open(self.dir / "log" / f"{name}.log", "ab")
+        process = subprocess.Popen(
+            ["nsenter", f"--net=/run/netns/{self.host_ns(server)}", str(program), "--config", str(self.config_path), "--name", name],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        # nsenter replaces itself by the program: the pid is the program's.
+        started = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        (self.dir / "pid" / name).write_text(f"{process.pid} {started}\n")
+        self.children = getattr(self, "children", {})
+        self.children[name] = process
+
+    def end(self, name, number, patience=10.0):
+        pid = self.pid(name)
+        if pid is None:
+            return
+        os.kill(pid, number)
+        deadline = time.monotonic() + patience
+        while self.pid(name) is not None and time.monotonic() < deadline:
+            child = getattr(self, "children", {}).get(name)
+            if child is not None:
+                child.poll()
+            time.sleep(0.02)
+        if self.pid(name) is not None and number != signal.SIGKILL:
+            print(f"{name} does not stop within {patience:.0f} s: killed", file=sys.stderr)
+            self.end(name, signal.SIGKILL)
+
+    def names(self):
+        order = {role: i for i, role in enumerate(START_ORDER)}
+        return [s["name"] for s in sorted(self.servers, key=lambda s: order[s["role"]])]
+
+    def status(self):
+        return {name: self.pid(name) for name in self.names()}
+
+    def slicectl(self, *words, check=True):
+        return run("nsenter", f"--net=/run/netns/{self.proxy_ns()}", self.bin / "slicectl", "--config", self.config_path,
+                   *words, check=check)
+
+    def wait_serving(self, patience=30.0):
+        """Until the manager says that every process serves."""
+        deadline = time.monotonic() + patience
+        said = ""
+        while time.monotonic() < deadline:
+            gone = [name for name, pid in self.status().items() if pid is None]
+            if gone:
+                raise Failure(f"ended at start: {', '.join(gone)}\n" + self.log_tail(gone[0]))
+            done = self.slicectl("status", "--json", check=False)
+            said = done.stderr.strip()
+            if done.returncode == 0:
+                members = json.loads(done.stdout)["servers"]
+                if all(m["alive"] and m["state"].startswith("serving") for m in members):
+                    return
+                said = ", ".join(f"{m['name']}: {m['state'] if m['alive'] else 'silent'}" for m in members)
+            time.sleep(0.1)
+        raise Failure(f"not all serve after {patience:.0f} s: {said}")
+
+    def log_tail(self, name, lines=15):
+        path = self.dir / "log" / f"{name}.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
+
+    # ---- the whole ----
+
+    def up(self):
+        if os.geteuid() != 0:
+            raise Failure("making network namespaces needs root: run with sudo")
+        self.prepare()
+        self.load()
+        running = [name for name, pid in self.status().items() if pid is not None]
+        if running:
+            raise Failure(f"already up: {', '.join(running)} run; `down` first")
+        self.remove_network()
+        if run("mountpoint", "-q", "/sys/fs/bpf", check=False).returncode != 0:
+            run("mount", "-t", "bpf", "bpf", "/sys/fs/bpf", check=False)
+        try:
+            self.make_network()
+            for name in self.names():
+                self.start(name)
+            self.wait_serving()
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self):
+        self.load()
+        for name in reversed(self.names()):
+            self.end(name, signal.SIGTERM)
+        self.remove_network()
+        folder = pathlib.Path(self.config["proxy"].get("bpf_folder", "/sys/fs/bpf/slice"))
+        if folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def namespaces(self):
+        return {"client": self.client_ns(), "proxy": self.proxy_ns(), "virtual": self.virtual,
+                "config": str(self.config_path), "pids": self.status(),
+                "hosts": {s["name"]: self.host_ns(s) for s in self.servers},
+                "addresses": {s["name"]: s["address"] for s in self.servers}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["up", "down", "status", "kill", "stop", "start", "restart", "namespaces", "clean"])
+    parser.add_argument("name", nargs="?", help="a server's name, for kill, stop, start, restart")
+    parser.add_argument("--instance", default="local")
+    parser.add_argument("--run-dir", default=ROOT / "run")
+    parser.add_argument("--bin", default=ROOT / "build/release/bin")
+    parser.add_argument("--config", help="template of ensemble.toml (default deploy/local/ensemble.toml)")
+    given = parser.parse_args()
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config)
+    try:
+        if given.verb == "up":
+            ensemble.up()
+            return 0
+        ensemble.load()
+        if given.verb in ("kill", "stop", "start", "restart"):
+            if given.name is None:
+                parser.error(f"{given.verb} takes a server's name")
+            if given.verb != "start":
+                ensemble.end(ensemble.server(given.name)["name"], signal.SIGKILL if given.verb == "kill" else signal.SIGTERM)
+            if given.verb in ("start", "restart"):
+                ensemble.start(given.name)
+        elif given.verb == "status":
+            for name, pid in ensemble.status().items():
+                print(f"{name:12} {'pid ' + str(pid) if pid else 'not running'}")
+            return 0 if all(ensemble.status().values()) else 1
+        elif given.verb == "namespaces":
+            print(json.dumps(ensemble.namespaces(), indent=2))
+        else:
+            ensemble.down()
+            if given.verb == "clean":
+                shutil.rmtree(ensemble.dir)
+        return 0
+    except Failure as failure:
+        print(f"ensemble: {failure}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
+
+Stages: format (clang-format), tidy (clang-tidy), dev (all tests of the dev build: unit, packet, interop, cluster), asan
+(unit and sim tests under AddressSanitizer and UBSan), docs (the commands that the documents show). A test case is one
+GoogleTest case, or one ctest entry that is no GoogleTest program. Skipped cases are listed by name."""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+STAGES = ["format", "tidy", "dev", "asan", "docs"]
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def add(self, name, ok, skipped=False, why=""):
+        if skipped:
+            self.skipped.append(f"{name}: {why}" if why else name)
+        elif ok:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+
+
+def say(text):
+    print(f"== {text}", flush=True)
+
+
+def sources(*endings):
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return [p for p in listed if p.endswith(endings)]
+
+
+def stage_format(tally, _):
+    done = subprocess.run(["clang-format-19", "--dry-run", "-Werror", *sources(".h", ".cc", ".c")], cwd=ROOT)
+    tally.add("clang-format (cure: ./slice format)", done.returncode == 0)
+
+
+def build(preset, *targets):
+    if not (ROOT / "build" / preset / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", preset], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(["cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])],
+                          cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        print(done.stdout[-8000:])
+    return done.returncode == 0
+
+
+def stage_tidy(tally, _):
+    if not build("dev"):
+        tally.add("build of preset dev", False)
+        return
+    done = subprocess.run(["python3", "tests/tidy/tidy.py", "build/dev"], cwd=ROOT)
+    tally.add("clang-tidy", done.returncode == 0)
+
+
+def read_results(tally, preset, junit, folder):
+    """GoogleTest's own XML where a program wrote one, else ctest's entry."""
+    suites = {}
+    for path in folder.glob("*.xml"):
+        suites[path.stem] = ElementTree.parse(path).getroot()
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        name = case.get("name")
+        ok = case.get("status") == "run"
+        suite = suites.get(name)
+        if suite is None:
+            tally.add(f"{preset}/{name}", ok, case.get("status") == "disabled" or case.find("skipped") is not None)
+            continue
+        for inner in suite.iter("testcase"):
+            skip = inner.find("skipped")
+            tally.add(f"{preset}/{name}/{inner.get('classname')}.{inner.get('name')}", inner.find("failure") is None,
+                      skip is not None, (skip.get("message") or "").strip() if skip is not None else "")
+        if not ok and suite.find(".//failure") is None:
+            tally.add(f"{preset}/{name} (ended badly outside of its cases)", False)
+
+
+def run_ctest(tally, preset, labels, given):
+    folder = ROOT / "build" / preset / "results"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    junit = folder.parent / "ctest.junit"
+    junit.unlink(missing_ok=True)
+    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(junit), "-j2"]
+    if labels:
+        command += ["-L", labels]
+    if given.only:
+        command += ["-R", given.only]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "GTEST_OUTPUT": f"xml:{folder}/"})
+    if junit.exists():
+        read_results(tally, preset, junit, folder)
+    else:
+        tally.add(f"ctest of preset {preset}", False)
+
+
+def stage_dev(tally, given):
+    if not build("dev"):
+        tally.add("build of preset dev", False)
+        return
+    run_ctest(tally, "dev", given.labels, given)
+
+
+def stage_asan(tally, given):
+    if not build("asan"):
+        tally.add("build of preset asan", False)
+        return
+    run_ctest(tally, "asan", "unit|sim", given)
+
+
+def stage_docs(tally, _):
+    done = subprocess.run(["python3", "tests/docs/check_docs.py"], cwd=ROOT)
+    tally.add("documents (tests/docs/check_docs.py)", done.returncode == 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stages", default=",".join(STAGES), help=f"comma-separated, of: {', '.join(STAGES)}")
+    parser.add_argument("--labels", help="of the dev stage: a regular expression over ctest labels")
+    parser.add_argument("--only", help="a regular expression over ctest names")
+    given = parser.parse_args()
+    stages = given.stages.split(",")
+    unknown = [s for s in stages if s not in STAGES]
+    if unknown:
+        parser.error(f"no such stage: {', '.join(unknown)}")
+    tally = Tally()
+    for stage in stages:
+        say(stage)
+        began = time.monotonic()
+        globals()[f"stage_{stage}"](tally, given)
+        say(f"{stage}: {time.monotonic() - began:.0f} s")
+    for name in tally.skipped:
+        print(f"SKIPPED {name}")
+    for name in tally.failed:
+        print(f"FAILED {name}")
+    print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
+    return 1 if tally.failed or tally.passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
