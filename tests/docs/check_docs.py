@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Holds README and docs/ against what is: brings up the local ensemble with the README's own first command, runs every
+command block that is marked `sh run`, checks that links between documents and to files lead somewhere, and that every
+program answers --help. Takes everything down again."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```sh run\n(.*?)^```", re.M | re.S)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|wire|storage|routing|service|control|dirserver|smallfile|storagenode|coordinator|tests|deploy|docs)/[\w./-]*\w)`")
+PROGRAMS = ["slice-managerd", "slice-dird", "slice-smallfiled", "slice-stored", "slice-coordd", "slice-proxyd", "slicectl"]
+
+
+def documents():
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def check_links(path, text):
+    wrong = []
+    for target in LINK.findall(text):
+        if not (path.parent / target).exists():
+            wrong.append(f"{path.relative_to(ROOT)}: links to {target}, which does not exist")
+    for target in PATH_IN_CODE.findall(text):
+        if not (ROOT / target).exists() and not list(ROOT.glob(target + "*")):
+            wrong.append(f"{path.relative_to(ROOT)}: names {target}, which does not exist")
+    return wrong
+
+
+def run_block(path, block):
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    if done.returncode == 0:
+        return []
+    return [f"{path.relative_to(ROOT)}: exit code {done.returncode} of\n{block}{done.stdout[-3000:]}{done.stderr[-3000:]}"]
+
+
+def main():
+    wrong, blocks = [], 0
+    for path in documents():
+        wrong += check_links(path, path.read_text())
+    up = subprocess.run(["./slice", "up"], cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    print(up.stdout[-6000:])
+    if up.returncode != 0:
+        wrong.append(f"./slice up: exit code {up.returncode}\n{up.stderr[-4000:]}")
+    try:
+        for program in PROGRAMS:
+            if subprocess.run([ROOT / "build/release/bin" / program, "--help"], capture_output=True).returncode != 0:
+                wrong.append(f"{program} --help fails")
+        for path in documents() if up.returncode == 0 else []:
+            for block in BLOCK.findall(path.read_text()):
+                blocks += 1
+                wrong += run_block(path, block)
+    finally:
+        subprocess.run(["./slice", "clean"], cwd=ROOT, capture_output=True)
+    for line in wrong:
+        print(line)
+    print(f"documents: {len(documents())} read, {blocks} command blocks run, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
