@@ -1,0 +1,355 @@
+// The attribute cache: what the proxy knows of regular files, one layout and one
+// set of operations for the XDP program and slice-proxyd, which map the same
+// array (or, without XDP, slice-proxyd uses anonymous memory).
+//
+// A file's entry has a *base*: the fattr3 a directory server last sent, and an
+// *overlay*: size, mtime and atime that READ and WRITE replies moved since. The
+// directory server learns the overlay by merges of data servers and of
+// slice-proxyd; until then the overlay is patched into replies that pass:
+//
+//   size    the larger one counts, under the same truncation epoch
+//   mtime   the overlay's counts when it is later than the base's ctime, and is
+//           the ctime then too; so a utimes() after a write stands
+//   atime   likewise
+//   epoch   (fattr3.rdev.specdata1) a reply with a higher one drops the overlay
+//
+// *Room* is a fattr3 that a data server left for the proxy to fill because the
+// hint said "can patch": type NF3REG, nlink 0, and, where known, size (a lower
+// bound), mtime, atime and epoch; anything else in it is ignored. nlink is never
+// 0 in attributes otherwise.
+//
+// Concurrency: an entry is read without the lock by slice_attr_peek only
+// (a sequence lock), and changed under its bucket's try-lock. Attempts are
+// bounded: a failure is a miss for the caller, who counts it. Lock and unlock
+// on one thread; never sleep or fault between them.
+#ifndef SLICE_BPF_SHARED_ATTRIBUTES_H_
+#define SLICE_BPF_SHARED_ATTRIBUTES_H_
+
+#include "bpf/shared/base.h"
+#include "bpf/shared/limits.h"
+#include "bpf/shared/map_abi.h"
+#include "bpf/shared/nfs_offsets.h"
+#include "bpf/shared/outcomes.h"
+
+#define SLICE_ATTR_LOCK_ATTEMPTS 64u
+
+// Key in `attributes` of the bucket that may hold the file.
+SLICE_INLINE uint32_t slice_attr_bucket_key(uint64_t fileid) {
+  return (uint32_t)(slice_mix64(fileid) >> 32) & (SLICE_ATTR_BUCKETS - 1);
+}
+
+// --- Locking -------------------------------------------------------------------
+
+// Takes the bucket's lock; 0 when another holder kept it through all attempts.
+SLICE_INLINE int slice_attr_lock(struct slice_attr_bucket* bucket) {
+  for (uint32_t i = 0; i < SLICE_ATTR_LOCK_ATTEMPTS; i++) {
+    uint32_t seen = slice_load_relaxed32(&bucket->lock);
+    if (!(seen & 1) && slice_compare_swap32(&bucket->lock, seen, seen + 1)) return 1;
+  }
+  return 0;
+}
+
+// Releases the lock that this thread took.
+SLICE_INLINE void slice_attr_unlock(struct slice_attr_bucket* bucket) {
+  slice_order(&bucket->lock);
+  *(volatile uint32_t*)&bucket->lock = bucket->lock + 1;
+}
+
+// For the one slice-proxyd at its start: frees a lock whose holder was killed.
+// Call it with the value the lock had a millisecond ago, which no living holder keeps.
+SLICE_INLINE int slice_attr_recover_lock(struct slice_attr_bucket* bucket, uint32_t stuck) {
+  return (stuck & 1) && slice_compare_swap32(&bucket->lock, stuck, stuck + 1);
+}
+
+// --- Looking -------------------------------------------------------------------
+
+// The way that holds the file, or SLICE_ATTR_WAYS.
+SLICE_INLINE uint32_t slice_attr_find(const struct slice_attr_bucket* bucket, uint64_t fileid) {
+  if (slice_load_relaxed64(&bucket->fileid[0]) == fileid) return 0;
+  if (slice_load_relaxed64(&bucket->fileid[1]) == fileid) return 1;
+  if (slice_load_relaxed64(&bucket->fileid[2]) == fileid) return 2;
+  if (slice_load_relaxed64(&bucket->fileid[3]) == fileid) return 3;
+  return SLICE_ATTR_WAYS;
+}
+
+// Whether the entry's base can fill room in replies for a while yet.
+SLICE_INLINE int slice_attr_fresh(uint32_t learned_ms, const struct slice_config* config) {
+  return config->now_ms - learned_ms <= config->attribute_life_ms;
+}
+
+enum slice_attr_peek_result { SLICE_PEEK_MISS = 0, SLICE_PEEK_KNOWN = 1, SLICE_PEEK_BUSY = 2 };
+
+// Without the lock: whether a reply about the file can be patched, and its size
+// in bytes into *size if so. KNOWN is only answered for a consistent entry.
+SLICE_INLINE enum slice_attr_peek_result slice_attr_peek(struct slice_attr_bucket* bucket, uint64_t fileid,
+                                                         const struct slice_config* config, uint64_t* size) {
+  uint32_t before = slice_load_relaxed32(&bucket->lock);
+  slice_order(&bucket->lock);
+  uint32_t way = slice_attr_find(bucket, fileid);
+  if (way >= SLICE_ATTR_WAYS) return SLICE_PEEK_MISS;
+  way &= SLICE_ATTR_WAYS - 1;
+  const struct slice_attr_entry* entry = &bucket->entry[way];
+  uint32_t flags = slice_load_relaxed32(&bucket->flags[way]);
+  uint64_t overlay_size = slice_load_relaxed64(&entry->size);
+  uint32_t learned_ms = slice_load_relaxed32(&entry->learned_ms);
+  slice_order(&bucket->lock);
+  if ((before & 1) || slice_load_relaxed32(&bucket->lock) != before) return SLICE_PEEK_BUSY;
+  if (!(flags & SLICE_ATTR_VALID) || !slice_attr_fresh(learned_ms, config)) return SLICE_PEEK_MISS;
+  *size = overlay_size;
+  return SLICE_PEEK_KNOWN;
+}
+
+// --- Under the lock --------------------------------------------------------------
+
+// The unsaved changes of a way, for a merge.
+SLICE_INLINE void slice_attr_export(const struct slice_attr_bucket* bucket, uint32_t way,
+                                    struct slice_eviction* out) {
+  const struct slice_attr_entry* entry = &bucket->entry[way & (SLICE_ATTR_WAYS - 1)];
+  out->fileid = bucket->fileid[way & (SLICE_ATTR_WAYS - 1)];
+  out->size = entry->size;
+  out->mtime = entry->mtime;
+  out->atime = entry->atime;
+  out->epoch = entry->epoch;
+  out->directory_site = entry->directory_site;
+  out->flags = bucket->flags[way & (SLICE_ATTR_WAYS - 1)] & SLICE_ATTR_DIRTY;
+  out->reserved = 0;
+}
+
+// Write-back, step 1: copies the unsaved changes of a way and marks them saved.
+// If the merge then fails, slice_attr_mark_dirty puts the marks back. Answers
+// whether there was anything.
+SLICE_INLINE int slice_attr_take_dirty(struct slice_attr_bucket* bucket, uint32_t way,
+                                       struct slice_eviction* out) {
+  way &= SLICE_ATTR_WAYS - 1;
+  if (bucket->fileid[way] == 0 || !(bucket->flags[way] & SLICE_ATTR_DIRTY)) return 0;
+  slice_attr_export(bucket, way, out);
+  bucket->flags[way] &= ~SLICE_ATTR_DIRTY;
+  return 1;
+}
+
+// Marks changes of the file as unsaved again, if it is still there under that epoch.
+SLICE_INLINE void slice_attr_mark_dirty(struct slice_attr_bucket* bucket,
+                                        const struct slice_eviction* changes) {
+  uint32_t way = slice_attr_find(bucket, changes->fileid);
+  if (way >= SLICE_ATTR_WAYS) return;
+  way &= SLICE_ATTR_WAYS - 1;
+  if (bucket->entry[way].epoch == changes->epoch) bucket->flags[way] |= changes->flags & SLICE_ATTR_DIRTY;
+}
+
+// Forgets the file's base and overlay (after a REMOVE, or when a server says stale).
+SLICE_INLINE void slice_attr_forget(struct slice_attr_bucket* bucket, uint64_t fileid) {
+  uint32_t way = slice_attr_find(bucket, fileid);
+  if (way >= SLICE_ATTR_WAYS) return;
+  bucket->fileid[way & (SLICE_ATTR_WAYS - 1)] = 0;
+  bucket->flags[way & (SLICE_ATTR_WAYS - 1)] = 0;
+}
+
+// The way for a new file: an empty one, else a clean one, else the next in turn.
+SLICE_INLINE uint32_t slice_attr_victim(const struct slice_attr_bucket* bucket) {
+  uint32_t clean = SLICE_ATTR_WAYS;
+  for (uint32_t i = 0; i < SLICE_ATTR_WAYS; i++) {
+    uint32_t way = (bucket->next_way + i) & (SLICE_ATTR_WAYS - 1);
+    if (bucket->fileid[way] == 0) return way;
+    if (clean == SLICE_ATTR_WAYS && !(bucket->flags[way] & SLICE_ATTR_DIRTY)) clean = way;
+  }
+  return clean < SLICE_ATTR_WAYS ? clean : bucket->next_way & (SLICE_ATTR_WAYS - 1);
+}
+
+// Gives a way to the file: nothing known, nothing unsaved.
+SLICE_INLINE void slice_attr_reset(struct slice_attr_bucket* bucket, uint32_t way, uint64_t fileid,
+                                   uint32_t epoch, uint32_t directory_site) {
+  way &= SLICE_ATTR_WAYS - 1;
+  struct slice_attr_entry* entry = &bucket->entry[way];
+  bucket->fileid[way] = fileid;
+  bucket->flags[way] = 0;
+  bucket->next_way = way + 1;
+  entry->size = 0;
+  entry->mtime = 0;
+  entry->atime = 0;
+  entry->epoch = epoch;
+  entry->learned_ms = 0;
+  entry->directory_site = directory_site;
+}
+
+// --- Folding and patching (lock held) ----------------------------------------------
+
+// What passed, as far as the cache cares; the caller fills all of it.
+struct slice_attr_event {
+  uint64_t fileid;
+  uint64_t end;             // WRITE: offset + count of the bytes written; else 0
+  uint32_t procedure;       // enum slice_procedure
+  uint32_t directory_site;  // of the file's handle
+};
+
+// Whether a fattr3 of a reply is room to be filled (see above).
+SLICE_INLINE int slice_attr_is_room(const uint8_t* fattr) {
+  return slice_load32(fattr + SLICE_FATTR_NLINK) == 0 &&
+         slice_load32(fattr + SLICE_FATTR_TYPE) == SLICE_BE32(SLICE_NF3REG);
+}
+
+// A larger epoch than the overlay's: what was folded is void.
+SLICE_INLINE void slice_attr_new_epoch(struct slice_attr_bucket* bucket, uint32_t way, uint32_t epoch) {
+  struct slice_attr_entry* entry = &bucket->entry[way];
+  entry->size = 0;
+  entry->mtime = 0;
+  entry->atime = 0;
+  entry->epoch = epoch;
+  bucket->flags[way] = 0;
+}
+
+// Folds the bytes a WRITE reply acknowledged, without attributes of its own.
+SLICE_INLINE void slice_attr_fold_end(struct slice_attr_bucket* bucket, uint32_t way, uint64_t end) {
+  if (end <= bucket->entry[way].size) return;
+  bucket->entry[way].size = end;
+  bucket->flags[way] |= SLICE_ATTR_DIRTY_SIZE;
+}
+
+// Folds what a data server put into attributes of its own READ or WRITE reply.
+SLICE_INLINE void slice_attr_fold(struct slice_attr_bucket* bucket, uint32_t way, const uint8_t* fattr,
+                                  const struct slice_attr_event* event) {
+  struct slice_attr_entry* entry = &bucket->entry[way];
+  uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
+  uint64_t mtime = slice_be64(fattr + SLICE_FATTR_MTIME);
+  uint64_t atime = slice_be64(fattr + SLICE_FATTR_ATIME);
+  if (size > entry->size) entry->size = size;
+  if (mtime > entry->mtime) {
+    entry->mtime = mtime;
+    if (event->procedure == SLICE_NFS_WRITE) bucket->flags[way] |= SLICE_ATTR_DIRTY_MTIME;
+  }
+  if (event->procedure == SLICE_NFS_READ && atime > entry->atime) {
+    entry->atime = atime;
+    bucket->flags[way] |= SLICE_ATTR_DIRTY_ATIME;
+  }
+  if (event->procedure == SLICE_NFS_WRITE) slice_attr_fold_end(bucket, way, event->end);
+}
+
+// Makes the fattr3 of a reply the base, unless the base is newer.
+SLICE_INLINE int slice_attr_learn(struct slice_attr_bucket* bucket, uint32_t way, const uint8_t* fattr,
+                                  const struct slice_config* config) {
+  struct slice_attr_entry* entry = &bucket->entry[way];
+  const uint8_t* base = (const uint8_t*)entry->base;
+  if ((bucket->flags[way] & SLICE_ATTR_VALID) && slice_attr_fresh(entry->learned_ms, config) &&
+      slice_be64(fattr + SLICE_FATTR_CTIME) < slice_be64(base + SLICE_FATTR_CTIME)) {
+    return 0;
+  }
+  for (uint32_t i = 0; i < SLICE_FATTR_WORDS; i++) entry->base[i] = slice_load32(fattr + 4 * i);
+  uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
+  if (size > entry->size) entry->size = size;
+  entry->learned_ms = config->now_ms;
+  bucket->flags[way] |= SLICE_ATTR_VALID;
+  return 1;
+}
+
+// Puts the overlay into the fattr3 of a reply. Answers whether anything changed.
+SLICE_INLINE int slice_attr_overlay(const struct slice_attr_entry* entry, uint8_t* fattr, uint64_t* sum) {
+  uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
+  uint64_t ctime = slice_be64(fattr + SLICE_FATTR_CTIME);
+  int changed = 0;
+  if (entry->size > size) {
+    uint64_t used = slice_be64(fattr + SLICE_FATTR_USED) + (entry->size - size);
+    slice_replace64(fattr + SLICE_FATTR_SIZE, SLICE_BE64(entry->size), sum);
+    slice_replace64(fattr + SLICE_FATTR_USED, SLICE_BE64(used), sum);
+    changed = 1;
+  }
+  if (entry->mtime > ctime) {
+    slice_replace64(fattr + SLICE_FATTR_MTIME, SLICE_BE64(entry->mtime), sum);
+    slice_replace64(fattr + SLICE_FATTR_CTIME, SLICE_BE64(entry->mtime), sum);
+    changed = 1;
+  }
+  if (entry->atime > ctime && entry->atime > slice_be64(fattr + SLICE_FATTR_ATIME)) {
+    slice_replace64(fattr + SLICE_FATTR_ATIME, SLICE_BE64(entry->atime), sum);
+    changed = 1;
+  }
+  return changed;
+}
+
+// Fills room with the base; the overlay goes on top of it.
+SLICE_INLINE void slice_attr_fill_room(const struct slice_attr_entry* entry, uint8_t* fattr, uint64_t* sum) {
+  for (uint32_t i = 0; i < SLICE_FATTR_WORDS; i++) slice_replace32(fattr + 4 * i, entry->base[i], sum);
+}
+
+// A reply's fattr3 of a regular file and the cache, brought together: folds,
+// learns and patches. `way` holds the file; `sum` collects the change for the
+// checksum. Result: REPLY_LEARNED, REPLY_PATCHED, REPLY (nothing to do) or
+// PATCH_LOST (the room cannot be filled: drop the reply; the client asks again).
+SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_t way, uint8_t* fattr,
+                                       const struct slice_attr_event* event,
+                                       const struct slice_config* config, uint64_t* sum) {
+  way &= SLICE_ATTR_WAYS - 1;
+  struct slice_attr_entry* entry = &bucket->entry[way];
+  int room = slice_attr_is_room(fattr);
+  uint32_t epoch = slice_be32(fattr + SLICE_FATTR_EPOCH);
+  if (epoch > entry->epoch) slice_attr_new_epoch(bucket, way, epoch);
+  int current = epoch == entry->epoch;
+  int learned = 0;
+  if (current) {
+    if (room || event->procedure == SLICE_NFS_WRITE) slice_attr_fold(bucket, way, fattr, event);
+    if (!room) learned = slice_attr_learn(bucket, way, fattr, config);
+  }
+  entry->directory_site = event->directory_site;
+  if (room) {
+    if (!(bucket->flags[way] & SLICE_ATTR_VALID)) return SLICE_OUTCOME_PATCH_LOST;
+    slice_attr_fill_room(entry, fattr, sum);
+    slice_attr_overlay(entry, fattr, sum);
+    return SLICE_OUTCOME_REPLY_PATCHED;
+  }
+  if (current && slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
+  return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
+}
+
+// Tells user space of unsaved changes that leave the cache; nonzero when it took them.
+typedef int (*slice_evict_fn)(void* context, const struct slice_eviction* eviction);
+
+// The way of the file, made if need be (`evict` takes unsaved changes that have
+// to go). SLICE_ATTR_WAYS when they could not go.
+SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_t fileid, uint32_t epoch,
+                                       uint32_t directory_site, slice_evict_fn evict, void* context,
+                                       int* evicted) {
+  uint32_t way = slice_attr_find(bucket, fileid);
+  if (way < SLICE_ATTR_WAYS) return way;
+  way = slice_attr_victim(bucket) & (SLICE_ATTR_WAYS - 1);
+  if (bucket->fileid[way] != 0 && (bucket->flags[way] & SLICE_ATTR_DIRTY)) {
+    struct slice_eviction eviction;
+    slice_attr_export(bucket, way, &eviction);
+    if (!evict(context, &eviction)) return SLICE_ATTR_WAYS;
+    *evicted = 1;
+  }
+  slice_attr_reset(bucket, way, fileid, epoch, directory_site);
+  return way;
+}
+
+// Everything a reply does to the cache, lock included. `bucket` is that of
+// event->fileid. `fattr` is the reply's fattr3 of that file, 84 writable bytes,
+// or null where the reply has none (only a WRITE then leaves a trace). `side`
+// gets a second outcome to count (ATTR_BUSY, ATTR_EVICTED, ATTR_NOT_EVICTED) or 0.
+// Result: the reply's outcome, as slice_attr_apply, or PATCH_BUSY.
+SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_t* fattr,
+                                        const struct slice_attr_event* event,
+                                        const struct slice_config* config, slice_evict_fn evict,
+                                        void* context, uint64_t* sum, uint32_t* side) {
+  int evicted = 0;
+  uint32_t outcome = SLICE_OUTCOME_REPLY;
+  if (!slice_attr_lock(bucket)) {
+    *side = SLICE_OUTCOME_ATTR_BUSY;
+    return fattr ? SLICE_OUTCOME_PATCH_BUSY : SLICE_OUTCOME_REPLY;
+  }
+  uint32_t epoch = fattr ? slice_be32(fattr + SLICE_FATTR_EPOCH) : 0;
+  uint32_t way =
+      slice_attr_claim(bucket, event->fileid, epoch, event->directory_site, evict, context, &evicted);
+  if (way >= SLICE_ATTR_WAYS) {
+    *side = SLICE_OUTCOME_ATTR_NOT_EVICTED;
+    if (fattr && slice_attr_is_room(fattr)) outcome = SLICE_OUTCOME_PATCH_LOST;
+  } else {
+    if (evicted) *side = SLICE_OUTCOME_ATTR_EVICTED;
+    way &= SLICE_ATTR_WAYS - 1;
+    if (fattr) {
+      outcome = slice_attr_apply(bucket, way, fattr, event, config, sum);
+    } else {
+      slice_attr_fold_end(bucket, way, event->end);
+    }
+  }
+  slice_attr_unlock(bucket);
+  return outcome;
+}
+
+#endif  // SLICE_BPF_SHARED_ATTRIBUTES_H_

@@ -1,0 +1,174 @@
+// Keys and values of the tables pinned under /sys/fs/bpf/slice/, as the XDP
+// program, slice-proxyd and bpftool see them (docs/formats/maps.md). Host byte
+// order, but for addresses, which are bytes in network order. Padding explicit.
+// A change of layout changes SLICE_MAP_ABI.
+#ifndef SLICE_BPF_SHARED_MAP_ABI_H_
+#define SLICE_BPF_SHARED_MAP_ABI_H_
+
+#include "bpf/shared/base.h"
+#include "bpf/shared/limits.h"
+#include "bpf/shared/nfs_offsets.h"
+
+#define SLICE_MAP_ABI 1u
+
+enum slice_site_class {
+  SLICE_CLASS_DIRECTORY = 0,
+  SLICE_CLASS_SMALL_FILE = 1,
+  SLICE_CLASS_STORAGE = 2,
+  SLICE_CLASS_COORDINATOR = 3,
+};
+#define SLICE_CLASSES 4u
+
+enum slice_policy { SLICE_POLICY_MKDIR_SWITCHING = 0, SLICE_POLICY_NAME_HASHING = 1 };
+enum slice_name_hash_kind { SLICE_NAME_HASH_MD5 = 0, SLICE_NAME_HASH_SIPHASH13 = 1 };
+
+// slice_config.flags
+#define SLICE_CONFIG_PATCH 0x1u  // stamp "can patch" hints, learn and patch attributes
+#define SLICE_CONFIG_XDP_TX \
+  0x2u  // the interface transmits XDP_TX (one-armed proxy on a real NIC);
+        // without it packets leave by redirect even where they came from
+
+// `config`: ARRAY of one entry.
+struct slice_config {
+  uint32_t abi;    // SLICE_MAP_ABI once loaded; anything else: all packets pass
+  uint32_t flags;  // SLICE_CONFIG_*
+  uint8_t virtual_ipv4[4];
+  uint16_t nfs_port;  // of the virtual address
+  uint16_t reserved0;
+  uint32_t volume;
+  uint32_t generation;                // of the routing tables
+  uint32_t policy;                    // enum slice_policy
+  uint32_t name_hash;                 // enum slice_name_hash_kind
+  uint64_t threshold;                 // bytes
+  uint64_t mkdir_limit;               // mkdir switching: redirect when hash >> 32 is below; p * 2^32
+  uint8_t name_key[16];               // key of siphash13
+  uint32_t site_mask[SLICE_CLASSES];  // sites of the class - 1
+  uint32_t now_ms;                    // clock, advanced by slice-proxyd at least 10 times a second
+  uint32_t attribute_life_ms;         // learned attributes older than this are not patched from
+  uint16_t own_port_first;            // UDP ports of slice-proxyd's own requests to servers:
+  uint16_t own_port_last;             // replies to them are passed up; 0 to 0 for none
+  uint32_t reserved1;
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_config) == 96, "config layout");
+
+// `sites`: ARRAY, key = class * SLICE_MAX_SITES + site (slice_site_key).
+struct slice_site {
+  uint32_t server;      // key in `servers`; 0: bound to none
+  uint32_t generation;  // of the table that bound it
+};
+
+// `servers`: ARRAY of SLICE_MAX_SERVERS; entry 0 is never used.
+struct slice_server {
+  uint8_t ipv4[4];
+  uint16_t port;
+  uint16_t reserved;
+  uint32_t ifindex;  // interface towards it; 0: unknown, the stack forwards
+  uint8_t next_hop_mac[6];
+  uint8_t source_mac[6];  // of that interface
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_server) == 24, "server layout");
+
+// `pending`: ARRAY of SLICE_PENDING_ENTRIES, direct-mapped by (client, xid).
+// `sequence` is odd while a processor writes the entry.
+struct slice_pending {
+  uint32_t sequence;
+  uint32_t xid;  // memory order
+  uint8_t client_ipv4[4];
+  uint16_t client_port;  // memory (network) order
+  uint8_t procedure;
+  uint8_t site_class;
+  uint8_t server_ipv4[4];
+  uint16_t server_port;  // memory (network) order
+  uint16_t reserved0;
+  uint32_t ifindex;  // where the request came from
+  uint8_t client_mac[6];
+  uint8_t proxy_mac[6];
+  uint32_t directory_site;  // of the handle
+  uint32_t reserved1;
+  uint64_t fileid;  // of the handle
+  uint64_t offset;  // READ, WRITE: bytes
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_pending) == 64, "pending layout");
+
+// `fragments`: ARRAY of SLICE_FRAGMENT_ENTRIES u64, direct-mapped by (source,
+// destination, IP id): tag 32 | time 14 (units of 8 ms) | kind 2 | index 16.
+#define SLICE_FRAGMENT_TAG_SHIFT 32u
+#define SLICE_FRAGMENT_TIME_SHIFT 18u
+#define SLICE_FRAGMENT_TIME_MASK 0x3fffu
+#define SLICE_FRAGMENT_TIME_UNIT_SHIFT 23u  // nanoseconds to units: 2^23 ns = 8.4 ms
+#define SLICE_FRAGMENT_KIND_SHIFT 16u
+#define SLICE_FRAGMENT_KIND_MASK 0x3u
+#define SLICE_FRAGMENT_INDEX_MASK 0xffffu
+enum slice_fragment_kind {
+  SLICE_FRAGMENT_NONE = 0,
+  SLICE_FRAGMENT_TO_SERVER = 1,  // index: key in `servers`
+  SLICE_FRAGMENT_TO_CLIENT = 2,  // index: key in `pending`
+  SLICE_FRAGMENT_TO_STACK = 3,
+};
+
+// `attributes`: ARRAY of SLICE_ATTR_BUCKETS, mmapable, by fileID
+// (bpf/shared/attributes.h). Times are seconds << 32 | nanoseconds.
+#define SLICE_ATTR_VALID 0x1u       // base holds attributes from the authority
+#define SLICE_ATTR_DIRTY_SIZE 0x2u  // unsaved: the authority has not been told
+#define SLICE_ATTR_DIRTY_MTIME 0x4u
+#define SLICE_ATTR_DIRTY_ATIME 0x8u
+#define SLICE_ATTR_DIRTY (SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME | SLICE_ATTR_DIRTY_ATIME)
+
+struct slice_attr_entry {
+  uint64_t size;                     // overlay: bytes, at least what WRITEs that passed made it
+  uint64_t mtime;                    // overlay; 0: none
+  uint64_t atime;                    // overlay; 0: none
+  uint32_t epoch;                    // truncation epoch the overlay belongs to
+  uint32_t learned_ms;               // config.now_ms when base was learned
+  uint32_t directory_site;           // of the file's attribute cell, from a handle
+  uint32_t base[SLICE_FATTR_WORDS];  // fattr3 as on the wire
+  uint64_t reserved;
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_attr_entry) == 128, "attribute entry layout");
+
+struct slice_attr_bucket {
+  uint32_t lock;                     // odd while held; every release adds one
+  uint32_t next_way;                 // where the next search for a victim begins
+  uint64_t fileid[SLICE_ATTR_WAYS];  // 0: way is empty
+  uint32_t flags[SLICE_ATTR_WAYS];   // SLICE_ATTR_*
+  uint64_t reserved;
+  struct slice_attr_entry entry[SLICE_ATTR_WAYS];
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_attr_bucket) == 576, "attribute bucket layout");
+
+// `evictions`: RINGBUF of unsaved changes that left the cache; user space merges them.
+struct slice_eviction {
+  uint64_t fileid;
+  uint64_t size;
+  uint64_t mtime;
+  uint64_t atime;
+  uint32_t epoch;
+  uint32_t directory_site;
+  uint32_t flags;  // SLICE_ATTR_DIRTY_* that are unsaved
+  uint32_t reserved;
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_eviction) == 48, "eviction layout");
+
+// `orphans`: RINGBUF of frames that came before their first fragment. User
+// space holds each up to 500 ms and runs the program on it again.
+struct slice_orphan {
+  uint32_t ifindex;  // where it came from
+  uint32_t length;   // bytes of frame
+  uint8_t frame[SLICE_ORPHAN_MAX_BYTES];
+};
+
+// `outcomes`: PERCPU_ARRAY of SLICE_OUTCOME_COUNT u64 counters, key = enum slice_outcome.
+
+// Key in `sites`.
+SLICE_INLINE uint32_t slice_site_key(uint32_t site_class, uint32_t site) {
+  return site_class * SLICE_MAX_SITES + (site & (SLICE_MAX_SITES - 1));
+}
+
+// Key in `pending`; arguments in memory order.
+SLICE_INLINE uint32_t slice_pending_key(uint32_t client_ipv4, uint16_t client_port, uint32_t xid) {
+  uint32_t h = (client_ipv4 ^ ((uint32_t)client_port << 16 | client_port)) * 0x9e3779b1u;
+  h = (h ^ xid ^ (xid >> 16)) * 0x85ebca6bu;
+  return (h >> 16) & (SLICE_PENDING_ENTRIES - 1);
+}
+
+#endif  // SLICE_BPF_SHARED_MAP_ABI_H_

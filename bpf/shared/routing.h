@@ -1,0 +1,382 @@
+// The routing core: reads an ONC RPC call with NFSv3 arguments, and decides
+// which site it goes to. The XDP program and slice-proxyd compile this very
+// code; nothing else in the project decides a route.
+//
+//   slice_parse_call   bytes -> struct slice_request, bounded and table-free
+//   slice_route        request + config + what is known of the size -> struct slice_route
+//   slice_name_hash    (parent fileID, name) -> 64 bits
+//   slice_*_site       the site of a file in each class
+//
+// No state and no allocation: any thread may call any function. Pointers in a
+// request point into the caller's bytes and live as long as those.
+#ifndef SLICE_BPF_SHARED_ROUTING_H_
+#define SLICE_BPF_SHARED_ROUTING_H_
+
+#include "bpf/shared/base.h"
+#include "bpf/shared/file_handle.h"
+#include "bpf/shared/limits.h"
+#include "bpf/shared/map_abi.h"
+#include "bpf/shared/md5.h"
+#include "bpf/shared/nfs_offsets.h"
+#include "bpf/shared/outcomes.h"
+#include "bpf/shared/siphash.h"
+
+// One parsed call. Numbers in host order unless said otherwise. Fields beyond
+// `procedure` are set for the procedures whose arguments have them, else zero.
+struct slice_request {
+  uint32_t xid;  // host order
+  uint32_t program;
+  uint32_t version;
+  uint32_t procedure;
+  uint32_t credential_flavor;
+  uint32_t credential_length;  // bytes of body
+  uint32_t stripe_shift;
+  uint32_t directory_site;  // of `handle`
+  uint64_t fileid;          // of `handle`
+  uint64_t offset;          // READ, WRITE, COMMIT
+  uint64_t cookie;          // READDIR, READDIRPLUS
+  uint32_t count;           // READ, WRITE, COMMIT, READDIR (count), READDIRPLUS (maxcount)
+  uint32_t stable;          // WRITE: stable_how
+  uint32_t handle_flags;    // of `handle`
+  uint32_t name_length;
+  uint32_t second_name_length;     // RENAME: the new name; LINK: the link's name
+  uint32_t second_directory_site;  // RENAME: of the new directory; LINK: of the link's directory
+  uint64_t second_fileid;
+  const uint8_t* credential;     // body of the credential
+  const uint8_t* arguments;      // first byte after the verifier
+  const uint8_t* handle;         // 56 bytes: the object or directory
+  const uint8_t* second_handle;  // RENAME: new directory; LINK: the link's directory
+  const uint8_t* name;
+  const uint8_t* second_name;
+  const uint8_t* count_word;  // READ, WRITE: the argument `count`, for clamping in place
+};
+
+// Where a request goes.
+struct slice_route {
+  uint32_t site_class;  // enum slice_site_class
+  uint32_t site;
+  uint32_t count;    // READ, WRITE: bytes up to the first boundary, at most the request's count
+  uint32_t outcome;  // enum slice_outcome: ROUTED_*, READ_CLAMPED, or why it is not routed
+};
+
+// --- Sites ---------------------------------------------------------------------
+
+SLICE_INLINE uint32_t slice_small_file_site(uint64_t fileid, uint32_t mask) {
+  return (uint32_t)slice_mix64(fileid) & mask;
+}
+
+SLICE_INLINE uint32_t slice_coordinator_site(uint64_t fileid, uint32_t mask) {
+  return (uint32_t)slice_mix64(fileid ^ 0x636f6f7264ULL) & mask;
+}
+
+// `stripe` is offset >> stripe_shift.
+SLICE_INLINE uint32_t slice_storage_site(uint64_t fileid, uint64_t stripe, uint32_t mask) {
+  return (uint32_t)slice_mix64(fileid + slice_mix64(stripe + 1)) & mask;
+}
+
+// Name hash of the volume's kind; `end` bounds the readable memory. `length` is
+// at most SLICE_MAX_NAME.
+SLICE_INLINE uint64_t slice_name_hash(const struct slice_config* config, uint64_t parent_fileid,
+                                      const uint8_t* name, uint32_t length, const uint8_t* end) {
+  if (config->name_hash == SLICE_NAME_HASH_SIPHASH13) {
+    return slice_siphash13_name(config->name_key, parent_fileid, name, length, end);
+  }
+  return slice_md5_name(parent_fileid, name, length, end);
+}
+
+// --- Parsing -------------------------------------------------------------------
+// Helpers of one shape: read at *cursor, advance it, answer 0 or an outcome.
+// Zero is "go on": ROUTED_NULL is never an error.
+
+// A file handle (length word and 56 bytes). `which` gets its first byte.
+SLICE_INLINE uint32_t slice_parse_handle(const uint8_t** cursor, const uint8_t* end, const uint8_t** which) {
+  const uint8_t* p = *cursor;
+  SLICE_HIDE(p);
+  if (p + 4 > end) return SLICE_OUTCOME_TRUNCATED;
+  if (slice_load32(p) != SLICE_BE32(SLICE_HANDLE_SIZE)) return SLICE_OUTCOME_BAD_HANDLE;
+  if (p + 4 + SLICE_HANDLE_SIZE > end) return SLICE_OUTCOME_TRUNCATED;
+  *which = p + 4;
+  *cursor = p + 4 + SLICE_HANDLE_SIZE;
+  return 0;
+}
+
+// A name (RFC 1813 filename3) of 1 to 255 bytes, within `end` with its padding.
+SLICE_INLINE uint32_t slice_parse_name(const uint8_t** cursor, const uint8_t* end, const uint8_t** name,
+                                       uint32_t* length) {
+  const uint8_t* p = *cursor;
+  SLICE_HIDE(p);
+  if (p + 4 > end) return SLICE_OUTCOME_TRUNCATED;
+  uint32_t bytes = slice_be32(p);
+  if (bytes == 0) return SLICE_OUTCOME_NAME_EMPTY;
+  if (bytes > SLICE_MAX_NAME) return SLICE_OUTCOME_NAME_TOO_LONG;
+  p += 4;
+  *name = p;
+  *length = bytes;
+  p += (bytes + 3) & 0x1fc;
+  SLICE_HIDE(p);
+  if (p > end) return SLICE_OUTCOME_TRUNCATED;
+  *cursor = p;
+  return 0;
+}
+
+// A credential or verifier: flavor, length of at most 400, body.
+SLICE_INLINE uint32_t slice_parse_auth(const uint8_t** cursor, const uint8_t* end, uint32_t* length) {
+  const uint8_t* p = *cursor;
+  SLICE_HIDE(p);
+  if (p + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_TRUNCATED;
+  uint32_t bytes = slice_be32(p + 4);
+  if (bytes > SLICE_MAX_AUTH) return SLICE_OUTCOME_BAD_AUTH_LENGTH;
+  *length = bytes;
+  p += SLICE_AUTH_HEADER + ((bytes + 3) & 0x1fc);
+  SLICE_HIDE(p);
+  if (p > end) return SLICE_OUTCOME_TRUNCATED;
+  *cursor = p;
+  return 0;
+}
+
+// The RPC call header (RFC 5531 section 9) of the message at `data`: fills xid
+// to credential_length, `credential` and `arguments`.
+SLICE_INLINE uint32_t slice_parse_call_header(const uint8_t* data, const uint8_t* end,
+                                              struct slice_request* request) {
+  if (data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_TRUNCATED;
+  if (slice_load32(data + SLICE_CALL_TYPE) != SLICE_BE32(SLICE_RPC_CALL)) return SLICE_OUTCOME_NOT_A_CALL;
+  if (slice_load32(data + SLICE_CALL_RPC_VERSION) != SLICE_BE32(SLICE_RPC_VERSION)) {
+    return SLICE_OUTCOME_RPC_VERSION;
+  }
+  request->xid = slice_be32(data + SLICE_CALL_XID);
+  request->program = slice_be32(data + SLICE_CALL_PROGRAM);
+  request->version = slice_be32(data + SLICE_CALL_VERSION);
+  request->procedure = slice_be32(data + SLICE_CALL_PROCEDURE);
+  request->credential_flavor = slice_be32(data + SLICE_CALL_CREDENTIAL);
+  request->credential = data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER;
+  const uint8_t* p = data + SLICE_CALL_CREDENTIAL;
+  uint32_t outcome = slice_parse_auth(&p, end, &request->credential_length);
+  if (outcome) return outcome;
+  uint32_t verifier_length = 0;
+  outcome = slice_parse_auth(&p, end, &verifier_length);
+  if (outcome) return outcome;
+  request->arguments = p;
+  return 0;
+}
+
+// What the first handle says, after checking that this volume could have minted it.
+SLICE_INLINE uint32_t slice_read_handle(const struct slice_config* config, struct slice_request* request) {
+  const uint8_t* h = request->handle;
+  // version, type, flags and stripe shift are one word
+  uint32_t head = slice_be32(h);
+  request->handle_flags = (head >> 8) & 0xff;
+  request->stripe_shift = head & 0xff;
+  request->fileid = slice_be64(h + SLICE_HANDLE_AT_FILEID);
+  request->directory_site = slice_be32(h + SLICE_HANDLE_AT_SITE);
+  if (head >> 24 != SLICE_HANDLE_VERSION) return SLICE_OUTCOME_BAD_HANDLE;
+  if (slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume) return SLICE_OUTCOME_BAD_HANDLE;
+  if (request->directory_site > config->site_mask[SLICE_CLASS_DIRECTORY]) return SLICE_OUTCOME_BAD_HANDLE;
+  if (request->fileid == 0) return SLICE_OUTCOME_BAD_HANDLE;
+  if (request->stripe_shift < SLICE_MIN_STRIPE_SHIFT || request->stripe_shift > SLICE_MAX_STRIPE_SHIFT) {
+    return SLICE_OUTCOME_BAD_HANDLE;
+  }
+  return 0;
+}
+
+SLICE_INLINE uint32_t slice_read_second_handle(const struct slice_config* config,
+                                               struct slice_request* request) {
+  const uint8_t* h = request->second_handle;
+  request->second_fileid = slice_be64(h + SLICE_HANDLE_AT_FILEID);
+  request->second_directory_site = slice_be32(h + SLICE_HANDLE_AT_SITE);
+  if (h[SLICE_HANDLE_AT_VERSION] != SLICE_HANDLE_VERSION) return SLICE_OUTCOME_BAD_HANDLE;
+  if (slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume) return SLICE_OUTCOME_BAD_HANDLE;
+  if (request->second_directory_site > config->site_mask[SLICE_CLASS_DIRECTORY]) {
+    return SLICE_OUTCOME_BAD_HANDLE;
+  }
+  return 0;
+}
+
+// offset, count [, stable] of READ3args, WRITE3args, COMMIT3args (RFC 1813
+// sections 3.3.6, 3.3.7, 3.3.21), at p, the first byte after the handle.
+SLICE_INLINE uint32_t slice_parse_range(const uint8_t* p, const uint8_t* end, uint32_t is_write,
+                                        struct slice_request* request) {
+  SLICE_HIDE(p);
+  if (p + 12 > end) return SLICE_OUTCOME_TRUNCATED;
+  request->offset = slice_be64(p);
+  request->count_word = p + 8;
+  request->count = slice_be32(p + 8);
+  if (is_write) {
+    if (p + 20 > end) return SLICE_OUTCOME_TRUNCATED;  // stable and the data's length too
+    request->stable = slice_be32(p + 12);
+  }
+  return 0;
+}
+
+// cookie, cookieverf, [dircount,] count of READDIR(PLUS) (sections 3.3.16, 3.3.17).
+SLICE_INLINE uint32_t slice_parse_readdir(const uint8_t* p, const uint8_t* end, uint32_t is_plus,
+                                          struct slice_request* request) {
+  SLICE_HIDE(p);
+  if (p + 20 > end) return SLICE_OUTCOME_TRUNCATED;
+  request->cookie = slice_be64(p);
+  request->count = slice_be32(p + 16);
+  if (is_plus) {
+    if (p + 24 > end) return SLICE_OUTCOME_TRUNCATED;
+    request->count = slice_be32(p + 20);
+  }
+  return 0;
+}
+
+// The arguments that lie beyond the first handle, by procedure.
+SLICE_INLINE uint32_t slice_parse_beyond_handle(const struct slice_config* config, const uint8_t* p,
+                                                const uint8_t* end, struct slice_request* request) {
+  uint32_t outcome;
+  switch (request->procedure) {
+    case SLICE_NFS_READ:
+    case SLICE_NFS_COMMIT:
+      return slice_parse_range(p, end, 0, request);
+    case SLICE_NFS_WRITE:
+      return slice_parse_range(p, end, 1, request);
+    case SLICE_NFS_READDIR:
+      return slice_parse_readdir(p, end, 0, request);
+    case SLICE_NFS_READDIRPLUS:
+      return slice_parse_readdir(p, end, 1, request);
+    case SLICE_NFS_LOOKUP:
+    case SLICE_NFS_CREATE:
+    case SLICE_NFS_MKDIR:
+    case SLICE_NFS_SYMLINK:
+    case SLICE_NFS_MKNOD:
+    case SLICE_NFS_REMOVE:
+    case SLICE_NFS_RMDIR:
+      return slice_parse_name(&p, end, &request->name, &request->name_length);
+    case SLICE_NFS_RENAME:
+      outcome = slice_parse_name(&p, end, &request->name, &request->name_length);
+      if (outcome) return outcome;
+      break;
+    case SLICE_NFS_LINK:
+      break;
+    default:
+      return 0;
+  }
+  outcome = slice_parse_handle(&p, end, &request->second_handle);
+  if (outcome) return outcome;
+  outcome = slice_read_second_handle(config, request);
+  if (outcome) return outcome;
+  return slice_parse_name(&p, end, &request->second_name, &request->second_name_length);
+}
+
+// Reads the RPC message between data and end (a UDP payload, or at least the
+// head of a TCP record; WRITE data need not be there). `request` must be all
+// zero. Result: 0 when the call can be routed, else the outcome (ROUTED_NULL
+// is 0 too: look at request->procedure). On an outcome other than 0, fields up
+// to where parsing stopped are set.
+SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const uint8_t* data,
+                                       const uint8_t* end, struct slice_request* request) {
+  uint32_t outcome = slice_parse_call_header(data, end, request);
+  if (outcome) return outcome;
+  if (request->program != SLICE_PROGRAM_NFS) return SLICE_OUTCOME_OTHER_PROGRAM;
+  if (request->version != SLICE_NFS_VERSION) return SLICE_OUTCOME_OTHER_VERSION;
+  if (request->procedure >= SLICE_NFS_PROCEDURES) return SLICE_OUTCOME_BAD_PROCEDURE;
+  if (request->procedure == SLICE_NFS_NULL) return 0;
+  const uint8_t* p = request->arguments;
+  outcome = slice_parse_handle(&p, end, &request->handle);
+  if (outcome) return outcome;
+  outcome = slice_read_handle(config, request);
+  if (outcome) return outcome;
+  return slice_parse_beyond_handle(config, p, end, request);
+}
+
+// --- Routing -------------------------------------------------------------------
+
+// READ and WRITE: the server of the first byte, and the bytes up to the
+// threshold or the end of the stripe unit. No overflow for any offset or count.
+SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const struct slice_request* request,
+                                    struct slice_route* route) {
+  uint64_t room;
+  if (request->offset < config->threshold) {
+    route->site_class = SLICE_CLASS_SMALL_FILE;
+    route->site = slice_small_file_site(request->fileid, config->site_mask[SLICE_CLASS_SMALL_FILE]);
+    room = config->threshold - request->offset;
+  } else {
+    if (request->handle_flags & SLICE_HANDLE_BLOCK_MAPPED) {
+      route->outcome = SLICE_OUTCOME_BLOCK_MAPPED;
+      return;
+    }
+    uint32_t shift = request->stripe_shift & 63;
+    uint64_t unit = 1ULL << shift;
+    route->site_class = SLICE_CLASS_STORAGE;
+    route->site =
+        slice_storage_site(request->fileid, request->offset >> shift, config->site_mask[SLICE_CLASS_STORAGE]);
+    room = unit - (request->offset & (unit - 1));
+  }
+  if (request->count > room) {
+    route->count = (uint32_t)room;
+    if (request->procedure == SLICE_NFS_READ) route->outcome = SLICE_OUTCOME_READ_CLAMPED;
+  }
+}
+
+// The directory site of an operation on (directory, name); design section 6.
+// MKDIR under mkdir switching moves to a hashed site with probability p.
+SLICE_INLINE uint32_t slice_route_name(const struct slice_config* config, uint32_t procedure,
+                                       uint32_t directory_site, uint64_t directory, const uint8_t* name,
+                                       uint32_t length, const uint8_t* end) {
+  uint32_t mask = config->site_mask[SLICE_CLASS_DIRECTORY];
+  if (config->policy == SLICE_POLICY_NAME_HASHING) {
+    return (uint32_t)slice_name_hash(config, directory, name, length, end) & mask;
+  }
+  if (procedure == SLICE_NFS_MKDIR && config->mkdir_limit != 0) {
+    uint64_t hash = slice_name_hash(config, directory, name, length, end);
+    if (hash >> 32 < config->mkdir_limit) return (uint32_t)hash & mask;
+  }
+  return directory_site;
+}
+
+// Decides where a parsed request goes. `end` is as in slice_parse_call.
+// `size_known` and `size` (bytes) say what the caller knows of the file's size:
+// a COMMIT goes to the small-file site only when the file is known to end at or
+// below the threshold. For procedure NULL the outcome is ROUTED_NULL: the proxy
+// answers. The caller looks up slice_site_key(class, site) in its table.
+SLICE_INLINE void slice_route_call(const struct slice_config* config, const struct slice_request* request,
+                                   const uint8_t* end, int size_known, uint64_t size,
+                                   struct slice_route* route) {
+  route->outcome = request->procedure;
+  route->count = request->count;
+  route->site_class = SLICE_CLASS_DIRECTORY;
+  route->site = request->directory_site;
+  switch (request->procedure) {
+    case SLICE_NFS_READ:
+    case SLICE_NFS_WRITE:
+      slice_route_bytes(config, request, route);
+      return;
+    case SLICE_NFS_COMMIT:
+      if (size_known && size <= config->threshold) {
+        route->site_class = SLICE_CLASS_SMALL_FILE;
+        route->site = slice_small_file_site(request->fileid, config->site_mask[SLICE_CLASS_SMALL_FILE]);
+      } else {
+        route->site_class = SLICE_CLASS_COORDINATOR;
+        route->site = slice_coordinator_site(request->fileid, config->site_mask[SLICE_CLASS_COORDINATOR]);
+      }
+      return;
+    case SLICE_NFS_LOOKUP:
+    case SLICE_NFS_CREATE:
+    case SLICE_NFS_MKDIR:
+    case SLICE_NFS_SYMLINK:
+    case SLICE_NFS_MKNOD:
+    case SLICE_NFS_REMOVE:
+    case SLICE_NFS_RMDIR:
+    case SLICE_NFS_RENAME:
+      route->site = slice_route_name(config, request->procedure, request->directory_site, request->fileid,
+                                     request->name, request->name_length, end);
+      return;
+    case SLICE_NFS_LINK:
+      route->site =
+          slice_route_name(config, request->procedure, request->second_directory_site, request->second_fileid,
+                           request->second_name, request->second_name_length, end);
+      return;
+    case SLICE_NFS_READDIR:
+    case SLICE_NFS_READDIRPLUS:
+      if (config->policy == SLICE_POLICY_NAME_HASHING) {
+        route->site =
+            (uint32_t)(request->cookie >> SLICE_COOKIE_SITE_SHIFT) & config->site_mask[SLICE_CLASS_DIRECTORY];
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+#endif  // SLICE_BPF_SHARED_ROUTING_H_
