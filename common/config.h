@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/ids.h"
@@ -22,6 +23,10 @@ enum class ServerRole : std::uint32_t {
   kManager = 4,
   kProxy = 5
 };
+inline constexpr std::size_t kServerRoles = 6;
+// As configurations and output name them: "directory", "small-file", "storage", "coordinator", "manager",
+// "proxy".
+std::string_view role_name(ServerRole role);
 
 struct ServerConfig {
   std::string name;  // unique
@@ -73,11 +78,20 @@ struct EnsembleConfig {
   std::vector<ExportConfig> exports;  // first that fits a client counts; none fits: refused
   ProxyConfig proxy;
   std::vector<ServerConfig> servers;
+  std::vector<std::string> warnings;  // what is allowed but hardly meant; for the log, one line each
 
-  const ServerConfig* find(const std::string& server_name) const;
+  // Nothing where there is no such server. Valid as long as this configuration.
+  const ServerConfig* find(std::string_view server_name) const;
+  const ServerConfig* first(ServerRole role) const;
 };
 
+// kInvalid: "FILE:LINE: reason". Reads the key file too.
 Result<EnsembleConfig> load_ensemble(const std::string& path);
+// The same from text in memory: `path` is what refusals name and what key_file is relative to.
+Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& path);
+
+// "64KiB", "1GiB", "512": bytes.
+Result<std::uint64_t> parse_size(std::string_view text);
 
 }  // namespace slice
 

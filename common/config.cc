@@ -1,0 +1,553 @@
+#include "common/config.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <span>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "common/bytes.h"
+
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+namespace slice {
+namespace {
+
+constexpr std::array<std::string_view, kServerRoles> kRoleNames{"directory",   "small-file", "storage",
+                                                                "coordinator", "manager",    "proxy"};
+constexpr std::size_t kMaxNameLength = 63;
+constexpr std::size_t kMaxServers = 1023;                      // entries of the proxy's servers table
+constexpr std::uint32_t kMaxSites = 4096;                      // of one class
+constexpr std::uint64_t kMaxThreshold = 8ull << 20;            // bytes
+constexpr std::uint64_t kMinStripe = 8ull << 10;               // bytes: a small-file block
+constexpr std::uint64_t kMaxStripe = 1ull << 30;               // bytes
+constexpr std::size_t kMinKeyBytes = 16, kMaxKeyBytes = 4096;  // of the key file
+
+Result<std::uint32_t> parse_ipv4(std::string_view text) {
+  in_addr parsed{};
+  if (inet_pton(AF_INET, std::string(text).c_str(), &parsed) != 1) {
+    return fail(Errc::kInvalid, "'{}' is not an IPv4 address", text);
+  }
+  return ntohl(parsed.s_addr);
+}
+
+std::string ipv4_text(std::uint32_t address) {
+  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
+}
+
+std::array<std::uint8_t, 16> derive_key(std::string_view purpose, std::uint32_t number, ByteView secret) {
+  std::string input(purpose);
+  std::array<std::uint8_t, 4> be{};
+  store_be(be.data(), number);
+  input += as_text(be);
+  input += as_text(secret);
+  std::array<std::uint8_t, 32> digest{};
+  unsigned length = 0;
+  EVP_Digest(input.data(), input.size(), digest.data(), &length, EVP_sha256(), nullptr);
+  std::array<std::uint8_t, 16> key{};
+  std::copy_n(digest.begin(), key.size(), key.begin());
+  return key;
+}
+
+// What a refusal is raised through: the first one counts, later ones are consequences.
+class Refusals {
+ public:
+  explicit Refusals(std::string file) : file_(std::move(file)) {}
+  template <class... Args>
+  void add(std::uint32_t line, fmt::format_string<Args...> format, Args&&... args) {
+    if (error_) return;
+    error_ = Error{Errc::kInvalid,
+                   fmt::format("{}:{}: {}", file_, line, fmt::format(format, std::forward<Args>(args)...))};
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::string file_;
+  std::optional<Error> error_;
+};
+
+// One table of the file: typed access to its keys, and in finish() the refusal of keys nobody asked for.
+class Section {
+ public:
+  Section(Refusals& refusals, const toml::table& table, std::string what, std::uint32_t line)
+      : refusals_(refusals), table_(table), what_(std::move(what)), line_(line) {}
+
+  bool has(std::string_view key) const { return table_.contains(key); }
+  // Of the key's value; of the table where there is no such key.
+  std::uint32_t line(std::string_view key) const {
+    const toml::node* node = table_.get(key);
+    return node != nullptr && node->source().begin.line != 0 ? node->source().begin.line : line_;
+  }
+  std::uint32_t line() const { return line_; }
+  template <class... Args>
+  void refuse(std::string_view key, fmt::format_string<Args...> format, Args&&... args) const {
+    refusals_.add(line(key), "{} of {}: {}", key, what_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  std::string text(std::string_view key, std::optional<std::string> otherwise = std::nullopt) {
+    const toml::node* node = take(key, !otherwise);
+    if (node == nullptr) return otherwise.value_or("");
+    if (auto value = node->value_exact<std::string>()) return *value;
+    refuse(key, "a string is expected");
+    return "";
+  }
+  std::uint64_t number(std::string_view key, std::uint64_t otherwise, std::uint64_t least,
+                       std::uint64_t most) {
+    const toml::node* node = take(key, false);
+    if (node == nullptr) return otherwise;
+    auto value = node->value_exact<std::int64_t>();
+    if (!value) {
+      refuse(key, "a whole number is expected");
+    } else if (*value < 0 || static_cast<std::uint64_t>(*value) < least ||
+               static_cast<std::uint64_t>(*value) > most) {
+      refuse(key, "{} is not between {} and {}", *value, least, most);
+    } else {
+      return static_cast<std::uint64_t>(*value);
+    }
+    return otherwise;
+  }
+  std::uint32_t number32(std::string_view key, std::uint32_t otherwise, std::uint32_t least = 0,
+                         std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
+    return static_cast<std::uint32_t>(number(key, otherwise, least, most));
+  }
+  std::uint16_t port(std::string_view key, std::uint16_t otherwise) {
+    return static_cast<std::uint16_t>(number(key, otherwise, 1, 65535));
+  }
+  // "64KiB", or a number of bytes.
+  std::uint64_t size(std::string_view key, std::uint64_t otherwise) {
+    const toml::node* node = table_.get(key);
+    if (node != nullptr && node->is_integer()) {
+      return number(key, otherwise, 0, std::numeric_limits<std::int64_t>::max());
+    }
+    if (node == nullptr) {
+      asked_.insert(std::string(key));
+      return otherwise;
+    }
+    auto parsed = parse_size(text(key));
+    if (!parsed) refuse(key, "{}", parsed.error().message);
+    return parsed.value_or(otherwise);
+  }
+  std::optional<double> fraction(std::string_view key) {
+    const toml::node* node = take(key, false);
+    if (node == nullptr) return std::nullopt;
+    auto value = node->value<double>();
+    if (!value || !(*value >= 0 && *value <= 1)) {
+      refuse(key, "a number from 0 to 1 is expected");
+      return std::nullopt;
+    }
+    return value;
+  }
+  std::uint32_t address(std::string_view key) {
+    std::string value = text(key);
+    auto parsed = parse_ipv4(value);
+    if (!parsed) {
+      refuse(key, "{}", parsed.error().message);
+    } else if (*parsed == 0 || *parsed >> 28 >= 14) {
+      refuse(key, "{} is not the address of one host", value);
+    }
+    return parsed.value_or(0);
+  }
+  // The position of the value among `choices`.
+  std::size_t choice(std::string_view key, std::span<const std::string_view> choices,
+                     std::optional<std::size_t> otherwise) {
+    if (!has(key) && otherwise) {
+      asked_.insert(std::string(key));
+      return *otherwise;
+    }
+    std::string value = text(key);
+    auto found = std::find(choices.begin(), choices.end(), value);
+    if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+    if (has(key)) refuse(key, "'{}' is none of {}", value, fmt::join(choices, ", "));
+    return otherwise.value_or(0);
+  }
+  std::uint32_t mode(std::string_view key, std::uint32_t otherwise) {
+    if (!has(key)) {
+      asked_.insert(std::string(key));
+      return otherwise;
+    }
+    std::string value = text(key);
+    std::uint32_t parsed = 0;
+    auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed, 8);
+    if (error != std::errc{} || end != value.data() + value.size() || parsed > 07777) {
+      refuse(key, "an octal mode such as \"0755\" is expected");
+      return otherwise;
+    }
+    return parsed;
+  }
+  const toml::table* table(std::string_view key) {
+    const toml::node* node = take(key, false);
+    if (node != nullptr && !node->is_table()) refuse(key, "a table, [{}], is expected", key);
+    return node == nullptr ? nullptr : node->as_table();
+  }
+  // An array of tables, [[key]].
+  const toml::array* tables(std::string_view key) {
+    const toml::node* node = take(key, true);
+    if (node == nullptr) return nullptr;
+    const toml::array* array = node->as_array();
+    if (array == nullptr || !array->is_homogeneous(toml::node_type::table)) {
+      refuse(key, "one or more tables, [[{}]], are expected", key);
+      return nullptr;
+    }
+    return array;
+  }
+
+  void finish() const {
+    for (const auto& [key, value] : table_) {
+      if (!asked_.contains(std::string(key.str()))) {
+        refusals_.add(key.source().begin.line, "{} knows no key '{}'", what_, key.str());
+      }
+    }
+  }
+
+ private:
+  const toml::node* take(std::string_view key, bool required) {
+    asked_.insert(std::string(key));
+    const toml::node* node = table_.get(key);
+    if (node == nullptr && required) refusals_.add(line_, "{} lacks '{}'", what_, key);
+    return node;
+  }
+
+  Refusals& refusals_;
+  const toml::table& table_;
+  std::string what_;
+  std::uint32_t line_;
+  std::set<std::string> asked_;
+};
+
+std::uint32_t line_of(const toml::node& node) {
+  return std::max<std::uint32_t>(node.source().begin.line, 1);
+}
+
+void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& volume) {
+  Section section(refusals, table, "[volume]", line_of(table));
+  volume.id = VolumeId{section.number32("id", 1, 1)};
+  volume.export_path = section.text("export", "/");
+  if (volume.export_path.empty() || volume.export_path[0] != '/' || volume.export_path.size() > 255) {
+    section.refuse("export", "an absolute path of at most 255 bytes is expected");
+  }
+  std::uint64_t unit = section.size("stripe_unit", 64 << 10);
+  if (!std::has_single_bit(unit) || unit < kMinStripe || unit > kMaxStripe) {
+    section.refuse("stripe_unit", "{} bytes is not a power of two from 8KiB to 1GiB", unit);
+    unit = 64 << 10;
+  }
+  volume.stripe_shift = static_cast<std::uint32_t>(std::countr_zero(unit));
+  volume.threshold = section.size("threshold", 64 << 10);
+  if (volume.threshold > kMaxThreshold) {
+    section.refuse("threshold", "{} bytes is over 8MiB", volume.threshold);
+  } else if (volume.threshold % unit != 0) {
+    section.refuse("threshold", "{} bytes is not a multiple of the stripe unit, {} bytes", volume.threshold,
+                   unit);
+  }
+  constexpr std::array<std::string_view, 2> kPolicies{"mkdir-switching", "name-hashing"};
+  constexpr std::array<std::string_view, 2> kHashes{"md5", "siphash13"};
+  volume.policy = static_cast<VolumeConfig::NamePolicy>(section.choice("name_policy", kPolicies, 0));
+  volume.hash = static_cast<VolumeConfig::NameHash>(section.choice("name_hash", kHashes, 0));
+  // -1 stands for "not given" until the directory servers are counted.
+  volume.mkdir_probability = section.fraction("mkdir_probability").value_or(-1);
+  volume.root_mode = section.mode("root_mode", 0755);
+  volume.root_uid = section.number32("root_uid", 0);
+  volume.root_gid = section.number32("root_gid", 0);
+  section.finish();
+}
+
+void read_sites(Refusals& refusals, const toml::table& table, std::array<std::uint32_t, 4>& counts) {
+  Section section(refusals, table, "[sites]", line_of(table));
+  for (std::size_t role = 0; role < counts.size(); ++role) {
+    counts[role] = section.number32(kRoleNames[role], counts[role], 1, kMaxSites);
+    if (!std::has_single_bit(counts[role])) {
+      section.refuse(kRoleNames[role], "{} is not a power of two", counts[role]);
+    }
+  }
+  section.finish();
+}
+
+void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy) {
+  Section section(refusals, table, "[proxy]", line_of(table));
+  proxy.virtual_address = section.address("virtual_address");
+  proxy.nfs_port = section.port("nfs_port", 2049);
+  proxy.mount_port = section.port("mount_port", 20048);
+  proxy.portmap_port = section.port("portmap_port", 111);
+  if (proxy.mount_port == proxy.nfs_port) section.refuse("mount_port", "is nfs_port as well");
+  if (proxy.portmap_port == proxy.nfs_port || proxy.portmap_port == proxy.mount_port) {
+    section.refuse("portmap_port", "is the port of another program as well");
+  }
+  constexpr std::array<std::string_view, 4> kModes{"auto", "native", "generic", "off"};
+  proxy.xdp = static_cast<ProxyConfig::Xdp>(section.choice("xdp", kModes, 0));
+  proxy.bpf_folder = section.text("bpf_folder", "/sys/fs/bpf/slice");
+  if (!proxy.bpf_folder.starts_with('/')) section.refuse("bpf_folder", "an absolute path is expected");
+  proxy.threads = section.number32("threads", 0, 0, 256);
+  section.finish();
+}
+
+void read_export(Refusals& refusals, const toml::table& table, ExportConfig& out) {
+  Section section(refusals, table, "[[export]]", line_of(table));
+  std::string clients = section.text("clients");
+  std::string_view view = clients;
+  std::uint32_t bits = 32;
+  std::size_t slash = view.find('/');
+  if (slash != std::string_view::npos) {
+    std::string_view digits = view.substr(slash + 1);
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
+    if (error != std::errc{} || end != digits.data() + digits.size() || bits > 32) {
+      section.refuse("clients", "'{}' is no network: ADDRESS/0 to ADDRESS/32 is expected", clients);
+      bits = 32;
+    }
+  }
+  auto address = parse_ipv4(view.substr(0, slash));
+  if (!address) section.refuse("clients", "{}", address.error().message);
+  out.mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits);
+  out.network = address.value_or(0);
+  if ((out.network & ~out.mask) != 0) {
+    section.refuse("clients", "{} has bits behind its /{}: {}/{} is meant, or a single host", clients, bits,
+                   ipv4_text(out.network & out.mask), bits);
+  }
+  constexpr std::array<std::string_view, 2> kAccess{"rw", "ro"};
+  constexpr std::array<std::string_view, 3> kSquash{"root", "all", "none"};
+  out.read_only = section.choice("access", kAccess, 0) == 1;
+  out.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
+  out.anonymous_uid = section.number32("anonymous_uid", 65534);
+  out.anonymous_gid = section.number32("anonymous_gid", 65534);
+  section.finish();
+}
+
+void read_server(Refusals& refusals, const toml::table& table, ServerConfig& server) {
+  Section section(refusals, table, "[[server]]", line_of(table));
+  server.name = section.text("name");
+  auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
+  if (server.name.empty() || server.name.size() > kMaxNameLength ||
+      !std::all_of(server.name.begin(), server.name.end(), plain)) {
+    section.refuse("name", "'{}' is not 1 to {} letters, digits, '-', '_' or '.'", server.name,
+                   kMaxNameLength);
+  }
+  server.role = static_cast<ServerRole>(section.choice("role", kRoleNames, std::nullopt));
+  server.address = section.address("address");
+  server.port = section.port("port", 2049);
+  if (server.role == ServerRole::kProxy) {
+    if (section.has("data")) section.refuse("data", "a proxy keeps nothing on disk");
+  } else {
+    server.data = section.text("data");
+    if (!server.data.empty() && server.data[0] != '/') {
+      section.refuse("data", "'{}' is not an absolute path", server.data);
+    } else if (server.data.empty()) {
+      section.refuse("data", "an absolute path is expected");
+    }
+    server.data = std::filesystem::path(server.data).lexically_normal().string();
+  }
+  server.cache_bytes = section.size("cache", server.cache_bytes);
+  if (server.cache_bytes < (1 << 20)) section.refuse("cache", "less than 1MiB");
+  server.reserve_bytes = section.size("reserve", server.reserve_bytes);
+  section.finish();
+}
+
+// What no single [[server]] shows.
+void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::vector<std::uint32_t>& lines,
+                   std::uint32_t last_line) {
+  std::array<std::uint32_t, kServerRoles> count{};
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const ServerConfig& a = config.servers[i];
+    ++count[static_cast<std::size_t>(a.role)];
+    if (a.address == config.proxy.virtual_address) {
+      refusals.add(lines[i], "server '{}' listens on the virtual address itself", a.name);
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      const ServerConfig& b = config.servers[j];
+      if (a.name == b.name)
+        refusals.add(lines[i], "server '{}' was named at line {} before", a.name, lines[j]);
+      if (a.address != b.address) continue;
+      if (a.port == b.port) {
+        refusals.add(lines[i], "server '{}' has the endpoint {}:{} of '{}'", a.name, ipv4_text(a.address),
+                     a.port, b.name);
+      }
+      if (!a.data.empty() && a.data == b.data) {
+        refusals.add(lines[i], "server '{}' has the data directory of '{}'", a.name, b.name);
+      }
+    }
+  }
+  for (std::size_t role = 0; role < kServerRoles; ++role) {
+    if (count[role] == 0) refusals.add(last_line, "no server has the role '{}'", kRoleNames[role]);
+    if (role < config.site_counts.size() && count[role] > config.site_counts[role]) {
+      refusals.add(last_line, "{} servers of the role '{}' share only {} sites", count[role],
+                   kRoleNames[role], config.site_counts[role]);
+    }
+  }
+  if (count[static_cast<std::size_t>(ServerRole::kManager)] > 1) {
+    refusals.add(last_line, "more than one server has the role 'manager'");
+  }
+}
+
+void read_key(Refusals& refusals, std::uint32_t line, const std::string& file, EnsembleConfig& config) {
+  if (file.empty()) return;
+  std::filesystem::path path(file);
+  if (path.is_relative()) path = std::filesystem::path(config.path).parent_path() / path;
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    refusals.add(line, "key_file '{}': {}", path.string(), std::strerror(errno));
+    return;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    refusals.add(line, "key_file '{}' is not a file", path.string());
+    return;
+  }
+  if ((info.st_mode & S_IRWXO) != 0) {
+    config.warnings.push_back(
+        fmt::format("{}:{}: key_file '{}' is open to every user of this host (mode {:04o})", config.path,
+                    line, path.string(), info.st_mode & 07777));
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::string secret(kMaxKeyBytes + 1, '\0');
+  in.read(secret.data(), static_cast<std::streamsize>(secret.size()));
+  secret.resize(static_cast<std::size_t>(in.gcount()));
+  if (in.bad() || (!in.eof() && in.fail())) {
+    refusals.add(line, "key_file '{}' cannot be read", path.string());
+  } else if (secret.size() < kMinKeyBytes || secret.size() > kMaxKeyBytes) {
+    refusals.add(line, "key_file '{}' holds {} bytes; {} to {} are expected", path.string(), secret.size(),
+                 kMinKeyBytes, kMaxKeyBytes);
+  }
+  config.ensemble_key = derive_key("slice ensemble", 0, as_bytes(secret));
+  config.handle_key = derive_key("slice file handles", config.volume.id.value, config.ensemble_key);
+  config.name_key = derive_key("slice names", config.volume.id.value, config.ensemble_key);
+}
+
+void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& config, std::uint32_t last_line) {
+  Section top(refusals, root, "the ensemble", 1);
+  config.name = top.text("name");
+  if (config.name.empty() || config.name.size() > kMaxNameLength) {
+    top.refuse("name", "1 to {} bytes are expected", kMaxNameLength);
+  }
+  std::string key_file = top.text("key_file");
+  if (top.has("key_file") && key_file.empty()) top.refuse("key_file", "a path is expected");
+  config.volume.mkdir_probability = -1;
+  if (const toml::table* table = top.table("volume")) read_volume(refusals, *table, config.volume);
+  if (const toml::table* table = top.table("sites")) read_sites(refusals, *table, config.site_counts);
+  const toml::table* proxy = top.table("proxy");
+  if (proxy != nullptr) {
+    read_proxy(refusals, *proxy, config.proxy);
+  } else {
+    refusals.add(1, "the ensemble lacks '[proxy]'");
+  }
+  if (const toml::array* entries = top.tables("export")) {
+    for (const toml::node& entry : *entries) {
+      read_export(refusals, *entry.as_table(), config.exports.emplace_back());
+    }
+  }
+  std::vector<std::uint32_t> lines;
+  if (const toml::array* entries = top.tables("server")) {
+    for (const toml::node& entry : *entries) {
+      auto index = static_cast<std::uint32_t>(config.servers.size());
+      lines.push_back(line_of(entry));
+      if (index == kMaxServers) refusals.add(lines.back(), "more than {} servers", kMaxServers);
+      config.servers.emplace_back().index = index;
+      read_server(refusals, *entry.as_table(), config.servers.back());
+    }
+  }
+  top.finish();
+  check_servers(refusals, config, lines, last_line);
+  read_key(refusals, top.line("key_file"), key_file, config);
+}
+
+// toml++ 3.3 asserts, rather than refuses, a table header whose name starts with a character that no name
+// has; so such lines are found before it sees them. Nothing else of ours starts a line with a bracket.
+void check_headers(Refusals& refusals, std::string_view text) {
+  std::uint32_t line = 0;
+  while (!text.empty()) {
+    ++line;
+    std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view rest = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    auto skip = [&](std::string_view any) {
+      rest.remove_prefix(std::min(rest.find_first_not_of(any), rest.size()));
+    };
+    skip(" \t");
+    if (!rest.starts_with('[')) continue;
+    rest.remove_prefix(rest.starts_with("[[") ? 2 : 1);
+    skip(" \t");
+    bool named = !rest.empty() && (std::isalnum(static_cast<unsigned char>(rest[0])) != 0 ||
+                                   std::string_view("_-\"'").find(rest[0]) != std::string_view::npos);
+    if (!named) refusals.add(line, "a table's name is expected behind '['");
+  }
+}
+
+}  // namespace
+
+std::string_view role_name(ServerRole role) {
+  auto index = static_cast<std::size_t>(role);
+  return index < kRoleNames.size() ? kRoleNames[index] : "?";
+}
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  std::uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  constexpr std::array<std::pair<std::string_view, unsigned>, 6> kUnits{
+      {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}}};
+  auto known = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& u) { return u.first == unit; });
+  if (error != std::errc{} || known == kUnits.end()) {
+    return fail(Errc::kInvalid, "'{}' is not a size such as 512, 64KiB, 16MiB or 2GiB", text);
+  }
+  if (value > std::numeric_limits<std::uint64_t>::max() >> 1 >> known->second) {
+    return fail(Errc::kInvalid, "'{}' is too large", text);
+  }
+  return value << known->second;
+}
+
+const ServerConfig* EnsembleConfig::find(std::string_view server_name) const {
+  auto found = std::find_if(servers.begin(), servers.end(),
+                            [&](const ServerConfig& server) { return server.name == server_name; });
+  return found == servers.end() ? nullptr : &*found;
+}
+
+const ServerConfig* EnsembleConfig::first(ServerRole role) const {
+  auto found = std::find_if(servers.begin(), servers.end(),
+                            [&](const ServerConfig& server) { return server.role == role; });
+  return found == servers.end() ? nullptr : &*found;
+}
+
+Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& path) {
+  Refusals refusals(path);
+  check_headers(refusals, text);
+  if (refusals.error()) return fail(*refusals.error());
+  toml::parse_result parsed = toml::parse(text, std::string_view(path));
+  if (!parsed) {
+    return fail(Errc::kInvalid, "{}:{}: {}", path, parsed.error().source().begin.line,
+                parsed.error().description());
+  }
+  EnsembleConfig config;
+  config.path = path;
+  auto lines = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n'));
+  read_root(refusals, parsed.table(), config, std::max(lines, 1u));
+  if (refusals.error()) return fail(*refusals.error());
+  if (config.volume.mkdir_probability < 0) {
+    auto directories = std::count_if(config.servers.begin(), config.servers.end(),
+                                     [](const ServerConfig& s) { return s.role == ServerRole::kDirectory; });
+    config.volume.mkdir_probability = 1.0 / static_cast<double>(directories);
+  }
+  return config;
+}
+
+Result<EnsembleConfig> load_ensemble(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail(Errc::kInvalid, "{}:0: cannot be opened: {}", path, std::strerror(errno));
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad()) return fail(Errc::kInvalid, "{}:0: cannot be read", path);
+  return parse_ensemble(text, path);
+}
+
+}  // namespace slice

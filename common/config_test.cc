@@ -1,0 +1,307 @@
+#include "common/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace slice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A whole, good configuration; the tests change one thing at a time in it. Line numbers matter.
+constexpr std::string_view kGood = R"(name = "test"
+key_file = "key"
+[volume]
+threshold = "64KiB"
+stripe_unit = "32KiB"
+name_policy = "name-hashing"
+name_hash = "siphash13"
+root_mode = "1777"
+[sites]
+storage = 256
+[proxy]
+virtual_address = "10.77.0.1"
+xdp = "generic"
+[[export]]
+clients = "10.77.1.0/24"
+access = "ro"
+squash = "all"
+anonymous_uid = 99
+[[export]]
+clients = "10.77.2.7"
+[[server]]
+name = "proxy1"
+role = "proxy"
+address = "10.77.2.1"
+[[server]]
+name = "manager1"
+role = "manager"
+address = "10.77.3.2"
+data = "/data/manager1"
+[[server]]
+name = "dir1"
+role = "directory"
+address = "10.77.4.2"
+data = "/data/dir1"
+cache = "1GiB"
+[[server]]
+name = "small1"
+role = "small-file"
+address = "10.77.5.2"
+data = "/data/small1"
+[[server]]
+name = "store1"
+role = "storage"
+address = "10.77.6.2"
+port = 3049
+data = "/data/store1"
+reserve = 1048576
+[[server]]
+name = "coord1"
+role = "coordinator"
+address = "10.77.7.2"
+data = "/data/coord1"
+)";
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() : folder_(::testing::TempDir() + "slice_config_" + std::to_string(getpid())) {
+    std::filesystem::create_directories(folder_);
+    write_key(std::string(32, 'k'), 0600);
+  }
+  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
+
+  void write_key(const std::string& secret, mode_t mode) {
+    std::ofstream(folder_ + "/key", std::ios::binary | std::ios::trunc) << secret;
+    chmod((folder_ + "/key").c_str(), mode);
+  }
+  std::string path() const { return folder_ + "/ensemble.toml"; }
+  Result<EnsembleConfig> parse(std::string_view text) const { return parse_ensemble(text, path()); }
+  // kGood with its first `from` replaced by `to`.
+  static std::string with(std::string_view from, std::string_view to) {
+    std::string text(kGood);
+    std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ConfigTest, ReadsEveryKey) {
+  auto config = parse(kGood);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->name, "test");
+  EXPECT_EQ(config->volume.id, VolumeId{1});
+  EXPECT_EQ(config->volume.threshold, 65536u);
+  EXPECT_EQ(config->volume.stripe_shift, 15u);
+  EXPECT_EQ(config->volume.policy, VolumeConfig::NamePolicy::kNameHashing);
+  EXPECT_EQ(config->volume.hash, VolumeConfig::NameHash::kSipHash13);
+  EXPECT_EQ(config->volume.root_mode, 01777u);
+  EXPECT_DOUBLE_EQ(config->volume.mkdir_probability, 1.0);
+  EXPECT_THAT(config->site_counts, ElementsAre(64, 64, 256, 64));
+  EXPECT_EQ(config->proxy.virtual_address, 0x0a4d0001u);
+  EXPECT_EQ(config->proxy.xdp, ProxyConfig::Xdp::kGeneric);
+  ASSERT_EQ(config->exports.size(), 2u);
+  EXPECT_EQ(config->exports[0].network, 0x0a4d0100u);
+  EXPECT_EQ(config->exports[0].mask, 0xffffff00u);
+  EXPECT_TRUE(config->exports[0].read_only);
+  EXPECT_EQ(config->exports[0].squash, ExportConfig::Squash::kAll);
+  EXPECT_EQ(config->exports[0].anonymous_uid, 99u);
+  EXPECT_EQ(config->exports[1].mask, 0xffffffffu);
+  EXPECT_EQ(config->exports[1].squash, ExportConfig::Squash::kRoot);
+  ASSERT_EQ(config->servers.size(), 6u);
+  EXPECT_EQ(config->servers[2].cache_bytes, 1u << 30);
+  EXPECT_EQ(config->servers[4].index, 4u);
+  EXPECT_EQ(config->servers[4].port, 3049);
+  EXPECT_EQ(config->servers[4].reserve_bytes, 1048576u);
+  EXPECT_EQ(config->find("coord1")->role, ServerRole::kCoordinator);
+  EXPECT_EQ(config->find("coord2"), nullptr);
+  EXPECT_EQ(config->first(ServerRole::kManager)->name, "manager1");
+  EXPECT_THAT(config->warnings, IsEmpty());
+}
+
+TEST_F(ConfigTest, LoadsAFile) {
+  std::ofstream(path()) << kGood;
+  auto config = load_ensemble(path());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->path, path());
+  auto missing = load_ensemble(folder_ + "/none.toml");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("No such file"));
+}
+
+TEST_F(ConfigTest, DerivesDifferentKeysFromTheKeyFileAndTheVolume) {
+  auto one = parse(kGood).value();
+  auto same = parse(kGood).value();
+  EXPECT_EQ(one.ensemble_key, same.ensemble_key);
+  EXPECT_NE(one.ensemble_key, one.handle_key);
+  EXPECT_NE(one.handle_key, one.name_key);
+  auto other_volume = parse(with("[volume]", "[volume]\nid = 2")).value();
+  EXPECT_EQ(one.ensemble_key, other_volume.ensemble_key);
+  EXPECT_NE(one.handle_key, other_volume.handle_key);
+  write_key(std::string(32, 'x'), 0600);
+  EXPECT_NE(one.ensemble_key, parse(kGood).value().ensemble_key);
+}
+
+TEST_F(ConfigTest, WarnsOfAKeyThatEverybodyMayRead) {
+  write_key(std::string(32, 'k'), 0644);
+  auto config = parse(kGood);
+  ASSERT_TRUE(config);
+  EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("open to every user")));
+}
+
+TEST_F(ConfigTest, RefusesAShortKeyFile) {
+  write_key("short", 0600);
+  auto config = parse(kGood);
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("ensemble.toml:2: key_file"));
+  EXPECT_THAT(config.error().message, HasSubstr("holds 5 bytes"));
+}
+
+TEST_F(ConfigTest, TheSampleOfTheLocalEnsembleIsGood) {
+  std::ifstream in(std::string(SLICE_SOURCE_FOLDER) + "/deploy/local/ensemble.toml");
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::size_t at = text.find("/run/slice/ensemble.key");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, std::string_view("/run/slice/ensemble.key").size(), "key");
+  auto config = parse(text);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->volume.threshold, 65536u);
+}
+
+struct Bad {
+  std::string_view from, to;  // the change to kGood
+  int line;                   // where the refusal must point to
+  std::string_view reason;    // and what it must say
+};
+
+TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
+  const std::vector<Bad> kBad = {
+      {R"(name = "test")", "name = ", 1, "value"},
+      {R"(name = "test")", "", 1, "the ensemble lacks 'name'"},
+      {R"(name = "test")", "name = 7", 1, "a string is expected"},
+      {R"(name = "test")", R"(nmae = "test")", 1, "lacks 'name'"},
+      {R"(key_file = "key")", "", 1, "lacks 'key_file'"},
+      {R"(key_file = "key")", R"(key_file = "nokey")", 2, "No such file"},
+      {R"(key_file = "key")", R"(key_file = ".")", 2, "is not a file"},
+      {R"(key_file = "key")", R"(key_file = "")", 2, "a path is expected"},
+      {"[volume]", "colour = 1\n[volume]", 3, "the ensemble knows no key 'colour'"},
+      {"[volume]", "[volume]\nid = 0", 4, "0 is not between 1 and"},
+      {"[volume]", "[volume]\nid = -1", 4, "-1 is not between"},
+      {"[volume]", "[volume]\nexport = \"data\"", 4, "an absolute path"},
+      {"[volume]", "[volume]\nsize = 1", 4, "[volume] knows no key 'size'"},
+      {"[volume]", "[volume]\nmkdir_probability = 1.5", 4, "a number from 0 to 1"},
+      {R"("64KiB")", R"("64KB")", 4, "'64KB' is not a size"},
+      {R"("64KiB")", R"("48KiB")", 4, "not a multiple of the stripe unit"},
+      {R"("64KiB")", R"("16MiB")", 4, "over 8MiB"},
+      {R"("64KiB")", "true", 4, "a string is expected"},
+      {R"("64KiB")", "-1", 4, "-1 is not between"},
+      {R"("64KiB")", R"("99999999999TiB")", 4, "too large"},
+      {R"("32KiB")", R"("33KiB")", 5, "not a power of two"},
+      {R"("32KiB")", R"("4KiB")", 5, "not a power of two from 8KiB"},
+      {R"("name-hashing")", R"("hashing")", 6, "'hashing' is none of mkdir-switching, name-hashing"},
+      {R"("siphash13")", R"("sha1")", 7, "none of md5, siphash13"},
+      {R"("1777")", R"("1787")", 8, "an octal mode"},
+      {R"("1777")", R"("17777")", 8, "an octal mode"},
+      {"storage = 256", "storage = 100", 10, "100 is not a power of two"},
+      {"storage = 256", "storage = 8192", 10, "8192 is not between 1 and 4096"},
+      {"storage = 256", "proxy = 2", 10, "[sites] knows no key 'proxy'"},
+      {R"("10.77.0.1")", R"("10.77.0")", 12, "'10.77.0' is not an IPv4 address"},
+      {R"("10.77.0.1")", R"("0.0.0.0")", 12, "not the address of one host"},
+      {R"("10.77.0.1")", R"("224.0.0.1")", 12, "not the address of one host"},
+      {R"(virtual_address = "10.77.0.1")", "", 11, "[proxy] lacks 'virtual_address'"},
+      {R"("generic")", R"("fast")", 13, "'fast' is none of auto, native, generic, off"},
+      {R"(xdp = "generic")", "nfs_port = 70000", 13, "70000 is not between 1 and 65535"},
+      {R"(xdp = "generic")", "mount_port = 2049", 13, "is nfs_port as well"},
+      {R"(xdp = "generic")", "bpf_folder = \"x\"", 13, "an absolute path"},
+      {"10.77.1.0/24", "10.77.1.0/33", 15, "is no network"},
+      {"10.77.1.0/24", "10.77.1.0/", 15, "is no network"},
+      {"10.77.1.0/24", "10.77.1.1/24", 15, "10.77.1.0/24 is meant"},
+      {"10.77.1.0/24", "client.example", 15, "not an IPv4 address"},
+      {R"("ro")", R"("r")", 16, "none of rw, ro"},
+      {R"("all")", R"("some")", 17, "none of root, all, none"},
+      {"anonymous_uid = 99", "anonymous_uid = 4294967296", 18, "not between"},
+      {"anonymous_uid = 99", "uid = 99", 18, "[[export]] knows no key 'uid'"},
+      {R"("proxy1")", R"("proxy 1")", 22, "'proxy 1' is not 1 to 63"},
+      {R"(role = "proxy")", R"(role = "router")", 23, "'router' is none of directory, small-file"},
+      {R"(address = "10.77.2.1")", "", 21, "[[server]] lacks 'address'"},
+      {R"(address = "10.77.2.1")", R"(address = "10.77.0.1")", 21, "listens on the virtual address"},
+      {R"(address = "10.77.2.1")", "address = \"10.77.2.1\"\ndata = \"/x\"", 25, "keeps nothing on disk"},
+      {R"(address = "10.77.3.2")", R"(address = "10.77.2.1")", 25,
+       "has the endpoint 10.77.2.1:2049 of 'proxy1'"},
+      {R"("manager1")", R"("proxy1")", 25, "was named at line 21 before"},
+      {R"("/data/manager1")", R"("data")", 29, "'data' is not an absolute path"},
+      {R"(data = "/data/manager1")", "", 25, "[[server]] lacks 'data'"},
+      {R"(role = "directory")", R"(role = "storage")", 52, "no server has the role 'directory'"},
+      {R"(role = "directory")", R"(role = "manager")", 52, "no server has the role 'directory'"},
+      {R"(cache = "1GiB")", R"(cache = "1KiB")", 35, "less than 1MiB"},
+      {R"(port = 3049)", R"(port = "3049")", 45, "a whole number"},
+      {R"(reserve = 1048576)", "reserve = 1.5", 47, "a string is expected"},
+      {R"(reserve = 1048576)", "reserves = 1", 47, "[[server]] knows no key 'reserves'"},
+      {"storage = 256", "storage = 256\nstorage = 256", 11, "storage"},
+      {"[proxy]", "[=]", 11, "a table's name is expected"},
+      {"[proxy]", "[proxies]", 1, "lacks '[proxy]'"},
+  };
+  for (const Bad& bad : kBad) {
+    auto config = parse(with(bad.from, bad.to));
+    ASSERT_FALSE(config) << bad.from << " -> " << bad.to;
+    EXPECT_EQ(config.error().code, Errc::kInvalid);
+    EXPECT_THAT(config.error().message, HasSubstr(fmt::format("{}:{}: ", path(), bad.line)))
+        << bad.from << " -> " << bad.to;
+    EXPECT_THAT(config.error().message, HasSubstr(std::string(bad.reason)));
+  }
+}
+
+TEST_F(ConfigTest, RefusesServersThatShareADataDirectoryOfOneHost) {
+  std::string text = with(R"(address = "10.77.4.2")", "address = \"10.77.3.2\"\nport = 2050");
+  std::size_t at = text.find("/data/dir1");
+  text.replace(at, 10, "/data/./manager1");
+  auto config = parse(text);
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("ensemble.toml:30: server 'dir1' has the data directory of"));
+}
+
+TEST_F(ConfigTest, RefusesTheSecondManager) {
+  std::string text(kGood);
+  text += "[[server]]\nname = \"m2\"\nrole = \"manager\"\naddress = \"10.77.9.2\"\ndata = \"/data/m2\"\n";
+  auto config = parse(text);
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("more than one server has the role 'manager'"));
+}
+
+TEST_F(ConfigTest, NeverCrashesOnACutOrMangledFile) {
+  for (std::size_t length = 0; length < kGood.size(); ++length) {
+    auto cut = parse(kGood.substr(0, length));
+    if (cut) continue;
+    EXPECT_THAT(cut.error().message, HasSubstr("ensemble.toml:"));
+  }
+  for (std::size_t at = 0; at < kGood.size(); ++at) {
+    for (char c : {'[', '"', '\0', '=', '\n'}) {
+      std::string text(kGood);
+      text[at] = c;
+      [[maybe_unused]] auto result = parse(text);
+    }
+  }
+}
+
+TEST(ParseSize, KnowsBinaryUnitsAlone) {
+  EXPECT_EQ(parse_size("0").value(), 0u);
+  EXPECT_EQ(parse_size("512").value(), 512u);
+  EXPECT_EQ(parse_size("64KiB").value(), 65536u);
+  EXPECT_EQ(parse_size("3TiB").value(), 3ull << 40);
+  for (std::string_view bad :
+       {"", "KiB", "1 KiB", "1kb", "-1", "0x10", "1.5GiB", "18446744073709551615", "16777216TiB"}) {
+    EXPECT_FALSE(parse_size(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace slice
