@@ -16,6 +16,11 @@
 
 namespace slice::storage {
 
+struct Range {
+  std::uint64_t offset = 0, length = 0;
+  constexpr auto operator<=>(const Range&) const = default;
+};
+
 // An open file. Operations on one file may overlap; the caller orders those that must not. Offsets and sizes
 // in bytes. Errors: kIo, kNoSpace. Destroying a File closes it; no operation may be under way then.
 class File {
@@ -30,13 +35,22 @@ class File {
   // Writes all of `bytes` (they must live until the task ends), extending the file where needed.
   virtual Task<Status> write(std::uint64_t offset, ByteView bytes) = 0;
   // Makes every write that was completed before the call durable, with the file's size. Callers that wait at
-  // the same time share one fsync. An fsync that failed is an error for each of them, and the data counts as
-  // lost.
+  // the same time share one fsync. An fsync that failed is an error for each of them and for every later
+  // sync() of this File: the system forgets what it could not write, so the data counts as lost until it is
+  // written again through a newly opened File.
   virtual Task<Status> sync() = 0;
   virtual Task<Status> truncate(std::uint64_t size) = 0;
   // Gives the space of [offset, offset + length) back; reads zeros afterwards.
   virtual Task<Status> punch(std::uint64_t offset, std::uint64_t length) = 0;
   virtual std::uint64_t size() const = 0;
+
+  // Bytes of disk the file takes (holes take none).
+  virtual Result<std::uint64_t> allocated() const = 0;
+  // Runs of bytes that are not holes, from `offset` on, in order; at most `limit` of them.
+  virtual Result<std::vector<Range>> data_ranges(std::uint64_t offset, std::size_t limit) const = 0;
+  // Hints, without error or waiting: the range will be read soon; the range was written and may go to disk.
+  virtual void will_read(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
+  virtual void start_write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
 };
 
 struct Space {
@@ -57,7 +71,8 @@ class Disk {
   // `path` is relative to the data directory; missing folders are made with kCreate. Creation is durable
   // after sync_folder() of its folder, or after the first File::sync() of the new file.
   virtual Task<Result<std::unique_ptr<File>>> open(std::string path, Mode mode) = 0;
-  virtual Task<Status> remove(std::string path) = 0;  // kNotFound where there is none
+  // A file or an empty folder. kNotFound where there is none, kExists where the folder is not empty.
+  virtual Task<Status> remove(std::string path) = 0;
   virtual Task<Status> rename(std::string from, std::string to) = 0;
   virtual Task<Result<std::vector<std::string>>> list(
       std::string folder) = 0;                               // names, unordered; empty where none
