@@ -1,0 +1,140 @@
+// NfsProgram: the NFSv3 program as every server serves it. It does what they share, so that a server writes
+// its operations alone:
+//   - opens the first handle of the arguments (NFS3ERR_BADHANDLE, NFS3ERR_STALE);
+//   - checks that this server owns the request's site; a misdirected request is counted, logged and answered
+//     NFS3ERR_JUKEBOX, so that the client asks again when the proxy's tables are fresh;
+//   - finds who asks, by the exports (NFS3ERR_ACCES), and refuses changes over a read-only one
+//   (NFS3ERR_ROFS);
+//   - counts calls, failures and time, by procedure (docs/metrics.md);
+//   - turns an operation's failure into the failure body of its procedure.
+//
+//   NfsProgram program(context, wire::Role::kStorage);
+//   program.on<nfs3::ReadArgs>(nfs3::Procedure::kRead,
+//                              [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& out) {
+//                                return read(request, args, out);
+//                              });
+// One loop.
+#ifndef SLICE_SERVICE_NFS_PROGRAM_H
+#define SLICE_SERVICE_NFS_PROGRAM_H
+
+#include <array>
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "common/log.h"
+#include "rpc/dispatcher.h"
+#include "service/access.h"
+#include "service/context.h"
+#include "wire/manager.h"
+#include "wire/nfs3.h"
+
+namespace slice::service {
+
+// One call, as an operation sees it; lives until the operation ends.
+struct NfsRequest {
+  const rpc::Call& call;
+  nfs3::Procedure procedure = nfs3::Procedure::kNull;
+  routing::FileHandle handle;  // the first of the arguments, opened
+  ByteView handle_bytes;       // the same as it came, hint included: 56 bytes within call.arguments
+  Identity who;
+  // Set by the operation when it learns them: they go into the failure's body (post_op_attr forms, wcc_data
+  // forms).
+  nfs3::PostOpAttributes attributes;
+  nfs3::WccData wcc;
+};
+
+// What an operation ends with.
+class NfsAnswer {
+ public:
+  // The results are appended, status word included, whatever the status is; `status` is for the counters.
+  static NfsAnswer written(nfs3::Status status = nfs3::Status::kOk) { return NfsAnswer(Written{status}); }
+  // No answer at all (a duplicate of a call in progress): the client will send it again.
+  static NfsAnswer drop() { return NfsAnswer(Drop{}); }
+  // The arguments do not decode: GARBAGE_ARGS.
+  static NfsAnswer garbage() { return NfsAnswer(Garbage{}); }
+  // A failure (not kOk): whatever was appended is taken back and the procedure's failure body written.
+  NfsAnswer(nfs3::Status status) : value_(status) {}  // NOLINT(google-explicit-constructor)
+  // The same by nfs3::status_of; but kUnavailable, kTimedOut and kMisdirected make the client wait
+  // (NFS3ERR_JUKEBOX) and kIo and kCorrupt are logged with their message.
+  NfsAnswer(Error error) : value_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+ private:
+  friend class NfsProgram;
+  struct Written {
+    nfs3::Status status;
+  };
+  struct Drop {};
+  struct Garbage {};
+  using Value = std::variant<Written, Drop, Garbage, nfs3::Status, Error>;
+  explicit NfsAnswer(Value value) : value_(std::move(value)) {}
+  Value value_;
+};
+
+class NfsProgram : public rpc::Program {
+ public:
+  using Operation = std::function<Task<NfsAnswer>(NfsRequest& request, rpc::XdrWriter& results)>;
+  template <class Args>
+  using TypedOperation =
+      std::function<Task<NfsAnswer>(NfsRequest& request, const Args& args, rpc::XdrWriter& results)>;
+
+  // `site_class`: the class of the sites that this server owns.
+  NfsProgram(ServiceContext& context, wire::Role site_class);
+
+  // Registers the operation of a procedure, before anything is served. Args: what decode_arguments() takes
+  // for it (nfs3::HandleView where a handle is all there is); the arguments live until the operation ends. A
+  // procedure without operation that a client sends here nevertheless is a misdirected request.
+  template <class Args>
+  void on(nfs3::Procedure procedure, TypedOperation<Args> operation) {
+    operations_[static_cast<std::size_t>(procedure)] = [operation = std::move(operation)](
+                                                           NfsRequest& request, rpc::XdrWriter& results) {
+      return decode_and_run<Args>(operation, request, results);
+    };
+  }
+  // Runs around every operation, e.g. a duplicate-request cache: may answer without running it. Default: runs
+  // it. The results' size at entry is where the reply of this operation starts.
+  virtual Task<NfsAnswer> around(const Operation& operation, NfsRequest& request, rpc::XdrWriter& results) {
+    return operation(request, results);
+  }
+
+  std::uint32_t number() const override { return nfs3::kProgram; }
+  std::uint32_t version() const override { return nfs3::kVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+
+ private:
+  struct Figures {
+    Counter* calls;
+    Counter* failures;
+    Counter* nanoseconds;
+  };
+
+  template <class Args>
+  static Task<NfsAnswer> decode_and_run(const TypedOperation<Args>& operation, NfsRequest& request,
+                                        rpc::XdrWriter& results) {
+    Args args{};
+    if (!nfs3::decode_arguments(request.call.arguments, args)) co_return NfsAnswer::garbage();
+    co_return co_await operation(request, args, results);
+  }
+  // What stands before the operation; nothing where it may run.
+  std::optional<NfsAnswer> admit(NfsRequest& request);
+  bool owns(const NfsRequest& request);
+  rpc::Outcome finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,
+                      rpc::XdrWriter& results);
+
+  ServiceContext& context_;
+  wire::Role site_class_;
+  std::array<Operation, nfs3::kProcedureCount> operations_;
+  std::array<Figures, nfs3::kProcedureCount> figures_;
+  Counter& bad_handles_;
+  Counter& misdirected_;
+  Counter& refused_clients_;
+  LogLimiter misdirected_log_{2};
+  LogLimiter failure_log_{5};
+};
+
+// READ and WRITE of something that is no regular file: kIsDir, kInval; kOk for one.
+nfs3::Status check_transfer_type(const routing::FileHandle& handle);
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_NFS_PROGRAM_H
