@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Runs one benchmark, set up and torn down by itself:  ./slice bench NAME [--json] [ARGS...]
+
+With --json the last thing printed is one object: {"benchmark": NAME, "figures": [{"name", "unit", "value"}, ...]}.
+Benchmarks are never tests: nothing here passes or fails by time. docs/measuring.md says what each figure means."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build/release"
+
+
+def google(program, *arguments):
+    """A Google Benchmark program: its own table, or its JSON brought into our form."""
+    def go(name, as_json, extra):
+        command = [BUILD / "bench" / program, *arguments, *extra]
+        if not as_json:
+            return subprocess.run(command).returncode
+        done = subprocess.run([*command, "--benchmark_format=json"], stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            return done.returncode
+        figures = []
+        for each in json.loads(done.stdout)["benchmarks"]:
+            figures.append({"name": each["name"], "unit": each["time_unit"] + "/iteration", "value": each["cpu_time"]})
+            if "bytes_per_second" in each:
+                figures.append({"name": each["name"] + "/throughput", "unit": "B/s", "value": each["bytes_per_second"]})
+        print(json.dumps({"benchmark": name, "figures": figures}, indent=1))
+        return 0
+    return go
+
+
+def command(*words):
+    """A program that speaks --json itself."""
+    def go(_, as_json, extra):
+        return subprocess.run([*words, *(["--json"] if as_json else []), *extra]).returncode
+    return go
+
+
+BENCHMARKS = {
+    "xdp": (command(BUILD / "bench/xdp_bench"), "nanoseconds per packet of the XDP program, beside a bare XDP_TX"),
+    "ops": (command(sys.executable, ROOT / "tests/bench/ops.py"),
+            "operations and MB per second through the proxy over TCP, beside NFS-Ganesha, with CPU per operation"),
+    "rpc": (google("rpc_bench"), "codec, and null calls over loopback"),
+    "proxy": (google("proxy_bench"), "records through the proxy's TCP path, beside a direct connection"),
+    "dirserver": (google("dirserver_bench"), "directory operations inside one process"),
+    "smallfile": (google("smallfile_bench"), "small-file reads and writes inside one process"),
+    "storagenode": (google("storagenode_bench"), "object reads and writes inside one process"),
+}
+
+
+def main():
+    words = sys.argv[1:]
+    as_json = "--json" in words
+    words = [w for w in words if w != "--json"]
+    if not words or words[0] in ("-h", "--help") or words[0] not in BENCHMARKS:
+        if words and words[0] not in ("-h", "--help"):
+            print(f"bench: no such benchmark: {words[0]}", file=sys.stderr)
+        print(__doc__ + "\n\nBenchmarks:")
+        for name, (_, about) in BENCHMARKS.items():
+            print(f"  {name:12} {about}")
+        return 0 if not words or words[0] in ("-h", "--help") else 2
+    return BENCHMARKS[words[0]][0](words[0], as_json, words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
