@@ -13,7 +13,7 @@ set(SLICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 add_library(slice_options INTERFACE)
 target_include_directories(slice_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(slice_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-designated-field-initializers
   -Wnon-virtual-dtor -Woverloaded-virtual -Werror -fno-omit-frame-pointer)
 if(SLICE_SANITIZE)
   target_compile_options(slice_options INTERFACE -fsanitize=${SLICE_SANITIZE} -fno-sanitize-recover=all)

@@ -11,6 +11,7 @@
 
 #include "common/bytes.h"
 #include "common/ids.h"
+#include "common/loop.h"
 #include "common/result.h"
 #include "rpc/endpoint.h"
 #include "rpc/xdr.h"
@@ -44,8 +45,10 @@ struct SliceVerifier {
   Generation generation;     // of the sender's routing tables
   Endpoint client;           // for a forwarded call: the client; else zero
   Xid client_xid;            // for a forwarded call: the client's xid; else zero
-  std::uint64_t nonce = 0;   // sender's wall clock in nanoseconds; not older than kMaxNonceAge
+  std::uint64_t nonce =
+      0;  // sender's wall clock in nanoseconds; at most kMaxNonceAge away from the receiver's
 };
+inline constexpr Duration kMaxNonceAge = std::chrono::minutes(5);
 inline constexpr std::size_t kSealedArguments = 512;
 
 using EnsembleKey = std::array<std::uint8_t, 16>;

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/log.h"
+#include "common/loop.h"
 #include "common/metrics.h"
 #include "common/task.h"
 #include "rpc/auth.h"
@@ -52,10 +54,12 @@ class Program {
 
 class Dispatcher {
  public:
-  // `key`: empty where this process has none; then every sealed call is refused.
-  Dispatcher(std::optional<EnsembleKey> key, Metrics& metrics);
+  // `key`: empty where this process has none; then every sealed call is refused. `clock`: where given, sealed
+  // calls whose nonce is more than kMaxNonceAge away from its wall clock are refused too.
+  Dispatcher(std::optional<EnsembleKey> key, Metrics& metrics, const Loop* clock = nullptr);
 
-  // The program must outlive the dispatcher.
+  // The program must outlive the dispatcher. Procedure 0 of it (NULL, RFC 5531 section 12) is answered by
+  // the dispatcher for anybody.
   void add(Program& program);
 
   // The reply to a record, without record mark; nothing where the bytes are no call, or the program drops it.
@@ -63,8 +67,20 @@ class Dispatcher {
   Task<std::optional<Buffer>> dispatch(Buffer record, Endpoint peer, std::size_t headroom);
 
  private:
+  Program* find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid);
+  AuthStat authenticate(const CallHeader& header, Endpoint peer, Call& call);
+  AuthStat open_seal(const CallHeader& header, Call& call);
+
   std::optional<EnsembleKey> key_;
-  Metrics& metrics_;
+  const Loop* clock_;
+  LogLimiter refusals_{5};
+  Counter& calls_;
+  Counter& not_calls_;
+  Counter& denied_;
+  Counter& garbage_;
+  Counter& no_procedure_;
+  Counter& errors_;
+  Counter& dropped_;
   std::vector<Program*> programs_;
 };
 

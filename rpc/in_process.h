@@ -1,9 +1,13 @@
 // InProcessNetwork: a Channel that carries calls to dispatchers of the same process, by endpoint. Calls pass
-// through the whole codec, so that what travels is what would travel on a wire.
+// through the whole codec, so that what travels is what would travel on a wire. It behaves as SocketChannel
+// does: a call to a server that is away waits for it inside its time-out, and a call whose server went away
+// before it answered is sent again when the server is back.
 #ifndef SLICE_RPC_IN_PROCESS_H
 #define SLICE_RPC_IN_PROCESS_H
 
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "rpc/channel.h"
 #include "rpc/dispatcher.h"
@@ -12,18 +16,38 @@ namespace slice::rpc {
 
 class InProcessNetwork : public Channel {
  public:
-  // `from` is what servers see as the peer; calls are sealed as SocketChannel's are.
-  InProcessNetwork(Loop& loop, std::optional<EnsembleKey> key, Endpoint from);
+  // `from` is what servers see as the peer; calls are sealed as SocketChannel's are, by `sender`.
+  InProcessNetwork(Loop& loop, std::optional<EnsembleKey> key, Endpoint from, std::uint32_t sender = 0);
+  // Another process on the same network: sees the servers attached to either.
+  InProcessNetwork(const InProcessNetwork& same, Endpoint from, std::uint32_t sender);
 
-  // Detach (nullptr) to make a server unreachable: calls to it then wait for their time-out.
+  // Detach (nullptr) to make a server unreachable: calls to it then wait for their time-out, and answers it
+  // still gives are lost.
   void attach(Endpoint at, Dispatcher* dispatcher);
   Task<Result<Response>> call(Request request) override;
 
+  // Requests that were delivered to a dispatcher so far, by all on this network: what a test counts as round
+  // trips.
+  std::uint64_t delivered() const { return *delivered_; }
+
  private:
+  // One try of a call: what became of it. No record: the server went away.
+  using Attempt = OneShot<std::optional<Buffer>>;
+  struct Place {
+    Dispatcher* dispatcher = nullptr;
+    std::vector<Attempt> waiting;  // for an answer, or for the server to come
+  };
+  using Places = std::map<Endpoint, Place>;
+
+  static Task<void> deliver(Dispatcher& dispatcher, Buffer record, Endpoint from, Attempt attempt);
+
   Loop& loop_;
   std::optional<EnsembleKey> key_;
   Endpoint from_;
-  std::map<Endpoint, Dispatcher*> servers_;
+  std::uint32_t sender_;
+  std::uint32_t next_xid_ = 1;
+  std::shared_ptr<Places> places_;
+  std::shared_ptr<std::uint64_t> delivered_;
 };
 
 }  // namespace slice::rpc

@@ -69,6 +69,8 @@ struct Time {
   std::uint32_t nanoseconds = 0;
   constexpr auto operator<=>(const Time&) const = default;
 };
+bool decode(rpc::XdrReader& in, Time& out);
+void encode(rpc::XdrWriter& out, Time time);
 
 struct Attributes {  // fattr3, 84 bytes on the wire
   FileType type = FileType::kRegular;
@@ -319,8 +321,9 @@ void encode_result(rpc::XdrWriter& out, Status status, const LinkResult& result)
 void encode_failure(rpc::XdrWriter& out, Procedure procedure, Status status,
                     const PostOpAttributes& attributes = std::nullopt, const WccData& wcc = {});
 
-// Decoders of results for clients, proxies and tests: the status; `out` is filled for kOk only, `wcc`-like
-// bodies always.
+// Decoders of whole results for clients, proxies and tests: the status; `out` is filled for kOk only,
+// `wcc`-like bodies always. False also where bytes are left over. READDIR and READDIRPLUS:
+// wire/nfs3_readdir.h.
 bool decode_result(rpc::XdrReader& in, Status& status, GetattrOk& out);
 bool decode_result(rpc::XdrReader& in, Status& status, LookupOk& out);
 bool decode_result(rpc::XdrReader& in, Status& status, AccessOk& out);

@@ -1,0 +1,86 @@
+#include "rpc/call.h"
+
+namespace slice::rpc {
+namespace {
+
+void encode_verifier(XdrWriter& out, const CallHeader& header, const Caller& caller) {
+  if (!caller.key) {
+    out.u32(kAuthNone);
+    out.u32(0);
+    return;
+  }
+  SliceVerifier verifier{.sender = caller.sender,
+                         .generation = caller.generation,
+                         .client = {},
+                         .client_xid = {},
+                         .nonce = static_cast<std::uint64_t>(caller.wall.ns)};
+  SealedCall sealed{.program = header.program,
+                    .version = header.version,
+                    .procedure = header.procedure,
+                    .credential_flavor = header.credential_flavor,
+                    .credential = header.credential,
+                    .arguments = header.arguments};
+  encode_slice_verifier(out, verifier, sealed, *caller.key);
+}
+
+}  // namespace
+
+Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std::size_t headroom) {
+  Buffer credential;
+  CallHeader header{.xid = xid,
+                    .program = request.program,
+                    .version = request.version,
+                    .procedure = request.procedure,
+                    .arguments = request.arguments.view()};
+  if (request.credential) {
+    XdrWriter writer;
+    encode_auth_sys(writer, *request.credential);
+    credential = writer.take();
+    header.credential_flavor = kAuthSys;
+    header.credential = credential.view().subspan(8);
+  }
+  Buffer buffer;
+  buffer.reserve(headroom + 40 + credential.size() + 64 + request.arguments.size());
+  buffer.resize(headroom);
+  XdrWriter out(std::move(buffer));
+  out.u32(xid.value);
+  out.u32(0);
+  out.u32(kRpcVersion);
+  out.u32(header.program);
+  out.u32(header.version);
+  out.u32(header.procedure);
+  out.u32(header.credential_flavor);
+  out.opaque(header.credential);
+  encode_verifier(out, header, caller);
+  out.fixed(header.arguments);
+  return out.take();
+}
+
+Result<Response> open_response(Buffer record, std::size_t at) {
+  auto header = decode_reply(record.view().subspan(at));
+  if (!header) return fail(std::move(header).error());
+  if (!header->accepted) {
+    if (header->reject_stat == RejectStat::kRpcMismatch) {
+      return fail(Errc::kInvalid, "the peer does not speak RPC version {}", kRpcVersion);
+    }
+    return fail(Errc::kDenied, "the peer refused the call's authentication (auth_stat {})",
+                static_cast<std::uint32_t>(header->auth_stat));
+  }
+  switch (header->accept_stat) {
+    case AcceptStat::kSuccess:
+      break;
+    case AcceptStat::kSystemError:
+      return fail(Errc::kIo, "the peer answered SYSTEM_ERR");
+    case AcceptStat::kGarbageArguments:
+      return fail(Errc::kInvalid, "the peer could not decode the arguments");
+    case AcceptStat::kProgramUnavailable:
+    case AcceptStat::kProgramMismatch:
+    case AcceptStat::kProcedureUnavailable:
+      return fail(Errc::kInvalid, "the peer does not serve this procedure (accept_stat {})",
+                  static_cast<std::uint32_t>(header->accept_stat));
+  }
+  std::size_t results_at = record.size() - header->results.size();
+  return Response{std::move(record), results_at};
+}
+
+}  // namespace slice::rpc

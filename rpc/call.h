@@ -1,0 +1,28 @@
+// How a Request becomes the bytes of a call, and the bytes of a reply a Response: what all channels share.
+#ifndef SLICE_RPC_CALL_H
+#define SLICE_RPC_CALL_H
+
+#include <optional>
+
+#include "rpc/channel.h"
+#include "rpc/message.h"
+
+namespace slice::rpc {
+
+// Who calls: what a sealed call says of its sender. Without a key, calls carry an AUTH_NONE verifier.
+struct Caller {
+  std::optional<EnsembleKey> key;
+  std::uint32_t sender = 0;
+  Generation generation;
+  WallTime wall;
+};
+
+// The whole call, behind `headroom` uninitialised bytes for a record mark.
+Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std::size_t headroom);
+
+// A reply's record (from byte `at` on) as its caller gets it; errors as Channel::call() lists them.
+Result<Response> open_response(Buffer record, std::size_t at);
+
+}  // namespace slice::rpc
+
+#endif  // SLICE_RPC_CALL_H

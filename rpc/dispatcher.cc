@@ -1,0 +1,160 @@
+#include "rpc/dispatcher.h"
+
+#include <algorithm>
+
+namespace slice::rpc {
+namespace {
+
+constexpr std::size_t kTypicalReply = 320;  // header, attributes, wcc_data: one allocation for most replies
+
+}  // namespace
+
+Dispatcher::Dispatcher(std::optional<EnsembleKey> key, Metrics& metrics, const Loop* clock)
+    : key_(key),
+      clock_(clock),
+      calls_(metrics.counter("rpc_calls_total")),
+      not_calls_(metrics.counter("rpc_records_not_calls_total")),
+      denied_(metrics.counter("rpc_calls_denied_total")),
+      garbage_(metrics.counter("rpc_calls_garbage_total")),
+      no_procedure_(metrics.counter("rpc_calls_unknown_total")),
+      errors_(metrics.counter("rpc_calls_system_error_total")),
+      dropped_(metrics.counter("rpc_calls_dropped_total")) {}
+
+void Dispatcher::add(Program& program) {
+  programs_.push_back(&program);
+}
+
+// The program, or nothing after the error was written.
+Program* Dispatcher::find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid) {
+  std::uint32_t low = ~0u, high = 0;
+  for (Program* each : programs_) {
+    if (each->number() != program) continue;
+    if (each->version() == version) return each;
+    low = std::min(low, each->version());
+    high = std::max(high, each->version());
+  }
+  if (low > high) {
+    encode_error(out, xid, AcceptStat::kProgramUnavailable);
+  } else {
+    encode_error(out, xid, AcceptStat::kProgramMismatch, low, high);
+  }
+  return nullptr;
+}
+
+AuthStat Dispatcher::open_seal(const CallHeader& header, Call& call) {
+  if (!key_) return AuthStat::kRejectedVerifier;
+  SealedCall sealed{.program = header.program,
+                    .version = header.version,
+                    .procedure = header.procedure,
+                    .credential_flavor = header.credential_flavor,
+                    .credential = header.credential,
+                    .arguments = header.arguments};
+  auto verifier = open_slice_verifier(header.verifier, sealed, *key_);
+  if (!verifier) return AuthStat::kBadVerifier;
+  if (clock_ != nullptr) {
+    std::int64_t age = clock_->wall().ns - static_cast<std::int64_t>(verifier->nonce);
+    if (Duration(age) > kMaxNonceAge || Duration(age) < -kMaxNonceAge) {
+      if (refusals_.allow()) {
+        log_warning("refused a sealed call: its sender's clock differs by {} s sender={}",
+                    age / 1'000'000'000, verifier->sender);
+      }
+      return AuthStat::kRejectedVerifier;
+    }
+  }
+  call.sender = verifier->sender;
+  call.generation = verifier->generation;
+  call.forwarded = verifier->client != Endpoint{};
+  call.internal = !call.forwarded;
+  if (call.forwarded) {
+    call.client = verifier->client;
+    call.xid = verifier->client_xid;
+  }
+  return AuthStat::kOk;
+}
+
+AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Call& call) {
+  call.client = peer;
+  if (header.credential_flavor == kAuthSys) {
+    auto credential = decode_auth_sys(header.credential);
+    if (!credential) return AuthStat::kBadCredential;
+    call.credential = std::move(*credential);
+    call.has_auth_sys = true;
+  } else if (header.credential_flavor != kAuthNone) {
+    return AuthStat::kRejectedCredential;
+  }
+  return header.verifier_flavor == kAuthSlice ? open_seal(header, call) : AuthStat::kOk;
+}
+
+Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, std::size_t headroom) {
+  auto header = decode_call(record.view());
+  if (!header) {
+    not_calls_.add();
+    if (refusals_.allow()) log_debug("ignored {} from={}", header.error().message, to_string(peer));
+    co_return std::nullopt;
+  }
+  calls_.add();
+  Buffer buffer;
+  buffer.reserve(headroom + kTypicalReply);
+  buffer.resize(headroom);
+  XdrWriter out(std::move(buffer));
+  if (header->rpc_version != kRpcVersion) {
+    encode_rpc_mismatch(out, header->xid);
+    co_return out.take();
+  }
+  Call call{.xid = header->xid, .procedure = header->procedure, .arguments = header->arguments};
+  AuthStat auth = authenticate(*header, peer, call);
+  if (auth != AuthStat::kOk) {
+    denied_.add();
+    if (refusals_.allow()) {
+      log_warning("refused a call: auth_stat={} program={} procedure={} from={}",
+                  static_cast<std::uint32_t>(auth), header->program, header->procedure, to_string(peer));
+    }
+    encode_auth_error(out, header->xid, auth);
+    co_return out.take();
+  }
+  Program* program = find(header->program, header->version, out, header->xid);
+  if (program == nullptr) {
+    no_procedure_.add();
+    co_return out.take();
+  }
+  encode_success(out, header->xid);
+  if (call.procedure == 0) co_return out.take();
+
+  Outcome outcome = co_await program->handle(call, out);
+  if (outcome == Outcome::kReply) co_return out.take();
+  out.rewind(headroom);
+  switch (outcome) {
+    case Outcome::kReply:
+      break;
+    case Outcome::kGarbage:
+      garbage_.add();
+      if (refusals_.allow()) {
+        log_warning("refused a call: malformed arguments program={} procedure={} from={}", header->program,
+                    header->procedure, to_string(call.client));
+      }
+      encode_error(out, header->xid, AcceptStat::kGarbageArguments);
+      break;
+    case Outcome::kNoProcedure:
+      no_procedure_.add();
+      encode_error(out, header->xid, AcceptStat::kProcedureUnavailable);
+      break;
+    case Outcome::kError:
+      errors_.add();
+      encode_error(out, header->xid, AcceptStat::kSystemError);
+      break;
+    case Outcome::kDenied:
+      denied_.add();
+      if (refusals_.allow()) {
+        log_warning("refused a call: not sealed by the ensemble program={} procedure={} from={}",
+                    header->program, header->procedure, to_string(call.client));
+      }
+      encode_auth_error(out, header->xid, AuthStat::kTooWeak);
+      break;
+    case Outcome::kDrop:
+      dropped_.add();
+      co_return std::nullopt;
+  }
+  co_return out.take();
+}
+
+}  // namespace slice::rpc

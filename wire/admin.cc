@@ -1,0 +1,38 @@
+#include "wire/admin.h"
+
+#include "rpc/xdr.h"
+
+namespace slice::wire {
+namespace {
+
+constexpr std::size_t kMaxText = 255;
+constexpr std::uint32_t kMaxSamples = 4096;
+
+}  // namespace
+
+void encode(rpc::XdrWriter& out, const MetricsResult& result) {
+  out.text(std::string_view(result.process).substr(0, kMaxText));
+  std::size_t count = std::min<std::size_t>(result.samples.size(), kMaxSamples);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    out.text(std::string_view(result.samples[i].name).substr(0, kMaxText));
+    out.u64(result.samples[i].value);
+  }
+}
+
+bool decode(ByteView bytes, MetricsResult& out) {
+  rpc::XdrReader in(bytes);
+  out.process = std::string(in.text(kMaxText));
+  out.samples.clear();
+  std::uint32_t count = in.u32();
+  if (count > kMaxSamples) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    MetricSample sample;
+    sample.name = std::string(in.text(kMaxText));
+    sample.value = in.u64();
+    out.samples.push_back(std::move(sample));
+  }
+  return in.complete();
+}
+
+}  // namespace slice::wire

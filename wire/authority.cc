@@ -1,0 +1,68 @@
+#include "wire/authority.h"
+
+#include "rpc/xdr.h"
+
+namespace slice::wire {
+
+using rpc::XdrReader;
+using rpc::XdrWriter;
+
+namespace {
+
+void encode_time(XdrWriter& out, const std::optional<nfs3::Time>& time) {
+  out.boolean(time.has_value());
+  if (time) nfs3::encode(out, *time);
+}
+
+void decode_time(XdrReader& in, std::optional<nfs3::Time>& out) {
+  out.reset();
+  if (in.boolean()) nfs3::decode(in, out.emplace());
+}
+
+}  // namespace
+
+void encode(XdrWriter& out, const FetchArgs& args) {
+  out.opaque(args.handle);
+  out.boolean(args.with_striped);
+}
+bool decode(ByteView bytes, FetchArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.with_striped = in.boolean();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const FetchResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.status));
+  if (result.status != nfs3::Status::kOk) return;
+  nfs3::encode(out, result.attributes);
+  out.boolean(result.striped);
+}
+bool decode(ByteView bytes, FetchResult& out) {
+  XdrReader in(bytes);
+  out.status = static_cast<nfs3::Status>(in.u32());
+  if (in.ok() && out.status == nfs3::Status::kOk) {
+    nfs3::decode(in, out.attributes);
+    out.striped = in.boolean();
+  }
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MergeArgs& args) {
+  out.opaque(args.handle);
+  out.u32(args.epoch.value);
+  out.u64(args.size);
+  encode_time(out, args.mtime);
+  encode_time(out, args.atime);
+}
+bool decode(ByteView bytes, MergeArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.epoch = Epoch{in.u32()};
+  out.size = in.u64();
+  decode_time(in, out.mtime);
+  decode_time(in, out.atime);
+  return in.complete();
+}
+
+}  // namespace slice::wire

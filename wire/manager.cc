@@ -1,0 +1,191 @@
+#include "wire/manager.h"
+
+#include "rpc/xdr.h"
+
+namespace slice::wire {
+
+using rpc::XdrReader;
+using rpc::XdrWriter;
+
+namespace {
+
+constexpr std::size_t kMaxText = 255;
+constexpr std::uint32_t kMaxServers = 4096;
+constexpr std::uint32_t kMaxSites = 65536;  // of one class
+
+std::string_view bounded(std::string_view text) {
+  return text.substr(0, kMaxText);
+}
+
+void encode_entry(XdrWriter& out, const ServerEntry& entry) {
+  out.u32(entry.server);
+  out.u32(static_cast<std::uint32_t>(entry.role));
+  out.u32(entry.endpoint.address);
+  out.u32(entry.endpoint.port);
+  out.text(bounded(entry.name));
+}
+
+ServerEntry decode_entry(XdrReader& in) {
+  ServerEntry entry;
+  entry.server = in.u32();
+  std::uint32_t role = in.u32();
+  entry.endpoint.address = in.u32();
+  std::uint32_t port = in.u32();
+  entry.name = std::string(in.text(kMaxText));
+  if (role > static_cast<std::uint32_t>(Role::kProxy) || port > 0xffff) {
+    in.fail();
+    return {};
+  }
+  entry.role = static_cast<Role>(role);
+  entry.endpoint.port = static_cast<std::uint16_t>(port);
+  return entry;
+}
+
+void encode_heartbeat(XdrWriter& out, const HeartbeatArgs& args) {
+  out.u32(args.server);
+  out.u64(args.pid);
+  out.u64(args.started_ns);
+  out.u64(args.generation.value);
+  out.u64(args.largest_seen.value);
+  out.u64(args.free_bytes);
+  out.u64(args.total_bytes);
+  out.text(bounded(args.state));
+  out.text(bounded(args.detail));
+}
+
+HeartbeatArgs decode_heartbeat(XdrReader& in) {
+  HeartbeatArgs args;
+  args.server = in.u32();
+  args.pid = in.u64();
+  args.started_ns = in.u64();
+  args.generation = Generation{in.u64()};
+  args.largest_seen = Verifier{in.u64()};
+  args.free_bytes = in.u64();
+  args.total_bytes = in.u64();
+  args.state = std::string(in.text(kMaxText));
+  args.detail = std::string(in.text(kMaxText));
+  return args;
+}
+
+// How many of `items` a message carries, written and returned.
+template <class Items>
+std::size_t encode_count(XdrWriter& out, const Items& items, std::uint32_t limit) {
+  std::size_t count = std::min<std::size_t>(items.size(), limit);
+  out.u32(static_cast<std::uint32_t>(count));
+  return count;
+}
+
+std::uint32_t decode_count(XdrReader& in, std::uint32_t limit) {
+  std::uint32_t count = in.u32();
+  if (count > limit) in.fail();
+  return in.ok() ? count : 0;
+}
+
+}  // namespace
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::kDirectory:
+      return "directory";
+    case Role::kSmallFile:
+      return "small-file";
+    case Role::kStorage:
+      return "storage";
+    case Role::kCoordinator:
+      return "coordinator";
+    case Role::kManager:
+      return "manager";
+    case Role::kProxy:
+      return "proxy";
+  }
+  return "?";
+}
+
+void encode(XdrWriter& out, const HeartbeatArgs& args) {
+  encode_heartbeat(out, args);
+}
+bool decode(ByteView bytes, HeartbeatArgs& out) {
+  XdrReader in(bytes);
+  out = decode_heartbeat(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const HeartbeatResult& result) {
+  out.u64(result.generation.value);
+  out.u64(result.largest_drawn.value);
+}
+bool decode(ByteView bytes, HeartbeatResult& out) {
+  XdrReader in(bytes);
+  out.generation = Generation{in.u64()};
+  out.largest_drawn = Verifier{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const DrawVerifierArgs& args) {
+  out.u32(args.server);
+}
+bool decode(ByteView bytes, DrawVerifierArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const DrawVerifierResult& result) {
+  out.u64(result.verifier.value);
+}
+bool decode(ByteView bytes, DrawVerifierResult& out) {
+  XdrReader in(bytes);
+  out.verifier = Verifier{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const Tables& tables) {
+  out.u64(tables.generation.value);
+  std::size_t servers = encode_count(out, tables.servers, kMaxServers);
+  for (std::size_t i = 0; i < servers; ++i) encode_entry(out, tables.servers[i]);
+  for (const auto& sites : tables.sites) {
+    std::size_t count = encode_count(out, sites, kMaxSites);
+    for (std::size_t i = 0; i < count; ++i) out.u32(sites[i]);
+  }
+}
+bool decode(ByteView bytes, Tables& out) {
+  XdrReader in(bytes);
+  out = Tables{};
+  out.generation = Generation{in.u64()};
+  std::uint32_t servers = decode_count(in, kMaxServers);
+  for (std::uint32_t i = 0; in.ok() && i < servers; ++i) out.servers.push_back(decode_entry(in));
+  for (auto& sites : out.sites) {
+    std::uint32_t count = decode_count(in, kMaxSites);
+    for (std::uint32_t i = 0; in.ok() && i < count; ++i) sites.push_back(in.u32());
+  }
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MembersResult& result) {
+  out.u64(result.generation.value);
+  std::size_t count = encode_count(out, result.members, kMaxServers);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Member& member = result.members[i];
+    encode_entry(out, member.entry);
+    encode_heartbeat(out, member.last);
+    out.u64(member.age_ms);
+    out.boolean(member.alive);
+  }
+}
+bool decode(ByteView bytes, MembersResult& out) {
+  XdrReader in(bytes);
+  out = MembersResult{};
+  out.generation = Generation{in.u64()};
+  std::uint32_t count = decode_count(in, kMaxServers);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    Member member;
+    member.entry = decode_entry(in);
+    member.last = decode_heartbeat(in);
+    member.age_ms = in.u64();
+    member.alive = in.boolean();
+    out.members.push_back(std::move(member));
+  }
+  return in.complete();
+}
+
+}  // namespace slice::wire

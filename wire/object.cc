@@ -1,0 +1,231 @@
+#include "wire/object.h"
+
+#include "rpc/xdr.h"
+
+namespace slice::wire {
+
+using rpc::XdrReader;
+using rpc::XdrWriter;
+
+namespace {
+
+constexpr std::uint32_t kMaxExtents = 1024;
+constexpr std::uint32_t kMaxListed = 4096;
+
+void encode_name(XdrWriter& out, const ObjectName& name) {
+  out.u32(name.volume.value);
+  out.u64(name.fileid.value);
+  out.u32(static_cast<std::uint32_t>(name.kind));
+}
+
+ObjectName decode_name(XdrReader& in) {
+  ObjectName name;
+  name.volume = VolumeId{in.u32()};
+  name.fileid = FileId{in.u64()};
+  std::uint32_t kind = in.u32();
+  if (kind > static_cast<std::uint32_t>(ObjectKind::kStore)) {
+    in.fail();
+    return {};
+  }
+  name.kind = static_cast<ObjectKind>(kind);
+  return name;
+}
+
+void encode_status(XdrWriter& out, nfs3::Status status) {
+  out.u32(static_cast<std::uint32_t>(status));
+}
+// True where the body of a success follows.
+bool decode_status(XdrReader& in, nfs3::Status& status) {
+  status = static_cast<nfs3::Status>(in.u32());
+  return in.ok() && status == nfs3::Status::kOk;
+}
+
+}  // namespace
+
+void encode(XdrWriter& out, const ObjectReadArgs& args) {
+  encode_name(out, args.object);
+  out.u64(args.offset);
+  out.u32(args.count);
+}
+bool decode(ByteView bytes, ObjectReadArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  out.offset = in.u64();
+  out.count = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectReadResult& result) {
+  encode_status(out, result.status);
+  if (result.status != nfs3::Status::kOk) return;
+  out.boolean(result.eof);
+  out.opaque(result.data);
+}
+bool decode(ByteView bytes, ObjectReadResult& out) {
+  XdrReader in(bytes);
+  if (decode_status(in, out.status)) {
+    out.eof = in.boolean();
+    out.data = in.opaque(nfs3::kMaxTransfer);
+  }
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectWriteArgs& args) {
+  encode_name(out, args.object);
+  out.u64(args.offset);
+  out.boolean(args.sync);
+  out.opaque(args.data);
+}
+bool decode(ByteView bytes, ObjectWriteArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  out.offset = in.u64();
+  out.sync = in.boolean();
+  out.data = in.opaque(nfs3::kMaxTransfer);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectWriteResult& result) {
+  encode_status(out, result.status);
+  if (result.status == nfs3::Status::kOk) out.u64(result.verifier.value);
+}
+bool decode(ByteView bytes, ObjectWriteResult& out) {
+  XdrReader in(bytes);
+  if (decode_status(in, out.status)) out.verifier = Verifier{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectTruncateArgs& args) {
+  encode_name(out, args.object);
+  out.u64(args.size);
+  out.u32(args.epoch.value);
+}
+bool decode(ByteView bytes, ObjectTruncateArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  out.size = in.u64();
+  out.epoch = Epoch{in.u32()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectRemoveArgs& args) {
+  encode_name(out, args.object);
+}
+bool decode(ByteView bytes, ObjectRemoveArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectStatArgs& args) {
+  encode_name(out, args.object);
+}
+bool decode(ByteView bytes, ObjectStatArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectStatResult& result) {
+  encode_status(out, result.status);
+  if (result.status != nfs3::Status::kOk) return;
+  out.u64(result.end);
+  out.u64(result.allocated);
+  out.u32(result.epoch.value);
+  std::size_t count = std::min<std::size_t>(result.extents.size(), kMaxExtents);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u64(result.extents[i].offset);
+    out.u64(result.extents[i].length);
+    out.u64(result.extents[i].place);
+  }
+}
+bool decode(ByteView bytes, ObjectStatResult& out) {
+  XdrReader in(bytes);
+  out.extents.clear();
+  if (!decode_status(in, out.status)) return in.complete();
+  out.end = in.u64();
+  out.allocated = in.u64();
+  out.epoch = Epoch{in.u32()};
+  std::uint32_t count = in.u32();
+  if (count > kMaxExtents) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    ObjectExtent extent;
+    extent.offset = in.u64();
+    extent.length = in.u64();
+    extent.place = in.u64();
+    out.extents.push_back(extent);
+  }
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectListArgs& args) {
+  encode_name(out, args.after);
+  out.u32(args.limit);
+}
+bool decode(ByteView bytes, ObjectListArgs& out) {
+  XdrReader in(bytes);
+  out.after = decode_name(in);
+  out.limit = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectListResult& result) {
+  encode_status(out, result.status);
+  if (result.status != nfs3::Status::kOk) return;
+  std::size_t count = std::min<std::size_t>(result.objects.size(), kMaxListed);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) encode_name(out, result.objects[i]);
+  out.boolean(result.end && count == result.objects.size());
+}
+bool decode(ByteView bytes, ObjectListResult& out) {
+  XdrReader in(bytes);
+  out.objects.clear();
+  if (!decode_status(in, out.status)) return in.complete();
+  std::uint32_t count = in.u32();
+  if (count > kMaxListed) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.objects.push_back(decode_name(in));
+  out.end = in.boolean();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectCommitArgs& args) {
+  encode_name(out, args.object);
+  out.u64(args.largest_seen.value);
+}
+bool decode(ByteView bytes, ObjectCommitArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  out.largest_seen = Verifier{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectCommitResult& result) {
+  encode_status(out, result.status);
+  if (result.status != nfs3::Status::kOk) return;
+  out.u64(result.verifier.value);
+  out.u64(result.end);
+  nfs3::encode(out, result.mtime);
+  out.u32(result.epoch.value);
+}
+bool decode(ByteView bytes, ObjectCommitResult& out) {
+  XdrReader in(bytes);
+  if (decode_status(in, out.status)) {
+    out.verifier = Verifier{in.u64()};
+    out.end = in.u64();
+    nfs3::decode(in, out.mtime);
+    out.epoch = Epoch{in.u32()};
+  }
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectStatusResult& result) {
+  encode_status(out, result.status);
+}
+bool decode(ByteView bytes, ObjectStatusResult& out) {
+  XdrReader in(bytes);
+  decode_status(in, out.status);
+  return in.complete();
+}
+
+}  // namespace slice::wire
