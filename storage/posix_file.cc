@@ -1,0 +1,257 @@
+#include "storage/posix_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+namespace slice::storage::posix {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+// The blocking forms, for workers. Bytes read; fewer only at the end of the file.
+Result<std::size_t> read_now(int fd, const std::string& path, std::uint64_t offset, ByteSpan into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    ssize_t n = ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    if (n == 0) break;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(path, "read");
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
+Status write_now(int fd, const std::string& path, std::uint64_t offset, ByteView bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return system_error(path, "write");
+    offset += static_cast<std::size_t>(n);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+// Everything a File may still need after it is destroyed, because a worker or a shared sync holds it.
+struct State {
+  State(std::string name, int fd, bool is_new) : path(std::move(name)), file(fd), created(is_new) {}
+
+  std::string path;
+  Descriptor file;
+  bool created;            // its folder was not synced since
+  bool can_nowait = true;  // the file system knows RWF_NOWAIT
+  bool sync_failed = false;
+  bool syncing = false;
+  std::uint64_t unsynced_bytes = 0;
+  std::vector<OneShot<Status>> waiters;  // of the next fsync
+};
+
+Status sync_now(const State& state, int root) {
+  int result = state.created ? ::fsync(state.file.fd()) : ::fdatasync(state.file.fd());
+  if (result != 0) return system_error(state.path, "fsync");
+  if (!state.created) return {};
+  Descriptor folder(::openat(root, folder_of(state.path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.fd() < 0) return system_error(state.path, "open folder");
+  if (::fsync(folder.fd()) != 0) return system_error(state.path, "fsync folder");
+  return {};
+}
+
+// Runs fsyncs until nobody waits for one. Each serves those who came before it started.
+Task<void> run_syncs(Io& io, int root, std::shared_ptr<State> state) {
+  while (!state->waiters.empty()) {
+    auto served = std::exchange(state->waiters, {});
+    std::uint64_t bytes = state->unsynced_bytes;
+    Status result = co_await io.workers.run([&state, root] { return sync_now(*state, root); });
+    if (result) {
+      state->created = false;
+      state->unsynced_bytes -= bytes;
+      io.unsynced_bytes -= bytes;
+    } else {
+      state->sync_failed = true;
+      // Those behind it are told as well: what they wrote may have been in the failed one.
+      for (auto& waiter : state->waiters) served.push_back(waiter);
+      state->waiters.clear();
+    }
+    // A waiter that is resumed may well ask for the next sync: then that one starts its own run.
+    bool last = state->waiters.empty();
+    if (last) state->syncing = false;
+    for (auto& waiter : served) waiter.set(result);
+    if (last) co_return;
+  }
+}
+
+class PosixFile : public File {
+ public:
+  PosixFile(Io& io, int root, std::string path, int fd, bool created)
+      : io_(io), root_(root), state_(std::make_shared<State>(std::move(path), fd, created)) {}
+  ~PosixFile() override { io_.unsynced_bytes -= state_->unsynced_bytes; }
+
+  Task<Result<std::size_t>> read(std::uint64_t offset, ByteSpan into) override {
+    auto cached = read_cached(offset, into);
+    if (!cached) co_return fail(cached.error());
+    if (cached->whole) co_return cached->bytes;
+    auto rest = co_await io_.workers.run([this, offset, into, done = cached->bytes] {
+      return read_now(state_->file.fd(), state_->path, offset + done, into.subspan(done));
+    });
+    if (!rest) co_return fail(rest.error());
+    co_return cached->bytes + *rest;
+  }
+
+  Task<Status> write(std::uint64_t offset, ByteView bytes) override {
+    if (offset > static_cast<std::uint64_t>(INT64_MAX) - bytes.size()) {
+      co_return fail(Errc::kTooLarge, "{}: offset {} is over the file system's limit", state_->path, offset);
+    }
+    state_->unsynced_bytes += bytes.size();
+    io_.unsynced_bytes += bytes.size();
+    if (io_.unsynced_bytes <= io_.inline_unsynced_bytes) {
+      co_return write_now(state_->file.fd(), state_->path, offset, bytes);
+    }
+    co_return co_await io_.workers.run(
+        [this, offset, bytes] { return write_now(state_->file.fd(), state_->path, offset, bytes); });
+  }
+
+  Task<Status> sync() override {
+    auto state = state_;
+    if (state->sync_failed) co_return fail(Errc::kIo, "{}: an earlier fsync failed", state->path);
+    OneShot<Status> done;
+    state->waiters.push_back(done);
+    if (!state->syncing) {
+      state->syncing = true;
+      spawn(run_syncs(io_, root_, state));
+    }
+    co_return co_await done;
+  }
+
+  Task<Status> truncate(std::uint64_t size) override {
+    co_return co_await io_.workers.run([this, size]() -> Status {
+      if (::ftruncate(state_->file.fd(), static_cast<off_t>(size)) == 0) return {};
+      return system_error(state_->path, "truncate");
+    });
+  }
+
+  Task<Status> punch(std::uint64_t offset, std::uint64_t length) override {
+    if (length == 0) co_return Status{};
+    co_return co_await io_.workers.run([this, offset, length]() -> Status {
+      if (::fallocate(state_->file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(offset), static_cast<off_t>(length)) == 0) {
+        return {};
+      }
+      return system_error(state_->path, "punch hole");
+    });
+  }
+
+  std::uint64_t size() const override {
+    struct stat found{};
+    return ::fstat(state_->file.fd(), &found) == 0 ? static_cast<std::uint64_t>(found.st_size) : 0;
+  }
+
+  Result<std::uint64_t> allocated() const override {
+    struct stat found{};
+    if (::fstat(state_->file.fd(), &found) != 0) return system_error(state_->path, "stat");
+    return static_cast<std::uint64_t>(found.st_blocks) * 512;
+  }
+
+  Result<std::vector<Range>> data_ranges(std::uint64_t offset, std::size_t limit) const override {
+    std::vector<Range> ranges;
+    while (ranges.size() < limit) {
+      off_t from = ::lseek(state_->file.fd(), static_cast<off_t>(offset), SEEK_DATA);
+      if (from < 0 && errno == ENXIO) break;  // no data behind `offset`
+      off_t to = from < 0 ? from : ::lseek(state_->file.fd(), from, SEEK_HOLE);
+      if (to < 0) return system_error(state_->path, "seek data");
+      ranges.push_back({static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to - from)});
+      offset = static_cast<std::uint64_t>(to);
+    }
+    return ranges;
+  }
+
+  void will_read(std::uint64_t offset, std::uint64_t length) override {
+    io_.workers.start([state = state_, offset, length] {
+      ::posix_fadvise(state->file.fd(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                      POSIX_FADV_WILLNEED);
+    });
+  }
+  void start_write_back(std::uint64_t offset, std::uint64_t length) override {
+    io_.workers.start([state = state_, offset, length] {
+      ::sync_file_range(state->file.fd(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                        SYNC_FILE_RANGE_WRITE);
+    });
+  }
+
+ private:
+  struct Cached {
+    std::size_t bytes = 0;
+    bool whole = false;  // nothing is left to read: all asked for, or the end of the file
+  };
+  // What the page cache has, without waiting.
+  Result<Cached> read_cached(std::uint64_t offset, ByteSpan into) {
+    Cached cached;
+    while (cached.bytes < into.size()) {
+      if (!state_->can_nowait) return cached;
+      iovec piece{into.data() + cached.bytes, into.size() - cached.bytes};
+      ssize_t n =
+          ::preadv2(state_->file.fd(), &piece, 1, static_cast<off_t>(offset + cached.bytes), RWF_NOWAIT);
+      if (n < 0) {
+        if (errno == EINTR) continue;
+        if (errno == EAGAIN) return cached;
+        if (errno == EOPNOTSUPP) {
+          state_->can_nowait = false;
+          return cached;
+        }
+        return system_error(state_->path, "read");
+      }
+      if (n == 0) break;
+      cached.bytes += static_cast<std::size_t>(n);
+    }
+    cached.whole = true;
+    return cached;
+  }
+
+  Io& io_;
+  int root_;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+tl::unexpected<Error> system_error(std::string_view path, std::string_view what) {
+  int number = errno;
+  Errc code = Errc::kIo;
+  switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+      code = Errc::kNoSpace;
+      break;
+    case ENOENT:
+      code = Errc::kNotFound;
+      break;
+    case EEXIST:
+    case ENOTEMPTY:
+      code = Errc::kExists;
+      break;
+    case EFBIG:
+      code = Errc::kTooLarge;
+      break;
+    default:
+      break;
+  }
+  return fail(code, "{}: {}: {}", path, what, std::generic_category().message(number));
+}
+
+std::unique_ptr<File> make_file(Io& io, int root, std::string path, int fd, bool created) {
+  return std::make_unique<PosixFile>(io, root, std::move(path), fd, created);
+}
+
+}  // namespace slice::storage::posix
