@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Runs suites of tests from real clients against a volume:
+
+    run.py --target slice|ganesha|local SUITE...
+
+slice is the ensemble that `./slice up` made (or, with --own, one brought up for this run and taken away after); ganesha
+and local show that the tests themselves are right. Suites: see `run.py --list`. Exit code 1 when one failed.
+Needs root.
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+
+import suites
+import targets
+import uml
+
+
+def make_target(options):
+    if options.target == "slice":
+        return targets.Slice(options.instance, options.run_dir, options.bin, options.own, options.config)
+    if options.target == "ganesha":
+        return targets.Peer(options.folder)
+    return targets.Local(options.folder)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=("slice", "ganesha", "local"), default="slice")
+    parser.add_argument("--list", action="store_true", help="show the suites")
+    parser.add_argument("--instance", default="local", help="of the ensemble")
+    parser.add_argument("--run-dir", help="of the ensemble (default: run/)")
+    parser.add_argument("--bin", help="folder of the ensemble's programs (default: build/release/bin)")
+    parser.add_argument("--config", help="template of the ensemble's configuration, with --own")
+    parser.add_argument("--own", action="store_true", help="bring an ensemble up for this run")
+    parser.add_argument("--folder", help="what ganesha exports, or local uses (default: a new one in /var/tmp)")
+    parser.add_argument("--programs", type=pathlib.Path, help="folder of the test programs (default: the newest build)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scale", type=float, default=1.0, help="how much longer the long suites work")
+    parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, by comma")
+    parser.add_argument("suite", nargs="*")
+    options = parser.parse_args()
+    if options.list or not options.suite:
+        for name, (_, about) in suites.SUITES.items():
+            print(f"{name:14} {about}")
+        return 0 if options.list else 2
+    unknown = [name for name in options.suite if name not in suites.SUITES]
+    if unknown:
+        parser.error(f"no such suite: {', '.join(unknown)}")
+    uml.exit_on_signals()
+    options.programs = suites.find_programs(options.programs)
+    failed = []
+    with make_target(options) as target:
+        for name in options.suite:
+            print(f"== {name} on {target.name}", flush=True)
+            start = time.monotonic()
+            try:
+                ok = suites.SUITES[name][0](target, options)
+            except uml.UmlError as error:
+                print(f"run.py: {error}")
+                ok = False
+            print(f"== {name} on {target.name}: {'passed' if ok else 'FAILED'} in {time.monotonic() - start:.0f} s",
+                  flush=True)
+            if not ok:
+                failed.append(name)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Whom the cluster tests are held against: a Slice ensemble, NFS-Ganesha, or a local folder without any server.
+
+A target is a context manager. Inside it, `client(...)` gives a kernel client (a uml.Guest not yet started, or for the
+local folder something that behaves like one), `netns` and `server` serve user-space clients, and `process_names`,
+`kill(name)` and `start(name)` act on the processes that serve.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import uml
+
+ROOT = uml.ROOT
+sys.path.insert(0, str(ROOT / "tests/bench/peers"))
+import ganesha  # noqa: E402  (its folder is known only now)
+
+
+class Slice:
+    """An ensemble of deploy/local/ensemble.py: one that is up, or with `own` one brought up here and taken away after."""
+
+    name = "slice"
+    udp_kernel_client = True
+
+    def __init__(self, instance="local", run_dir=None, bin_dir=None, own=False, config=None):
+        self.command = [sys.executable, str(ROOT / "deploy/local/ensemble.py")]
+        self.settings = ["--instance", instance, "--run-dir", str(run_dir or ROOT / "run"),
+                         "--bin", str(bin_dir or ROOT / "build/release/bin")]
+        if config:
+            self.settings += ["--config", str(config)]
+        self.own = own
+        self.export, self.port, self.mount_port = "/", 2049, 20048
+
+    def _ensemble(self, *words):
+        done = subprocess.run([*self.command, *words, *self.settings], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"ensemble.py {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def __enter__(self):
+        if self.own:
+            self._ensemble("up")
+        try:
+            self.facts = json.loads(self._ensemble("namespaces"))
+        except BaseException:
+            self.__exit__()
+            raise
+        self.netns, self.server = self.facts["client"], self.facts["virtual"]
+        return self
+
+    def __exit__(self, *_):
+        if self.own:
+            self._ensemble("clean")
+
+    @property
+    def process_names(self):
+        return list(self.facts["pids"])
+
+    def pids(self):
+        return json.loads(self._ensemble("namespaces"))["pids"]
+
+    def kill(self, name):
+        self._ensemble("kill", name)
+
+    def start(self, name):
+        self._ensemble("start", name)
+
+    def client(self, command, **settings):
+        return uml.Guest(self.netns, self.server, command, export=self.export, **settings)
+
+
+class Peer:
+    """NFS-Ganesha over a folder on the disk; proves that a test asks nothing that a known server does not give."""
+
+    name = "ganesha"
+
+    def __init__(self, folder=None):
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="slice-peer-", dir="/var/tmp"))
+        self.temporary = folder is None
+        self.folder.chmod(0o755)
+        self.process_names = ["ganesha"]
+
+    def __enter__(self):
+        self.peer = ganesha.Ganesha(self.folder).__enter__()
+        self.netns, self.server, self.export = self.peer.netns, self.peer.address, self.peer.export
+        self.port, self.mount_port = self.peer.port, self.peer.mount_port
+        return self
+
+    def __exit__(self, *_):
+        self.peer.stop()
+        if self.temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pids(self):
+        return {"ganesha": self.peer.pid}
+
+    def kill(self, _name):
+        self.peer.kill()
+
+    def start(self, _name):
+        self.peer.start()
+
+    def client(self, command, **settings):
+        return uml.Guest(self.netns, self.server, command, export=self.export, **settings)
+
+
+class LocalRun:
+    """A command run in a local folder, with the face of uml.Guest."""
+
+    def __init__(self, folder, command, *, timeout=300, output=None, environment=None, **_):
+        self.folder, self.command, self.timeout, self.output = folder, command, timeout, output
+        self.environment = {**os.environ, **(environment or {})}
+        self.console = ""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                                        stdout=self.output and self.output.fileno(), stderr=subprocess.STDOUT)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self):
+        try:
+            return self.process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            return uml.EXIT_TIMEOUT
+
+
+class Local:
+    """A local folder without any server: whether a test is right about file systems at all."""
+
+    name = "local"
+    netns = server = None
+    process_names = ()
+
+    def __init__(self, folder=None):
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="slice-local-", dir="/var/tmp"))
+        self.temporary = folder is None
+        self.folder.chmod(0o755)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def client(self, command, **settings):
+        return LocalRun(self.folder, command, **settings)

@@ -1,0 +1,291 @@
+"""A real kernel NFSv3 client as a process: boots user-mode Linux in a network namespace.
+
+One `Guest` is one boot: it mounts SERVER:/EXPORT on /mnt, runs one command there and powers
+off. The guest sees the host's root read-only, with the repository under its own path; it
+writes to the mount, to tmpfs (/tmp, /run, /root, /dev/shm) and to nothing else. Its network is a tap in the given namespace with proxy ARP, so the server sees the
+guest's own address (in the subnet over which the namespace reaches the server).
+
+Up to MAX_GUESTS guests run at once in one namespace. A guest dies with the process that
+started it, whichever way that ends.
+"""
+
+import ctypes
+import fcntl
+import ipaddress
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HIDDEN = ("/tmp", "/run", "/mnt", "/root", "/var/lib/nfs", "/dev")  # of the host, under the guest's own tmpfs
+MAX_GUESTS = 4
+FIRST_GUEST_HOST = 200  # guest in slot N is address .200+N of the namespace's /24
+EXIT_TIMEOUT = 124
+EXIT_NO_BOOT = 125
+
+MODULES = (
+    "net/dns_resolver/dns_resolver net/sunrpc/sunrpc fs/nfs_common/grace fs/lockd/lockd fs/nfs_common/nfs_acl "
+    "fs/netfs/netfs fs/fscache/fscache fs/nfs/nfs fs/nfs/nfsv3"
+).split()
+
+INIT = r"""#!/bin/bash
+# First process of the guest: prepares it, mounts the volume, runs the command, powers off.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+for dir in /tmp /run /mnt /root /var/lib/nfs /dev; do mount -t tmpfs -o mode=755 tmpfs $dir; done
+mount -t devtmpfs devtmpfs /dev
+chmod 1777 /tmp
+mkdir -p /dev/pts /dev/shm /run/lock /var/lib/nfs/sm /run/slice/control
+mount -t devpts devpts /dev/pts
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t hostfs -o "@CONTROL@" none /run/slice/control
+. /run/slice/control/guest.sh
+echo "$code" > /run/slice/control/exit.part
+mv /run/slice/control/exit.part /run/slice/control/exit
+sync -f /mnt 2>/dev/null
+umount -f /mnt 2>/dev/null
+echo o > /proc/sysrq-trigger
+sleep 60
+"""
+
+
+class UmlError(Exception):
+    """The guest could not be set up; the text says what to do."""
+
+
+def ip(*arguments, netns=None, check=True):
+    """Runs ip(8), in a namespace if one is given; returns its output."""
+    command = ["ip"] + (["-n", netns] if netns else []) + list(arguments)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise UmlError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def route_to(netns, server):
+    """The (device, own address) with which the namespace reaches the server."""
+    routes = json.loads(ip("-j", "route", "get", server, netns=netns))
+    return routes[0]["dev"], routes[0]["prefsrc"]
+
+
+def xstate_shim():
+    """The library that user-mode Linux needs on this processor (uml_xstate.cc), or None if it needs none."""
+    built = sorted(ROOT.glob("build/*/cluster/uml_xstate.so"), key=lambda path: path.stat().st_mtime)
+    if built:
+        return str(built[-1])
+    if " amx_tile " in pathlib.Path("/proc/cpuinfo").read_text():
+        raise UmlError("on this processor user-mode Linux needs uml_xstate.so: build the target uml_xstate first")
+    return None
+
+
+def in_netns(netns, *command):
+    return ["nsenter", f"--net=/run/netns/{netns}", *command]
+
+
+def _die_with_parent():
+    """In the child: SIGKILL when the harness is gone, so that nothing outlives it."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Guest:
+    """One boot of a kernel client. Use as a context manager, or call stop()."""
+
+    def __init__(self, netns, server, command, *, export="/", options="", proto="tcp", port=2049, mount_port=20048,
+                 kernel=None, memory="512M", shares=None, environment=None, timeout=300, output=None, mount=True,
+                 locks=False):
+        """command: list run with the mount as its working folder (SLICE_MOUNT names it).
+        options: extra mount options. shares: {name: host folder} shown at /run/slice/NAME, read-only.
+        output: file object that receives the command's output as it comes; None keeps it only
+        in `self.text`. kernel: another UML kernel than Debian's, with everything built in."""
+        self.netns, self.server, self.command = netns, server, list(command)
+        self.export, self.options, self.proto = export, options, proto
+        self.port, self.mount_port = port, mount_port
+        self.kernel, self.memory, self.mount, self.locks = kernel, memory, mount, locks
+        self.shares, self.environment = dict(shares or {}), dict(environment or {})
+        self.timeout, self.output = timeout, output
+        self.text, self.console = "", ""
+        self.process = self.folder = self.lock = self.tap = self.address = None
+        self._threads = []
+        self._timed_out = False
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    # --- set-up -----------------------------------------------------------------------
+
+    def _take_slot(self):
+        locks = pathlib.Path("/run/lock/slice-uml")
+        locks.mkdir(parents=True, exist_ok=True)
+        for slot in range(MAX_GUESTS):
+            lock = open(locks / f"{self.netns}.{slot}", "w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                continue
+            self.lock = lock
+            return slot
+        raise UmlError(f"{MAX_GUESTS} guests already run in namespace {self.netns}")
+
+    def _make_tap(self, slot):
+        device, own = route_to(self.netns, self.server)
+        network = ipaddress.ip_network(f"{own}/24", strict=False)
+        self.address = str(network[FIRST_GUEST_HOST + slot])
+        self.gateway = own
+        self.tap = f"sliceuml{slot}"
+        ip("link", "del", self.tap, netns=self.netns, check=False)  # left by a harness that was killed
+        ip("tuntap", "add", self.tap, "mode", "tap", netns=self.netns)
+        ip("link", "set", self.tap, "up", netns=self.netns)
+        ip("route", "replace", f"{self.address}/32", "dev", self.tap, netns=self.netns)
+        settings = ["net.ipv4.ip_forward=1", f"net.ipv4.conf.{device}.proxy_arp=1",
+                    f"net.ipv4.conf.{self.tap}.proxy_arp=1"]
+        subprocess.run(in_netns(self.netns, "sysctl", "-q", "-w", *settings), check=True)
+
+    def _modules(self):
+        if self.kernel:
+            return []
+        roots = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel"))
+        if not roots:
+            raise UmlError("user-mode Linux is missing: apt-get install user-mode-linux")
+        return [str(roots[-1] / f"{name}.ko") for name in MODULES]
+
+    def _guest_script(self):
+        """The second half of the init: what differs from guest to guest."""
+        lines = [f"insmod {module}" for module in self._modules()]
+        lines += ["ip link set lo up", "ip link set vec0 up", f"ip addr add {self.address}/24 dev vec0",
+                  f"ip route add default via {self.gateway}"]
+        for name, folder in self.shares.items():
+            lines += self._show(folder, f"/run/slice/{name}")
+        if any(ROOT.is_relative_to(hidden) for hidden in HIDDEN):
+            lines += self._show(ROOT, ROOT)
+        if self.locks:
+            lines += ["rpcbind -w 2>/dev/null || rpcbind", "rpc.statd --no-notify"]
+        self.environment.setdefault("SLICE_MOUNT", "/mnt")
+        lines += [f"export {name}={shlex.quote(str(value))}" for name, value in self.environment.items()]
+        command = " ".join(shlex.quote(word) for word in self.command)
+        run = f"cd /mnt && {{ {command}; }} < /dev/null > /dev/tty1 2>&1; code=$?; cd /"
+        lines += ["stty -F /dev/tty1 -opost"]
+        if self.mount:
+            options = f"vers=3,proto={self.proto},port={self.port},mountport={self.mount_port},mountproto={self.proto}"
+            options += "" if self.locks else ",nolock"
+            options += f",{self.options}" if self.options else ""
+            source = shlex.quote(f"{self.server}:{self.export}")
+            lines += [f"if mount.nfs {source} /mnt -o {options} > /dev/tty1 2>&1; then {run}; "
+                      f"else echo 'mount failed' > /dev/tty1; code={EXIT_NO_BOOT}; fi"]
+        else:
+            lines += [run]
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def _show(folder, place):
+        folder, place = shlex.quote(str(folder)), shlex.quote(str(place))
+        return [f"mkdir -p {place}", f"mount -t hostfs -o ro,{folder} none {place}"]
+
+    def start(self):
+        if not pathlib.Path(f"/run/netns/{self.netns}").exists():
+            raise UmlError(f"no network namespace {self.netns}: is the ensemble up?")
+        try:
+            self._make_tap(self._take_slot())
+            self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-uml-", dir="/tmp"))
+            init = self.folder / "init"
+            init.write_text(INIT.replace("@CONTROL@", str(self.folder)))
+            init.chmod(0o755)
+            (self.folder / "guest.sh").write_text(self._guest_script())
+            self._boot(init)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _boot(self, init):
+        kernel = self.kernel or shutil.which("linux.uml")
+        if not kernel:
+            raise UmlError("user-mode Linux is missing: apt-get install user-mode-linux")
+        command = in_netns(self.netns, "unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", str(kernel),
+                           f"vec0:transport=tap,ifname={self.tap},depth=128,gro=1", f"mem={self.memory}",
+                           "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "con=null", "con0=null,fd:2",
+                           "con1=null,fd:1", "panic=1", "quiet")
+        environment = dict(os.environ, TMPDIR="/dev/shm")
+        if shim := xstate_shim():
+            environment["LD_PRELOAD"] = shim
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=environment, start_new_session=True,
+                                        preexec_fn=_die_with_parent)
+        self._threads = [threading.Thread(target=self._read_output, daemon=True),
+                         threading.Thread(target=self._read_console, daemon=True)]
+        for thread in self._threads:
+            thread.start()
+        self.deadline = time.monotonic() + self.timeout
+
+    def _read_output(self):
+        for line in iter(self.process.stdout.readline, b""):
+            text = line.decode(errors="replace").replace("\r", "")
+            self.text += text
+            if self.output:
+                self.output.write(text)
+                self.output.flush()
+
+    def _read_console(self):
+        for line in iter(self.process.stderr.readline, b""):
+            self.console += line.decode(errors="replace").replace("\r", "")
+
+    # --- end --------------------------------------------------------------------------
+
+    def poll(self):
+        """The command's exit code once it has ended, else None."""
+        done = self.folder / "exit"
+        return int(done.read_text()) if done.exists() else None
+
+    def wait(self):
+        """Waits for the guest's end; returns the command's exit code, EXIT_TIMEOUT when the
+        time ran out, EXIT_NO_BOOT when the guest died or could not mount."""
+        while self.process.poll() is None and time.monotonic() < self.deadline:
+            if self.poll() is not None:
+                try:
+                    self.process.wait(10)  # it unmounts and powers off
+                except subprocess.TimeoutExpired:
+                    pass
+                break
+            time.sleep(0.05)
+        code = self.poll()
+        if code is None:
+            code = EXIT_TIMEOUT if self.process.poll() is None else EXIT_NO_BOOT
+        self.stop()
+        return code
+
+    def stop(self):
+        """Ends the guest if it still runs and removes everything it used. May be called twice."""
+        if self.process:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            for thread in self._threads:
+                thread.join(5)
+        if self.tap:
+            ip("link", "del", self.tap, netns=self.netns, check=False)
+            self.tap = None
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.lock:
+            self.lock.close()
+            self.lock = None
+
+
+def exit_on_signals():
+    """Makes SIGTERM, SIGINT and SIGHUP unwind the stack, so that every `with` cleans up."""
+    def leave(number, _frame):
+        raise SystemExit(128 + number)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, leave)
