@@ -42,11 +42,14 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // Appends to memory, in order; sync() makes it durable.
+  // Appends to memory, in order; sync() makes it durable. kTooLarge: over max_record. kNoSpace: the disk has
+  // been full for so long that too much waits in memory. kIo: closed for writing, see sync().
   virtual Result<LogSequence> append(ByteView record) = 0;
-  // Waits until every record up to `sequence` is durable; callers share writes and syncs.
+  // Waits until every record up to `sequence` is durable; callers share writes and syncs. kNoSpace: the
+  // record stays in its place in memory, and the next sync tries again. Any other error: what is durable is
+  // not known any more, and the log refuses everything until it is opened again.
   virtual Task<Status> sync(LogSequence sequence) = 0;
-  // Records before `sequence` are no longer needed: whole segments of them are deleted.
+  // Records before `sequence` are no longer needed: whole segments of them are deleted, never the newest.
   virtual Task<Status> trim(LogSequence sequence) = 0;
   virtual LogSequence last() const = 0;  // appended
   virtual LogSequence durable() const = 0;

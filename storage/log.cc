@@ -1,0 +1,340 @@
+#include "storage/log.h"
+
+#include <algorithm>
+#include <cassert>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "storage/log_format.h"
+
+namespace slice::storage {
+namespace {
+
+namespace format = log_format;
+
+// Memory for records that wait to be written. Reached only when the disk refuses to take them.
+constexpr std::size_t kMaxPending = 64 << 20;  // bytes
+// Records that nobody waits for are written once so many bytes of them have gathered.
+constexpr std::size_t kWriteAnyway = 4 << 20;
+
+struct Segment {
+  std::uint64_t first_sequence = 0;
+  std::uint64_t bytes = 0;
+};
+
+// splitmix64's finaliser: spreads a clock reading over all bits of a salt.
+std::uint32_t salt_from(std::int64_t wall_ns) {
+  std::uint64_t z = static_cast<std::uint64_t>(wall_ns) + 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return static_cast<std::uint32_t>(z ^ (z >> 31));
+}
+
+class LogImpl final : public Log {
+ public:
+  LogImpl(Loop& loop, Disk& disk, Metrics& metrics, Options options)
+      : loop_(loop),
+        disk_(disk),
+        options_(std::move(options)),
+        trimming_(loop),
+        records_written_(metrics.counter(label("log_records_total"))),
+        bytes_written_(metrics.counter(label("log_written_bytes"))),
+        syncs_(metrics.counter(label("log_syncs_total"))),
+        torn_tails_(metrics.counter(label("log_torn_tails_total"))),
+        torn_bytes_(metrics.counter(label("log_torn_bytes"))) {}
+
+  Task<Status> recover(Replay replay);
+
+  Result<LogSequence> append(ByteView record) override;
+  Task<Status> sync(LogSequence sequence) override;
+  Task<Status> trim(LogSequence sequence) override;
+  LogSequence last() const override { return {last_}; }
+  LogSequence durable() const override { return {durable_}; }
+  std::uint64_t bytes() const override;
+
+ private:
+  struct Waiter {
+    std::uint64_t sequence;
+    OneShot<Status> done;
+  };
+
+  std::string label(std::string_view name) const {
+    return fmt::format("{}{{log=\"{}\"}}", name, options_.folder);
+  }
+  std::string path(std::uint64_t first) const {
+    return fmt::format("{}/{}", options_.folder, format::segment_name(first));
+  }
+
+  Task<Result<std::vector<std::uint64_t>>> find_segments();
+  Task<Result<bool>> recover_segment(std::uint64_t first, bool newest, const Replay& replay);
+  // Replays whole records; where they end.
+  Result<std::size_t> replay_records(std::uint64_t first, ByteView bytes, const Replay& replay);
+  Task<Status> cut_tail(std::uint64_t first, ByteView bytes, std::size_t end);
+  Task<Status> start_segment();
+
+  void flush_soon();
+  Task<void> flush();
+  Task<Status> write_batch(Buffer& batch);
+  void settle(const Status& status, std::uint64_t up_to);
+
+  Loop& loop_;
+  Disk& disk_;
+  Options options_;
+
+  std::deque<Segment> segments_;  // oldest first; the last is the active one
+  std::unique_ptr<File> active_;
+  std::uint32_t salt_ = 0;  // of the active segment
+
+  std::uint64_t last_ = 0;
+  std::uint64_t durable_ = 0;
+  Buffer pending_;  // records (last of the batch under way, last_]
+  std::deque<Waiter> waiters_;
+  bool flushing_ = false;
+  Status broken_;  // why nothing more is accepted
+  AsyncMutex trimming_;
+
+  Counter &records_written_, &bytes_written_, &syncs_, &torn_tails_, &torn_bytes_;
+};
+
+// ---- recovery ----
+
+Task<Status> LogImpl::recover(Replay replay) {
+  auto found = co_await find_segments();
+  if (!found) co_return fail(std::move(found).error());
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    std::uint64_t first = (*found)[i];
+    bool newest = i + 1 == found->size();
+    if (!segments_.empty() && first != last_ + 1) {
+      co_return fail(Errc::kCorrupt, "{}: begins at record {}, but the segment before it ends at {}",
+                     path(first), first, last_);
+    }
+    if (segments_.empty()) last_ = first - 1;
+    auto kept = co_await recover_segment(first, newest, replay);
+    if (!kept) co_return fail(std::move(kept).error());
+  }
+  durable_ = last_;
+  if (active_ == nullptr) SLICE_CO_RETURN_IF_ERROR(co_await start_segment());
+  co_return Status{};
+}
+
+Task<Result<std::vector<std::uint64_t>>> LogImpl::find_segments() {
+  auto names = co_await disk_.list(options_.folder);
+  if (!names) co_return fail(names.error(), options_.folder);
+  std::vector<std::uint64_t> found;
+  for (const std::string& name : *names) {
+    auto first = format::parse_segment_name(name);
+    if (!first || *first == 0) {
+      co_return fail(Errc::kCorrupt, "{}/{}: not the name of a log segment", options_.folder, name);
+    }
+    found.push_back(*first);
+  }
+  std::sort(found.begin(), found.end());
+  co_return found;
+}
+
+// False where the segment was only half begun, and has been removed.
+Task<Result<bool>> LogImpl::recover_segment(std::uint64_t first, bool newest, const Replay& replay) {
+  auto file = co_await disk_.open(path(first), Disk::Mode::kMustExist);
+  if (!file) co_return fail(file.error(), path(first));
+  Buffer bytes((*file)->size());
+  auto got = co_await (*file)->read(0, bytes.span());
+  if (!got) co_return fail(got.error(), path(first));
+  bytes.resize(*got);
+
+  auto header = format::decode_segment_header(bytes.view());
+  if (!header || header->first_sequence != first) {
+    // A header is durable before the first record follows it, so only an empty segment may have a torn one.
+    if (!newest || bytes.size() > format::kSegmentHeaderSize) {
+      co_return fail(Errc::kCorrupt, "{}: offset 0: bad segment header", path(first));
+    }
+    torn_tails_.add();
+    torn_bytes_.add(bytes.size());
+    file->reset();
+    SLICE_CO_RETURN_IF_ERROR(co_await disk_.remove(path(first)));
+    co_return false;
+  }
+  salt_ = header->salt;
+  auto end = replay_records(first, bytes.view(), replay);
+  if (!end) co_return fail(std::move(end).error());
+  if (*end != bytes.size() && !newest) {
+    co_return fail(Errc::kCorrupt, "{}: offset {}: bad record {} in a finished segment", path(first), *end,
+                   last_ + 1);
+  }
+  segments_.push_back({first, *end});
+  if (newest) {
+    active_ = std::move(*file);
+    SLICE_CO_RETURN_IF_ERROR(co_await cut_tail(first, bytes.view(), *end));
+  }
+  co_return true;
+}
+
+Result<std::size_t> LogImpl::replay_records(std::uint64_t first, ByteView bytes, const Replay& replay) {
+  std::size_t at = format::kSegmentHeaderSize;
+  while (at < bytes.size()) {
+    auto record = format::decode_record(bytes.subspan(at), salt_);
+    if (!record || record->sequence != last_ + 1) break;
+    if (Status status = replay({record->sequence}, record->payload); !status) {
+      return fail(status.error(), fmt::format("{}: offset {}: record {}", path(first), at, record->sequence));
+    }
+    ++last_;
+    at += record->size();
+  }
+  return at;
+}
+
+// Leaves the active segment ending at `end`, durably: what was replayed counts as durable from now on.
+Task<Status> LogImpl::cut_tail(std::uint64_t first, ByteView bytes, std::size_t end) {
+  if (end < bytes.size()) {
+    if (format::proves_durable(bytes.subspan(end), last_ + 1, salt_)) {
+      co_return fail(Errc::kCorrupt, "{}: offset {}: bad record {}, which later records follow", path(first),
+                     end, last_ + 1);
+    }
+    torn_tails_.add();
+    torn_bytes_.add(bytes.size() - end);
+    SLICE_CO_RETURN_IF_ERROR(co_await active_->truncate(end));
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await active_->sync());
+  co_return co_await disk_.sync_folder(options_.folder);
+}
+
+// ---- appending ----
+
+Result<LogSequence> LogImpl::append(ByteView record) {
+  if (!broken_) return fail(broken_.error());
+  if (record.size() > options_.max_record) {
+    return fail(Errc::kTooLarge, "log {}: a record of {} bytes; the limit is {}", options_.folder,
+                record.size(), options_.max_record);
+  }
+  if (pending_.size() + record.size() > kMaxPending) {
+    return fail(Errc::kNoSpace, "log {}: {} bytes wait for the disk", options_.folder, pending_.size());
+  }
+  format::append_record(pending_, ++last_, record);
+  if (pending_.size() > kWriteAnyway) flush_soon();
+  return LogSequence{last_};
+}
+
+Task<Status> LogImpl::sync(LogSequence sequence) {
+  assert(sequence.value <= last_);
+  if (sequence.value <= durable_) co_return Status{};
+  if (!broken_) co_return broken_;
+  Waiter waiter{sequence.value, {}};
+  waiters_.push_back(waiter);
+  flush_soon();
+  co_return co_await waiter.done;
+}
+
+// One flush runs at a time; whoever asks meanwhile is served by its next batch. Starting through the loop
+// lets all requests of one round share the first.
+void LogImpl::flush_soon() {
+  if (std::exchange(flushing_, true)) return;
+  loop_.post([this] { spawn(flush()); });
+}
+
+Task<void> LogImpl::flush() {
+  Buffer batch;
+  while (!pending_.empty() && broken_) {
+    std::uint64_t up_to = last_;
+    std::swap(batch, pending_);
+    pending_.clear();
+    Status status = co_await write_batch(batch);
+    if (!status && status.error().code == Errc::kNoSpace) {
+      // The records keep their order and their numbers: a later sync tries again where this one began.
+      batch.append(pending_.view());
+      std::swap(batch, pending_);
+      settle(status, last_);
+      break;
+    }
+    if (!status) {
+      broken_ = fail(status.error(), fmt::format("log {} is closed for writing", options_.folder));
+      settle(broken_, last_);
+      break;
+    }
+    durable_ = up_to;
+    settle(status, up_to);
+  }
+  flushing_ = false;
+  if (!waiters_.empty()) flush_soon();
+}
+
+Task<Status> LogImpl::write_batch(Buffer& batch) {
+  if (segments_.back().bytes >= options_.segment_bytes) SLICE_CO_RETURN_IF_ERROR(co_await start_segment());
+  std::uint64_t records = 0;
+  for (std::size_t at = 0; at < batch.size(); ++records) {
+    at += format::seal(batch.span().subspan(at), durable_, salt_);
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await active_->write(segments_.back().bytes, batch.view()));
+  SLICE_CO_RETURN_IF_ERROR(co_await active_->sync());
+  segments_.back().bytes += batch.size();
+  records_written_.add(records);
+  bytes_written_.add(batch.size());
+  syncs_.add();
+  co_return Status{};
+}
+
+// Called with every record up to durable_ on disk. The header is durable before a record may follow it.
+Task<Status> LogImpl::start_segment() {
+  std::uint64_t first = durable_ + 1;
+  auto file = co_await disk_.open(path(first), Disk::Mode::kCreate);
+  if (!file) co_return fail(file.error(), path(first));
+  format::SegmentHeader header{.first_sequence = first, .salt = salt_from(loop_.wall().ns)};
+  Buffer bytes(format::kSegmentHeaderSize);
+  format::encode(header, bytes.span());
+  SLICE_CO_RETURN_IF_ERROR(co_await (*file)->write(0, bytes.view()));
+  SLICE_CO_RETURN_IF_ERROR(co_await (*file)->sync());
+  SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.folder));
+  active_ = std::move(*file);
+  salt_ = header.salt;
+  segments_.push_back({first, bytes.size()});
+  co_return Status{};
+}
+
+// Tells those who wait for records up to `up_to`. Through the loop: they may append again, or close the log.
+void LogImpl::settle(const Status& status, std::uint64_t up_to) {
+  std::vector<Waiter> ready;
+  std::deque<Waiter> later;
+  for (Waiter& waiter : waiters_) {
+    if (waiter.sequence <= up_to) {
+      ready.push_back(std::move(waiter));
+    } else {
+      later.push_back(std::move(waiter));
+    }
+  }
+  waiters_ = std::move(later);
+  if (ready.empty()) return;
+  loop_.post([status, ready = std::move(ready)] {
+    for (const Waiter& waiter : ready) waiter.done.set(status);
+  });
+}
+
+// ---- trimming ----
+
+// Oldest first, each removal durable before the next, so that what a crash leaves is without gaps.
+Task<Status> LogImpl::trim(LogSequence sequence) {
+  auto lock = co_await trimming_.lock();
+  while (segments_.size() > 1 && segments_[1].first_sequence <= sequence.value) {
+    Status removed = co_await disk_.remove(path(segments_.front().first_sequence));
+    if (!removed && removed.error().code != Errc::kNotFound) co_return removed;
+    SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.folder));
+    segments_.pop_front();
+  }
+  co_return Status{};
+}
+
+std::uint64_t LogImpl::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Segment& segment : segments_) sum += segment.bytes;
+  return sum;
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<Log>>> Log::open(Loop& loop, Disk& disk, Metrics& metrics, Options options,
+                                             Replay replay) {
+  auto log = std::make_unique<LogImpl>(loop, disk, metrics, std::move(options));
+  SLICE_CO_RETURN_IF_ERROR(co_await log->recover(std::move(replay)));
+  co_return std::unique_ptr<Log>(std::move(log));
+}
+
+}  // namespace slice::storage
