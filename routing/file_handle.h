@@ -11,6 +11,7 @@
 #include "common/config.h"
 #include "common/ids.h"
 #include "common/result.h"
+#include "wire/internal.h"
 #include "wire/nfs3.h"
 
 namespace slice::routing {
@@ -31,7 +32,7 @@ struct FileHandle {
   Hint hint;                     // what the proxy stamped on this copy; never part of identity
 };
 
-using HandleBytes = std::array<std::uint8_t, 56>;
+using HandleBytes = std::array<std::uint8_t, wire::kHandleSize>;
 
 // Mints and opens the handles of one volume. Immutable, thread-safe.
 class HandleCodec {

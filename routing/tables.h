@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "bpf/shared/map_abi.h"
 #include "common/config.h"
 #include "common/ids.h"
 #include "rpc/endpoint.h"
@@ -16,9 +18,16 @@
 
 namespace slice::routing {
 
+struct Route {
+  wire::Role site_class = wire::Role::kDirectory;
+  SiteId site;
+};
+
+// Immutable, thread-safe.
 class RoutingTables {
  public:
-  // Checks that every site names a server and counts are powers of two: kInvalid.
+  // Checks that every site names a server of its class and that the numbers of sites are the configuration's:
+  // kInvalid.
   static Result<std::shared_ptr<const RoutingTables>> make(const EnsembleConfig& config,
                                                            const wire::Tables& tables);
   // Generation 0: sites dealt in turn over the servers of their role, as the configuration lists them.
@@ -31,22 +40,34 @@ class RoutingTables {
   SiteId coordinator_site(FileId file) const;
   // Of the stripe that holds `offset`.
   SiteId storage_site(FileId file, std::uint64_t offset, std::uint8_t stripe_shift) const;
-  std::uint64_t name_hash(FileId parent, std::string_view name) const;  // by the volume's hash
-  SiteId name_site(std::uint64_t hash) const;                           // of the directory class
+  // By the volume's hash; at most nfs3::kMaxName bytes of the name count.
+  std::uint64_t name_hash(FileId parent, std::string_view name) const;
+  SiteId name_site(std::uint64_t hash) const;  // of the directory class
   // mkdir switching: whether a MKDIR with this hash goes elsewhere than its parent's site (then: to
   // name_site(hash)).
   bool mkdir_redirected(std::uint64_t hash) const;
 
+  // Where the proxy would send an NFS call, by the routing core itself. `arguments`: all of them. A COMMIT
+  // goes to the small-file site when `size` is given and below the threshold, else to the coordinator.
+  // Nothing for NULL, and for arguments that the core cannot read (a name of no or too many bytes, a short
+  // call).
+  std::optional<Route> route(nfs3::Procedure procedure, ByteView arguments,
+                             std::optional<std::uint64_t> size = std::nullopt) const;
+
+  // A site beyond the class's number of sites is taken modulo that number.
   const wire::ServerEntry& server_of(wire::Role site_class, SiteId site) const;
-  // The distinct servers of a class that hold sites, by index.
+  // By index in the configuration; nothing where the tables know no such server.
+  const wire::ServerEntry* server(std::uint32_t index) const;
+  // The distinct servers of a class that hold sites, by index; for a role without sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;
   bool owns(std::uint32_t server, wire::Role site_class, SiteId site) const;
+  // What the routing core is configured with; flags, now_ms and other fields of the proxy's own are zero.
+  const slice_config& core() const { return core_; }
 
  private:
   RoutingTables() = default;
   wire::Tables tables_;
-  VolumeConfig volume_;
-  std::array<std::uint8_t, 16> name_key_{};
+  slice_config core_{};
 };
 
 // The process's current tables. get() and set() on the loop's thread.

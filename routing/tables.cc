@@ -1,0 +1,155 @@
+#include "routing/tables.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <set>
+
+#include "bpf/shared/routing.h"
+
+namespace slice::routing {
+namespace {
+
+slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables) {
+  slice_config core{};
+  core.abi = SLICE_MAP_ABI;
+  std::uint8_t address[4];
+  store_be(address, config.proxy.virtual_address);
+  std::copy_n(address, 4, core.virtual_ipv4);
+  core.nfs_port = config.proxy.nfs_port;
+  core.volume = config.volume.id.value;
+  core.generation = static_cast<std::uint32_t>(tables.generation.value);
+  core.policy = config.volume.policy == VolumeConfig::NamePolicy::kNameHashing ? SLICE_POLICY_NAME_HASHING
+                                                                               : SLICE_POLICY_MKDIR_SWITCHING;
+  core.name_hash = config.volume.hash == VolumeConfig::NameHash::kSipHash13 ? SLICE_NAME_HASH_SIPHASH13
+                                                                            : SLICE_NAME_HASH_MD5;
+  core.threshold = config.volume.threshold;
+  core.mkdir_limit = static_cast<std::uint64_t>(std::ldexp(config.volume.mkdir_probability, 32));
+  std::copy(config.name_key.begin(), config.name_key.end(), core.name_key);
+  for (std::size_t c = 0; c < wire::kSiteClasses; ++c) core.site_mask[c] = config.site_counts[c] - 1;
+  return core;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleConfig& config,
+                                                                 const wire::Tables& tables) {
+  for (std::size_t i = 0; i < tables.servers.size(); ++i) {
+    if (tables.servers[i].server != i) {
+      return fail(Errc::kInvalid, "tables: server {} stands at position {}", tables.servers[i].server, i);
+    }
+  }
+  for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
+    std::string_view name = role_name(static_cast<ServerRole>(c));
+    const auto& sites = tables.sites[c];
+    if (!std::has_single_bit(sites.size()) || sites.size() != config.site_counts[c]) {
+      return fail(Errc::kInvalid, "tables: {} {} sites, the configuration has {}", sites.size(), name,
+                  config.site_counts[c]);
+    }
+    for (std::size_t site = 0; site < sites.size(); ++site) {
+      if (sites[site] >= tables.servers.size() ||
+          tables.servers[sites[site]].role != static_cast<wire::Role>(c)) {
+        return fail(Errc::kInvalid, "tables: {} site {} is bound to {}, no {} server", name, site,
+                    sites[site], name);
+      }
+    }
+  }
+  std::shared_ptr<RoutingTables> made(new RoutingTables());
+  made->tables_ = tables;
+  made->core_ = make_core(config, tables);
+  return std::shared_ptr<const RoutingTables>(std::move(made));
+}
+
+wire::Tables RoutingTables::initial(const EnsembleConfig& config) {
+  wire::Tables tables;
+  for (const ServerConfig& server : config.servers) {
+    tables.servers.push_back({.server = server.index,
+                              .role = static_cast<wire::Role>(server.role),
+                              .endpoint = {server.address, server.port},
+                              .name = server.name});
+  }
+  for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
+    std::vector<std::uint32_t> holders;
+    for (const wire::ServerEntry& server : tables.servers) {
+      if (server.role == static_cast<wire::Role>(c)) holders.push_back(server.server);
+    }
+    if (holders.empty()) continue;
+    for (std::uint32_t site = 0; site < config.site_counts[c]; ++site) {
+      tables.sites[c].push_back(holders[site % holders.size()]);
+    }
+  }
+  return tables;
+}
+
+SiteId RoutingTables::small_file_site(FileId file) const {
+  return SiteId{slice_small_file_site(file.value, core_.site_mask[SLICE_CLASS_SMALL_FILE])};
+}
+
+SiteId RoutingTables::coordinator_site(FileId file) const {
+  return SiteId{slice_coordinator_site(file.value, core_.site_mask[SLICE_CLASS_COORDINATOR])};
+}
+
+SiteId RoutingTables::storage_site(FileId file, std::uint64_t offset, std::uint8_t stripe_shift) const {
+  return SiteId{
+      slice_storage_site(file.value, offset >> (stripe_shift & 63), core_.site_mask[SLICE_CLASS_STORAGE])};
+}
+
+std::uint64_t RoutingTables::name_hash(FileId parent, std::string_view name) const {
+  name = name.substr(0, nfs3::kMaxName);
+  ByteView bytes = as_bytes(name);
+  return slice_name_hash(&core_, parent.value, bytes.data(), static_cast<std::uint32_t>(bytes.size()),
+                         bytes.data() + bytes.size());
+}
+
+SiteId RoutingTables::name_site(std::uint64_t hash) const {
+  return SiteId{static_cast<std::uint32_t>(hash) & core_.site_mask[SLICE_CLASS_DIRECTORY]};
+}
+
+bool RoutingTables::mkdir_redirected(std::uint64_t hash) const {
+  return core_.policy == SLICE_POLICY_MKDIR_SWITCHING && hash >> 32 < core_.mkdir_limit;
+}
+
+std::optional<Route> RoutingTables::route(nfs3::Procedure procedure, ByteView arguments,
+                                          std::optional<std::uint64_t> size) const {
+  if (procedure == nfs3::Procedure::kNull) return std::nullopt;
+  slice_request request{};
+  request.procedure = static_cast<std::uint32_t>(procedure);
+  const std::uint8_t* at = arguments.data();
+  const std::uint8_t* end = at + arguments.size();
+  if (slice_parse_handle(&at, end, &request.handle) != 0 || slice_read_handle(&core_, &request) != 0 ||
+      slice_parse_beyond_handle(&core_, at, end, &request) != 0) {
+    return std::nullopt;
+  }
+  slice_route route{};
+  slice_route_call(&core_, &request, end, size.has_value() ? 1 : 0, size.value_or(0), &route);
+  return Route{static_cast<wire::Role>(route.site_class), SiteId{route.site}};
+}
+
+const wire::ServerEntry& RoutingTables::server_of(wire::Role site_class, SiteId site) const {
+  auto c = static_cast<std::size_t>(site_class);
+  assert(c < wire::kSiteClasses);
+  return tables_.servers[tables_.sites[c][site.value & core_.site_mask[c]]];
+}
+
+const wire::ServerEntry* RoutingTables::server(std::uint32_t index) const {
+  return index < tables_.servers.size() ? &tables_.servers[index] : nullptr;
+}
+
+std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) const {
+  std::vector<const wire::ServerEntry*> found;
+  auto c = static_cast<std::size_t>(role);
+  std::set<std::uint32_t> holders;
+  if (c < wire::kSiteClasses) holders.insert(tables_.sites[c].begin(), tables_.sites[c].end());
+  for (const wire::ServerEntry& server : tables_.servers) {
+    bool wanted = c < wire::kSiteClasses ? holders.contains(server.server) : server.role == role;
+    if (wanted) found.push_back(&server);
+  }
+  return found;
+}
+
+bool RoutingTables::owns(std::uint32_t server, wire::Role site_class, SiteId site) const {
+  return server_of(site_class, site).server == server;
+}
+
+}  // namespace slice::routing

@@ -1,0 +1,77 @@
+#include "service/access.h"
+
+#include <algorithm>
+
+namespace slice::service {
+namespace {
+
+Identity squash(const ExportConfig& entry, const rpc::Call& call) {
+  Identity who;
+  who.read_only = entry.read_only;
+  who.uid = entry.anonymous_uid;
+  who.gid = entry.anonymous_gid;
+  if (entry.squash == ExportConfig::Squash::kAll || !call.has_auth_sys) return who;
+  bool roots = entry.squash == ExportConfig::Squash::kNone;
+  if (roots || call.credential.uid != 0) who.uid = call.credential.uid;
+  if (roots || call.credential.gid != 0) who.gid = call.credential.gid;
+  who.groups = call.credential.groups;
+  if (!roots) std::replace(who.groups.begin(), who.groups.end(), 0u, entry.anonymous_gid);
+  return who;
+}
+
+bool is_directory(const nfs3::Attributes& attributes) {
+  return attributes.type == nfs3::FileType::kDirectory;
+}
+
+}  // namespace
+
+bool Identity::in_group(std::uint32_t group) const {
+  return gid == group || std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+std::optional<Identity> identify(const EnsembleConfig& config, const rpc::Call& call) {
+  if (call.internal) return Identity{.uid = 0, .gid = 0, .groups = {}, .read_only = false};
+  for (const ExportConfig& entry : config.exports) {
+    if ((call.client.address & entry.mask) == entry.network) return squash(entry, call);
+  }
+  return std::nullopt;
+}
+
+bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wanted) {
+  if (who.superuser()) {
+    bool runs = is_directory(attributes) || (attributes.mode & 0111) != 0;
+    return (wanted & kMayExecute) == 0 || runs;
+  }
+  unsigned bits = attributes.mode;
+  if (who.uid == attributes.uid) {
+    bits >>= 6;
+  } else if (who.in_group(attributes.gid)) {
+    bits >>= 3;
+  }
+  return (bits & wanted) == wanted;
+}
+
+bool may_transfer(const Identity& who, const nfs3::Attributes& attributes, bool write) {
+  if (who.superuser() || who.uid == attributes.uid) return true;
+  if (write) return may(who, attributes, kMayWrite);
+  return may(who, attributes, kMayRead) || may(who, attributes, kMayExecute);
+}
+
+std::uint32_t access_mask(const Identity& who, const nfs3::Attributes& attributes, std::uint32_t asked) {
+  std::uint32_t granted = 0;
+  if (may(who, attributes, kMayRead)) granted |= nfs3::kAccessRead;
+  bool execute = may(who, attributes, kMayExecute);
+  if (is_directory(attributes)) {
+    if (execute) granted |= nfs3::kAccessLookup;
+    if (may(who, attributes, kMayWrite | kMayExecute)) {
+      granted |= nfs3::kAccessModify | nfs3::kAccessExtend | nfs3::kAccessDelete;
+    }
+  } else {
+    if (execute) granted |= nfs3::kAccessExecute;
+    if (may(who, attributes, kMayWrite)) granted |= nfs3::kAccessModify | nfs3::kAccessExtend;
+  }
+  if (who.read_only) granted &= ~(nfs3::kAccessModify | nfs3::kAccessExtend | nfs3::kAccessDelete);
+  return granted & asked;
+}
+
+}  // namespace slice::service

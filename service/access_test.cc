@@ -1,0 +1,156 @@
+#include "service/access.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace slice::service {
+namespace {
+
+using ::testing::ElementsAre;
+
+nfs3::Attributes file_of(std::uint32_t uid, std::uint32_t gid, std::uint32_t mode) {
+  nfs3::Attributes attributes;
+  attributes.mode = mode;
+  attributes.uid = uid;
+  attributes.gid = gid;
+  return attributes;
+}
+nfs3::Attributes folder_of(std::uint32_t uid, std::uint32_t gid, std::uint32_t mode) {
+  nfs3::Attributes attributes = file_of(uid, gid, mode);
+  attributes.type = nfs3::FileType::kDirectory;
+  return attributes;
+}
+Identity user(std::uint32_t uid, std::uint32_t gid, std::vector<std::uint32_t> groups = {}) {
+  return {.uid = uid, .gid = gid, .groups = std::move(groups), .read_only = false};
+}
+
+class IdentifyTest : public ::testing::Test {
+ protected:
+  IdentifyTest() {
+    config_.exports.push_back({.network = 0x0a4d0100,
+                               .mask = 0xffffff00,
+                               .read_only = true,
+                               .squash = ExportConfig::Squash::kNone});
+    config_.exports.push_back({.network = 0x0a4d0000,
+                               .mask = 0xffff0000,
+                               .squash = ExportConfig::Squash::kRoot,
+                               .anonymous_uid = 99,
+                               .anonymous_gid = 98});
+    config_.exports.push_back({.network = 0x0b000000,
+                               .mask = 0xff000000,
+                               .squash = ExportConfig::Squash::kAll,
+                               .anonymous_uid = 77,
+                               .anonymous_gid = 76});
+  }
+  static rpc::Call call(std::uint32_t client, std::uint32_t uid, std::uint32_t gid,
+                        std::vector<std::uint32_t> groups = {}) {
+    rpc::Call call;
+    call.client.address = client;
+    call.has_auth_sys = true;
+    call.credential.uid = uid;
+    call.credential.gid = gid;
+    call.credential.groups = std::move(groups);
+    return call;
+  }
+  EnsembleConfig config_;
+};
+
+TEST_F(IdentifyTest, TakesTheFirstEntryThatFits) {
+  auto who = identify(config_, call(0x0a4d0107, 0, 0));
+  ASSERT_TRUE(who);
+  EXPECT_TRUE(who->superuser());
+  EXPECT_TRUE(who->read_only);
+  EXPECT_FALSE(identify(config_, call(0x0a4d0207, 5, 5))->read_only);
+}
+
+TEST_F(IdentifyTest, RefusesAClientThatNoEntryNames) {
+  EXPECT_FALSE(identify(config_, call(0xc0a80001, 0, 0)));
+}
+
+TEST_F(IdentifyTest, SquashesRootAloneByDefault) {
+  auto root = identify(config_, call(0x0a4d0207, 0, 0, {0, 4, 5}));
+  EXPECT_EQ(root->uid, 99u);
+  EXPECT_EQ(root->gid, 98u);
+  EXPECT_THAT(root->groups, ElementsAre(98, 4, 5));
+  auto other = identify(config_, call(0x0a4d0207, 1000, 100, {4}));
+  EXPECT_EQ(other->uid, 1000u);
+  EXPECT_EQ(other->gid, 100u);
+  EXPECT_THAT(other->groups, ElementsAre(4));
+  // A user of the root group must not keep it.
+  EXPECT_EQ(identify(config_, call(0x0a4d0207, 1000, 0))->gid, 98u);
+}
+
+TEST_F(IdentifyTest, SquashesEverybodyWhereTold) {
+  auto who = identify(config_, call(0x0b000001, 1000, 100, {4}));
+  EXPECT_EQ(who->uid, 77u);
+  EXPECT_EQ(who->gid, 76u);
+  EXPECT_TRUE(who->groups.empty());
+}
+
+TEST_F(IdentifyTest, TakesAuthNoneForTheAnonymousUser) {
+  rpc::Call none = call(0x0a4d0107, 0, 0);
+  none.has_auth_sys = false;
+  EXPECT_EQ(identify(config_, none)->uid, 65534u);
+}
+
+TEST_F(IdentifyTest, TrustsTheEnsembleItself) {
+  rpc::Call own = call(0xc0a80001, 5, 5);
+  own.internal = true;
+  EXPECT_TRUE(identify(config_, own)->superuser());
+  // A call that a proxy forwards is the client's.
+  rpc::Call forwarded = call(0xc0a80001, 0, 0);
+  forwarded.forwarded = true;
+  EXPECT_FALSE(identify(config_, forwarded));
+}
+
+TEST(May, TakesTheMostPersonalClassAlone) {
+  auto odd = file_of(1000, 100, 0046);  // the owner has less than the others
+  EXPECT_FALSE(may(user(1000, 100), odd, kMayRead));
+  EXPECT_TRUE(may(user(2000, 100), odd, kMayRead));
+  EXPECT_FALSE(may(user(2000, 100), odd, kMayWrite));
+  EXPECT_TRUE(may(user(2000, 5, {7, 100}), odd, kMayRead));
+  EXPECT_FALSE(may(user(2000, 5, {7, 100}), odd, kMayWrite));
+  EXPECT_TRUE(may(user(2000, 200), odd, kMayRead | kMayWrite));
+  EXPECT_FALSE(may(user(2000, 200), odd, kMayExecute));
+}
+
+TEST(May, LetsTheSuperuserExecuteOnlyWhatSomebodyMay) {
+  EXPECT_TRUE(may(user(0, 0), file_of(5, 5, 0), kMayRead | kMayWrite));
+  EXPECT_FALSE(may(user(0, 0), file_of(5, 5, 0666), kMayExecute));
+  EXPECT_TRUE(may(user(0, 0), file_of(5, 5, 0001), kMayExecute));
+  EXPECT_TRUE(may(user(0, 0), folder_of(5, 5, 0), kMayExecute));
+}
+
+TEST(MayTransfer, LetsTheOwnerAndRunnersOfProgramsThrough) {
+  EXPECT_TRUE(may_transfer(user(1000, 100), file_of(1000, 100, 0), true));
+  EXPECT_TRUE(may_transfer(user(1000, 100), file_of(1000, 100, 0), false));
+  EXPECT_TRUE(may_transfer(user(2000, 100), file_of(1000, 100, 0010), false));
+  EXPECT_FALSE(may_transfer(user(2000, 100), file_of(1000, 100, 0010), true));
+  EXPECT_FALSE(may_transfer(user(2000, 200), file_of(1000, 100, 0660), false));
+  EXPECT_TRUE(may_transfer(user(2000, 100), file_of(1000, 100, 0660), true));
+}
+
+TEST(AccessMask, AnswersWhatWasAskedAlone) {
+  constexpr std::uint32_t kAll = 63;
+  auto file = file_of(1000, 100, 0754);
+  EXPECT_EQ(access_mask(user(1000, 100), file, kAll),
+            nfs3::kAccessRead | nfs3::kAccessModify | nfs3::kAccessExtend | nfs3::kAccessExecute);
+  EXPECT_EQ(access_mask(user(2000, 100), file, kAll), nfs3::kAccessRead | nfs3::kAccessExecute);
+  EXPECT_EQ(access_mask(user(2000, 200), file, kAll), nfs3::kAccessRead);
+  EXPECT_EQ(access_mask(user(2000, 200), file, nfs3::kAccessModify), 0u);
+  auto folder = folder_of(1000, 100, 0752);
+  EXPECT_EQ(access_mask(user(1000, 100), folder, kAll), kAll & ~nfs3::kAccessExecute);
+  EXPECT_EQ(access_mask(user(2000, 100), folder, kAll), nfs3::kAccessRead | nfs3::kAccessLookup);
+  // Write without search permission changes nothing in a directory.
+  EXPECT_EQ(access_mask(user(2000, 200), folder, kAll), 0u);
+}
+
+TEST(AccessMask, GrantsNoChangeOverAReadOnlyExport) {
+  Identity who = user(0, 0);
+  who.read_only = true;
+  EXPECT_EQ(access_mask(who, file_of(1, 1, 0777), 63), nfs3::kAccessRead | nfs3::kAccessExecute);
+  EXPECT_EQ(access_mask(who, folder_of(1, 1, 0777), 63), nfs3::kAccessRead | nfs3::kAccessLookup);
+}
+
+}  // namespace
+}  // namespace slice::service

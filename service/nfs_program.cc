@@ -1,0 +1,152 @@
+#include "service/nfs_program.h"
+
+#include <optional>
+
+#include "rpc/endpoint.h"
+
+namespace slice::service {
+namespace {
+
+using nfs3::Procedure;
+
+bool changes_something(Procedure procedure) {
+  switch (procedure) {
+    case Procedure::kSetattr:
+    case Procedure::kWrite:
+    case Procedure::kCreate:
+    case Procedure::kMkdir:
+    case Procedure::kSymlink:
+    case Procedure::kMknod:
+    case Procedure::kRemove:
+    case Procedure::kRmdir:
+    case Procedure::kRename:
+    case Procedure::kLink:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool worth_a_line(const Error& error) {
+  return error.code == Errc::kIo || error.code == Errc::kCorrupt || error.code == Errc::kUnavailable ||
+         error.code == Errc::kTimedOut;
+}
+
+}  // namespace
+
+NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class)
+    : context_(context),
+      site_class_(site_class),
+      bad_handles_(context.metrics.counter("nfs_bad_handles_total")),
+      misdirected_(context.metrics.counter("nfs_misdirected_total")),
+      refused_clients_(context.metrics.counter("nfs_refused_clients_total")) {
+  for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
+    auto figure = [&](std::string_view name) {
+      return &context.metrics.counter(fmt::format("{}{{procedure=\"{}\"}}", name, nfs3::procedure_name(i)));
+    };
+    figures_[i] = {.calls = figure("nfs_calls_total"),
+                   .failures = figure("nfs_failures_total"),
+                   .nanoseconds = figure("nfs_latency_nanoseconds_total")};
+  }
+}
+
+Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  if (call.procedure >= nfs3::kProcedureCount) co_return rpc::Outcome::kNoProcedure;
+  Figures& figures = figures_[call.procedure];
+  figures.calls->add();
+  if (call.procedure == static_cast<std::uint32_t>(Procedure::kNull)) co_return rpc::Outcome::kReply;
+  MonoTime began = context_.loop.now();
+  NfsRequest request{.call = call, .procedure = static_cast<Procedure>(call.procedure)};
+  rpc::XdrReader in(call.arguments);
+  if (!nfs3::decode_handle(in, request.handle_bytes)) {
+    figures.failures->add();
+    co_return rpc::Outcome::kGarbage;
+  }
+  std::size_t start = results.size();
+  std::optional<NfsAnswer> answer = admit(request);
+  if (!answer) answer = co_await around(operations_[call.procedure], request, results);
+  rpc::Outcome outcome = finish(*answer, request, start, results);
+  figures.nanoseconds->add(static_cast<std::uint64_t>((context_.loop.now() - began).count()));
+  co_return outcome;
+}
+
+std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
+  auto handle = context_.handles.open(request.handle_bytes);
+  if (!handle) {
+    bad_handles_.add();
+    return nfs3::Status::kBadHandle;
+  }
+  request.handle = *handle;
+  std::optional<Identity> who = identify(context_.config, request.call);
+  if (!who) {
+    refused_clients_.add();
+    return nfs3::Status::kAcces;
+  }
+  request.who = std::move(*who);
+  if (!owns(request)) {
+    misdirected_.add();
+    if (misdirected_log_.allow()) {
+      log_warning("misdirected {} client={} file={:#x} sender_generation={} generation={}",
+                  nfs3::procedure_name(request.call.procedure), rpc::to_string(request.call.client),
+                  request.handle.fileid.value, request.call.generation.value,
+                  context_.tables.get()->generation().value);
+    }
+    return nfs3::Status::kJukebox;
+  }
+  if (request.who.read_only && changes_something(request.procedure)) return nfs3::Status::kRofs;
+  return std::nullopt;
+}
+
+bool NfsProgram::owns(const NfsRequest& request) {
+  if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
+  const routing::RoutingTables& tables = *context_.tables.get();
+  if (request.procedure == Procedure::kCommit) {
+    // The proxy may have known the size or not: each class has one site for the file's COMMIT. Every storage
+    // node may hold stripes of it.
+    if (site_class_ == wire::Role::kStorage) return true;
+    SiteId site = site_class_ == wire::Role::kSmallFile ? tables.small_file_site(request.handle.fileid)
+                                                        : tables.coordinator_site(request.handle.fileid);
+    return tables.owns(context_.self.index, site_class_, site);
+  }
+  std::optional<routing::Route> route = tables.route(request.procedure, request.call.arguments);
+  // Arguments that the routing core does not take (a name of 256 bytes) are the operation's to refuse.
+  if (!route) return true;
+  return route->site_class == site_class_ && tables.owns(context_.self.index, site_class_, route->site);
+}
+
+rpc::Outcome NfsProgram::finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,
+                                rpc::XdrWriter& results) {
+  Counter& failures = *figures_[request.call.procedure].failures;
+  if (std::holds_alternative<NfsAnswer::Drop>(answer.value_)) return rpc::Outcome::kDrop;
+  if (std::holds_alternative<NfsAnswer::Garbage>(answer.value_)) {
+    failures.add();
+    return rpc::Outcome::kGarbage;
+  }
+  if (const auto* written = std::get_if<NfsAnswer::Written>(&answer.value_)) {
+    if (written->status != nfs3::Status::kOk) failures.add();
+    return rpc::Outcome::kReply;
+  }
+  failures.add();
+  nfs3::Status status = nfs3::Status::kServerFault;
+  if (const auto* error = std::get_if<Error>(&answer.value_)) {
+    status = nfs3::status_of(*error);
+    if (worth_a_line(*error) && failure_log_.allow()) {
+      log_warning("{} failed file={:#x} client={} status={} reason={}",
+                  nfs3::procedure_name(request.call.procedure), request.handle.fileid.value,
+                  rpc::to_string(request.call.client), nfs3::status_name(status), error->message);
+    }
+  } else if (const auto* plain = std::get_if<nfs3::Status>(&answer.value_)) {
+    // An operation that fails with kOk has not written its results: a programmer's error, never a success.
+    if (*plain != nfs3::Status::kOk) status = *plain;
+  }
+  results.rewind(start);
+  nfs3::encode_failure(results, request.procedure, status, request.attributes, request.wcc);
+  return rpc::Outcome::kReply;
+}
+
+nfs3::Status check_transfer_type(const routing::FileHandle& handle) {
+  if (handle.type == nfs3::FileType::kRegular) return nfs3::Status::kOk;
+  return handle.type == nfs3::FileType::kDirectory ? nfs3::Status::kIsDir : nfs3::Status::kInval;
+}
+
+}  // namespace slice::service
