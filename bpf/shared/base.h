@@ -13,11 +13,13 @@
 
 #ifdef __bpf__
 #define SLICE_INLINE static inline __attribute__((always_inline))
-// A function of its own in BPF, so that its registers and stack are its own.
-#define SLICE_OUTLINE static __attribute__((noinline, unused))
+// A function of its own in BPF, which the verifier checks once and not once for
+// every path that calls it: pointers come with the size of their type and may be
+// null, scalars may be anything.
+#define SLICE_VERIFIED_ONCE __attribute__((noinline))
 #else
 #define SLICE_INLINE static inline
-#define SLICE_OUTLINE static inline
+#define SLICE_VERIFIED_ONCE static inline
 #endif
 
 #ifdef __cplusplus

@@ -9,9 +9,12 @@
 #define SLICE_MOUNT_PORT 20048u  // virtual address, UDP and TCP
 #define SLICE_PORTMAP_PORT 111u  // virtual address, UDP and TCP
 
-#define SLICE_HANDLE_SIZE 56u          // bytes of every file handle of ours
-#define SLICE_MAX_NAME 255u            // bytes of one name
-#define SLICE_MAX_AUTH 400u            // bytes of a credential or verifier body (RFC 5531 section 8.2)
+#define SLICE_HANDLE_SIZE 56u  // bytes of every file handle of ours
+#define SLICE_MAX_NAME 255u    // bytes of one name
+#define SLICE_MAX_AUTH 400u    // bytes of a credential or verifier body (RFC 5531 section 8.2)
+// Bytes of a frame up to the last argument a route depends on: Ethernet, IP and UDP
+// headers, RPC call with the longest credential and verifier, two handles, two names.
+#define SLICE_MAX_HEADERS 2047u
 #define SLICE_MAX_DATAGRAM 61440u      // bytes of RPC message over UDP the proxy accepts
 #define SLICE_MAX_UDP_TRANSFER 32768u  // bytes of one READ or WRITE over UDP (FSINFO's rtmax/wtmax there)
 

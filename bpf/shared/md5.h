@@ -1,11 +1,12 @@
-// MD5 (RFC 1321) of (fileID, name), for name hashing; works on packets in BPF
-// as in user space, unrolled and without tables. For placement only: MD5 resists
+// MD5 (RFC 1321) of (fileID, name), for name hashing; in BPF as in user space,
+// unrolled and without tables. For placement only: MD5 resists
 // no attacker who chooses names (siphash13 does).
 #ifndef SLICE_BPF_SHARED_MD5_H_
 #define SLICE_BPF_SHARED_MD5_H_
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
+#include "bpf/shared/name_words.h"
 
 #define SLICE_MD5_F(x, y, z) ((z) ^ ((x) & ((y) ^ (z))))
 #define SLICE_MD5_G(x, y, z) ((y) ^ ((z) & ((x) ^ (y))))
@@ -13,12 +14,12 @@
 #define SLICE_MD5_I(x, y, z) ((y) ^ ((x) | ~(z)))
 #define SLICE_MD5_STEP(f, a, b, c, d, word, constant, shift) \
   do {                                                       \
-    a += f(b, c, d) + (word) + constant##u;                  \
+    a += f(b, c, d) + SLICE_LE32(word) + constant##u;        \
     a = (a << (shift)) | (a >> (32 - (shift)));              \
     a += b;                                                  \
   } while (0)
 
-// RFC 1321 section 3.4: mixes one block of 16 little-endian words into state.
+// RFC 1321 section 3.4: mixes one block of 16 words (as in memory) into state.
 SLICE_INLINE void slice_md5_block(uint32_t state[4], const uint32_t w[16]) {
   uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
   SLICE_MD5_STEP(SLICE_MD5_F, a, b, c, d, w[0], 0xd76aa478, 7);
@@ -91,6 +92,11 @@ SLICE_INLINE void slice_md5_block(uint32_t state[4], const uint32_t w[16]) {
   state[3] += d;
 }
 
+// Blocks that `length` bytes and their padding take.
+SLICE_INLINE uint32_t slice_md5_blocks(uint32_t length) {
+  return (length + 9 + 63) / 64;
+}
+
 SLICE_INLINE void slice_md5_start(uint32_t state[4]) {
   state[0] = 0x67452301u;
   state[1] = 0xefcdab89u;
@@ -98,49 +104,21 @@ SLICE_INLINE void slice_md5_start(uint32_t state[4]) {
   state[3] = 0x10325476u;
 }
 
-// The first 8 bytes, read big-endian, of MD5(fileid as 8 big-endian bytes ||
-// name). `length` is at most SLICE_MAX_NAME; `end` is the end of readable
-// memory, before which the name must lie (its XDR padding need not).
-SLICE_OUTLINE uint64_t slice_md5_name(uint64_t fileid, const uint8_t* name, uint32_t length,
-                                      const uint8_t* end) {
+// MD5 of a name laid out; writes into its padding. Result: the digest's first 8
+// bytes, read big-endian.
+SLICE_VERIFIED_ONCE uint64_t slice_md5_name(struct slice_name_words* name) {
+  if (!name) return 0;
+  uint32_t* words = name->words;
+  uint32_t length = name->length;
   uint32_t state[4];
-  uint32_t w[16];
   slice_md5_start(state);
-  uint32_t blocks = (length + 8 + 9 + 63) / 64;
-  uint32_t left = length;  // bytes of the name still to come
-  uint32_t stop = 0x80;    // the 1 bit after the last byte, until it is written
-  const uint8_t* p = name;
-  for (uint32_t block = 0; block < (SLICE_MAX_NAME + 8 + 9 + 63) / 64; block++) {
+  uint32_t blocks = slice_md5_blocks(length);
+  uint8_t* bytes = (uint8_t*)words;
+  bytes[length & (SLICE_NAME_WORDS * 4 - 1)] = 0x80;
+  words[(blocks * 16 - 2) & (SLICE_NAME_WORDS - 1)] = SLICE_LE32(length * 8);
+  for (uint32_t block = 0; block < SLICE_NAME_WORDS / 16; block++) {
     if (block >= blocks) break;
-    for (uint32_t i = 0; i < 16; i++) {
-      uint32_t v = 0;
-      if (block == 0 && i < 2) {
-        v = SLICE_LE32(SLICE_BE32(i == 0 ? (uint32_t)(fileid >> 32) : (uint32_t)fileid));
-        w[i] = v;
-        continue;
-      }
-      SLICE_HIDE(p);
-      if (left >= 4) {
-        if (p + 4 > end) return 0;
-        v = SLICE_LE32(slice_load32(p));
-        p += 4;
-        left -= 4;
-      } else if (stop) {
-        // one to three bytes and the stop bit
-        v = stop;
-        if (left > 2) v <<= 8;
-        if (left > 1) v <<= 8;
-        if (left > 0) v <<= 8;
-        if (left > 0 && p + 1 <= end) v |= p[0];
-        if (left > 1 && p + 2 <= end) v |= (uint32_t)p[1] << 8;
-        if (left > 2 && p + 3 <= end) v |= (uint32_t)p[2] << 16;
-        left = 0;
-        stop = 0;
-      }
-      w[i] = v;
-    }
-    if (block + 1 == blocks) w[14] = (length + 8) * 8;
-    slice_md5_block(state, w);
+    slice_md5_block(state, words + 16 * block);
   }
   uint32_t high = SLICE_BE32(SLICE_LE32(state[0]));
   uint32_t low = SLICE_BE32(SLICE_LE32(state[1]));

@@ -17,6 +17,7 @@
 #include "bpf/shared/limits.h"
 #include "bpf/shared/map_abi.h"
 #include "bpf/shared/md5.h"
+#include "bpf/shared/name_words.h"
 #include "bpf/shared/nfs_offsets.h"
 #include "bpf/shared/outcomes.h"
 #include "bpf/shared/siphash.h"
@@ -74,14 +75,19 @@ SLICE_INLINE uint32_t slice_storage_site(uint64_t fileid, uint64_t stripe, uint3
   return (uint32_t)slice_mix64(fileid + slice_mix64(stripe + 1)) & mask;
 }
 
-// Name hash of the volume's kind; `end` bounds the readable memory. `length` is
-// at most SLICE_MAX_NAME.
-SLICE_INLINE uint64_t slice_name_hash(const struct slice_config* config, uint64_t parent_fileid,
-                                      const uint8_t* name, uint32_t length, const uint8_t* end) {
+// Name hash of the volume's kind, of (parent fileID, name): MD5's first 8 bytes
+// read big-endian, or SipHash-1-3. `end` bounds the readable memory. `length` is
+// at most SLICE_MAX_NAME. `memory` is scratch, filled here.
+SLICE_INLINE uint64_t slice_name_hash(const struct slice_config* config, struct slice_name_words* memory,
+                                      uint64_t parent_fileid, const uint8_t* name, uint32_t length,
+                                      const uint8_t* end) {
+  slice_name_lay_out(memory, parent_fileid, name, length, end);
   if (config->name_hash == SLICE_NAME_HASH_SIPHASH13) {
-    return slice_siphash13_name(config->name_key, parent_fileid, name, length, end);
+    slice_store64(memory->key, slice_load64(config->name_key));
+    slice_store64(memory->key + 8, slice_load64(config->name_key + 8));
+    return slice_siphash13_name(memory);
   }
-  return slice_md5_name(parent_fileid, name, length, end);
+  return slice_md5_name(memory);
 }
 
 // --- Parsing -------------------------------------------------------------------
@@ -309,30 +315,33 @@ SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const str
   }
 }
 
+// Whether the request's route depends on the hash of its (directory, name).
+SLICE_INLINE int slice_needs_name_hash(const struct slice_config* config,
+                                       const struct slice_request* request) {
+  if (config->policy == SLICE_POLICY_MKDIR_SWITCHING) {
+    return request->procedure == SLICE_NFS_MKDIR && config->mkdir_limit != 0;
+  }
+  return (request->name_length | request->second_name_length) != 0;
+}
+
 // The directory site of an operation on (directory, name); design section 6.
 // MKDIR under mkdir switching moves to a hashed site with probability p.
 SLICE_INLINE uint32_t slice_route_name(const struct slice_config* config, uint32_t procedure,
-                                       uint32_t directory_site, uint64_t directory, const uint8_t* name,
-                                       uint32_t length, const uint8_t* end) {
+                                       uint32_t directory_site, uint64_t hash) {
   uint32_t mask = config->site_mask[SLICE_CLASS_DIRECTORY];
-  if (config->policy == SLICE_POLICY_NAME_HASHING) {
-    return (uint32_t)slice_name_hash(config, directory, name, length, end) & mask;
-  }
-  if (procedure == SLICE_NFS_MKDIR && config->mkdir_limit != 0) {
-    uint64_t hash = slice_name_hash(config, directory, name, length, end);
-    if (hash >> 32 < config->mkdir_limit) return (uint32_t)hash & mask;
-  }
+  if (config->policy == SLICE_POLICY_NAME_HASHING) return (uint32_t)hash & mask;
+  if (procedure == SLICE_NFS_MKDIR && hash >> 32 < config->mkdir_limit) return (uint32_t)hash & mask;
   return directory_site;
 }
 
-// Decides where a parsed request goes. `end` is as in slice_parse_call.
-// `size_known` and `size` (bytes) say what the caller knows of the file's size:
-// a COMMIT goes to the small-file site only when the file is known to end at or
-// below the threshold. For procedure NULL the outcome is ROUTED_NULL: the proxy
-// answers. The caller looks up slice_site_key(class, site) in its table.
-SLICE_INLINE void slice_route_call(const struct slice_config* config, const struct slice_request* request,
-                                   const uint8_t* end, int size_known, uint64_t size,
-                                   struct slice_route* route) {
+// Decides where a parsed request goes. `size_known` and `size` (bytes) say what
+// the caller knows of the file's size: a COMMIT goes to the small-file site only
+// when the file is known to end at or below the threshold. `name_hash` counts
+// only if slice_needs_name_hash. For procedure NULL the outcome is ROUTED_NULL:
+// the proxy answers. The caller looks up slice_site_key(class, site) in its table.
+SLICE_INLINE void slice_route_hashed(const struct slice_config* config, const struct slice_request* request,
+                                     int size_known, uint64_t size, uint64_t name_hash,
+                                     struct slice_route* route) {
   route->outcome = request->procedure;
   route->count = request->count;
   route->site_class = SLICE_CLASS_DIRECTORY;
@@ -359,13 +368,10 @@ SLICE_INLINE void slice_route_call(const struct slice_config* config, const stru
     case SLICE_NFS_REMOVE:
     case SLICE_NFS_RMDIR:
     case SLICE_NFS_RENAME:
-      route->site = slice_route_name(config, request->procedure, request->directory_site, request->fileid,
-                                     request->name, request->name_length, end);
+      route->site = slice_route_name(config, request->procedure, request->directory_site, name_hash);
       return;
     case SLICE_NFS_LINK:
-      route->site =
-          slice_route_name(config, request->procedure, request->second_directory_site, request->second_fileid,
-                           request->second_name, request->second_name_length, end);
+      route->site = slice_route_name(config, request->procedure, request->second_directory_site, name_hash);
       return;
     case SLICE_NFS_READDIR:
     case SLICE_NFS_READDIRPLUS:
@@ -377,6 +383,22 @@ SLICE_INLINE void slice_route_call(const struct slice_config* config, const stru
     default:
       return;
   }
+}
+
+// slice_route_hashed, with the name's hash where it is needed. `end` is as in
+// slice_parse_call. This is what user space calls.
+SLICE_INLINE void slice_route_call(const struct slice_config* config, const struct slice_request* request,
+                                   const uint8_t* end, int size_known, uint64_t size,
+                                   struct slice_route* route) {
+  uint64_t hash = 0;
+  if (slice_needs_name_hash(config, request)) {
+    struct slice_name_words memory;
+    int is_link = request->procedure == SLICE_NFS_LINK;
+    hash = slice_name_hash(config, &memory, is_link ? request->second_fileid : request->fileid,
+                           is_link ? request->second_name : request->name,
+                           is_link ? request->second_name_length : request->name_length, end);
+  }
+  slice_route_hashed(config, request, size_known, size, hash, route);
 }
 
 #endif  // SLICE_BPF_SHARED_ROUTING_H_

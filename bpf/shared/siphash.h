@@ -1,13 +1,14 @@
 // SipHash (Aumasson, Bernstein 2012), keyed with 16 bytes:
 //   slice_siphash_128   SipHash-2-4 with 16 bytes of output, over memory: the MAC of file handles
 //   slice_siphash_64    SipHash-c-d with 8 bytes of output, over memory
-//   slice_siphash13_name  SipHash-1-3 of (fileID, name), for name hashing; works on packets in BPF
+//   slice_siphash13_name  SipHash-1-3 of (fileID, name) laid out by name_words.h, for name hashing
 // Keys and outputs are little-endian byte strings, as in the reference.
 #ifndef SLICE_BPF_SHARED_SIPHASH_H_
 #define SLICE_BPF_SHARED_SIPHASH_H_
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
+#include "bpf/shared/name_words.h"
 
 #define SLICE_ROTL64(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
 
@@ -85,41 +86,29 @@ SLICE_INLINE void slice_siphash_128(const uint8_t key[16], const void* data, siz
 
 #endif  // __bpf__
 
-// SipHash-1-3, 64 bits, of the 8 bytes of fileid (big-endian) followed by the
-// `length` (at most SLICE_MAX_NAME) bytes of the name. `end` is the end of
-// readable memory; the name must lie before it, its XDR padding need not.
-// Equal to slice_siphash_64(key, fileid || name, 8 + length, 1, 3).
-SLICE_OUTLINE uint64_t slice_siphash13_name(const uint8_t* key, uint64_t fileid, const uint8_t* name,
-                                            uint32_t length, const uint8_t* end) {
+// SipHash-1-3, 64 bits, of a name laid out, under its key. Equal to
+// slice_siphash_64(key, fileID || name, 8 + length, 1, 3).
+SLICE_VERIFIED_ONCE uint64_t slice_siphash13_name(struct slice_name_words* name) {
+  if (!name) return 0;
+  const uint8_t* key = name->key;
+  const uint32_t* words = name->words;
+  uint32_t length = name->length;
   uint64_t k0 = SLICE_LE64(slice_load64(key));
   uint64_t k1 = SLICE_LE64(slice_load64(key + 8));
   uint64_t v0 = k0 ^ 0x736f6d6570736575ULL;
   uint64_t v1 = k1 ^ 0x646f72616e646f6dULL;
   uint64_t v2 = k0 ^ 0x6c7967656e657261ULL;
   uint64_t v3 = k1 ^ 0x7465646279746573ULL;
-  uint64_t m = SLICE_LE64(SLICE_BE64(fileid));
-  v3 ^= m;
-  SLICE_SIP_ROUND(v0, v1, v2, v3);
-  v0 ^= m;
-  const uint8_t* p = name;
-  uint32_t i = 0;
-  for (; i < SLICE_MAX_NAME / 8; i++) {
-    SLICE_HIDE(p);
-    if (length < 8 || p + 8 > end) break;
-    m = SLICE_LE64(slice_load64(p));
+  uint64_t m;
+  for (uint32_t i = 0; i < SLICE_NAME_WORDS / 2; i++) {
+    if (8 * i + 8 > length) break;
+    m = SLICE_LE64(slice_load64(words + 2 * i));
     v3 ^= m;
     SLICE_SIP_ROUND(v0, v1, v2, v3);
     v0 ^= m;
-    p += 8;
-    length -= 8;
   }
-  m = (uint64_t)(uint8_t)(length + 8 * i + 8) << 56;
-  for (uint32_t j = 0; j < 7; j++) {
-    SLICE_HIDE(p);
-    if (j >= length || p + 1 > end) break;
-    m |= (uint64_t)*p << (8 * j);
-    p += 1;
-  }
+  m = SLICE_LE64(slice_load64(words + (length / 8 * 2 & (SLICE_NAME_WORDS - 2))));
+  m |= (uint64_t)(uint8_t)length << 56;
   v3 ^= m;
   SLICE_SIP_ROUND(v0, v1, v2, v3);
   v0 ^= m;

@@ -1,0 +1,95 @@
+// The tables of the XDP program; keys and values are in bpf/shared/map_abi.h.
+// Arrays on the hot path: their look-ups are inlined, and no entry is ever
+// evicted behind our back.
+#ifndef SLICE_BPF_PROXY_MAPS_H_
+#define SLICE_BPF_PROXY_MAPS_H_
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/shared/map_abi.h"
+#include "bpf/shared/name_words.h"
+#include "bpf/shared/outcomes.h"
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, struct slice_config);
+} config SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_CLASSES* SLICE_MAX_SITES);
+  __type(key, uint32_t);
+  __type(value, struct slice_site);
+} sites SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_MAX_SERVERS);
+  __type(key, uint32_t);
+  __type(value, struct slice_server);
+} servers SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_PENDING_ENTRIES);
+  __type(key, uint32_t);
+  __type(value, struct slice_pending);
+} pending SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_ATTR_BUCKETS);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, struct slice_attr_bucket);
+} attributes SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_FRAGMENT_ENTRIES);
+  __type(key, uint32_t);
+  __type(value, uint64_t);
+} fragments SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, SLICE_OUTCOME_COUNT);
+  __type(key, uint32_t);
+  __type(value, uint64_t);
+} outcomes SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, SLICE_EVICTION_RING_BYTES);
+} evictions SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, SLICE_ORPHAN_RING_BYTES);
+} orphans SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, uint32_t);
+  __type(value, struct slice_name_words);
+} scratch SEC(".maps");
+
+// Counts one packet under an outcome.
+SLICE_INLINE void slice_count(uint32_t outcome) {
+  uint64_t* counter = bpf_map_lookup_elem(&outcomes, &outcome);
+  if (counter) *counter += 1;
+}
+
+// Counts the outcome and answers the XDP verdict of a packet that stays.
+SLICE_INLINE int slice_finish(uint32_t outcome) {
+  slice_count(outcome);
+  return slice_outcome_action(outcome) == SLICE_ACTION_DROP ? XDP_DROP : XDP_PASS;
+}
+
+#endif  // SLICE_BPF_PROXY_MAPS_H_

@@ -1,0 +1,72 @@
+// Replies of servers to clients: matched with their request, their attributes
+// learned and patched, sent on as from the virtual address.
+#ifndef SLICE_BPF_PROXY_REPLY_H_
+#define SLICE_BPF_PROXY_REPLY_H_
+
+#include "bpf/proxy/fragments.h"
+#include "bpf/proxy/packet.h"
+#include "bpf/proxy/pending.h"
+#include "bpf/proxy/rewrite.h"
+#include "bpf/shared/attributes.h"
+#include "bpf/shared/reply.h"
+
+// slice_evict_fn: unsaved changes go to user space through the ring buffer.
+SLICE_INLINE int slice_send_eviction(void* context, const struct slice_eviction* eviction) {
+  (void)context;
+  return bpf_ringbuf_output(&evictions, (void*)eviction, sizeof *eviction, 0) == 0;
+}
+
+// A reply to no request remembered here. With room for attributes it must not
+// reach anyone, but for slice-proxyd's own requests.
+SLICE_INLINE int slice_unmatched_reply(struct slice_packet* packet) {
+  uint16_t port = slice_be16(packet->udp + SLICE_UDP_DESTINATION);
+  if (port >= packet->config->own_port_first && port <= packet->config->own_port_last) {
+    return slice_finish(SLICE_OUTCOME_REPLY_UNMATCHED);
+  }
+  if (slice_reply_has_room_unmatched(packet->payload, packet->end)) {
+    return slice_finish(SLICE_OUTCOME_REPLY_ROOM_UNMATCHED);
+  }
+  return slice_finish(SLICE_OUTCOME_REPLY_UNMATCHED);
+}
+
+// Brings the reply's attributes and the cache together. Result: the outcome.
+SLICE_INLINE uint32_t slice_absorb_reply(struct slice_packet* packet, const struct slice_pending* call) {
+  struct slice_reply reply = {};
+  struct slice_attr_event event;
+  uint32_t outcome = slice_parse_reply(call->procedure, packet->payload, packet->end, &reply);
+  if (outcome) return slice_why_short(packet, outcome);
+  slice_reply_event(&reply, call->procedure, call->fileid, call->directory_site, call->offset, &event);
+  if (!reply.fattr && event.end == 0) return SLICE_OUTCOME_REPLY;
+  if (!(packet->config->flags & SLICE_CONFIG_PATCH)) return SLICE_OUTCOME_REPLY;
+  uint32_t key = slice_attr_bucket_key(event.fileid);
+  struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
+  if (!bucket) return SLICE_OUTCOME_REPLY;
+  uint32_t side = 0;
+  outcome = slice_attr_absorb(bucket, (uint8_t*)reply.fattr, &event, packet->config, slice_send_eviction, 0,
+                              &packet->udp_sum, &side);
+  if (side) slice_count(side);
+  return outcome;
+}
+
+// A UDP datagram, or its first fragment, to some other address than the virtual
+// one: a reply if it looks like one and its request is remembered.
+SLICE_INLINE int slice_reply(struct slice_packet* packet) {
+  uint8_t* p = packet->payload;
+  if (p + 12 > packet->end) return slice_finish(SLICE_OUTCOME_NOT_OURS);
+  if (slice_load32(p + 4) != SLICE_BE32(SLICE_RPC_REPLY)) return slice_finish(SLICE_OUTCOME_NOT_OURS);
+  struct slice_pending call;
+  uint32_t key;
+  if (!slice_recall(packet, &key, &call)) return slice_unmatched_reply(packet);
+  uint32_t outcome = slice_check_lengths(packet);
+  if (outcome) return slice_finish(outcome);
+  outcome = slice_absorb_reply(packet, &call);
+  if (slice_outcome_action(outcome) != SLICE_ACTION_FORWARD) return slice_finish(outcome);
+  slice_note_fragment(packet, SLICE_FRAGMENT_TO_CLIENT, key);
+  slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
+  slice_rewrite_port(packet, SLICE_UDP_SOURCE, SLICE_BE16(packet->config->nfs_port));
+  slice_finish_udp_checksum(packet);
+  slice_count(outcome);
+  return slice_send(packet, call.ifindex, call.client_mac, call.proxy_mac);
+}
+
+#endif  // SLICE_BPF_PROXY_REPLY_H_

@@ -1,0 +1,83 @@
+// Requests to the virtual address: parse, route, stamp the hint, clamp a READ,
+// re-address, remember, send.
+#ifndef SLICE_BPF_PROXY_REQUEST_H_
+#define SLICE_BPF_PROXY_REQUEST_H_
+
+#include "bpf/proxy/fragments.h"
+#include "bpf/proxy/name_hash.h"
+#include "bpf/proxy/packet.h"
+#include "bpf/proxy/pending.h"
+#include "bpf/proxy/rewrite.h"
+#include "bpf/shared/attributes.h"
+#include "bpf/shared/routing.h"
+
+// What the attribute cache says of the request's file: 1 when its reply can be
+// patched, with the size in *size.
+SLICE_INLINE int slice_know_size(const struct slice_packet* packet, const struct slice_request* request,
+                                 uint64_t* size) {
+  if (request->procedure != SLICE_NFS_READ && request->procedure != SLICE_NFS_WRITE &&
+      request->procedure != SLICE_NFS_COMMIT) {
+    return 0;
+  }
+  if (!(packet->config->flags & SLICE_CONFIG_PATCH)) return 0;
+  uint32_t key = slice_attr_bucket_key(request->fileid);
+  struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
+  if (!bucket) return 0;
+  enum slice_attr_peek_result result = slice_attr_peek(bucket, request->fileid, packet->config, size);
+  if (SLICE_LIKELY(result == SLICE_PEEK_KNOWN)) return 1;
+  slice_count(result == SLICE_PEEK_BUSY ? SLICE_OUTCOME_ATTR_BUSY : SLICE_OUTCOME_ATTR_MISS);
+  return 0;
+}
+
+// A packet the program does not route: fragments after it share its fate.
+SLICE_INLINE int slice_give_up(struct slice_packet* packet, uint32_t outcome) {
+  if (slice_outcome_action(outcome) != SLICE_ACTION_DROP) {
+    slice_note_fragment(packet, SLICE_FRAGMENT_TO_STACK, 0);
+  }
+  return slice_finish(outcome);
+}
+
+// Changes the RPC call in place: the client's hint goes in any case, the count
+// of a READ that crosses a boundary shrinks.
+SLICE_INLINE void slice_edit_call(struct slice_packet* packet, const struct slice_request* request,
+                                  const struct slice_route* route, uint64_t hint) {
+  slice_replace64((uint8_t*)request->handle + SLICE_HANDLE_AT_HINT, SLICE_BE64(hint), &packet->udp_sum);
+  if (route->outcome == SLICE_OUTCOME_READ_CLAMPED) {
+    slice_replace32((uint8_t*)request->count_word, SLICE_BE32(route->count), &packet->udp_sum);
+  }
+}
+
+// A UDP datagram, or its first fragment, to the virtual address and NFS port.
+SLICE_INLINE int slice_request(struct slice_packet* packet) {
+  struct slice_request request = {};
+  struct slice_route route;
+  uint64_t size = 0;
+  uint32_t outcome = slice_check_lengths(packet);
+  if (outcome) return slice_give_up(packet, outcome);
+  outcome = slice_parse_call(packet->config, packet->payload, packet->end, &request);
+  if (outcome) return slice_give_up(packet, slice_why_short(packet, outcome));
+  if (request.procedure == SLICE_NFS_NULL) return slice_give_up(packet, SLICE_OUTCOME_ROUTED_NULL);
+  if (request.procedure == SLICE_NFS_READDIRPLUS) return slice_give_up(packet, SLICE_OUTCOME_TO_USER_SPACE);
+
+  int known = slice_know_size(packet, &request, &size);
+  uint64_t hash = slice_request_name_hash(packet, &request);
+  slice_route_hashed(packet->config, &request, known, size, hash, &route);
+  if (route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) return slice_give_up(packet, route.outcome);
+  uint32_t key = slice_site_key(route.site_class, route.site);
+  const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
+  if (!site) return slice_give_up(packet, SLICE_OUTCOME_SITE_UNBOUND);
+  uint32_t index = *(volatile const uint32_t*)&site->server;
+  const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
+  if (!server || index == 0) return slice_give_up(packet, SLICE_OUTCOME_SITE_UNBOUND);
+  if (!slice_remember(packet, &request, &route, server)) {
+    return slice_give_up(packet, SLICE_OUTCOME_PENDING_BUSY);
+  }
+  slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
+  slice_edit_call(packet, &request, &route, known ? slice_hint_encode(1, 1, size) : 0);
+  slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
+  slice_rewrite_port(packet, SLICE_UDP_DESTINATION, SLICE_BE16(server->port));
+  slice_finish_udp_checksum(packet);
+  return slice_send_to_server(packet, server, route.outcome);
+}
+
+#endif  // SLICE_BPF_PROXY_REQUEST_H_

@@ -1,0 +1,69 @@
+// Addresses and checksums: what changes in every packet that is sent on.
+// All checksums move by the difference (RFC 1624); nothing is summed anew.
+#ifndef SLICE_BPF_PROXY_REWRITE_H_
+#define SLICE_BPF_PROXY_REWRITE_H_
+
+#include "bpf/proxy/packet.h"
+
+// Puts `address` (memory order) at the IP header's `at` (source or destination).
+SLICE_INLINE void slice_rewrite_ip(struct slice_packet* packet, uint32_t at, uint32_t address) {
+  uint64_t sum = 0;
+  slice_replace32(packet->ip + at, address, &sum);
+  packet->udp_sum += sum;  // the pseudo-header has the address too
+  slice_store16(packet->ip + SLICE_IP_CHECK,
+                slice_csum_apply(slice_load16(packet->ip + SLICE_IP_CHECK), sum));
+}
+
+// Puts `port` (memory order) at the UDP header's `at`.
+SLICE_INLINE void slice_rewrite_port(struct slice_packet* packet, uint32_t at, uint16_t port) {
+  packet->udp_sum += (uint16_t)~slice_load16(packet->udp + at);
+  packet->udp_sum += port;
+  slice_store16(packet->udp + at, port);
+}
+
+// Whether the checksum field holds only the pseudo-header's sum: the sender left
+// the rest to hardware that a veth does not have (CHECKSUM_PARTIAL). `packet`'s
+// addresses are still the sender's.
+SLICE_INLINE int slice_checksum_is_unfilled(const struct slice_packet* packet, uint16_t check) {
+  uint64_t pseudo = (uint64_t)packet->source + packet->destination +
+                    slice_load16(packet->udp + SLICE_UDP_LENGTH) + SLICE_BE16(SLICE_PROTOCOL_UDP);
+  return slice_is_whole(packet) && check == slice_csum_fold(pseudo);
+}
+
+// Moves the UDP checksum by all that changed. None (0) stays none; an unfilled
+// one becomes none, which IPv4 allows.
+SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
+  uint16_t check = slice_load16(packet->udp + SLICE_UDP_CHECK);
+  if (check == 0) return;
+  if (slice_checksum_is_unfilled(packet, check)) {
+    slice_count(SLICE_OUTCOME_CHECKSUM_CLEARED);
+    check = 0;
+  } else {
+    check = slice_csum_apply(check, packet->udp_sum);
+    if (check == 0) check = 0xffff;
+  }
+  slice_store16(packet->udp + SLICE_UDP_CHECK, check);
+}
+
+// Sends the frame to a neighbour. By redirect even where it came from: XDP_TX
+// needs a program on a veth's peer, else frames stick in its ring.
+SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, const uint8_t* to_mac,
+                            const uint8_t* from_mac) {
+  uint8_t* eth = packet->data;
+  slice_store32(eth + SLICE_ETH_DESTINATION, slice_load32(to_mac));
+  slice_store16(eth + SLICE_ETH_DESTINATION + 4, slice_load16(to_mac + 4));
+  slice_store32(eth + SLICE_ETH_SOURCE, slice_load32(from_mac));
+  slice_store16(eth + SLICE_ETH_SOURCE + 4, slice_load16(from_mac + 4));
+  if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ctx->ingress_ifindex) return XDP_TX;
+  return (int)bpf_redirect(ifindex, 0);
+}
+
+// Sends a re-addressed request to its server.
+SLICE_INLINE int slice_send_to_server(struct slice_packet* packet, const struct slice_server* server,
+                                      uint32_t outcome) {
+  if (SLICE_UNLIKELY(server->ifindex == 0)) return slice_finish(SLICE_OUTCOME_NO_NEXT_HOP);
+  slice_count(outcome);
+  return slice_send(packet, server->ifindex, server->next_hop_mac, server->source_mac);
+}
+
+#endif  // SLICE_BPF_PROXY_REWRITE_H_

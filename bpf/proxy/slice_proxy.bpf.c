@@ -1,0 +1,56 @@
+// The XDP program of the proxy: every frame of every interface it is attached to
+// comes in here. Requests to the virtual address go to the server of their site,
+// replies back to their clients, and anything else up the stack, where
+// slice-proxyd handles what is for the virtual address. Nothing is terminated or
+// buffered: dropping any packet is safe, since RPC retransmits.
+//
+// Contract with the loader (control/): fill `servers`, `sites`, then `config`
+// with abi = SLICE_MAP_ABI; attach to the interfaces towards clients and towards
+// servers; advance config.now_ms; empty the rings `evictions` and `orphans`.
+#include "bpf/proxy/fragments.h"
+#include "bpf/proxy/maps.h"
+#include "bpf/proxy/packet.h"
+#include "bpf/proxy/reply.h"
+#include "bpf/proxy/request.h"
+
+// UDP over IPv4, addressed to the virtual address or not.
+SLICE_INLINE int slice_udp(struct slice_packet* packet, int to_virtual) {
+  if (slice_is_later_fragment(packet)) {
+    return to_virtual ? slice_request_fragment(packet) : slice_reply_fragment(packet);
+  }
+  packet->udp = packet->ip + SLICE_IP_BYTES;
+  packet->payload = packet->udp + SLICE_UDP_BYTES;
+  if (packet->payload > packet->end) {
+    return slice_finish(to_virtual ? SLICE_OUTCOME_MALFORMED : SLICE_OUTCOME_NOT_OURS);
+  }
+  if (!to_virtual) return slice_reply(packet);
+  uint16_t port = slice_load16(packet->udp + SLICE_UDP_DESTINATION);
+  if (port != SLICE_BE16(packet->config->nfs_port)) return slice_give_up(packet, SLICE_OUTCOME_OTHER_PORT);
+  return slice_request(packet);
+}
+
+SEC("xdp.frags")
+int slice_proxy(struct xdp_md* ctx) {
+  struct slice_packet packet = {.ctx = ctx};
+  packet.data = (uint8_t*)(long)ctx->data;
+  packet.end = (uint8_t*)(long)ctx->data_end;
+  packet.ip = packet.data + SLICE_ETH_BYTES;
+  uint32_t zero = 0;
+  packet.config = bpf_map_lookup_elem(&config, &zero);
+  if (!packet.config || packet.config->abi != SLICE_MAP_ABI) return slice_finish(SLICE_OUTCOME_NO_CONFIG);
+  if (packet.ip + SLICE_IP_BYTES > packet.end) return slice_finish(SLICE_OUTCOME_NOT_IPV4);
+  if (slice_load16(packet.data + SLICE_ETH_TYPE) != SLICE_BE16(SLICE_ETH_IPV4)) {
+    return slice_finish(SLICE_OUTCOME_NOT_IPV4);
+  }
+  packet.source = slice_load32(packet.ip + SLICE_IP_SOURCE);
+  packet.destination = slice_load32(packet.ip + SLICE_IP_DESTINATION);
+  packet.fragment = slice_load16(packet.ip + SLICE_IP_FRAGMENT);
+  int to_virtual = packet.destination == slice_load32(packet.config->virtual_ipv4);
+  if (packet.ip[SLICE_IP_PROTOCOL] != SLICE_PROTOCOL_UDP) {
+    return slice_finish(to_virtual ? SLICE_OUTCOME_NOT_UDP : SLICE_OUTCOME_NOT_OURS);
+  }
+  if (packet.ip[0] != 0x45) return slice_finish(SLICE_OUTCOME_IP_OPTIONS);
+  return slice_udp(&packet, to_virtual);
+}
+
+char slice_license[] SEC("license") = "Dual BSD/GPL";
