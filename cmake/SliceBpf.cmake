@@ -25,12 +25,14 @@ function(slice_bpf_object name source)
             -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source}
     DEPFILE ${object}.d
-    COMMENT "Compiling ${name} for BPF")
+    COMMENT "Compiling ${name} for BPF"
+    VERBATIM)
   add_custom_command(
     OUTPUT ${skeleton}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/skeleton
     COMMAND sh -c "${BPFTOOL} gen skeleton ${object} name ${name} > ${skeleton}"
     DEPENDS ${object}
-    COMMENT "Generating the skeleton of ${name}")
+    COMMENT "Generating the skeleton of ${name}"
+    VERBATIM)
   add_custom_target(${name}_skeleton DEPENDS ${skeleton})
 endfunction()
