@@ -50,7 +50,7 @@ class AuthorityClient {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // shared with calls under way
 };
 
 }  // namespace slice::service

@@ -1,0 +1,415 @@
+#include "service/authority_client.h"
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+#include "common/log.h"
+#include "service/internal_call.h"
+
+namespace slice::service {
+namespace {
+
+constexpr Duration kCallTimeout = std::chrono::seconds(5);
+constexpr Duration kFlushTimeout = std::chrono::seconds(4);
+constexpr std::size_t kMaxLazyMerges = 128;  // under way at once
+
+// What the authority has not been told of a file yet.
+struct Untold {
+  bool any = false;
+  Epoch epoch;
+  std::uint64_t end = 0;
+  nfs3::Time mtime;
+  std::vector<OneShot<Status>> waiters;  // of report()
+
+  void add(Epoch its_epoch, std::uint64_t its_end, nfs3::Time its_mtime) {
+    if (!any || its_epoch > epoch) {
+      epoch = its_epoch;
+      end = its_end;
+    } else if (its_epoch == epoch) {
+      end = std::max(end, its_end);
+    }
+    mtime = any ? std::max(mtime, its_mtime) : its_mtime;
+    any = true;
+  }
+};
+
+// Askers that share one FETCH.
+struct Fetch {
+  bool with_striped = false;
+  std::uint64_t forgotten = 0;  // Entry::forgotten when it was asked
+  Untold meanwhile;             // told since, perhaps after the authority had answered
+  std::vector<OneShot<Result<KnownFile>>> waiters;
+};
+
+struct Entry {
+  explicit Entry(const routing::FileHandle& its_handle) : handle(its_handle) {}
+  routing::FileHandle handle;
+  bool has = false;  // `known` was fetched, and not forgotten since
+  KnownFile known;
+  MonoTime fetched_at;
+  std::uint64_t forgotten = 0;  // how often: an answer to a question from before is not kept
+
+  bool fetching = false;
+  Fetch current, next;
+  bool merging = false;
+  Untold telling;       // on its way, with `merging`
+  bool queued = false;  // stands in the queue of lazy merges
+  Untold untold;
+
+  bool busy() const { return fetching || merging || queued || untold.any; }
+};
+
+Error unavailable(const Error& cause, std::string_view what) {
+  return {Errc::kUnavailable, fmt::format("{}: {}", what, cause.message)};
+}
+
+// What the authority's status means to its caller; kOk is none of these.
+Error error_of(nfs3::Status status) {
+  switch (status) {
+    case nfs3::Status::kStale:
+    case nfs3::Status::kNoEnt:
+    case nfs3::Status::kBadHandle:
+      return {Errc::kStale, "the authority knows no such file"};
+    case nfs3::Status::kNoSpc:
+      return {Errc::kNoSpace, "the authority's disk is full"};
+    case nfs3::Status::kIo:
+      return {Errc::kIo, "the authority failed to read or write its store"};
+    default:
+      return {Errc::kUnavailable, fmt::format("the authority answered {}", nfs3::status_name(status))};
+  }
+}
+
+// `known` moved forward by what this server did itself.
+void fold(KnownFile& known, const Untold& untold) {
+  if (!untold.any) return;
+  nfs3::Attributes& attributes = known.attributes;
+  if (untold.epoch == known.epoch) attributes.size = std::max(attributes.size, untold.end);
+  attributes.mtime = std::max(attributes.mtime, untold.mtime);
+  attributes.ctime = std::max(attributes.ctime, untold.mtime);
+}
+
+}  // namespace
+
+class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(ServiceContext& context, std::size_t max_entries)
+      : context_(context),
+        max_entries_(std::max<std::size_t>(max_entries, 1)),
+        fetches_(context.metrics.counter("authority_fetches_total")),
+        hits_(context.metrics.counter("authority_cache_hits_total")),
+        merges_(context.metrics.counter("authority_merges_total")),
+        failures_(context.metrics.counter("authority_failures_total")),
+        cached_(context.metrics.counter("authority_cached_files")) {}
+
+  Task<Result<KnownFile>> fetch(routing::FileHandle handle, Freshness freshness, bool with_striped) {
+    Entry& entry = entry_of(handle);
+    bool known_enough = entry.has && (!with_striped || entry.known.striped);
+    if (freshness == Freshness::kCached && known_enough &&
+        context_.loop.now() - entry.fetched_at <= kMaxAge) {
+      hits_.add();
+      co_return entry.known;
+    }
+    OneShot<Result<KnownFile>> answer;
+    // A question under way may have been answered already: who wants to know how things are now asks anew.
+    bool joins = entry.fetching && freshness == Freshness::kCached &&
+                 entry.current.forgotten == entry.forgotten && (!with_striped || entry.current.with_striped);
+    Fetch& fetch = joins ? entry.current : entry.next;
+    fetch.with_striped = fetch.with_striped || with_striped;
+    fetch.waiters.push_back(answer);
+    if (!entry.fetching) spawn(run_fetches(shared_from_this(), handle.fileid));
+    co_return co_await answer;
+  }
+
+  const KnownFile* peek(FileId file) const {
+    auto found = by_file_.find(file);
+    return found != by_file_.end() && found->second->has ? &found->second->known : nullptr;
+  }
+
+  void note(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime) {
+    Entry& entry = entry_of(handle);
+    entry.untold.add(epoch, end, mtime);
+    if (entry.has) fold(entry.known, entry.untold);
+    queue(entry);
+  }
+
+  Task<Status> report(routing::FileHandle handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime) {
+    Entry& entry = entry_of(handle);
+    entry.untold.add(epoch, end, mtime);
+    if (entry.has) fold(entry.known, entry.untold);
+    OneShot<Status> answer;
+    entry.untold.waiters.push_back(answer);
+    if (!entry.merging) spawn(run_merges(shared_from_this(), handle.fileid));
+    co_return co_await answer;
+  }
+
+  void forget(FileId file) {
+    auto found = by_file_.find(file);
+    if (found == by_file_.end()) return;
+    found->second->has = false;
+    ++found->second->forgotten;
+  }
+
+  Task<void> flush() {
+    MonoTime deadline = context_.loop.now() + kFlushTimeout;
+    std::vector<FileId> files;
+    for (const Entry& entry : entries_) {
+      if (entry.untold.any || entry.merging) files.push_back(entry.handle.fileid);
+    }
+    for (FileId file : files) {
+      Entry* entry = find(file);
+      if (entry != nullptr && entry->untold.any && !entry->merging)
+        spawn(run_merges(shared_from_this(), file));
+    }
+    auto told = [this](FileId file) {
+      const Entry* entry = find(file);
+      return entry == nullptr || (!entry->untold.any && !entry->merging);
+    };
+    while (!std::all_of(files.begin(), files.end(), told) && context_.loop.now() < deadline) {
+      co_await context_.loop.sleep(std::chrono::milliseconds(10));
+    }
+  }
+
+ private:
+  Entry* find(FileId file) {
+    auto found = by_file_.find(file);
+    return found == by_file_.end() ? nullptr : &*found->second;
+  }
+
+  // The file's entry, made where there is none, and the one used last.
+  Entry& entry_of(const routing::FileHandle& handle) {
+    auto found = by_file_.find(handle.fileid);
+    if (found != by_file_.end()) {
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return *found->second;
+    }
+    entries_.emplace_front(handle);
+    by_file_[handle.fileid] = entries_.begin();
+    evict();
+    cached_.set(entries_.size());
+    return entries_.front();
+  }
+
+  // Entries with something under way or untold stay, so the bound may be exceeded by those.
+  void evict() {
+    std::size_t tries = 8;
+    while (entries_.size() > max_entries_ && tries-- > 0) {
+      auto oldest = std::prev(entries_.end());
+      if (oldest == entries_.begin()) return;
+      if (oldest->busy()) {
+        entries_.splice(std::next(entries_.begin()), entries_, oldest);
+        continue;
+      }
+      by_file_.erase(oldest->handle.fileid);
+      entries_.erase(oldest);
+    }
+  }
+
+  rpc::Endpoint authority_of(const routing::FileHandle& handle) const {
+    return context_.tables.get()->server_of(wire::Role::kDirectory, handle.directory_site).endpoint;
+  }
+
+  // An answer of the authority, moved forward by what it had not been told when it gave it.
+  static KnownFile known_by(const Entry& entry, const wire::FetchResult& result) {
+    KnownFile known{.attributes = result.attributes,
+                    .epoch = Epoch{result.attributes.rdev_major},
+                    .striped = result.striped};
+    // Sizes only grow under one epoch: an answer that says less was overtaken by another.
+    if (entry.has && entry.known.epoch == known.epoch) {
+      known.attributes.size = std::max(known.attributes.size, entry.known.attributes.size);
+    }
+    fold(known, entry.current.meanwhile);
+    fold(known, entry.telling);
+    fold(known, entry.untold);
+    return known;
+  }
+
+  // Keeps it, unless the question was from before forget().
+  void keep(Entry& entry, const KnownFile& known, std::uint64_t forgotten) {
+    if (entry.forgotten != forgotten || (entry.has && known.epoch < entry.known.epoch)) return;
+    entry.known = known;
+    entry.has = true;
+    entry.fetched_at = context_.loop.now();
+  }
+
+  // One question after another, as long as somebody asks. Entries with `fetching` are never evicted.
+  static Task<void> run_fetches(std::shared_ptr<Impl> self, FileId file) {
+    Entry& entry = *self->find(file);
+    entry.fetching = true;
+    while (!entry.next.waiters.empty()) {
+      entry.current = std::exchange(entry.next, {});
+      entry.current.forgotten = entry.forgotten;
+      routing::HandleBytes handle = self->context_.handles.mint(entry.handle);
+      self->fetches_.add();
+      auto result = co_await internal_call<wire::FetchResult>(
+          self->context_.channel, self->authority_of(entry.handle), wire::kAuthorityProgram,
+          wire::AuthorityProcedure::kFetch,
+          wire::FetchArgs{.handle = handle, .with_striped = entry.current.with_striped}, kCallTimeout);
+      Result<KnownFile> answer = fail(Errc::kUnavailable, "");
+      if (!result) {
+        answer = fail(unavailable(result.error(), "asking for a file's attributes"));
+      } else if (result->status != nfs3::Status::kOk) {
+        answer = fail(error_of(result->status));
+      } else {
+        answer = known_by(entry, *result);
+        self->keep(entry, *answer, entry.current.forgotten);
+      }
+      if (!answer) {
+        self->failures_.add();
+        if (answer.error().code == Errc::kStale) entry.has = false;
+      }
+      for (const auto& waiter : std::exchange(entry.current.waiters, {})) {
+        self->context_.loop.post([waiter, answer] { waiter.set(answer); });
+      }
+    }
+    entry.fetching = false;
+  }
+
+  // Tells what is untold, and again as long as more came meanwhile.
+  static Task<void> run_merges(std::shared_ptr<Impl> self, FileId file) {
+    Entry& entry = *self->find(file);
+    entry.merging = true;
+    bool failed = false;
+    while (entry.untold.any && !failed) {
+      std::vector<OneShot<Status>> waiters = std::exchange(entry.untold.waiters, {});
+      entry.telling = std::exchange(entry.untold, {});
+      const Untold& telling = entry.telling;
+      std::uint64_t forgotten = entry.forgotten;
+      routing::HandleBytes handle = self->context_.handles.mint(entry.handle);
+      self->merges_.add();
+      auto result =
+          co_await internal_call<wire::MergeResult>(self->context_.channel, self->authority_of(entry.handle),
+                                                    wire::kAuthorityProgram, wire::AuthorityProcedure::kMerge,
+                                                    wire::MergeArgs{.handle = handle,
+                                                                    .epoch = telling.epoch,
+                                                                    .size = telling.end,
+                                                                    .mtime = telling.mtime,
+                                                                    .atime = std::nullopt},
+                                                    kCallTimeout);
+      Status status = self->told(entry, result, forgotten);
+      Untold telling_was = std::exchange(entry.telling, {});
+      if (!status && status.error().code != Errc::kStale) {
+        // Not told: it stays owed, but who waits is answered.
+        failed = true;
+        entry.untold.add(telling_was.epoch, telling_was.end, telling_was.mtime);
+      }
+      if (status && entry.fetching) {
+        entry.current.meanwhile.add(telling_was.epoch, telling_was.end, telling_was.mtime);
+      }
+      for (const auto& waiter : waiters) {
+        self->context_.loop.post([waiter, status] { waiter.set(status); });
+      }
+    }
+    entry.merging = false;
+    if (!failed) co_return;
+    for (const auto& waiter : std::exchange(entry.untold.waiters, {})) {
+      self->context_.loop.post(
+          [waiter] { waiter.set(fail(Errc::kUnavailable, "the file's directory server does not answer")); });
+    }
+    self->queue(entry);
+  }
+
+  Status told(Entry& entry, const Result<wire::MergeResult>& result, std::uint64_t forgotten) {
+    if (!result) {
+      failures_.add();
+      if (failure_log_.allow()) {
+        log_warning(
+            "directory server did not take a file's size and mtime file={:#x} reason={}; trying again",
+            entry.handle.fileid.value, result.error().message);
+      }
+      return fail(unavailable(result.error(), "telling of a write"));
+    }
+    if (result->status != nfs3::Status::kOk) {
+      failures_.add();
+      Error error = error_of(result->status);
+      if (error.code == Errc::kStale) entry.has = false;
+      return fail(std::move(error));
+    }
+    keep(entry, known_by(entry, *result), forgotten);
+    return {};
+  }
+
+  // The entry's untold changes go out within kReportDelay.
+  void queue(Entry& entry) {
+    if (entry.queued) return;
+    entry.queued = true;
+    queue_.push_back({context_.loop.now() + kReportDelay, entry.handle.fileid});
+    arm();
+  }
+
+  void arm() {
+    // With too many under way the first to end goes on with the queue.
+    if (armed_ || queue_.empty() || lazy_merges_ >= kMaxLazyMerges) return;
+    armed_ = true;
+    context_.loop.at(queue_.front().first, [weak = weak_from_this()] {
+      if (auto self = weak.lock()) {
+        self->armed_ = false;
+        self->tell_what_is_due();
+        self->arm();
+      }
+    });
+  }
+
+  void tell_what_is_due() {
+    while (!queue_.empty() && queue_.front().first <= context_.loop.now() && lazy_merges_ < kMaxLazyMerges) {
+      FileId file = queue_.front().second;
+      queue_.pop_front();
+      Entry& entry = *find(file);
+      entry.queued = false;
+      if (!entry.untold.any || entry.merging) continue;
+      ++lazy_merges_;
+      spawn(run_lazy_merge(shared_from_this(), file));
+    }
+  }
+
+  static Task<void> run_lazy_merge(std::shared_ptr<Impl> self, FileId file) {
+    co_await run_merges(self, file);
+    --self->lazy_merges_;
+    self->tell_what_is_due();
+    self->arm();
+  }
+
+  ServiceContext& context_;
+  std::size_t max_entries_;
+  std::list<Entry> entries_;  // the one used last first
+  std::unordered_map<FileId, std::list<Entry>::iterator> by_file_;
+  std::deque<std::pair<MonoTime, FileId>> queue_;  // by time: every one waits equally long
+  bool armed_ = false;
+  std::size_t lazy_merges_ = 0;
+  LogLimiter failure_log_{2};
+  Counter& fetches_;
+  Counter& hits_;
+  Counter& merges_;
+  Counter& failures_;
+  Counter& cached_;
+};
+
+AuthorityClient::AuthorityClient(ServiceContext& context, std::size_t max_entries)
+    : impl_(std::make_shared<Impl>(context, max_entries)) {}
+AuthorityClient::~AuthorityClient() = default;
+
+Task<Result<KnownFile>> AuthorityClient::fetch(const routing::FileHandle& handle, Freshness freshness,
+                                               bool with_striped) {
+  return impl_->fetch(handle, freshness, with_striped);
+}
+const KnownFile* AuthorityClient::peek(FileId file) const {
+  return impl_->peek(file);
+}
+void AuthorityClient::note(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end,
+                           nfs3::Time mtime) {
+  impl_->note(handle, epoch, end, mtime);
+}
+Task<Status> AuthorityClient::report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end,
+                                     nfs3::Time mtime) {
+  return impl_->report(handle, epoch, end, mtime);
+}
+void AuthorityClient::forget(FileId file) {
+  impl_->forget(file);
+}
+Task<void> AuthorityClient::flush() {
+  return impl_->flush();
+}
+
+}  // namespace slice::service
