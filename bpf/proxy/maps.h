@@ -23,6 +23,7 @@ struct {
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, SLICE_CLASSES* SLICE_MAX_SITES);
+  __uint(map_flags, BPF_F_MMAPABLE);
   __type(key, uint32_t);
   __type(value, struct slice_site);
 } sites SEC(".maps");
@@ -30,6 +31,7 @@ struct {
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, SLICE_MAX_SERVERS);
+  __uint(map_flags, BPF_F_MMAPABLE);
   __type(key, uint32_t);
   __type(value, struct slice_server);
 } servers SEC(".maps");
