@@ -1,0 +1,175 @@
+#include "dirserver/cells.h"
+
+#include <algorithm>
+
+#include "bpf/shared/limits.h"
+
+namespace slice::dirserver {
+
+static_assert(SLICE_COOKIE_SITE_SHIFT == kPositionBits + kSlotBits, "proxies find the site in the cookie");
+
+routing::FileHandle handle_of(const Target& target) {
+  return {.type = target.type,
+          .flags = target.flags,
+          .stripe_shift = target.stripe_shift,
+          .fileid = target.cell.fileid,
+          .directory_site = target.cell.site,
+          .generation = target.cell.generation,
+          .cell_key = target.cell_key,
+          .hint = {}};
+}
+
+CellRef cell_of(const routing::FileHandle& handle) {
+  return {handle.directory_site, handle.fileid, handle.generation};
+}
+
+namespace {
+
+constexpr std::uint64_t kDirectorySize = 4096;
+constexpr std::uint64_t kBlock = 4096;
+
+// Whole blocks: what a file without holes takes. Only data servers know about holes.
+std::uint64_t used_by(const AttributeCell& cell) {
+  switch (cell.self.type) {
+    case nfs3::FileType::kRegular:
+      return cell.size > ~std::uint64_t{0} - kBlock ? cell.size : (cell.size + kBlock - 1) / kBlock * kBlock;
+    case nfs3::FileType::kDirectory:
+      return kDirectorySize;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume) {
+  nfs3::Attributes out;
+  out.type = cell.self.type;
+  out.mode = cell.mode;
+  out.nlink = cell.nlink;
+  out.uid = cell.uid;
+  out.gid = cell.gid;
+  out.size = cell.directory() ? kDirectorySize : cell.size;
+  out.used = used_by(cell);
+  out.rdev_major = cell.regular() ? cell.epoch.value : cell.rdev_major;
+  out.rdev_minor = cell.rdev_minor;
+  out.fsid = volume.value;
+  out.fileid = cell.self.cell.fileid;
+  out.atime = cell.atime;
+  out.mtime = cell.mtime;
+  out.ctime = cell.ctime;
+  return out;
+}
+
+nfs3::WccAttributes wcc_of(const AttributeCell& cell) {
+  return {.size = cell.directory() ? kDirectorySize : cell.size, .mtime = cell.mtime, .ctime = cell.ctime};
+}
+
+Position position_of(std::uint64_t name_hash) {
+  // The upper bits: under name hashing the lower ones are the same for every name of a site.
+  return Position{std::max<std::uint64_t>(name_hash >> (64 - kPositionBits), 1)};
+}
+
+std::uint64_t encode_cookie(const Cookie& cookie) {
+  return std::uint64_t{cookie.site.value} << (kPositionBits + kSlotBits) |
+         cookie.position.value << kSlotBits | cookie.slot;
+}
+
+Cookie decode_cookie(std::uint64_t cookie) {
+  constexpr std::uint64_t position_mask = (std::uint64_t{1} << kPositionBits) - 1;
+  return {SiteId{static_cast<std::uint32_t>(cookie >> (kPositionBits + kSlotBits))},
+          Position{cookie >> kSlotBits & position_mask}, static_cast<std::uint32_t>(cookie & (kSlots - 1))};
+}
+
+const NameEntry* NameBucket::find(std::string_view name) const {
+  auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+NameEntry* NameBucket::find(std::string_view name) {
+  return const_cast<NameEntry*>(static_cast<const NameBucket*>(this)->find(name));
+}
+
+void NameBucket::erase(std::string_view name) {
+  std::erase_if(entries, [&](const NameEntry& entry) { return entry.name == name; });
+}
+
+bool NameBucket::insert(std::string_view name, const Target& target) {
+  std::uint32_t slot = 0;
+  auto at = entries.begin();
+  for (; at != entries.end() && at->slot == slot; ++at) ++slot;
+  if (slot >= kSlots) return false;
+  entries.insert(at, NameEntry{slot, std::string(name), target});
+  return true;
+}
+
+std::size_t CallKeyHash::operator()(const CallKey& key) const {
+  std::uint64_t mixed = (std::uint64_t{key.address} << 32 | key.xid.value) * 0x9e3779b97f4a7c15ull;
+  return static_cast<std::size_t>(mixed ^ (mixed >> 29) ^ (std::uint64_t{key.checksum} << 8) ^ key.procedure);
+}
+
+namespace {
+
+std::string key_start(SiteId site, CellKind kind, std::size_t numbers) {
+  std::string key(5 + 8 * numbers, '\0');
+  auto* at = reinterpret_cast<std::uint8_t*>(key.data());
+  store_be(at, site.value);
+  at[4] = static_cast<std::uint8_t>(kind);
+  return key;
+}
+
+std::string key_of(SiteId site, CellKind kind, std::uint64_t number) {
+  std::string key = key_start(site, kind, 1);
+  store_be(reinterpret_cast<std::uint8_t*>(key.data()) + 5, number);
+  return key;
+}
+
+}  // namespace
+
+std::string attribute_key(SiteId site, FileId file) {
+  return key_of(site, CellKind::kAttributes, file.value);
+}
+
+std::string name_key(SiteId site, FileId directory, Position position) {
+  std::string key = key_start(site, CellKind::kName, 2);
+  auto* at = reinterpret_cast<std::uint8_t*>(key.data());
+  store_be(at + 5, directory.value);
+  store_be(at + 13, position.value);
+  return key;
+}
+
+std::string sequence_key(SiteId site) {
+  return key_start(site, CellKind::kSequence, 0);
+}
+std::string duplicate_key(SiteId site, std::uint64_t order) {
+  return key_of(site, CellKind::kDuplicate, order);
+}
+std::string truncation_key(SiteId site, FileId file) {
+  return key_of(site, CellKind::kTruncation, file.value);
+}
+std::string reclaim_key(SiteId site, FileId file) {
+  return key_of(site, CellKind::kReclaim, file.value);
+}
+std::string format_key() {
+  return key_start(SiteId{0xffffffff}, CellKind::kFormat, 0);
+}
+
+KeyRange range_of(SiteId site, CellKind kind) {
+  std::string begin = key_start(site, kind, 0);
+  std::string end = begin;
+  ++end.back();
+  return {std::move(begin), std::move(end)};
+}
+
+KeyRange range_of_directory(SiteId site, FileId directory) {
+  std::string begin = key_of(site, CellKind::kName, directory.value);
+  std::string end = key_of(site, CellKind::kName, directory.value + 1);
+  return {std::move(begin), std::move(end)};
+}
+
+std::uint64_t last_number(std::string_view key) {
+  if (key.size() < 13) return 0;
+  return load_be<std::uint64_t>(reinterpret_cast<const std::uint8_t*>(key.data()) + key.size() - 8);
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,341 @@
+#include "storage/rocks_store.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+#include <sys/statvfs.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+
+namespace slice::storage {
+namespace {
+
+constexpr auto kSpaceRetry = std::chrono::milliseconds(200);
+constexpr std::uint64_t kBytesBetweenSpaceChecks = 256 << 10;
+constexpr Duration kTimeBetweenSpaceChecks = std::chrono::milliseconds(100);
+
+rocksdb::Slice as_slice(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+Error error_of(const rocksdb::Status& status, std::string_view what) {
+  Errc code = Errc::kIo;
+  if (status.IsNoSpace()) {
+    code = Errc::kNoSpace;
+  } else if (status.IsCorruption()) {
+    code = Errc::kCorrupt;
+  }
+  return Error{code, fmt::format("rocksdb: {}: {}", what, status.ToString())};
+}
+
+class RocksIterator : public KvIterator {
+ public:
+  RocksIterator(rocksdb::DB& db, std::string_view begin, std::string_view end)
+      : begin_(begin), end_(end), upper_(end_) {
+    rocksdb::ReadOptions options;
+    options.iterate_upper_bound = &upper_;
+    at_.reset(db.NewIterator(options));
+    at_->Seek(begin_);
+  }
+  void seek(std::string_view at_or_after) override {
+    at_->Seek(as_slice(std::max(at_or_after, std::string_view(begin_))));
+  }
+  void next() override { at_->Next(); }
+  bool valid() const override { return at_->Valid(); }
+  std::string_view key() const override { return {at_->key().data(), at_->key().size()}; }
+  std::string_view value() const override { return {at_->value().data(), at_->value().size()}; }
+  Status status() const override {
+    if (!at_->status().ok()) return tl::unexpected(error_of(at_->status(), "iterate"));
+    return {};
+  }
+
+ private:
+  std::string begin_, end_;
+  rocksdb::Slice upper_;
+  std::unique_ptr<rocksdb::Iterator> at_;
+};
+
+rocksdb::Options rocks_options(const RocksStore::Options& options) {
+  rocksdb::Options out;
+  out.create_if_missing = true;
+  out.paranoid_checks = true;
+  out.manual_wal_flush = true;  // the log is written by the sync thread, once for all who wait
+  // A torn record at the end was never synced; anything else that is wrong in the log is an error, since
+  // stopping there would drop acknowledged changes silently.
+  out.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  out.write_buffer_size = options.memory_bytes;
+  out.max_background_jobs = 2;
+  out.compression = rocksdb::kNoCompression;
+  out.keep_log_file_num = 4;
+  out.max_log_file_size = 4 << 20;
+  out.info_log_level = rocksdb::WARN_LEVEL;
+  out.stats_dump_period_sec = 0;
+  out.max_open_files = 1024;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.cache_index_and_filter_blocks = true;
+  table.format_version = 5;
+  out.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return out;
+}
+
+}  // namespace
+
+// Members are of the loop's thread, but for the block under `mutex_`, which the sync thread shares.
+class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
+ public:
+  Impl(Loop& loop, Metrics& metrics, Options options, std::unique_ptr<rocksdb::DB> db)
+      : loop_(loop),
+        options_(std::move(options)),
+        db_(std::move(db)),
+        syncs_(metrics.counter("kv_syncs_total")),
+        changes_(metrics.counter("kv_changes_total")),
+        refused_(metrics.counter("kv_refused_no_space_total")),
+        failures_(metrics.counter("kv_sync_failures_total")) {
+    applied_ = durable_ = db_->GetLatestSequenceNumber();
+  }
+
+  void start_thread() {
+    thread_ = std::thread([this] { run_syncs(); });
+  }
+
+  void close() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+    closed_ = true;
+    rocksdb::Status status = db_->FlushWAL(true);
+    if (!status.ok()) log_error("kv store: last sync failed: {}", status.ToString());
+    db_.reset();
+    fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});
+  }
+
+  Result<std::optional<std::string>> get(std::string_view key) const {
+    std::string value;
+    rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), as_slice(key), &value);
+    if (status.ok()) return std::optional<std::string>(std::move(value));
+    if (status.IsNotFound()) return std::optional<std::string>();
+    return tl::unexpected(error_of(status, "get"));
+  }
+
+  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const {
+    return std::make_unique<RocksIterator>(*db_, begin, end);
+  }
+
+  Result<LogPosition> apply(const WriteBatch& batch) {
+    if (failed_) return fail(Errc::kIo, "kv store: a sync failed before; no change is taken until a restart");
+    if (batch.empty()) return LogPosition{applied_};
+    rocksdb::WriteBatch changes;
+    std::uint64_t bytes = 0;
+    for (const WriteBatch::Change& change : batch.changes()) {
+      bytes += change.key.size() + (change.value ? change.value->size() : 0);
+      rocksdb::Status status =
+          change.value ? changes.Put(change.key, *change.value) : changes.Delete(change.key);
+      if (!status.ok()) return tl::unexpected(error_of(status, "batch"));
+    }
+    if (!has_space(bytes)) {
+      refused_.add();
+      return fail(Errc::kNoSpace, "kv store: less than {} bytes free in {}", options_.min_free_bytes,
+                  options_.folder);
+    }
+    rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &changes);
+    if (!status.ok()) {
+      if (status.IsNoSpace()) request_sync(true);  // lets the thread bring it back when there is space
+      return tl::unexpected(error_of(status, "write"));
+    }
+    changes_.add();
+    applied_ = db_->GetLatestSequenceNumber();
+    return LogPosition{applied_};
+  }
+
+  Task<Status> durable(LogPosition position) {
+    if (position.value <= durable_) co_return Status{};
+    if (failed_) co_return fail(Errc::kIo, "kv store: a sync failed before");
+    if (closed_) co_return fail(Errc::kUnavailable, "kv store: closed");
+    OneShot<Status> done;
+    waiters_.emplace(position.value, done);
+    request_sync(false);
+    co_return co_await done;
+  }
+
+  LogPosition durable_position() const { return LogPosition{durable_}; }
+
+ private:
+  // Whether the file system has room for one more change: asked at most every so many bytes or so long.
+  bool has_space(std::uint64_t bytes) {
+    if (out_of_space_) return false;
+    unchecked_bytes_ += bytes;
+    MonoTime now = loop_.now();
+    if (space_known_ && enough_space_ && unchecked_bytes_ < kBytesBetweenSpaceChecks &&
+        now - space_checked_ < kTimeBetweenSpaceChecks) {
+      return true;
+    }
+    struct statvfs space{};
+    enough_space_ = statvfs(options_.folder.c_str(), &space) != 0 ||
+                    std::uint64_t{space.f_bavail} * space.f_frsize >= options_.min_free_bytes;
+    space_known_ = true;
+    space_checked_ = now;
+    unchecked_bytes_ = 0;
+    return enough_space_;
+  }
+
+  void request_sync(bool resume) {
+    {
+      std::lock_guard lock(mutex_);
+      wanted_ = true;
+      resume_ = resume_ || resume;
+      target_ = applied_;
+    }
+    wake_.notify_one();
+  }
+
+  // ---- the sync thread ----
+
+  void run_syncs() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return wanted_ || stop_; });
+      if (stop_) return;
+      wanted_ = false;
+      bool resume = std::exchange(resume_, false);
+      std::uint64_t target = target_;
+      lock.unlock();
+      rocksdb::Status status = resume ? rocksdb::Status::NoSpace() : db_->FlushWAL(true);
+      if (status.IsNoSpace()) {
+        tell_loop([](Impl& self) { self.out_of_space_ = true; });
+        log_error("kv store: no space in {}: changes are refused until there is", options_.folder);
+        status = wait_for_space();
+        if (status.ok()) tell_loop([](Impl& self) { self.out_of_space_ = false; });
+      }
+      tell_loop([target, status](Impl& self) { self.synced(target, status); });
+      lock.lock();
+    }
+  }
+
+  // The log's file is dead after a failed write: what is applied becomes durable by writing the memory tables
+  // out, as soon as the file system has room for them. RocksDB looks every 5 s whether memory_bytes are
+  // free, and answers Busy meanwhile.
+  rocksdb::Status wait_for_space() {
+    for (;;) {
+      rocksdb::Status status = db_->Resume();
+      if (status.ok()) status = db_->Flush(rocksdb::FlushOptions());
+      if (status.ok()) status = db_->FlushWAL(true);
+      if (status.ok()) {
+        log_info("kv store: space again in {}", options_.folder);
+        return status;
+      }
+      if (!status.IsNoSpace() && !status.IsBusy()) return status;
+      std::unique_lock lock(mutex_);
+      if (wake_.wait_for(lock, kSpaceRetry, [this] { return stop_; })) {
+        return rocksdb::Status::Aborted("closed while out of space");
+      }
+    }
+  }
+
+  void tell_loop(std::function<void(Impl&)> action) {
+    loop_.post_from_any_thread([weak = weak_from_this(), action = std::move(action)] {
+      if (auto self = weak.lock()) action(*self);
+    });
+  }
+
+  // ---- back on the loop ----
+
+  void synced(std::uint64_t target, const rocksdb::Status& status) {
+    if (closed_) return;
+    syncs_.add();
+    if (!status.ok()) {
+      failed_ = true;
+      failures_.add();
+      log_error("kv store: sync failed, no change is taken until a restart: {}", status.ToString());
+      fail_waiters(error_of(status, "sync"));
+      return;
+    }
+    durable_ = std::max(durable_, target);
+    std::vector<OneShot<Status>> ready;
+    while (!waiters_.empty() && waiters_.begin()->first <= durable_) {
+      ready.push_back(std::move(waiters_.begin()->second));
+      waiters_.erase(waiters_.begin());
+    }
+    if (!waiters_.empty()) request_sync(false);
+    auto keep = shared_from_this();  // a resumed waiter may drop the store
+    for (auto& done : ready) done.set(Status{});
+  }
+
+  void fail_waiters(const Error& error) {
+    for (auto& [position, done] : std::exchange(waiters_, {})) done.set(tl::unexpected(error));
+  }
+
+  Loop& loop_;
+  Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
+  Counter& syncs_;
+  Counter& changes_;
+  Counter& refused_;
+  Counter& failures_;
+
+  std::uint64_t applied_ = 0;
+  std::uint64_t durable_ = 0;
+  std::multimap<std::uint64_t, OneShot<Status>> waiters_;
+  bool failed_ = false;
+  bool closed_ = false;
+  bool out_of_space_ = false;  // found in a sync, until the thread has seen space again
+  bool space_known_ = false;
+  bool enough_space_ = true;
+  std::uint64_t unchecked_bytes_ = 0;
+  MonoTime space_checked_{};
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool wanted_ = false;
+  bool resume_ = false;
+  bool stop_ = false;
+  std::uint64_t target_ = 0;  // what was applied when the sync was wanted
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<RocksStore>> RocksStore::open(Loop& loop, Metrics& metrics, const Options& options) {
+  rocksdb::DB* db = nullptr;
+  rocksdb::Status status = rocksdb::DB::Open(rocks_options(options), options.folder, &db);
+  if (!status.ok()) return tl::unexpected(error_of(status, fmt::format("open {}", options.folder)));
+  auto impl = std::make_shared<Impl>(loop, metrics, options, std::unique_ptr<rocksdb::DB>(db));
+  impl->start_thread();
+  return std::unique_ptr<RocksStore>(new RocksStore(std::move(impl)));
+}
+
+RocksStore::RocksStore(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RocksStore::~RocksStore() {
+  impl_->close();
+}
+
+Result<std::optional<std::string>> RocksStore::get(std::string_view key) const {
+  return impl_->get(key);
+}
+std::unique_ptr<KvIterator> RocksStore::iterate(std::string_view begin, std::string_view end) const {
+  return impl_->iterate(begin, end);
+}
+Result<LogPosition> RocksStore::apply(const WriteBatch& batch) {
+  return impl_->apply(batch);
+}
+Task<Status> RocksStore::durable(LogPosition position) {
+  return impl_->durable(position);
+}
+LogPosition RocksStore::durable_position() const {
+  return impl_->durable_position();
+}
+
+}  // namespace slice::storage

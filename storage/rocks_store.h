@@ -1,0 +1,49 @@
+// RocksStore: the KvStore on RocksDB. Changes go to RocksDB's log in memory; one thread writes and syncs that
+// log for everybody who waits in durable() (group commit).
+//
+// Errors. kCorrupt: a block, or the log at open, fails its checksum. kNoSpace: less than min_free_bytes are
+// left on the file system, and the change was not taken. When the file system is nevertheless found full in
+// the middle of a sync, waiters go on waiting and changes are refused with kNoSpace until there is space
+// again; nothing that was applied is lost. Any other failed sync makes the store refuse every later change
+// (kIo) until the process is started again.
+#ifndef SLICE_STORAGE_ROCKS_STORE_H
+#define SLICE_STORAGE_ROCKS_STORE_H
+
+#include <memory>
+#include <string>
+
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "storage/kv_store.h"
+
+namespace slice::storage {
+
+class RocksStore : public KvStore {
+ public:
+  struct Options {
+    std::string folder;                        // made where there is none; its parent must exist
+    std::uint64_t cache_bytes = 64ull << 20;   // of uncompressed blocks
+    std::uint64_t memory_bytes = 64ull << 20;  // of changes not yet in a table file
+    std::uint64_t min_free_bytes = 8ull << 20;
+  };
+  // Opens and recovers; blocks meanwhile. `loop` must outlive the store; every method is called on its
+  // thread.
+  static Result<std::unique_ptr<RocksStore>> open(Loop& loop, Metrics& metrics, const Options& options);
+  // Syncs what is applied, and closes. Waiters in durable() get kUnavailable.
+  ~RocksStore() override;
+
+  Result<std::optional<std::string>> get(std::string_view key) const override;
+  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override;
+  Result<LogPosition> apply(const WriteBatch& batch) override;
+  Task<Status> durable(LogPosition position) override;
+  LogPosition durable_position() const override;
+
+ private:
+  class Impl;
+  explicit RocksStore(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace slice::storage
+
+#endif  // SLICE_STORAGE_ROCKS_STORE_H
