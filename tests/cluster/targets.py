@@ -24,7 +24,6 @@ class Slice:
     """An ensemble of deploy/local/ensemble.py: one that is up, or with `own` one brought up here and taken away after."""
 
     name = "slice"
-    udp_kernel_client = True
 
     def __init__(self, instance="local", run_dir=None, bin_dir=None, own=False, config=None):
         self.command = [sys.executable, str(ROOT / "deploy/local/ensemble.py")]
@@ -77,6 +76,8 @@ class Peer:
     """NFS-Ganesha over a folder on the disk; proves that a test asks nothing that a known server does not give."""
 
     name = "ganesha"
+    # Ganesha 4.3 loses the nanoseconds of a time within second 0, and lists an entry twice while others come and go.
+    known_failures = {"attributes set_times", "listing change_while_listing"}
 
     def __init__(self, folder=None):
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="slice-peer-", dir="/var/tmp"))
