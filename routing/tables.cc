@@ -98,8 +98,9 @@ SiteId RoutingTables::storage_site(FileId file, std::uint64_t offset, std::uint8
 std::uint64_t RoutingTables::name_hash(FileId parent, std::string_view name) const {
   name = name.substr(0, nfs3::kMaxName);
   ByteView bytes = as_bytes(name);
-  return slice_name_hash(&core_, parent.value, bytes.data(), static_cast<std::uint32_t>(bytes.size()),
-                         bytes.data() + bytes.size());
+  slice_name_words memory;
+  return slice_name_hash(&core_, &memory, parent.value, bytes.data(),
+                         static_cast<std::uint32_t>(bytes.size()), bytes.data() + bytes.size());
 }
 
 SiteId RoutingTables::name_site(std::uint64_t hash) const {
