@@ -1,5 +1,6 @@
 // SocketChannel: internal calls over TCP, one connection an endpoint, shared by all callers of the loop and
-// opened again when it breaks. Calls are sealed with the ensemble's key.
+// opened again when it breaks. Calls are sealed with the ensemble's key. Calls of one endpoint travel
+// together: what is called in one round of the loop leaves in one write, and answers come in any order.
 #ifndef SLICE_RPC_CLIENT_H
 #define SLICE_RPC_CLIENT_H
 
@@ -16,15 +17,21 @@ class SocketChannel : public Channel {
   struct Options {
     std::optional<EnsembleKey> key;  // none: calls carry AUTH_NONE verifiers (a plain client)
     std::uint32_t sender = 0;
-    std::function<Generation()> generation;  // asked at each call; none: 0
+    std::function<Generation()> generation;           // asked at each call; none: 0
+    std::size_t max_record = 4 << 20;                 // bytes of a reply; a longer one breaks the connection
+    std::size_t max_calls_per_endpoint = 4096;        // under way; one more fails with kUnavailable
+    std::size_t max_queued_per_endpoint = 256 << 20;  // bytes of calls under way; likewise
   };
   SocketChannel(EpollLoop& loop, Options options);
+  // No call may be under way, unless the loop does not run any more.
   ~SocketChannel() override;
   Task<Result<Response>> call(Request request) override;
+  // Connections made so far: one more than endpoints means that one broke.
+  std::uint64_t connects() const;
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace slice::rpc

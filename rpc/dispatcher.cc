@@ -85,7 +85,8 @@ AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Call&
   return header.verifier_flavor == kAuthSlice ? open_seal(header, call) : AuthStat::kOk;
 }
 
-Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, std::size_t headroom) {
+Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, std::size_t headroom,
+                                                 bool datagram) {
   auto header = decode_call(record.view());
   if (!header) {
     not_calls_.add();
@@ -102,6 +103,7 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
     co_return out.take();
   }
   Call call{.xid = header->xid, .procedure = header->procedure, .arguments = header->arguments};
+  call.datagram = datagram;
   AuthStat auth = authenticate(*header, peer, call);
   if (auth != AuthStat::kOk) {
     denied_.add();

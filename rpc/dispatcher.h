@@ -25,6 +25,7 @@ struct Call {
   Endpoint client;           // from a forwarded call's verifier, else the peer
   bool internal = false;     // sealed with the ensemble's key and not forwarded for a client
   bool forwarded = false;    // sealed by a proxy of the ensemble, on behalf of `client`
+  bool datagram = false;     // came over UDP: the whole reply must fit a datagram (nfs3::kMaxUdpTransfer)
   std::uint32_t sender = 0;  // with internal or forwarded: the sending process's index
   Generation generation;     // with internal or forwarded: of the sender's tables
   ByteView arguments;
@@ -64,7 +65,8 @@ class Dispatcher {
 
   // The reply to a record, without record mark; nothing where the bytes are no call, or the program drops it.
   // `headroom` bytes are left free before the reply, for a record mark.
-  Task<std::optional<Buffer>> dispatch(Buffer record, Endpoint peer, std::size_t headroom);
+  Task<std::optional<Buffer>> dispatch(Buffer record, Endpoint peer, std::size_t headroom,
+                                       bool datagram = false);
 
  private:
   Program* find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid);

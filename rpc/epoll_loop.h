@@ -29,7 +29,7 @@ class EpollLoop : public Loop {
   void unwatch(int fd);
 
   // Runs `action` at the end of every round, before waiting again: where replies of a round are flushed.
-  // Returns nothing to cancel with: hooks live as long as the loop.
+  // Hooks live as long as the loop: what they use must outlive it, or be checked by them.
   void at_round_end(std::function<void()> action);
 
   void run();

@@ -1,0 +1,321 @@
+#include "rpc/client.h"
+
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "rpc/call.h"
+#include "rpc/record.h"
+#include "rpc/server_internal.h"
+
+namespace slice::rpc {
+namespace {
+
+constexpr std::size_t kScratch = 256 << 10;
+constexpr Duration kConnectPatience = std::chrono::seconds(3);
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);  // between attempts to connect
+constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+constexpr int kUserTimeoutMs = 10'000;  // unacknowledged bytes that long: the peer's host is gone
+
+}  // namespace
+
+class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::Impl> {
+ public:
+  Impl(EpollLoop& loop, Options options)
+      : loop_(loop), options_(std::move(options)), scratch_(kScratch), next_xid_(first_xid(loop)) {}
+  ~Impl() {
+    for (auto& [endpoint, peer] : peers_) peer->abandon();
+  }
+  Task<Result<Response>> call(Request request);
+  void round_end() {
+    flushing_.swap(dirty_);
+    for (Peer* peer : flushing_) peer->flush();
+    flushing_.clear();
+  }
+  std::uint64_t connects_ = 0;
+
+ private:
+  struct Pending {
+    std::shared_ptr<const Buffer> record;
+    OneShot<Result<Response>> answer;
+    MonoTime since;
+    TimerId timer = TimerId::kNone;
+  };
+
+  // The connection to one endpoint, and the calls that wait for its answers.
+  class Peer {
+   public:
+    Peer(Impl& owner, Endpoint at) : owner_(owner), at_(at), reader_(owner.options_.max_record) {}
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+
+    bool full(std::size_t more) const {
+      return pending_.size() >= owner_.options_.max_calls_per_endpoint ||
+             pending_bytes_ + more > owner_.options_.max_queued_per_endpoint;
+    }
+    void send(Xid xid, Pending pending);
+    void timed_out(Xid xid);
+    void flush();
+    void abandon() {
+      for (auto& [xid, pending] : pending_) owner_.loop_.cancel(pending.timer);
+      close();
+    }
+
+   private:
+    enum class State { kClosed, kConnecting, kUp };
+    void connect();
+    void connected();
+    void broken(int error);
+    void close();
+    void on_events(std::uint32_t events);
+    bool read_some();
+    void answered(Buffer record);
+    void set_interest(std::uint32_t events);
+    void finish(Xid xid, Result<Response> result);
+
+    Impl& owner_;
+    Endpoint at_;
+    State state_ = State::kClosed;
+    int fd_ = -1;
+    std::uint32_t interest_ = 0;
+    bool dirty_ = false;
+    bool blocked_ = false;
+    RecordReader reader_;
+    SendQueue queue_;
+    std::map<std::uint32_t, Pending> pending_;  // by xid: sent again in the order of first sending
+    std::size_t pending_bytes_ = 0;
+    MonoTime last_heard_;
+    Duration pause_ = kFirstPause;
+    TimerId reconnect_ = TimerId::kNone;
+    TimerId patience_ = TimerId::kNone;
+  };
+
+  static std::uint32_t first_xid(EpollLoop& loop) {
+    auto ns = static_cast<std::uint64_t>(loop.wall().ns);
+    return static_cast<std::uint32_t>(ns ^ (ns >> 20));  // restarts must not repeat the last one's
+  }
+
+  EpollLoop& loop_;
+  Options options_;
+  Buffer scratch_;
+  std::uint32_t next_xid_;
+  std::unordered_map<Endpoint, std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> dirty_, flushing_;  // with calls to send at the end of the round
+};
+
+void SocketChannel::Impl::Peer::send(Xid xid, Pending pending) {
+  pending_bytes_ += pending.record->size();
+  if (state_ == State::kUp) {
+    queue_.push(pending.record);
+    if (!dirty_ && !blocked_) {
+      dirty_ = true;
+      owner_.dirty_.push_back(this);
+    }
+  }
+  pending_.emplace(xid.value, std::move(pending));
+  if (state_ == State::kClosed && reconnect_ == TimerId::kNone) connect();
+}
+
+void SocketChannel::Impl::Peer::connect() {
+  fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) {
+    broken(errno);
+    return;
+  }
+  int on = 1;
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+  sockaddr_in address = socket_address(at_);
+  state_ = State::kConnecting;
+  int result = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  if (result != 0 && errno != EINPROGRESS) {
+    broken(errno);
+    return;
+  }
+  interest_ = EPOLLOUT;
+  owner_.loop_.watch(fd_, interest_, [this](std::uint32_t events) { on_events(events); });
+  patience_ = owner_.loop_.after(kConnectPatience, [this] { broken(ETIMEDOUT); });
+}
+
+void SocketChannel::Impl::Peer::connected() {
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) {
+    broken(error);
+    return;
+  }
+  owner_.loop_.cancel(std::exchange(patience_, TimerId::kNone));
+  state_ = State::kUp;
+  ++owner_.connects_;
+  pause_ = kFirstPause;
+  last_heard_ = owner_.loop_.now();
+  for (auto& [xid, pending] : pending_) queue_.push(pending.record);
+  set_interest(EPOLLIN);
+  flush();
+}
+
+// Calls under way stay: they are sent again over the next connection, as long as their time lasts.
+void SocketChannel::Impl::Peer::broken(int error) {
+  bool was_up = state_ == State::kUp;
+  close();
+  log_debug("connection to {} {}: {}", to_string(at_), was_up ? "broke" : "failed", std::strerror(error));
+  if (pending_.empty()) return;
+  Duration pause = was_up ? Duration(0) : pause_;
+  if (!was_up) pause_ = std::min(pause_ * 2, kLongestPause);
+  reconnect_ = owner_.loop_.after(pause, [this] {
+    reconnect_ = TimerId::kNone;
+    if (state_ == State::kClosed && !pending_.empty()) connect();
+  });
+}
+
+void SocketChannel::Impl::Peer::close() {
+  owner_.loop_.cancel(std::exchange(reconnect_, TimerId::kNone));
+  owner_.loop_.cancel(std::exchange(patience_, TimerId::kNone));
+  if (fd_ >= 0) {
+    owner_.loop_.unwatch(fd_);
+    ::close(std::exchange(fd_, -1));
+  }
+  state_ = State::kClosed;
+  blocked_ = false;
+  queue_.clear();
+  reader_ = RecordReader(owner_.options_.max_record);
+}
+
+void SocketChannel::Impl::Peer::set_interest(std::uint32_t events) {
+  if (interest_ == events) return;
+  interest_ = events;
+  owner_.loop_.change(fd_, events);
+}
+
+void SocketChannel::Impl::Peer::flush() {
+  dirty_ = false;
+  if (state_ != State::kUp) return;
+  SendQueue::Flush result = queue_.flush(fd_);
+  if (result == SendQueue::Flush::kBroken) {
+    broken(errno);
+    return;
+  }
+  blocked_ = result == SendQueue::Flush::kBlocked;
+  set_interest(blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void SocketChannel::Impl::Peer::on_events(std::uint32_t events) {
+  if (state_ == State::kConnecting) {
+    connected();
+    return;
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+    while (state_ == State::kUp && read_some()) {
+    }
+  }
+  if (state_ == State::kUp && (events & EPOLLOUT) != 0) flush();
+}
+
+bool SocketChannel::Impl::Peer::read_some() {
+  ByteSpan direct = reader_.direct();
+  ByteSpan scratch = owner_.scratch_.span();
+  iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
+  bool has_direct = !direct.empty();
+  ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (n <= 0) {
+    broken(n == 0 ? ECONNRESET : errno);
+    return false;
+  }
+  auto got = static_cast<std::size_t>(n);
+  std::size_t to_direct = std::min(got, direct.size());
+  if (to_direct > 0) reader_.give_direct(to_direct);
+  reader_.give(scratch.first(got - to_direct));
+  last_heard_ = owner_.loop_.now();
+  // All records out of the scratch first: an answer resumes its caller, who may do anything.
+  std::vector<Buffer> records;
+  Buffer record;
+  while (reader_.next(record)) records.push_back(std::move(record));
+  bool too_long = reader_.broken();
+  for (Buffer& each : records) answered(std::move(each));
+  if (too_long) {
+    log_warning("closed the connection to {}: a reply over {} bytes", to_string(at_),
+                owner_.options_.max_record);
+    broken(EMSGSIZE);
+    return false;
+  }
+  return got == direct.size() + scratch.size();
+}
+
+void SocketChannel::Impl::Peer::answered(Buffer record) {
+  if (record.size() < 4) return;
+  Xid xid{load_be<std::uint32_t>(record.data())};
+  finish(xid, open_response(std::move(record), 0));
+}
+
+// An answer to a call that has timed out is nobody's.
+void SocketChannel::Impl::Peer::finish(Xid xid, Result<Response> result) {
+  auto found = pending_.find(xid.value);
+  if (found == pending_.end()) return;
+  Pending pending = std::move(found->second);
+  pending_.erase(found);
+  pending_bytes_ -= pending.record->size();
+  owner_.loop_.cancel(pending.timer);
+  pending.answer.set(std::move(result));
+}
+
+void SocketChannel::Impl::Peer::timed_out(Xid xid) {
+  auto found = pending_.find(xid.value);
+  if (found == pending_.end()) return;
+  bool up = state_ == State::kUp;
+  // A connection on which nothing was heard all that time may lead nowhere: the next call takes a new one.
+  bool silent = up && last_heard_ < found->second.since;
+  auto error = fail(up ? Errc::kTimedOut : Errc::kUnavailable, "{} {}", to_string(at_),
+                    up ? "did not answer in time" : "cannot be reached");
+  finish(xid, Result<Response>(std::move(error)));
+  if (silent && state_ == State::kUp) broken(ETIMEDOUT);
+}
+
+Task<Result<Response>> SocketChannel::Impl::call(Request request) {
+  auto& peer = peers_[request.to];
+  if (!peer) peer = std::make_unique<Peer>(*this, request.to);
+  Peer& to = *peer;
+  if (to.full(request.arguments.size())) {
+    co_return fail(Errc::kUnavailable, "too many calls wait for {}", to_string(request.to));
+  }
+  Xid xid{next_xid_++};
+  Caller caller{.key = options_.key,
+                .sender = options_.sender,
+                .generation = options_.generation ? options_.generation() : Generation{},
+                .wall = loop_.wall()};
+  Buffer record = encode_request(request, xid, caller, kRecordMark);
+  mark_record(record);
+  Pending pending{.record = std::make_shared<const Buffer>(std::move(record)), .since = loop_.now()};
+  auto answer = pending.answer;
+  pending.timer = loop_.after(request.timeout, [&to, xid] { to.timed_out(xid); });
+  to.send(xid, std::move(pending));
+  co_return co_await answer;
+}
+
+SocketChannel::SocketChannel(EpollLoop& loop, Options options)
+    : impl_(std::make_shared<Impl>(loop, std::move(options))) {
+  loop.at_round_end([weak = std::weak_ptr(impl_)] {
+    if (auto impl = weak.lock()) impl->round_end();
+  });
+}
+SocketChannel::~SocketChannel() = default;
+Task<Result<Response>> SocketChannel::call(Request request) {
+  return impl_->call(std::move(request));
+}
+std::uint64_t SocketChannel::connects() const {
+  return impl_->connects_;
+}
+
+}  // namespace slice::rpc

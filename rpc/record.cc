@@ -1,0 +1,118 @@
+#include "rpc/record.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace slice::rpc {
+namespace {
+
+constexpr std::size_t kWorthDirect = 4096;  // bytes; less goes through the scratch with what follows it
+constexpr int kMaxGather = 64;              // pieces a writev
+
+}  // namespace
+
+ByteSpan RecordReader::direct() {
+  if (!in_fragment_ || missing_ < kWorthDirect || broken_) return {};
+  record_.reserve(record_.size() + missing_);
+  return {record_.data() + record_.size(), missing_};
+}
+
+void RecordReader::give_direct(std::size_t n) {
+  record_.resize(record_.size() + n);
+  missing_ -= n;
+}
+
+// Completes the mark from the chunk; false where it needs more bytes, or the stream is broken.
+bool RecordReader::take_mark() {
+  std::size_t n = std::min(sizeof mark_ - mark_bytes_, chunk_.size());
+  if (n > 0) std::memcpy(mark_ + mark_bytes_, chunk_.data(), n);
+  mark_bytes_ += n;
+  chunk_ = chunk_.subspan(n);
+  if (mark_bytes_ < sizeof mark_) return false;
+  mark_bytes_ = 0;
+  std::uint32_t mark = load_be<std::uint32_t>(mark_);
+  last_ = (mark & kLastFragment) != 0;
+  missing_ = mark & ~kLastFragment;
+  if (record_.size() + missing_ > max_record_) {
+    broken_ = true;
+    return false;
+  }
+  in_fragment_ = true;
+  record_.reserve(record_.size() + missing_);
+  return true;
+}
+
+bool RecordReader::finish_fragment(Buffer& record) {
+  in_fragment_ = false;
+  if (!last_) return false;
+  record = std::exchange(record_, Buffer());
+  return true;
+}
+
+bool RecordReader::next(Buffer& record) {
+  while (!broken_) {
+    if (!in_fragment_ && !take_mark()) return false;
+    std::size_t n = std::min(missing_, chunk_.size());
+    record_.append(chunk_.first(n));
+    chunk_ = chunk_.subspan(n);
+    missing_ -= n;
+    if (missing_ > 0) return false;
+    if (finish_fragment(record)) return true;
+  }
+  return false;
+}
+
+void SendQueue::push(Buffer marked_record) {
+  bytes_ += marked_record.size();
+  items_.push_back({std::move(marked_record), nullptr});
+}
+
+void SendQueue::push(std::shared_ptr<const Buffer> marked_record) {
+  bytes_ += marked_record->size();
+  items_.push_back({Buffer(), std::move(marked_record)});
+}
+
+void SendQueue::clear() {
+  items_.clear();
+  first_done_ = 0;
+  bytes_ = 0;
+}
+
+void SendQueue::written(std::size_t n) {
+  bytes_ -= n;
+  n += first_done_;
+  while (!items_.empty() && n >= items_.front().view().size()) {
+    n -= items_.front().view().size();
+    items_.pop_front();
+  }
+  first_done_ = n;
+}
+
+SendQueue::Flush SendQueue::flush(int fd) {
+  while (!items_.empty()) {
+    iovec pieces[kMaxGather];
+    std::size_t count = 0;
+    std::size_t asked = 0;
+    for (auto item = items_.begin(); item != items_.end() && count < kMaxGather; ++item) {
+      ByteView view = item->view();
+      if (count == 0) view = view.subspan(first_done_);
+      pieces[count++] = {const_cast<std::uint8_t*>(view.data()), view.size()};
+      asked += view.size();
+    }
+    msghdr message{};
+    message.msg_iov = pieces;
+    message.msg_iovlen = count;
+    ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Flush::kBlocked : Flush::kBroken;
+    written(static_cast<std::size_t>(n));
+    if (static_cast<std::size_t>(n) < asked) return Flush::kBlocked;
+  }
+  return Flush::kDone;
+}
+
+}  // namespace slice::rpc

@@ -1,0 +1,108 @@
+// What a small call costs: in the dispatcher alone, over TCP and UDP loopback with many under way, and what
+// large records move. Client and server share one loop, so the time of a call is the CPU of both sides.
+#include <benchmark/benchmark.h>
+
+#include "rpc/call.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "rpc/test_programs.h"
+
+namespace slice::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct World {
+  World() {
+    dispatcher.add(echo);
+    auto bound = server.listen({0x7f000001, 0});
+    if (bound) at = *bound;
+  }
+  Metrics metrics;
+  EpollLoop loop;
+  EchoProgram echo;
+  Dispatcher dispatcher{kTestKey, metrics, &loop};
+  Server server{loop, dispatcher, metrics};
+  SocketChannel sealed{loop, {.key = kTestKey}};
+  SocketChannel plain{loop, {}};
+  Endpoint at;
+  std::uint64_t done = 0;
+};
+
+Task<void> one_after_another(World& world, Channel& channel, std::uint32_t procedure, std::uint32_t size,
+                             const bool& stop) {
+  while (!stop) {
+    Request request{.to = world.at, .program = EchoProgram::kNumber, .version = 2, .procedure = procedure};
+    if (procedure == 1) {
+      request.arguments = Buffer(size);
+      request.credential = AuthSys{.machine_name = "client", .uid = 1, .gid = 1};
+    } else {
+      request.arguments = number_argument(size);
+    }
+    auto reply = co_await channel.call(std::move(request));
+    if (!reply) co_return;
+    ++world.done;
+  }
+}
+
+void run(benchmark::State& state, bool sealed, std::uint32_t procedure, std::uint32_t size, int depth) {
+  World world;
+  Channel& channel = sealed ? world.sealed : world.plain;
+  bool stop = false;
+  for (int i = 0; i < depth; ++i) spawn(one_after_another(world, channel, procedure, size, stop));
+  world.loop.run_until([&] { return world.done >= static_cast<std::uint64_t>(depth); }, 5s);
+  std::uint64_t start = world.done;
+  for (auto _ : state) {
+    std::uint64_t target = world.done + 256;
+    world.loop.run_until([&] { return world.done >= target; }, 20s);
+  }
+  std::uint64_t calls = world.done - start;
+  state.counters["ns_per_call"] = benchmark::Counter(
+      static_cast<double>(calls), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.SetItemsProcessed(static_cast<std::int64_t>(calls));
+  if (size > 4096) state.SetBytesProcessed(static_cast<std::int64_t>(calls * size));
+  stop = true;
+  world.loop.run_until([&] { return false; }, 50ms);
+}
+
+void BM_SmallCallPlain(benchmark::State& state) {
+  run(state, false, 1, 64, static_cast<int>(state.range(0)));
+}
+void BM_SmallCallSealed(benchmark::State& state) {
+  run(state, true, 1, 64, static_cast<int>(state.range(0)));
+}
+void BM_LargeReply(benchmark::State& state) {
+  run(state, true, 8, static_cast<std::uint32_t>(state.range(0)), 8);
+}
+void BM_LargeCall(benchmark::State& state) {
+  run(state, true, 1, static_cast<std::uint32_t>(state.range(0)), 8);
+}
+BENCHMARK(BM_SmallCallPlain)->Arg(1)->Arg(16)->Arg(128)->UseRealTime();
+BENCHMARK(BM_SmallCallSealed)->Arg(1)->Arg(16)->Arg(128)->UseRealTime();
+BENCHMARK(BM_LargeReply)->Arg(64 << 10)->Arg(1 << 20)->UseRealTime();
+BENCHMARK(BM_LargeCall)->Arg(64 << 10)->Arg(1 << 20)->UseRealTime();
+
+Task<void> dispatch_once(Dispatcher& dispatcher, Buffer record, std::uint64_t& replies) {
+  auto reply = co_await dispatcher.dispatch(std::move(record), {}, 4);
+  if (reply) ++replies;
+}
+
+void BM_Dispatch(benchmark::State& state) {
+  World world;
+  Request request{.to = {}, .program = EchoProgram::kNumber, .version = 2, .procedure = 1};
+  request.arguments = Buffer(64);
+  request.credential = AuthSys{.machine_name = "client", .uid = 1, .gid = 1};
+  Caller caller{.wall = world.loop.wall()};
+  if (state.range(0) != 0) caller.key = kTestKey;
+  Buffer record = encode_request(request, Xid{1}, caller, 0);
+  std::uint64_t replies = 0;
+  for (auto _ : state) spawn(dispatch_once(world.dispatcher, record.clone(), replies));
+  if (replies != static_cast<std::uint64_t>(state.iterations()))
+    state.SkipWithError("a call was not answered");
+}
+BENCHMARK(BM_Dispatch)->ArgName("sealed")->Arg(0)->Arg(1);
+
+}  // namespace
+}  // namespace slice::rpc
+
+BENCHMARK_MAIN();

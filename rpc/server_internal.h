@@ -1,0 +1,132 @@
+// The parts of rpc::Server: what is shared, one TCP connection, one UDP socket. For server*.cc alone.
+#ifndef SLICE_RPC_SERVER_INTERNAL_H
+#define SLICE_RPC_SERVER_INTERNAL_H
+
+#include <netinet/in.h>
+
+#include <deque>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "common/log.h"
+#include "rpc/record.h"
+#include "rpc/server.h"
+
+namespace slice::rpc {
+
+class TcpConnection;
+class UdpSocket;
+
+sockaddr_in socket_address(Endpoint endpoint);
+Endpoint endpoint_of(const sockaddr_in& address);
+
+// What connections and sockets of one server share. Lives until the last call under way has ended; `open`
+// says whether the server still does.
+class ServerShared : public std::enable_shared_from_this<ServerShared> {
+ public:
+  ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metrics, Server::Options limits);
+
+  Result<Endpoint> listen_tcp(Endpoint at);
+  Result<Endpoint> listen_udp(Endpoint at);
+  void close_all();
+  void closed(const std::shared_ptr<TcpConnection>& connection);
+
+  // Connections with replies to flush at the end of the round.
+  void flush_later(std::shared_ptr<TcpConnection> connection) { dirty_.push_back(std::move(connection)); }
+  // Total limits: counted here, waited for here.
+  void call_begins() { ++calls_; }
+  void call_ended();
+  bool at_total_limit() const { return calls_ >= options.max_calls || unsent_ >= options.max_unsent; }
+  void count_unsent(std::ptrdiff_t bytes) { unsent_ += static_cast<std::size_t>(bytes); }
+  void resume_later(std::shared_ptr<TcpConnection> connection) { paused_.push_back(std::move(connection)); }
+  void round_end();
+  ByteSpan scratch() { return scratch_.span(); }
+
+  EpollLoop& loop;
+  Dispatcher& dispatcher;
+  const Server::Options options;
+  bool open = true;
+  Counter& connections_now;
+  Counter& connections_total;
+  Counter& connections_refused;
+  Counter& connections_broken;
+  Counter& udp_dropped;
+  Counter& udp_too_large;
+  LogLimiter log_limit{5};
+
+ private:
+  void accept_some(int listener);
+  void resume_paused();
+
+  std::vector<int> listeners_;
+  std::vector<std::shared_ptr<UdpSocket>> udp_;
+  std::unordered_set<std::shared_ptr<TcpConnection>> connections_;
+  std::vector<std::shared_ptr<TcpConnection>> dirty_, flushing_;
+  std::vector<std::shared_ptr<TcpConnection>> paused_;
+  std::size_t calls_ = 0;
+  std::size_t unsent_ = 0;
+  Buffer scratch_;  // every connection reads into it; nothing stays there
+};
+
+class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
+ public:
+  TcpConnection(ServerShared& server, int fd, Endpoint peer);
+  ~TcpConnection();
+  void start();
+  void close();
+  void flush();   // at the end of a round
+  void resume();  // a total limit has eased
+
+ private:
+  static Task<void> serve(std::shared_ptr<TcpConnection> self, std::shared_ptr<ServerShared> server,
+                          Buffer record);
+  void on_events(std::uint32_t events);
+  bool read_some();  // false where there was less than asked for
+  void take_records();
+  void send(Buffer reply);
+  bool may_take() const;
+  void update_interest();
+
+  ServerShared& server_;
+  int fd_;
+  Endpoint peer_;
+  RecordReader reader_;
+  SendQueue queue_;
+  std::deque<Buffer> held_;  // records that came with others when a limit was reached
+  std::size_t calls_ = 0;
+  std::uint32_t interest_ = 0;
+  bool dirty_ = false;
+  bool blocked_ = false;
+  bool resuming_ = false;
+  bool paused_ = false;  // waits for a total limit
+};
+
+class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
+ public:
+  UdpSocket(ServerShared& server, int fd);
+  ~UdpSocket();
+  void start();
+  void close();
+  void flush();
+
+ private:
+  struct Answer {
+    Buffer bytes;
+    Endpoint to;
+    in_addr from{};  // the address the call was sent to
+  };
+  static Task<void> serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<ServerShared> server,
+                          Buffer record, Endpoint peer, in_addr local);
+  void receive();
+
+  ServerShared& server_;
+  int fd_;
+  std::size_t calls_ = 0;
+  std::vector<Answer> answers_;
+  Buffer scratch_;
+};
+
+}  // namespace slice::rpc
+
+#endif  // SLICE_RPC_SERVER_INTERNAL_H

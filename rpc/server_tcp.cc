@@ -1,0 +1,164 @@
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "rpc/server_internal.h"
+
+namespace slice::rpc {
+namespace {
+
+constexpr int kReadsARound = 4;  // of one connection, so that others get their turn
+
+}  // namespace
+
+TcpConnection::TcpConnection(ServerShared& server, int fd, Endpoint peer)
+    : server_(server), fd_(fd), peer_(peer), reader_(server.options.max_record) {}
+
+TcpConnection::~TcpConnection() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void TcpConnection::start() {
+  interest_ = EPOLLIN;
+  server_.loop.watch(fd_, interest_, [this](std::uint32_t events) { on_events(events); });
+}
+
+void TcpConnection::close() {
+  if (fd_ < 0) return;
+  auto self = shared_from_this();  // the server's set may hold the last reference
+  server_.loop.unwatch(fd_);
+  ::close(std::exchange(fd_, -1));
+  server_.count_unsent(-static_cast<std::ptrdiff_t>(queue_.bytes()));
+  queue_.clear();
+  held_.clear();
+  if (server_.open) server_.closed(self);
+}
+
+void TcpConnection::on_events(std::uint32_t events) {
+  auto self = shared_from_this();
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+    close();  // nothing can be answered any more
+    return;
+  }
+  if ((events & EPOLLOUT) != 0) flush();
+  if (fd_ >= 0 && (events & EPOLLIN) != 0) {
+    for (int i = 0; i < kReadsARound && fd_ >= 0 && may_take() && read_some(); ++i) {
+    }
+  }
+  if (fd_ >= 0) update_interest();
+}
+
+bool TcpConnection::read_some() {
+  ByteSpan direct = reader_.direct();
+  ByteSpan scratch = server_.scratch();
+  iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
+  bool has_direct = !direct.empty();
+  ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (n <= 0) {
+    close();
+    return false;
+  }
+  auto got = static_cast<std::size_t>(n);
+  std::size_t to_direct = std::min(got, direct.size());
+  if (to_direct > 0) reader_.give_direct(to_direct);
+  reader_.give(scratch.first(got - to_direct));
+  take_records();
+  return got == direct.size() + scratch.size();
+}
+
+// Everything that was read is taken out of the scratch; records over the limits wait in held_.
+void TcpConnection::take_records() {
+  Buffer record;
+  while (fd_ >= 0 && reader_.next(record)) {
+    if (held_.empty() && may_take()) {
+      spawn(serve(shared_from_this(), server_.shared_from_this(), std::move(record)));
+    } else {
+      held_.push_back(std::move(record));
+    }
+  }
+  if (reader_.broken() && fd_ >= 0) {
+    server_.connections_broken.add();
+    if (server_.log_limit.allow()) {
+      log_warning("closed a connection: a record over {} bytes from={}", server_.options.max_record,
+                  to_string(peer_));
+    }
+    close();
+  }
+}
+
+bool TcpConnection::may_take() const {
+  return calls_ < server_.options.max_calls_per_connection &&
+         queue_.bytes() < server_.options.max_unsent_per_connection && !server_.at_total_limit();
+}
+
+Task<void> TcpConnection::serve(std::shared_ptr<TcpConnection> self, std::shared_ptr<ServerShared> server,
+                                Buffer record) {
+  ++self->calls_;
+  server->call_begins();
+  std::optional<Buffer> reply =
+      co_await server->dispatcher.dispatch(std::move(record), self->peer_, kRecordMark);
+  --self->calls_;
+  if (reply) self->send(std::move(*reply));
+  server->call_ended();
+  if (self->fd_ >= 0 && !self->held_.empty()) self->resume();
+  if (self->fd_ >= 0) self->update_interest();
+}
+
+void TcpConnection::send(Buffer reply) {
+  if (fd_ < 0) return;
+  mark_record(reply);
+  server_.count_unsent(static_cast<std::ptrdiff_t>(reply.size()));
+  queue_.push(std::move(reply));
+  if (dirty_ || blocked_) return;
+  dirty_ = true;
+  server_.flush_later(shared_from_this());
+}
+
+void TcpConnection::flush() {
+  dirty_ = false;
+  if (fd_ < 0 || queue_.empty()) return;
+  std::size_t before = queue_.bytes();
+  SendQueue::Flush result = queue_.flush(fd_);
+  server_.count_unsent(static_cast<std::ptrdiff_t>(queue_.bytes()) - static_cast<std::ptrdiff_t>(before));
+  if (result == SendQueue::Flush::kBroken) {
+    close();
+    return;
+  }
+  blocked_ = result == SendQueue::Flush::kBlocked;
+  if (!held_.empty()) resume();
+  if (fd_ >= 0) update_interest();
+}
+
+void TcpConnection::resume() {
+  paused_ = false;
+  if (fd_ < 0 || resuming_) return;  // a call that ends at once comes back here
+  resuming_ = true;
+  auto self = shared_from_this();
+  while (fd_ >= 0 && !held_.empty() && may_take()) {
+    Buffer record = std::move(held_.front());
+    held_.pop_front();
+    spawn(serve(self, server_.shared_from_this(), std::move(record)));
+  }
+  resuming_ = false;
+  if (fd_ >= 0) update_interest();
+}
+
+void TcpConnection::update_interest() {
+  bool take = held_.empty() && may_take();
+  std::uint32_t wanted = (take ? EPOLLIN : 0u) | (blocked_ ? EPOLLOUT : 0u);
+  if (!take && server_.at_total_limit() && !paused_) {
+    paused_ = true;
+    server_.resume_later(shared_from_this());
+  }
+  if (wanted == interest_) return;
+  interest_ = wanted;
+  server_.loop.change(fd_, interest_);
+}
+
+}  // namespace slice::rpc

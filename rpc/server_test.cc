@@ -1,0 +1,426 @@
+// rpc::Server and rpc::SocketChannel over loopback.
+#include "rpc/server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+
+#include "rpc/client.h"
+#include "rpc/message.h"
+#include "rpc/record.h"
+#include "rpc/test_programs.h"
+
+namespace slice::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::uint32_t kLoopback = 0x7f000001;
+
+struct Answer {
+  std::optional<Result<Response>> result;
+};
+Task<void> call_into(Channel& channel, Request request, Answer& out) {
+  out.result.emplace(co_await channel.call(std::move(request)));
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() { dispatcher.add(echo); }
+
+  void serve(Server::Options options = {}) {
+    server = std::make_unique<Server>(loop, dispatcher, metrics, options);
+    auto bound = server->listen({kLoopback, at.port});
+    ASSERT_TRUE(bound) << bound.error().message;
+    at = *bound;
+  }
+  Request request(std::uint32_t procedure, Buffer arguments, Duration timeout = 5s) {
+    return {.to = at,
+            .program = EchoProgram::kNumber,
+            .version = 2,
+            .procedure = procedure,
+            .arguments = std::move(arguments),
+            .timeout = timeout};
+  }
+  Result<Response> call(std::uint32_t procedure, Buffer arguments, Duration timeout = 5s) {
+    Answer answer;
+    spawn(call_into(channel, request(procedure, std::move(arguments), timeout), answer));
+    EXPECT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 20s));
+    return std::move(*answer.result);
+  }
+  // Runs the loop until `done`, asking every millisecond, since what it asks may not be an event of the loop.
+  bool poll_until(const std::function<bool()>& done, Duration limit) {
+    MonoTime end = loop.now() + limit;
+    while (loop.now() < end) {
+      if (loop.run_until(done, 1ms)) return true;
+    }
+    return false;
+  }
+  // What arrives at a socket of our own, until n bytes or its end.
+  std::string read_exactly(int fd, std::size_t n) {
+    std::string got;
+    std::string bytes(256 << 10, 0);
+    auto read = [&] {
+      ssize_t r = 1;
+      while (r > 0 && got.size() < n) {
+        r = ::recv(fd, bytes.data(), std::min(bytes.size(), n - got.size()), MSG_DONTWAIT);
+        if (r > 0) got.append(bytes, 0, static_cast<std::size_t>(r));
+      }
+      return got.size() == n || r == 0 || (r < 0 && errno != EAGAIN);
+    };
+    poll_until(read, 10s);
+    return got;
+  }
+  int raw_socket(int type) {
+    int fd = ::socket(AF_INET, type, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(at.address);
+    address.sin_port = htons(at.port);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+  Buffer echo_call(Xid xid, std::uint32_t procedure, ByteView arguments) {
+    XdrWriter out;
+    encode_call(out, {.xid = xid,
+                      .program = EchoProgram::kNumber,
+                      .version = 2,
+                      .procedure = procedure,
+                      .arguments = arguments});
+    return out.take();
+  }
+
+  Metrics metrics;
+  EpollLoop loop;
+  EchoProgram echo;
+  Dispatcher dispatcher{kTestKey, metrics, &loop};
+  Endpoint at{kLoopback, 0};
+  std::unique_ptr<Server> server;
+  SocketChannel channel{loop, {.key = kTestKey, .sender = 7, .generation = [] { return Generation{3}; }}};
+};
+
+TEST_F(ServerTest, AnswersASealedCall) {
+  serve();
+  auto reply = call(1, number_argument(0xabcd));
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(to_hex(reply->results()), "0000abcd");
+  EXPECT_TRUE(echo.last.internal);
+  EXPECT_FALSE(echo.last.forwarded);
+  EXPECT_EQ(echo.last.sender, 7u);
+  EXPECT_EQ(echo.last.generation, Generation{3});
+  EXPECT_EQ(echo.last.client.address, kLoopback);
+}
+
+TEST_F(ServerTest, EveryOutcomeBecomesItsError) {
+  serve();
+  EXPECT_EQ(call(3, {}).error().code, Errc::kInvalid);
+  EXPECT_EQ(call(4, {}).error().code, Errc::kIo);
+  EXPECT_EQ(call(5, {}).error().code, Errc::kDenied);
+  EXPECT_EQ(call(6, {}).error().code, Errc::kInvalid);
+  EXPECT_EQ(call(2, {}, 50ms).error().code, Errc::kTimedOut);
+  EXPECT_TRUE(call(0, {}));
+  EXPECT_TRUE(call(9, {}));
+}
+
+TEST_F(ServerTest, CallsOutOfOrderFindTheirCallers) {
+  serve();
+  Answer slow, fast;
+  spawn(call_into(channel, request(7, number_argument(1)), slow));
+  spawn(call_into(channel, request(1, number_argument(2)), fast));
+  ASSERT_TRUE(loop.run_until([&] { return fast.result.has_value(); }, 5s));
+  EXPECT_FALSE(slow.result.has_value());
+  echo.release();
+  ASSERT_TRUE(loop.run_until([&] { return slow.result.has_value(); }, 5s));
+  EXPECT_EQ(to_hex((*slow.result)->results()), "00000001");
+  EXPECT_EQ(to_hex((*fast.result)->results()), "00000002");
+  EXPECT_EQ(channel.connects(), 1u);
+}
+
+TEST_F(ServerTest, ManyAndLargeRecords) {
+  serve();
+  std::vector<Answer> answers(300);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    Buffer big(i % 7 == 0 ? (1 << 20) : i * 4);
+    std::fill(big.span().begin(), big.span().end(), static_cast<std::uint8_t>(i));
+    spawn(call_into(channel, request(1, std::move(big)), answers[i]));
+  }
+  ASSERT_TRUE(loop.run_until(
+      [&] {
+        return std::all_of(answers.begin(), answers.end(),
+                           [](const Answer& a) { return a.result.has_value(); });
+      },
+      20s));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_TRUE(*answers[i].result) << (*answers[i].result).error().message;
+    ByteView results = (*answers[i].result)->results();
+    ASSERT_EQ(results.size(), i % 7 == 0 ? (1u << 20) : i * 4);
+    EXPECT_TRUE(std::all_of(results.begin(), results.end(),
+                            [&](std::uint8_t b) { return b == static_cast<std::uint8_t>(i); }));
+  }
+}
+
+TEST_F(ServerTest, FragmentsAreJoinedHoweverTheyArrive) {
+  serve();
+  int fd = raw_socket(SOCK_STREAM);
+  std::string payload(5000, 'x');
+  Buffer record = echo_call(Xid{5}, 1, as_bytes(payload));
+  // Fragments of 1, 0, 999 and the rest, sent in pieces of 7 bytes.
+  std::string stream;
+  std::size_t sent = 0;
+  auto fragment = [&](std::size_t n, bool last) {
+    std::uint8_t mark[4];
+    store_be(mark, static_cast<std::uint32_t>(n) | (last ? kLastFragment : 0));
+    stream.append(reinterpret_cast<char*>(mark), 4);
+    stream.append(as_text(record.view().subspan(sent, n)));
+    sent += n;
+  };
+  fragment(1, false);
+  fragment(0, false);
+  fragment(999, false);
+  fragment(record.size() - sent, true);
+  for (std::size_t i = 0; i < stream.size(); i += 7) {
+    std::size_t n = std::min<std::size_t>(7, stream.size() - i);
+    ASSERT_EQ(::send(fd, stream.data() + i, n, 0), static_cast<ssize_t>(n));
+    if (i % 70 == 0) loop.run_until([] { return false; }, 100us);
+  }
+  std::string reply = read_exactly(fd, 4 + 24 + 5000);
+  ASSERT_EQ(reply.size(), 4u + 24 + 5000);
+  EXPECT_EQ(reply.substr(28), payload);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, ARecordOverTheLimitClosesTheConnection) {
+  serve({.max_record = 1000});
+  int fd = raw_socket(SOCK_STREAM);
+  std::uint8_t mark[4];
+  store_be(mark, 1001u | kLastFragment);
+  ASSERT_EQ(::send(fd, mark, 4, 0), 4);
+  EXPECT_EQ(read_exactly(fd, 1), "");
+  EXPECT_EQ(metrics.counter("rpc_connections_broken_total").value(), 1u);
+  loop.run_until([&] { return metrics.counter("rpc_connections").value() == 0; }, 1s);
+  EXPECT_EQ(metrics.counter("rpc_connections").value(), 0u);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, GarbageIsIgnoredAndTheConnectionGoesOn) {
+  serve();
+  int fd = raw_socket(SOCK_STREAM);
+  Buffer good = echo_call(Xid{6}, 1, {});
+  XdrWriter stream;
+  stream.u32(8 | kLastFragment);
+  stream.u64(0x1122334455667788);
+  stream.u32(static_cast<std::uint32_t>(good.size()) | kLastFragment);
+  stream.fixed(good.view());
+  ASSERT_EQ(::send(fd, stream.view().data(), stream.size(), 0), static_cast<ssize_t>(stream.size()));
+  EXPECT_EQ(read_exactly(fd, 28).size(), 28u);
+  EXPECT_EQ(metrics.counter("rpc_records_not_calls_total").value(), 1u);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, ReadingStopsAtTheCallLimitAndGoesOn) {
+  serve({.max_calls_per_connection = 4});
+  int fd = raw_socket(SOCK_STREAM);
+  XdrWriter stream;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    Buffer one = echo_call(Xid{i}, 7, {});
+    stream.u32(static_cast<std::uint32_t>(one.size()) | kLastFragment);
+    stream.fixed(one.view());
+  }
+  ASSERT_EQ(::send(fd, stream.view().data(), stream.size(), 0), static_cast<ssize_t>(stream.size()));
+  for (int round = 0; round < 5; ++round) {
+    loop.run_until([&] { return echo.waiting.size() > 4; }, 20ms);
+    EXPECT_EQ(echo.waiting.size(), 4u) << "more calls under way than the limit";
+    echo.release();
+  }
+  EXPECT_EQ(read_exactly(fd, 20 * 28).size(), 20u * 28);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, ReadingStopsWhileRepliesAreNotTaken) {
+  serve({.max_unsent_per_connection = 1 << 20});
+  int fd = raw_socket(SOCK_STREAM);
+  constexpr std::uint32_t kReplies = 200, kReplySize = 256 << 10;  // 50 MiB
+  Buffer size = number_argument(kReplySize);
+  for (std::uint32_t i = 0; i < kReplies; ++i) {
+    Buffer one = echo_call(Xid{i}, 8, size.view());
+    XdrWriter framed;
+    framed.u32(static_cast<std::uint32_t>(one.size()) | kLastFragment);
+    framed.fixed(one.view());
+    ASSERT_EQ(::send(fd, framed.view().data(), framed.size(), 0), static_cast<ssize_t>(framed.size()));
+  }
+  loop.run_until([] { return false; }, 100ms);
+  EXPECT_LT(echo.calls, 80u) << "replies pile up for a client that does not read";
+  std::size_t expected = kReplies * (4 + 24 + 4 + std::size_t{kReplySize});
+  EXPECT_EQ(read_exactly(fd, expected).size(), expected);
+  EXPECT_EQ(echo.calls, kReplies);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, TotalLimitPausesAndResumesConnections) {
+  serve({.max_calls = 3});
+  int one = raw_socket(SOCK_STREAM), two = raw_socket(SOCK_STREAM);
+  for (int fd : {one, two}) {
+    XdrWriter stream;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      Buffer call = echo_call(Xid{i}, 7, {});
+      stream.u32(static_cast<std::uint32_t>(call.size()) | kLastFragment);
+      stream.fixed(call.view());
+    }
+    ASSERT_EQ(::send(fd, stream.view().data(), stream.size(), 0), static_cast<ssize_t>(stream.size()));
+  }
+  for (int round = 0; round < 4; ++round) {
+    loop.run_until([&] { return echo.waiting.size() > 3; }, 20ms);
+    EXPECT_LE(echo.waiting.size(), 3u);
+    echo.release();
+  }
+  EXPECT_EQ(read_exactly(one, 4 * 28).size(), 4u * 28);
+  EXPECT_EQ(read_exactly(two, 4 * 28).size(), 4u * 28);
+  ::close(one);
+  ::close(two);
+}
+
+TEST_F(ServerTest, ConnectionsOverTheLimitAreClosed) {
+  serve({.max_connections = 2});
+  int fds[3];
+  for (int& fd : fds) fd = raw_socket(SOCK_STREAM);
+  EXPECT_EQ(read_exactly(fds[2], 1), "");
+  EXPECT_EQ(metrics.counter("rpc_connections_refused_total").value(), 1u);
+  EXPECT_EQ(metrics.counter("rpc_connections").value(), 2u);
+  for (int fd : fds) ::close(fd);
+}
+
+TEST_F(ServerTest, UdpAnswersFromTheAddressThatWasAsked) {
+  at = {0, 0};  // any address
+  server = std::make_unique<Server>(loop, dispatcher, metrics);
+  auto bound = server->listen(at, Server::Protocols::kUdp);
+  ASSERT_TRUE(bound) << bound.error().message;
+  at = {0x7f000002, bound->port};   // 127.0.0.2
+  int fd = raw_socket(SOCK_DGRAM);  // connected: takes answers from that address alone
+  std::string payload(32 << 10, 'u');
+  Buffer call = echo_call(Xid{77}, 1, as_bytes(payload));
+  ASSERT_EQ(::send(fd, call.data(), call.size(), 0), static_cast<ssize_t>(call.size()));
+  std::string reply;
+  poll_until(
+      [&] {
+        char bytes[65536];
+        ssize_t n = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n > 0) reply.assign(bytes, static_cast<std::size_t>(n));
+        return n > 0;
+      },
+      5s);
+  ASSERT_EQ(reply.size(), 24 + payload.size());
+  EXPECT_EQ(reply.substr(24), payload);
+  EXPECT_TRUE(echo.last.datagram);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, UdpReplyOverADatagramIsDroppedAndCounted) {
+  serve();
+  int fd = raw_socket(SOCK_DGRAM);
+  Buffer call = echo_call(Xid{1}, 8, number_argument(70000).view());
+  ASSERT_EQ(::send(fd, call.data(), call.size(), 0), static_cast<ssize_t>(call.size()));
+  loop.run_until([&] { return metrics.counter("rpc_udp_replies_too_large_total").value() == 1; }, 2s);
+  EXPECT_EQ(metrics.counter("rpc_udp_replies_too_large_total").value(), 1u);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, ACallWaitsForAServerThatIsNotThereYet) {
+  serve();
+  server.reset();  // the port stays known
+  Answer answer;
+  spawn(call_into(channel, request(1, number_argument(1)), answer));
+  loop.run_until([] { return false; }, 100ms);
+  EXPECT_FALSE(answer.result.has_value());
+  serve();
+  ASSERT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 5s));
+  EXPECT_TRUE(*answer.result);
+}
+
+TEST_F(ServerTest, ACallIsSentAgainWhenTheConnectionBreaks) {
+  serve();
+  Answer answer;
+  spawn(call_into(channel, request(7, number_argument(9)), answer));
+  ASSERT_TRUE(loop.run_until([&] { return echo.waiting.size() == 1; }, 5s));
+  server.reset();
+  echo.release();  // answered into nowhere
+  loop.run_until([] { return false; }, 30ms);
+  EXPECT_FALSE(answer.result.has_value());
+  serve();
+  ASSERT_TRUE(loop.run_until([&] { return echo.waiting.size() == 1; }, 5s));
+  echo.release();
+  ASSERT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 5s));
+  ASSERT_TRUE(*answer.result);
+  EXPECT_EQ(to_hex((*answer.result)->results()), "00000009");
+  EXPECT_EQ(echo.calls, 2u);
+}
+
+TEST_F(ServerTest, NobodyThereIsUnavailableAfterTheTimeOut) {
+  serve();
+  server.reset();
+  MonoTime start = loop.now();
+  auto reply = call(1, {}, 200ms);
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Errc::kUnavailable);
+  EXPECT_GE(loop.now() - start, 200ms);
+  EXPECT_LT(loop.now() - start, 2s);
+}
+
+TEST_F(ServerTest, AWrongKeyIsDenied) {
+  serve();
+  EnsembleKey wrong = kTestKey;
+  wrong[0] ^= 1;
+  SocketChannel stranger(loop, {.key = wrong});
+  Answer answer;
+  spawn(call_into(stranger, request(1, {}), answer));
+  ASSERT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 5s));
+  EXPECT_EQ(answer.result->error().code, Errc::kDenied);
+  EXPECT_EQ(echo.calls, 0u);
+}
+
+TEST_F(ServerTest, APlainClientWithAuthSysIsNotInternal) {
+  serve();
+  SocketChannel plain(loop, {});
+  Answer answer;
+  Request asked = request(1, {});
+  asked.credential = AuthSys{.machine_name = "laptop", .uid = 1000, .gid = 100, .groups = {4, 5}};
+  spawn(call_into(plain, std::move(asked), answer));
+  ASSERT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 5s));
+  ASSERT_TRUE(*answer.result);
+  EXPECT_FALSE(echo.last.internal);
+  EXPECT_TRUE(echo.last.has_auth_sys);
+  EXPECT_EQ(echo.last.credential.uid, 1000u);
+  EXPECT_EQ(echo.last.credential.groups, (std::vector<std::uint32_t>{4, 5}));
+}
+
+TEST_F(ServerTest, AServerMayGoWhileCallsAreUnderWay) {
+  serve();
+  Answer answer;
+  spawn(call_into(channel, request(7, {}, 100ms), answer));
+  ASSERT_TRUE(loop.run_until([&] { return echo.waiting.size() == 1; }, 5s));
+  server.reset();
+  ASSERT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 5s));
+  echo.release();
+  EXPECT_FALSE(*answer.result);
+}
+
+TEST(EpollLoop, TimersPostsAndForeignThreads) {
+  EpollLoop loop;
+  std::string seen;
+  loop.after(20ms, [&] { seen += 't'; });
+  TimerId never = loop.after(10ms, [&] { seen += 'x'; });
+  loop.cancel(never);
+  loop.post([&] { seen += 'p'; });
+  loop.post_from_any_thread([&] { seen += 'f'; });
+  EXPECT_TRUE(loop.run_until([&] { return seen.find('t') != std::string::npos; }, 5s));
+  EXPECT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen.back(), 't');
+  loop.post([&] { loop.stop(); });
+  loop.run();
+}
+
+}  // namespace
+}  // namespace slice::rpc
