@@ -5,6 +5,7 @@
 #define SLICE_ROUTING_TABLES_H
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -75,9 +76,16 @@ class TableHolder {
  public:
   explicit TableHolder(std::shared_ptr<const RoutingTables> tables) : tables_(std::move(tables)) {}
   const std::shared_ptr<const RoutingTables>& get() const { return tables_; }
-  void set(std::shared_ptr<const RoutingTables> tables) { tables_ = std::move(tables); }
+  void set(std::shared_ptr<const RoutingTables> tables) {
+    tables_ = std::move(tables);
+    if (watcher_) watcher_(tables_);
+  }
+  // `watcher` is told of every later set(); there is one at most, nullptr takes it away.
+  using Watcher = std::function<void(const std::shared_ptr<const RoutingTables>&)>;
+  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
 
  private:
+  Watcher watcher_;
   std::shared_ptr<const RoutingTables> tables_;
 };
 

@@ -35,6 +35,8 @@ class Role {
   virtual Task<void> stop() = 0;
   // "serving", "read-only: no space", ...: for slicectl status.
   virtual std::string state() const = 0;
+  // A line of its own for slicectl status, e.g. a proxy's XDP mode; at most 255 bytes.
+  virtual std::string detail() const { return ""; }
 };
 
 struct ProcessOptions {
@@ -47,9 +49,12 @@ struct ProcessOptions {
 using MakeRole = std::function<std::unique_ptr<Role>(ServiceContext&)>;
 
 // Flags: --config FILE --name NAME [--log-level LEVEL] [--version]. Checks, in order: configuration, role,
-// data directory (exists or can be made; `FORMAT` file with format version, role, volume and server name;
-// exclusive lock; free space above the reserve), then starts and serves until SIGTERM or SIGINT. Exit codes:
-// 0 clean stop, 1 failed at start or while serving, 2 bad usage or configuration.
+// data directory (service/data_directory.h: exists or can be made, of this server, locked; a role without one
+// gets a Disk in memory), free space (below the reserve it starts all the same, since what is stored must be
+// readable: it says so, and changes are refused by the role); then takes tables and, where the role draws
+// one, a verifier, makes and starts the role, and serves its programs and the admin program until SIGTERM or
+// SIGINT. Nothing listens before the role has started. Exit codes: 0 clean stop, 1 failed at start or while
+// serving, 2 bad usage, configuration, or a data directory of another server.
 int run_process(const ProcessOptions& options, int argc, char** argv, const MakeRole& make_role);
 
 }  // namespace slice::service

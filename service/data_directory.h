@@ -1,0 +1,41 @@
+// DataDirectory: a process's claim on its data directory: that it exists, is of this server and of a format
+// this program reads, and that no second process uses it. Blocking calls: for the start of a process.
+#ifndef SLICE_SERVICE_DATA_DIRECTORY_H
+#define SLICE_SERVICE_DATA_DIRECTORY_H
+
+#include <cstdint>
+#include <string>
+
+#include "common/config.h"
+#include "common/result.h"
+
+namespace slice::service {
+
+class DataDirectory {
+ public:
+  // Makes the folder where there is none (mode 0700) and locks it. A new one gets the file FORMAT, durably:
+  // four lines, `format VERSION`, `role ROLE`, `volume ID`, `server NAME`; it is checked afterwards.
+  // kInvalid: it belongs to another server, role or volume, its format is another version, or it has files
+  // but no FORMAT. kExists: another process has it. kIo: the system refuses.
+  static Result<DataDirectory> claim(const ServerConfig& server, VolumeId volume, std::uint32_t format);
+
+  DataDirectory(DataDirectory&& other) noexcept;
+  DataDirectory& operator=(DataDirectory&&) = delete;
+  DataDirectory(const DataDirectory&) = delete;
+  DataDirectory& operator=(const DataDirectory&) = delete;
+  ~DataDirectory();  // lets the lock go
+
+  std::uint64_t free_bytes() const { return free_bytes_; }  // when it was claimed
+  bool is_new() const { return is_new_; }                   // FORMAT was written by this call
+
+ private:
+  DataDirectory(int folder_fd, std::uint64_t free_bytes, bool is_new)
+      : folder_fd_(folder_fd), free_bytes_(free_bytes), is_new_(is_new) {}
+  int folder_fd_;
+  std::uint64_t free_bytes_;
+  bool is_new_;
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_DATA_DIRECTORY_H

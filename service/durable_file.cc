@@ -1,0 +1,39 @@
+#include "service/durable_file.h"
+
+#include "common/crc32c.h"
+
+namespace slice::service {
+
+Task<Status> replace_file(storage::Disk& disk, std::string name, Buffer contents) {
+  std::string beside = name + ".new";
+  std::uint32_t crc = crc32c(contents.view());
+  store_be(contents.extend(sizeof crc), crc);
+  {
+    auto file = co_await disk.open(beside, storage::Disk::Mode::kCreate);
+    if (!file) co_return fail(file.error(), beside);
+    SLICE_CO_RETURN_IF_ERROR(co_await (*file)->truncate(0));
+    SLICE_CO_RETURN_IF_ERROR(co_await (*file)->write(0, contents.view()));
+    SLICE_CO_RETURN_IF_ERROR(co_await (*file)->sync());
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await disk.rename(beside, name));
+  co_return co_await disk.sync_folder("");
+}
+
+Task<Result<Buffer>> read_file(storage::Disk& disk, std::string name, std::size_t limit) {
+  auto file = co_await disk.open(name, storage::Disk::Mode::kMustExist);
+  if (!file) co_return fail(std::move(file).error());
+  std::uint64_t size = (*file)->size();
+  if (size > limit)
+    co_return fail(Errc::kTooLarge, "{}: {} bytes; at most {} are expected", name, size, limit);
+  Buffer contents(size);
+  auto got = co_await (*file)->read(0, contents.span());
+  if (!got) co_return fail(got.error(), name);
+  std::uint32_t crc = 0;
+  if (*got != size || size < sizeof crc) co_return fail(Errc::kCorrupt, "{}: cut short", name);
+  crc = load_be<std::uint32_t>(contents.data() + size - sizeof crc);
+  contents.resize(size - sizeof crc);
+  if (crc32c(contents.view()) != crc) co_return fail(Errc::kCorrupt, "{}: its checksum does not fit", name);
+  co_return contents;
+}
+
+}  // namespace slice::service

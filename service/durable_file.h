@@ -1,0 +1,22 @@
+// Small files that are replaced whole or not at all, with a checksum behind their contents: the manager's
+// state and every process's copy of the tables. Format: the contents, then their CRC-32C, big-endian.
+#ifndef SLICE_SERVICE_DURABLE_FILE_H
+#define SLICE_SERVICE_DURABLE_FILE_H
+
+#include <string>
+
+#include "common/bytes.h"
+#include "storage/disk.h"
+
+namespace slice::service {
+
+// Durable when it ends well: a new file beside it is written, synced and renamed over it, and its folder (the
+// data directory itself) synced. `name` has no folder. Calls for one name must not overlap.
+Task<Status> replace_file(storage::Disk& disk, std::string name, Buffer contents);
+
+// kNotFound where there is none, kCorrupt where the checksum does not fit, kTooLarge over `limit` bytes.
+Task<Result<Buffer>> read_file(storage::Disk& disk, std::string name, std::size_t limit = 16 << 20);
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_DURABLE_FILE_H

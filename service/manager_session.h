@@ -1,0 +1,49 @@
+// ManagerSession: what a process has to do with slice-managerd: its tables, its verifier, its heartbeat.
+// Works without the manager as far as that is safe: tables come from the copy kept at the last start, else
+// from the configuration; a verifier comes from the manager alone. One loop.
+#ifndef SLICE_SERVICE_MANAGER_SESSION_H
+#define SLICE_SERVICE_MANAGER_SESSION_H
+
+#include <functional>
+#include <memory>
+
+#include "service/context.h"
+#include "wire/manager.h"
+
+namespace slice::service {
+
+class ManagerSession {
+ public:
+  static constexpr Duration kInterval = std::chrono::seconds(1);  // between heartbeats
+  static constexpr Duration kCallTimeout = std::chrono::seconds(3);
+
+  struct Seams {
+    Loop& loop;
+    rpc::Channel& channel;
+    Metrics& metrics;
+    storage::Disk& disk;  // where the copy of the tables is kept: `tables.copy`
+    const EnsembleConfig& config;
+    const ServerConfig& self;
+    routing::TableHolder& tables;
+  };
+  explicit ManagerSession(const Seams& seams);
+  ~ManagerSession();
+
+  // The tables to start with: the manager's where it answers, else the copy, else the configuration's
+  // generation 0. Sets the holder.
+  Task<void> load_tables();
+  // A verifier larger than every one drawn before; waits for the manager as long as it takes.
+  Task<Verifier> draw_verifier();
+  // Sends a heartbeat now and then once an interval until this is destroyed; keeps the tables at the
+  // manager's generation. `fill` sets free and total bytes, state and detail.
+  using Fill = std::function<void(wire::HeartbeatArgs&)>;
+  void start_heartbeats(VerifierClock& verifier, Fill fill);
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // shared with calls under way
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_MANAGER_SESSION_H

@@ -1,0 +1,243 @@
+#include "service/manager_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "service/durable_file.h"
+#include "service/testing/service_fixture.h"
+
+namespace slice::service {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FakeManager : public rpc::Program {
+ public:
+  explicit FakeManager(const EnsembleConfig& config) : tables(routing::RoutingTables::initial(config)) {
+    tables.generation = Generation{5};
+  }
+  std::uint32_t number() const override { return wire::kManagerProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    switch (static_cast<wire::ManagerProcedure>(call.procedure)) {
+      case wire::ManagerProcedure::kHeartbeat:
+        heartbeats.emplace_back();
+        if (!decode(call.arguments, heartbeats.back())) co_return rpc::Outcome::kGarbage;
+        encode(results, wire::HeartbeatResult{tables.generation, drawn});
+        co_return rpc::Outcome::kReply;
+      case wire::ManagerProcedure::kDrawVerifier:
+        drawn.value += 1;
+        encode(results, wire::DrawVerifierResult{drawn});
+        co_return rpc::Outcome::kReply;
+      case wire::ManagerProcedure::kGetTables:
+        ++tables_asked;
+        encode(results, tables);
+        co_return rpc::Outcome::kReply;
+      default:
+        co_return rpc::Outcome::kNoProcedure;
+    }
+  }
+
+  wire::Tables tables;
+  Verifier drawn{41};
+  int tables_asked = 0;
+  std::vector<wire::HeartbeatArgs> heartbeats;
+};
+
+class ManagerSessionTest : public testing::ServiceFixture {
+ protected:
+  ManagerSessionTest() : testing::ServiceFixture("store1"), manager_(config_) {}
+  ManagerSession::Seams seams() {
+    return {.loop = loop_,
+            .channel = network_,
+            .metrics = metrics_,
+            .disk = disk_,
+            .config = config_,
+            .self = self_,
+            .tables = tables_};
+  }
+  void load(ManagerSession& session) {
+    bool ended = false;
+    start_void(session.load_tables(), [&] { ended = true; });
+    ASSERT_TRUE(loop_.run_until([&] { return ended; }));
+  }
+
+  FakeManager manager_;
+};
+
+TEST_F(ManagerSessionTest, TakesTheManagersTablesAndKeepsACopy) {
+  serve("manager1", manager_);
+  manager_.tables.sites[2][0] = config_.find("store2")->index;
+  ManagerSession first(seams());
+  load(first);
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+
+  // A later start, with the manager away.
+  silence("manager1");
+  tables_.set(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value());
+  ManagerSession second(seams());
+  load(second);
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+  EXPECT_TRUE(tables_.get()->owns(config_.find("store2")->index, wire::Role::kStorage, SiteId{0}));
+}
+
+TEST_F(ManagerSessionTest, StartsFromTheConfigurationWhereThereIsNeither) {
+  ManagerSession session(seams());
+  load(session);
+  EXPECT_EQ(tables_.get()->generation(), Generation{0});
+}
+
+TEST_F(ManagerSessionTest, StartsFromTheConfigurationWhereTheCopyIsCorrupt) {
+  serve("manager1", manager_);
+  ManagerSession first(seams());
+  load(first);
+  silence("manager1");
+  ASSERT_TRUE(disk_.corrupt("tables.copy", 40, 1));
+  ManagerSession second(seams());
+  load(second);
+  EXPECT_EQ(tables_.get()->generation(), Generation{0});
+}
+
+TEST_F(ManagerSessionTest, RefusesTablesThatDoNotFitTheConfiguration) {
+  serve("manager1", manager_);
+  manager_.tables.sites[2].resize(512);
+  ManagerSession session(seams());
+  load(session);
+  EXPECT_EQ(tables_.get()->generation(), Generation{0});
+  EXPECT_TRUE(disk_.paths().empty());
+}
+
+TEST_F(ManagerSessionTest, WaitsForTheManagerToDrawAVerifier) {
+  ManagerSession session(seams());
+  std::optional<Verifier> drawn;
+  start(session.draw_verifier(), [&](Verifier verifier) { drawn = verifier; });
+  loop_.advance(60s);
+  EXPECT_FALSE(drawn);
+  serve("manager1", manager_);
+  ASSERT_TRUE(loop_.run_until([&] { return drawn.has_value(); }, 5s));
+  EXPECT_EQ(*drawn, Verifier{42});
+}
+
+TEST_F(ManagerSessionTest, BeatsOnceASecondAndLearnsTheLargestVerifier) {
+  serve("manager1", manager_);
+  verifier_.see(Verifier{9});
+  ManagerSession session(seams());
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs& args) {
+    args.state = "serving";
+    args.free_bytes = 77;
+  });
+  loop_.advance(3500ms);
+  ASSERT_EQ(manager_.heartbeats.size(), 4u);
+  EXPECT_EQ(manager_.heartbeats[0].server, self_.index);
+  EXPECT_EQ(manager_.heartbeats[0].largest_seen, Verifier{9});
+  EXPECT_EQ(manager_.heartbeats[0].state, "serving");
+  EXPECT_EQ(manager_.heartbeats[0].free_bytes, 77u);
+  EXPECT_EQ(manager_.heartbeats[0].generation, Generation{5});
+  EXPECT_GT(manager_.heartbeats[0].started_ns, 0u);
+  EXPECT_EQ(verifier_.largest(), Verifier{41});
+}
+
+TEST_F(ManagerSessionTest, RefreshesTheTablesWhenTheGenerationMoved) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  loop_.advance(3s);
+  EXPECT_EQ(manager_.tables_asked, 1);
+  Generation told{};
+  tables_.watch([&](const auto& tables) { told = tables->generation(); });
+  manager_.tables.generation = Generation{6};
+  loop_.advance(1100ms);
+  EXPECT_EQ(tables_.get()->generation(), Generation{6});
+  EXPECT_EQ(told, Generation{6});
+  EXPECT_EQ(manager_.tables_asked, 2);
+}
+
+TEST_F(ManagerSessionTest, GoesOnBeatingThroughASilenceOfTheManager) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  loop_.advance(100ms);
+  silence("manager1");
+  loop_.advance(30s);
+  EXPECT_GT(metrics_.counter("manager_heartbeat_failures_total").value(), 5u);
+  std::size_t before = manager_.heartbeats.size();
+  serve("manager1", manager_);
+  loop_.advance(5s);
+  EXPECT_GE(manager_.heartbeats.size(), before + 4);
+}
+
+TEST_F(ManagerSessionTest, EndsItsHeartbeatsWithItself) {
+  serve("manager1", manager_);
+  {
+    ManagerSession session(seams());
+    session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+    loop_.advance(100ms);
+  }
+  loop_.advance(10s);
+  EXPECT_EQ(manager_.heartbeats.size(), 1u);
+}
+
+class DurableFileTest : public testing::ServiceFixture {
+ protected:
+  DurableFileTest() : testing::ServiceFixture("store1") {}
+  Status write(std::string_view text) { return run(replace_file(disk_, "state", Buffer(as_bytes(text)))); }
+  Result<std::string> read() {
+    auto contents = run(read_file(disk_, "state"));
+    if (!contents) return fail(std::move(contents).error());
+    return std::string(as_text(contents->view()));
+  }
+};
+
+TEST_F(DurableFileTest, ReadsWhatWasWrittenLast) {
+  EXPECT_EQ(read().error().code, Errc::kNotFound);
+  ASSERT_TRUE(write("a longer text, first"));
+  ASSERT_TRUE(write("short"));
+  EXPECT_EQ(read().value(), "short");
+  EXPECT_EQ(disk_.paths(), std::vector<std::string>{"state"});
+}
+
+TEST_F(DurableFileTest, IsTheOldOrTheNewOneAfterACrashAtAnyPoint) {
+  bool old_seen = false, new_seen = false;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    for (std::uint64_t point = 0; point < 8; ++point) {
+      storage::MemoryDisk disk(loop_);
+      ASSERT_TRUE(run(replace_file(disk, "state", Buffer(as_bytes("old")))));
+      std::uint64_t begin = disk.operations();
+      bool crashed = false;
+      disk.set_fault([&](const auto&) -> std::optional<Error> {
+        if (crashed || disk.operations() < begin + point) return std::nullopt;
+        crashed = true;
+        disk.crash(storage::MemoryDisk::Crash::kSeeded, seed);
+        return Error{Errc::kIo, "crash"};
+      });
+      Status written = run(replace_file(disk, "state", Buffer(as_bytes("new"))));
+      disk.set_fault(nullptr);
+      if (!crashed) disk.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+      auto contents = run(read_file(disk, "state"));
+      ASSERT_TRUE(contents) << contents.error().message;
+      std::string text(as_text(contents->view()));
+      if (written) {
+        EXPECT_EQ(text, "new");
+      }
+      old_seen = old_seen || text == "old";
+      new_seen = new_seen || text == "new";
+      EXPECT_TRUE(text == "old" || text == "new") << text;
+    }
+  }
+  EXPECT_TRUE(old_seen && new_seen);
+}
+
+TEST_F(DurableFileTest, RefusesWhatIsDamagedOrTooLarge) {
+  ASSERT_TRUE(write("contents"));
+  EXPECT_EQ(run(read_file(disk_, "state", 4)).error().code, Errc::kTooLarge);
+  ASSERT_TRUE(disk_.corrupt("state", 3, 0x10));
+  EXPECT_EQ(read().error().code, Errc::kCorrupt);
+  auto file = run(disk_.open("state", storage::Disk::Mode::kMustExist)).value();
+  ASSERT_TRUE(run(file->truncate(2)));
+  EXPECT_EQ(read().error().code, Errc::kCorrupt);
+}
+
+}  // namespace
+}  // namespace slice::service
