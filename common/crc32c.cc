@@ -41,6 +41,32 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(ByteView bytes, s
   for (; left > 0; ++at, --left) crc = _mm_crc32_u8(crc, *at);
   return crc;
 }
+
+// The instruction takes three cycles and one can start every cycle: four blocks side by side keep it busy.
+__attribute__((target("sse4.2"))) void four_by_instruction(const std::uint8_t* at, std::size_t block,
+                                                           std::uint32_t* each) {
+  std::uint64_t a = ~0u, b = ~0u, c = ~0u, d = ~0u;
+  for (const std::uint8_t* end = at + block; at != end; at += 8) {
+    std::uint64_t word[4];
+    std::memcpy(&word[0], at, 8);
+    std::memcpy(&word[1], at + block, 8);
+    std::memcpy(&word[2], at + 2 * block, 8);
+    std::memcpy(&word[3], at + 3 * block, 8);
+    a = _mm_crc32_u64(a, word[0]);
+    b = _mm_crc32_u64(b, word[1]);
+    c = _mm_crc32_u64(c, word[2]);
+    d = _mm_crc32_u64(d, word[3]);
+  }
+  each[0] = ~static_cast<std::uint32_t>(a);
+  each[1] = ~static_cast<std::uint32_t>(b);
+  each[2] = ~static_cast<std::uint32_t>(c);
+  each[3] = ~static_cast<std::uint32_t>(d);
+}
+
+bool has_instruction() {
+  static const bool answer = __builtin_cpu_supports("sse4.2");
+  return answer;
+}
 #endif
 
 }  // namespace
@@ -48,10 +74,21 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(ByteView bytes, s
 std::uint32_t crc32c(ByteView bytes, std::uint32_t crc) {
   crc = ~crc;
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
-  if (has_instruction) return ~by_instruction(bytes, crc);
+  if (has_instruction()) return ~by_instruction(bytes, crc);
 #endif
   return ~by_table(bytes, crc);
+}
+
+void crc32c_each(ByteView bytes, std::size_t block, std::uint32_t* each) {
+  std::size_t blocks = bytes.size() / block, done = 0;
+#if defined(__x86_64__)
+  if (has_instruction()) {
+    for (; done + 4 <= blocks; done += 4) {
+      four_by_instruction(bytes.data() + done * block, block, each + done);
+    }
+  }
+#endif
+  for (; done < blocks; ++done) each[done] = crc32c(bytes.subspan(done * block, block));
 }
 
 }  // namespace slice

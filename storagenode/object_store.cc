@@ -1,0 +1,328 @@
+#include "storagenode/object_store.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+
+namespace slice::storagenode {
+namespace {
+
+using Mode = RangeLock::Mode;
+
+constexpr Duration kRemovedMemory = std::chrono::seconds(60);
+constexpr std::size_t kMaxRemoved = 100'000;
+constexpr std::uint64_t kSequentialGap = 4 << 20;  // bytes that a sequential reader may leave to other nodes
+
+}  // namespace
+
+ObjectStore::ObjectStore(Loop& loop, storage::Disk& disk, Metrics& metrics, Options options, Renew renew)
+    : loop_(loop),
+      disk_(disk),
+      options_(options),
+      renew_(std::move(renew)),
+      figures_(metrics),
+      marks_(loop, disk),
+      table_(loop, disk, marks_, figures_, options.max_open_segments) {}
+
+Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t offset, ByteSpan into) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  if (!of.exists || offset >= of.end || into.empty()) co_return Read{0, of.end};
+  auto held = co_await of.lock.acquire(offset / kBlock, (offset + into.size() - 1) / kBlock, Mode::kShared);
+  if (offset >= of.end) co_return Read{0, of.end};
+  std::size_t n = std::min<std::uint64_t>(into.size(), of.end - offset);
+  for (std::size_t done = 0; done < n;) {
+    std::uint64_t at = offset + done, index = at / kSegment;
+    std::size_t piece = std::min<std::uint64_t>(n - done, kSegment - at % kSegment), got = 0;
+    if (of.present.contains(index)) {
+      auto use = co_await table_.segment(of, index);
+      if (!use) co_return fail(use.error());
+      auto part = co_await (*use)->segment.read(at % kSegment, into.subspan(done, piece));
+      if (!part) co_return fail(part.error());
+      got = *part;
+    }
+    std::memset(into.data() + done + got, 0, piece - got);
+    done += piece;
+  }
+  prefetch(of, offset, offset + n);
+  co_return Read{n, of.end};
+}
+
+// Reads ahead of a reader that goes forward, over what other nodes hold.
+void ObjectStore::prefetch(Object& object, std::uint64_t offset, std::uint64_t end) {
+  bool sequential = offset >= object.read_to && offset - object.read_to <= kSequentialGap && offset > 0;
+  object.read_to = end;
+  if (!sequential) object.prefetched_to = end;
+  if (!sequential || end >= object.end) return;
+  if (object.prefetched_to >= end + options_.prefetch_bytes / 2) return;
+  auto* open = table_.peek({object.name, end / kSegment});
+  if (open == nullptr) return;
+  std::uint64_t from = std::max(end, object.prefetched_to) % kSegment, left = options_.prefetch_bytes;
+  auto ranges = open->segment.file().data_ranges(kDataStart + from, 8);
+  if (!ranges) return;
+  for (const auto& range : *ranges) {
+    std::uint64_t length = std::min(range.length, left);
+    open->segment.file().will_read(range.offset, length);
+    object.prefetched_to = end / kSegment * kSegment + range.offset - kDataStart + length;
+    left -= length;
+    if (left == 0) break;
+  }
+}
+
+Task<Result<ObjectStore::Written>> ObjectStore::write(ObjectName name, std::uint64_t offset, ByteView bytes,
+                                                      WriteOptions options) {
+  if (offset > kMaxObjectSize || bytes.size() > kMaxObjectSize - offset) {
+    co_return fail(Errc::kTooLarge, "object {}: offset {} is over the largest size", to_string(name), offset);
+  }
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  if (bytes.empty()) co_return Written{of.epoch, of.end};
+  std::uint64_t first = offset / kBlock, last = (offset + bytes.size() - 1) / kBlock;
+  for (bool again : {true, false}) {
+    auto written = co_await write_locked(of, offset, bytes, options);
+    if (!written || !options.sync) co_return written;
+    auto status = co_await sync_range(of, first * kBlock / kSegment, last * kBlock / kSegment);
+    if (status) co_return written;
+    // The disk lost it. Once it is healed, written and synced anew it is as if nothing had been.
+    auto healed = co_await heal(of);
+    if (!healed || !again) co_return fail(status.error());
+  }
+  co_return fail(Errc::kIo, "object {}: not written", to_string(name));
+}
+
+Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std::uint64_t offset,
+                                                             ByteView bytes, const WriteOptions& options) {
+  std::uint64_t end = offset + bytes.size();
+  auto held = co_await object.lock.acquire(offset / kBlock, (end - 1) / kBlock, Mode::kExclusive);
+  if (!object.exists) {
+    if (!options.may_make) co_return fail(Errc::kNotFound, "object {}: none here", to_string(object.name));
+    if (removed_lately(object.name)) {
+      co_return fail(Errc::kStale, "object {}: removed", to_string(object.name));
+    }
+  }
+  if (auto space = co_await check_space(object, offset, bytes.size()); !space) co_return fail(space.error());
+  for (std::size_t done = 0; done < bytes.size();) {
+    std::uint64_t at = offset + done;
+    std::size_t piece = std::min<std::uint64_t>(bytes.size() - done, kSegment - at % kSegment);
+    auto status = co_await write_piece(object, at, bytes.subspan(done, piece), options.epoch);
+    if (!status) co_return fail(status.error());
+    done += piece;
+  }
+  object.mtime = std::max(object.mtime, options.mtime);
+  co_return Written{object.epoch, object.end};
+}
+
+Task<Status> ObjectStore::write_piece(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch) {
+  SegmentName name{object.name, offset / kSegment};
+  std::uint64_t at = offset % kSegment;
+  std::size_t first = at / kGranule, last = (at + bytes.size() - 1) / kGranule;
+  if (!marks_.covered(name, first, last)) {
+    Epoch known = object.exists ? object.epoch : epoch;
+    SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(name, known, first, last));
+    figures_.marked_granules.set(marks_.granules());
+    if (marks_.granules() > options_.max_marked_granules && !cleaning_) spawn(clean());
+  }
+  auto use = co_await table_.make_segment(object, name.index, epoch);
+  if (!use) co_return fail(use.error());
+  Status status = co_await (*use)->segment.write(at, bytes);
+  object.end = std::max(object.end, name.index * kSegment + (*use)->segment.end());
+  co_return status;
+}
+
+// Below the reserve only what has its place on disk may be written.
+Task<Status> ObjectStore::check_space(Object& object, std::uint64_t offset, std::uint64_t length) {
+  if (!out_of_space()) co_return Status{};
+  std::uint64_t index = offset / kSegment, at = kDataStart + offset % kSegment;
+  if (object.present.contains(index)) {
+    auto use = co_await table_.segment(object, index);
+    if (!use) co_return fail(use.error());
+    auto ranges = (*use)->segment.file().data_ranges(at, 1);
+    if (ranges && !ranges->empty() && ranges->front().offset == at && ranges->front().length >= length) {
+      co_return Status{};
+    }
+  }
+  figures_.no_space.add();
+  co_return fail(Errc::kNoSpace, "less than {} bytes are free", options_.reserve_bytes);
+}
+
+bool ObjectStore::out_of_space() const {
+  auto space = disk_.space();
+  return space && space->free_bytes < options_.reserve_bytes;
+}
+
+Task<Status> ObjectStore::sync_range(Object& object, std::uint64_t first, std::uint64_t last) {
+  std::vector<Use<OpenSegment>> uses;  // segments that are closed have nothing unsynced
+  for (auto it = object.open.lower_bound(first); it != object.open.end() && it->first <= last; ++it) {
+    if (it->second->segment.unsynced()) uses.emplace_back(it->second.get());
+  }
+  for (auto& use : uses) {
+    if (auto status = co_await use->segment.sync(); !status) {
+      figures_.sync_failures.add();
+      log_error("fsync failed object={} segment={}: {}", to_string(object.name), use->segment.name().index,
+                status.error().message);
+      co_return status;
+    }
+  }
+  co_return Status{};
+}
+
+Task<Result<ObjectStore::Committed>> ObjectStore::commit(ObjectName name) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  {
+    // Behind whoever heals it: an answer must not overtake the new verifier.
+    auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kShared);
+  }
+  if (auto status = co_await sync_range(of, 0, kAllBlocks); !status) {
+    auto healed = co_await heal(of);
+    if (!healed) co_return fail(status.error());
+  }
+  for (const auto& [index, open] : of.open) {
+    if (open->segment.broken()) co_return fail(Errc::kIo, "object {}: broken", to_string(name));
+  }
+  co_return Committed{of.exists, of.epoch, of.end, of.mtime};
+}
+
+// After a failed fsync: what was written since the last good one may be lost. Opens the files again, writes
+// what the page cache has once more, makes checksums fit it, and has the verifier renewed, all before anybody
+// else may touch the object. An object that cannot be healed answers kIo until the process starts again.
+Task<Status> ObjectStore::heal(Object& object) {
+  auto held = co_await object.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  std::vector<Use<OpenSegment>> failed;
+  for (auto& [index, open] : object.open) {
+    if (open->segment.sync_failed()) failed.emplace_back(open.get());
+    if (open->segment.broken()) co_return fail(Errc::kIo, "object {}: broken", to_string(object.name));
+  }
+  if (failed.empty()) co_return Status{};  // another one did it
+  Status status = renew_ ? co_await renew_() : Status{};
+  for (auto& use : failed) {
+    if (status) status = co_await heal_segment(*use);
+  }
+  if (!status) {
+    log_error("object answers errors until the process starts again object={}: {}", to_string(object.name),
+              status.error().message);
+    for (auto& use : failed) use->segment.set_broken();
+  }
+  co_return status;
+}
+
+Task<Status> ObjectStore::heal_segment(OpenSegment& open) {
+  Segment& segment = open.segment;
+  while (segment.syncing()) co_await loop_.sleep(std::chrono::milliseconds(1));
+  auto file = co_await disk_.open(segment_path(segment.name()), storage::Disk::Mode::kMustExist);
+  if (!file) co_return fail(file.error());
+  segment.reopen(std::move(*file));
+  SLICE_CO_RETURN_IF_ERROR(co_await segment.write_header(segment.header().epoch, segment.header().has_more));
+  SLICE_CO_RETURN_IF_ERROR(co_await segment.repair(marks_.marked(segment.name()), true));
+  co_return co_await segment.sync();
+}
+
+Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch epoch) {
+  if (size > kMaxObjectSize) co_return fail(Errc::kTooLarge, "object {}: size {}", to_string(name), size);
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  if (!of.exists) {
+    if (removed_lately(name)) co_return Status{};
+    // An object without bytes remembers the epoch.
+    SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({name, 0}, epoch, 0, 0));
+    auto made = co_await table_.make_segment(of, 0, epoch);
+    if (!made) co_return fail(made.error());
+    co_return co_await (*made)->segment.sync();
+  }
+  if (of.epoch >= epoch) co_return Status{};
+  SLICE_CO_RETURN_IF_ERROR(co_await cut(of, size));
+  // The epoch is adopted when the cut is durable: a crash before makes the coordinator send it again.
+  co_return co_await adopt_epoch(of, epoch);
+}
+
+Task<Status> ObjectStore::cut(Object& object, std::uint64_t size) {
+  std::uint64_t boundary = size / kSegment;
+  bool removed = false;
+  while (!object.present.empty() && *object.present.rbegin() > boundary) {
+    SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(object, *object.present.rbegin()));
+    removed = true;
+  }
+  if (removed) SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(more_folder(object.name)));
+  if (object.present.contains(boundary)) SLICE_CO_RETURN_IF_ERROR(co_await cut_boundary(object, size));
+  auto lock = co_await object.opening.lock();
+  co_return co_await table_.find_end(object);
+}
+
+Task<Status> ObjectStore::cut_boundary(Object& object, std::uint64_t size) {
+  std::uint64_t within = size % kSegment;
+  auto use = co_await table_.segment(object, size / kSegment);
+  if (!use) co_return fail(use.error());
+  Segment& segment = (*use)->segment;
+  if (within >= segment.end()) co_return Status{};
+  std::size_t first = within / kGranule, last = (segment.end() - 1) / kGranule;
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(segment.name(), object.epoch, first, last));
+  Status status = co_await segment.truncate(within);
+  if (!status) {
+    Granules touched;
+    for (std::size_t i = first; i <= last; ++i) touched.set(i);
+    if (auto repaired = co_await segment.repair(touched, false); !repaired) segment.set_broken();
+    co_return status;
+  }
+  co_return co_await segment.sync();
+}
+
+Task<Status> ObjectStore::adopt_epoch(Object& object, Epoch epoch) {
+  auto head = co_await table_.segment(object, 0);
+  if (!head) co_return fail(head.error());
+  SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.write_header(epoch, object.has_more));
+  SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.sync());
+  object.epoch = epoch;
+  co_return Status{};
+}
+
+Task<Status> ObjectStore::remove(ObjectName name) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  note_removed(name);
+  if (!of.exists) co_return Status{};
+  bool had_more = of.has_more;
+  while (!of.present.empty() && *of.present.rbegin() > 0) {
+    SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(of, *of.present.rbegin()));
+  }
+  if (had_more) {
+    // Others first: without the first segment nobody would find them again.
+    auto synced = co_await disk_.sync_folder(more_folder(name));
+    if (!synced && synced.error().code != Errc::kNotFound) co_return synced;
+    auto gone = co_await disk_.remove(more_folder(name));
+    if (!gone && gone.error().code != Errc::kNotFound) {
+      log_warning("cannot remove folder={}: {}", more_folder(name), gone.error().message);
+    }
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(of, 0));
+  of.exists = false;
+  of.has_more = false;
+  of.end = 0;
+  of.epoch = {};
+  co_return co_await disk_.sync_folder(folder_of(head_path(name)));
+}
+
+void ObjectStore::note_removed(const ObjectName& name) {
+  // File names never come back, so a write that comes late must not make the object again.
+  if (name.kind != ObjectKind::kFile) return;
+  removed_order_.emplace_back(loop_.now(), name);
+  ++removed_[name];
+  while (removed_order_.size() > kMaxRemoved ||
+         (!removed_order_.empty() && removed_order_.front().first + kRemovedMemory < loop_.now())) {
+    auto found = removed_.find(removed_order_.front().second);
+    if (--found->second == 0) removed_.erase(found);
+    removed_order_.pop_front();
+  }
+}
+
+bool ObjectStore::removed_lately(const ObjectName& name) {
+  return removed_.contains(name);
+}
+
+}  // namespace slice::storagenode

@@ -1,0 +1,134 @@
+// ObjectStore: the flat space of objects of one storage node. Objects are named by (volume, fileID, kind);
+// each is a sparse run of bytes at the file's own offsets, in local files with checksums that are verified on
+// every read. What holds after a crash: docs/formats/object-store.md. One loop.
+#ifndef SLICE_STORAGENODE_OBJECT_STORE_H
+#define SLICE_STORAGENODE_OBJECT_STORE_H
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "storage/disk.h"
+#include "storagenode/marks.h"
+#include "storagenode/object_table.h"
+
+namespace slice::storagenode {
+
+class ObjectStore {
+ public:
+  struct Options {
+    std::size_t max_open_segments = 1024;
+    std::uint64_t reserve_bytes = 64 << 20;  // free space below which writes of new bytes are refused
+    Duration clean_period = std::chrono::seconds(5);
+    std::size_t max_marked_granules = 4096;  // bounds what a start after a crash reads
+    std::uint64_t prefetch_bytes = 256 << 10;
+  };
+  // `renew`: called when written data was lost by a failed fsync: has to make sure that every client that
+  // wrote unstable data will write it again (a new write verifier), before it ends well.
+  using Renew = std::function<Task<Status>()>;
+  ObjectStore(Loop& loop, storage::Disk& disk, Metrics& metrics, Options options, Renew renew);
+
+  // Recovers from the disk; before anything else.
+  Task<Status> open();
+  // Ends the background work and syncs what is unsynced. Before it is destroyed.
+  Task<void> stop();
+
+  struct Read {
+    std::size_t bytes = 0;  // fewer than asked for only at the end
+    std::uint64_t end = 0;  // of the object
+  };
+  // Holes are zeros. An object that does not exist has no bytes. kCorrupt, kIo.
+  Task<Result<Read>> read(ObjectName name, std::uint64_t offset, ByteSpan into);
+
+  struct WriteOptions {
+    Epoch epoch;           // of a new object
+    nfs3::Time mtime;      // kept for commit()
+    bool sync = false;     // ends when it is durable
+    bool may_make = true;  // else kNotFound where there is no such object
+  };
+  struct Written {
+    Epoch epoch;  // the object's
+    std::uint64_t end = 0;
+  };
+  // kNoSpace, kIo, kCorrupt (a block that is written in part), kTooLarge (behind kMaxObjectSize), kStale (the
+  // object was removed a moment ago). `bytes` live until the task ends.
+  Task<Result<Written>> write(ObjectName name, std::uint64_t offset, ByteView bytes, WriteOptions options);
+
+  // See wire/object.h; durable when they end.
+  Task<Status> truncate(ObjectName name, std::uint64_t size, Epoch epoch);
+  Task<Status> remove(ObjectName name);
+
+  struct Committed {
+    bool exists = false;
+    Epoch epoch;
+    std::uint64_t end = 0;
+    nfs3::Time mtime;
+  };
+  // Makes every write durable that ended before.
+  Task<Result<Committed>> commit(ObjectName name);
+
+  struct Stat {
+    bool exists = false;
+    Epoch epoch;
+    std::uint64_t end = 0, allocated = 0;
+    std::vector<wire::ObjectExtent> extents;  // place: the offset in the segment's local file
+  };
+  Task<Result<Stat>> stat(ObjectName name, std::size_t max_extents);
+
+  struct Listed {
+    std::vector<ObjectName> objects;
+    bool end = true;
+  };
+  // Names greater than `after`, in order; the cost does not grow with the number of objects. No `after`: from
+  // the first.
+  Task<Result<Listed>> list(std::optional<ObjectName> after, std::size_t limit);
+
+  // Checks one granule of an object; how many bytes were read. For the scrubber.
+  Task<Result<std::uint64_t>> scrub(ObjectName name, std::uint64_t segment, std::size_t granule);
+  Task<Result<std::vector<std::uint64_t>>> segments(ObjectName name);
+
+  bool out_of_space() const;
+  StoreFigures& figures() { return figures_; }
+  Loop& loop() { return loop_; }
+  bool stopping() const { return stopping_; }
+
+ private:
+  Task<Status> recover(const MarkRecord& record);
+  Task<Status> check_space(Object& object, std::uint64_t offset, std::uint64_t length);
+  Task<Status> write_piece(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch);
+  Task<Result<Written>> write_locked(Object& object, std::uint64_t offset, ByteView bytes,
+                                     const WriteOptions& options);
+  Task<Status> sync_range(Object& object, std::uint64_t first, std::uint64_t last);
+  Task<Status> heal(Object& object);
+  Task<Status> heal_segment(OpenSegment& open);
+  Task<Status> cut(Object& object, std::uint64_t size);
+  Task<Status> cut_boundary(Object& object, std::uint64_t size);
+  Task<Status> adopt_epoch(Object& object, Epoch epoch);
+  void prefetch(Object& object, std::uint64_t offset, std::uint64_t end);
+  void note_removed(const ObjectName& name);
+  bool removed_lately(const ObjectName& name);
+  Task<void> clean_forever();
+  Task<void> clean();
+  Task<void> clean_segment(SegmentName name, bool hurry);
+
+  Loop& loop_;
+  storage::Disk& disk_;
+  Options options_;
+  Renew renew_;
+  StoreFigures figures_;
+  Marks marks_;
+  ObjectTable table_;
+  std::deque<std::pair<MonoTime, ObjectName>> removed_order_;
+  std::map<ObjectName, unsigned> removed_;
+  bool cleaning_ = false;
+  bool stopping_ = false;
+  unsigned background_ = 0;  // tasks under way
+};
+
+}  // namespace slice::storagenode
+
+#endif  // SLICE_STORAGENODE_OBJECT_STORE_H

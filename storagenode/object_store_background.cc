@@ -1,0 +1,209 @@
+// The parts of ObjectStore that are not on the path of a request: recovery, the cleaner of marks, listing.
+#include <algorithm>
+
+#include "common/log.h"
+#include "storagenode/object_store.h"
+
+namespace slice::storagenode {
+
+using storage::Disk;
+
+Task<Status> ObjectStore::open() {
+  auto records = co_await marks_.open();
+  if (!records) co_return fail(records.error(), "marks");
+  std::size_t granules = 0;
+  for (const auto& record : *records) {
+    granules += record.granules.count();
+    if (auto status = co_await recover(record); !status) {
+      co_return fail(status.error(), to_string(record.segment.object));
+    }
+  }
+  if (!records->empty()) {
+    log_info("recovered segments={} granules={} torn_blocks={}", records->size(), granules,
+             figures_.torn_blocks.value());
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.reset());
+  ++background_;
+  spawn(clean_forever());
+  co_return Status{};
+}
+
+// Where it was being written, what is on disk counts: each sector has its old or its new bytes.
+Task<Status> ObjectStore::recover(const MarkRecord& record) {
+  auto file = co_await disk_.open(segment_path(record.segment), Disk::Mode::kMustExist);
+  if (!file && file.error().code == Errc::kNotFound) co_return Status{};
+  if (!file) co_return fail(file.error());
+  Segment segment(record.segment, std::move(*file), figures_);
+  if (auto status = co_await segment.load_header(); !status) {
+    if (status.error().code != Errc::kCorrupt) co_return status;
+    // It was never synced: others of the object are made only after their first is.
+    auto others = co_await disk_.list(more_folder(record.segment.object));
+    if (!others) co_return fail(others.error());
+    bool has_more = record.segment.index == 0 && !others->empty();
+    SLICE_CO_RETURN_IF_ERROR(co_await segment.write_header(record.epoch, has_more));
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await segment.repair(record.granules, false));
+  if (!segment.unsynced()) co_return Status{};
+  co_return co_await segment.sync();
+}
+
+Task<void> ObjectStore::stop() {
+  stopping_ = true;
+  co_await clean();
+  while (background_ > 0 || cleaning_) co_await loop_.sleep(std::chrono::milliseconds(10));
+}
+
+Task<void> ObjectStore::clean_forever() {
+  constexpr Duration kStep = std::chrono::milliseconds(100);
+  Duration waited{0};
+  while (!stopping_) {
+    co_await loop_.sleep(kStep);
+    waited += kStep;
+    if (stopping_ || waited < options_.clean_period) continue;
+    waited = Duration{0};
+    co_await clean();
+  }
+  --background_;
+}
+
+Task<void> ObjectStore::clean() {
+  if (cleaning_) co_return;
+  cleaning_ = true;
+  bool hurry = stopping_ || marks_.granules() > options_.max_marked_granules;
+  for (const auto& name : marks_.names()) co_await clean_segment(name, hurry);
+  figures_.marked_granules.set(marks_.granules());
+  cleaning_ = false;
+}
+
+// Makes what was written so far durable, and unmarks what has been quiet since the last time.
+Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
+  OpenSegment* open = table_.peek(name);
+  if (open == nullptr) {
+    // Files are closed only when they are synced; but one may just be opened to be written.
+    marks_.rotate(name);
+    (void)co_await marks_.settle(name, false);
+    co_return;
+  }
+  Use<OpenSegment> use(open);
+  Use<Object> object(&open->object);
+  // A write that is under way has marked its granules, and may not have reached the file yet.
+  if (object->lock.writing() || open->segment.broken()) co_return;
+  marks_.rotate(name);
+  if (open->segment.unsynced()) {
+    if (auto status = co_await open->segment.sync(); !status) {
+      figures_.sync_failures.add();
+      log_error("fsync failed object={} segment={}: {}", to_string(name.object), name.index,
+                status.error().message);
+      use = Use<OpenSegment>(open);
+      (void)co_await heal(*object);
+      co_return;
+    }
+  }
+  (void)co_await marks_.settle(name, hurry);
+}
+
+Task<Result<ObjectStore::Stat>> ObjectStore::stat(ObjectName name, std::size_t max_extents) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  Stat stat{of.exists, of.epoch, of.end, 0, {}};
+  auto held = co_await of.lock.acquire(0, kAllBlocks, RangeLock::Mode::kShared);
+  std::vector<std::uint64_t> indexes(of.present.begin(), of.present.end());
+  for (std::uint64_t index : indexes) {
+    auto use = co_await table_.segment(of, index);
+    if (!use) co_return fail(use.error());
+    auto& file = (*use)->segment.file();
+    auto allocated = file.allocated();
+    if (!allocated) co_return fail(allocated.error());
+    stat.allocated += *allocated;
+    if (stat.extents.size() >= max_extents) continue;
+    auto ranges = file.data_ranges(kDataStart, max_extents - stat.extents.size());
+    if (!ranges) co_return fail(ranges.error());
+    for (const auto& range : *ranges) {
+      stat.extents.push_back({index * kSegment + range.offset - kDataStart, range.length, range.offset});
+    }
+  }
+  co_return stat;
+}
+
+namespace {
+
+// The numbers that a folder's entries name, greater than or equal to `from`, in order.
+Task<Result<std::vector<std::uint64_t>>> numbers(Disk& disk, std::string folder, std::uint64_t from) {
+  auto names = co_await disk.list(folder);
+  if (!names) co_return fail(names.error());
+  std::vector<std::uint64_t> found;
+  for (const auto& name : *names) {
+    auto number = parse_hex(name);
+    if (number && *number >= from) found.push_back(*number);
+  }
+  std::sort(found.begin(), found.end());
+  co_return found;
+}
+
+// One leaf folder's objects greater than `after`, in order, appended to `out`.
+Task<Status> list_leaf(Disk& disk, std::string folder, VolumeId volume, std::optional<ObjectName> after,
+                       std::vector<ObjectName>& out) {
+  auto names = co_await disk.list(std::move(folder));
+  if (!names) co_return fail(names.error());
+  auto start = static_cast<std::ptrdiff_t>(out.size());
+  for (const auto& name : *names) {
+    auto object = parse_head(volume, name);
+    if (object && (!after || *object > *after)) out.push_back(*object);
+  }
+  std::sort(out.begin() + start, out.end());
+  co_return Status{};
+}
+
+}  // namespace
+
+// Folders are named by the upper digits of what is in them, so a walk in their order is in order of names.
+Task<Result<ObjectStore::Listed>> ObjectStore::list(std::optional<ObjectName> after, std::size_t limit) {
+  Listed listed;
+  std::uint64_t from_volume = after ? after->volume.value : 0;
+  auto volumes = co_await numbers(disk_, "objects", from_volume);
+  if (!volumes) co_return fail(volumes.error());
+  for (std::uint64_t volume : *volumes) {
+    bool first = after && volume == from_volume;
+    std::uint64_t from = first ? after->fileid.value : 0;
+    std::string folder = fmt::format("objects/{:08x}", volume);
+    auto uppers = co_await numbers(disk_, folder, from >> 20);
+    if (!uppers) co_return fail(uppers.error());
+    for (std::uint64_t upper : *uppers) {
+      std::string below = fmt::format("{}/{:011x}", folder, upper);
+      bool same = first && upper == from >> 20;
+      auto middles = co_await numbers(disk_, below, same ? (from >> 8) & 0xfff : 0);
+      if (!middles) co_return fail(middles.error());
+      for (std::uint64_t middle : *middles) {
+        auto status = co_await list_leaf(disk_, fmt::format("{}/{:03x}", below, middle),
+                                         VolumeId{static_cast<std::uint32_t>(volume)}, after, listed.objects);
+        if (!status) co_return fail(status.error());
+        if (listed.objects.size() <= limit) continue;
+        listed.objects.resize(limit);
+        listed.end = false;
+        co_return listed;
+      }
+    }
+  }
+  co_return listed;
+}
+
+Task<Result<std::vector<std::uint64_t>>> ObjectStore::segments(ObjectName name) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  co_return std::vector<std::uint64_t>((*object)->present.begin(), (*object)->present.end());
+}
+
+Task<Result<std::uint64_t>> ObjectStore::scrub(ObjectName name, std::uint64_t segment, std::size_t granule) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  std::uint64_t first = (segment * kSegment + granule * kGranule) / kBlock;
+  auto held =
+      co_await (*object)->lock.acquire(first, first + kBlocksPerGranule - 1, RangeLock::Mode::kShared);
+  if (!(*object)->present.contains(segment)) co_return std::uint64_t{0};
+  auto use = co_await table_.segment(**object, segment);
+  if (!use) co_return fail(use.error());
+  co_return co_await (*use)->segment.scrub(granule);
+}
+
+}  // namespace slice::storagenode

@@ -1,0 +1,359 @@
+#include "storagenode/segment.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "common/log.h"
+
+namespace slice::storagenode {
+namespace {
+
+constexpr std::uint64_t kWriteBackStep = 8 << 20;  // written bytes after which they are sent to the disk
+
+std::uint64_t blocks_of(std::uint64_t bytes) {
+  return (bytes + kBlock - 1) / kBlock;
+}
+
+LogLimiter& corruption_log() {
+  static LogLimiter limiter(20);
+  return limiter;
+}
+
+}  // namespace
+
+StoreFigures::StoreFigures(Metrics& metrics)
+    : checksum_errors(metrics.counter("store_checksum_errors_total")),
+      io_errors(metrics.counter("store_io_errors_total")),
+      torn_blocks(metrics.counter("store_torn_blocks_total")),
+      sync_failures(metrics.counter("store_sync_failures_total")),
+      no_space(metrics.counter("store_no_space_total")),
+      read_bytes(metrics.counter("store_read_bytes_total")),
+      written_bytes(metrics.counter("store_written_bytes_total")),
+      scrubbed_bytes(metrics.counter("store_scrubbed_bytes_total")),
+      scrub_passes(metrics.counter("store_scrub_passes_total")),
+      open_segments(metrics.counter("store_open_segments")),
+      marked_granules(metrics.counter("store_marked_granules")) {}
+
+Segment::Segment(SegmentName name, std::unique_ptr<storage::File> file, StoreFigures& figures)
+    : name_(name), file_(std::move(file)), figures_(figures), seed_(segment_seed(name)) {
+  header_.name = name;
+  std::uint64_t size = file_->size();
+  end_ = size > kDataStart ? std::min(size - kDataStart, kSegment) : 0;
+}
+
+Task<Status> Segment::load_header() {
+  std::array<std::uint8_t, 2 * kHeaderSlot> slots{};
+  auto got = co_await file_->read(0, slots);
+  if (!got) co_return fail(got.error());
+  auto header = decode_header(ByteView(slots).first(*got));
+  if (!header || header->name != name_) {
+    co_return fail(Errc::kCorrupt, "object {} segment {}: its file has {}", to_string(name_.object),
+                   name_.index, header ? "another segment's header" : "no valid header");
+  }
+  header_ = *header;
+  co_return Status{};
+}
+
+Task<Status> Segment::write_header(Epoch epoch, bool has_more) {
+  SegmentHeader next = header_;
+  next.epoch = epoch;
+  next.has_more = has_more;
+  ++next.sequence;
+  auto slot = encode_header(next);
+  ++written_;
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->write(header_slot_offset(next.sequence), slot));
+  header_ = next;
+  co_return Status{};
+}
+
+tl::unexpected<Error> Segment::mismatch(std::uint64_t block, std::uint32_t stored, std::uint32_t computed) {
+  figures_.checksum_errors.add();
+  std::uint64_t offset = name_.index * kSegment + block * kBlock;
+  if (corruption_log().allow()) {
+    log_error("corrupted block object={} offset={} length={} stored={:08x} computed={:08x}",
+              to_string(name_.object), offset, kBlock, stored, computed);
+  }
+  return fail(Errc::kCorrupt, "object {}: block at offset {} does not fit its checksum",
+              to_string(name_.object), offset);
+}
+
+Status Segment::refuse_broken() const {
+  if (!broken_) return {};
+  return fail(Errc::kIo, "object {}: an earlier error of its disk is not repaired", to_string(name_.object));
+}
+
+// The bytes of whole blocks as they are on disk, zeros behind the end.
+Task<Status> Segment::read_raw(std::uint64_t first, ByteSpan into) {
+  auto got = co_await file_->read(kDataStart + first * kBlock, into);
+  if (!got) {
+    figures_.io_errors.add();
+    co_return fail(got.error());
+  }
+  std::memset(into.data() + *got, 0, into.size() - *got);
+  co_return Status{};
+}
+
+Task<Result<Buffer>> Segment::read_sums(std::uint64_t first, std::size_t count) {
+  Buffer sums(count * 4);
+  auto got = co_await file_->read(kSumsStart + first * 4, sums.span());
+  if (!got) {
+    figures_.io_errors.add();
+    co_return fail(got.error());
+  }
+  std::memset(sums.data() + *got, 0, sums.size() - *got);
+  co_return sums;
+}
+
+Task<Status> Segment::write_sums(std::uint64_t first, const std::uint32_t* sums, std::size_t count) {
+  Buffer bytes(count * 4);
+  for (std::size_t i = 0; i < count; ++i) store_be(bytes.data() + i * 4, sums[i]);
+  co_return co_await file_->write(kSumsStart + first * 4, bytes.view());
+}
+
+Task<Status> Segment::read_blocks(std::uint64_t first, ByteSpan into) {
+  std::size_t count = into.size() / kBlock;
+  SLICE_CO_RETURN_IF_ERROR(co_await read_raw(first, into));
+  auto stored = co_await read_sums(first, count);
+  if (!stored) co_return fail(stored.error());
+  std::array<std::uint32_t, 64> computed;
+  for (std::size_t done = 0; done < count;) {
+    std::size_t n = std::min(count - done, computed.size());
+    compute_sums(into.subspan(done * kBlock, n * kBlock), seed_, first + done, computed.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      auto sum = load_be<std::uint32_t>(stored->data() + (done + i) * 4);
+      if (sum != computed[i]) co_return mismatch(first + done + i, sum, computed[i]);
+    }
+    done += n;
+  }
+  co_return Status{};
+}
+
+Task<Result<std::size_t>> Segment::read(std::uint64_t offset, ByteSpan into) {
+  if (auto refused = refuse_broken(); !refused) co_return fail(refused.error());
+  if (offset >= end_) co_return std::size_t{0};
+  std::size_t n = std::min<std::uint64_t>(into.size(), end_ - offset);
+  std::size_t done = 0;
+  while (done < n) {
+    std::uint64_t at = offset + done, block = at / kBlock;
+    std::size_t whole = at % kBlock == 0 ? (n - done) / kBlock * kBlock : 0;
+    if (whole > 0) {
+      auto status = co_await read_blocks(block, into.subspan(done, whole));
+      if (!status) co_return fail(status.error());
+      done += whole;
+      continue;
+    }
+    std::array<std::uint8_t, kBlock> scratch;
+    auto status = co_await read_blocks(block, scratch);
+    if (!status) co_return fail(status.error());
+    std::size_t part = std::min<std::size_t>(n - done, kBlock - at % kBlock);
+    std::memcpy(into.data() + done, scratch.data() + at % kBlock, part);
+    done += part;
+  }
+  figures_.read_bytes.add(n);
+  co_return n;
+}
+
+// The checksum of a block that `bytes` at `offset` cover in part, with what it has in the rest.
+Task<Result<std::uint32_t>> Segment::composed_sum(std::uint64_t block, std::uint64_t offset, ByteView bytes) {
+  std::array<std::uint8_t, kBlock> scratch{};
+  std::uint64_t start = block * kBlock;
+  std::uint64_t from = std::max(offset, start), to = std::min(offset + bytes.size(), start + kBlock);
+  bool keeps = (from > start && start < end_) || to < std::min(end_, start + kBlock);
+  if (keeps) {
+    auto status = co_await read_blocks(block, scratch);
+    if (!status) co_return fail(status.error());
+  }
+  std::memcpy(scratch.data() + (from - start), bytes.data() + (from - offset), to - from);
+  std::uint32_t sum = 0;
+  compute_sums(scratch, seed_, block, &sum);
+  co_return sum;
+}
+
+Task<Status> Segment::write(std::uint64_t offset, ByteView bytes) {
+  SLICE_CO_RETURN_IF_ERROR(refuse_broken());
+  if (bytes.empty()) co_return Status{};
+  std::uint64_t first = offset / kBlock, last = (offset + bytes.size() - 1) / kBlock;
+  Buffer sums((last - first + 1) * 4);
+  for (std::uint64_t block = first; block <= last;) {
+    std::uint64_t start = block * kBlock;
+    std::uint64_t whole = start < offset ? 0 : (offset + bytes.size() - start) / kBlock;
+    std::array<std::uint32_t, 64> computed;
+    if (whole == 0) {
+      auto sum = co_await composed_sum(block, offset, bytes);
+      if (!sum) co_return fail(sum.error());
+      computed[0] = *sum;
+      whole = 1;
+    } else {
+      whole = std::min<std::uint64_t>(whole, computed.size());
+      compute_sums(bytes.subspan(start - offset, whole * kBlock), seed_, block, computed.data());
+    }
+    for (std::size_t i = 0; i < whole; ++i) {
+      store_be(sums.data() + (block - first + i) * 4, computed[i]);
+    }
+    block += whole;
+  }
+  co_return co_await write_both(offset, bytes, first, sums);
+}
+
+// Checksums first: where they find no space nothing has changed yet, and once they are there, making them fit
+// again after a failed write of data needs none.
+Task<Status> Segment::write_both(std::uint64_t offset, ByteView bytes, std::uint64_t first,
+                                 const Buffer& sums) {
+  ++written_;
+  Status status = co_await file_->write(kSumsStart + first * 4, sums.view());
+  if (status) status = co_await file_->write(kDataStart + offset, bytes);
+  if (!status) {
+    auto& figure = status.error().code == Errc::kNoSpace ? figures_.no_space : figures_.io_errors;
+    figure.add();
+    if (auto repaired = co_await repair_blocks(first, first + sums.size() / 4 - 1); !repaired) {
+      log_error("cannot make checksums fit after a failed write object={} offset={}: {}",
+                to_string(name_.object), name_.index * kSegment + offset, repaired.error().message);
+      broken_ = true;
+    }
+    co_return status;
+  }
+  end_ = std::max(end_, offset + bytes.size());
+  figures_.written_bytes.add(bytes.size());
+  write_back_bytes_ += bytes.size();
+  write_back_from_ = std::min(write_back_from_, offset);
+  if (write_back_bytes_ >= kWriteBackStep) {
+    file_->start_write_back(kDataStart + write_back_from_, end_ - write_back_from_);
+    write_back_from_ = end_;
+    write_back_bytes_ = 0;
+  }
+  co_return Status{};
+}
+
+Task<Status> Segment::truncate(std::uint64_t size) {
+  SLICE_CO_RETURN_IF_ERROR(refuse_broken());
+  if (size >= end_) co_return Status{};
+  std::uint64_t block = size / kBlock, old_blocks = blocks_of(end_);
+  std::optional<std::uint32_t> partial;
+  if (size % kBlock != 0) {
+    std::array<std::uint8_t, kBlock> scratch;
+    auto read = co_await read_blocks(block, scratch);
+    // A corrupted block stays one: its checksum is left alone.
+    if (!read && read.error().code != Errc::kCorrupt) co_return read;
+    if (read) {
+      std::memset(scratch.data() + size % kBlock, 0, kBlock - size % kBlock);
+      partial.emplace();
+      compute_sums(scratch, seed_, block, &*partial);
+    }
+    ++block;
+  }
+  ++written_;
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->truncate(kDataStart + size));
+  end_ = size;
+  if (partial) SLICE_CO_RETURN_IF_ERROR(co_await write_sums(block - 1, &*partial, 1));
+  if (block < old_blocks) {
+    SLICE_CO_RETURN_IF_ERROR(co_await file_->punch(kSumsStart + block * 4, (old_blocks - block) * 4));
+  }
+  co_return Status{};
+}
+
+Task<Status> Segment::sync() {
+  std::uint64_t covers = written_;
+  ++syncing_;
+  Status status = co_await file_->sync();
+  --syncing_;
+  if (status) {
+    synced_ = std::max(synced_, covers);
+  } else {
+    sync_failed_ = true;
+  }
+  co_return status;
+}
+
+Task<Status> Segment::repair_blocks(std::uint64_t first, std::uint64_t last) {
+  std::uint64_t size = file_->size();
+  end_ = size > kDataStart ? std::min(size - kDataStart, kSegment) : 0;
+  Buffer data(std::min(last - first + 1, kBlocksPerGranule) * kBlock);
+  while (first <= last) {
+    std::size_t count = std::min<std::uint64_t>(last - first + 1, kBlocksPerGranule);
+    auto stored = co_await read_sums(first, count);
+    if (!stored) co_return fail(stored.error());
+    if (first * kBlock < end_) {
+      SLICE_CO_RETURN_IF_ERROR(co_await read_raw(first, data.span().first(count * kBlock)));
+    } else {
+      std::memset(data.data(), 0, count * kBlock);
+    }
+    std::vector<std::uint32_t> sums(count);
+    compute_sums(data.view().first(count * kBlock), seed_, first, sums.data());
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      wrong += sums[i] != load_be<std::uint32_t>(stored->data() + i * 4) ? 1 : 0;
+    }
+    if (wrong > 0) {
+      figures_.torn_blocks.add(wrong);
+      ++written_;
+      if (first * kBlock < end_) {
+        SLICE_CO_RETURN_IF_ERROR(co_await write_sums(first, sums.data(), count));
+      } else {
+        SLICE_CO_RETURN_IF_ERROR(co_await file_->punch(kSumsStart + first * 4, count * 4));
+      }
+    }
+    first += count;
+  }
+  co_return Status{};
+}
+
+Task<Status> Segment::rewrite_data(std::uint64_t offset, std::uint64_t end) {
+  auto ranges = file_->data_ranges(kDataStart + offset, kBlocksPerGranule);
+  if (!ranges) co_return fail(ranges.error());
+  for (const auto& range : *ranges) {
+    if (range.offset >= kDataStart + end) break;
+    std::uint64_t to = std::min(range.offset + range.length, kDataStart + end);
+    Buffer data(to - range.offset);
+    auto got = co_await file_->read(range.offset, data.span());
+    if (!got) co_return fail(got.error());
+    ++written_;
+    SLICE_CO_RETURN_IF_ERROR(co_await file_->write(range.offset, data.view().first(*got)));
+  }
+  co_return Status{};
+}
+
+Task<Status> Segment::repair(const Granules& granules, bool rewrite) {
+  for (std::size_t i = 0; i < granules.size(); ++i) {
+    if (!granules[i]) continue;
+    std::uint64_t first = i * kBlocksPerGranule;
+    if (rewrite && i * kGranule < end_) {
+      SLICE_CO_RETURN_IF_ERROR(co_await rewrite_data(i * kGranule, std::min(end_, (i + 1) * kGranule)));
+    }
+    SLICE_CO_RETURN_IF_ERROR(co_await repair_blocks(first, first + kBlocksPerGranule - 1));
+    if (rewrite) {
+      auto sums = co_await read_sums(first, kBlocksPerGranule);
+      if (!sums) co_return fail(sums.error());
+      ++written_;
+      SLICE_CO_RETURN_IF_ERROR(co_await file_->write(kSumsStart + first * 4, sums->view()));
+    }
+  }
+  co_return Status{};
+}
+
+Task<Result<std::uint64_t>> Segment::scrub(std::size_t granule) {
+  std::uint64_t from = granule * kGranule;
+  if (from >= end_ || broken_) co_return std::uint64_t{0};
+  std::size_t count = std::min(kBlocksPerGranule, blocks_of(end_ - from));
+  auto ranges = file_->data_ranges(kDataStart + from, 1);
+  if (!ranges) co_return fail(ranges.error());
+  bool hole = ranges->empty() || ranges->front().offset >= kDataStart + from + count * kBlock;
+  if (hole) {
+    auto sums = co_await read_sums(granule * kBlocksPerGranule, count);
+    if (!sums) co_return fail(sums.error());
+    if (std::all_of(sums->data(), sums->data() + sums->size(), [](auto byte) { return byte == 0; })) {
+      co_return std::uint64_t{0};
+    }
+  }
+  Buffer data(count * kBlock);
+  auto status = co_await read_blocks(granule * kBlocksPerGranule, data.span());
+  if (!status) co_return fail(status.error());
+  co_return data.size();
+}
+
+void Segment::reopen(std::unique_ptr<storage::File> file) {
+  file_ = std::move(file);
+  sync_failed_ = false;
+}
+
+}  // namespace slice::storagenode
