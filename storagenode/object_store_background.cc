@@ -84,22 +84,23 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
     (void)co_await marks_.settle(name, false);
     co_return;
   }
-  Use<OpenSegment> use(open);
   Use<Object> object(&open->object);
   // A write that is under way has marked its granules, and may not have reached the file yet.
   if (object->lock.writing() || open->segment.broken()) co_return;
   marks_.rotate(name);
-  if (open->segment.unsynced()) {
-    if (auto status = co_await open->segment.sync(); !status) {
-      figures_.sync_failures.add();
-      log_error("fsync failed object={} segment={}: {}", to_string(name.object), name.index,
-                status.error().message);
-      use = Use<OpenSegment>(open);
-      (void)co_await heal(*object);
-      co_return;
-    }
+  Status status;
+  {
+    Use<OpenSegment> use(open);  // not held while healing, which waits for whoever removes the segment
+    if (use->segment.unsynced()) status = co_await use->segment.sync();
   }
-  (void)co_await marks_.settle(name, hurry);
+  if (status) {
+    (void)co_await marks_.settle(name, hurry);
+    co_return;
+  }
+  figures_.sync_failures.add();
+  log_error("fsync failed object={} segment={}: {}", to_string(name.object), name.index,
+            status.error().message);
+  (void)co_await heal(*object);
 }
 
 Task<Result<ObjectStore::Stat>> ObjectStore::stat(ObjectName name, std::size_t max_extents) {
