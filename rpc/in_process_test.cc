@@ -1,0 +1,174 @@
+#include "rpc/in_process.h"
+
+#include <gtest/gtest.h>
+
+#include "common/manual_loop.h"
+#include "rpc/test_programs.h"
+
+namespace slice::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+Task<void> call_into(Channel& channel, Request request, std::optional<Result<Response>>& out) {
+  out.emplace(co_await channel.call(std::move(request)));
+}
+
+class InProcessTest : public ::testing::Test {
+ protected:
+  InProcessTest() {
+    dispatcher.add(echo);
+    network.attach(kAt, &dispatcher);
+  }
+  Request request(std::uint32_t procedure, std::uint32_t program = EchoProgram::kNumber,
+                  std::uint32_t version = 2) {
+    return {.to = kAt,
+            .program = program,
+            .version = version,
+            .procedure = procedure,
+            .arguments = number_argument(5)};
+  }
+  Result<Response> call(Request asked) {
+    std::optional<Result<Response>> out;
+    spawn(call_into(network, std::move(asked), out));
+    EXPECT_TRUE(loop.run_until([&] { return out.has_value(); }));
+    return std::move(*out);
+  }
+
+  static constexpr Endpoint kAt{0x0a000001, 2049};
+  ManualLoop loop;
+  Metrics metrics;
+  EchoProgram echo;
+  Dispatcher dispatcher{kTestKey, metrics, &loop};
+  InProcessNetwork network{loop, kTestKey, {0x0a000002, 1}, 3};
+};
+
+TEST_F(InProcessTest, CallsPassTheWholeCodec) {
+  auto reply = call(request(1));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(to_hex(reply->results()), "00000005");
+  EXPECT_TRUE(echo.last.internal);
+  EXPECT_EQ(echo.last.sender, 3u);
+  EXPECT_EQ(network.delivered(), 1u);
+}
+
+TEST_F(InProcessTest, UnknownProgramVersionAndProcedure) {
+  EXPECT_EQ(call(request(1, 12345)).error().code, Errc::kInvalid);
+  EXPECT_EQ(call(request(1, EchoProgram::kNumber, 9)).error().code, Errc::kInvalid);
+  EXPECT_EQ(call(request(99)).error().code, Errc::kInvalid);
+  EXPECT_EQ(metrics.counter("rpc_calls_unknown_total").value(), 3u);
+}
+
+TEST_F(InProcessTest, AnAbsentServerIsWaitedFor) {
+  network.attach(kAt, nullptr);
+  std::optional<Result<Response>> out;
+  spawn(call_into(network, request(1), out));
+  loop.advance(4s);
+  EXPECT_FALSE(out.has_value());
+  network.attach(kAt, &dispatcher);
+  loop.run_ready();
+  ASSERT_TRUE(out.has_value());
+  EXPECT_TRUE(*out);
+
+  network.attach(kAt, nullptr);
+  MonoTime start = loop.now();
+  EXPECT_EQ(call(request(1)).error().code, Errc::kTimedOut);
+  EXPECT_EQ(loop.now() - start, 5s);
+}
+
+TEST_F(InProcessTest, AnswersOfAServerThatWentAwayAreLostAndAskedForAgain) {
+  std::optional<Result<Response>> out;
+  spawn(call_into(network, request(7), out));
+  loop.run_ready();
+  ASSERT_EQ(echo.waiting.size(), 1u);
+  network.attach(kAt, nullptr);
+  loop.run_ready();
+  echo.release();
+  loop.run_ready();
+  EXPECT_FALSE(out.has_value());
+  network.attach(kAt, &dispatcher);
+  loop.run_ready();
+  ASSERT_EQ(echo.waiting.size(), 1u);
+  echo.release();
+  loop.run_ready();
+  EXPECT_TRUE(out.has_value() && *out);
+}
+
+TEST_F(InProcessTest, ASealThatIsTooOldIsRefused) {
+  ManualLoop late_loop(WallTime{loop.wall().ns - std::chrono::nanoseconds(6min).count()});
+  InProcessNetwork late(late_loop, kTestKey, {}, 1);
+  late.attach(kAt, &dispatcher);
+  std::optional<Result<Response>> out;
+  spawn(call_into(late, request(1), out));
+  late_loop.run_ready();
+  ASSERT_TRUE(out.has_value());
+  EXPECT_EQ(out->error().code, Errc::kDenied);
+}
+
+TEST_F(InProcessTest, ADispatcherWithoutAKeyRefusesSealedCalls) {
+  Dispatcher keyless(std::nullopt, metrics);
+  keyless.add(echo);
+  network.attach(kAt, &keyless);
+  EXPECT_EQ(call(request(1)).error().code, Errc::kDenied);
+}
+
+// A call forwarded by a proxy: the client's address and xid come from the seal, the reply has the record's
+// xid.
+Task<void> dispatch_into(Dispatcher& dispatcher, Buffer record, Endpoint peer, std::optional<Buffer>& out) {
+  out = co_await dispatcher.dispatch(std::move(record), peer, 0);
+}
+
+TEST_F(InProcessTest, AForwardedCallIsItsClients) {
+  XdrWriter credential;
+  encode_auth_sys(credential, {.machine_name = "c", .uid = 42, .gid = 43});
+  CallHeader header{.xid = Xid{900},
+                    .program = EchoProgram::kNumber,
+                    .version = 2,
+                    .procedure = 1,
+                    .credential_flavor = kAuthSys,
+                    .credential = credential.view().subspan(8),
+                    .arguments = as_bytes("args")};
+  XdrWriter seal;
+  SealedCall sealed{header.program,           header.version,    header.procedure,
+                    header.credential_flavor, header.credential, header.arguments};
+  encode_slice_verifier(seal,
+                        {.sender = 9,
+                         .generation = Generation{2},
+                         .client = {0x0a4d0102, 800},
+                         .client_xid = Xid{17},
+                         .nonce = static_cast<std::uint64_t>(loop.wall().ns)},
+                        sealed, kTestKey);
+  header.verifier_flavor = kAuthSlice;
+  header.verifier = seal.view().subspan(8);
+  XdrWriter call;
+  encode_call(call, header);
+  std::optional<Buffer> reply;
+  spawn(dispatch_into(dispatcher, call.take(), {0x0a4d0201, 5}, reply));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(decode_reply(reply->view())->xid, Xid{900});
+  EXPECT_TRUE(echo.last.forwarded);
+  EXPECT_FALSE(echo.last.internal);
+  EXPECT_EQ(echo.last.client, (Endpoint{0x0a4d0102, 800}));
+  EXPECT_EQ(echo.last.xid, Xid{17});
+  EXPECT_EQ(echo.last.credential.uid, 42u);
+}
+
+TEST_F(InProcessTest, BadCredentialsAreRefused) {
+  for (std::uint32_t flavor : {kAuthSys, 6u}) {
+    XdrWriter call;
+    encode_call(call, {.xid = Xid{1},
+                       .program = EchoProgram::kNumber,
+                       .version = 2,
+                       .procedure = 1,
+                       .credential_flavor = flavor,
+                       .credential = as_bytes("bad!")});
+    std::optional<Buffer> reply;
+    spawn(dispatch_into(dispatcher, call.take(), {}, reply));
+    ASSERT_TRUE(reply);
+    EXPECT_FALSE(decode_reply(reply->view())->accepted);
+  }
+  EXPECT_EQ(echo.calls, 0u);
+}
+
+}  // namespace
+}  // namespace slice::rpc

@@ -1,0 +1,318 @@
+// XDR, RPC headers, credentials, seals, endpoints, records: everything of rpc/ that needs no socket.
+#include "rpc/message.h"
+
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+
+#include <random>
+
+#include "rpc/record.h"
+#include "rpc/siphash.h"
+
+namespace slice::rpc {
+namespace {
+
+constexpr EnsembleKey kKey{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+TEST(Xdr, AFailedReaderStaysFailedAndAnswersZeros) {
+  std::uint8_t bytes[] = {0, 0, 0, 1, 0, 0};
+  XdrReader in(bytes);
+  EXPECT_EQ(in.u32(), 1u);
+  EXPECT_EQ(in.u32(), 0u);
+  EXPECT_FALSE(in.ok());
+  EXPECT_EQ(in.left(), 0u);
+  EXPECT_EQ(in.u64(), 0u);
+  EXPECT_FALSE(in.complete());
+}
+
+TEST(Xdr, LengthsAreNotTrusted) {
+  for (std::uint32_t length : {5u, 8u, 0x7fffffffu, 0x80000004u, 0xfffffffcu, 0xffffffffu}) {
+    XdrWriter out;
+    out.u32(length);
+    out.u32(0);
+    XdrReader in(out.view());
+    EXPECT_TRUE(in.opaque(~std::size_t{0}).empty()) << length;
+    EXPECT_FALSE(in.ok()) << length;
+  }
+}
+
+TEST(Xdr, PaddingBelongsToTheOpaque) {
+  for (std::size_t n = 0; n < 9; ++n) {
+    std::string text(n, 'x');
+    XdrWriter out;
+    out.text(text);
+    out.u32(7);
+    EXPECT_EQ(out.size(), 4 + xdr_padded(n) + 4);
+    XdrReader in(out.view());
+    EXPECT_EQ(in.text(n), text);
+    EXPECT_EQ(in.u32(), 7u);
+    EXPECT_TRUE(in.complete());
+    if (n > 0) {
+      XdrReader small(out.view());
+      small.opaque(n - 1);
+      EXPECT_FALSE(small.ok());
+    }
+  }
+  std::uint8_t cut[] = {0, 0, 0, 1, 'x', 0, 0};  // padding missing
+  XdrReader in(cut);
+  in.opaque(8);
+  EXPECT_FALSE(in.ok());
+}
+
+TEST(Xdr, ReservedRoomShrinks) {
+  for (std::size_t now = 0; now <= 9; ++now) {
+    XdrWriter out;
+    out.u32(1);
+    ByteSpan room = out.reserve_opaque(9);
+    std::fill(room.begin(), room.end(), std::uint8_t{'r'});
+    out.shrink_opaque(9, now);
+    out.u32(2);
+    XdrReader in(out.view());
+    EXPECT_EQ(in.u32(), 1u);
+    EXPECT_EQ(in.text(9), std::string(now, 'r'));
+    EXPECT_EQ(in.u32(), 2u);
+    EXPECT_TRUE(in.complete());
+  }
+}
+
+CallHeader example_call() {
+  return {.xid = Xid{0x11223344},
+          .program = 100003,
+          .version = 3,
+          .procedure = 6,
+          .credential_flavor = kAuthNone,
+          .verifier_flavor = kAuthNone,
+          .arguments = as_bytes("argument")};
+}
+
+TEST(Message, CallRoundTripAndEveryCut) {
+  XdrWriter out;
+  encode_call(out, example_call());
+  auto call = decode_call(out.view());
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->xid, Xid{0x11223344});
+  EXPECT_EQ(call->procedure, 6u);
+  EXPECT_EQ(as_text(call->arguments), "argument");
+  for (std::size_t n = 0; n < 40; ++n) {
+    Buffer cut(out.view().first(n));
+    EXPECT_FALSE(decode_call(cut.view())) << n;
+  }
+}
+
+TEST(Message, AuthenticatorsOver400BytesAreRefused) {
+  for (auto [size, fits] : {std::pair<std::size_t, bool>{400, true}, {401, false}}) {
+    Buffer body(size);
+    std::fill(body.span().begin(), body.span().end(), std::uint8_t{0});
+    CallHeader call = example_call();
+    call.credential = body.view();
+    XdrWriter out;
+    encode_call(out, call);
+    EXPECT_EQ(decode_call(out.view()).has_value(), fits);
+    call.credential = {};
+    call.verifier = body.view();
+    XdrWriter other;
+    encode_call(other, call);
+    EXPECT_EQ(decode_call(other.view()).has_value(), fits);
+  }
+}
+
+TEST(Message, RepliesOfEveryKind) {
+  XdrWriter ok;
+  encode_success(ok, Xid{5});
+  EXPECT_EQ(ok.size(), 24u);
+  ok.u32(9);
+  auto success = decode_reply(ok.view());
+  ASSERT_TRUE(success);
+  EXPECT_EQ(success->xid, Xid{5});
+  EXPECT_EQ(success->results.size(), 4u);
+
+  XdrWriter mismatch;
+  encode_error(mismatch, Xid{6}, AcceptStat::kProgramMismatch, 2, 3);
+  auto decoded = decode_reply(mismatch.view());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->accept_stat, AcceptStat::kProgramMismatch);
+  EXPECT_TRUE(decoded->results.empty());
+
+  XdrWriter auth;
+  encode_auth_error(auth, Xid{7}, AuthStat::kTooWeak);
+  decoded = decode_reply(auth.view());
+  ASSERT_TRUE(decoded);
+  EXPECT_FALSE(decoded->accepted);
+  EXPECT_EQ(decoded->auth_stat, AuthStat::kTooWeak);
+
+  XdrWriter version;
+  encode_rpc_mismatch(version, Xid{8});
+  decoded = decode_reply(version.view());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->reject_stat, RejectStat::kRpcMismatch);
+  for (const XdrWriter* each : {&mismatch, &auth, &version}) {
+    for (std::size_t n = 0; n < each->size(); ++n) EXPECT_FALSE(decode_reply(each->view().first(n)));
+  }
+}
+
+TEST(AuthSys, RoundTripAndLimits) {
+  AuthSys credential{1, "machine", 1000, 100, {1, 2, 3}};
+  XdrWriter out;
+  encode_auth_sys(out, credential);
+  ByteView body = out.view().subspan(8);
+  EXPECT_EQ(load_be<std::uint32_t>(out.view().data() + 4), body.size());
+  auto decoded = decode_auth_sys(body);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->machine_name, "machine");
+  EXPECT_EQ(decoded->groups, credential.groups);
+  for (std::size_t n = 0; n < body.size(); ++n) EXPECT_FALSE(decode_auth_sys(body.first(n))) << n;
+
+  XdrWriter many;  // 17 groups
+  many.u32(0);
+  many.text("m");
+  many.u32(0);
+  many.u32(0);
+  many.u32(17);
+  for (std::uint32_t i = 0; i < 17; ++i) many.u32(i);
+  EXPECT_FALSE(decode_auth_sys(many.view()));
+}
+
+TEST(Seal, EveryChangedPartBreaksIt) {
+  std::string credential(40, 'c'), arguments(600, 'a');
+  SealedCall call{.program = 1,
+                  .version = 2,
+                  .procedure = 3,
+                  .credential_flavor = 1,
+                  .credential = as_bytes(credential),
+                  .arguments = as_bytes(arguments)};
+  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 1234567890};
+  XdrWriter out;
+  encode_slice_verifier(out, verifier, call, kKey);
+  EXPECT_EQ(load_be<std::uint32_t>(out.view().data()), kAuthSlice);
+  Buffer body(out.view().subspan(8));
+  auto opened = open_slice_verifier(body.view(), call, kKey);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->sender, 7u);
+  EXPECT_EQ(opened->generation, Generation{8});
+  EXPECT_EQ(opened->client, (Endpoint{0x0a000001, 999}));
+  EXPECT_EQ(opened->client_xid, Xid{5});
+  EXPECT_EQ(opened->nonce, 1234567890u);
+
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    Buffer changed = body.clone();
+    changed.data()[i] ^= 1;
+    EXPECT_FALSE(open_slice_verifier(changed.view(), call, kKey)) << i;
+    EXPECT_FALSE(open_slice_verifier(body.view().first(i), call, kKey)) << i;
+  }
+  for (auto change :
+       {+[](SealedCall& c) { c.program ^= 1; }, +[](SealedCall& c) { c.version ^= 1; },
+        +[](SealedCall& c) { c.procedure ^= 1; }, +[](SealedCall& c) { c.credential_flavor ^= 1; },
+        +[](SealedCall& c) { c.credential = c.credential.first(39); },
+        +[](SealedCall& c) { c.arguments = c.arguments.subspan(1, 511); }}) {
+    SealedCall other = call;
+    change(other);
+    EXPECT_FALSE(open_slice_verifier(body.view(), other, kKey));
+  }
+  SealedCall cut = call;  // only the first kSealedArguments bytes count
+  cut.arguments = cut.arguments.first(kSealedArguments);
+  EXPECT_TRUE(open_slice_verifier(body.view(), cut, kKey));
+  EnsembleKey other_key = kKey;
+  other_key[15] ^= 0x80;
+  EXPECT_FALSE(open_slice_verifier(body.view(), call, other_key));
+}
+
+std::array<std::uint8_t, 16> by_openssl(ByteView bytes, const EnsembleKey& key) {
+  EVP_MAC* mac = EVP_MAC_fetch(nullptr, "SIPHASH", nullptr);
+  EVP_MAC_CTX* context = EVP_MAC_CTX_new(mac);
+  std::size_t size = 16;
+  OSSL_PARAM parameters[] = {OSSL_PARAM_construct_size_t("size", &size), OSSL_PARAM_construct_end()};
+  std::array<std::uint8_t, 16> out{};
+  EXPECT_EQ(EVP_MAC_init(context, key.data(), key.size(), parameters), 1);
+  EXPECT_EQ(EVP_MAC_update(context, bytes.data(), bytes.size()), 1);
+  EXPECT_EQ(EVP_MAC_final(context, out.data(), &size, out.size()), 1);
+  EVP_MAC_CTX_free(context);
+  EVP_MAC_free(mac);
+  return out;
+}
+
+TEST(SipHash, ReferenceVectorAndOpenSslInAnyPieces) {
+  // vectors.h of the reference implementation, 128 bits, empty input.
+  EXPECT_EQ(to_hex(SipHash128(kKey).finish()), "a3817f04ba25a8e66df67214c7550293");
+  std::mt19937 random(1);
+  for (std::size_t n = 0; n < 200; ++n) {
+    Buffer bytes(n);
+    for (auto& byte : bytes.span()) byte = static_cast<std::uint8_t>(random());
+    SipHash128 hash(kKey);
+    for (std::size_t at = 0; at < n;) {
+      std::size_t piece = std::min<std::size_t>(n - at, random() % 13);
+      hash.update(bytes.view().subspan(at, piece));
+      at += piece;
+    }
+    EXPECT_EQ(to_hex(hash.finish()), to_hex(by_openssl(bytes.view(), kKey))) << n;
+  }
+}
+
+TEST(Endpoint, TextBothWays) {
+  EXPECT_EQ(to_string({0x0a4d0202, 2049}), "10.77.2.2:2049");
+  EXPECT_EQ(*parse_endpoint("10.77.2.2:2049"), (Endpoint{0x0a4d0202, 2049}));
+  for (const char* bad : {"", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2.3.4 ", " 1.2.3.4", "1.2.3.-4",
+                          "01.2.3.4", "1..3.4", "a.b.c.d"}) {
+    EXPECT_FALSE(parse_address(bad)) << bad;
+  }
+  for (const char* bad : {"1.2.3.4", "1.2.3.4:", "1.2.3.4:65536", "1.2.3.4:x", ":80", "1.2.3.4:80x"}) {
+    EXPECT_FALSE(parse_endpoint(bad)) << bad;
+  }
+}
+
+// Records of random sizes in random fragments, delivered in random pieces, partly by direct().
+TEST(Record, AnyCuttingGivesTheSameRecords) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::string> records;
+    std::string stream;
+    for (int r = 0; r < 5; ++r) {
+      std::string record(random() % (round % 2 == 0 ? 50 : 30000), static_cast<char>('a' + r));
+      for (std::size_t at = 0; at <= record.size();) {
+        std::size_t n = std::min<std::size_t>(record.size() - at, random() % (record.size() + 1));
+        bool last = at + n == record.size();
+        std::uint8_t mark[4];
+        store_be(mark, static_cast<std::uint32_t>(n) | (last ? kLastFragment : 0));
+        stream.append(reinterpret_cast<char*>(mark), 4);
+        stream.append(record, at, n);
+        at += n;
+        if (last) break;
+      }
+      records.push_back(std::move(record));
+    }
+    RecordReader reader(1 << 20);
+    std::vector<std::string> got;
+    Buffer record;
+    for (std::size_t at = 0; at < stream.size();) {
+      std::size_t n = std::min<std::size_t>(stream.size() - at, 1 + random() % 9000);
+      Buffer piece(as_bytes(stream).subspan(at, n));
+      at += n;
+      ByteSpan direct = reader.direct();
+      std::size_t to_direct = std::min(direct.size(), n);
+      if (to_direct > 0) {
+        std::memcpy(direct.data(), piece.data(), to_direct);
+        reader.give_direct(to_direct);
+      }
+      reader.give(piece.view().subspan(to_direct));
+      while (reader.next(record)) got.emplace_back(as_text(record.view()));
+      ASSERT_FALSE(reader.broken());
+    }
+    EXPECT_EQ(got, records);
+    EXPECT_FALSE(reader.within_record());
+  }
+}
+
+TEST(Record, TheLimitHoldsOverFragments) {
+  RecordReader reader(10);
+  XdrWriter out;
+  out.u32(8);
+  out.u64(0);
+  out.u32(3 | kLastFragment);
+  reader.give(out.view());
+  Buffer record;
+  EXPECT_FALSE(reader.next(record));
+  EXPECT_TRUE(reader.broken());
+}
+
+}  // namespace
+}  // namespace slice::rpc

@@ -1,0 +1,178 @@
+// The internal programs' messages, MOUNT and PORTMAP.
+#include <gtest/gtest.h>
+
+#include "wire/admin.h"
+#include "wire/authority.h"
+#include "wire/codec_checks.h"
+#include "wire/coordinator.h"
+#include "wire/manager.h"
+#include "wire/mount3.h"
+#include "wire/object.h"
+#include "wire/portmap2.h"
+
+namespace slice::wire {
+namespace {
+
+using nfs3::Status;
+using wire_tests::check;
+using wire_tests::check_message;
+
+const std::string kHandleText(56, 'h');
+ByteView handle() {
+  return as_bytes(kHandleText);
+}
+
+nfs3::Attributes attributes() {
+  return {.type = nfs3::FileType::kRegular,
+          .mode = 0644,
+          .nlink = 1,
+          .uid = 2,
+          .gid = 3,
+          .size = 1ull << 40,
+          .used = 5,
+          .rdev_major = 6,
+          .rdev_minor = 7,
+          .fsid = 8,
+          .fileid = FileId{9},
+          .atime = {10, 11},
+          .mtime = {12, 13},
+          .ctime = {14, 999999999}};
+}
+
+TEST(AuthorityMessages, Codec) {
+  check_message(FetchArgs{handle(), true});
+  check_message(FetchResult{Status::kOk, attributes(), true});
+  check_message(FetchResult{.status = Status::kStale});
+  check_message(MergeArgs{.handle = handle(), .epoch = Epoch{3}, .size = 77});
+  check_message(MergeArgs{handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}});
+}
+
+TEST(CoordinatorMessages, Codec) {
+  check_message(CoordinatorTruncateArgs{handle(), 1ull << 33, Epoch{4}});
+  check_message(CoordinatorRemoveArgs{handle()});
+  check_message(CoordinatorResult{Status::kJukebox});
+}
+
+TEST(ObjectMessages, Codec) {
+  ObjectName name{VolumeId{1}, FileId{0x1122334455667788}, ObjectKind::kZone};
+  check_message(ObjectReadArgs{name, 1ull << 40, 65536});
+  check_message(ObjectReadResult{Status::kOk, true, handle().first(5)});
+  check_message(ObjectReadResult{.status = Status::kNoEnt});
+  check_message(ObjectWriteArgs{name, 7, true, handle()});
+  check_message(ObjectWriteResult{Status::kOk, Verifier{8}});
+  check_message(ObjectWriteResult{.status = Status::kNoSpc});
+  check_message(ObjectTruncateArgs{name, 99, Epoch{2}});
+  check_message(ObjectRemoveArgs{name});
+  check_message(ObjectStatArgs{name});
+  check_message(ObjectStatResult{Status::kOk, 1, 2, Epoch{3}, {{4, 5, 6}, {7, 8, 9}}});
+  check_message(ObjectStatResult{.status = Status::kNoEnt});
+  check_message(ObjectListArgs{name, 5});
+  check_message(ObjectListResult{Status::kOk, {name, name}, false});
+  check_message(ObjectListResult{.status = Status::kIo});
+  check_message(ObjectCommitArgs{name, Verifier{12}});
+  check_message(ObjectCommitResult{Status::kOk, Verifier{1}, 2, {3, 4}, Epoch{5}});
+  check_message(ObjectCommitResult{.status = Status::kIo});
+  check_message(ObjectStatusResult{Status::kOk});
+}
+
+TEST(ObjectMessages, KindsAndCountsAreBounded) {
+  rpc::XdrWriter out;
+  encode(out, ObjectRemoveArgs{{VolumeId{1}, FileId{2}, ObjectKind::kStore}});
+  ObjectRemoveArgs args;
+  EXPECT_TRUE(decode(out.view(), args));
+  out.patch_u32(12, 4);
+  EXPECT_FALSE(decode(out.view(), args));
+
+  rpc::XdrWriter stat;
+  ObjectStatResult many;
+  many.extents.resize(2000);  // only 1024 travel
+  encode(stat, many);
+  ObjectStatResult decoded;
+  EXPECT_TRUE(decode(stat.view(), decoded));
+  EXPECT_EQ(decoded.extents.size(), 1024u);
+  stat.patch_u32(4 + 8 + 8 + 4, 1025);
+  EXPECT_FALSE(decode(stat.view(), decoded));
+}
+
+TEST(ManagerMessages, Codec) {
+  HeartbeatArgs heartbeat{1, 2, 3, Generation{4}, Verifier{5}, 6, 7, "serving", "xdp generic"};
+  ServerEntry entry{3, Role::kProxy, {0x0a4d0202, 2049}, "proxy-1"};
+  check_message(heartbeat);
+  check_message(HeartbeatResult{Generation{1}, Verifier{2}});
+  check_message(DrawVerifierArgs{7});
+  check_message(DrawVerifierResult{Verifier{8}});
+  Tables tables{.generation = Generation{9}, .servers = {entry, entry}};
+  tables.sites[0] = {1, 2, 3};
+  tables.sites[3] = {4};
+  check_message(tables);
+  check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
+}
+
+TEST(ManagerMessages, PortsRolesAndListsAreBounded) {
+  rpc::XdrWriter out;
+  encode(out, Tables{.generation = Generation{1}, .servers = {{0, Role::kProxy, {1, 65535}, "n"}}});
+  Tables tables;
+  EXPECT_TRUE(decode(out.view(), tables));
+  rpc::XdrWriter port(Buffer(out.view()));
+  port.patch_u32(24, 65536);
+  EXPECT_FALSE(decode(port.view(), tables));
+  rpc::XdrWriter role(Buffer(out.view()));
+  role.patch_u32(16, 6);
+  EXPECT_FALSE(decode(role.view(), tables));
+  rpc::XdrWriter count(Buffer(out.view()));
+  count.patch_u32(8, 0x80000004);
+  EXPECT_FALSE(decode(count.view(), tables));
+}
+
+TEST(ManagerMessages, LongTextsAreCutNotRefused) {
+  rpc::XdrWriter out;
+  encode(out, HeartbeatArgs{.state = std::string(1000, 's'), .detail = "d"});
+  HeartbeatArgs decoded;
+  ASSERT_TRUE(decode(out.view(), decoded));
+  EXPECT_EQ(decoded.state.size(), 255u);
+}
+
+TEST(AdminMessages, Codec) {
+  check_message(MetricsResult{"dird-1", {{"a_total", 1}, {"b_bytes", 1ull << 50}}});
+}
+
+TEST(MountMessages, Codec) {
+  check_message(mount3::MntResult{mount3::Status::kOk, handle(), {1, 0}});
+  check_message(mount3::MntResult{.status = mount3::Status::kAcces});
+  check_message(std::vector<mount3::MountEntry>{{"host", "/"}, {"other", "/a"}});
+  check_message(std::vector<mount3::ExportEntry>{{"/", {"10.77.0.0/16", "x"}}, {"/b", {}}});
+  std::string_view path = "/export/path";
+  check([&](rpc::XdrWriter& out) { mount3::encode_path(out, path); },
+        [&](ByteView bytes) { return mount3::decode_path(bytes, path); });
+  std::string longest(mount3::kMaxPath + 1, 'p');
+  rpc::XdrWriter out;
+  mount3::encode_path(out, longest);
+  EXPECT_FALSE(mount3::decode_path(out.view(), path));
+}
+
+TEST(PortmapMessages, Codec) {
+  using portmap2::Mapping;
+  check_message(Mapping{100003, 3, portmap2::kTcp, 2049});
+  check_message(std::vector<Mapping>{{1, 2, 3, 4}, {5, 6, 7, 8}});
+  check_message(portmap2::CallitArgs{1, 2, 3, handle()});
+  std::uint32_t port = 2049;
+  check([&](rpc::XdrWriter& out) { portmap2::encode_port(out, port); },
+        [&](ByteView bytes) { return portmap2::decode_port(bytes, port); });
+  bool done = true;
+  check([&](rpc::XdrWriter& out) { portmap2::encode_done(out, done); },
+        [&](ByteView bytes) { return portmap2::decode_done(bytes, done); });
+}
+
+TEST(ListMessages, AnEndlessListIsRefusedNotFollowed) {
+  rpc::XdrWriter out;
+  for (int i = 0; i < 300'000; ++i) {
+    out.boolean(true);
+    for (int word = 0; word < 4; ++word) out.u32(1);
+  }
+  out.boolean(false);
+  std::vector<portmap2::Mapping> mappings;
+  EXPECT_FALSE(portmap2::decode(out.view(), mappings));
+}
+
+}  // namespace
+}  // namespace slice::wire
