@@ -39,6 +39,12 @@ Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleC
     if (tables.servers[i].server != i) {
       return fail(Errc::kInvalid, "tables: server {} stands at position {}", tables.servers[i].server, i);
     }
+    // Servers name one another by these positions, so everybody's configuration must have the same ones; a
+    // configuration that is only longer or shorter does.
+    if (i < config.servers.size() && tables.servers[i].name != config.servers[i].name) {
+      return fail(Errc::kInvalid, "tables: server {} is '{}', in this process's configuration '{}'", i,
+                  tables.servers[i].name, config.servers[i].name);
+    }
   }
   for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
     std::string_view name = role_name(static_cast<ServerRole>(c));

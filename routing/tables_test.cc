@@ -79,6 +79,14 @@ TEST(RoutingTables, RefusesTablesThatDoNotFit) {
   tables = good;
   tables.servers[3].server = 4;
   refused(tables, "server 4 stands at position 3");
+  tables = good;
+  std::swap(tables.servers[4].name, tables.servers[5].name);
+  refused(tables, "server 4 is 'store2', in this process's configuration 'store1'");
+  // A server that was added at the end, of which this process does not know yet.
+  tables = good;
+  tables.servers.push_back({.server = 8, .role = wire::Role::kStorage, .name = "store4"});
+  tables.sites[2][5] = 8;
+  EXPECT_TRUE(RoutingTables::make(config, tables));
 }
 
 // splitmix64's finaliser, written anew from its publication, so that the sites' formulas are pinned down.

@@ -1,0 +1,241 @@
+#include "control/manager/manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "service/internal_call.h"
+#include "service/testing/service_fixture.h"
+
+namespace slice::manager {
+namespace {
+
+using namespace std::chrono_literals;
+using service::internal_call;
+using ::testing::HasSubstr;
+
+class ManagerTest : public service::testing::ServiceFixture {
+ protected:
+  ManagerTest() : ServiceFixture("manager1") { restart().value(); }
+
+  // A new manager over what the disk holds.
+  Result<bool> restart() {
+    silence("manager1");
+    if (manager_) retired_.push_back(std::move(manager_));
+    manager_ = std::make_unique<Manager>(context_);
+    Status started = run(manager_->start());
+    if (!started) return fail(std::move(started).error());
+    serve("manager1", *manager_);
+    return true;
+  }
+  template <class R, class Args>
+  Result<R> ask(wire::ManagerProcedure procedure, const Args& args) {
+    return run(internal_call<R>(network_, endpoint("manager1"), wire::kManagerProgram, procedure, args));
+  }
+  Result<wire::HeartbeatResult> beat(const std::string& name, std::uint64_t generation = 0,
+                                     std::uint64_t seen = 0) {
+    wire::HeartbeatArgs args;
+    args.server = config_.find(name)->index;
+    args.pid = 100 + args.server;
+    args.generation = Generation{generation};
+    args.largest_seen = Verifier{seen};
+    args.state = "serving";
+    return ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
+  }
+  Result<wire::DrawVerifierResult> draw() {
+    return ask<wire::DrawVerifierResult>(wire::ManagerProcedure::kDrawVerifier, wire::DrawVerifierArgs{2});
+  }
+  wire::Member member(const std::string& name) {
+    auto result = ask<wire::MembersResult>(wire::ManagerProcedure::kMembers, service::NoArguments{});
+    return result->members.at(config_.find(name)->index);
+  }
+
+  std::unique_ptr<Manager> manager_;
+  std::vector<std::unique_ptr<Manager>> retired_;
+};
+
+TEST_F(ManagerTest, PublishesGenerationOneAtItsFirstStart) {
+  auto tables = ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
+  ASSERT_TRUE(tables);
+  EXPECT_EQ(tables->generation, Generation{1});
+  EXPECT_EQ(tables->servers.size(), config_.servers.size());
+  EXPECT_EQ(tables->sites[2].size(), 1024u);
+  EXPECT_EQ(tables_.get()->generation(), Generation{1});
+}
+
+TEST_F(ManagerTest, DrawsEveryVerifierOnceThroughRestartsAndPowerLoss) {
+  std::uint64_t last = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      auto drawn = draw();
+      ASSERT_TRUE(drawn);
+      EXPECT_GT(drawn->verifier.value, last);
+      last = drawn->verifier.value;
+    }
+    disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+    restart().value();
+  }
+}
+
+TEST_F(ManagerTest, DrawsDifferentVerifiersForThoseWhoAskAtOnce) {
+  disk_.set_delay(1ms, 5ms);
+  std::set<std::uint64_t> drawn;
+  for (int i = 0; i < 20; ++i) {
+    start(internal_call<wire::DrawVerifierResult>(network_, endpoint("manager1"), wire::kManagerProgram,
+                                                  wire::ManagerProcedure::kDrawVerifier,
+                                                  wire::DrawVerifierArgs{2}),
+          [&](auto result) { drawn.insert(result->verifier.value); });
+  }
+  ASSERT_TRUE(loop_.run_until([&] { return drawn.size() == 20; }, 10s));
+}
+
+TEST_F(ManagerTest, GivesNoVerifierThatItCouldNotKeep) {
+  auto before = draw()->verifier.value;
+  disk_.set_fault([](const auto& access) -> std::optional<Error> {
+    if (access.operation == storage::MemoryDisk::Operation::kSync) return Error{Errc::kIo, "bad disk"};
+    return std::nullopt;
+  });
+  EXPECT_FALSE(draw());
+  disk_.set_fault(nullptr);
+  EXPECT_EQ(draw()->verifier.value, before + 1);
+}
+
+TEST_F(ManagerTest, TellsTheLargestDrawnInHeartbeats) {
+  auto drawn = draw()->verifier;
+  auto result = beat("store1");
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->largest_drawn, drawn);
+  EXPECT_EQ(result->generation, Generation{1});
+}
+
+TEST_F(ManagerTest, CountsAProcessAsDeadAfterFiveSilentSeconds) {
+  EXPECT_FALSE(member("store1").alive) << "never heard of";
+  beat("store1").value();
+  EXPECT_TRUE(member("store1").alive);
+  EXPECT_EQ(member("store1").last.state, "serving");
+  EXPECT_EQ(member("store1").entry.name, "store1");
+  loop_.advance(4900ms);
+  EXPECT_TRUE(member("store1").alive);
+  loop_.advance(200ms);
+  EXPECT_FALSE(member("store1").alive);
+  EXPECT_GE(member("store1").age_ms, 5000u);
+  EXPECT_FALSE(member("store2").alive);
+  beat("store1").value();
+  EXPECT_TRUE(member("store1").alive);
+}
+
+TEST_F(ManagerTest, CountsWhoIsAliveInItsDetailAndMetrics) {
+  beat("store1").value();
+  beat("dir1").value();
+  loop_.advance(1100ms);
+  EXPECT_EQ(manager_->detail(), "2 of 7 processes alive");
+  EXPECT_EQ(metrics_.counter("manager_alive_processes").value(), 2u);
+}
+
+TEST_F(ManagerTest, GoesOnBehindWhatProcessesHaveSeenWhenItsOwnStateIsOlder) {
+  auto result = beat("store1", 9, 70);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->generation, Generation{10});
+  EXPECT_EQ(result->largest_drawn, Verifier{70});
+  EXPECT_EQ(draw()->verifier, Verifier{71});
+  restart().value();
+  EXPECT_EQ(draw()->verifier, Verifier{72});
+  EXPECT_EQ(tables_.get()->generation(), Generation{10});
+}
+
+TEST_F(ManagerTest, RefusesCallsFromOutside) {
+  rpc::InProcessNetwork outside(loop_, std::nullopt, rpc::Endpoint{0x0a4d0102, 999});
+  rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+  dispatcher.add(*manager_);
+  outside.attach(endpoint("manager1"), &dispatcher);
+  auto result = run(internal_call<wire::DrawVerifierResult>(
+      outside, endpoint("manager1"), wire::kManagerProgram, wire::ManagerProcedure::kDrawVerifier,
+      wire::DrawVerifierArgs{2}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Errc::kDenied);
+}
+
+TEST_F(ManagerTest, SurvivesHeartbeatsOfUnknownServersAndGarbage) {
+  wire::HeartbeatArgs args;
+  args.server = 4000000000;
+  EXPECT_TRUE((ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args)));
+  EXPECT_FALSE((ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, service::NoArguments{})));
+  EXPECT_FALSE((ask<wire::Tables>(wire::ManagerProcedure::kGetTables, args)));
+  EXPECT_FALSE((ask<wire::Tables>(static_cast<wire::ManagerProcedure>(77), service::NoArguments{})));
+}
+
+TEST_F(ManagerTest, RefusesToStartFromADamagedState) {
+  ASSERT_TRUE(disk_.corrupt(kStateFile, 12, 1));
+  auto started = restart();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::kCorrupt);
+}
+
+class ReconcileTest : public ::testing::Test {
+ protected:
+  ReconcileTest() : config_(service::testing::sample_config()) {
+    config_.path = "ensemble.toml";
+    in_use_ = routing::RoutingTables::initial(config_);
+    in_use_.generation = Generation{4};
+    in_use_.sites[2][0] = config_.find("store2")->index;  // as an operator re-bound it
+  }
+  EnsembleConfig config_;
+  wire::Tables in_use_;
+};
+
+TEST_F(ReconcileTest, ChangesNothingForTheSameConfiguration) {
+  auto tables = reconcile(config_, in_use_);
+  ASSERT_TRUE(tables);
+  EXPECT_EQ(tables->generation, Generation{4});
+  EXPECT_EQ(tables->sites[2], in_use_.sites[2]);
+}
+
+TEST_F(ReconcileTest, KeepsEveryBindingWhenAServerIsAddedEvenInTheMiddle) {
+  ServerConfig added;
+  added.name = "store3";
+  added.role = ServerRole::kStorage;
+  added.address = 0x0a4d4002;
+  config_.servers.insert(config_.servers.begin(), added);
+  for (std::uint32_t i = 0; i < config_.servers.size(); ++i) config_.servers[i].index = i;
+  auto tables = reconcile(config_, in_use_);
+  ASSERT_TRUE(tables) << tables.error().message;
+  EXPECT_EQ(tables->generation, Generation{5});
+  for (std::size_t site = 0; site < 1024; ++site) {
+    EXPECT_EQ(tables->servers[tables->sites[2][site]].name, in_use_.servers[in_use_.sites[2][site]].name);
+  }
+  EXPECT_TRUE(routing::RoutingTables::make(config_, *tables));
+}
+
+TEST_F(ReconcileTest, PublishesAnAddressThatChanged) {
+  config_.servers[2].address = 0x0a4d6302;
+  auto tables = reconcile(config_, in_use_);
+  ASSERT_TRUE(tables);
+  EXPECT_EQ(tables->generation, Generation{5});
+  EXPECT_EQ(tables->servers[2].endpoint.address, 0x0a4d6302u);
+}
+
+TEST_F(ReconcileTest, RefusesToForgetAServerThatHoldsSites) {
+  config_.servers[3].name = "other";  // store2
+  auto tables = reconcile(config_, in_use_);
+  ASSERT_FALSE(tables);
+  EXPECT_THAT(tables.error().message,
+              HasSubstr("ensemble.toml: server 'store2' holds 513 storage sites, but is missing"));
+  config_ = service::testing::sample_config();
+  config_.servers[3].role = ServerRole::kSmallFile;
+  EXPECT_THAT(reconcile(config_, in_use_).error().message, HasSubstr("but is of another role"));
+}
+
+TEST_F(ReconcileTest, RefusesAnotherNumberOfSites) {
+  config_.site_counts[2] = 2048;
+  EXPECT_THAT(reconcile(config_, in_use_).error().message,
+              HasSubstr("[sites] storage = 2048, but the volume was made with 1024"));
+}
+
+TEST_F(ReconcileTest, RefusesDamagedTables) {
+  in_use_.sites[1][3] = 99;
+  EXPECT_EQ(reconcile(config_, in_use_).error().code, Errc::kCorrupt);
+}
+
+}  // namespace
+}  // namespace slice::manager

@@ -1,0 +1,84 @@
+#include "control/manager/state.h"
+
+#include <algorithm>
+#include <map>
+
+#include "routing/tables.h"
+#include "rpc/xdr.h"
+#include "service/durable_file.h"
+
+namespace slice::manager {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
+constexpr std::uint32_t kFormat = 1;
+
+bool same(const wire::Tables& a, const wire::Tables& b) {
+  auto same_entry = [](const wire::ServerEntry& x, const wire::ServerEntry& y) {
+    return x.server == y.server && x.role == y.role && x.endpoint == y.endpoint && x.name == y.name;
+  };
+  return std::equal(a.servers.begin(), a.servers.end(), b.servers.begin(), b.servers.end(), same_entry) &&
+         std::equal(std::begin(a.sites), std::end(a.sites), std::begin(b.sites));
+}
+
+}  // namespace
+
+Task<Result<ManagerState>> load_state(storage::Disk& disk) {
+  auto contents = co_await service::read_file(disk, kStateFile);
+  if (!contents) co_return fail(std::move(contents).error());
+  rpc::XdrReader in(contents->view());
+  std::uint32_t magic = in.u32();
+  std::uint32_t format = in.u32();
+  if (magic != kMagic || format != kFormat) {
+    co_return fail(Errc::kCorrupt, "{}: magic {:#x}, format {}; format {} is expected", kStateFile, magic,
+                   format, kFormat);
+  }
+  ManagerState state;
+  state.drawn = Verifier{in.u64()};
+  if (!in.ok() || !decode(in.rest(), state.tables)) {
+    co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
+  }
+  co_return state;
+}
+
+Task<Status> save_state(storage::Disk& disk, const ManagerState& state) {
+  rpc::XdrWriter out;
+  out.u32(kMagic);
+  out.u32(kFormat);
+  out.u64(state.drawn.value);
+  encode(out, state.tables);
+  return service::replace_file(disk, kStateFile, out.take());
+}
+
+Result<wire::Tables> reconcile(const EnsembleConfig& config, const wire::Tables& in_use) {
+  wire::Tables next = routing::RoutingTables::initial(config);
+  next.generation = in_use.generation;
+  std::map<std::string_view, const ServerConfig*> by_name;
+  for (const ServerConfig& server : config.servers) by_name[server.name] = &server;
+  for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
+    auto role = static_cast<ServerRole>(c);
+    if (in_use.sites[c].size() != config.site_counts[c]) {
+      return fail(Errc::kInvalid, "{}: [sites] {} = {}, but the volume was made with {}, which cannot change",
+                  config.path, role_name(role), config.site_counts[c], in_use.sites[c].size());
+    }
+    next.sites[c].clear();
+    for (std::uint32_t server : in_use.sites[c]) {
+      if (server >= in_use.servers.size()) {
+        return fail(Errc::kCorrupt, "tables in use: a {} site is bound to server {} of {}", role_name(role),
+                    server, in_use.servers.size());
+      }
+      const std::string& name = in_use.servers[server].name;
+      auto found = by_name.find(name);
+      if (found == by_name.end() || found->second->role != role) {
+        auto held = std::count(in_use.sites[c].begin(), in_use.sites[c].end(), server);
+        return fail(Errc::kInvalid, "{}: server '{}' holds {} {} sites, but is {}", config.path, name, held,
+                    role_name(role), found == by_name.end() ? "missing" : "of another role");
+      }
+      next.sites[c].push_back(found->second->index);
+    }
+  }
+  if (!same(next, in_use)) ++next.generation.value;
+  return next;
+}
+
+}  // namespace slice::manager

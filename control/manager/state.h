@@ -1,0 +1,33 @@
+// ManagerState: what slice-managerd must not forget: the largest verifier drawn, and the routing tables with
+// their generation. Kept in one small file that is replaced whole (docs/formats/manager-state.md).
+#ifndef SLICE_CONTROL_MANAGER_STATE_H
+#define SLICE_CONTROL_MANAGER_STATE_H
+
+#include "common/config.h"
+#include "storage/disk.h"
+#include "wire/manager.h"
+
+namespace slice::manager {
+
+struct ManagerState {
+  Verifier drawn;  // 0: none yet
+  wire::Tables tables;
+};
+
+inline constexpr const char* kStateFile = "manager.state";
+
+// kNotFound at the first start; kCorrupt where the file is damaged or of another format: never guessed at,
+// since a verifier drawn twice would lose clients' data.
+Task<Result<ManagerState>> load_state(storage::Disk& disk);
+// Durable when it ends well. Calls must not overlap.
+Task<Status> save_state(storage::Disk& disk, const ManagerState& state);
+
+// The tables for `config`, out of those that are in use: servers are known again by their names, every site
+// stays where it is, and servers that are new hold none. The generation is one more where anything changed.
+// kInvalid where the configuration cannot follow: another number of sites, or a server that holds sites is
+// gone or has another role.
+Result<wire::Tables> reconcile(const EnsembleConfig& config, const wire::Tables& in_use);
+
+}  // namespace slice::manager
+
+#endif  // SLICE_CONTROL_MANAGER_STATE_H
