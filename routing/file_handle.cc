@@ -7,6 +7,14 @@ namespace slice::routing {
 static_assert(std::tuple_size_v<HandleBytes> == SLICE_HANDLE_SIZE);
 static_assert(wire::kHandleSize == SLICE_HANDLE_SIZE);
 
+FileHandle root_handle(const VolumeConfig& volume) {
+  FileHandle root;
+  root.type = nfs3::FileType::kDirectory;
+  root.stripe_shift = static_cast<std::uint8_t>(volume.stripe_shift);
+  root.fileid = FileId{SLICE_ROOT_FILEID};
+  return root;
+}
+
 HandleBytes HandleCodec::mint(const FileHandle& handle) const {
   slice_handle raw{};
   raw.version = SLICE_HANDLE_VERSION;

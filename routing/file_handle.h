@@ -32,6 +32,9 @@ struct FileHandle {
   Hint hint;                     // what the proxy stamped on this copy; never part of identity
 };
 
+// The root directory's, as every part of the ensemble knows it: fileID 1 at directory site 0.
+FileHandle root_handle(const VolumeConfig& volume);
+
 using HandleBytes = std::array<std::uint8_t, wire::kHandleSize>;
 
 // Mints and opens the handles of one volume. Immutable, thread-safe.

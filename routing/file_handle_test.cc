@@ -52,6 +52,20 @@ TEST(HandleCodec, LaysBytesOutAsSpecified) {
             "0000000000000000");
 }
 
+TEST(HandleCodec, TheRootIsFileOneAtSiteZero) {
+  VolumeConfig volume;
+  volume.stripe_shift = 17;
+  HandleBytes bytes = HandleCodec(VolumeId{5}, counting_key()).mint(root_handle(volume));
+  EXPECT_EQ(to_hex(ByteView(bytes).first(40)),
+            "01020011"
+            "00000005"
+            "0000000000000001"
+            "00000000"
+            "00000000"
+            "0000000000000000"
+            "0000000000000000");
+}
+
 TEST(HandleCodec, NeverMintsAHint) {
   FileHandle handle = sample();
   handle.hint = {.can_patch = true, .size = 7};
