@@ -1,0 +1,162 @@
+#include "control/proxy/backend.h"
+
+#include "common/log.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstBackoff = 50ms, kLastBackoff = 1s;
+
+bool is_bulk(const Leg& leg) {
+  return leg.request_size > kStoreLimit || leg.expected_reply > kStoreLimit;
+}
+
+}  // namespace
+
+Backend::Backend(Plumbing plumbing, rpc::Endpoint to, Router& router, Metrics& metrics)
+    : plumbing_(plumbing),
+      to_(to),
+      router_(router),
+      reconnects_(metrics.counter("proxy_backend_reconnects_total")),
+      resends_(metrics.counter("proxy_requests_sent_again_total")),
+      backoff_(kFirstBackoff) {}
+
+Backend::~Backend() {
+  plumbing_.loop.cancel(timer_);
+}
+
+std::unique_ptr<BackendConnection> Backend::connect() {
+  auto made =
+      std::make_unique<BackendConnection>(plumbing_, to_, static_cast<BackendConnection::Listener&>(*this));
+  return made->open() ? std::move(made) : nullptr;
+}
+
+BackendConnection* Backend::short_connection() {
+  if (short_ == nullptr || short_->closed()) short_ = connect();
+  return short_.get();
+}
+
+BackendConnection* Backend::bulk_connection() {
+  BackendConnection* best = nullptr;
+  for (auto& connection : bulk_) {
+    if (connection->closed() || connection->uploading()) continue;
+    if (best == nullptr || connection->pending() + connection->queued() < best->pending() + best->queued()) {
+      best = connection.get();
+    }
+  }
+  bool idle = best != nullptr && best->pending() == 0 && best->queued() == 0;
+  if (idle || bulk_.size() >= kBulkConnections) return best;
+  if (auto made = connect()) {
+    bulk_.push_back(std::move(made));
+    return bulk_.back().get();
+  }
+  return best;
+}
+
+void Backend::send(Leg& leg) {
+  if (down_) {
+    waiting_.push_back(leg);
+    return;
+  }
+  BackendConnection* connection = is_bulk(leg) ? bulk_connection() : nullptr;
+  if (connection == nullptr) connection = short_connection();
+  if (connection == nullptr) {
+    waiting_.push_back(leg);
+    down_ = true;
+    try_again();
+    return;
+  }
+  connection->send(leg);
+}
+
+BackendConnection* Backend::begin_upload(Leg& leg) {
+  if (down_) return nullptr;
+  BackendConnection* connection = bulk_connection();
+  if (connection == nullptr || !connection->connected()) return nullptr;
+  connection->begin_upload(leg);
+  return connection;
+}
+
+void Backend::on_connected(BackendConnection&) {
+  if (down_) log_info("server {} can be reached again", rpc::to_string(to_));
+  down_ = false;
+  backoff_ = kFirstBackoff;
+  release_waiting();
+}
+
+void Backend::release_waiting() {
+  IntrusiveList<Leg, LegTag> again;
+  again.take_all(waiting_);
+  while (!again.empty()) {
+    Leg* leg = again.front();
+    leg->ListHook<LegTag>::unlink();
+    if (leg->sends > 0) resends_.add();
+    router_.route(*leg);
+  }
+}
+
+void Backend::on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
+                        std::string_view why) {
+  bool was_up = !down_;
+  log_warning("connection to server {} lost: {} (requests under way: {})", rpc::to_string(to_), why,
+              orphans.empty() ? "none" : "some, sent again");
+  waiting_.take_all(orphans);
+  retire(connection);
+  reconnects_.add();
+  if (was_up) {
+    down_ = true;
+    backoff_ = kFirstBackoff;
+  }
+  try_again();
+}
+
+void Backend::retire(BackendConnection& connection) {
+  std::unique_ptr<BackendConnection> old;
+  if (short_.get() == &connection) {
+    old = std::move(short_);
+  } else {
+    for (auto& candidate : bulk_) {
+      if (candidate.get() != &connection) continue;
+      old = std::move(candidate);
+      candidate = std::move(bulk_.back());
+      bulk_.pop_back();
+      break;
+    }
+  }
+  // It is on the stack above us.
+  if (old == nullptr) return;
+  retired_.push_back(std::move(old));
+  if (retired_.size() == 1) plumbing_.loop.post([this] { retired_.clear(); });
+}
+
+// Connects again after a while; until then legs wait here.
+void Backend::try_again() {
+  if (timer_ != TimerId::kNone) return;
+  timer_ = plumbing_.loop.after(backoff_, [this] {
+    timer_ = TimerId::kNone;
+    if (!down_) return;
+    backoff_ = std::min(backoff_ * 2, Duration(kLastBackoff));
+    for (auto& connection : bulk_) {
+      if (connection->connected()) return on_connected(*connection);
+    }
+    if (short_ != nullptr && short_->connected()) return on_connected(*short_);
+    // A table that has changed since sends what waits elsewhere, and what does not comes back here.
+    release_waiting();
+    if (down_ && (short_ == nullptr || short_->closed())) short_ = connect();
+    if (short_ == nullptr) try_again();
+  });
+}
+
+void Backend::tick() {
+  MonoTime now = plumbing_.loop.now();
+  if (short_ != nullptr) short_->tick(now);
+  for (std::size_t i = 0; i < bulk_.size(); ++i) {
+    BackendConnection* connection = bulk_[i].get();
+    connection->tick(now);
+    if (i < bulk_.size() && bulk_[i].get() != connection) --i;
+  }
+}
+
+}  // namespace slice::proxy

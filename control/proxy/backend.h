@@ -1,0 +1,64 @@
+// Backend: one server as a worker sees it: a connection for short records, a few for long ones, and the legs
+// that wait while it cannot be reached.
+#ifndef SLICE_CONTROL_PROXY_BACKEND_H
+#define SLICE_CONTROL_PROXY_BACKEND_H
+
+#include <memory>
+#include <vector>
+
+#include "common/metrics.h"
+#include "control/proxy/backend_connection.h"
+
+namespace slice::proxy {
+
+class Backend : private BackendConnection::Listener {
+ public:
+  // Where a leg goes that could not be sent: the table may name another server by now.
+  class Router {
+   public:
+    virtual ~Router() = default;
+    virtual void route(Leg& leg) = 0;
+  };
+  Backend(Plumbing plumbing, rpc::Endpoint to, Router& router, Metrics& metrics);
+  ~Backend() override;
+
+  // Sends a whole request, now or when the server can be reached.
+  void send(Leg& leg);
+  // Begins a request whose bytes still come; null where no connection is free for that: then the caller sends
+  // it when it is whole.
+  BackendConnection* begin_upload(Leg& leg);
+  // Once a second: time-outs.
+  void tick();
+  bool reachable() const { return !down_; }
+  rpc::Endpoint endpoint() const { return to_; }
+
+ private:
+  static constexpr std::size_t kBulkConnections = 4;
+
+  void on_connected(BackendConnection& connection) override;
+  void on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
+                 std::string_view why) override;
+  BackendConnection* short_connection();
+  BackendConnection* bulk_connection();
+  std::unique_ptr<BackendConnection> connect();
+  void retire(BackendConnection& connection);
+  void try_again();
+  void release_waiting();
+
+  Plumbing plumbing_;
+  rpc::Endpoint to_;
+  Router& router_;
+  Counter& reconnects_;
+  Counter& resends_;
+  std::unique_ptr<BackendConnection> short_;
+  std::vector<std::unique_ptr<BackendConnection>> bulk_;
+  IntrusiveList<Leg, LegTag> waiting_;
+  bool down_ = false;  // the last attempt to connect failed
+  Duration backoff_;
+  TimerId timer_ = TimerId::kNone;
+  std::vector<std::unique_ptr<BackendConnection>> retired_;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_CONTROL_PROXY_BACKEND_H

@@ -1,0 +1,104 @@
+// BackendConnection: one TCP connection from a worker to a server, shared by the worker's clients.
+#ifndef SLICE_CONTROL_PROXY_BACKEND_CONNECTION_H
+#define SLICE_CONTROL_PROXY_BACKEND_CONNECTION_H
+
+#include "control/proxy/leg.h"
+#include "control/proxy/out_queue.h"
+#include "control/proxy/record_reader.h"
+#include "rpc/endpoint.h"
+#include "rpc/epoll_loop.h"
+
+namespace slice::proxy {
+
+// What a worker gives its connections.
+struct Plumbing {
+  rpc::EpollLoop& loop;
+  ChunkPool& pool;
+  LegTable& legs;
+  class Flusher& flusher;
+};
+
+// Something with bytes to write at the end of a round.
+struct FlushTag {};
+class Flushable : public ListHook<FlushTag> {
+ public:
+  virtual ~Flushable() = default;
+  virtual void flush() = 0;
+};
+
+// Writes whatever a round produced, once, at its end.
+class Flusher {
+ public:
+  explicit Flusher(rpc::EpollLoop& loop);
+  void want(Flushable& who) { waiting_.push_back(who); }
+
+ private:
+  IntrusiveList<Flushable, FlushTag> waiting_;
+};
+
+class BackendConnection : private RecordHandler, private Flushable {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void on_connected(BackendConnection& connection) = 0;
+    // It is closed; every leg that was on it is in `orphans`, to be sent again. The listener destroys the
+    // connection later, not inside this call.
+    virtual void on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
+                           std::string_view why) = 0;
+  };
+  BackendConnection(Plumbing plumbing, rpc::Endpoint to, Listener& listener);
+  ~BackendConnection() override;
+  BackendConnection(const BackendConnection&) = delete;
+  BackendConnection& operator=(const BackendConnection&) = delete;
+
+  // Starts connecting. False where even that fails.
+  bool open();
+  void send(Leg& leg);
+  // A request whose bytes still come: the connection takes no other until end_upload().
+  void begin_upload(Leg& leg);
+  void upload(const Slice& piece);
+  void end_upload();
+  bool uploading() const { return upload_ != nullptr; }
+  // The leg is destroyed or sent elsewhere: its reply, if it comes, is thrown away.
+  void forget(Leg& leg);
+  void fail(std::string_view why);
+
+  bool connected() const { return state_ == State::kUp; }
+  bool closed() const { return state_ == State::kClosed; }
+  std::size_t queued() const { return out_.bytes(); }
+  std::size_t pending() const { return pending_count_; }
+  // Breaks it where a reply is overdue, sends again what may have been dropped as a duplicate.
+  void tick(MonoTime now);
+
+ private:
+  enum class State { kClosed, kConnecting, kUp };
+  void on_event(std::uint32_t events);
+  void read();
+  void flush() override;
+  void watch_writes(bool wanted);
+  Leg* leg_of(ByteView head);
+  Take on_head(ByteView head, std::size_t total) override;
+  void on_record(const SliceChain& record) override;
+  void on_piece(const Slice& piece) override;
+  void on_end() override;
+
+  Plumbing plumbing_;
+  rpc::Endpoint to_;
+  Listener& listener_;
+  int fd_ = -1;
+  State state_ = State::kClosed;
+  bool writes_watched_ = false;
+  OutQueue out_;
+  RecordReader reader_;
+  IntrusiveList<Leg, LegTag> sent_;
+  std::size_t pending_count_ = 0;
+  Leg* streaming_ = nullptr;  // whose reply is coming in pieces
+  Leg* upload_ = nullptr;
+  OutQueue::StreamId upload_stream_ = 0;
+  MonoTime opened_at_{}, heard_at_{};
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_CONTROL_PROXY_BACKEND_CONNECTION_H

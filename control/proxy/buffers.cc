@@ -1,0 +1,142 @@
+#include "control/proxy/buffers.h"
+
+#include <cassert>
+#include <new>
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::size_t kSpareRead = 128;   // chunks kept: 32 MiB a worker at most
+constexpr std::size_t kSpareSmall = 256;  // 4 MiB
+
+}  // namespace
+
+ChunkRef::~ChunkRef() {
+  if (chunk_ != nullptr && --chunk_->references_ == 0) chunk_->pool_->give_back(chunk_);
+}
+
+void SliceChain::append(Slice slice) {
+  if (slice.size == 0) return;
+  size_ += slice.size;
+  if (!slices_.empty()) {
+    Slice& last = slices_.back();
+    if (last.chunk.get() == slice.chunk.get() && last.data + last.size == slice.data) {
+      last.size += slice.size;
+      return;
+    }
+  }
+  slices_.push_back(std::move(slice));
+}
+
+void SliceChain::append(const SliceChain& other) {
+  for (const Slice& slice : other.slices_) append(slice);
+}
+
+SliceChain SliceChain::sub(std::size_t offset, std::size_t length) const {
+  assert(offset + length <= size_);
+  SliceChain part;
+  for (const Slice& slice : slices_) {
+    if (length == 0) break;
+    if (offset >= slice.size) {
+      offset -= slice.size;
+      continue;
+    }
+    std::size_t n = std::min(length, slice.size - offset);
+    part.append(slice.sub(offset, n));
+    offset = 0;
+    length -= n;
+  }
+  return part;
+}
+
+ByteView SliceChain::head(std::size_t n, std::uint8_t* scratch) const {
+  n = std::min(n, size_);
+  if (n == 0) return {};
+  if (slices_.front().size >= n) return {slices_.front().data, n};
+  std::size_t copied = 0;
+  for (const Slice& slice : slices_) {
+    std::size_t part = std::min(slice.size, n - copied);
+    std::memcpy(scratch + copied, slice.data, part);
+    copied += part;
+    if (copied == n) break;
+  }
+  return {scratch, n};
+}
+
+void SliceChain::copy_to(std::uint8_t* into) const {
+  for (const Slice& slice : slices_) {
+    std::memcpy(into, slice.data, slice.size);
+    into += slice.size;
+  }
+}
+
+ChunkPool::~ChunkPool() {
+  reading_ = {};
+  small_ = {};
+  assert(in_use_ == 0);
+  for (Chunk* chunk : spare_read_) destroy(chunk);
+  for (Chunk* chunk : spare_small_) destroy(chunk);
+}
+
+ChunkRef ChunkPool::make(std::size_t capacity) {
+  auto* spare = capacity == kReadChunk ? &spare_read_ : capacity == kSmallChunk ? &spare_small_ : nullptr;
+  Chunk* chunk = nullptr;
+  if (spare != nullptr && !spare->empty()) {
+    chunk = spare->back();
+    spare->pop_back();
+  } else {
+    void* memory = std::malloc(sizeof(Chunk) + capacity);
+    if (memory == nullptr) throw std::bad_alloc();
+    chunk = new (memory) Chunk;
+    chunk->pool_ = this;
+    chunk->capacity_ = capacity;
+  }
+  chunk->used = 0;
+  in_use_ += capacity;
+  return ChunkRef(chunk);
+}
+
+void ChunkPool::give_back(Chunk* chunk) {
+  in_use_ -= chunk->capacity_;
+  if (chunk->capacity_ == kReadChunk && spare_read_.size() < kSpareRead) {
+    spare_read_.push_back(chunk);
+  } else if (chunk->capacity_ == kSmallChunk && spare_small_.size() < kSpareSmall) {
+    spare_small_.push_back(chunk);
+  } else {
+    destroy(chunk);
+  }
+}
+
+void ChunkPool::destroy(Chunk* chunk) {
+  chunk->~Chunk();
+  std::free(chunk);
+}
+
+ChunkRef ChunkPool::reading(std::size_t wanted) {
+  if (reading_ && reading_.unique()) reading_->used = 0;
+  if (!reading_ || reading_->room() < std::min(wanted, kReadChunk)) reading_ = make(kReadChunk);
+  return reading_;
+}
+
+Slice ChunkPool::place(std::size_t size, std::uint8_t*& into) {
+  if (size > kCoalesceLimit) {
+    ChunkRef own = make(size);
+    own->used = size;
+    into = own->data();
+    return {std::move(own), into, size};
+  }
+  if (small_ && small_.unique()) small_->used = 0;
+  if (!small_ || small_->room() < size) small_ = make(kSmallChunk);
+  into = small_->data() + small_->used;
+  small_->used += size;
+  return {small_, into, size};
+}
+
+Slice ChunkPool::copy(ByteView bytes) {
+  std::uint8_t* into = nullptr;
+  Slice slice = place(bytes.size(), into);
+  if (!bytes.empty()) std::memcpy(into, bytes.data(), bytes.size());
+  return slice;
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,145 @@
+#include "control/proxy/out_queue.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cassert>
+#include <cerrno>
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::size_t kVectors = 128;  // of one sendmsg
+
+void add(std::vector<Slice>& slices, const Slice& slice) {
+  if (!slices.empty()) {
+    Slice& last = slices.back();
+    if (last.chunk.get() == slice.chunk.get() && last.data + last.size == slice.data) {
+      last.size += slice.size;
+      return;
+    }
+  }
+  slices.push_back(slice);
+}
+
+}  // namespace
+
+void OutQueue::push(const SliceChain& record) {
+  if (entries_.empty() || entries_.back().open) entries_.emplace_back();
+  Entry& entry = entries_.back();
+  for (const Slice& slice : record.slices()) add(entry.slices, slice);
+  bytes_ += record.size();
+}
+
+OutQueue::StreamId OutQueue::open() {
+  Entry& entry = entries_.emplace_back();
+  entry.open = true;
+  entry.id = ++last_id_;
+  return entry.id;
+}
+
+OutQueue::Entry* OutQueue::find(StreamId stream) {
+  for (Entry& entry : entries_) {
+    if (entry.id == stream) return &entry;
+  }
+  return nullptr;
+}
+
+void OutQueue::append(StreamId stream, const Slice& piece) {
+  Entry* entry = find(stream);
+  assert(entry != nullptr && entry->open);
+  add(entry->slices, piece);
+  bytes_ += piece.size;
+}
+
+void OutQueue::close(StreamId stream) {
+  Entry* entry = find(stream);
+  assert(entry != nullptr && entry->open);
+  entry->open = false;
+  entry->id = 0;
+  if (entry == &entries_.front() && entry->next == entry->slices.size()) entries_.pop_front();
+}
+
+bool OutQueue::abort(StreamId stream) {
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->id != stream) continue;
+    if (entry->started) return false;
+    for (const Slice& slice : entry->slices) bytes_ -= slice.size;
+    entries_.erase(entry);
+    return true;
+  }
+  return true;
+}
+
+void OutQueue::clear() {
+  entries_.clear();
+  bytes_ = 0;
+}
+
+OutQueue::Flushed OutQueue::flush(int fd) {
+  while (bytes_ > 0) {
+    iovec vectors[kVectors];
+    std::size_t used = 0, wanted = 0;
+    for (Entry& entry : entries_) {
+      for (std::size_t i = entry.next; i < entry.slices.size() && used < kVectors; ++i) {
+        const Slice& slice = entry.slices[i];
+        vectors[used++] = {const_cast<std::uint8_t*>(slice.data), slice.size};
+        wanted += slice.size;
+      }
+      if (entry.open || used == kVectors) break;
+    }
+    if (used == 0) return Flushed::kAll;  // the record at the front waits for its next piece
+    msghdr message{};
+    message.msg_iov = vectors;
+    message.msg_iovlen = used;
+    ssize_t written = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno == EAGAIN || errno == EWOULDBLOCK ? Flushed::kBlocked : Flushed::kFailed;
+    }
+    consume(static_cast<std::size_t>(written));
+    if (static_cast<std::size_t>(written) < wanted) return Flushed::kBlocked;
+  }
+  return Flushed::kAll;
+}
+
+void OutQueue::consume(std::size_t written) {
+  bytes_ -= written;
+  while (!entries_.empty()) {
+    Entry& entry = entries_.front();
+    if (written > 0) entry.started = true;
+    while (entry.next < entry.slices.size()) {
+      Slice& slice = entry.slices[entry.next];
+      if (written < slice.size) {
+        slice.data += written;
+        slice.size -= written;
+        return;
+      }
+      written -= slice.size;
+      slice = {};
+      ++entry.next;
+    }
+    if (entry.open) {
+      entry.slices.clear();
+      entry.next = 0;
+      return;
+    }
+    entries_.pop_front();
+  }
+}
+
+void OutQueue::compact(ChunkPool& pool) {
+  for (Entry& entry : entries_) {
+    for (std::size_t i = entry.next; i < entry.slices.size(); ++i) {
+      Slice& slice = entry.slices[i];
+      if (slice.chunk->capacity() < slice.size * 16) continue;
+      ChunkRef own = pool.make(slice.size);
+      std::memcpy(own->data(), slice.data, slice.size);
+      own->used = slice.size;
+      slice.data = own->data();
+      slice.chunk = std::move(own);
+    }
+  }
+}
+
+}  // namespace slice::proxy

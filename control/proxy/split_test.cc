@@ -1,0 +1,218 @@
+// READ and WRITE at every alignment around the threshold and stripe boundaries, against a model of one file.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "control/proxy/testing/toy_ensemble.h"
+#include "rpc/message.h"
+
+namespace slice::proxy::testing {
+namespace {
+
+using wire::Role;
+
+nfs3::Status read_result(const Buffer& reply, Xid xid, nfs3::ReadOk& ok) {
+  auto header = rpc::decode_reply(reply.view());
+  EXPECT_TRUE(header);
+  EXPECT_EQ(header->xid, xid);
+  EXPECT_EQ(header->accept_stat, rpc::AcceptStat::kSuccess);
+  rpc::XdrReader in(header->results);
+  nfs3::Status status{};
+  EXPECT_TRUE(nfs3::decode_result(in, status, ok));
+  EXPECT_TRUE(in.complete());
+  return status;
+}
+
+nfs3::Status write_result(const Buffer& reply, Xid xid, nfs3::WriteOk& ok) {
+  auto header = rpc::decode_reply(reply.view());
+  EXPECT_TRUE(header);
+  EXPECT_EQ(header->xid, xid);
+  rpc::XdrReader in(header->results);
+  nfs3::Status status{};
+  EXPECT_TRUE(nfs3::decode_result(in, status, ok));
+  EXPECT_TRUE(in.complete());
+  return status;
+}
+
+struct Model {
+  explicit Model(ToyOptions options = {}) : ensemble(options), client(ensemble.connect()) {}
+  void write(std::uint64_t offset, const std::vector<std::uint8_t>& data) {
+    Xid xid{next_xid++};
+    Buffer reply = ensemble.ask(*client, ensemble.write_call(xid, 42, offset, data));
+    nfs3::WriteOk ok;
+    ASSERT_EQ(write_result(reply, xid, ok), nfs3::Status::kOk);
+    ASSERT_EQ(ok.count, data.size());
+    EXPECT_EQ(ok.verifier.value, 7u);
+    EXPECT_EQ(ok.committed, nfs3::Stable::kUnstable);
+    if (file.size() < offset + data.size()) file.resize(offset + data.size());
+    std::copy(data.begin(), data.end(), file.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  void read(std::uint64_t offset, std::uint32_t count) {
+    Xid xid{next_xid++};
+    Buffer reply = ensemble.ask(*client, ensemble.read_call(xid, 42, offset, count));
+    nfs3::ReadOk ok;
+    ASSERT_EQ(read_result(reply, xid, ok), nfs3::Status::kOk);
+    std::uint64_t expected = offset >= file.size() ? 0 : std::min<std::uint64_t>(count, file.size() - offset);
+    ASSERT_EQ(ok.count, expected) << "offset " << offset << " count " << count;
+    ASSERT_EQ(ok.data.size(), expected);
+    EXPECT_EQ(ok.eof, offset + expected >= file.size()) << "offset " << offset << " count " << count;
+    EXPECT_TRUE(
+        std::equal(ok.data.begin(), ok.data.end(), file.begin() + static_cast<std::ptrdiff_t>(offset)));
+    if (ok.attributes) EXPECT_EQ(ok.attributes->size, file.size());
+  }
+  ToyEnsemble ensemble;
+  std::unique_ptr<WireClient> client;
+  std::vector<std::uint8_t> file;
+  std::uint32_t next_xid = 1;
+};
+
+TEST(Split, EveryAlignmentAroundTheBoundaries) {
+  Model model({.threshold = 8192, .stripe_shift = 12});
+  model.write(0, pattern(3 * 8192 + 17, 1));
+  const std::vector<std::int64_t> near{-4097, -4096, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 4095, 4096, 4097};
+  std::uint32_t seed = 2;
+  for (std::int64_t boundary : {8192, 12288, 16384}) {
+    for (std::int64_t from : near) {
+      for (std::int64_t to : near) {
+        if (to <= from) continue;
+        auto offset = static_cast<std::uint64_t>(boundary + from);
+        auto count = static_cast<std::uint32_t>(to - from);
+        model.write(offset, pattern(count, ++seed));
+        model.read(offset, count);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+  model.read(0, 1 << 20);
+}
+
+TEST(Split, RandomTraffic) {
+  Model model({.threshold = 64 << 10, .stripe_shift = 15});
+  std::mt19937 random(7);
+  for (int i = 0; i < 400 && !::testing::Test::HasFatalFailure(); ++i) {
+    std::uint64_t offset = random() % (600 << 10);
+    auto count = static_cast<std::uint32_t>(1 + random() % (300 << 10));
+    if (random() % 2 == 0) {
+      model.write(offset, pattern(count, static_cast<std::uint32_t>(i)));
+    } else {
+      model.read(offset, count);
+    }
+    if (i == 200) model.ensemble.learn(42);
+  }
+}
+
+TEST(Split, LargestRecordsBothWays) {
+  Model model;
+  model.write(0, pattern(1 << 20, 1));
+  model.write((1 << 20) - 1, pattern(1 << 20, 2));
+  model.read(0, 1 << 20);
+  model.read(1, 1 << 20);
+  model.read((1 << 20) - 3, 1 << 20);
+  model.read(4 << 20, 1 << 20);
+}
+
+TEST(Split, WholeStripesOfOneMebibyteAreCutThrough) {
+  Model model({.threshold = 1 << 20, .stripe_shift = 20});
+  model.write(0, pattern(1 << 20, 1));
+  model.write(1 << 20, pattern(1 << 20, 2));
+  model.write((1 << 20) - 77777, pattern(1 << 20, 3));
+  model.ensemble.learn(42);
+  model.read(0, 1 << 20);
+  model.read(1 << 20, 1 << 20);
+  model.read((1 << 20) - 77777, 1 << 20);
+  model.read((2 << 20) - 77777 - 1003, 1003);
+}
+
+TEST(Split, HolesAreZeros) {
+  Model model;
+  model.write(700 << 10, pattern(10, 1));  // everything before it is a hole
+  model.read(0, 1 << 20);
+  model.read(60 << 10, 64 << 10);
+  for (auto& server : model.ensemble.servers) server->stale_size = true;
+  Xid xid{9000};
+  Buffer reply = model.ensemble.ask(*model.client, model.ensemble.read_call(xid, 42, 600 << 10, 200 << 10));
+  nfs3::ReadOk ok;
+  ASSERT_EQ(read_result(reply, xid, ok), nfs3::Status::kOk);
+  EXPECT_EQ(ok.count, (100u << 10) + 10);
+  EXPECT_TRUE(
+      std::all_of(ok.data.begin(), ok.data.begin() + (100 << 10), [](std::uint8_t b) { return b == 0; }));
+}
+
+TEST(Split, ShortWriteEndsTheRun) {
+  Model model;
+  for (auto& server : model.ensemble.servers) server->write_at_most = 1000;
+  Xid xid{1};
+  Buffer reply = model.ensemble.ask(*model.client,
+                                    model.ensemble.write_call(xid, 42, (64 << 10) - 500, pattern(5000, 1)));
+  nfs3::WriteOk ok;
+  ASSERT_EQ(write_result(reply, xid, ok), nfs3::Status::kOk);
+  EXPECT_EQ(ok.count, 1500u);
+}
+
+TEST(Split, FailureOfALaterPieceIsAShortAnswer) {
+  Model model;
+  model.write(0, pattern(256 << 10, 1));
+  for (std::size_t i = 0; i < 3; ++i) model.ensemble.server(Role::kStorage, i).fail_with = nfs3::Status::kIo;
+  Xid xid{100};
+  Buffer reply = model.ensemble.ask(*model.client, model.ensemble.read_call(xid, 42, 0, 256 << 10));
+  nfs3::ReadOk ok;
+  ASSERT_EQ(read_result(reply, xid, ok), nfs3::Status::kOk);
+  EXPECT_EQ(ok.count, 64u << 10);
+  EXPECT_FALSE(ok.eof);
+  reply = model.ensemble.ask(*model.client, model.ensemble.read_call(Xid{101}, 42, 64 << 10, 128 << 10));
+  EXPECT_EQ(read_result(reply, Xid{101}, ok), nfs3::Status::kIo);
+  nfs3::WriteOk written;
+  reply = model.ensemble.ask(*model.client,
+                             model.ensemble.write_call(Xid{102}, 42, 60 << 10, pattern(128 << 10, 2)));
+  ASSERT_EQ(write_result(reply, Xid{102}, written), nfs3::Status::kOk);
+  EXPECT_EQ(written.count, 4u << 10);
+  reply = model.ensemble.ask(*model.client,
+                             model.ensemble.write_call(Xid{103}, 42, 64 << 10, pattern(128 << 10, 2)));
+  EXPECT_EQ(write_result(reply, Xid{103}, written), nfs3::Status::kIo);
+}
+
+TEST(Split, TheSmallestVerifierIsAnswered) {
+  Model model;
+  model.ensemble.server(Role::kSmallFile, 0).verifier = 11;
+  model.ensemble.server(Role::kSmallFile, 1).verifier = 11;
+  for (std::size_t i = 0; i < 3; ++i) model.ensemble.server(Role::kStorage, i).verifier = 12;
+  Buffer reply = model.ensemble.ask(
+      *model.client,
+      model.ensemble.write_call(Xid{1}, 42, 0, pattern(128 << 10, 1), nfs3::Stable::kDataSync));
+  nfs3::WriteOk ok;
+  ASSERT_EQ(write_result(reply, Xid{1}, ok), nfs3::Status::kOk);
+  EXPECT_EQ(ok.verifier.value, 11u);
+  EXPECT_EQ(ok.committed, nfs3::Stable::kDataSync);
+}
+
+TEST(Split, AttributesFollowWritesOfAKnownFile) {
+  Model model;
+  model.ensemble.learn(42);
+  model.write(0, pattern(200 << 10, 1));
+  nfs3::ReadOk ok;
+  Buffer reply = model.ensemble.ask(*model.client, model.ensemble.read_call(Xid{50}, 42, 0, 100));
+  ASSERT_EQ(read_result(reply, Xid{50}, ok), nfs3::Status::kOk);
+  ASSERT_TRUE(ok.attributes);
+  EXPECT_EQ(ok.attributes->size, 200u << 10);
+  EXPECT_EQ(ok.attributes->mtime.seconds, 2000u);
+  EXPECT_EQ(ok.attributes->nlink, 1u);
+  EXPECT_EQ(ok.attributes->mode, 0644u);
+}
+
+TEST(Split, OffsetsAtTheEndOfTheWorld) {
+  Model model;
+  for (std::uint64_t offset : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, std::uint64_t{1} << 63,
+                               (std::uint64_t{1} << 63) - 1, (std::uint64_t{1} << 63) - 65537}) {
+    Buffer reply = model.ensemble.ask(*model.client, model.ensemble.read_call(Xid{1}, 42, offset, 1 << 20));
+    nfs3::ReadOk ok;
+    EXPECT_EQ(read_result(reply, Xid{1}, ok), nfs3::Status::kOk);
+    EXPECT_EQ(ok.count, 0u);
+    EXPECT_TRUE(ok.eof);
+  }
+  Buffer reply = model.ensemble.ask(*model.client, model.ensemble.read_call(Xid{2}, 42, 0, 0));
+  nfs3::ReadOk ok;
+  EXPECT_EQ(read_result(reply, Xid{2}, ok), nfs3::Status::kOk);
+}
+
+}  // namespace
+}  // namespace slice::proxy::testing

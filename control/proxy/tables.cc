@@ -1,0 +1,90 @@
+#include "control/proxy/tables.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <new>
+
+#include "common/bytes.h"
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::uint32_t kAttributeLifeMs = 30'000;
+
+// Address and port are 8 aligned bytes: read and written at once.
+std::uint64_t endpoint_word(const slice_server& server) {
+  return slice_load_relaxed64(reinterpret_cast<const std::uint64_t*>(&server));
+}
+
+void store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
+  slice_server wanted{};
+  store_be(wanted.ipv4, endpoint.address);
+  wanted.port = endpoint.port;
+  std::uint64_t word = 0;
+  std::memcpy(&word, &wanted, sizeof word);
+  if (endpoint_word(server) == word) return;
+  // Another host: the way to it is not known yet.
+  *reinterpret_cast<volatile std::uint32_t*>(&server.ifindex) = 0;
+  *reinterpret_cast<volatile std::uint64_t*>(&server) = word;
+}
+
+}  // namespace
+
+std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::uint32_t site) const {
+  std::uint32_t server = slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server);
+  if (server == 0 || server >= SLICE_MAX_SERVERS) return std::nullopt;
+  std::uint64_t word = endpoint_word(servers[server]);
+  slice_server entry{};
+  std::memcpy(&entry, &word, sizeof word);
+  if (entry.port == 0) return std::nullopt;
+  return rpc::Endpoint{load_be<std::uint32_t>(entry.ipv4), entry.port};
+}
+
+MemoryTables::MemoryTables() {
+  auto round = [](std::size_t n) { return (n + 4095) & ~std::size_t{4095}; };
+  std::size_t sites = round(sizeof(slice_site) * SLICE_CLASSES * SLICE_MAX_SITES);
+  std::size_t servers = round(sizeof(slice_server) * SLICE_MAX_SERVERS);
+  std::size_t attributes = round(sizeof(slice_attr_bucket) * SLICE_ATTR_BUCKETS);
+  size_ = 4096 + sites + servers + attributes;
+  memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory_ == MAP_FAILED) throw std::bad_alloc();
+  auto* at = static_cast<std::uint8_t*>(memory_);
+  tables_.config = reinterpret_cast<slice_config*>(at);
+  tables_.sites = reinterpret_cast<slice_site*>(at + 4096);
+  tables_.servers = reinterpret_cast<slice_server*>(at + 4096 + sites);
+  tables_.attributes = reinterpret_cast<slice_attr_bucket*>(at + 4096 + sites + servers);
+}
+
+MemoryTables::~MemoryTables() {
+  ::munmap(memory_, size_);
+}
+
+void fill_config(const routing::RoutingTables& from, slice_config& out) {
+  slice_config core = from.core();
+  core.abi = slice_load_relaxed32(&out.abi);
+  core.flags = SLICE_CONFIG_PATCH;
+  core.now_ms = out.now_ms;
+  core.attribute_life_ms = kAttributeLifeMs;
+  out = core;
+  *reinterpret_cast<volatile std::uint32_t*>(&out.abi) = SLICE_MAP_ABI;
+}
+
+void bind_sites(const wire::Tables& from, const Tables& to) {
+  for (const wire::ServerEntry& server : from.servers) {
+    if (server.server + 1 < SLICE_MAX_SERVERS) store_endpoint(to.servers[server.server + 1], server.endpoint);
+  }
+  auto generation = static_cast<std::uint32_t>(from.generation.value);
+  for (std::uint32_t site_class = 0; site_class < SLICE_CLASSES; ++site_class) {
+    for (std::uint32_t site = 0; site < from.sites[site_class].size() && site < SLICE_MAX_SITES; ++site) {
+      slice_site& entry = to.sites[slice_site_key(site_class, site)];
+      slice_site wanted{from.sites[site_class][site] + 1, generation};
+      std::uint64_t word = 0;
+      std::memcpy(&word, &wanted, sizeof word);
+      *reinterpret_cast<volatile std::uint64_t*>(&entry) = word;
+    }
+  }
+  *reinterpret_cast<volatile std::uint32_t*>(&to.config->generation) = generation;
+}
+
+}  // namespace slice::proxy

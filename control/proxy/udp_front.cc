@@ -1,0 +1,171 @@
+#include "control/proxy/udp_front.h"
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "control/proxy/socket.h"
+#include "rpc/message.h"
+#include "wire/nfs3.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMaxPeers = 16384;
+constexpr std::size_t kCallsOfPeer = 1024;
+constexpr std::size_t kDatagramsARound = 64;
+constexpr std::uint32_t kLargestTransfer = 60 << 10;  // with its headers it fits one datagram
+constexpr Duration kPeerLife = 60s;
+constexpr int kSocketBuffer = 8 << 20;
+
+// FSINFO3resok (RFC 1813 section 3.3.19): sizes that fit datagrams. What servers say is meant for TCP, since
+// that is how they were asked.
+void clamp_fsinfo(std::uint8_t* message, std::size_t size) {
+  auto decoded = rpc::decode_reply({message, size});
+  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess) return;
+  rpc::XdrReader in(decoded->results);
+  if (in.u32() != 0) return;
+  if (in.boolean()) in.skip(SLICE_FATTR_BYTES);
+  if (!in.ok() || in.left() < 28) return;
+  std::uint8_t* sizes = message + (size - in.left());
+  for (std::size_t at : {0u, 4u, 12u, 16u, 24u}) {  // rtmax, rtpref, wtmax, wtpref, dtpref
+    auto value = load_be<std::uint32_t>(sizes + at);
+    store_be(sizes + at, std::min(value, nfs3::kMaxUdpTransfer));
+  }
+}
+
+}  // namespace
+
+// One sender of datagrams.
+class UdpFront::Peer : public Client {
+ public:
+  Peer(UdpFront& front, rpc::Endpoint who) : front_(front), who_(who) {}
+  ~Peer() override { drop_calls(); }
+  rpc::Endpoint endpoint() const override { return who_; }
+  void reply(Call& call, const SliceChain& record) override {
+    under_way.erase(call.facts().origin.xid.value);
+    if (call.facts().procedure == SLICE_NFS_FSINFO && record.slices().size() == 1) {
+      const Slice& only = record.slices().front();
+      clamp_fsinfo(const_cast<std::uint8_t*>(only.data) + 4, only.size - 4);
+    }
+    front_.send(who_, record);
+  }
+  void charge(std::size_t bytes) override {
+    charged_ += bytes;
+    front_.budget_.charged += bytes;
+  }
+  void release(std::size_t bytes) override {
+    charged_ -= bytes;
+    front_.budget_.charged -= bytes;
+  }
+
+  std::unordered_set<std::uint32_t> under_way;  // xids: a repeated one waits for the first's reply
+  MonoTime heard_at{};
+
+ private:
+  UdpFront& front_;
+  rpc::Endpoint who_;
+  std::size_t charged_ = 0;
+};
+
+UdpFront::UdpFront(Services& services, CallRouter& router, Budget& budget)
+    : services_(services),
+      router_(router),
+      budget_(budget),
+      buffer_(64 << 10),
+      received_(services.metrics.counter("proxy_udp_datagrams_total")),
+      repeated_(services.metrics.counter("proxy_udp_repeated_total")),
+      refused_(services.metrics.counter("proxy_udp_refused_total")),
+      unsent_(services.metrics.counter("proxy_udp_replies_unsent_total")) {}
+
+UdpFront::~UdpFront() {
+  peers_.clear();
+  if (fd_ >= 0) {
+    services_.plumbing.loop.unwatch(fd_);
+    ::close(fd_);
+  }
+}
+
+Result<rpc::Endpoint> UdpFront::listen(rpc::Endpoint at) {
+  auto bound = bind_shared(SOCK_DGRAM, at);
+  if (!bound) return slice::fail(std::move(bound).error());
+  fd_ = bound->fd;
+  if (::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kSocketBuffer, sizeof kSocketBuffer) != 0) {
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
+  }
+  if (::setsockopt(fd_, SOL_SOCKET, SO_SNDBUFFORCE, &kSocketBuffer, sizeof kSocketBuffer) != 0) {
+    ::setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
+  }
+  services_.plumbing.loop.watch(fd_, EPOLLIN, [this](std::uint32_t) { read(); });
+  return bound->at;
+}
+
+void UdpFront::read() {
+  for (std::size_t i = 0; i < kDatagramsARound; ++i) {
+    sockaddr_in from{};
+    socklen_t size = sizeof from;
+    ssize_t n = ::recvfrom(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT,
+                           reinterpret_cast<sockaddr*>(&from), &size);
+    if (n < 0) {
+      if (errno == EINTR || errno == ECONNREFUSED) continue;
+      return;
+    }
+    take({ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)}, {buffer_.data(), static_cast<std::size_t>(n)});
+  }
+}
+
+void UdpFront::take(rpc::Endpoint from, ByteView datagram) {
+  received_.add();
+  if (datagram.size() < 4 || budget_.exhausted()) return refused_.add();
+  auto found = peers_.find(from);
+  if (found == peers_.end()) {
+    if (peers_.size() >= kMaxPeers) return refused_.add();
+    found = peers_.emplace(from, std::make_unique<Peer>(*this, from)).first;
+  }
+  Peer& peer = *found->second;
+  peer.heard_at = services_.plumbing.loop.now();
+  auto xid = load_be<std::uint32_t>(datagram.data());
+  if (peer.under_way.size() >= kCallsOfPeer) return refused_.add();
+  if (!peer.under_way.insert(xid).second) return repeated_.add();
+  SliceChain message;
+  message.append(services_.plumbing.pool.copy(datagram));
+  if (!router_.take(peer, message, kLargestTransfer)) {
+    refused_.add();
+    peer.under_way.erase(xid);
+  }
+}
+
+void UdpFront::send(rpc::Endpoint to, const SliceChain& record) {
+  iovec vectors[64];
+  std::size_t used = 0, skip = 4;  // the record mark
+  for (const Slice& slice : record.slices()) {
+    std::size_t skipped = std::min(skip, slice.size);
+    skip -= skipped;
+    if (skipped == slice.size) continue;
+    if (used == std::size(vectors)) return unsent_.add();
+    vectors[used++] = {const_cast<std::uint8_t*>(slice.data) + skipped, slice.size - skipped};
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(to.port);
+  address.sin_addr.s_addr = htonl(to.address);
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = sizeof address;
+  message.msg_iov = vectors;
+  message.msg_iovlen = used;
+  if (::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) unsent_.add();
+}
+
+void UdpFront::tick(MonoTime now) {
+  std::erase_if(peers_, [&](const auto& entry) { return now - entry.second->heard_at > kPeerLife; });
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,44 @@
+// UdpFront: NFS over UDP in user space: everything that the XDP program passes up, or all of it where there
+// is none. Datagrams become the same calls as TCP records and go to servers over the worker's connections;
+// replies leave from the virtual address. Any datagram may be lost: clients ask again.
+#ifndef SLICE_CONTROL_PROXY_UDP_FRONT_H
+#define SLICE_CONTROL_PROXY_UDP_FRONT_H
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "control/proxy/call_router.h"
+#include "control/proxy/tcp_client.h"
+
+namespace slice::proxy {
+
+class UdpFront {
+ public:
+  UdpFront(Services& services, CallRouter& router, Budget& budget);
+  ~UdpFront();
+  UdpFront(const UdpFront&) = delete;
+  UdpFront& operator=(const UdpFront&) = delete;
+
+  // The endpoint that was bound (port 0: a free one).
+  Result<rpc::Endpoint> listen(rpc::Endpoint at);
+  // Once a second: forgets senders that were silent for long, and their calls.
+  void tick(MonoTime now);
+
+ private:
+  class Peer;
+  void read();
+  void take(rpc::Endpoint from, ByteView datagram);
+  void send(rpc::Endpoint to, const SliceChain& record);
+
+  Services& services_;
+  CallRouter& router_;
+  Budget& budget_;
+  int fd_ = -1;
+  Buffer buffer_;
+  std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
+  Counter &received_, &repeated_, &refused_, &unsent_;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_CONTROL_PROXY_UDP_FRONT_H

@@ -1,0 +1,173 @@
+#include "control/proxy/worker.h"
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/log.h"
+#include "control/proxy/socket.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kTick = 1s, kParkedRetry = 200ms;
+constexpr Duration kSealLife = 60s;  // well inside rpc::kMaxNonceAge
+constexpr std::size_t kAcceptsARound = 64;
+
+}  // namespace
+
+Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, Metrics& metrics_in)
+    : Services(Plumbing{loop, pool_, legs_, flusher_}, options.tables, cache_in, encoder_, metrics_in),
+      loop_(loop),
+      options_(options),
+      flusher_(loop),
+      encoder_(pool_, options.sender, loop),
+      channel_(loop,
+               {.key = *options.sender.key,
+                .sender = options.sender.index,
+                .generation = [config = options.tables.config] { return Generation{config->generation}; }}),
+      router_(*this),
+      accepted_(metrics_in.counter("proxy_connections_total")),
+      refused_(metrics_in.counter("proxy_connections_refused_total")) {
+  budget_.limit = options.memory_limit;
+  budget_.client_limit = options.client_limit;
+  budget_.pool = &pool_;
+  loop_.at_round_end([this] { resume_paused(); });
+  tick_ = loop_.after(kTick, [this] { tick(); });
+}
+
+Worker::~Worker() {
+  loop_.cancel(tick_);
+  loop_.cancel(retry_);
+  if (listener_ >= 0) {
+    loop_.unwatch(listener_);
+    ::close(listener_);
+  }
+  udp_.reset();
+  closed_.clear();
+  clients_.clear();
+}
+
+Result<rpc::Endpoint> Worker::listen_tcp(rpc::Endpoint at) {
+  auto bound = bind_shared(SOCK_STREAM, at);
+  if (!bound) return slice::fail(std::move(bound).error());
+  listener_ = bound->fd;
+  loop_.watch(listener_, EPOLLIN, [this](std::uint32_t) { accept(); });
+  return bound->at;
+}
+
+Result<rpc::Endpoint> Worker::listen_udp(rpc::Endpoint at) {
+  udp_ = std::make_unique<UdpFront>(services(), router_, budget_);
+  return udp_->listen(at);
+}
+
+void Worker::accept() {
+  for (std::size_t i = 0; i < kAcceptsARound; ++i) {
+    sockaddr_in from{};
+    socklen_t size = sizeof from;
+    int fd = ::accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        // No descriptors: leave them in the backlog for a while.
+        log_warning("cannot accept a connection: {}", std::strerror(errno));
+        loop_.change(listener_, 0);
+        loop_.after(100ms, [this] { loop_.change(listener_, EPOLLIN); });
+      }
+      return;
+    }
+    if (clients_.size() >= options_.max_clients) {
+      ::close(fd);
+      refused_.add();
+      continue;
+    }
+    accepted_.add();
+    auto client =
+        std::make_unique<TcpClient>(services(), router_, budget_, owner(), fd,
+                                    rpc::Endpoint{ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)});
+    TcpClient* key = client.get();
+    clients_.emplace(key, std::move(client));
+  }
+}
+
+void Worker::on_closed(TcpClient& client) {
+  auto found = clients_.find(&client);
+  if (found == clients_.end()) return;
+  // It is on the stack above us.
+  closed_.push_back(std::move(found->second));
+  clients_.erase(found);
+  if (closed_.size() == 1) loop_.post([this] { closed_.clear(); });
+}
+
+void Worker::on_paused(TcpClient& client) {
+  paused_.push_back(client);
+}
+
+void Worker::resume_paused() {
+  if (paused_.empty()) return;
+  IntrusiveList<TcpClient, PausedTag> now;
+  now.take_all(paused_);
+  while (!now.empty()) {
+    TcpClient* client = now.front();
+    paused_.push_back(*client);
+    client->try_resume();
+  }
+}
+
+Backend* Worker::backend_of(const Leg& leg) {
+  auto endpoint = tables.endpoint_of(leg.site_class, leg.site);
+  if (!endpoint) return nullptr;
+  auto& backend = backends_[*endpoint];
+  if (backend == nullptr)
+    backend = std::make_unique<Backend>(plumbing, *endpoint, static_cast<Backend::Router&>(*this), metrics);
+  return backend.get();
+}
+
+void Worker::route(Leg& leg) {
+  if (leg.sends > 0 && loop_.now() - leg.sent_at > kSealLife) encoder_.renew(leg.request);
+  if (Backend* backend = backend_of(leg)) return backend->send(leg);
+  parked_.push_back(leg);
+  if (retry_ == TimerId::kNone) retry_ = loop_.after(kParkedRetry, [this] { retry_parked(); });
+}
+
+BackendConnection* Worker::begin_upload(Leg& leg) {
+  Backend* backend = backend_of(leg);
+  return backend == nullptr ? nullptr : backend->begin_upload(leg);
+}
+
+void Worker::retry_parked() {
+  retry_ = TimerId::kNone;
+  IntrusiveList<Leg, LegTag> again;
+  again.take_all(parked_);
+  while (!again.empty()) {
+    Leg* leg = again.front();
+    leg->ListHook<LegTag>::unlink();
+    route(*leg);
+  }
+}
+
+Task<void> Worker::save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>& handle, FileId file) {
+  auto changes = cache.take_dirty(file);
+  if (!changes) co_return;
+  co_await merge_changes(channel_, tables, cache, handle, *changes);
+}
+
+void Worker::tick() {
+  tick_ = loop_.after(kTick, [this] { tick(); });
+  MonoTime now = loop_.now();
+  for (auto& [endpoint, backend] : backends_) backend->tick();
+  std::vector<TcpClient*> all;
+  for (auto& [client, owned] : clients_) all.push_back(client);
+  for (TcpClient* client : all) {
+    if (clients_.contains(client)) client->tick(now);
+  }
+  if (udp_ != nullptr) udp_->tick(now);
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,105 @@
+#include "control/proxy/write_back.h"
+
+#include "wire/authority.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kAtOnce = 32;         // merges under way
+constexpr std::size_t kQueued = 65536;      // more are dropped, and counted
+constexpr unsigned kAccessTimeRounds = 30;  // atime alone is worth a durable write only now and then
+
+nfs3::Time time_of(std::uint64_t packed) {
+  return {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)};
+}
+
+}  // namespace
+
+Task<bool> merge_changes(rpc::Channel& channel, const Tables& tables, AttributeCache& cache,
+                         routing::HandleBytes handle, slice_eviction changes) {
+  wire::MergeArgs merge;
+  merge.handle = handle;
+  merge.epoch = Epoch{changes.epoch};
+  if ((changes.flags & SLICE_ATTR_DIRTY_SIZE) != 0) merge.size = changes.size;
+  if ((changes.flags & SLICE_ATTR_DIRTY_MTIME) != 0) merge.mtime = time_of(changes.mtime);
+  if ((changes.flags & SLICE_ATTR_DIRTY_ATIME) != 0) merge.atime = time_of(changes.atime);
+  auto server = tables.endpoint_of(SLICE_CLASS_DIRECTORY, changes.directory_site);
+  if (server) {
+    rpc::Request request;
+    request.to = *server;
+    request.program = wire::kAuthorityProgram;
+    request.version = wire::kInternalVersion;
+    request.procedure = static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge);
+    request.timeout = 2s;
+    rpc::XdrWriter out;
+    wire::encode(out, merge);
+    request.arguments = out.take();
+    auto response = co_await channel.call(std::move(request));
+    if (response) co_return true;  // also where the file is gone: nothing is left to tell
+  }
+  cache.put_back(changes);
+  co_return false;
+}
+
+WriteBack::WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, AttributeCache& cache,
+                     const routing::HandleCodec& handles, Metrics& metrics)
+    : loop_(loop),
+      channel_(channel),
+      tables_(tables),
+      cache_(cache),
+      handles_(handles),
+      merges_(metrics.counter("proxy_attribute_merges_total")),
+      failures_(metrics.counter("proxy_attribute_merge_failures_total")),
+      dropped_(metrics.counter("proxy_attribute_merges_dropped_total")) {}
+
+void WriteBack::start() {
+  loop_.after(1s, [this] {
+    round();
+    start();
+  });
+}
+
+void WriteBack::round() {
+  std::uint32_t flags = SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME;
+  if (++rounds_ % kAccessTimeRounds == 0) flags |= SLICE_ATTR_DIRTY_ATIME;
+  if (queue_.size() < kQueued / 2) {
+    for (const slice_eviction& changes : cache_.take_all_dirty(flags, kQueued / 2)) add(changes);
+  }
+}
+
+void WriteBack::add(const slice_eviction& changes) {
+  if (queue_.size() >= kQueued) return dropped_.add();
+  queue_.push_back(changes);
+  pump();
+}
+
+void WriteBack::pump() {
+  while (under_way_ < kAtOnce && !queue_.empty()) {
+    slice_eviction changes = queue_.front();
+    queue_.pop_front();
+    ++under_way_;
+    spawn(tell(*this, changes));
+  }
+}
+
+Task<void> WriteBack::tell(WriteBack& self, slice_eviction changes) {
+  // A handle of our own for a file whose handle passed elsewhere: identity is fileID and site.
+  routing::FileHandle file;
+  file.fileid = FileId{changes.fileid};
+  file.directory_site = SiteId{changes.directory_site};
+  bool told =
+      co_await merge_changes(self.channel_, self.tables_, self.cache_, self.handles_.mint(file), changes);
+  (told ? self.merges_ : self.failures_).add();
+  --self.under_way_;
+  self.pump();
+}
+
+Task<void> WriteBack::finish(Duration patience) {
+  for (const slice_eviction& changes : cache_.take_all_dirty(SLICE_ATTR_DIRTY, kQueued)) add(changes);
+  MonoTime until = loop_.now() + patience;
+  while ((under_way_ > 0 || !queue_.empty()) && loop_.now() < until) co_await loop_.sleep(10ms);
+}
+
+}  // namespace slice::proxy

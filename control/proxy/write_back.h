@@ -1,0 +1,51 @@
+// WriteBack: tells directory servers what the attribute cache has not told them: once a second, when entries
+// leave the cache, and before a COMMIT is answered. Losing any of it is harmless (data servers report by
+// themselves); it makes what other proxies show fresher.
+#ifndef SLICE_CONTROL_PROXY_WRITE_BACK_H
+#define SLICE_CONTROL_PROXY_WRITE_BACK_H
+
+#include <deque>
+
+#include "control/proxy/attribute_cache.h"
+#include "control/proxy/tables.h"
+#include "routing/file_handle.h"
+#include "rpc/channel.h"
+
+namespace slice::proxy {
+
+// One MERGE at the authority. False where it could not be told; then the changes are unsaved again.
+Task<bool> merge_changes(rpc::Channel& channel, const Tables& tables, AttributeCache& cache,
+                         routing::HandleBytes handle, slice_eviction changes);
+
+// The background part; lives on the control thread's loop.
+class WriteBack {
+ public:
+  WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, AttributeCache& cache,
+            const routing::HandleCodec& handles, Metrics& metrics);
+
+  // Starts the one-second rounds.
+  void start();
+  // An entry that left the cache with unsaved changes; on the loop's thread.
+  void add(const slice_eviction& changes);
+  // Tells everything, for a clean stop; at most `patience`.
+  Task<void> finish(Duration patience);
+
+ private:
+  void round();
+  void pump();
+  static Task<void> tell(WriteBack& self, slice_eviction changes);
+
+  Loop& loop_;
+  rpc::Channel& channel_;
+  Tables tables_;
+  AttributeCache& cache_;
+  const routing::HandleCodec& handles_;
+  Counter &merges_, &failures_, &dropped_;
+  std::deque<slice_eviction> queue_;
+  std::size_t under_way_ = 0;
+  unsigned rounds_ = 0;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_CONTROL_PROXY_WRITE_BACK_H
