@@ -196,6 +196,7 @@ class MemoryDisk::OpenFile : public File {
     auto started = co_await begin({Operation::kSync, inode_->path, 0, 0});
     if (!started) {
       sync_failed_ = true;
+      if (generation_ != disk_.generation_) co_return fail(started.error());
       for (std::size_t i = 0; i < std::min(until, inode_->unsynced.size()); ++i) {
         inode_->unsynced[i].lost = true;
       }
@@ -254,6 +255,47 @@ class MemoryDisk::OpenFile : public File {
   std::uint64_t generation_;
   bool sync_failed_ = false;
 };
+
+class MemoryDisk::Session : public Disk {
+ public:
+  explicit Session(MemoryDisk& disk) : disk_(disk), generation_(disk.generation_) {}
+
+  Task<Result<std::unique_ptr<File>>> open(std::string path, Mode mode) override {
+    if (crashed()) co_return refuse();
+    co_return co_await disk_.open(std::move(path), mode);
+  }
+  Task<Status> remove(std::string path) override {
+    if (crashed()) co_return refuse();
+    co_return co_await disk_.remove(std::move(path));
+  }
+  Task<Status> rename(std::string from, std::string to) override {
+    if (crashed()) co_return refuse();
+    co_return co_await disk_.rename(std::move(from), std::move(to));
+  }
+  Task<Result<std::vector<std::string>>> list(std::string folder) override {
+    if (crashed()) co_return refuse();
+    co_return co_await disk_.list(std::move(folder));
+  }
+  Task<Status> sync_folder(std::string folder) override {
+    if (crashed()) co_return refuse();
+    co_return co_await disk_.sync_folder(std::move(folder));
+  }
+  Result<Space> space() const override {
+    if (crashed()) return refuse();
+    return disk_.space();
+  }
+
+ private:
+  bool crashed() const { return generation_ != disk_.generation_; }
+  static tl::unexpected<Error> refuse() { return fail(Errc::kIo, "the process has crashed"); }
+
+  MemoryDisk& disk_;
+  std::uint64_t generation_;
+};
+
+std::unique_ptr<Disk> MemoryDisk::session() {
+  return std::make_unique<Session>(*this);
+}
 
 MemoryDisk::MemoryDisk(Loop& loop) : MemoryDisk(loop, Options{}) {}
 MemoryDisk::MemoryDisk(Loop& loop, Options options) : loop_(loop), options_(options), random_(options.seed) {}
@@ -369,13 +411,22 @@ void MemoryDisk::apply(Names& names, const NameChange& change) {
 }
 
 void MemoryDisk::make_creation_durable(const std::shared_ptr<Inode>& inode) {
+  auto creation = std::find_if(unsynced_names_.begin(), unsynced_names_.end(), [&](const NameChange& change) {
+    return change.inode == inode && change.from.empty();
+  });
+  if (creation == unsynced_names_.end()) return;
+  // With whatever happened to that name before: changes of one name reach the disk in their order.
+  std::string path = creation->to;
+  std::vector<NameChange> left;
   for (auto it = unsynced_names_.begin(); it != unsynced_names_.end(); ++it) {
-    if (it->inode == inode && it->from.empty()) {
+    bool before = it <= creation && (it->from == path || it->to == path);
+    if (before) {
       apply(durable_names_, *it);
-      unsynced_names_.erase(it);
-      return;
+    } else {
+      left.push_back(*it);
     }
   }
+  unsynced_names_ = std::move(left);
 }
 
 void MemoryDisk::crash_names(Crash how, std::mt19937_64& random) {

@@ -35,6 +35,10 @@ class MemoryDisk : public Disk {
   Task<Status> sync_folder(std::string folder) override;
   Result<Space> space() const override;
 
+  // The disk as one process has it: after a crash() it answers kIo for good, so that what is left of a
+  // crashed process in the test's own process cannot touch what its successor works with.
+  std::unique_ptr<Disk> session();
+
   enum class Crash {
     kProcess,       // kill -9: every completed operation stays
     kDropUnsynced,  // power loss at its worst: only what was synced stays
@@ -79,6 +83,7 @@ class MemoryDisk : public Disk {
  private:
   struct Inode;
   class OpenFile;
+  class Session;
   struct NameChange {  // create: to; remove: from; rename: both
     std::string from, to;
     std::shared_ptr<Inode> inode;

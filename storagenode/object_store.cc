@@ -234,7 +234,7 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
     if (!made) co_return fail(made.error());
     co_return co_await (*made)->segment.sync();
   }
-  if (of.epoch >= epoch) co_return Status{};
+  if (of.epoch >= epoch) co_return Status{};  // durable: header changes are marked, so recovery synced it
   SLICE_CO_RETURN_IF_ERROR(co_await cut(of, size));
   // The epoch is adopted when the cut is durable: a crash before makes the coordinator send it again.
   co_return co_await adopt_epoch(of, epoch);
@@ -242,12 +242,11 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
 
 Task<Status> ObjectStore::cut(Object& object, std::uint64_t size) {
   std::uint64_t boundary = size / kSegment;
-  bool removed = false;
   while (!object.present.empty() && *object.present.rbegin() > boundary) {
     SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(object, *object.present.rbegin()));
-    removed = true;
   }
-  if (removed) SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(more_folder(object.name)));
+  // Also where nothing was left to remove: a process that was killed may have removed without syncing.
+  if (object.has_more) SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(more_folder(object.name)));
   if (object.present.contains(boundary)) SLICE_CO_RETURN_IF_ERROR(co_await cut_boundary(object, size));
   auto lock = co_await object.opening.lock();
   co_return co_await table_.find_end(object);
@@ -274,6 +273,7 @@ Task<Status> ObjectStore::cut_boundary(Object& object, std::uint64_t size) {
 Task<Status> ObjectStore::adopt_epoch(Object& object, Epoch epoch) {
   auto head = co_await table_.segment(object, 0);
   if (!head) co_return fail(head.error());
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({object.name, 0}, object.epoch, 0, 0));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.write_header(epoch, object.has_more));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.sync());
   object.epoch = epoch;
@@ -286,26 +286,30 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   Object& of = **object;
   auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
   note_removed(name);
-  if (!of.exists) co_return Status{};
-  bool had_more = of.has_more;
   while (!of.present.empty() && *of.present.rbegin() > 0) {
     SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(of, *of.present.rbegin()));
   }
-  if (had_more) {
+  if (of.has_more) {
     // Others first: without the first segment nobody would find them again.
-    auto synced = co_await disk_.sync_folder(more_folder(name));
-    if (!synced && synced.error().code != Errc::kNotFound) co_return synced;
+    SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(more_folder(name)));
     auto gone = co_await disk_.remove(more_folder(name));
     if (!gone && gone.error().code != Errc::kNotFound) {
       log_warning("cannot remove folder={}: {}", more_folder(name), gone.error().message);
     }
   }
-  SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(of, 0));
+  if (of.exists) SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(of, 0));
   of.exists = false;
   of.has_more = false;
   of.end = 0;
   of.epoch = {};
-  co_return co_await disk_.sync_folder(folder_of(head_path(name)));
+  // Also where there is none: a process that was killed may have removed it without syncing.
+  co_return co_await sync_folder(folder_of(head_path(name)));
+}
+
+Task<Status> ObjectStore::sync_folder(std::string folder) {
+  auto status = co_await disk_.sync_folder(std::move(folder));
+  if (!status && status.error().code == Errc::kNotFound) co_return Status{};
+  co_return status;
 }
 
 void ObjectStore::note_removed(const ObjectName& name) {

@@ -107,6 +107,7 @@ class ObjectStore {
   Task<Status> heal_segment(OpenSegment& open);
   Task<Status> cut(Object& object, std::uint64_t size);
   Task<Status> cut_boundary(Object& object, std::uint64_t size);
+  Task<Status> sync_folder(std::string folder);  // fine where there is none
   Task<Status> adopt_epoch(Object& object, Epoch epoch);
   void prefetch(Object& object, std::uint64_t offset, std::uint64_t end);
   void note_removed(const ObjectName& name);

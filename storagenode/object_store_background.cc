@@ -43,8 +43,9 @@ Task<Status> ObjectStore::recover(const MarkRecord& record) {
     SLICE_CO_RETURN_IF_ERROR(co_await segment.write_header(record.epoch, has_more));
   }
   SLICE_CO_RETURN_IF_ERROR(co_await segment.repair(record.granules, false));
-  if (!segment.unsynced()) co_return Status{};
-  co_return co_await segment.sync();
+  // In any case: a killed process leaves bytes in the page cache that are not on disk, and their mark goes.
+  SLICE_CO_RETURN_IF_ERROR(co_await segment.sync());
+  co_return co_await sync_folder(folder_of(segment_path(record.segment)));
 }
 
 Task<void> ObjectStore::stop() {

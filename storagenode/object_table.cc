@@ -119,6 +119,7 @@ Task<Status> ObjectTable::note_more(Object& object) {
   if (object.has_more || !object.exists) co_return Status{};
   auto head = co_await open_present(object, 0);
   if (!head) co_return fail(head.error());
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({object.name, 0}, object.epoch, 0, 0));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.write_header(object.epoch, true));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.sync());
   object.has_more = true;

@@ -65,7 +65,9 @@ class StoreHarness {
   }
 
   Status open() {
-    store = std::make_unique<ObjectStore>(loop, disk, metrics, options_, [this] { return renew(); });
+    sessions_.push_back(disk.session());
+    store =
+        std::make_unique<ObjectStore>(loop, *sessions_.back(), metrics, options_, [this] { return renew(); });
     return run(store->open());
   }
   void close() {
@@ -75,7 +77,9 @@ class StoreHarness {
   // The process is gone; its disk as `how` says.
   void crash(MemoryDisk::Crash how, std::uint64_t seed) {
     disk.crash(how, seed);
-    if (store) crashed_.push_back(std::move(store));
+    if (!store) return;
+    spawn(store->stop());  // its background work ends with errors
+    crashed_.push_back(std::move(store));
   }
 
   Status write(ObjectName name, std::uint64_t offset, ByteView bytes, bool sync = false,
@@ -104,6 +108,7 @@ class StoreHarness {
   }
 
   ObjectStore::Options options_;
+  std::vector<std::unique_ptr<storage::Disk>> sessions_;
   std::vector<std::unique_ptr<ObjectStore>> crashed_;
 };
 
