@@ -68,6 +68,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       args.pid = static_cast<std::uint64_t>(::getpid());
       args.started_ns = self->started_ns_;
       args.generation = self->seams_.tables.get()->generation();
+      self->generation_.set(args.generation.value);
       args.largest_seen = verifier.largest();
       fill(args);
       MonoTime next = self->seams_.loop.now() + kInterval;

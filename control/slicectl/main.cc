@@ -1,0 +1,169 @@
+// slicectl: the operator's command (docs/operations.md).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+
+#include "control/slicectl/render.h"
+#include "rpc/client.h"
+#include "rpc/epoll_loop.h"
+
+namespace slice::slicectl {
+namespace {
+
+constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kPartial = 3;
+// What slicectl calls itself to the ensemble: no server of the configuration.
+constexpr std::uint32_t kSender = 0xffffffff;
+
+struct Arguments {
+  std::string config = "/etc/slice/ensemble.toml";
+  bool json = false;
+  double timeout = 5;
+  std::string path, name, match;
+  bool every_site = false;
+};
+
+int say(const Error& error) {
+  std::fprintf(stderr, "slicectl: %s\n", error.message.c_str());
+  return kFailed;
+}
+int print(const std::string& text, int code = kGood) {
+  std::fputs(text.c_str(), stdout);
+  return code;
+}
+
+bool answered(const Part& part) {
+  return part.stat.has_value();
+}
+
+class Command {
+ public:
+  Command(const Arguments& arguments, const EnsembleConfig& config)
+      : arguments_(arguments),
+        config_(config),
+        channel_(loop_, {.key = config.ensemble_key, .sender = kSender, .generation = nullptr}),
+        seams_{.loop = loop_,
+               .channel = channel_,
+               .config = config,
+               .timeout =
+                   std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout))},
+        format_(arguments.json ? Format::kJson : Format::kText) {}
+
+  int status() {
+    auto members = run(ask_members(seams_));
+    if (!members) return say(members.error());
+    return print(render_status(config_, *members, loop_.wall(), format_));
+  }
+  int servers() {
+    auto tables = run(ask_tables(seams_));
+    if (!tables) return say(tables.error());
+    return print(render_servers(config_, **tables, format_));
+  }
+  int tables() {
+    auto tables = run(ask_tables(seams_));
+    if (!tables) return say(tables.error());
+    return print(render_tables(**tables, arguments_.every_site, format_));
+  }
+  int metrics() {
+    auto processes = run(ask_metrics(seams_, arguments_.name));
+    if (!processes) return say(processes.error());
+    std::size_t silent = 0;
+    for (const ProcessMetrics& process : *processes) {
+      if (process.metrics) continue;
+      ++silent;
+      std::fprintf(stderr, "slicectl: %s: %s\n", process.name.c_str(),
+                   process.metrics.error().message.c_str());
+    }
+    int code = silent == 0 ? kGood : silent == processes->size() ? kFailed : kPartial;
+    return print(render_metrics(*processes, arguments_.match, format_), code);
+  }
+  int where() {
+    auto tables = run(ask_tables(seams_));
+    if (!tables) return say(tables.error());
+    auto where = run(ask_where(seams_, *tables, arguments_.path));
+    if (!where) return say(where.error());
+    bool whole = std::all_of(where->storage.begin(), where->storage.end(), answered) &&
+                 (!where->small_file || answered(*where->small_file));
+    return print(render_where(config_, *where, format_), whole ? kGood : kPartial);
+  }
+
+ private:
+  template <class T>
+  static Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
+    value.emplace(co_await std::move(task));
+    loop.stop();
+  }
+  template <class T>
+  T run(Task<T> task) {
+    std::optional<T> value;
+    spawn(keep(std::move(task), value, loop_));
+    while (!value) loop_.run();
+    return std::move(*value);
+  }
+
+  const Arguments& arguments_;
+  const EnsembleConfig& config_;
+  rpc::EpollLoop loop_;
+  rpc::SocketChannel channel_;
+  Seams seams_;
+  Format format_;
+};
+
+int check(const Arguments& arguments) {
+  auto config = load_ensemble(arguments.path.empty() ? arguments.config : arguments.path);
+  if (!config) {
+    say(config.error());
+    return kBadUsage;
+  }
+  return print(render_check(*config, arguments.json ? Format::kJson : Format::kText));
+}
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("slicectl: asks a Slice ensemble how it is");
+  app.fallthrough();
+  app.require_subcommand(1);
+  app.add_option("--config", arguments.config, "the ensemble's configuration")->capture_default_str();
+  app.add_flag("--json", arguments.json, "JSON instead of text");
+  app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  app.footer(
+      "Exit codes: 0 answered; 1 no answer, or no such path or server; 2 wrong usage or configuration;\n"
+      "3 some servers did not answer (metrics, where: the rest is shown).");
+  auto* status = app.add_subcommand("status", "every process: alive, state, generation, free space");
+  auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
+  auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
+  tables->add_flag("--sites", arguments.every_site, "one line a site");
+  auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
+  where->add_option("path", arguments.path, "absolute path within the volume")->required();
+  auto* metrics = app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
+  metrics->add_option("name", arguments.name, "which server");
+  metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
+  auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
+  check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kGood : kBadUsage;
+  }
+  if (check_command->parsed()) return check(arguments);
+  auto config = load_ensemble(arguments.config);
+  if (!config) {
+    say(config.error());
+    return kBadUsage;
+  }
+  Command command(arguments, *config);
+  if (status->parsed()) return command.status();
+  if (servers->parsed()) return command.servers();
+  if (tables->parsed()) return command.tables();
+  if (where->parsed()) return command.where();
+  if (metrics->parsed()) return command.metrics();
+  return kBadUsage;
+}
+
+}  // namespace
+}  // namespace slice::slicectl
+
+int main(int argc, char** argv) {
+  return slice::slicectl::main(argc, argv);
+}

@@ -1,0 +1,225 @@
+#include "control/slicectl/queries.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "service/internal_call.h"
+
+namespace slice::slicectl {
+namespace {
+
+constexpr Duration kJukeboxDelay = std::chrono::milliseconds(200);
+constexpr unsigned kJukeboxTries = 25;
+constexpr std::size_t kMaxStripes = 1 << 20;  // listed of one file
+
+rpc::Endpoint manager_of(const EnsembleConfig& config) {
+  const ServerConfig* manager = config.first(ServerRole::kManager);
+  return {manager->address, manager->port};
+}
+
+Task<ProcessMetrics> ask_one(const Seams& seams, const ServerConfig& server) {
+  auto result = co_await service::internal_call<wire::MetricsResult>(
+      seams.channel, {server.address, server.port}, wire::kAdminProgram, wire::AdminProcedure::kMetrics,
+      service::NoArguments{}, seams.timeout);
+  co_return ProcessMetrics{server.name, std::move(result)};
+}
+
+// One NFS call to a directory server; asks again while it answers JUKEBOX.
+template <class Ok, class Use>
+Task<Result<nfs3::Status>> nfs_call(const Seams& seams, rpc::Endpoint to, nfs3::Procedure procedure,
+                                    Buffer arguments, Use use) {
+  for (unsigned tries = 0;; ++tries) {
+    rpc::Request request;
+    request.to = to;
+    request.program = nfs3::kProgram;
+    request.version = nfs3::kVersion;
+    request.procedure = static_cast<std::uint32_t>(procedure);
+    request.arguments = arguments.clone();
+    request.timeout = seams.timeout;
+    auto response = co_await seams.channel.call(std::move(request));
+    if (!response) co_return fail(std::move(response).error());
+    rpc::XdrReader in(response->results());
+    nfs3::Status status = nfs3::Status::kOk;
+    Ok ok{};
+    if (!decode_result(in, status, ok)) co_return fail(Errc::kInvalid, "a reply that does not decode");
+    if (status == nfs3::Status::kJukebox && tries < kJukeboxTries) {
+      co_await seams.loop.sleep(kJukeboxDelay);
+      continue;
+    }
+    if (status == nfs3::Status::kOk) use(ok);
+    co_return status;
+  }
+}
+
+Error lookup_error(nfs3::Status status, const std::string& path, const std::string& server) {
+  switch (status) {
+    case nfs3::Status::kNoEnt:
+      return {Errc::kNotFound, fmt::format("{}: no such file or directory", path)};
+    case nfs3::Status::kNotDir:
+      return {Errc::kInvalid, fmt::format("{}: not a directory", path)};
+    case nfs3::Status::kJukebox:
+      return {Errc::kUnavailable, fmt::format("{}: {} goes on answering NFS3ERR_JUKEBOX", path, server)};
+    default:
+      return {Errc::kIo, fmt::format("{}: {} answered {}", path, server, nfs3::status_name(status))};
+  }
+}
+
+class Finder {
+ public:
+  Finder(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables, std::string path)
+      : seams_(seams), tables_(std::move(tables)), codec_(seams.config), asked_(std::move(path)) {}
+
+  Task<Result<Where>> find() {
+    if (!asked_.starts_with('/')) co_return fail(Errc::kInvalid, "'{}' is not an absolute path", asked_);
+    routing::FileHandle root = routing::root_handle(seams_.config.volume);
+    where_.path = "/";
+    where_.handle = root;
+    where_.bytes = codec_.mint(root);
+    where_.name_site = root.directory_site;
+    std::string_view rest = asked_;
+    while (!rest.empty()) {
+      std::size_t end = std::min(rest.find('/'), rest.size());
+      std::string name(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (name.empty()) continue;
+      if (name == "." || name == "..")
+        co_return fail(Errc::kInvalid, "'{}': '.' and '..' are not resolved", asked_);
+      SLICE_CO_RETURN_IF_ERROR(co_await step(name));
+    }
+    SLICE_CO_RETURN_IF_ERROR(co_await attributes());
+    if (where_.handle.type == nfs3::FileType::kRegular) co_await parts();
+    co_return std::move(where_);
+  }
+
+ private:
+  const wire::ServerEntry& directory(SiteId site) const {
+    return tables_->server_of(wire::Role::kDirectory, site);
+  }
+
+  Task<Status> step(std::string name) {
+    if (where_.handle.type != nfs3::FileType::kDirectory) {
+      co_return fail(Errc::kInvalid, "{}: {}", where_.path,
+                     where_.handle.type == nfs3::FileType::kSymlink ? "a symbolic link, which is not followed"
+                                                                    : "not a directory");
+    }
+    rpc::XdrWriter arguments;
+    encode_arguments(arguments, nfs3::DirOpArgs{where_.bytes, name});
+    auto route = tables_->route(nfs3::Procedure::kLookup, arguments.view());
+    where_.path += (where_.path == "/" ? "" : "/") + name;
+    if (!route)
+      co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", where_.path, nfs3::kMaxName);
+    where_.name_site = route->site;
+    const wire::ServerEntry& server = directory(route->site);
+    routing::HandleBytes bytes{};
+    std::size_t size = 0;
+    auto status = co_await nfs_call<nfs3::LookupOk>(
+        seams_, server.endpoint, nfs3::Procedure::kLookup, arguments.take(), [&](const nfs3::LookupOk& ok) {
+          size = ok.object.size();
+          std::copy_n(ok.object.begin(), std::min(size, bytes.size()), bytes.begin());
+        });
+    if (!status) co_return fail(status.error(), server.name);
+    if (*status != nfs3::Status::kOk) co_return fail(lookup_error(*status, where_.path, server.name));
+    auto handle = codec_.open(ByteView(bytes).first(std::min(size, bytes.size())));
+    if (!handle) co_return fail(handle.error(), fmt::format("{}: {} gave", where_.path, server.name));
+    where_.bytes = bytes;
+    where_.handle = *handle;
+    co_return Status{};
+  }
+
+  Task<Status> attributes() {
+    const wire::ServerEntry& server = directory(where_.handle.directory_site);
+    where_.name_server = directory(where_.name_site).name;
+    where_.directory_server = server.name;
+    rpc::XdrWriter arguments;
+    nfs3::encode_arguments(arguments, nfs3::HandleView(where_.bytes));
+    auto status = co_await nfs_call<nfs3::GetattrOk>(
+        seams_, server.endpoint, nfs3::Procedure::kGetattr, arguments.take(),
+        [&](const nfs3::GetattrOk& ok) { where_.attributes = ok.attributes; });
+    if (!status) co_return fail(status.error(), server.name);
+    if (*status != nfs3::Status::kOk) co_return fail(lookup_error(*status, where_.path, server.name));
+    co_return Status{};
+  }
+
+  Task<Part> part(const wire::ServerEntry& server) {
+    wire::ObjectStatArgs args{{.volume = seams_.config.volume.id, .fileid = where_.handle.fileid}};
+    auto stat = co_await service::internal_call<wire::ObjectStatResult>(
+        seams_.channel, server.endpoint, wire::kObjectProgram, wire::ObjectProcedure::kStat, args,
+        seams_.timeout);
+    co_return Part{.server = server.name, .site = std::nullopt, .stripes = {}, .stat = std::move(stat)};
+  }
+
+  Task<void> parts() {
+    FileId file = where_.handle.fileid;
+    where_.coordinator_site = tables_->coordinator_site(file);
+    where_.coordinator = tables_->server_of(wire::Role::kCoordinator, where_.coordinator_site).name;
+    std::vector<const wire::ServerEntry*> nodes = tables_->servers(wire::Role::kStorage);
+    std::vector<Task<Part>> asked;
+    for (const wire::ServerEntry* node : nodes) asked.push_back(part(*node));
+    SiteId site = tables_->small_file_site(file);
+    bool small = seams_.config.volume.threshold > 0;
+    if (small) asked.push_back(part(tables_->server_of(wire::Role::kSmallFile, site)));
+    where_.storage = co_await all(std::move(asked));
+    if (small) {
+      where_.small_file.emplace(std::move(where_.storage.back()));
+      where_.small_file->site = site;
+      where_.storage.pop_back();
+    }
+    deal_stripes(nodes);
+  }
+
+  void deal_stripes(const std::vector<const wire::ServerEntry*>& nodes) {
+    std::uint8_t shift = where_.handle.stripe_shift;
+    std::uint64_t size = where_.attributes.size;
+    if (size <= seams_.config.volume.threshold) return;
+    std::uint64_t first = seams_.config.volume.threshold >> shift;
+    std::uint64_t last = (size - 1) >> shift;
+    for (std::uint64_t stripe = first; stripe <= last && stripe - first < kMaxStripes; ++stripe) {
+      SiteId site = tables_->storage_site(where_.handle.fileid, stripe << shift, shift);
+      const wire::ServerEntry& owner = tables_->server_of(wire::Role::kStorage, site);
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i]->server == owner.server) where_.storage[i].stripes.push_back(stripe);
+      }
+    }
+  }
+
+  const Seams& seams_;
+  std::shared_ptr<const routing::RoutingTables> tables_;
+  routing::HandleCodec codec_;
+  std::string asked_;
+  Where where_;
+};
+
+}  // namespace
+
+Task<Result<wire::MembersResult>> ask_members(const Seams& seams) {
+  auto members = co_await service::internal_call<wire::MembersResult>(
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMembers,
+      service::NoArguments{}, seams.timeout);
+  if (!members) co_return fail(members.error(), "the manager does not answer");
+  co_return members;
+}
+
+Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams) {
+  auto tables = co_await service::internal_call<wire::Tables>(
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kGetTables,
+      service::NoArguments{}, seams.timeout);
+  if (!tables) co_return fail(tables.error(), "the manager does not answer");
+  co_return routing::RoutingTables::make(seams.config, *tables);
+}
+
+Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name) {
+  std::vector<Task<ProcessMetrics>> asked;
+  for (const ServerConfig& server : seams.config.servers) {
+    if (name.empty() || server.name == name) asked.push_back(ask_one(seams, server));
+  }
+  if (asked.empty()) co_return fail(Errc::kNotFound, "no server has the name '{}'", name);
+  co_return co_await all(std::move(asked));
+}
+
+Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                              std::string path) {
+  Finder finder(seams, std::move(tables), std::move(path));
+  co_return co_await finder.find();
+}
+
+}  // namespace slice::slicectl

@@ -1,0 +1,69 @@
+// What slicectl asks the ensemble: the manager for members and tables, every process for its metrics, and,
+// for one path, the directory servers and data servers for where its name and bytes are. Knows no output
+// format.
+#ifndef SLICE_CONTROL_SLICECTL_QUERIES_H
+#define SLICE_CONTROL_SLICECTL_QUERIES_H
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/config.h"
+#include "common/loop.h"
+#include "routing/file_handle.h"
+#include "routing/tables.h"
+#include "rpc/channel.h"
+#include "wire/admin.h"
+#include "wire/object.h"
+
+namespace slice::slicectl {
+
+struct Seams {
+  Loop& loop;
+  rpc::Channel& channel;  // its calls are sealed with the ensemble's key
+  const EnsembleConfig& config;
+  Duration timeout = std::chrono::seconds(5);  // of one question
+};
+
+Task<Result<wire::MembersResult>> ask_members(const Seams& seams);
+Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams);
+
+struct ProcessMetrics {
+  std::string name;
+  Result<wire::MetricsResult> metrics;
+};
+// Of one server, or of all where `name` is empty. kNotFound: no such server.
+Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name);
+
+// What one data server holds of a file.
+struct Part {
+  std::string server;
+  std::optional<SiteId> site;          // of the small-file class
+  std::vector<std::uint64_t> stripes;  // storage: indexes of those stripes below the file's size that it owns
+  Result<wire::ObjectStatResult> stat;  // kNoEnt inside: it holds nothing
+};
+struct Where {
+  std::string path;
+  routing::HandleBytes bytes{};
+  routing::FileHandle handle;
+  nfs3::Attributes attributes;
+  SiteId name_site;  // directory site that the name was looked up at; the root: its own
+  std::string name_server;
+  std::string directory_server;  // of the attribute cell
+  // Regular files only:
+  SiteId coordinator_site;
+  std::string coordinator;
+  std::optional<Part> small_file;  // nothing where the threshold is 0
+  std::vector<Part> storage;       // every storage server that holds sites
+};
+// Resolves `path` (absolute within the volume) by NFS LOOKUPs as the superuser, straight at the directory
+// servers, and asks the data servers. Symbolic links are not followed. kNotFound, kInvalid ("a is not a
+// directory"), kUnavailable. Data servers that do not answer have an error in their Part.
+Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                              std::string path);
+
+}  // namespace slice::slicectl
+
+#endif  // SLICE_CONTROL_SLICECTL_QUERIES_H

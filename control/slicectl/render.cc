@@ -1,0 +1,325 @@
+#include "control/slicectl/render.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace slice::slicectl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<wire::Role, wire::kSiteClasses> kClasses{wire::Role::kDirectory, wire::Role::kSmallFile,
+                                                              wire::Role::kStorage, wire::Role::kCoordinator};
+
+std::string dump(const Json& json) {
+  // Names and paths may hold bytes that are no UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Columns as wide as their widest cell, two spaces between, no spaces at line ends.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string_view role_text(wire::Role role) {
+  return role_name(static_cast<ServerRole>(role));
+}
+
+std::string age_text(std::uint64_t milliseconds) {
+  if (milliseconds > 86'400'000ull * 365) return "never";
+  return milliseconds < 10'000 ? fmt::format("{}.{} s", milliseconds / 1000, milliseconds / 100 % 10)
+                               : fmt::format("{} s", milliseconds / 1000);
+}
+
+std::string type_text(nfs3::FileType type) {
+  constexpr std::array<const char*, 8> kNames{
+      "?", "regular", "directory", "block device", "character device", "symlink", "socket", "fifo"};
+  auto index = static_cast<std::size_t>(type);
+  return index < kNames.size() ? kNames[index] : "?";
+}
+
+// "1-3, 7": what a person can read of many numbers.
+std::string ranges_text(const std::vector<std::uint64_t>& numbers, std::size_t most) {
+  std::string text;
+  std::size_t shown = 0;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i;
+    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
+    if (shown++ == most) return text + fmt::format(", ... ({} in all)", numbers.size());
+    if (!text.empty()) text += ", ";
+    text += i == j ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[j]);
+    i = j + 1;
+  }
+  return text;
+}
+
+Json part_json(const Part& part) {
+  Json json;
+  json["server"] = part.server;
+  if (part.site) json["site"] = part.site->value;
+  if (!part.stat) {
+    json["error"] = part.stat.error().message;
+    json["allocated"] = nullptr;
+    return json;
+  }
+  bool holds = part.stat->status == nfs3::Status::kOk;
+  if (!holds && part.stat->status != nfs3::Status::kNoEnt)
+    json["error"] = nfs3::status_name(part.stat->status);
+  json["end"] = holds ? part.stat->end : 0;
+  json["allocated"] = holds ? part.stat->allocated : 0;
+  json["epoch"] = holds ? part.stat->epoch.value : 0;
+  json["extents"] = Json::array();
+  if (!holds) return json;
+  for (const wire::ObjectExtent& extent : part.stat->extents) {
+    json["extents"].push_back(
+        {{"offset", extent.offset}, {"length", extent.length}, {"place", extent.place}});
+  }
+  return json;
+}
+
+std::string part_text(const Part& part) {
+  if (!part.stat) return fmt::format("no answer: {}", part.stat.error().message);
+  if (part.stat->status == nfs3::Status::kNoEnt) return "holds nothing";
+  if (part.stat->status != nfs3::Status::kOk) return std::string(nfs3::status_name(part.stat->status));
+  std::string text =
+      fmt::format("{} allocated, ends at {}", bytes_text(part.stat->allocated), part.stat->end);
+  std::size_t shown = 0;
+  for (const wire::ObjectExtent& extent : part.stat->extents) {
+    if (shown++ == 4) {
+      text += fmt::format("; {} extents in all", part.stat->extents.size());
+      break;
+    }
+    text += fmt::format("; {}+{} at {:#x}", extent.offset, extent.length, extent.place);
+  }
+  return text;
+}
+
+Json time_json(nfs3::Time time) {
+  return fmt::format("{}.{:09}", time.seconds, time.nanoseconds);
+}
+
+Json where_json(const EnsembleConfig& config, const Where& where) {
+  const nfs3::Attributes& a = where.attributes;
+  const routing::FileHandle& h = where.handle;
+  Json json;
+  json["path"] = where.path;
+  json["type"] = type_text(h.type);
+  json["size"] = a.size;
+  json["used"] = a.used;
+  json["mode"] = fmt::format("{:04o}", a.mode);
+  json["uid"] = a.uid;
+  json["gid"] = a.gid;
+  json["nlink"] = a.nlink;
+  json["mtime"] = time_json(a.mtime);
+  json["ctime"] = time_json(a.ctime);
+  json["handle"] = {{"bytes", to_hex(where.bytes)},
+                    {"fileid", fmt::format("{:#018x}", h.fileid.value)},
+                    {"directory_site", h.directory_site.value},
+                    {"generation", h.generation},
+                    {"flags", h.flags},
+                    {"stripe_unit", std::uint64_t{1} << h.stripe_shift},
+                    {"cell_key", fmt::format("{:#018x}", h.cell_key)}};
+  json["name"] = {{"site", where.name_site.value}, {"server", where.name_server}};
+  json["directory"] = {{"site", h.directory_site.value}, {"server", where.directory_server}};
+  if (h.type != nfs3::FileType::kRegular) return json;
+  json["epoch"] = a.rdev_major;
+  json["threshold"] = config.volume.threshold;
+  json["coordinator"] = {{"site", where.coordinator_site.value}, {"server", where.coordinator}};
+  json["small_file"] = where.small_file ? part_json(*where.small_file) : Json();
+  json["storage"] = Json::array();
+  for (const Part& part : where.storage) {
+    Json entry = part_json(part);
+    entry["stripes"] = part.stripes;
+    json["storage"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 7> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string render_status(const EnsembleConfig& config, const wire::MembersResult& members, WallTime now,
+                          Format format) {
+  std::size_t alive = 0;
+  for (const wire::Member& member : members.members) alive += member.alive ? 1 : 0;
+  if (format == Format::kJson) {
+    Json json{{"ensemble", config.name}, {"generation", members.generation.value}, {"alive", alive}};
+    json["servers"] = Json::array();
+    for (const wire::Member& m : members.members) {
+      bool heard = m.last.started_ns != 0;
+      std::int64_t up = now.ns - static_cast<std::int64_t>(m.last.started_ns);
+      json["servers"].push_back({{"name", m.entry.name},
+                                 {"role", role_text(m.entry.role)},
+                                 {"endpoint", rpc::to_string(m.entry.endpoint)},
+                                 {"alive", m.alive},
+                                 {"state", m.last.state},
+                                 {"detail", m.last.detail},
+                                 {"generation", m.last.generation.value},
+                                 {"verifier", m.last.largest_seen.value},
+                                 {"pid", m.last.pid},
+                                 {"uptime_seconds", heard && up > 0 ? up / 1'000'000'000 : 0},
+                                 {"heartbeat_age_ms", heard ? Json(m.age_ms) : Json()},
+                                 {"free_bytes", m.last.free_bytes},
+                                 {"total_bytes", m.last.total_bytes}});
+    }
+    return dump(json);
+  }
+  std::vector<std::vector<std::string>> rows{
+      {"NAME", "ROLE", "ENDPOINT", "ALIVE", "STATE", "GENERATION", "FREE", "DETAIL"}};
+  for (const wire::Member& m : members.members) {
+    bool heard = m.last.started_ns != 0;
+    std::string space = m.last.total_bytes == 0 ? "-"
+                                                : fmt::format("{} of {}", bytes_text(m.last.free_bytes),
+                                                              bytes_text(m.last.total_bytes));
+    rows.push_back({m.entry.name, std::string(role_text(m.entry.role)), rpc::to_string(m.entry.endpoint),
+                    m.alive ? "yes" : fmt::format("no, {}", heard ? age_text(m.age_ms) : "never heard"),
+                    m.last.state.empty() ? "-" : m.last.state,
+                    heard ? fmt::format("{}", m.last.generation.value) : "-", space, m.last.detail});
+  }
+  return fmt::format("ensemble {}: generation {}, {} of {} processes alive\n\n{}", config.name,
+                     members.generation.value, alive, members.members.size(), table(rows));
+}
+
+std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables,
+                           Format format) {
+  Json json = Json::array();
+  std::vector<std::vector<std::string>> rows{{"INDEX", "NAME", "ROLE", "ENDPOINT", "SITES", "DATA"}};
+  for (const wire::ServerEntry& server : tables.wire().servers) {
+    std::size_t sites = 0;
+    auto c = static_cast<std::size_t>(server.role);
+    if (c < wire::kSiteClasses) {
+      const auto& held = tables.wire().sites[c];
+      sites = static_cast<std::size_t>(std::count(held.begin(), held.end(), server.server));
+    }
+    const ServerConfig* known = config.find(server.name);
+    std::string data = known == nullptr ? "" : known->data;
+    json.push_back({{"index", server.server},
+                    {"name", server.name},
+                    {"role", role_text(server.role)},
+                    {"endpoint", rpc::to_string(server.endpoint)},
+                    {"sites", sites},
+                    {"data", data}});
+    rows.push_back({fmt::format("{}", server.server), server.name, std::string(role_text(server.role)),
+                    rpc::to_string(server.endpoint), c < wire::kSiteClasses ? fmt::format("{}", sites) : "-",
+                    data.empty() ? "-" : data});
+  }
+  if (format == Format::kText) return table(rows);
+  return dump({{"generation", tables.generation().value}, {"servers", std::move(json)}});
+}
+
+std::string render_tables(const routing::RoutingTables& tables, bool every_site, Format format) {
+  Json json{{"generation", tables.generation().value}, {"classes", Json::object()}};
+  std::string text = fmt::format("generation {}\n\n", tables.generation().value);
+  std::vector<std::vector<std::string>> rows{{"CLASS", every_site ? "SITE" : "SITES", "SERVER"}};
+  for (wire::Role role : kClasses) {
+    std::string name(role_text(role));
+    const auto& sites = tables.wire().sites[static_cast<std::size_t>(role)];
+    Json names = Json::array();
+    std::map<std::uint32_t, std::size_t> count;
+    for (std::size_t site = 0; site < sites.size(); ++site) {
+      const std::string& server = tables.server(sites[site])->name;
+      names.push_back(server);
+      ++count[sites[site]];
+      if (every_site) rows.push_back({name, fmt::format("{}", site), server});
+    }
+    json["classes"][name] = std::move(names);
+    if (every_site) continue;
+    for (const auto& [server, held] : count) {
+      rows.push_back({name, fmt::format("{} of {}", held, sites.size()), tables.server(server)->name});
+    }
+  }
+  return format == Format::kJson ? dump(json) : text + table(rows);
+}
+
+std::string render_metrics(const std::vector<ProcessMetrics>& processes, std::string_view match,
+                           Format format) {
+  Json json = Json::array();
+  std::string text;
+  for (const ProcessMetrics& process : processes) {
+    Json entry{{"process", process.name}};
+    if (!process.metrics) {
+      entry["error"] = process.metrics.error().message;
+      json.push_back(std::move(entry));
+      continue;
+    }
+    entry["metrics"] = Json::object();
+    for (const wire::MetricSample& sample : process.metrics->samples) {
+      if (sample.name.find(match) == std::string::npos) continue;
+      entry["metrics"][sample.name] = sample.value;
+      text += processes.size() == 1 ? fmt::format("{} {}\n", sample.name, sample.value)
+                                    : fmt::format("{} {} {}\n", process.name, sample.name, sample.value);
+    }
+    json.push_back(std::move(entry));
+  }
+  return format == Format::kJson ? dump({{"processes", std::move(json)}}) : text;
+}
+
+std::string render_where(const EnsembleConfig& config, const Where& where, Format format) {
+  if (format == Format::kJson) return dump(where_json(config, where));
+  const nfs3::Attributes& a = where.attributes;
+  const routing::FileHandle& h = where.handle;
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back({"type", fmt::format("{}, mode {:04o}, uid {}, gid {}, {} links", type_text(h.type), a.mode,
+                                      a.uid, a.gid, a.nlink)});
+  rows.push_back({"size", fmt::format("{} bytes, {} used", a.size, a.used)});
+  rows.push_back({"handle", fmt::format("fileID {:#x}, generation {}, cell key {:#x}, flags {:#x}",
+                                        h.fileid.value, h.generation, h.cell_key, h.flags)});
+  rows.push_back({"", to_hex(where.bytes)});
+  rows.push_back({"name", fmt::format("directory site {} on {}", where.name_site.value, where.name_server)});
+  rows.push_back(
+      {"attributes", fmt::format("directory site {} on {}", h.directory_site.value, where.directory_server)});
+  if (h.type == nfs3::FileType::kRegular) {
+    rows.push_back(
+        {"coordinator", fmt::format("site {} on {}", where.coordinator_site.value, where.coordinator)});
+    if (where.small_file) {
+      rows.push_back({"small-file", fmt::format("bytes below {}: site {} on {}: {}", config.volume.threshold,
+                                                where.small_file->site->value, where.small_file->server,
+                                                part_text(*where.small_file))});
+    }
+    for (const Part& part : where.storage) {
+      std::string stripes = part.stripes.empty() ? "no stripes" : "stripes " + ranges_text(part.stripes, 12);
+      rows.push_back({"storage", fmt::format("{}: {}; {}", part.server, part_text(part), stripes)});
+    }
+  }
+  return where.path + "\n" + table(rows);
+}
+
+std::string render_check(const EnsembleConfig& config, Format format) {
+  std::map<std::string, std::size_t> roles;
+  for (const ServerConfig& server : config.servers) ++roles[std::string(role_name(server.role))];
+  if (format == Format::kJson) {
+    return dump(
+        {{"file", config.path}, {"ensemble", config.name}, {"roles", roles}, {"warnings", config.warnings}});
+  }
+  std::string text =
+      fmt::format("{}: good: ensemble {}, {} servers\n", config.path, config.name, config.servers.size());
+  for (const std::string& warning : config.warnings) text += fmt::format("warning: {}\n", warning);
+  return text;
+}
+
+}  // namespace slice::slicectl

@@ -1,0 +1,32 @@
+// How slicectl shows what it was told: text for people, JSON for programs (docs/operations.md lists the
+// fields).
+#ifndef SLICE_CONTROL_SLICECTL_RENDER_H
+#define SLICE_CONTROL_SLICECTL_RENDER_H
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/slicectl/queries.h"
+
+namespace slice::slicectl {
+
+enum class Format { kText, kJson };
+
+std::string render_status(const EnsembleConfig& config, const wire::MembersResult& members, WallTime now,
+                          Format format);
+std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables, Format format);
+// `every_site`: one line a site, in text; JSON always has them.
+std::string render_tables(const routing::RoutingTables& tables, bool every_site, Format format);
+// `match`: only metrics whose name contains it.
+std::string render_metrics(const std::vector<ProcessMetrics>& processes, std::string_view match,
+                           Format format);
+std::string render_where(const EnsembleConfig& config, const Where& where, Format format);
+std::string render_check(const EnsembleConfig& config, Format format);
+
+// "1.5 GiB"; exact below 1 KiB.
+std::string bytes_text(std::uint64_t bytes);
+
+}  // namespace slice::slicectl
+
+#endif  // SLICE_CONTROL_SLICECTL_RENDER_H
