@@ -74,6 +74,27 @@ void ZoneAllocator::release(std::uint64_t offset, std::uint32_t length) {
   insert(offset, room);
 }
 
+void ZoneAllocator::reclaim(std::uint64_t offset, std::uint32_t length) {
+  std::uint64_t room = room_for(length);
+  if (offset >= end_) {
+    end_moved_ = true;
+    std::uint64_t before = std::exchange(end_, offset + room);
+    if (before < offset) insert(before, offset - before);
+    return;
+  }
+  auto holder = std::prev(by_offset_.upper_bound(offset));
+  auto [start, had] = *holder;
+  assert(start <= offset && offset + room <= start + had);
+  erase(start, had);
+  if (start < offset) insert(start, offset - start);
+  if (offset + room < start + had) insert(offset + room, start + had - offset - room);
+}
+
+void ZoneAllocator::give_back(const Changes& changes) {
+  end_moved_ = end_moved_ || changes.end_moved;
+  for (const auto& [offset, length] : changes.fragments) touched_.insert(offset);
+}
+
 void ZoneAllocator::insert(std::uint64_t offset, std::uint64_t length) {
   by_offset_.emplace(offset, length);
   by_length_.emplace(length, offset);

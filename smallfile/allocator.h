@@ -41,6 +41,9 @@ class ZoneAllocator {
   std::uint64_t usable_bytes() const { return usable_bytes_; }  // in fragments that hold a whole block
   const std::map<std::uint64_t, std::uint64_t>& fragments() const { return by_offset_; }  // offset: length
 
+  // Takes back the release that was the latest to touch this room, where it could not be saved.
+  void reclaim(std::uint64_t offset, std::uint32_t length);
+
   // What is to be saved anew since the last call: fragments by offset, with their length or nothing where
   // there is none any more. The end is to be saved as well where `end_moved`.
   struct Changes {
@@ -48,6 +51,8 @@ class ZoneAllocator {
     bool end_moved = false;
   };
   Changes take_changes();
+  // They could not be saved: the next take_changes() names them again.
+  void give_back(const Changes& changes);
 
  private:
   void insert(std::uint64_t offset, std::uint64_t length);

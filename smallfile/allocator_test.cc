@@ -56,6 +56,27 @@ TEST(ZoneAllocator, CoalescesOnBothSidesAndShrinksAtTheEnd) {
   EXPECT_EQ(zone.free_bytes(), 0u);
 }
 
+TEST(ZoneAllocator, TakesReleasesBackThatCouldNotBeSaved) {
+  ZoneAllocator zone;
+  std::vector<std::uint64_t> at;
+  for (std::uint32_t length : {1024, 128, 512, 256, 4096}) at.push_back(zone.allocate(length));
+  zone.release(at[1], 128);
+  zone.take_changes();
+  auto fragments = zone.fragments();
+  std::uint64_t end = zone.end();
+  zone.release(at[2], 512);
+  zone.release(at[4], 4096);
+  zone.release(at[3], 256);
+  EXPECT_EQ(zone.end(), 1024u);
+  zone.give_back(zone.take_changes());
+  zone.reclaim(at[2], 512);
+  zone.reclaim(at[4], 4096);
+  zone.reclaim(at[3], 256);
+  EXPECT_EQ(zone.end(), end);
+  EXPECT_EQ(zone.fragments(), fragments);
+  EXPECT_TRUE(zone.take_changes().end_moved);
+}
+
 TEST(ZoneAllocator, RefusesToRestoreWhatCannotBe) {
   ZoneAllocator zone;
   EXPECT_FALSE(zone.restore_end(100));

@@ -1,0 +1,319 @@
+#include "smallfile/checkpoint.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/crc32c.h"
+#include "common/log.h"
+
+namespace slice::smallfile {
+
+Checkpointer::Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store, ZoneStore& zones,
+                           Metrics& metrics)
+    : loop_(loop),
+      table_(table),
+      store_(store),
+      zones_(zones),
+      batches_(metrics.counter("smallfile_checkpoints_total")),
+      failures_(metrics.counter("smallfile_checkpoint_failures_total")),
+      runs_(metrics.counter("smallfile_zone_writes_total")),
+      blocks_(metrics.counter("smallfile_blocks_written_total")),
+      written_(metrics.counter("smallfile_zone_written_bytes")),
+      zone_free_(metrics.counter("smallfile_zone_free_bytes")),
+      zone_end_(metrics.counter("smallfile_zone_bytes")) {}
+
+Checkpointer::~Checkpointer() {
+  *alive_ = false;
+}
+
+Status Checkpointer::restore(std::uint32_t sites) {
+  for (SiteId site{0}; site.value < sites; ++site.value) {
+    if (Status status = restore_zone(site); !status) {
+      return fail(status.error(), fmt::format("free room of site {}", site.value));
+    }
+  }
+  return {};
+}
+
+// Map records are not looked at: they are read when they are needed.
+Status Checkpointer::restore_zone(SiteId site) {
+  auto end = store_.get(key_of(site, KeyKind::kZoneEnd, 0));
+  if (!end) return fail(std::move(end).error());
+  if (!*end) return {};
+  auto length = decode_length(**end);
+  if (!length) return fail(std::move(length).error());
+  ZoneAllocator& zone = allocators_[site];
+  SLICE_RETURN_IF_ERROR(zone.restore_end(*length));
+  auto at = store_.iterate(key_of(site, KeyKind::kFragment, 0), key_of(site, KeyKind::kMap, 0));
+  for (at->seek(key_of(site, KeyKind::kFragment, 0)); at->valid(); at->next()) {
+    auto key = parse_key(at->key());
+    if (!key || key->kind != KeyKind::kFragment) {
+      return fail(Errc::kCorrupt, "key {}", to_hex(as_bytes(at->key())));
+    }
+    auto fragment = decode_length(at->value());
+    if (!fragment) return fail(std::move(fragment).error());
+    SLICE_RETURN_IF_ERROR(zone.restore_fragment(key->number, *fragment));
+  }
+  return at->status();
+}
+
+std::uint64_t Checkpointer::free_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [site, allocator] : allocators_) sum += allocator.usable_bytes();
+  return sum;
+}
+
+const ZoneAllocator* Checkpointer::zone(SiteId site) const {
+  auto found = allocators_.find(site);
+  return found == allocators_.end() ? nullptr : &found->second;
+}
+
+void Checkpointer::kick() {
+  if (std::exchange(running_, true)) return;
+  loop_.post([this, alive = alive_] {
+    if (*alive) spawn(loop_until_done());
+  });
+}
+
+Task<Status> Checkpointer::run() {
+  if (table_.waiting().empty() && !running_) co_return Status{};
+  OneShot<Status> done;
+  run_waiters_.push_back(done);
+  kick();
+  co_return co_await done;
+}
+
+Task<Status> Checkpointer::next_batch() {
+  OneShot<Status> done;
+  batch_waiters_.push_back(done);
+  kick();
+  co_return co_await done;
+}
+
+Task<void> Checkpointer::loop_until_done() {
+  Status status;
+  while (status && !table_.waiting().empty()) {
+    status = co_await save_batch();
+    if (!status) break;
+    batches_.add();
+    tell(status, false);
+  }
+  running_ = false;
+  tell(status, true);
+  if (status) co_return;
+  failures_.add();
+  log_error("saving small files failed, trying again reason={}", status.error().message);
+  loop_.after(kRetry, [this, alive = alive_] {
+    if (*alive) kick();
+  });
+}
+
+// Through the loop, since who waits may start another batch.
+void Checkpointer::tell(const Status& status, bool all) {
+  auto waiters = std::exchange(batch_waiters_, {});
+  if (all) {
+    waiters.insert(waiters.end(), run_waiters_.begin(), run_waiters_.end());
+    run_waiters_.clear();
+  }
+  if (waiters.empty()) return;
+  loop_.post([status, waiters = std::move(waiters)] {
+    for (const auto& waiter : waiters) waiter.set(status);
+  });
+}
+
+Task<Status> Checkpointer::save_batch() {
+  if (!broken_) co_return broken_;
+  Batch batch;
+  take(batch);
+  Status status = co_await log_->sync({applied_.value_or(log_->last().value)});
+  if (status) status = co_await write_zones(batch);
+  if (status) status = co_await save_records(batch);
+  settle(batch, status.has_value());
+  if (!status) co_return status;
+  for (const Run& run : batch.runs) written_.add(run.length);
+  blocks_.add(batch.pieces.size());
+  runs_.add(batch.runs.size());
+  co_await trim();
+  co_return status;
+}
+
+// ---- the snapshot: nothing here waits ----
+
+void Checkpointer::take(Batch& batch) {
+  std::uint64_t applied = applied_.value_or(log_->last().value);
+  while (!table_.waiting().empty() && batch.bytes < kBatchBytes && batch.snapshots.size() < kBatchFiles) {
+    Snapshot snapshot{.file = table_.take_waiting(), .freed = {}, .blocks = {}, .key = {}, .value = {}};
+    File& file = *snapshot.file;
+    for (std::uint32_t index = 0; index < file.blocks.size(); ++index) {
+      if (!file.blocks[index].dirty) continue;
+      take_block(batch, file, file.blocks[index]);
+      snapshot.blocks.push_back(index);
+    }
+    snapshot.first_logged = std::exchange(file.first_logged, 0);
+    snapshot.freed = std::exchange(file.freed, {});
+    snapshot.key = key_of(file.site, KeyKind::kMap, file.id.value);
+    if (!file.removed) {
+      file.applied = applied;
+      snapshot.value = encode(file.record(applied));
+    } else {
+      snapshot.forget = !file.saved;
+    }
+    batch.snapshots.push_back(std::move(snapshot));
+  }
+  lay_out(batch);
+}
+
+void Checkpointer::take_block(Batch& batch, File& file, Block& block) {
+  if (block.holds_zone()) file.freed.push_back(block.extent);
+  ByteView data{block.data.get(), block.valid};
+  block.extent = {.place = allocators_[file.site].allocate(block.valid),
+                  .stored = block.valid,
+                  .valid = block.valid,
+                  .checksum = crc32c(data)};
+  block.dirty = false;
+  block.flushing = true;
+  block.unlogged_flushing = std::exchange(block.unlogged, {});
+  batch.pieces.push_back({file.site, block.extent.place, data});
+  batch.bytes += room_for(block.valid);
+}
+
+// Copies the blocks, in the order of their places, so that neighbours are one write. The room behind a
+// block's bytes is written too, as zeros.
+void Checkpointer::lay_out(Batch& batch) {
+  std::sort(batch.pieces.begin(), batch.pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::pair(a.zone, a.place) < std::pair(b.zone, b.place);
+  });
+  batch.data.reserve(batch.bytes);
+  for (const Piece& piece : batch.pieces) {
+    auto length = static_cast<std::uint32_t>(piece.data.size());
+    std::size_t at = batch.data.size();
+    batch.data.append(piece.data);
+    std::uint32_t padding = room_for(length) - length;
+    std::memset(batch.data.extend(padding), 0, padding);
+    Run* last = batch.runs.empty() ? nullptr : &batch.runs.back();
+    if (last != nullptr && last->zone == piece.zone && last->place + last->length == piece.place) {
+      last->length += room_for(length);
+    } else {
+      batch.runs.push_back({piece.zone, piece.place, at, room_for(length)});
+    }
+  }
+}
+
+// ---- saving it ----
+
+Task<Status> Checkpointer::write_zones(Batch& batch) {
+  std::set<SiteId> zones;
+  for (const Run& run : batch.runs) {
+    zones.insert(run.zone);
+    SLICE_CO_RETURN_IF_ERROR(
+        co_await zones_.write(run.zone, run.place, batch.data.view().subspan(run.at, run.length)));
+  }
+  std::vector<Task<Status>> syncs;
+  for (SiteId zone : zones) syncs.push_back(zones_.sync(zone));
+  for (Status& status : co_await all(std::move(syncs))) {
+    if (!status) co_return std::move(status);
+  }
+  co_return Status{};
+}
+
+Task<Status> Checkpointer::save_records(Batch& batch) {
+  release_freed(batch);
+  storage::WriteBatch changes;
+  std::map<SiteId, ZoneAllocator::Changes> rooms;
+  for (auto& [site, allocator] : allocators_) {
+    auto room = allocator.take_changes();
+    for (const auto& [offset, length] : room.fragments) {
+      std::string key = key_of(site, KeyKind::kFragment, offset);
+      length ? changes.put(std::move(key), encode_length(*length)) : changes.erase(std::move(key));
+    }
+    if (room.end_moved) changes.put(key_of(site, KeyKind::kZoneEnd, 0), encode_length(allocator.end()));
+    if (!room.fragments.empty() || room.end_moved) rooms.emplace(site, std::move(room));
+  }
+  for (Snapshot& snapshot : batch.snapshots) {
+    if (snapshot.forget) continue;
+    snapshot.value ? changes.put(snapshot.key, *snapshot.value) : changes.erase(snapshot.key);
+  }
+  if (changes.empty()) co_return Status{};
+  auto position = store_.apply(changes);
+  if (!position) {
+    reclaim_freed(batch, rooms);
+    co_return fail(std::move(position).error());
+  }
+  if (Status durable = co_await store_.durable(*position); !durable) {
+    // What the store holds now is not known: no batch may build on either answer.
+    broken_ = fail(durable.error(), "map records");
+    co_return broken_;
+  }
+  std::uint64_t free = 0, end = 0;
+  for (auto& [site, allocator] : allocators_) {
+    free += allocator.free_bytes();
+    end += allocator.end();
+    auto room = rooms.find(site);
+    if (room == rooms.end() || !room->second.end_moved) continue;
+    if (Status status = co_await zones_.shrink(site, allocator.end()); !status) {
+      log_warning("a zone could not be made shorter site={} reason={}", site.value, status.error().message);
+    }
+  }
+  zone_free_.set(free);
+  zone_end_.set(end);
+  co_return Status{};
+}
+
+void Checkpointer::release_freed(const Batch& batch) {
+  for (const Snapshot& snapshot : batch.snapshots) {
+    for (const Extent& extent : snapshot.freed) {
+      allocators_[snapshot.file->site].release(extent.place, extent.stored);
+    }
+  }
+}
+
+// The saved map records still name that room: it must not be given to anybody.
+void Checkpointer::reclaim_freed(const Batch& batch,
+                                 const std::map<SiteId, ZoneAllocator::Changes>& changes) {
+  for (const Snapshot& snapshot : batch.snapshots) {
+    for (const Extent& extent : snapshot.freed) {
+      allocators_[snapshot.file->site].reclaim(extent.place, extent.stored);
+    }
+  }
+  for (const auto& [site, room] : changes) allocators_[site].give_back(room);
+}
+
+// A file may have changed meanwhile: then it waits again, and what was cut off has freed its new room.
+void Checkpointer::settle(Batch& batch, bool saved) {
+  for (Snapshot& snapshot : batch.snapshots) {
+    File& file = *snapshot.file;
+    for (std::uint32_t index : snapshot.blocks) {
+      if (index >= file.blocks.size() || !file.blocks[index].flushing) continue;
+      Block& block = file.blocks[index];
+      block.flushing = false;
+      if (!saved) {
+        block.dirty = true;
+        block.unlogged.add(block.unlogged_flushing);
+      }
+      block.unlogged_flushing = {};
+    }
+    if (saved) {
+      file.saved = snapshot.value.has_value();
+    } else {
+      file.freed.insert(file.freed.end(), snapshot.freed.begin(), snapshot.freed.end());
+      bool older =
+          snapshot.first_logged != 0 && (file.first_logged == 0 || snapshot.first_logged < file.first_logged);
+      if (older) file.first_logged = snapshot.first_logged;
+    }
+    table_.settle(file, saved);
+  }
+  batch.snapshots.clear();
+}
+
+Task<void> Checkpointer::trim() {
+  std::uint64_t needed = applied_ ? 0 : log_->last().value + 1;
+  if (needed == 0) co_return;  // while replaying, the log stays
+  for (const File* file : table_.waiting()) {
+    if (file->first_logged != 0) needed = std::min(needed, file->first_logged);
+  }
+  if (Status status = co_await log_->trim({needed}); !status) {
+    log_warning("the journal could not be trimmed reason={}", status.error().message);
+  }
+}
+
+}  // namespace slice::smallfile

@@ -1,0 +1,118 @@
+// Checkpointer: saves what is in memory and in the journal to zones and map records, in batches, and trims
+// the journal. One batch (docs/formats/smallfile-store.md, "Saving"):
+//   1. snapshot: blocks newer than the zone get new room there (never the room that a saved map record
+//   names);
+//   2. the journal up to the snapshot is made durable;
+//   3. the blocks are written to their zones, clustered, and the zones synced;
+//   4. map records, freed and taken room go to the key-value store in one change, which is made durable;
+//   5. the journal is trimmed.
+// A crash before the end of 4 leaves the state before the batch, and the journal; after it, the state behind.
+// One loop.
+#ifndef SLICE_SMALLFILE_CHECKPOINT_H
+#define SLICE_SMALLFILE_CHECKPOINT_H
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "smallfile/allocator.h"
+#include "smallfile/file_table.h"
+#include "smallfile/zone_store.h"
+#include "storage/kv_store.h"
+#include "storage/log.h"
+
+namespace slice::smallfile {
+
+class Checkpointer {
+ public:
+  static constexpr std::size_t kBatchBytes = 2 << 20;  // of blocks in one batch, about
+  static constexpr std::size_t kBatchFiles = 4096;
+  static constexpr Duration kRetry = std::chrono::seconds(1);  // after a failure
+
+  // `log` may be set later, by set_log(), but before the first batch.
+  Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store, ZoneStore& zones, Metrics& metrics);
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  // Reads what is saved of free room. Before anything else.
+  Status restore(std::uint32_t sites);
+  void set_log(storage::Log& log) { log_ = &log; }
+  // While the journal is replayed: memory holds no record beyond this one. Nothing: all that are in the log.
+  void set_applied(std::optional<std::uint64_t> sequence) { applied_ = sequence; }
+
+  // Starts saving, soon, unless it is under way; goes on until no file waits.
+  void kick();
+  // The same, and waits until it has ended, or failed.
+  Task<Status> run();
+  // Waits for the end of the batch under way (or the next one), however it ends.
+  Task<Status> next_batch();
+  bool running() const { return running_; }
+
+  std::uint64_t free_bytes() const;  // in fragments that hold a whole block, all zones
+  const ZoneAllocator* zone(SiteId site) const;
+
+ private:
+  struct Piece {  // a block's bytes on their way to the zone; the view is into the file's own memory
+    SiteId zone;
+    std::uint64_t place;
+    ByteView data;
+  };
+  struct Snapshot {
+    Pin file;
+    std::uint64_t first_logged = 0;
+    std::vector<Extent> freed;
+    std::vector<std::uint32_t> blocks;
+    std::string key;
+    std::optional<std::string> value;
+    bool forget = false;  // neither in the store before nor to be afterwards
+  };
+  struct Run {  // pieces that lie one after another: one write
+    SiteId zone;
+    std::uint64_t place;
+    std::size_t at, length;  // in the batch's bytes
+  };
+  struct Batch {
+    std::vector<Snapshot> snapshots;
+    std::vector<Piece> pieces;
+    std::size_t bytes = 0;
+    Buffer data;
+    std::vector<Run> runs;
+  };
+
+  Status restore_zone(SiteId site);
+  Task<void> loop_until_done();
+  Task<Status> save_batch();
+  void take(Batch& batch);
+  void take_block(Batch& batch, File& file, Block& block);
+  void lay_out(Batch& batch);
+  Task<Status> write_zones(Batch& batch);
+  Task<Status> save_records(Batch& batch);
+  void release_freed(const Batch& batch);
+  void reclaim_freed(const Batch& batch, const std::map<SiteId, ZoneAllocator::Changes>& changes);
+  void settle(Batch& batch, bool saved);
+  Task<void> trim();
+  void tell(const Status& status, bool all);
+
+  Loop& loop_;
+  FileTable& table_;
+  storage::KvStore& store_;
+  ZoneStore& zones_;
+  storage::Log* log_ = nullptr;
+  std::map<SiteId, ZoneAllocator> allocators_;
+  std::optional<std::uint64_t> applied_;
+
+  bool running_ = false;
+  Status broken_;  // nothing can be saved until the process is started again
+  std::vector<OneShot<Status>> batch_waiters_, run_waiters_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+
+  Counter &batches_, &failures_, &runs_, &blocks_, &written_, &zone_free_, &zone_end_;
+};
+
+}  // namespace slice::smallfile
+
+#endif  // SLICE_SMALLFILE_CHECKPOINT_H

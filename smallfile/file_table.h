@@ -1,0 +1,101 @@
+// FileTable: the files that are in memory, within a limit. A file that is pinned, or holds what is not saved
+// yet, stays; the others are dropped when room is needed, the one used longest ago first. One loop.
+#ifndef SLICE_SMALLFILE_FILE_TABLE_H
+#define SLICE_SMALLFILE_FILE_TABLE_H
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "smallfile/file.h"
+#include "storage/kv_store.h"
+
+namespace slice::smallfile {
+
+class FileTable;
+
+// Keeps a file in memory. Moves, never copies.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(FileTable& table, File& file);
+  Pin(Pin&& other) noexcept
+      : table_(std::exchange(other.table_, nullptr)), file_(std::exchange(other.file_, nullptr)) {}
+  Pin& operator=(Pin&& other) noexcept {
+    std::swap(table_, other.table_);
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+  ~Pin();
+  File& operator*() const { return *file_; }
+  File* operator->() const { return file_; }
+
+ private:
+  FileTable* table_ = nullptr;
+  File* file_ = nullptr;
+};
+
+class FileTable {
+ public:
+  struct Options {
+    std::uint64_t threshold = 65536;
+    std::function<SiteId(FileId)> site_of;  // the site that a file belongs to; never another
+    std::uint64_t limit = 128 << 20;        // bytes in memory, all files
+  };
+  FileTable(Loop& loop, const storage::KvStore& store, Metrics& metrics, Options options);
+
+  // The file, with its map record where one is saved. kStale: it was removed. kCorrupt, kIo: its map record
+  // cannot be read.
+  Result<Pin> find(FileId id);
+  // It has changed: its footprint is counted anew and it waits to be saved.
+  void touch(File& file);
+  // It was loaded into: its footprint is counted anew.
+  void charge(File& file);
+
+  // Files that wait to be saved, oldest first.
+  const std::deque<File*>& waiting() const { return waiting_; }
+  // Takes the oldest off that list, pinned; it is then being flushed until settle().
+  Pin take_waiting();
+  // `file` is saved as it was when taken, or could not be (it waits again, then).
+  void settle(File& file, bool saved);
+
+  std::uint64_t used_bytes() const { return used_; }
+  std::uint64_t dirty_bytes() const { return dirty_; }  // of files that wait or are being saved
+  std::size_t size() const { return files_.size(); }
+
+ private:
+  friend class Pin;
+  void unpin(File& file);
+  void make_idle(File& file);
+  void make_busy(File& file);
+  void drop(File& file);
+  void make_room();
+  void remember_removed(FileId id);
+
+  Loop& loop_;
+  const storage::KvStore& store_;
+  Options options_;
+  std::unordered_map<FileId, std::unique_ptr<File>> files_;
+  std::list<File*> idle_;  // may be dropped; used longest ago first
+  std::deque<File*> waiting_;
+  std::uint64_t used_ = 0, dirty_ = 0;
+
+  // FileIDs are never used again, so one that was removed stays removed. Held long enough for requests that
+  // were admitted before the removal.
+  std::unordered_set<FileId> removed_;
+  std::deque<FileId> removed_order_;
+
+  Counter &hits_, &misses_, &evictions_, &used_figure_, &dirty_figure_, &files_figure_;
+};
+
+}  // namespace slice::smallfile
+
+#endif  // SLICE_SMALLFILE_FILE_TABLE_H

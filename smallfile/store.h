@@ -1,0 +1,134 @@
+// Store: the bytes below the threshold of the files of this server's sites: in memory, in the journal, in
+// zones (docs/formats/smallfile-store.md). NFSv3's commit rules: what an unstable write left is durable after
+// commit() only; what a stable write, commit(), truncate() or remove() left is durable when they end. One
+// loop.
+#ifndef SLICE_SMALLFILE_STORE_H
+#define SLICE_SMALLFILE_STORE_H
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "smallfile/checkpoint.h"
+#include "smallfile/file_table.h"
+#include "smallfile/journal.h"
+#include "storage/disk.h"
+#include "wire/object.h"
+
+namespace slice::smallfile {
+
+struct StoreOptions {
+  std::uint64_t threshold = 65536;  // bytes; a multiple of kBlockSize
+  std::uint32_t sites = 64;
+  std::function<SiteId(FileId)> site_of;
+  std::uint64_t cache_bytes = 128 << 20;
+  std::uint64_t reserve_bytes = 64 << 20;  // free space below which writes are refused
+  std::uint64_t segment_bytes = 8 << 20;   // of the journal
+  std::uint64_t journal_bytes = 24 << 20;  // saving starts at this length of the journal
+};
+
+class Store {
+ public:
+  static constexpr Duration kSaveAfter = std::chrono::seconds(5);  // the longest that a change stays unsaved
+
+  // Recovers: reads free room, replays the journal. kInvalid where the store was made with another threshold
+  // or number of sites; kCorrupt with the place of the damage.
+  static Task<Result<std::unique_ptr<Store>>> open(Loop& loop, storage::Disk& disk, storage::KvStore& records,
+                                                   ZoneStore& zones, Metrics& metrics, StoreOptions options);
+  Store(Loop& loop, storage::Disk& disk, storage::KvStore& records, ZoneStore& zones, Metrics& metrics,
+        StoreOptions options);
+
+  // What is known of a file here; all zero for one that was never written here.
+  struct Seen {
+    std::uint64_t end = 0;  // one past the last byte written here
+    Epoch epoch;
+    nfs3::Time mtime;
+  };
+  Result<Seen> look(FileId file);
+  // Fills `into` with the bytes from `offset` on, zeros where there are none; what the file was at that
+  // moment. kCorrupt (counted and logged) where a stored block is damaged, kStale where the file was removed.
+  Task<Result<Seen>> read(FileId file, std::uint64_t offset, ByteSpan into);
+
+  struct Write {
+    std::uint64_t offset = 0;  // offset + data.size() is at most the threshold
+    ByteView data;             // not empty; lives until the task ends
+    bool stable = false;
+    Epoch epoch;            // the file's, as the authority knows it
+    nfs3::Time mtime_from;  // the authority's mtime: the write's is later
+  };
+  struct Written {
+    Seen seen;
+    bool unreported = false;  // the authority does not know this end, or (for a commit) this mtime
+  };
+  // kNoSpace, kStale, kCorrupt (a damaged block that the write does not cover), kIo.
+  Task<Result<Written>> write(FileId file, Write write);
+  Task<Result<Written>> commit(FileId file);
+  // Nothing happens where the file's epoch is `epoch` or newer.
+  Task<Status> truncate(FileId file, std::uint64_t size, Epoch epoch);
+  Task<Status> remove(FileId file);
+  // The authority knows `seen`.
+  void reported(FileId file, const Seen& seen);
+
+  // kNotFound where nothing of the file is here.
+  Result<wire::ObjectStatResult> stat(FileId file);
+
+  // Saves everything to zones and map records: for a clean stop.
+  Task<Status> save() { return checkpointer_.run(); }
+  bool idle() const { return table_.waiting().empty() && !checkpointer_.running(); }
+  bool full() const { return full_; }
+  std::uint64_t threshold() const { return options_.threshold; }
+  const FileTable& table() const { return table_; }
+  const Checkpointer& checkpointer() const { return checkpointer_; }
+  std::uint64_t journal_bytes() const { return log_->bytes(); }
+
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+ private:
+  struct Replayed {
+    std::uint64_t sequence;
+    Buffer record;
+  };
+  Task<Status> recover();
+  Task<Status> check_header();
+  Task<Status> replay(const Replayed& entry);
+  Task<Status> replay_write(File& file, const JournalRecord& record);
+
+  Task<Status> load(File& file, std::uint32_t index);
+  Task<Status> load_range(File& file, std::uint64_t offset, std::size_t length, bool for_write);
+  Task<Status> admit(FileId file, std::size_t length);
+  bool has_space(std::size_t length);
+  void changed(File& file);
+  nfs3::Time next_mtime(const File& file, nfs3::Time from) const;
+  Result<storage::LogSequence> journal(File& file, const JournalRecord& record);
+  Status journal_unlogged(File& file);
+
+  Loop& loop_;
+  storage::Disk& disk_;
+  storage::KvStore& records_;
+  ZoneStore& zones_;
+  Metrics& metrics_;
+  StoreOptions options_;
+  FileTable table_;
+  Checkpointer checkpointer_;
+  std::unique_ptr<storage::Log> log_;
+  Buffer record_;  // the journal record being built
+  bool save_armed_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+
+  bool full_ = false;
+  bool space_known_ = false;
+  MonoTime space_at_;
+  std::uint64_t space_left_ = 0;  // above the reserve, at most
+
+  LogLimiter damage_log_{10};
+  Counter &damaged_, &refused_, &replayed_, &loads_;
+};
+
+}  // namespace slice::smallfile
+
+#endif  // SLICE_SMALLFILE_STORE_H
