@@ -3,8 +3,13 @@
 import re
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 import uml
+
+UP_SECONDS, DOWN_SECONDS = 2.0, 1.0  # between kills, and between a kill and the start after it
 
 
 def find_programs(given):
@@ -33,11 +38,7 @@ def conformance(target, options):
     if code in (uml.EXIT_TIMEOUT, uml.EXIT_NO_BOOT):
         print(guest.console[-4000:])
         return False
-    failed = set(re.findall(r"^not ok (\S+ \S+):", guest.text, re.MULTILINE))
-    known = getattr(target, "known_failures", set())
-    if failed & known:
-        print(f"known of {target.name}: {', '.join(sorted(failed & known))}")
-    return code == 0 or (code == 1 and bool(failed) and failed <= known)
+    return passed_or_known(target, guest.text, code)
 
 
 def everyday_command(options):
@@ -72,9 +73,101 @@ def close_to_open(target, options):
     return codes == [0, 0]
 
 
+def in_namespace(target, command, timeout):
+    """Runs a user-space client in the target's client namespace; the text that it printed, and its exit code."""
+    command = uml.in_netns(target.netns, *[str(word) for word in command])
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        watch = threading.Timer(timeout, process.kill)
+        watch.start()
+        try:
+            text = ""
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                text += line
+            return text, process.wait()
+        finally:
+            watch.cancel()
+            process.kill()
+
+
+def reach(target):
+    return ["--server", target.server, "--export", target.export, "--port", target.port, "--mount-port",
+            target.mount_port]
+
+
+def passed_or_known(target, text, code):
+    """True when nothing failed but what the target is known for."""
+    failed = set(re.findall(r"^not ok (\S+ \S+):", text, re.MULTILINE))
+    known = getattr(target, "known_failures", set())
+    if failed & known:
+        print(f"known of {target.name}: {', '.join(sorted(failed & known))}")
+    return code == 0 or (code == 1 and bool(failed) and failed <= known)
+
+
+def protocol(target, options, transport):
+    command = [options.programs / "protocol", *reach(target), "--transport", transport]
+    command += ["--slice"] if target.name == "slice" else []
+    command += ["--only", options.only] if options.only else []
+    return passed_or_known(target, *in_namespace(target, command, 240))
+
+
+def durability(target, options):
+    """Every process in turn, and then all at once, is killed with SIGKILL under load and started again; nothing
+    that was acknowledged may be gone, and the load may see no error. The checker itself is checked at the end: it must
+    notice damage of every kind."""
+    names = options.only.split(",") if options.only else list(target.process_names)
+    rounds = [[name] for name in names for _ in range(max(1, int(options.scale)))]
+    rounds += [names] if len(names) > 1 else []
+    seconds = 2 + len(rounds) * (UP_SECONDS + DOWN_SECONDS + 1)
+    with tempfile.TemporaryDirectory(prefix="slice-durability-") as folder:
+        log = ["--log", f"{folder}/log"]
+        command = [options.programs / "durability", "load", *reach(target), *log, "--seconds", int(seconds), "--seed",
+                   options.seed, *(["--replays"] if target.name == "ganesha" else [])]
+        result = []
+        load = threading.Thread(target=lambda: result.append(in_namespace(target, command, seconds + 120)))
+        load.start()
+        try:
+            for together in rounds:
+                time.sleep(UP_SECONDS)
+                print(f"kill -9 {' '.join(together)}", flush=True)
+                for name in together:
+                    target.kill(name)
+                time.sleep(DOWN_SECONDS)
+                for name in together:
+                    target.start(name)
+        finally:
+            load.join()
+        text, code = result[0]
+        if code != 0:
+            return False
+        command = [options.programs / "durability", "verify", *reach(target), *log]
+        if in_namespace(target, command, 120)[1] != 0:
+            return False
+        return durability_notices_damage(target, options, log)
+
+
+def durability_notices_damage(target, options, log):
+    print("the checker is checked: damage of four kinds follows, which it must notice", flush=True)
+    program = options.programs / "durability"
+    text, code = in_namespace(target, [program, "damage", *reach(target), *log], 60)
+    damaged = set(re.findall(r"^damaged (\S+)", text, re.MULTILINE))
+    text, verified = in_namespace(target, [program, "verify", *reach(target), *log], 120)
+    noticed = set(re.findall(r"^not ok durability verify: (\S+)", text, re.MULTILINE))
+    noticed.discard("durability-0/second-name")
+    if code != 0 or verified != 1 or noticed != damaged:
+        print(f"not ok durability: of damage to {sorted(damaged)} the checker noticed {sorted(noticed)}")
+        return False
+    print("ok durability: the checker noticed all of it")
+    return True
+
+
 SUITES = {
     "conformance": (conformance, "Connectathon-style and pjdfstest-style tests by one kernel client"),
     "everyday": (everyday, "untar, compile, cp -a, git, sqlite, fsx, renames, links, users by one kernel client"),
     "everyday-udp": (everyday_udp, "the same over UDP, by a kernel built for it (build_udp_kernel.py)"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
+    "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
+    "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
+    "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
