@@ -1,0 +1,149 @@
+#include "dirserver/authority_service.h"
+
+#include <algorithm>
+
+#include "dirserver/operation.h"
+
+namespace slice::dirserver {
+namespace {
+
+using nfs3::Status;
+
+constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
+constexpr std::uint32_t kAtimeLag = 24 * 3600;  // seconds
+
+wire::FetchResult failed(Status status) {
+  wire::FetchResult result;
+  result.status = status;
+  return result;
+}
+
+wire::FetchResult told(const AttributeCell& cell, VolumeId volume) {
+  wire::FetchResult result;
+  result.attributes = attributes_of(cell, volume);
+  result.striped = cell.striped;
+  return result;
+}
+
+Answer<AttributeCell*> load_file(Volume& volume, Transaction& transaction, ByteView handle) {
+  auto opened = volume.context.handles.open(handle);
+  if (!opened) return refuse(Status::kBadHandle);
+  const auto& tables = *volume.context.tables.get();
+  if (!tables.owns(volume.context.self.index, wire::Role::kDirectory, opened->directory_site)) {
+    return refuse(Status::kJukebox);
+  }
+  auto cell = transaction.load(cell_of(*opened));
+  if (!cell) return refuse(cell.error());
+  if (*cell == nullptr || (*cell)->self.type != opened->type) return refuse(Status::kStale);
+  return *cell;
+}
+
+// A write took place at `mtime`. Reports come late: one of a write before the last SETATTR of mtime, or of
+// the mode, must not undo it.
+bool merge_mtime(AttributeCell& cell, nfs3::Time mtime) {
+  bool after_last_change = mtime > cell.ctime;
+  if (mtime <= cell.mtime || mtime <= cell.mtime_set) return false;
+  cell.mtime = mtime;
+  cell.ctime = std::max(cell.ctime, mtime);
+  if (after_last_change) {
+    cell.mode &= ~kSetUid;
+    if ((cell.mode & kGroupExecute) != 0) cell.mode &= ~kSetGid;
+  }
+  return true;
+}
+
+// As relatime of mount(8): only when it was not later than mtime or ctime, or is a day old.
+bool merge_atime(AttributeCell& cell, nfs3::Time atime) {
+  if (atime <= cell.atime) return false;
+  bool wanted =
+      cell.atime <= cell.mtime || cell.atime <= cell.ctime || atime.seconds - cell.atime.seconds >= kAtimeLag;
+  if (!wanted) return false;
+  cell.atime = atime;
+  return true;
+}
+
+}  // namespace
+
+AuthorityService::AuthorityService(Volume& volume)
+    : volume_(volume),
+      fetches_(volume.context.metrics.counter("authority_fetches_total")),
+      merges_(volume.context.metrics.counter("authority_merges_total")),
+      old_merges_(volume.context.metrics.counter("authority_old_epoch_merges_total")) {}
+
+Task<rpc::Outcome> AuthorityService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  if (!call.internal) co_return rpc::Outcome::kDenied;
+  switch (static_cast<wire::AuthorityProcedure>(call.procedure)) {
+    case wire::AuthorityProcedure::kNull:
+      co_return rpc::Outcome::kReply;
+    case wire::AuthorityProcedure::kFetch: {
+      wire::FetchArgs args;
+      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+      encode(results, co_await fetch(args));
+      co_return rpc::Outcome::kReply;
+    }
+    case wire::AuthorityProcedure::kMerge: {
+      wire::MergeArgs args;
+      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+      encode(results, co_await merge(args));
+      co_return rpc::Outcome::kReply;
+    }
+  }
+  co_return rpc::Outcome::kNoProcedure;
+}
+
+Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
+  fetches_.add();
+  // Waits while a truncation is under way, so that nobody learns the new epoch before its own bytes are cut.
+  std::optional<FileLocks::Held> lock;
+  auto opened = volume_.context.handles.open(args.handle);
+  if (opened && volume_.locks.busy(opened->fileid)) {
+    lock.emplace(co_await volume_.locks.lock(opened->fileid));
+  }
+  Transaction transaction(volume_.cells);
+  auto cell = load_file(volume_, transaction, args.handle);
+  if (!cell) co_return co_await finish(transaction, failed(cell.error()));
+  if (args.with_striped && (*cell)->regular() && !(*cell)->striped) {
+    (*cell)->striped = true;
+    transaction.change(**cell);
+  }
+  co_return co_await finish(transaction, told(**cell, volume_.id()));
+}
+
+Task<wire::MergeResult> AuthorityService::merge(const wire::MergeArgs& args) {
+  merges_.add();
+  Transaction transaction(volume_.cells);
+  auto loaded = load_file(volume_, transaction, args.handle);
+  if (!loaded) co_return co_await finish(transaction, failed(loaded.error()));
+  AttributeCell& cell = **loaded;
+  bool changed = false;
+  if (cell.regular()) {
+    if (args.epoch < cell.epoch) {
+      old_merges_.add();
+    } else if (args.size > cell.size) {
+      cell.size = args.size;
+      changed = true;
+    }
+  }
+  if (args.mtime) changed = merge_mtime(cell, *args.mtime) || changed;
+  if (args.atime) changed = merge_atime(cell, *args.atime) || changed;
+  if (changed) transaction.change(cell);
+  wire::MergeResult result = told(cell, volume_.id());
+  // Does not wait for a truncation, which may be waiting for the very write that is told here; so it does not
+  // tell its epoch either.
+  if (cell.truncating && args.epoch < cell.epoch) result.attributes.rdev_major = args.epoch.value;
+  co_return co_await finish(transaction, std::move(result));
+}
+
+// Commits, and waits until what `result` says is durable.
+Task<wire::FetchResult> AuthorityService::finish(Transaction& transaction, wire::FetchResult result) {
+  auto position = transaction.commit();
+  if (!position) co_return failed(refuse(position.error()).value());
+  if (*position > volume_.cells.durable_position()) {
+    if (auto durable = co_await volume_.cells.durable(*position); !durable) {
+      co_return failed(refuse(durable.error()).value());
+    }
+  }
+  co_return result;
+}
+
+}  // namespace slice::dirserver

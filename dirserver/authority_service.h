@@ -1,0 +1,33 @@
+// AuthorityService: the authority program (wire/authority.h): attributes for data servers and proxies, and
+// what they tell of writes. One loop.
+#ifndef SLICE_DIRSERVER_AUTHORITY_SERVICE_H
+#define SLICE_DIRSERVER_AUTHORITY_SERVICE_H
+
+#include "dirserver/volume.h"
+#include "rpc/dispatcher.h"
+#include "wire/authority.h"
+
+namespace slice::dirserver {
+
+class AuthorityService : public rpc::Program {
+ public:
+  explicit AuthorityService(Volume& volume);
+
+  std::uint32_t number() const override { return wire::kAuthorityProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+
+ private:
+  Task<wire::FetchResult> fetch(const wire::FetchArgs& args);
+  Task<wire::MergeResult> merge(const wire::MergeArgs& args);
+  Task<wire::FetchResult> finish(Transaction& transaction, wire::FetchResult result);
+
+  Volume& volume_;
+  Counter& fetches_;
+  Counter& merges_;
+  Counter& old_merges_;
+};
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_AUTHORITY_SERVICE_H

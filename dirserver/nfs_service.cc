@@ -1,0 +1,80 @@
+#include "dirserver/nfs_service.h"
+
+#include "dirserver/ops/ops.h"
+
+namespace slice::dirserver {
+namespace {
+
+using nfs3::Procedure;
+
+// What must not be done twice for one call.
+bool remembered(Procedure procedure) {
+  switch (procedure) {
+    case Procedure::kSetattr:
+    case Procedure::kCreate:
+    case Procedure::kMkdir:
+    case Procedure::kSymlink:
+    case Procedure::kMknod:
+    case Procedure::kRemove:
+    case Procedure::kRmdir:
+    case Procedure::kRename:
+    case Procedure::kLink:
+      return true;
+    default:
+      return false;
+  }
+}
+
+nfs3::Status status_in(std::string_view reply) {
+  rpc::XdrReader in(as_bytes(reply));
+  return static_cast<nfs3::Status>(in.u32());
+}
+
+}  // namespace
+
+NfsService::NfsService(Volume& volume) : NfsProgram(volume.context, wire::Role::kDirectory), volume_(volume) {
+  serve<nfs3::HandleView>(Procedure::kGetattr, ops::getattr);
+  serve<nfs3::SetattrArgs>(Procedure::kSetattr, ops::setattr);
+  serve<nfs3::LookupArgs>(Procedure::kLookup, ops::lookup);
+  serve<nfs3::AccessArgs>(Procedure::kAccess, ops::access);
+  serve<nfs3::HandleView>(Procedure::kReadlink, ops::readlink);
+  serve<nfs3::CreateArgs>(Procedure::kCreate, ops::create);
+  serve<nfs3::MkdirArgs>(Procedure::kMkdir, ops::mkdir);
+  serve<nfs3::SymlinkArgs>(Procedure::kSymlink, ops::symlink);
+  serve<nfs3::MknodArgs>(Procedure::kMknod, ops::mknod);
+  serve<nfs3::RemoveArgs>(Procedure::kRemove, ops::remove);
+  serve<nfs3::RmdirArgs>(Procedure::kRmdir, ops::rmdir);
+  serve<nfs3::RenameArgs>(Procedure::kRename, ops::rename);
+  serve<nfs3::LinkArgs>(Procedure::kLink, ops::link);
+  serve<nfs3::ReaddirArgs>(Procedure::kReaddir, ops::readdir);
+  serve<nfs3::ReaddirplusArgs>(Procedure::kReaddirplus, ops::readdirplus);
+  serve<nfs3::HandleView>(Procedure::kFsstat, ops::fsstat);
+  serve<nfs3::HandleView>(Procedure::kFsinfo, ops::fsinfo);
+  serve<nfs3::HandleView>(Procedure::kPathconf, ops::pathconf);
+}
+
+Task<service::NfsAnswer> NfsService::around(const Operation& operation, service::NfsRequest& request,
+                                            rpc::XdrWriter& results) {
+  if (!remembered(request.procedure)) return operation(request, results);
+  return around_change(operation, request, results);
+}
+
+Task<service::NfsAnswer> NfsService::around_change(const Operation& operation, service::NfsRequest& request,
+                                                   rpc::XdrWriter& results) {
+  CallKey call = key_of(request.call);
+  DuplicateCache::Seen seen = volume_.duplicates.begin(call);
+  if (seen.state == DuplicateCache::Seen::State::kInProgress) co_return service::NfsAnswer::drop();
+  if (seen.state == DuplicateCache::Seen::State::kAnswered) {
+    results.fixed(as_bytes(seen.reply));
+    co_return service::NfsAnswer::written(status_in(seen.reply));
+  }
+  std::size_t start = results.size();
+  service::NfsAnswer answer = co_await operation(request, results);
+  std::string_view reply = as_text(results.view()).substr(start);
+  // Asked to come again: that is no answer to remember.
+  if (!reply.empty() && status_in(reply) == nfs3::Status::kJukebox) reply = {};
+  volume_.duplicates.finish(call, reply);
+  co_return answer;
+}
+
+}  // namespace slice::dirserver

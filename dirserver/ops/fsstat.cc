@@ -1,0 +1,20 @@
+#include "dirserver/ops/ops.h"
+
+namespace slice::dirserver::ops {
+
+Task<NfsAnswer> fsstat(Volume& volume, NfsRequest& request, const nfs3::HandleView&, rpc::XdrWriter& out) {
+  SpaceMonitor::Figures figures = co_await volume.space.volume();
+  storage::LogPosition shown;
+  auto cell = read_object(volume, request.handle, shown);
+  if (!cell) co_return co_await refuse_shown(volume, request, out, shown, cell.error());
+  nfs3::encode_result(out, nfs3::FsstatOk{.attributes = volume.attributes(**cell),
+                                          .total_bytes = figures.total_bytes,
+                                          .free_bytes = figures.free_bytes,
+                                          .available_bytes = figures.free_bytes,
+                                          .total_files = figures.total_files,
+                                          .free_files = figures.free_files,
+                                          .available_files = figures.free_files});
+  co_return co_await answer_shown(volume, request, shown, nfs3::Status::kOk);
+}
+
+}  // namespace slice::dirserver::ops

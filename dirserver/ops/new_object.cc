@@ -1,0 +1,112 @@
+#include "dirserver/ops/new_object.h"
+
+namespace slice::dirserver::ops {
+namespace {
+
+constexpr std::uint32_t kAllModes = 07777, kSetGid = 02000, kGroupExecute = 010;
+
+using TimeHow = nfs3::SetAttributes::TimeHow;
+
+std::uint32_t default_mode(nfs3::FileType type) {
+  return type == nfs3::FileType::kSymlink ? 0777 : 0;
+}
+
+// Owner, group and mode of a new object, as other servers have them: a set-group-id directory gives its group
+// on, and the bit to directories; only the superuser names another owner; the bit of a file goes where its
+// maker is not in the group.
+void set_owner_and_mode(AttributeCell& cell, const Identity& who, const AttributeCell& directory,
+                        const nfs3::SetAttributes& attributes) {
+  bool inherits = (directory.mode & kSetGid) != 0;
+  cell.uid = who.uid;
+  cell.gid = inherits ? directory.gid : who.gid;
+  if (who.superuser()) {
+    cell.uid = attributes.uid.value_or(cell.uid);
+    cell.gid = attributes.gid.value_or(cell.gid);
+  } else if (attributes.gid && who.in_group(*attributes.gid)) {
+    cell.gid = *attributes.gid;
+  }
+  cell.mode = attributes.mode.value_or(default_mode(cell.self.type)) & kAllModes;
+  if (cell.self.type == nfs3::FileType::kSymlink) cell.mode = 0777;
+  if (cell.directory()) {
+    if (inherits) cell.mode |= kSetGid;
+  } else if ((cell.mode & (kSetGid | kGroupExecute)) == (kSetGid | kGroupExecute) && !who.superuser() &&
+             !who.in_group(cell.gid)) {
+    cell.mode &= ~kSetGid;
+  }
+}
+
+void set_times(AttributeCell& cell, const nfs3::SetAttributes& attributes, nfs3::Time now) {
+  cell.atime = attributes.set_atime == TimeHow::kClientTime ? attributes.atime : now;
+  cell.mtime = attributes.set_mtime == TimeHow::kClientTime ? attributes.mtime : now;
+  cell.ctime = now;
+}
+
+bool bad_time(const nfs3::SetAttributes& attributes) {
+  constexpr std::uint32_t limit = 1'000'000'000;
+  return (attributes.set_atime == TimeHow::kClientTime && attributes.atime.nanoseconds >= limit) ||
+         (attributes.set_mtime == TimeHow::kClientTime && attributes.mtime.nanoseconds >= limit);
+}
+
+}  // namespace
+
+Answer<NamedEntry> find_place(Change& change, const nfs3::DirOpArgs& where) {
+  auto directory = change.directory(change.request.handle);
+  if (!directory) return refuse(directory.error());
+  change.request.wcc = {.before = wcc_of(**directory), .after = change.volume.attributes(**directory)};
+  if (dot_or_dot_dot(where.name)) return refuse(nfs3::Status::kExist);
+  return change.look_up(**directory, where.name);
+}
+
+Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3::FileType type,
+                                   const nfs3::SetAttributes& attributes) {
+  Volume& volume = change.volume;
+  const Identity& who = change.request.who;
+  AttributeCell& directory = *entry.directory;
+  if (entry.target) return refuse(nfs3::Status::kExist);
+  if (!may(who, directory, service::kMayWrite | service::kMayExecute)) return refuse(nfs3::Status::kAcces);
+  if (bad_time(attributes)) return refuse(nfs3::Status::kInval);
+  if (volume.space.low()) return refuse(nfs3::Status::kNoSpc);
+  SiteId site = volume.placement.site_of_new(entry.place, type);
+  auto fileid = change.transaction.allocate(site);
+  if (!fileid) return refuse(fileid.error());
+
+  AttributeCell cell;
+  cell.self = {.cell = {site, *fileid, static_cast<std::uint32_t>(volume.context.random())},
+               .type = type,
+               .stripe_shift = static_cast<std::uint8_t>(volume.context.config.volume.stripe_shift),
+               .cell_key = entry.place.hash};
+  set_owner_and_mode(cell, who, directory, attributes);
+  set_times(cell, attributes, change.now);
+  if (cell.directory()) {
+    cell.nlink = 2;
+    cell.parent = directory.self.cell;
+  }
+  if (cell.regular()) cell.size = attributes.size.value_or(0);
+
+  if (auto linked = change.transaction.link(entry.place, cell.self); !linked) return refuse(linked.error());
+  ++directory.entries;
+  if (cell.directory()) ++directory.nlink;
+  change.touch_directory(directory);
+  return &change.transaction.create(std::move(cell));
+}
+
+Task<NfsAnswer> commit_object(Change& change, const NamedEntry& entry, const AttributeCell& cell) {
+  routing::HandleBytes handle = change.volume.mint(cell.self);
+  nfs3::encode_result(change.out,
+                      nfs3::CreatedOk{.object = nfs3::HandleView(handle),
+                                      .attributes = change.volume.attributes(cell),
+                                      .directory = change.wcc_after(change.request.wcc, *entry.directory)});
+  return change.commit();
+}
+
+Answer<std::pair<NamedEntry, AttributeCell*>> add_object(Change& change, const nfs3::DirOpArgs& where,
+                                                         nfs3::FileType type,
+                                                         const nfs3::SetAttributes& attributes) {
+  auto entry = find_place(change, where);
+  if (!entry) return refuse(entry.error());
+  auto cell = make_object(change, *entry, type, attributes);
+  if (!cell) return refuse(cell.error());
+  return std::pair(*entry, *cell);
+}
+
+}  // namespace slice::dirserver::ops

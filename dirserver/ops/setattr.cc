@@ -1,0 +1,109 @@
+#include "dirserver/ops/ops.h"
+#include "dirserver/ops/resize.h"
+
+namespace slice::dirserver::ops {
+namespace {
+
+using nfs3::Status;
+using TimeHow = nfs3::SetAttributes::TimeHow;
+
+constexpr std::uint32_t kAllModes = 07777;
+constexpr std::uint32_t kNanosecondsPerSecond = 1'000'000'000;
+
+bool bad_time(TimeHow how, const nfs3::Time& time) {
+  return how == TimeHow::kClientTime && time.nanoseconds >= kNanosecondsPerSecond;
+}
+
+bool sets_something(const nfs3::SetAttributes& set) {
+  return set.mode || set.uid || set.gid || set.size || set.set_atime != TimeHow::kDontChange ||
+         set.set_mtime != TimeHow::kDontChange;
+}
+
+// As chown(2), chmod(2) and utimes(2) have it, for the caller as squashed.
+Status check_permission(const Identity& who, const AttributeCell& cell, const nfs3::SetAttributes& set) {
+  bool owner = who.superuser() || who.uid == cell.uid;
+  if (set.uid && !who.superuser() && !(owner && *set.uid == cell.uid)) return Status::kPerm;
+  if (set.gid && !who.superuser() && !(owner && (*set.gid == cell.gid || who.in_group(*set.gid)))) {
+    return Status::kPerm;
+  }
+  if (set.mode && !owner) return Status::kPerm;
+  if (set.set_atime == TimeHow::kClientTime || set.set_mtime == TimeHow::kClientTime) {
+    if (!owner) return Status::kPerm;
+  } else if (set.set_atime == TimeHow::kServerTime || set.set_mtime == TimeHow::kServerTime) {
+    if (!owner && !may(who, cell, service::kMayWrite)) return Status::kAcces;
+  }
+  if (bad_time(set.set_atime, set.atime) || bad_time(set.set_mtime, set.mtime)) return Status::kInval;
+  return set.size ? check_resize(who, cell, *set.size) : Status::kOk;
+}
+
+void set_owner_and_mode(AttributeCell& cell, const Identity& who, const nfs3::SetAttributes& set) {
+  cell.uid = set.uid.value_or(cell.uid);
+  cell.gid = set.gid.value_or(cell.gid);
+  if (set.mode) {
+    cell.mode = *set.mode & kAllModes;
+    if (!who.superuser() && !who.in_group(cell.gid)) cell.mode &= ~kSetGid;
+  }
+  // A file that changes hands runs as nobody it did not run as before.
+  if ((set.uid || set.gid) && !cell.directory()) {
+    cell.mode &= ~kSetUid;
+    if ((cell.mode & kGroupExecute) != 0) cell.mode &= ~kSetGid;
+  }
+}
+
+void set_times(AttributeCell& cell, const nfs3::SetAttributes& set) {
+  if (set.set_atime == TimeHow::kClientTime) cell.atime = set.atime;
+  if (set.set_atime == TimeHow::kServerTime) cell.atime = cell.ctime;
+  if (set.set_mtime == TimeHow::kClientTime) cell.mtime = set.mtime;
+  if (set.set_mtime == TimeHow::kServerTime) cell.mtime = cell.ctime;
+  if (set.set_mtime != TimeHow::kDontChange) cell.mtime_set = cell.ctime;
+}
+
+Status plan(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& arguments) {
+  if (arguments.guard && *arguments.guard != cell.ctime) return Status::kNotSync;
+  const nfs3::SetAttributes& set = arguments.attributes;
+  const Identity& who = change.request.who;
+  if (auto status = check_permission(who, cell, set); status != Status::kOk) return status;
+  if (!sets_something(set)) return Status::kOk;
+  if (set.size) resize(cell, who, *set.size, change.now);
+  set_owner_and_mode(cell, who, set);
+  if (!set.size) cell.ctime = later(change.now, cell.ctime);
+  set_times(cell, set);
+  cell.exclusive_verifier.reset();
+  change.transaction.change(cell);
+  return Status::kOk;
+}
+
+// The rest of a SETATTR of the size: the bytes are cut before it is answered.
+Task<NfsAnswer> truncate(Change& change, AttributeCell& cell, nfs3::WccAttributes before) {
+  auto record = co_await cut(change, cell, key_of(change.request.call), before);
+  if (!record) co_return record.error();
+  Change last(change.volume, change.request, change.out);
+  auto now = change.volume.truncations.end(last.transaction, *record);
+  if (!now) co_return co_await last.fail(refuse(now.error()).value());
+  last.out.fixed(as_bytes(truncated_reply(*record, *now, change.volume.id())));
+  co_return co_await last.commit();
+}
+
+}  // namespace
+
+Task<NfsAnswer> setattr(Volume& volume, NfsRequest& request, const nfs3::SetattrArgs& arguments,
+                        rpc::XdrWriter& out) {
+  std::optional<FileLocks::Held> lock;
+  bool sized = arguments.attributes.size.has_value();
+  if (sized) lock.emplace(co_await volume.locks.lock(request.handle.fileid));
+  Change change(volume, request, out);
+  auto cell = change.object(request.handle);
+  if (!cell) co_return co_await change.fail(cell.error());
+  nfs3::WccAttributes before = wcc_of(**cell);
+  request.wcc = {.before = before, .after = volume.attributes(**cell)};
+  if (auto status = plan(change, **cell, arguments); status != Status::kOk) {
+    co_return co_await change.fail(status);
+  }
+  if (sized && volume.servers.involved((*cell)->striped)) {
+    co_return co_await truncate(change, **cell, before);
+  }
+  nfs3::encode_result(out, Status::kOk, change.wcc_after(request.wcc, **cell));
+  co_return co_await change.commit();
+}
+
+}  // namespace slice::dirserver::ops

@@ -1,0 +1,126 @@
+#include "dirserver/reclaimer.h"
+
+#include <algorithm>
+
+namespace slice::dirserver {
+
+Reclaimer::Reclaimer(service::ServiceContext& context, CellStore& cells, FileLocks& locks,
+                     DataServers& servers, std::uint32_t sites)
+    : context_(context),
+      cells_(cells),
+      locks_(locks),
+      servers_(servers),
+      sites_(sites),
+      added_(context.metrics.counter("reclaims_total")),
+      done_(context.metrics.counter("reclaims_done_total")),
+      retries_(context.metrics.counter("reclaim_retries_total")),
+      queued_(context.metrics.counter("reclaim_queue_records")) {}
+
+std::optional<ReclaimRecord> Reclaimer::add(Transaction& transaction, const AttributeCell& cell) {
+  if (!servers_.involved(cell.striped)) return std::nullopt;
+  const CellRef& ref = cell.self.cell;
+  ReclaimRecord record{cell.self, cell.striped};
+  transaction.put(reclaim_key(ref.site, ref.fileid), encode(record));
+  return record;
+}
+
+void Reclaimer::enqueue(ReclaimRecord record) {
+  added_.add();
+  if (queue_.size() < kQueued) {
+    queue_.push_back(std::move(record));
+  } else {
+    in_store_ = true;
+  }
+  run_soon();
+}
+
+void Reclaimer::recover() {
+  in_store_ = true;
+  run_soon();
+}
+
+void Reclaimer::run_soon() {
+  queued_.set(queue_.size());
+  if (running_ || stopping_) return;
+  running_ = true;
+  context_.loop.post([this] { spawn(run()); });
+}
+
+Task<void> Reclaimer::run() {
+  unsigned failures = 0;
+  while (!stopping_) {
+    if (queue_.empty()) {
+      if (!in_store_) break;
+      if (Status scanned = scan(); !scanned) {
+        if (log_.allow()) log_error("the reclaim queue cannot be read: {}", scanned.error().message);
+        co_await context_.loop.sleep(back_off(++failures));
+      }
+      continue;
+    }
+    failures = co_await run_some() ? 0 : failures + 1;
+    queued_.set(queue_.size());
+    if (failures > 0 && !stopping_) {
+      retries_.add();
+      co_await context_.loop.sleep(back_off(failures));
+    }
+  }
+  running_ = false;
+}
+
+// Hands the oldest records on; those that nobody took go to the end. False where that were all.
+Task<bool> Reclaimer::run_some() {
+  std::size_t count = std::min(queue_.size(), kAtOnce);
+  std::vector<ReclaimRecord> records(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(count));
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<Task<bool>> tasks;
+  for (const ReclaimRecord& record : records) tasks.push_back(hand_on(record));
+  std::vector<bool> done = co_await all(std::move(tasks));
+  storage::WriteBatch batch;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CellRef& ref = records[i].file.cell;
+    if (done[i]) {
+      batch.erase(reclaim_key(ref.site, ref.fileid));
+    } else {
+      queue_.push_back(std::move(records[i]));
+    }
+  }
+  // Need not be durable: a record that comes back is handed on once more.
+  std::size_t erased = batch.changes().size();
+  if (cells_.store().apply(batch)) {
+    done_.add(erased);
+  } else {
+    in_store_ = true;
+    co_return false;
+  }
+  co_return erased > 0;
+}
+
+// Only with an empty queue, so that none is queued twice.
+Status Reclaimer::scan() {
+  in_store_ = false;
+  for (std::uint32_t site = 0; site < sites_; ++site) {
+    KeyRange range = range_of(SiteId{site}, CellKind::kReclaim);
+    auto at = cells_.store().iterate(range.begin, range.end);
+    for (; at->valid(); at->next()) {
+      if (queue_.size() >= kQueued) {
+        in_store_ = true;
+        return {};
+      }
+      auto record = decode_reclaim(at->value());
+      if (!record) return fail(std::move(record.error()));
+      queue_.push_back(std::move(*record));
+    }
+    SLICE_RETURN_IF_ERROR(at->status());
+  }
+  return {};
+}
+
+Task<bool> Reclaimer::hand_on(ReclaimRecord record) {
+  // Behind a truncation that is still being carried out: a late one must not come after the removal.
+  auto lock = co_await locks_.lock(record.file.cell.fileid);
+  Status status = co_await servers_.remove(record);
+  if (!status && log_.allow()) log_warning("reclaim waits: {}", status.error().message);
+  co_return status.has_value();
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,59 @@
+// Reclaimer: frees the bytes of files that lost their last name. REMOVE puts a record into the batch that
+// removes the name; the worker hands every record to who holds the bytes and erases it when that one owes the
+// removal. Records survive crashes; handing one on twice is harmless. One loop.
+#ifndef SLICE_DIRSERVER_RECLAIMER_H
+#define SLICE_DIRSERVER_RECLAIMER_H
+
+#include <deque>
+#include <optional>
+
+#include "common/log.h"
+#include "dirserver/cell_store.h"
+#include "dirserver/data_servers.h"
+#include "dirserver/file_locks.h"
+
+namespace slice::dirserver {
+
+class Reclaimer {
+ public:
+  static constexpr std::size_t kAtOnce = 32;       // records handed on side by side
+  static constexpr std::size_t kQueued = 1 << 16;  // records in memory; more are found in the store later
+
+  Reclaimer(service::ServiceContext& context, CellStore& cells, FileLocks& locks, DataServers& servers,
+            std::uint32_t sites);
+
+  // The file, whose cell the transaction erases, is to be freed: what to enqueue() once that is durable.
+  // Nothing where no server has bytes of it.
+  std::optional<ReclaimRecord> add(Transaction& transaction, const AttributeCell& cell);
+  void enqueue(ReclaimRecord record);
+  // Goes on with what the store has from before; once, at start.
+  void recover();
+  void stop() { stopping_ = true; }
+  bool idle() const { return !running_; }
+
+ private:
+  void run_soon();
+  Task<void> run();
+  Task<bool> run_some();
+  Status scan();
+  Task<bool> hand_on(ReclaimRecord record);
+
+  service::ServiceContext& context_;
+  CellStore& cells_;
+  FileLocks& locks_;
+  DataServers& servers_;
+  std::uint32_t sites_;
+  std::deque<ReclaimRecord> queue_;
+  bool in_store_ = false;  // the store may have records that are not queued
+  bool running_ = false;
+  bool stopping_ = false;
+  LogLimiter log_{1};
+  Counter& added_;
+  Counter& done_;
+  Counter& retries_;
+  Counter& queued_;
+};
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_RECLAIMER_H

@@ -1,0 +1,59 @@
+#include "dirserver/server.h"
+
+#include <algorithm>
+
+#include "storage/rocks_store.h"
+
+namespace slice::dirserver {
+
+Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context) {
+  storage::RocksStore::Options options;
+  options.folder = context.self.data + "/cells";
+  options.cache_bytes = context.self.cache_bytes / 4;
+  options.memory_bytes = std::clamp<std::uint64_t>(context.self.cache_bytes / 4, 4 << 20, 64 << 20);
+  // Names may still be removed below the reserve, down to here.
+  options.min_free_bytes = context.self.reserve_bytes / 4;
+  auto store = storage::RocksStore::open(context.loop, context.metrics, options);
+  if (!store) return fail(std::move(store.error()));
+  return std::unique_ptr<storage::KvStore>(std::move(*store));
+}
+
+DirectoryServer::DirectoryServer(service::ServiceContext& context, OpenStore open_store)
+    : context_(context), open_store_(std::move(open_store)) {}
+DirectoryServer::~DirectoryServer() = default;
+
+Task<Status> DirectoryServer::start() {
+  auto directories = std::count_if(context_.config.servers.begin(), context_.config.servers.end(),
+                                   [](const auto& each) { return each.role == ServerRole::kDirectory; });
+  if (directories != 1) {
+    co_return fail(Errc::kInvalid,
+                   "{}: {} directory servers: names on several of them need two-phase commit, which this "
+                   "version does not have; configure one (it holds all {} directory sites)",
+                   context_.config.path, directories,
+                   context_.config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)]);
+  }
+  auto store = open_store_(context_);
+  if (!store) co_return fail(std::move(store.error()));
+  store_ = std::move(*store);
+  volume_ = std::make_unique<Volume>(context_, *store_);
+  SLICE_CO_RETURN_IF_ERROR(co_await volume_->start());
+  nfs_ = std::make_unique<NfsService>(*volume_);
+  authority_ = std::make_unique<AuthorityService>(*volume_);
+  co_return Status{};
+}
+
+std::vector<rpc::Program*> DirectoryServer::programs() {
+  return {nfs_.get(), authority_.get()};
+}
+
+Task<void> DirectoryServer::stop() {
+  if (volume_) volume_->stop();
+  co_return;
+}
+
+std::string DirectoryServer::state() const {
+  if (!volume_) return "starting";
+  return volume_->space.low() ? "no space: names may only be removed" : "serving";
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,43 @@
+// DirectoryServer: the role of slice-dird: names and attributes, durable in a key-value store under the data
+// directory.
+#ifndef SLICE_DIRSERVER_SERVER_H
+#define SLICE_DIRSERVER_SERVER_H
+
+#include <functional>
+#include <memory>
+
+#include "dirserver/authority_service.h"
+#include "dirserver/nfs_service.h"
+#include "dirserver/volume.h"
+#include "service/process.h"
+#include "storage/kv_store.h"
+
+namespace slice::dirserver {
+
+using OpenStore = std::function<Result<std::unique_ptr<storage::KvStore>>(service::ServiceContext&)>;
+// RocksDB in the folder "cells" of the data directory.
+Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context);
+
+class DirectoryServer : public service::Role {
+ public:
+  explicit DirectoryServer(service::ServiceContext& context, OpenStore open_store = open_rocks_store);
+  ~DirectoryServer() override;
+
+  // kInvalid where the configuration has more than one directory server, which this version does not serve.
+  Task<Status> start() override;
+  std::vector<rpc::Program*> programs() override;
+  Task<void> stop() override;
+  std::string state() const override;
+
+ private:
+  service::ServiceContext& context_;
+  OpenStore open_store_;
+  std::unique_ptr<storage::KvStore> store_;
+  std::unique_ptr<Volume> volume_;
+  std::unique_ptr<NfsService> nfs_;
+  std::unique_ptr<AuthorityService> authority_;
+};
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_SERVER_H

@@ -1,0 +1,88 @@
+#include "dirserver/volume.h"
+
+namespace slice::dirserver {
+namespace {
+
+constexpr std::uint32_t kNanosecondsPerSecond = 1'000'000'000;
+
+nfs3::Time time_of(WallTime wall) {
+  return {static_cast<std::uint32_t>(wall.ns / kNanosecondsPerSecond),
+          static_cast<std::uint32_t>(wall.ns % kNanosecondsPerSecond)};
+}
+
+}  // namespace
+
+nfs3::Time later(nfs3::Time now, nfs3::Time old) {
+  if (now > old) return now;
+  if (old.nanoseconds + 1 < kNanosecondsPerSecond) return {old.seconds, old.nanoseconds + 1};
+  return {old.seconds + 1, 0};
+}
+
+Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store,
+               DuplicateCache::Options duplicate_options)
+    : context(service_context),
+      cells(store, context.metrics, context.self.cache_bytes / 2),
+      placement(context.config, context.tables),
+      locks(context.loop),
+      duplicates(context.loop, context.metrics, duplicate_options),
+      space(context),
+      servers(context),
+      truncations(context, cells, locks, servers, duplicates),
+      reclaimer(context, cells, locks, servers, placement.sites()) {}
+
+nfs3::Time Volume::now() const {
+  return time_of(context.loop.wall());
+}
+
+// What must not change in the life of a store: where names are depends on it.
+std::string Volume::format() const {
+  const VolumeConfig& volume = context.config.volume;
+  std::string text = fmt::format(
+      "cells 1 volume={} policy={} hash={} sites={}", volume.id.value,
+      volume.policy == VolumeConfig::NamePolicy::kNameHashing ? "name-hashing" : "mkdir-switching",
+      volume.hash == VolumeConfig::NameHash::kMd5 ? "md5" : "siphash13", placement.sites());
+  return text;
+}
+
+Task<Status> Volume::start() {
+  auto stored = cells.store().get(format_key());
+  if (!stored) co_return fail(stored.error(), "the store's format");
+  std::string expected = format();
+  if (!*stored) {
+    SLICE_CO_RETURN_IF_ERROR(co_await create_root(expected));
+  } else if (**stored != expected) {
+    co_return fail(Errc::kInvalid, "the store was made for \"{}\", the configuration says \"{}\"", **stored,
+                   expected);
+  }
+  SLICE_CO_RETURN_IF_ERROR(duplicates.load(cells, placement.sites()));
+  SLICE_CO_RETURN_IF_ERROR(truncations.recover(placement.sites()));
+  reclaimer.recover();
+  co_return Status{};
+}
+
+Task<Status> Volume::create_root(std::string format) {
+  const VolumeConfig& config = context.config.volume;
+  AttributeCell root;
+  root.self = {.cell = {kRootSite, kRootId, 0},
+               .type = nfs3::FileType::kDirectory,
+               .stripe_shift = static_cast<std::uint8_t>(config.stripe_shift)};
+  root.mode = config.root_mode;
+  root.uid = config.root_uid;
+  root.gid = config.root_gid;
+  root.nlink = 2;
+  root.atime = root.mtime = root.ctime = now();
+  root.parent = root.self.cell;
+  Transaction transaction(cells);
+  transaction.create(std::move(root));
+  transaction.put(format_key(), std::move(format));
+  auto position = transaction.commit();
+  if (!position) co_return fail(position.error(), "making the root directory");
+  co_return co_await cells.durable(*position);
+}
+
+void Volume::stop() {
+  truncations.stop();
+  reclaimer.stop();
+}
+
+}  // namespace slice::dirserver

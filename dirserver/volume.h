@@ -1,0 +1,55 @@
+// Volume: one volume's name space as this server holds it: everything an operation works on. One loop.
+#ifndef SLICE_DIRSERVER_VOLUME_H
+#define SLICE_DIRSERVER_VOLUME_H
+
+#include "dirserver/cell_store.h"
+#include "dirserver/data_servers.h"
+#include "dirserver/duplicate_cache.h"
+#include "dirserver/file_locks.h"
+#include "dirserver/placement.h"
+#include "dirserver/reclaimer.h"
+#include "dirserver/space.h"
+#include "dirserver/truncations.h"
+#include "service/context.h"
+
+namespace slice::dirserver {
+
+class Volume {
+ public:
+  // Both must outlive this.
+  Volume(service::ServiceContext& context, storage::KvStore& store,
+         DuplicateCache::Options duplicate_options = {});
+
+  // Makes the root at the first start; else checks that the store is of this volume and configuration
+  // (kInvalid), and goes on with what a crash interrupted. Nothing may be served before it ends well.
+  Task<Status> start();
+  // No new work in the background; what is under way ends within its time-outs.
+  void stop();
+
+  nfs3::Time now() const;
+  VolumeId id() const { return context.config.volume.id; }
+  nfs3::Attributes attributes(const AttributeCell& cell) const { return attributes_of(cell, id()); }
+  routing::HandleBytes mint(const Target& target) const { return context.handles.mint(handle_of(target)); }
+
+  service::ServiceContext& context;
+  CellStore cells;
+  Placement placement;
+  FileLocks locks;
+  DuplicateCache duplicates;
+  SpaceMonitor space;
+  DataServers servers;
+  Truncations truncations;
+  Reclaimer reclaimer;
+
+ private:
+  Task<Status> create_root(std::string format);
+  std::string format() const;
+};
+
+// A time that is `now`, and later than `old` in any case: two changes are never told apart by less than their
+// times.
+nfs3::Time later(nfs3::Time now, nfs3::Time old);
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_VOLUME_H
