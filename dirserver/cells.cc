@@ -19,6 +19,14 @@ routing::FileHandle handle_of(const Target& target) {
           .hint = {}};
 }
 
+Target target_of(const routing::FileHandle& handle) {
+  return {.cell = cell_of(handle),
+          .type = handle.type,
+          .flags = handle.flags,
+          .stripe_shift = handle.stripe_shift,
+          .cell_key = handle.cell_key};
+}
+
 CellRef cell_of(const routing::FileHandle& handle) {
   return {handle.directory_site, handle.fileid, handle.generation};
 }

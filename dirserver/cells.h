@@ -41,6 +41,7 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 routing::FileHandle handle_of(const Target& target);
+Target target_of(const routing::FileHandle& handle);
 CellRef cell_of(const routing::FileHandle& handle);
 
 // The authority's record of one file, directory, symbolic link or node.

@@ -63,9 +63,7 @@ Task<Status> Volume::start() {
 Task<Status> Volume::create_root(std::string format) {
   const VolumeConfig& config = context.config.volume;
   AttributeCell root;
-  root.self = {.cell = {kRootSite, kRootId, 0},
-               .type = nfs3::FileType::kDirectory,
-               .stripe_shift = static_cast<std::uint8_t>(config.stripe_shift)};
+  root.self = target_of(routing::root_handle(config));
   root.mode = config.root_mode;
   root.uid = config.root_uid;
   root.gid = config.root_gid;
