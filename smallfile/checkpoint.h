@@ -51,6 +51,7 @@ class Checkpointer {
   // Waits for the end of the batch under way (or the next one), however it ends.
   Task<Status> next_batch();
   bool running() const { return running_; }
+  bool broken() const { return !broken_; }
 
   std::uint64_t free_bytes() const;  // in fragments that hold a whole block, all zones
   const ZoneAllocator* zone(SiteId site) const;

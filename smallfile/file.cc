@@ -116,7 +116,8 @@ void File::cut(std::uint64_t size) {
     block.unlogged.cut(keep);
     block.unlogged_flushing.cut(keep);
     if (block.valid > 0) {
-      // Saved anew where it then takes less room; one that is not in memory keeps its room until it is written.
+      // Saved anew where it then takes less room; one that is not in memory keeps its room until it is
+      // written.
       bool smaller = block.holds_zone() && room_for(block.valid) < room_for(block.extent.stored);
       block.dirty = block.dirty || (block.data && smaller);
       continue;

@@ -79,6 +79,7 @@ class Store {
   Task<Status> save() { return checkpointer_.run(); }
   bool idle() const { return table_.waiting().empty() && !checkpointer_.running(); }
   bool full() const { return full_; }
+  bool failed() const { return checkpointer_.broken() || log_->failed(); }  // until it is opened again
   std::uint64_t threshold() const { return options_.threshold; }
   const FileTable& table() const { return table_; }
   const Checkpointer& checkpointer() const { return checkpointer_; }

@@ -53,6 +53,7 @@ class LogImpl final : public Log {
   LogSequence last() const override { return {last_}; }
   LogSequence durable() const override { return {durable_}; }
   std::uint64_t bytes() const override;
+  bool failed() const override { return !broken_; }
 
  private:
   struct Waiter {

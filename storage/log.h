@@ -54,6 +54,7 @@ class Log {
   virtual LogSequence last() const = 0;  // appended
   virtual LogSequence durable() const = 0;
   virtual std::uint64_t bytes() const = 0;  // on disk, all segments
+  virtual bool failed() const = 0;          // closed for writing: see sync()
 };
 
 }  // namespace slice::storage

@@ -1,0 +1,158 @@
+#include "smallfile/operations.h"
+
+#include <algorithm>
+
+namespace slice::smallfile {
+
+using Freshness = service::AuthorityClient::Freshness;
+using service::KnownFile;
+using service::NfsAnswer;
+using service::NfsRequest;
+
+void Operations::add_to(service::NfsProgram& program) {
+  program.on<nfs3::ReadArgs>(nfs3::Procedure::kRead,
+                             [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& out) {
+                               return read(request, args, out);
+                             });
+  program.on<nfs3::WriteArgs>(nfs3::Procedure::kWrite,
+                              [this](NfsRequest& request, const nfs3::WriteArgs& args, rpc::XdrWriter& out) {
+                                return write(request, args, out);
+                              });
+  program.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
+                               [this](NfsRequest& request, const nfs3::CommitArgs& args,
+                                      rpc::XdrWriter& out) { return commit(request, args, out); });
+}
+
+nfs3::PostOpAttributes Operations::attributes_for(const NfsRequest& request, const KnownFile& known,
+                                                  const Store::Seen& seen) const {
+  if (!request.handle.hint.can_patch) return std::nullopt;
+  nfs3::Attributes attributes = known.attributes;
+  attributes.size = std::max({attributes.size, seen.end, request.handle.hint.size.value_or(0)});
+  attributes.mtime = std::max(attributes.mtime, seen.mtime);
+  attributes.ctime = std::max(attributes.ctime, seen.mtime);
+  attributes.rdev_major = std::max(known.epoch, seen.epoch).value;
+  return attributes;
+}
+
+// ---- READ ----
+
+// The file's size where a read up to `wanted_end` must know it: the size itself, or a number above wanted_end
+// that is not larger than it. May move `known` forward.
+Task<Result<std::uint64_t>> Operations::size_of(const NfsRequest& request, const Store::Seen& seen,
+                                                std::uint64_t wanted_end, KnownFile& known) {
+  std::uint64_t least = std::max(seen.end, known.attributes.size);
+  if (least > wanted_end) co_return least;
+  if (request.handle.hint.size) co_return std::max(seen.end, *request.handle.hint.size);
+  auto fresh = co_await authority_.fetch(request.handle, Freshness::kNow);
+  if (!fresh) co_return fail(std::move(fresh).error());
+  known = *fresh;
+  co_return std::max(seen.end, known.attributes.size);
+}
+
+Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& out) {
+  if (nfs3::Status type = service::check_transfer_type(request.handle); type != nfs3::Status::kOk) {
+    co_return type;
+  }
+  if (args.offset >= store_.threshold()) co_return nfs3::Status::kJukebox;  // not this server's
+  auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
+  if (!known) co_return std::move(known).error();
+  if (!service::may_transfer(request.who, known->attributes, false)) co_return nfs3::Status::kAcces;
+
+  FileId file = request.handle.fileid;
+  std::uint64_t count =
+      std::min<std::uint64_t>({args.count, nfs3::kMaxTransfer, store_.threshold() - args.offset});
+  std::size_t start = out.size();
+  for (;;) {
+    auto seen = store_.look(file);
+    if (!seen) co_return std::move(seen).error();
+    auto size = co_await size_of(request, *seen, args.offset + count, *known);
+    if (!size) co_return std::move(size).error();
+    std::uint64_t n = *size > args.offset ? std::min(count, *size - args.offset) : 0;
+
+    out.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));
+    nfs3::encode(out, attributes_for(request, *known, *seen));
+    out.u32(static_cast<std::uint32_t>(n));
+    out.boolean(args.offset + n >= *size);
+    auto after = co_await store_.read(file, args.offset, out.reserve_opaque(n));
+    if (!after) co_return std::move(after).error();
+    if (after->epoch == seen->epoch && after->end == seen->end) break;
+    // Cut or extended meanwhile: count and end of file may not be what the bytes are.
+    out.rewind(start);
+  }
+  co_return NfsAnswer::written();
+}
+
+// ---- WRITE and COMMIT ----
+
+Task<Status> Operations::tell(const NfsRequest& request, const Store::Written& written, bool now) {
+  const Store::Seen& seen = written.seen;
+  if (!now) {
+    authority_.note(request.handle, seen.epoch, seen.end, seen.mtime);
+    co_return Status{};
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await authority_.report(request.handle, seen.epoch, seen.end, seen.mtime));
+  store_.reported(request.handle.fileid, seen);
+  co_return Status{};
+}
+
+Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& args, rpc::XdrWriter& out) {
+  if (nfs3::Status type = service::check_transfer_type(request.handle); type != nfs3::Status::kOk) {
+    co_return type;
+  }
+  if (args.data.size() < args.count) co_return nfs3::Status::kInval;
+  if (args.offset >= store_.threshold()) co_return nfs3::Status::kJukebox;  // not this server's
+  auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
+  if (!known) co_return std::move(known).error();
+  if (!service::may_transfer(request.who, known->attributes, true)) co_return nfs3::Status::kAcces;
+
+  FileId file = request.handle.fileid;
+  std::size_t own = std::min<std::uint64_t>(args.count, store_.threshold() - args.offset);
+  bool stable = args.stable != nfs3::Stable::kUnstable;
+  Store::Seen seen;
+  if (own > 0) {
+    if (service::needs_drop_setid(known->attributes.mode, request.who.superuser())) {
+      if (Status dropped = co_await authority_.drop_setid(request.handle); !dropped) {
+        co_return std::move(dropped).error();
+      }
+      known->attributes.mode &= ~06000u;
+    }
+    auto written = co_await store_.write(file, {.offset = args.offset,
+                                                .data = args.data.first(own),
+                                                .stable = stable,
+                                                .epoch = known->epoch,
+                                                .mtime_from = known->attributes.mtime});
+    if (!written) co_return std::move(written).error();
+    Status told = co_await tell(request, *written, stable && written->unreported);
+    if (!told) co_return std::move(told).error();
+    seen = written->seen;
+  } else if (auto looked = store_.look(file)) {
+    seen = *looked;
+  } else {
+    co_return std::move(looked).error();
+  }
+  nfs3::encode_result(out,
+                      nfs3::WriteOk{.wcc = {.after = attributes_for(request, *known, seen)},
+                                    .count = static_cast<std::uint32_t>(own),
+                                    .committed = stable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
+                                    .verifier = context_.verifier.largest()});
+  co_return NfsAnswer::written();
+}
+
+Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&, rpc::XdrWriter& out) {
+  if (nfs3::Status type = service::check_transfer_type(request.handle); type != nfs3::Status::kOk) {
+    co_return type;
+  }
+  auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
+  if (!known) co_return std::move(known).error();
+  auto committed = co_await store_.commit(request.handle.fileid);
+  if (!committed) co_return std::move(committed).error();
+  if (committed->unreported) {
+    Status told = co_await tell(request, *committed, true);
+    if (!told) co_return std::move(told).error();
+  }
+  nfs3::encode_result(out, nfs3::CommitOk{.wcc = {.after = attributes_for(request, *known, committed->seen)},
+                                          .verifier = context_.verifier.largest()});
+  co_return NfsAnswer::written();
+}
+
+}  // namespace slice::smallfile

@@ -1,0 +1,82 @@
+#include "smallfile/server.h"
+
+#include "common/log.h"
+#include "storage/rocks_store.h"
+
+namespace slice::smallfile {
+namespace {
+
+// Of the server's memory for caching: files get most, the map records' store the rest.
+constexpr std::uint64_t kFileShare = 6, kRecordShare = 1, kRecordBufferShare = 1, kShares = 8;
+
+Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
+  auto store =
+      storage::RocksStore::open(context.loop, context.metrics,
+                                {.folder = context.self.data + "/maps",
+                                 .cache_bytes = context.self.cache_bytes * kRecordShare / kShares,
+                                 .memory_bytes = context.self.cache_bytes * kRecordBufferShare / kShares});
+  if (!store) return fail(std::move(store).error());
+  return std::unique_ptr<storage::KvStore>(std::move(*store));
+}
+
+}  // namespace
+
+SmallFileServer::SmallFileServer(service::ServiceContext& context) : SmallFileServer(context, open_rocks) {}
+
+SmallFileServer::SmallFileServer(service::ServiceContext& context, OpenRecords open_records)
+    : context_(context),
+      open_records_(std::move(open_records)),
+      zones_(context.loop, context.disk),
+      authority_(context),
+      nfs_(context, wire::Role::kSmallFile) {}
+
+Task<Status> SmallFileServer::start() {
+  const EnsembleConfig& config = context_.config;
+  if (config.volume.threshold == 0 || config.volume.threshold % kBlockSize != 0) {
+    co_return fail(Errc::kInvalid,
+                   "volume.threshold is {}: the small-file server serves a multiple of {} bytes",
+                   config.volume.threshold, kBlockSize);
+  }
+  auto records = open_records_(context_);
+  if (!records) co_return fail(records.error(), "map records");
+  records_ = std::move(*records);
+  StoreOptions options{
+      .threshold = config.volume.threshold,
+      .sites = config.site_counts[static_cast<std::size_t>(wire::Role::kSmallFile)],
+      .site_of = [this](FileId file) { return context_.tables.get()->small_file_site(file); },
+      .cache_bytes = context_.self.cache_bytes * kFileShare / kShares,
+      .reserve_bytes = context_.self.reserve_bytes};
+  auto store = co_await Store::open(context_.loop, context_.disk, *records_, zones_, context_.metrics,
+                                    std::move(options));
+  if (!store) co_return fail(std::move(store).error());
+  store_ = std::move(*store);
+  operations_ = std::make_unique<Operations>(context_, *store_, authority_);
+  operations_->add_to(nfs_);
+  objects_ = std::make_unique<ObjectProgram>(context_, *store_, authority_);
+  co_return Status{};
+}
+
+std::vector<rpc::Program*> SmallFileServer::programs() {
+  return {&nfs_, objects_.get()};
+}
+
+Task<void> SmallFileServer::stop() {
+  co_await authority_.flush();
+  if (Status status = co_await store_->save(); !status) {
+    log_warning("not everything is saved: the journal has the rest reason={}", status.error().message);
+  }
+}
+
+std::string SmallFileServer::state() const {
+  if (!store_) return "starting";
+  if (store_->failed()) return "failed: cannot write, restart it";
+  return store_->full() ? "read-only: no space" : "serving";
+}
+
+std::string SmallFileServer::detail() const {
+  if (!store_) return "";
+  return fmt::format("{} files in {} MiB of memory, journal {} MiB", store_->table().size(),
+                     store_->table().used_bytes() >> 20, store_->journal_bytes() >> 20);
+}
+
+}  // namespace slice::smallfile

@@ -1,0 +1,50 @@
+// SmallFileServer: the role of slice-smallfiled: a Store on its data directory, the NFS and object programs.
+#ifndef SLICE_SMALLFILE_SERVER_H
+#define SLICE_SMALLFILE_SERVER_H
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/process.h"
+#include "smallfile/object_program.h"
+#include "smallfile/operations.h"
+#include "smallfile/store.h"
+#include "storage/kv_store.h"
+
+namespace slice::smallfile {
+
+// Version of what the data directory holds (docs/formats/smallfile-store.md).
+inline constexpr std::uint32_t kDataFormat = 1;
+
+class SmallFileServer : public service::Role {
+ public:
+  // Opens the store of map records. The default: RocksDB in the folder `maps` of the data directory.
+  using OpenRecords = std::function<Result<std::unique_ptr<storage::KvStore>>(service::ServiceContext&)>;
+  explicit SmallFileServer(service::ServiceContext& context);
+  SmallFileServer(service::ServiceContext& context, OpenRecords open_records);
+
+  Task<Status> start() override;
+  std::vector<rpc::Program*> programs() override;
+  Task<void> stop() override;
+  std::string state() const override;
+  std::string detail() const override;
+
+  Store& store() { return *store_; }
+
+ private:
+  service::ServiceContext& context_;
+  OpenRecords open_records_;
+  std::unique_ptr<storage::KvStore> records_;
+  DiskZoneStore zones_;
+  std::unique_ptr<Store> store_;
+  service::AuthorityClient authority_;
+  std::unique_ptr<Operations> operations_;
+  service::NfsProgram nfs_;
+  std::unique_ptr<ObjectProgram> objects_;
+};
+
+}  // namespace slice::smallfile
+
+#endif  // SLICE_SMALLFILE_SERVER_H
