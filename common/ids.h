@@ -25,8 +25,8 @@ using Verifier = Id<struct VerifierTag, std::uint64_t>;  // NFSv3 write verifier
 }  // namespace slice
 
 template <class Tag, class Rep>
-struct std::hash<slice::Id<Tag, Rep>> {
-  std::size_t operator()(slice::Id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value); }
+struct std::hash<::slice::Id<Tag, Rep>> {
+  std::size_t operator()(::slice::Id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value); }
 };
 
 #endif  // SLICE_COMMON_IDS_H

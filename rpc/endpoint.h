@@ -26,8 +26,8 @@ Result<Endpoint> parse_endpoint(std::string_view text);  // "ADDRESS:PORT"
 }  // namespace slice::rpc
 
 template <>
-struct std::hash<slice::rpc::Endpoint> {
-  std::size_t operator()(slice::rpc::Endpoint e) const noexcept {
+struct std::hash<::slice::rpc::Endpoint> {
+  std::size_t operator()(::slice::rpc::Endpoint e) const noexcept {
     return std::hash<std::uint64_t>{}((std::uint64_t{e.address} << 16) | e.port);
   }
 };

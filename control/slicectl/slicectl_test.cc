@@ -1,0 +1,319 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "control/manager/manager.h"
+#include "control/slicectl/queries.h"
+#include "control/slicectl/render.h"
+#include "service/admin_program.h"
+#include "service/internal_call.h"
+#include "service/nfs_program.h"
+#include "service/testing/service_fixture.h"
+
+namespace slice::slicectl {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs3::Procedure;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A volume of a few names, as a directory server answers for it.
+class FakeDirectory {
+ public:
+  FakeDirectory(service::ServiceContext& context)
+      : context_(context), program_(context, wire::Role::kDirectory) {
+    program_.on<nfs3::DirOpArgs>(Procedure::kLookup,
+                                 [this](service::NfsRequest& request, const nfs3::DirOpArgs& args,
+                                        rpc::XdrWriter& out) { return lookup(request, args, out); });
+    program_.on<nfs3::HandleView>(Procedure::kGetattr,
+                                  [this](service::NfsRequest& request, const nfs3::HandleView&,
+                                         rpc::XdrWriter& out) { return getattr(request, out); });
+  }
+  routing::FileHandle& add(FileId parent, const std::string& name, routing::FileHandle handle,
+                           std::uint64_t size) {
+    sizes_[handle.fileid] = size;
+    return names_[{parent, name}] = handle;
+  }
+  rpc::Program& program() { return program_; }
+  int jukebox = 0;  // answers of that kind still to give
+
+ private:
+  Task<service::NfsAnswer> lookup(service::NfsRequest& request, const nfs3::DirOpArgs& args,
+                                  rpc::XdrWriter& out) {
+    EXPECT_TRUE(request.who.superuser());
+    if (jukebox > 0) {
+      --jukebox;
+      co_return nfs3::Status::kJukebox;
+    }
+    auto found = names_.find({request.handle.fileid, std::string(args.name)});
+    if (found == names_.end()) co_return nfs3::Status::kNoEnt;
+    routing::HandleBytes bytes = context_.handles.mint(found->second);
+    nfs3::encode_result(out, nfs3::LookupOk{.object = bytes});
+    co_return service::NfsAnswer::written();
+  }
+  Task<service::NfsAnswer> getattr(service::NfsRequest& request, rpc::XdrWriter& out) {
+    nfs3::Attributes attributes;
+    attributes.type = request.handle.type;
+    attributes.mode = 0640;
+    attributes.uid = 12;
+    attributes.size = sizes_[request.handle.fileid];
+    attributes.rdev_major = 2;
+    nfs3::encode_result(out, nfs3::GetattrOk{attributes});
+    co_return service::NfsAnswer::written();
+  }
+
+  service::ServiceContext& context_;
+  service::NfsProgram program_;
+  std::map<std::pair<FileId, std::string>, routing::FileHandle> names_;
+  std::map<FileId, std::uint64_t> sizes_;
+};
+
+class FakeObjects : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return wire::kObjectProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    wire::ObjectStatArgs args;
+    if (call.procedure != 5 || !decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+    wire::ObjectStatResult result{.status = nfs3::Status::kNoEnt};
+    if (args.object == holds) result = stat;
+    encode(results, result);
+    co_return rpc::Outcome::kReply;
+  }
+  wire::ObjectName holds;
+  wire::ObjectStatResult stat;
+};
+
+class SlicectlTest : public service::testing::ServiceFixture {
+ protected:
+  SlicectlTest()
+      : ServiceFixture("dir1"),
+        manager_context_{.loop = loop_,
+                         .channel = network_,
+                         .metrics = metrics_,
+                         .disk = disk_,
+                         .config = config_,
+                         .self = *config_.find("manager1"),
+                         .handles = handles_,
+                         .tables = tables_,
+                         .verifier = verifier_,
+                         .random = nullptr},
+        manager_(manager_context_),
+        directory_(context_),
+        ctl_(network_, rpc::Endpoint{0x0a4d0201, 999}, 0xffffffff),
+        seams_{.loop = loop_, .channel = ctl_, .config = config_, .timeout = 1s} {
+    EXPECT_TRUE(run(manager_.start()));
+    serve("manager1", manager_);
+    serve("dir1", directory_.program());
+    serve("small1", small_);
+    serve("store1", store1_);
+    serve("store2", store2_);
+  }
+  static routing::FileHandle handle(std::uint64_t id, nfs3::FileType type) {
+    routing::FileHandle handle;
+    handle.type = type;
+    handle.fileid = FileId{id};
+    handle.directory_site = SiteId{static_cast<std::uint32_t>(id % 64)};
+    handle.cell_key = 0xabc;
+    return handle;
+  }
+  // /docs/big, 300 KiB.
+  void make_volume() {
+    directory_.add(FileId{1}, "docs", handle(20, nfs3::FileType::kDirectory), 4096);
+    directory_.add(FileId{20}, "big", handle(21, nfs3::FileType::kRegular), 300 << 10);
+    directory_.add(FileId{20}, "link", handle(22, nfs3::FileType::kSymlink), 5);
+    wire::ObjectName name{.volume = VolumeId{1}, .fileid = FileId{21}};
+    small_.holds = store1_.holds = name;
+    small_.stat = {.end = 65536, .allocated = 65536, .epoch = Epoch{2}, .extents = {{0, 8192, 0x4000}}};
+    store1_.stat = {.end = 300 << 10, .allocated = 131072, .epoch = Epoch{2}, .extents = {}};
+  }
+  Result<Where> where(const std::string& path) { return run(ask_where(seams_, tables_.get(), path)); }
+
+  service::ServiceContext manager_context_;
+  manager::Manager manager_;
+  FakeDirectory directory_;
+  FakeObjects small_, store1_, store2_;
+  rpc::InProcessNetwork ctl_;
+  Seams seams_;
+};
+
+TEST_F(SlicectlTest, FindsAFilesNameAttributesAndBytes) {
+  make_volume();
+  auto found = where("//docs/big");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->path, "/docs/big");
+  EXPECT_EQ(found->handle.fileid, FileId{21});
+  json said = json::parse(render_where(config_, *found, Format::kJson));
+  EXPECT_EQ(said["size"], 300 << 10);
+  EXPECT_EQ(said["directory"]["server"], "dir1");
+  EXPECT_EQ(said["directory"]["site"], 21);
+  EXPECT_EQ(said["name"]["site"], 20);
+  EXPECT_EQ(said["coordinator"]["server"], "coord1");
+  EXPECT_EQ(said["handle"]["fileid"], "0x0000000000000015");
+  EXPECT_EQ(said["handle"]["bytes"].get<std::string>().size(), 112u);
+  EXPECT_EQ(said["small_file"]["server"], "small1");
+  EXPECT_EQ(said["small_file"]["allocated"], 65536);
+  EXPECT_EQ(said["small_file"]["extents"][0]["place"], 0x4000);
+  ASSERT_EQ(said["storage"].size(), 2u);
+  EXPECT_EQ(said["storage"][0]["allocated"], 131072);
+  EXPECT_EQ(said["storage"][1]["allocated"], 0);
+  // Stripes 1 to 4, each at the one server that the tables say.
+  std::vector<int> stripes = said["storage"][0]["stripes"];
+  std::vector<int> others = said["storage"][1]["stripes"];
+  stripes.insert(stripes.end(), others.begin(), others.end());
+  EXPECT_THAT(stripes, ::testing::UnorderedElementsAre(1, 2, 3, 4));
+  std::string text = render_where(config_, *found, Format::kText);
+  EXPECT_THAT(text, HasSubstr("fileID 0x15"));
+  EXPECT_THAT(text, HasSubstr("bytes below 65536: site"));
+  EXPECT_THAT(text, HasSubstr("store2: holds nothing"));
+}
+
+TEST_F(SlicectlTest, FindsDirectoriesAndTheRootWithoutAskingDataServers) {
+  make_volume();
+  auto root = where("/");
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->path, "/");
+  EXPECT_EQ(root->handle.fileid, FileId{1});
+  auto docs = where("/docs/");
+  ASSERT_TRUE(docs);
+  json said = json::parse(render_where(config_, *docs, Format::kJson));
+  EXPECT_EQ(said["type"], "directory");
+  EXPECT_FALSE(said.contains("storage"));
+  EXPECT_TRUE(where("/docs/link"));
+}
+
+TEST_F(SlicectlTest, SaysWhatIsWrongWithAPath) {
+  make_volume();
+  auto says = [&](const std::string& path, Errc code, const std::string& reason) {
+    auto found = where(path);
+    ASSERT_FALSE(found) << path;
+    EXPECT_EQ(found.error().code, code) << found.error().message;
+    EXPECT_THAT(found.error().message, HasSubstr(reason));
+  };
+  says("docs", Errc::kInvalid, "'docs' is not an absolute path");
+  says("/nothing/there", Errc::kNotFound, "/nothing: no such file or directory");
+  says("/docs/big/x", Errc::kInvalid, "/docs/big: not a directory");
+  says("/docs/link/x", Errc::kInvalid, "/docs/link: a symbolic link, which is not followed");
+  says("/docs/../docs", Errc::kInvalid, "'.' and '..' are not resolved");
+  says("/" + std::string(256, 'x'), Errc::kInvalid, "a name of more than 255 bytes");
+  silence("dir1");
+  says("/docs", Errc::kTimedOut, "dir1");
+}
+
+TEST_F(SlicectlTest, AsksAgainWhileTheServerSaysJukebox) {
+  make_volume();
+  directory_.jukebox = 3;
+  EXPECT_TRUE(where("/docs"));
+  directory_.jukebox = 1000;
+  auto found = where("/docs");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Errc::kUnavailable);
+}
+
+TEST_F(SlicectlTest, ShowsTheRestWhereADataServerIsSilent) {
+  make_volume();
+  silence("store2");
+  auto found = where("/docs/big");
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->storage[0].stat);
+  EXPECT_FALSE(found->storage[1].stat);
+  json said = json::parse(render_where(config_, *found, Format::kJson));
+  EXPECT_TRUE(said["storage"][1].contains("error"));
+  EXPECT_THAT(render_where(config_, *found, Format::kText), HasSubstr("store2: no answer"));
+}
+
+TEST_F(SlicectlTest, ShowsWhoIsAlive) {
+  wire::HeartbeatArgs beat;
+  beat.server = config_.find("proxy1")->index;
+  beat.pid = 4711;
+  beat.started_ns = static_cast<std::uint64_t>(loop_.wall().ns) - 90'000'000'000;
+  beat.generation = Generation{1};
+  beat.total_bytes = 3ull << 30;
+  beat.free_bytes = 1536ull << 20;
+  beat.state = "serving";
+  beat.detail = "xdp generic";
+  run(service::internal_call<wire::HeartbeatResult>(network_, endpoint("manager1"), wire::kManagerProgram,
+                                                    wire::ManagerProcedure::kHeartbeat, beat))
+      .value();
+  auto members = run(ask_members(seams_));
+  ASSERT_TRUE(members);
+  json said = json::parse(render_status(config_, *members, loop_.wall(), Format::kJson));
+  EXPECT_EQ(said["alive"], 1);
+  ASSERT_EQ(said["servers"].size(), config_.servers.size());
+  const json& proxy = said["servers"][beat.server];
+  EXPECT_EQ(proxy["name"], "proxy1");
+  EXPECT_EQ(proxy["role"], "proxy");
+  EXPECT_EQ(proxy["alive"], true);
+  EXPECT_EQ(proxy["state"], "serving");
+  EXPECT_EQ(proxy["detail"], "xdp generic");
+  EXPECT_EQ(proxy["pid"], 4711);
+  EXPECT_EQ(proxy["uptime_seconds"], 90);
+  EXPECT_EQ(said["servers"][0]["alive"], false);
+  EXPECT_EQ(said["servers"][0]["heartbeat_age_ms"], nullptr);
+  std::string text = render_status(config_, *members, loop_.wall(), Format::kText);
+  EXPECT_THAT(text, HasSubstr("generation 1, 1 of 7 processes alive"));
+  EXPECT_THAT(text, HasSubstr("1.5 GiB of 3.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("xdp generic"));
+  EXPECT_THAT(text, HasSubstr("no, never heard"));
+  EXPECT_THAT(text, Not(HasSubstr(" \n")));
+  loop_.advance(7s);
+  members = run(ask_members(seams_));
+  EXPECT_THAT(render_status(config_, *members, loop_.wall(), Format::kText), HasSubstr("no, 7.0 s"));
+}
+
+TEST_F(SlicectlTest, SaysThatTheManagerIsAway) {
+  silence("manager1");
+  EXPECT_THAT(run(ask_members(seams_)).error().message, HasSubstr("the manager does not answer"));
+  EXPECT_THAT(run(ask_tables(seams_)).error().message, HasSubstr("the manager does not answer"));
+}
+
+TEST_F(SlicectlTest, ShowsTablesAndServers) {
+  auto tables = run(ask_tables(seams_));
+  ASSERT_TRUE(tables);
+  json said = json::parse(render_tables(**tables, false, Format::kJson));
+  EXPECT_EQ(said["generation"], 1);
+  ASSERT_EQ(said["classes"]["storage"].size(), 1024u);
+  EXPECT_EQ(said["classes"]["storage"][1], "store2");
+  std::string text = render_tables(**tables, false, Format::kText);
+  EXPECT_THAT(text, HasSubstr("storage      512 of 1024  store2"));
+  std::string every = render_tables(**tables, true, Format::kText);
+  EXPECT_EQ(std::count(every.begin(), every.end(), '\n'), 64 + 64 + 1024 + 64 + 3);
+  json servers = json::parse(render_servers(config_, **tables, Format::kJson));
+  EXPECT_EQ(servers["servers"][2]["name"], "store1");
+  EXPECT_EQ(servers["servers"][2]["sites"], 512);
+  EXPECT_EQ(servers["servers"][2]["endpoint"], "10.77.4.2:2049");
+  EXPECT_THAT(render_servers(config_, **tables, Format::kText), HasSubstr("/data/store1"));
+}
+
+TEST_F(SlicectlTest, ReadsMetricsOfOneOrAll) {
+  Metrics of_store1;
+  of_store1.counter("reads_total").add(7);
+  of_store1.counter("writes_total").add(9);
+  service::AdminProgram admin("store1", of_store1, [&] { of_store1.counter("gauge").set(3); });
+  serve("store1", admin);
+  auto one = run(ask_metrics(seams_, "store1"));
+  ASSERT_TRUE(one);
+  EXPECT_EQ(render_metrics(*one, "", Format::kText), "gauge 3\nreads_total 7\nwrites_total 9\n");
+  EXPECT_EQ(render_metrics(*one, "read", Format::kText), "reads_total 7\n");
+  auto all_of_them = run(ask_metrics(seams_, ""));
+  ASSERT_EQ(all_of_them->size(), 7u);
+  json said = json::parse(render_metrics(*all_of_them, "", Format::kJson));
+  EXPECT_EQ(said["processes"][2]["metrics"]["reads_total"], 7);
+  EXPECT_TRUE(said["processes"][6].contains("error"));
+  EXPECT_EQ(run(ask_metrics(seams_, "nobody")).error().code, Errc::kNotFound);
+}
+
+TEST(BytesText, IsReadable) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(5ull << 40), "5.0 TiB");
+  EXPECT_EQ(bytes_text(~0ull), "16.0 EiB");
+}
+
+}  // namespace
+}  // namespace slice::slicectl
