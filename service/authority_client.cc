@@ -145,22 +145,6 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     co_return co_await answer;
   }
 
-  Task<Status> drop_setid(routing::FileHandle handle) {
-    routing::HandleBytes bytes = context_.handles.mint(handle);
-    merges_.add();
-    auto result = co_await internal_call<wire::MergeResult>(
-        context_.channel, authority_of(handle), wire::kAuthorityProgram, wire::AuthorityProcedure::kMerge,
-        wire::MergeArgs{.handle = bytes, .epoch = {}, .mtime = {}, .atime = {}, .drop_setid = true},
-        kCallTimeout);
-    forget(handle.fileid);  // the mode it had
-    if (!result) {
-      failures_.add();
-      co_return fail(unavailable(result.error(), "telling of a write"));
-    }
-    if (result->status != nfs3::Status::kOk) co_return fail(error_of(result->status));
-    co_return Status{};
-  }
-
   void forget(FileId file) {
     auto found = by_file_.find(file);
     if (found == by_file_.end()) return;
@@ -420,9 +404,6 @@ void AuthorityClient::note(const routing::FileHandle& handle, Epoch epoch, std::
 Task<Status> AuthorityClient::report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end,
                                      nfs3::Time mtime) {
   return impl_->report(handle, epoch, end, mtime);
-}
-Task<Status> AuthorityClient::drop_setid(const routing::FileHandle& handle) {
-  return impl_->drop_setid(handle);
 }
 void AuthorityClient::forget(FileId file) {
   impl_->forget(file);

@@ -43,9 +43,6 @@ class AuthorityClient {
   // Tells the authority now whatever it has not been told of this file, together with `end` and `mtime`; ends
   // when that is durable there.
   Task<Status> report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime);
-  // Somebody other than the superuser writes to a file whose mode (see needs_drop_setid) has bits that such a
-  // write clears; ends when they are cleared durably. Before the write is answered.
-  Task<Status> drop_setid(const routing::FileHandle& handle);
   // Drops what is cached (a truncate or remove passed): the next fetch asks.
   void forget(FileId file);
   // Tells everything not yet told; for a clean stop.
@@ -55,12 +52,6 @@ class AuthorityClient {
   class Impl;
   std::shared_ptr<Impl> impl_;  // shared with calls under way
 };
-
-// Whether a write by `superuser` or not is to clear set-user-ID or set-group-ID of a file of this mode.
-inline bool needs_drop_setid(std::uint32_t mode, bool superuser) {
-  bool set_user = (mode & 04000) != 0, set_group = (mode & 02000) != 0 && (mode & 0010) != 0;
-  return !superuser && (set_user || set_group);
-}
 
 }  // namespace slice::service
 

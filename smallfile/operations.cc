@@ -110,12 +110,6 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
   bool stable = args.stable != nfs3::Stable::kUnstable;
   Store::Seen seen;
   if (own > 0) {
-    if (service::needs_drop_setid(known->attributes.mode, request.who.superuser())) {
-      if (Status dropped = co_await authority_.drop_setid(request.handle); !dropped) {
-        co_return std::move(dropped).error();
-      }
-      known->attributes.mode &= ~06000u;
-    }
     auto written = co_await store_.write(file, {.offset = args.offset,
                                                 .data = args.data.first(own),
                                                 .stable = stable,

@@ -54,7 +54,6 @@ void encode(XdrWriter& out, const MergeArgs& args) {
   out.u64(args.size);
   encode_time(out, args.mtime);
   encode_time(out, args.atime);
-  out.boolean(args.drop_setid);
 }
 bool decode(ByteView bytes, MergeArgs& out) {
   XdrReader in(bytes);
@@ -63,7 +62,6 @@ bool decode(ByteView bytes, MergeArgs& out) {
   out.size = in.u64();
   decode_time(in, out.mtime);
   decode_time(in, out.atime);
-  out.drop_setid = in.boolean();
   return in.complete();
 }
 

@@ -31,8 +31,6 @@ struct MergeArgs {
   Epoch epoch;
   std::uint64_t size = 0;                  // 0: no statement
   std::optional<nfs3::Time> mtime, atime;  // a moved mtime moves ctime as well
-  // Somebody other than the superuser wrote: S_ISUID is cleared, and S_ISGID where the group may execute.
-  bool drop_setid = false;
 };
 using MergeResult = FetchResult;
 

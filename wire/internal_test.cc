@@ -45,7 +45,6 @@ TEST(AuthorityMessages, Codec) {
   check_message(FetchResult{.status = Status::kStale});
   check_message(MergeArgs{.handle = handle(), .epoch = Epoch{3}, .size = 77});
   check_message(MergeArgs{handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}});
-  check_message(MergeArgs{.handle = handle(), .drop_setid = true});
 }
 
 TEST(CoordinatorMessages, Codec) {
