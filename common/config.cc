@@ -197,6 +197,19 @@ class Section {
     if (node != nullptr && !node->is_table()) refuse(key, "a table, [{}], is expected", key);
     return node == nullptr ? nullptr : node->as_table();
   }
+  // An array of strings; empty where there is no such key.
+  std::vector<std::string> texts(std::string_view key) {
+    const toml::node* node = take(key, false);
+    std::vector<std::string> values;
+    if (node == nullptr) return values;
+    const toml::array* array = node->as_array();
+    if (array == nullptr || !array->is_homogeneous(toml::node_type::string)) {
+      if (array == nullptr || !array->empty()) refuse(key, "an array of strings is expected");
+      return values;
+    }
+    for (const toml::node& value : *array) values.push_back(value.value_or(std::string()));
+    return values;
+  }
   // An array of tables, [[key]].
   const toml::array* tables(std::string_view key) {
     const toml::node* node = take(key, true);
@@ -294,6 +307,11 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
   proxy.bpf_folder = section.text("bpf_folder", "/sys/fs/bpf/slice");
   if (!proxy.bpf_folder.starts_with('/')) section.refuse("bpf_folder", "an absolute path is expected");
   proxy.threads = section.number32("threads", 0, 0, 256);
+  proxy.interfaces = section.texts("interfaces");
+  for (const std::string& name : proxy.interfaces) {
+    if (name.empty() || name.size() > 15)
+      section.refuse("interfaces", "'{}' is no name of an interface", name);
+  }
   section.finish();
 }
 

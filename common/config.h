@@ -64,6 +64,9 @@ struct ProxyConfig {
   enum class Xdp { kAuto, kNative, kGeneric, kOff } xdp = Xdp::kAuto;
   std::string bpf_folder = "/sys/fs/bpf/slice";
   std::uint32_t threads = 0;  // 0: one a core
+  // Where the XDP program is attached: towards clients and towards servers. Empty: every interface of the
+  // network namespace that is up and has an IPv4 address, but for loopback.
+  std::vector<std::string> interfaces;
 };
 
 struct EnsembleConfig {

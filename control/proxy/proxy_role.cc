@@ -1,0 +1,159 @@
+#include "control/proxy/proxy_role.h"
+
+#include "common/log.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kClockStep = 50ms, kTablesStep = 100ms, kWaysStep = 2s;
+constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
+
+}  // namespace
+
+ProxyRole::ProxyRole(service::ServiceContext& context)
+    : context_(context), loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)) {}
+
+ProxyRole::~ProxyRole() {
+  for (auto& one : threads_) {
+    one->loop.stop();
+    if (one->thread.joinable()) one->thread.join();
+  }
+}
+
+void ProxyRole::load_program() {
+  const ProxyConfig& config = context_.config.proxy;
+  if (config.xdp == ProxyConfig::Xdp::kOff) {
+    xdp_reason_ = "off";
+  } else {
+    auto loaded = Loader::load(config);
+    if (loaded) {
+      loader_ = std::move(*loaded);
+      tables_ = loader_->tables();
+      return;
+    }
+    xdp_reason_ = "none: " + loaded.error().message;
+    log_warning("no XDP: {}; all requests go through user space", loaded.error().message);
+  }
+  memory_ = std::make_unique<MemoryTables>();
+  tables_ = memory_->tables();
+}
+
+Task<Status> ProxyRole::start() {
+  load_program();
+  cache_ = std::make_unique<AttributeCache>(
+      tables_.attributes, tables_.config, context_.metrics, [this](const slice_eviction& changes) {
+        loop_.post_from_any_thread([this, changes] { write_back_->add(changes); });
+      });
+  if (loader_ != nullptr && loader_->reused()) cache_->recover_locks();
+  write_back_ = std::make_unique<WriteBack>(loop_, context_.channel, tables_, *cache_, context_.handles,
+                                            context_.metrics);
+  keep_tables();
+  keep_clock();
+  fill_config(*bound_, *tables_.config);
+  SLICE_CO_RETURN_IF_ERROR(start_workers());
+  SLICE_CO_RETURN_IF_ERROR(start_programs());
+  start_portmap();
+  write_back_->start();
+  if (loader_ != nullptr) {
+    keep_ways();
+    rings_ = std::make_unique<Rings>(loop_, *loader_, context_.metrics,
+                                     [this](const slice_eviction& changes) { write_back_->add(changes); });
+    loader_->attach(context_.config.proxy);
+  }
+  log_info("virtual address {} workers={} {}", rpc::address_text(context_.config.proxy.virtual_address),
+           threads_.size(), detail());
+  co_return Status();
+}
+
+Status ProxyRole::start_workers() {
+  const ProxyConfig& config = context_.config.proxy;
+  std::size_t count =
+      config.threads != 0 ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+  for (std::size_t i = 0; i < count; ++i) {
+    auto one = std::make_unique<Thread>();
+    Worker::Options options;
+    options.tables = tables_;
+    options.sender = {context_.self.index, tables_.config, &context_.config.ensemble_key};
+    options.memory_limit = kMemory / count;
+    one->worker = std::make_unique<Worker>(one->loop, options, *cache_, context_.metrics);
+    rpc::Endpoint at{config.virtual_address, config.nfs_port};
+    if (auto bound = one->worker->listen_tcp(at); !bound) return fail(std::move(bound).error());
+    if (auto bound = one->worker->listen_udp(at); !bound) return fail(std::move(bound).error());
+    threads_.push_back(std::move(one));
+  }
+  for (auto& one : threads_) {
+    one->thread = std::thread([loop = &one->loop] { loop->run(); });
+  }
+  return {};
+}
+
+Status ProxyRole::start_programs() {
+  const ProxyConfig& config = context_.config.proxy;
+  mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
+  mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
+  mount_dispatcher_->add(*mount_);
+  mount_server_ = std::make_unique<rpc::Server>(loop_, *mount_dispatcher_, context_.metrics);
+  auto bound = mount_server_->listen({config.virtual_address, config.mount_port});
+  if (!bound) return fail(bound.error(), "MOUNT");
+  return {};
+}
+
+// PORTMAP may belong to the host's rpcbind; then that one is told instead. Clients that name ports need
+// neither.
+void ProxyRole::start_portmap() {
+  const ProxyConfig& config = context_.config.proxy;
+  portmap_ = std::make_unique<PortmapProgram>(config);
+  portmap_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
+  portmap_dispatcher_->add(*portmap_);
+  portmap_server_ = std::make_unique<rpc::Server>(loop_, *portmap_dispatcher_, context_.metrics);
+  auto bound = portmap_server_->listen({config.virtual_address, config.portmap_port});
+  if (bound) return;
+  portmap_server_.reset();
+  at_rpcbind_ = register_at_rpcbind(config, true);
+  if (at_rpcbind_) {
+    log_info("PORTMAP: this host's rpcbind answers for the virtual address");
+  } else {
+    log_warning("PORTMAP is not served ({}): clients must name the ports {} and {}", bound.error().message,
+                config.nfs_port, config.mount_port);
+  }
+}
+
+// Milliseconds of the monotonic clock, so that a restart goes on where the last run was.
+void ProxyRole::keep_clock() {
+  auto now = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now().time_since_epoch()).count();
+  *reinterpret_cast<volatile std::uint32_t*>(&tables_.config->now_ms) = static_cast<std::uint32_t>(now);
+  loop_.after(kClockStep, [this] { keep_clock(); });
+}
+
+// Binds sites when the manager has published another generation, and only then: what an operator re-binds
+// by hand stays until then.
+void ProxyRole::keep_tables() {
+  const auto& current = context_.tables.get();
+  if (current != bound_) {
+    bool changed = bound_ == nullptr || current->generation() != bound_->generation();
+    bound_ = current;
+    bind_sites(current->wire(), tables_);
+    if (changed && loader_ != nullptr) neighbours_.refresh(tables_);
+  }
+  loop_.after(kTablesStep, [this] { keep_tables(); });
+}
+
+void ProxyRole::keep_ways() {
+  neighbours_.refresh(tables_);
+  loader_->export_outcomes(context_.metrics);
+  loop_.after(kWaysStep, [this] { keep_ways(); });
+}
+
+std::string ProxyRole::detail() const {
+  return "xdp: " + (loader_ != nullptr ? loader_->describe() : xdp_reason_);
+}
+
+Task<void> ProxyRole::stop() {
+  if (loader_ != nullptr) loader_->detach();
+  if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);
+  co_await write_back_->finish(3s);
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,67 @@
+// ProxyRole: slice-proxyd as a whole: the XDP program where it can be had, workers on every core, MOUNT and
+// PORTMAP, write-back, tables kept in step with the manager.
+#ifndef SLICE_CONTROL_PROXY_PROXY_ROLE_H
+#define SLICE_CONTROL_PROXY_PROXY_ROLE_H
+
+#include <memory>
+#include <thread>
+
+#include "control/proxy/loader.h"
+#include "control/proxy/mount_program.h"
+#include "control/proxy/neighbours.h"
+#include "control/proxy/portmap_program.h"
+#include "control/proxy/rings.h"
+#include "control/proxy/worker.h"
+#include "rpc/server.h"
+#include "service/process.h"
+
+namespace slice::proxy {
+
+class ProxyRole : public service::Role {
+ public:
+  // The context's loop must be an rpc::EpollLoop: a proxy has sockets of its own.
+  explicit ProxyRole(service::ServiceContext& context);
+  ~ProxyRole() override;
+
+  Task<Status> start() override;
+  std::vector<rpc::Program*> programs() override { return {}; }
+  Task<void> stop() override;
+  std::string state() const override { return "serving"; }
+  std::string detail() const override;
+
+ private:
+  struct Thread {
+    rpc::EpollLoop loop;
+    std::unique_ptr<Worker> worker;
+    std::thread thread;
+  };
+  void load_program();
+  Status start_workers();
+  Status start_programs();
+  void start_portmap();
+  void keep_clock();
+  void keep_tables();
+  void keep_ways();
+
+  service::ServiceContext& context_;
+  rpc::EpollLoop& loop_;
+  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<MemoryTables> memory_;
+  Tables tables_;
+  std::string xdp_reason_;
+  std::unique_ptr<AttributeCache> cache_;
+  std::unique_ptr<WriteBack> write_back_;
+  std::unique_ptr<Rings> rings_;
+  Neighbours neighbours_;
+  std::unique_ptr<MountProgram> mount_;
+  std::unique_ptr<PortmapProgram> portmap_;
+  std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;
+  std::unique_ptr<rpc::Server> mount_server_, portmap_server_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::shared_ptr<const routing::RoutingTables> bound_;  // what the sites table says
+  bool at_rpcbind_ = false;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_CONTROL_PROXY_PROXY_ROLE_H
