@@ -1,5 +1,7 @@
 """The suites of run.py: each is a function (target, options) -> bool that prints what it does."""
 
+import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -162,12 +164,64 @@ def durability_notices_damage(target, options, log):
     return True
 
 
+def selftest(target, options):
+    """The checks notice what they are there for: a changed byte in a tree, and one in fsx's file behind its back."""
+    with tempfile.TemporaryDirectory(prefix="slice-selftest-", dir="/var/tmp") as folder:
+        return tree_notices_damage(options, pathlib.Path(folder)) and fsx_notices_damage(options, pathlib.Path(folder))
+
+
+def quietly(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+
+
+def tree_notices_damage(options, folder):
+    tree = options.programs / "tree"
+    numbers = ["--files", "200", "--largest", "100000"]
+    quietly(tree, "make", folder / "tree", *numbers)
+    if quietly(tree, "verify", folder / "tree", *numbers).returncode != 0:
+        print("not ok selftest tree: a fresh tree is said to be damaged")
+        return False
+    victim = next(path for path in sorted((folder / "tree").rglob("file-*")) if path.stat().st_size > 1000)
+    times = victim.stat()
+    change_byte(victim, 500)
+    os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
+    after = quietly(tree, "verify", folder / "tree", *numbers)
+    noticed = after.returncode == 1 and str(victim) in after.stdout
+    print(f"{'ok' if noticed else 'not ok'} selftest tree: a changed byte is noticed")
+    return noticed
+
+
+def fsx_notices_damage(options, folder):
+    path = folder / "fsx"
+    with subprocess.Popen([str(options.programs / "fsx"), str(path), "--ops", "10000000"], stdout=subprocess.PIPE,
+                          text=True) as fsx:
+        end = time.monotonic() + 30
+        while fsx.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+            if path.exists() and path.stat().st_size > 0:
+                change_byte(path, path.stat().st_size // 2)
+        fsx.kill()
+        said = fsx.stdout.read()
+    noticed = fsx.returncode == 1 and "differ" in said
+    print(f"{'ok' if noticed else 'not ok'} selftest fsx: a changed byte is noticed")
+    return noticed
+
+
+def change_byte(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([(byte or b"\0")[0] ^ 1]))
+
+
 SUITES = {
     "conformance": (conformance, "Connectathon-style and pjdfstest-style tests by one kernel client"),
     "everyday": (everyday, "untar, compile, cp -a, git, sqlite, fsx, renames, links, users by one kernel client"),
     "everyday-udp": (everyday_udp, "the same over UDP, by a kernel built for it (build_udp_kernel.py)"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
+    "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
