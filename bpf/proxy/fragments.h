@@ -5,6 +5,7 @@
 #define SLICE_BPF_PROXY_FRAGMENTS_H_
 
 #include "bpf/proxy/packet.h"
+#include "bpf/proxy/pending.h"
 #include "bpf/proxy/rewrite.h"
 
 // 64 bits of (source, destination, IP id): upper half the tag, lower 16 bits the key.
@@ -80,14 +81,14 @@ SLICE_INLINE int slice_reply_fragment(struct slice_packet* packet) {
   uint32_t kind = (uint32_t)(word >> SLICE_FRAGMENT_KIND_SHIFT) & SLICE_FRAGMENT_KIND_MASK;
   if (kind != SLICE_FRAGMENT_TO_CLIENT) return slice_finish(SLICE_OUTCOME_NOT_OURS);
   uint32_t key = (uint32_t)word & SLICE_FRAGMENT_INDEX_MASK;
-  struct slice_pending* entry = bpf_map_lookup_elem(&pending, &key);
+  struct slice_pending call;
   // The entry may have gone to another request since: one of this client serves as well.
-  if (!entry || slice_load32(entry->client_ipv4) != packet->destination) {
+  if (!slice_copy_pending(key, &call) || slice_load32(call.client_ipv4) != packet->destination) {
     return slice_finish(SLICE_OUTCOME_REPLY_UNMATCHED);
   }
   slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
   slice_count(SLICE_OUTCOME_FRAGMENT_REPLY);
-  return slice_send(packet, entry->ifindex, entry->client_mac, entry->proxy_mac);
+  return slice_send_to_client(packet, &call);
 }
 
 #endif  // SLICE_BPF_PROXY_FRAGMENTS_H_

@@ -59,7 +59,7 @@ SLICE_INLINE uint32_t slice_check_lengths(const struct slice_packet* packet) {
   uint32_t total = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH);
   uint32_t length = slice_be16(packet->udp + SLICE_UDP_LENGTH);
   if (slice_is_whole(packet)) {
-    if (total != length + SLICE_IP_BYTES || length < SLICE_UDP_BYTES) return SLICE_OUTCOME_MALFORMED;
+    if (total != length + SLICE_IP_BYTES) return SLICE_OUTCOME_MALFORMED;
   } else if (length < total - SLICE_IP_BYTES) {
     return SLICE_OUTCOME_MALFORMED;
   }

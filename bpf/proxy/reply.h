@@ -66,7 +66,7 @@ SLICE_INLINE int slice_reply(struct slice_packet* packet) {
   slice_rewrite_port(packet, SLICE_UDP_SOURCE, SLICE_BE16(packet->config->nfs_port));
   slice_finish_udp_checksum(packet);
   slice_count(outcome);
-  return slice_send(packet, call.ifindex, call.client_mac, call.proxy_mac);
+  return slice_send_to_client(packet, &call);
 }
 
 #endif  // SLICE_BPF_PROXY_REPLY_H_

@@ -11,22 +11,21 @@
 #include "bpf/shared/attributes.h"
 #include "bpf/shared/routing.h"
 
-// What the attribute cache says of the request's file: 1 when its reply can be
-// patched, with the size in *size.
-SLICE_INLINE int slice_know_size(const struct slice_packet* packet, const struct slice_request* request,
-                                 uint64_t* size) {
+// The hint to stamp: what the attribute cache says of the file that is read,
+// written or committed; 0 when its reply could not be patched.
+SLICE_INLINE uint64_t slice_find_hint(const struct slice_packet* packet,
+                                      const struct slice_request* request) {
+  if (SLICE_UNLIKELY(!(packet->config->flags & SLICE_CONFIG_PATCH))) return 0;
   if (request->procedure != SLICE_NFS_READ && request->procedure != SLICE_NFS_WRITE &&
       request->procedure != SLICE_NFS_COMMIT) {
     return 0;
   }
-  if (!(packet->config->flags & SLICE_CONFIG_PATCH)) return 0;
   uint32_t key = slice_attr_bucket_key(request->fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
   if (!bucket) return 0;
-  enum slice_attr_peek_result result = slice_attr_peek(bucket, request->fileid, packet->config, size);
-  if (SLICE_LIKELY(result == SLICE_PEEK_KNOWN)) return 1;
-  slice_count(result == SLICE_PEEK_BUSY ? SLICE_OUTCOME_ATTR_BUSY : SLICE_OUTCOME_ATTR_MISS);
-  return 0;
+  uint64_t hint = slice_attr_peek(bucket, request->fileid, packet->config);
+  if (SLICE_UNLIKELY(!hint)) slice_count(SLICE_OUTCOME_ATTR_MISS);
+  return hint;
 }
 
 // A packet the program does not route: fragments after it share its fate.
@@ -51,7 +50,6 @@ SLICE_INLINE void slice_edit_call(struct slice_packet* packet, const struct slic
 SLICE_INLINE int slice_request(struct slice_packet* packet) {
   struct slice_request request = {};
   struct slice_route route;
-  uint64_t size = 0;
   uint32_t outcome = slice_check_lengths(packet);
   if (outcome) return slice_give_up(packet, outcome);
   outcome = slice_parse_call(packet->config, packet->payload, packet->end, &request);
@@ -59,9 +57,9 @@ SLICE_INLINE int slice_request(struct slice_packet* packet) {
   if (request.procedure == SLICE_NFS_NULL) return slice_give_up(packet, SLICE_OUTCOME_ROUTED_NULL);
   if (request.procedure == SLICE_NFS_READDIRPLUS) return slice_give_up(packet, SLICE_OUTCOME_TO_USER_SPACE);
 
-  int known = slice_know_size(packet, &request, &size);
+  uint64_t hint = slice_find_hint(packet, &request);
   uint64_t hash = slice_request_name_hash(packet, &request);
-  slice_route_hashed(packet->config, &request, known, size, hash, &route);
+  slice_route_hashed(packet->config, &request, hint != 0, hint & SLICE_HINT_SIZE_MASK, hash, &route);
   if (route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) return slice_give_up(packet, route.outcome);
   uint32_t key = slice_site_key(route.site_class, route.site);
   const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
@@ -69,11 +67,9 @@ SLICE_INLINE int slice_request(struct slice_packet* packet) {
   uint32_t index = *(volatile const uint32_t*)&site->server;
   const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
   if (!server || index == 0) return slice_give_up(packet, SLICE_OUTCOME_SITE_UNBOUND);
-  if (!slice_remember(packet, &request, &route, server)) {
-    return slice_give_up(packet, SLICE_OUTCOME_PENDING_BUSY);
-  }
+  slice_remember(packet, &request, &route, server);
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
-  slice_edit_call(packet, &request, &route, known ? slice_hint_encode(1, 1, size) : 0);
+  slice_edit_call(packet, &request, &route, hint);
   slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
   slice_rewrite_port(packet, SLICE_UDP_DESTINATION, SLICE_BE16(server->port));
   slice_finish_udp_checksum(packet);

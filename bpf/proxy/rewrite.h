@@ -45,15 +45,13 @@ SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
   slice_store16(packet->udp + SLICE_UDP_CHECK, check);
 }
 
-// Sends the frame to a neighbour. By redirect even where it came from: XDP_TX
+// Sends the frame to a neighbour. `macs` and `more_macs` are the 12 bytes of
+// destination and source address. By redirect even where it came from: XDP_TX
 // needs a program on a veth's peer, else frames stick in its ring.
-SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, const uint8_t* to_mac,
-                            const uint8_t* from_mac) {
-  uint8_t* eth = packet->data;
-  slice_store32(eth + SLICE_ETH_DESTINATION, slice_load32(to_mac));
-  slice_store16(eth + SLICE_ETH_DESTINATION + 4, slice_load16(to_mac + 4));
-  slice_store32(eth + SLICE_ETH_SOURCE, slice_load32(from_mac));
-  slice_store16(eth + SLICE_ETH_SOURCE + 4, slice_load16(from_mac + 4));
+SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint64_t macs,
+                            uint32_t more_macs) {
+  slice_store64(packet->data, macs);
+  slice_store32(packet->data + 8, more_macs);
   if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ctx->ingress_ifindex) return XDP_TX;
   return (int)bpf_redirect(ifindex, 0);
 }
@@ -63,7 +61,16 @@ SLICE_INLINE int slice_send_to_server(struct slice_packet* packet, const struct 
                                       uint32_t outcome) {
   if (SLICE_UNLIKELY(server->ifindex == 0)) return slice_finish(SLICE_OUTCOME_NO_NEXT_HOP);
   slice_count(outcome);
-  return slice_send(packet, server->ifindex, server->next_hop_mac, server->source_mac);
+  return slice_send(packet, server->ifindex, slice_load64(server->next_hop_mac),
+                    slice_load32(server->next_hop_mac + 8));
+}
+
+// Sends a re-addressed reply where its request came from; the two addresses
+// change places.
+SLICE_INLINE int slice_send_to_client(struct slice_packet* packet, const struct slice_pending* call) {
+  uint64_t client = slice_load32(call->client_mac) | (uint64_t)slice_load16(call->client_mac + 4) << 32;
+  uint64_t macs = client | (uint64_t)slice_load16(call->proxy_mac) << 48;
+  return slice_send(packet, call->ifindex, macs, slice_load32(call->proxy_mac + 2));
 }
 
 #endif  // SLICE_BPF_PROXY_REWRITE_H_

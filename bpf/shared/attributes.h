@@ -18,14 +18,15 @@
 // bound), mtime, atime and epoch; anything else in it is ignored. nlink is never
 // 0 in attributes otherwise.
 //
-// Concurrency: an entry is read without the lock by slice_attr_peek only
-// (a sequence lock), and changed under its bucket's try-lock. Attempts are
+// Concurrency: slice_attr_peek alone reads without the lock (a fileID and the
+// hint that belongs to it); anything else happens under the bucket's try-lock. Attempts are
 // bounded: a failure is a miss for the caller, who counts it. Lock and unlock
 // on one thread; never sleep or fault between them.
 #ifndef SLICE_BPF_SHARED_ATTRIBUTES_H_
 #define SLICE_BPF_SHARED_ATTRIBUTES_H_
 
 #include "bpf/shared/base.h"
+#include "bpf/shared/file_handle.h"
 #include "bpf/shared/limits.h"
 #include "bpf/shared/map_abi.h"
 #include "bpf/shared/nfs_offsets.h"
@@ -77,26 +78,17 @@ SLICE_INLINE int slice_attr_fresh(uint32_t learned_ms, const struct slice_config
   return config->now_ms - learned_ms <= config->attribute_life_ms;
 }
 
-enum slice_attr_peek_result { SLICE_PEEK_MISS = 0, SLICE_PEEK_KNOWN = 1, SLICE_PEEK_BUSY = 2 };
-
-// Without the lock: whether a reply about the file can be patched, and its size
-// in bytes into *size if so. KNOWN is only answered for a consistent entry.
-SLICE_INLINE enum slice_attr_peek_result slice_attr_peek(struct slice_attr_bucket* bucket, uint64_t fileid,
-                                                         const struct slice_config* config, uint64_t* size) {
-  uint32_t before = slice_load_relaxed32(&bucket->lock);
-  slice_order(&bucket->lock);
+// Without the lock: the hint to stamp into a READ, WRITE or COMMIT of the file
+// (file_handle.h); 0 when its reply could not be patched.
+SLICE_INLINE uint64_t slice_attr_peek(const struct slice_attr_bucket* bucket, uint64_t fileid,
+                                      const struct slice_config* config) {
   uint32_t way = slice_attr_find(bucket, fileid);
-  if (way >= SLICE_ATTR_WAYS) return SLICE_PEEK_MISS;
+  if (way >= SLICE_ATTR_WAYS) return 0;
   way &= SLICE_ATTR_WAYS - 1;
-  const struct slice_attr_entry* entry = &bucket->entry[way];
-  uint32_t flags = slice_load_relaxed32(&bucket->flags[way]);
-  uint64_t overlay_size = slice_load_relaxed64(&entry->size);
-  uint32_t learned_ms = slice_load_relaxed32(&entry->learned_ms);
-  slice_order(&bucket->lock);
-  if ((before & 1) || slice_load_relaxed32(&bucket->lock) != before) return SLICE_PEEK_BUSY;
-  if (!(flags & SLICE_ATTR_VALID) || !slice_attr_fresh(learned_ms, config)) return SLICE_PEEK_MISS;
-  *size = overlay_size;
-  return SLICE_PEEK_KNOWN;
+  uint64_t hint = slice_load_relaxed64(&bucket->hint[way]);
+  if (!slice_attr_fresh(slice_load_relaxed32(&bucket->learned_ms[way]), config)) return 0;
+  // a way that changes hands has fileID 0 in between, and hint 0 before the next one
+  return slice_load_relaxed64(&bucket->fileid[way]) == fileid ? hint : 0;
 }
 
 // --- Under the lock --------------------------------------------------------------
@@ -140,8 +132,11 @@ SLICE_INLINE void slice_attr_mark_dirty(struct slice_attr_bucket* bucket,
 SLICE_INLINE void slice_attr_forget(struct slice_attr_bucket* bucket, uint64_t fileid) {
   uint32_t way = slice_attr_find(bucket, fileid);
   if (way >= SLICE_ATTR_WAYS) return;
-  bucket->fileid[way & (SLICE_ATTR_WAYS - 1)] = 0;
-  bucket->flags[way & (SLICE_ATTR_WAYS - 1)] = 0;
+  way &= SLICE_ATTR_WAYS - 1;
+  bucket->fileid[way] = 0;
+  bucket->flags[way] = 0;
+  slice_order(&bucket->lock);
+  bucket->hint[way] = 0;
 }
 
 // The way for a new file: an empty one, else a clean one, else the next in turn.
@@ -160,15 +155,27 @@ SLICE_INLINE void slice_attr_reset(struct slice_attr_bucket* bucket, uint32_t wa
                                    uint32_t epoch, uint32_t directory_site) {
   way &= SLICE_ATTR_WAYS - 1;
   struct slice_attr_entry* entry = &bucket->entry[way];
-  bucket->fileid[way] = fileid;
+  *(volatile uint64_t*)&bucket->fileid[way] = 0;
+  slice_order(&bucket->lock);
+  *(volatile uint64_t*)&bucket->hint[way] = 0;
+  slice_order(&bucket->lock);
+  *(volatile uint64_t*)&bucket->fileid[way] = fileid;
   bucket->flags[way] = 0;
   bucket->next_way = way + 1;
   entry->size = 0;
   entry->mtime = 0;
   entry->atime = 0;
   entry->epoch = epoch;
-  entry->learned_ms = 0;
+  bucket->learned_ms[way] = 0;
   entry->directory_site = directory_site;
+}
+
+// The hint that slice_attr_peek gives from now on: call it after any change.
+SLICE_INLINE void slice_attr_publish(struct slice_attr_bucket* bucket, uint32_t way) {
+  way &= SLICE_ATTR_WAYS - 1;
+  uint64_t hint = 0;
+  if (bucket->flags[way] & SLICE_ATTR_VALID) hint = slice_hint_encode(1, 1, bucket->entry[way].size);
+  *(volatile uint64_t*)&bucket->hint[way] = hint;
 }
 
 // --- Folding and patching (lock held) ----------------------------------------------
@@ -228,14 +235,14 @@ SLICE_INLINE int slice_attr_learn(struct slice_attr_bucket* bucket, uint32_t way
                                   const struct slice_config* config) {
   struct slice_attr_entry* entry = &bucket->entry[way];
   const uint8_t* base = (const uint8_t*)entry->base;
-  if ((bucket->flags[way] & SLICE_ATTR_VALID) && slice_attr_fresh(entry->learned_ms, config) &&
+  if ((bucket->flags[way] & SLICE_ATTR_VALID) && slice_attr_fresh(bucket->learned_ms[way], config) &&
       slice_be64(fattr + SLICE_FATTR_CTIME) < slice_be64(base + SLICE_FATTR_CTIME)) {
     return 0;
   }
   for (uint32_t i = 0; i < SLICE_FATTR_WORDS; i++) entry->base[i] = slice_load32(fattr + 4 * i);
   uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
   if (size > entry->size) entry->size = size;
-  entry->learned_ms = config->now_ms;
+  bucket->learned_ms[way] = config->now_ms;
   bucket->flags[way] |= SLICE_ATTR_VALID;
   return 1;
 }
@@ -347,6 +354,7 @@ SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_
     } else {
       slice_attr_fold_end(bucket, way, event->end);
     }
+    slice_attr_publish(bucket, way);
   }
   slice_attr_unlock(bucket);
   return outcome;

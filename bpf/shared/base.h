@@ -114,6 +114,8 @@ SLICE_INLINE void slice_store64(void* p, uint64_t v) {
 #define SLICE_LE32(v) ((uint32_t)__builtin_bswap32((uint32_t)(v)))
 #define SLICE_LE64(v) ((uint64_t)__builtin_bswap64((uint64_t)(v)))
 #endif
+// Two 32-bit words that follow one another on the wire, as slice_load64 sees them.
+#define SLICE_WIRE64(a, b) SLICE_BE64((uint64_t)(a) << 32 | (b))
 
 SLICE_INLINE uint16_t slice_be16(const void* p) {
   return SLICE_BE16(slice_load16(p));
@@ -153,9 +155,8 @@ SLICE_INLINE void slice_replace64(uint8_t* p, uint64_t v, uint64_t* sum) {
   slice_store64(p, v);
 }
 
-// Folds a sum of words into 16 bits, as one's complement addition does.
+// Folds a sum below 2^40 into 16 bits, as one's complement addition does.
 SLICE_INLINE uint16_t slice_csum_fold(uint64_t sum) {
-  sum = (sum >> 32) + (uint32_t)sum;
   sum = (sum >> 16) + (sum & 0xffff);
   sum = (sum >> 16) + (sum & 0xffff);
   sum = (sum >> 16) + (sum & 0xffff);

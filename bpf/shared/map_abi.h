@@ -61,32 +61,33 @@ struct slice_site {
 struct slice_server {
   uint8_t ipv4[4];
   uint16_t port;
-  uint16_t reserved;
-  uint32_t ifindex;  // interface towards it; 0: unknown, the stack forwards
-  uint8_t next_hop_mac[6];
-  uint8_t source_mac[6];  // of that interface
+  uint16_t reserved;        // zero
+  uint8_t next_hop_mac[6];  // the two as an Ethernet header begins
+  uint8_t source_mac[6];    // of the interface
+  uint32_t ifindex;         // interface towards it; 0: unknown, the stack forwards
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_server) == 24, "server layout");
 
-// `pending`: ARRAY of SLICE_PENDING_ENTRIES, direct-mapped by (client, xid).
-// `sequence` is odd while a processor writes the entry.
+// `pending`: ARRAY of SLICE_PENDING_ENTRIES, direct-mapped by (client, xid). An
+// entry vouches for itself: `check` is slice_pending_check of the seven words
+// before it, so that an entry two processors wrote at once, or one read while it
+// was written, is none. No lock, and no order of stores, is needed.
 struct slice_pending {
-  uint32_t sequence;
   uint32_t xid;  // memory order
   uint8_t client_ipv4[4];
   uint16_t client_port;  // memory (network) order
   uint8_t procedure;
   uint8_t site_class;
-  uint8_t server_ipv4[4];
-  uint16_t server_port;  // memory (network) order
+  uint32_t ifindex;        // where the request came from
+  uint8_t server_ipv4[4];  // these eight bytes as in slice_server
+  uint16_t server_port;
   uint16_t reserved0;
-  uint32_t ifindex;  // where the request came from
+  uint64_t fileid;       // of the handle
+  uint64_t offset;       // READ, WRITE: bytes
+  uint8_t proxy_mac[6];  // these twelve bytes as the request's Ethernet header began
   uint8_t client_mac[6];
-  uint8_t proxy_mac[6];
   uint32_t directory_site;  // of the handle
-  uint32_t reserved1;
-  uint64_t fileid;  // of the handle
-  uint64_t offset;  // READ, WRITE: bytes
+  uint64_t check;
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_pending) == 64, "pending layout");
 
@@ -119,22 +120,25 @@ struct slice_attr_entry {
   uint64_t mtime;                    // overlay; 0: none
   uint64_t atime;                    // overlay; 0: none
   uint32_t epoch;                    // truncation epoch the overlay belongs to
-  uint32_t learned_ms;               // config.now_ms when base was learned
   uint32_t directory_site;           // of the file's attribute cell, from a handle
   uint32_t base[SLICE_FATTR_WORDS];  // fattr3 as on the wire
-  uint64_t reserved;
+  uint32_t reserved0;
+  uint64_t reserved1;
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_attr_entry) == 128, "attribute entry layout");
 
 struct slice_attr_bucket {
-  uint32_t lock;                     // odd while held; every release adds one
-  uint32_t next_way;                 // where the next search for a victim begins
-  uint64_t fileid[SLICE_ATTR_WAYS];  // 0: way is empty
-  uint32_t flags[SLICE_ATTR_WAYS];   // SLICE_ATTR_*
-  uint64_t reserved;
+  uint32_t lock;                         // odd while held; every release adds one
+  uint32_t next_way;                     // where the next search for a victim begins
+  uint64_t fileid[SLICE_ATTR_WAYS];      // 0: way is empty
+  uint32_t learned_ms[SLICE_ATTR_WAYS];  // config.now_ms when base was learned
+  uint64_t reserved0;
+  uint64_t hint[SLICE_ATTR_WAYS];   // what READ, WRITE and COMMIT are stamped with; 0: cannot patch
+  uint32_t flags[SLICE_ATTR_WAYS];  // SLICE_ATTR_*
+  uint64_t reserved1[2];
   struct slice_attr_entry entry[SLICE_ATTR_WAYS];
 };
-SLICE_STATIC_ASSERT(sizeof(struct slice_attr_bucket) == 576, "attribute bucket layout");
+SLICE_STATIC_ASSERT(sizeof(struct slice_attr_bucket) == 640, "attribute bucket layout");
 
 // `evictions`: RINGBUF of unsaved changes that left the cache; user space merges them.
 struct slice_eviction {
@@ -164,11 +168,18 @@ SLICE_INLINE uint32_t slice_site_key(uint32_t site_class, uint32_t site) {
   return site_class * SLICE_MAX_SITES + (site & (SLICE_MAX_SITES - 1));
 }
 
-// Key in `pending`; arguments in memory order.
+// Key in `pending`; arguments in memory order. Clients count xids up, so that
+// one client's open requests never share an entry.
 SLICE_INLINE uint32_t slice_pending_key(uint32_t client_ipv4, uint16_t client_port, uint32_t xid) {
-  uint32_t h = (client_ipv4 ^ ((uint32_t)client_port << 16 | client_port)) * 0x9e3779b1u;
-  h = (h ^ xid ^ (xid >> 16)) * 0x85ebca6bu;
-  return (h >> 16) & (SLICE_PENDING_ENTRIES - 1);
+  uint32_t client = (client_ipv4 ^ (uint32_t)client_port << 8) * 0x9e3779b1u;
+  return (SLICE_BE32(xid) + (client >> 16)) & (SLICE_PENDING_ENTRIES - 1);
+}
+
+// Check word of seven words: differs for all entries that are not one whole.
+SLICE_INLINE uint64_t slice_pending_check(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3, uint64_t w4,
+                                          uint64_t w5, uint64_t w6) {
+  const uint64_t k = 0x9e3779b97f4a7c15ULL;
+  return ((((((w0 * k + w1) * k + w2) * k + w3) * k + w4) * k + w5) * k + w6) * k + 1;
 }
 
 #endif  // SLICE_BPF_SHARED_MAP_ABI_H_

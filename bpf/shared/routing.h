@@ -140,21 +140,35 @@ SLICE_INLINE uint32_t slice_parse_auth(const uint8_t** cursor, const uint8_t* en
   return 0;
 }
 
-// The RPC call header (RFC 5531 section 9) of the message at `data`: fills xid
-// to credential_length, `credential` and `arguments`.
-SLICE_INLINE uint32_t slice_parse_call_header(const uint8_t* data, const uint8_t* end,
-                                              struct slice_request* request) {
-  if (data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_TRUNCATED;
+// What is wrong with a header whose first words are not those of an NFSv3 call.
+SLICE_INLINE uint32_t slice_why_no_nfs_call(const uint8_t* data) {
   if (slice_load32(data + SLICE_CALL_TYPE) != SLICE_BE32(SLICE_RPC_CALL)) return SLICE_OUTCOME_NOT_A_CALL;
   if (slice_load32(data + SLICE_CALL_RPC_VERSION) != SLICE_BE32(SLICE_RPC_VERSION)) {
     return SLICE_OUTCOME_RPC_VERSION;
   }
+  if (slice_load32(data + SLICE_CALL_PROGRAM) != SLICE_BE32(SLICE_PROGRAM_NFS)) {
+    return SLICE_OUTCOME_OTHER_PROGRAM;
+  }
+  return SLICE_OUTCOME_OTHER_VERSION;
+}
+
+// The RPC call header (RFC 5531 section 9) of the message at `data`: fills xid
+// to credential_length, `credential` and `arguments`. Words that are fixed in an
+// NFSv3 call are compared two at a time.
+SLICE_INLINE uint32_t slice_parse_call_header(const uint8_t* data, const uint8_t* end,
+                                              struct slice_request* request) {
+  if (data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_TRUNCATED;
   request->xid = slice_be32(data + SLICE_CALL_XID);
   request->program = slice_be32(data + SLICE_CALL_PROGRAM);
   request->version = slice_be32(data + SLICE_CALL_VERSION);
   request->procedure = slice_be32(data + SLICE_CALL_PROCEDURE);
   request->credential_flavor = slice_be32(data + SLICE_CALL_CREDENTIAL);
   request->credential = data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER;
+  if (slice_load64(data + SLICE_CALL_TYPE) != SLICE_WIRE64(SLICE_RPC_CALL, SLICE_RPC_VERSION) ||
+      slice_load64(data + SLICE_CALL_PROGRAM) != SLICE_WIRE64(SLICE_PROGRAM_NFS, SLICE_NFS_VERSION)) {
+    return slice_why_no_nfs_call(data);
+  }
+  if (request->procedure >= SLICE_NFS_PROCEDURES) return SLICE_OUTCOME_BAD_PROCEDURE;
   const uint8_t* p = data + SLICE_CALL_CREDENTIAL;
   uint32_t outcome = slice_parse_auth(&p, end, &request->credential_length);
   if (outcome) return outcome;
@@ -231,8 +245,8 @@ SLICE_INLINE uint32_t slice_parse_readdir(const uint8_t* p, const uint8_t* end, 
 SLICE_INLINE uint32_t slice_parse_beyond_handle(const struct slice_config* config, const uint8_t* p,
                                                 const uint8_t* end, struct slice_request* request) {
   uint32_t outcome;
+  if (SLICE_LIKELY(request->procedure == SLICE_NFS_READ)) return slice_parse_range(p, end, 0, request);
   switch (request->procedure) {
-    case SLICE_NFS_READ:
     case SLICE_NFS_COMMIT:
       return slice_parse_range(p, end, 0, request);
     case SLICE_NFS_WRITE:
@@ -274,9 +288,6 @@ SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const 
                                        const uint8_t* end, struct slice_request* request) {
   uint32_t outcome = slice_parse_call_header(data, end, request);
   if (outcome) return outcome;
-  if (request->program != SLICE_PROGRAM_NFS) return SLICE_OUTCOME_OTHER_PROGRAM;
-  if (request->version != SLICE_NFS_VERSION) return SLICE_OUTCOME_OTHER_VERSION;
-  if (request->procedure >= SLICE_NFS_PROCEDURES) return SLICE_OUTCOME_BAD_PROCEDURE;
   if (request->procedure == SLICE_NFS_NULL) return 0;
   const uint8_t* p = request->arguments;
   outcome = slice_parse_handle(&p, end, &request->handle);

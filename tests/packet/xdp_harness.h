@@ -1,0 +1,78 @@
+// Loads the XDP program, fills its tables with a small ensemble, and runs
+// frames through it with BPF_PROG_RUN. Needs root. Not for several threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bpf/shared/map_abi.h"
+#include "bpf/shared/outcomes.h"
+#include "tests/packet/packet_builder.h"
+
+struct slice_proxy;  // bpftool's skeleton
+struct ring_buffer;
+
+namespace slice::packet {
+
+struct Run {
+  uint32_t verdict = 0;                   // enum xdp_action
+  Bytes frame;                            // as the program left it
+  std::map<uint32_t, uint64_t> outcomes;  // counters that moved, by how much
+  uint32_t duration_ns = 0;               // per repetition
+};
+
+class XdpHarness {
+ public:
+  // Aborts with a message when the program cannot be loaded.
+  XdpHarness();
+  ~XdpHarness();
+  XdpHarness(const XdpHarness&) = delete;
+  XdpHarness& operator=(const XdpHarness&) = delete;
+
+  // The ensemble's configuration; change it and call apply().
+  slice_config& config() { return config_; }
+  void apply();
+  // Every class bound to servers of its own: class c, site s to server
+  // 1 + c * 16 + s % 16, at 10.77.(2 + c).(1 + s % 16), port 2100 + c.
+  void bind_default_sites();
+  static uint32_t default_server(uint32_t site_class, uint32_t site) {
+    return 1 + site_class * 16 + site % 16;
+  }
+  slice_server server(uint32_t index) const;
+  void set_server(uint32_t index, const slice_server& server);
+  void bind(uint32_t site_class, uint32_t site, uint32_t server);
+
+  // Forgets pending requests, attributes and fragments.
+  void clear_state();
+  slice_attr_bucket bucket(uint64_t fileid) const;
+  void set_bucket(uint64_t fileid, const slice_attr_bucket& bucket);
+  std::optional<slice_pending> pending(const Bytes& request_frame) const;
+
+  // Runs the frame once (or `repeat` times, over its own output).
+  Run run(const Bytes& frame, uint32_t repeat = 1);
+  // One counter per outcome, summed over processors.
+  std::array<uint64_t, SLICE_OUTCOME_COUNT> counters() const;
+
+  // What arrived on the ring buffers since the last call.
+  std::vector<slice_eviction> evictions();
+  std::vector<slice_orphan> orphans();
+
+  int program() const;
+  uint32_t ingress_ifindex = 1;  // loopback: any interface that exists
+
+ private:
+  slice_proxy* skeleton_;
+  slice_config config_{};
+  ring_buffer* eviction_ring_ = nullptr;
+  ring_buffer* orphan_ring_ = nullptr;
+  std::vector<slice_eviction> evictions_;
+  std::vector<slice_orphan> orphans_;
+};
+
+}  // namespace slice::packet
