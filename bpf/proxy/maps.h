@@ -85,13 +85,7 @@ struct {
 // Counts one packet under an outcome.
 SLICE_INLINE void slice_count(uint32_t outcome) {
   uint64_t* counter = bpf_map_lookup_elem(&outcomes, &outcome);
-  if (counter) *counter += 1;
-}
-
-// Counts the outcome and answers the XDP verdict of a packet that stays.
-SLICE_INLINE int slice_finish(uint32_t outcome) {
-  slice_count(outcome);
-  return slice_outcome_action(outcome) == SLICE_ACTION_DROP ? XDP_DROP : XDP_PASS;
+  if (SLICE_LIKELY(counter != 0)) *counter += 1;
 }
 
 #endif  // SLICE_BPF_PROXY_MAPS_H_

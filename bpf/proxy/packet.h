@@ -19,6 +19,7 @@
 #define SLICE_IP_CHECK 10
 #define SLICE_IP_SOURCE 12
 #define SLICE_IP_DESTINATION 16
+#define SLICE_IP_PLAIN 0x45  // version 4, no options
 #define SLICE_IP_BYTES 20
 #define SLICE_IP_MORE_FRAGMENTS 0x2000
 #define SLICE_IP_OFFSET_MASK 0x1fff
@@ -43,6 +44,9 @@ struct slice_packet {
   uint32_t destination;  // memory order
   uint16_t fragment;     // IP fragment field in memory order; 0 or "don't fragment": whole
   uint64_t udp_sum;      // change of what the UDP checksum covers
+  uint32_t ifindex;      // where it is sent; 0: it stays
+  uint32_t more_macs;    // the last 4 of the 12 bytes of MAC addresses it is sent with
+  uint64_t macs;         // the first 8 of them
 };
 
 SLICE_INLINE int slice_is_whole(const struct slice_packet* packet) {
@@ -58,12 +62,12 @@ SLICE_INLINE int slice_is_later_fragment(const struct slice_packet* packet) {
 SLICE_INLINE uint32_t slice_check_lengths(const struct slice_packet* packet) {
   uint32_t total = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH);
   uint32_t length = slice_be16(packet->udp + SLICE_UDP_LENGTH);
-  if (slice_is_whole(packet)) {
-    if (total != length + SLICE_IP_BYTES) return SLICE_OUTCOME_MALFORMED;
+  if (SLICE_LIKELY(slice_is_whole(packet))) {
+    if (SLICE_UNLIKELY(total != length + SLICE_IP_BYTES)) return SLICE_OUTCOME_MALFORMED;
   } else if (length < total - SLICE_IP_BYTES) {
     return SLICE_OUTCOME_MALFORMED;
   }
-  if (packet->ip + total < packet->end) return SLICE_OUTCOME_TRAILER;
+  if (SLICE_UNLIKELY(packet->ip + total < packet->end)) return SLICE_OUTCOME_TRAILER;
   return 0;
 }
 

@@ -22,18 +22,10 @@ SLICE_INLINE uint64_t slice_find_hint(const struct slice_packet* packet,
   }
   uint32_t key = slice_attr_bucket_key(request->fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
-  if (!bucket) return 0;
+  if (SLICE_UNLIKELY(!bucket)) return 0;
   uint64_t hint = slice_attr_peek(bucket, request->fileid, packet->config);
   if (SLICE_UNLIKELY(!hint)) slice_count(SLICE_OUTCOME_ATTR_MISS);
   return hint;
-}
-
-// A packet the program does not route: fragments after it share its fate.
-SLICE_INLINE int slice_give_up(struct slice_packet* packet, uint32_t outcome) {
-  if (slice_outcome_action(outcome) != SLICE_ACTION_DROP) {
-    slice_note_fragment(packet, SLICE_FRAGMENT_TO_STACK, 0);
-  }
-  return slice_finish(outcome);
 }
 
 // Changes the RPC call in place: the client's hint goes in any case, the count
@@ -47,33 +39,34 @@ SLICE_INLINE void slice_edit_call(struct slice_packet* packet, const struct slic
 }
 
 // A UDP datagram, or its first fragment, to the virtual address and NFS port.
-SLICE_INLINE int slice_request(struct slice_packet* packet) {
+// Result: the outcome.
+SLICE_INLINE uint32_t slice_request(struct slice_packet* packet) {
   struct slice_request request = {};
   struct slice_route route;
   uint32_t outcome = slice_check_lengths(packet);
-  if (outcome) return slice_give_up(packet, outcome);
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   outcome = slice_parse_call(packet->config, packet->payload, packet->end, &request);
-  if (outcome) return slice_give_up(packet, slice_why_short(packet, outcome));
-  if (request.procedure == SLICE_NFS_NULL) return slice_give_up(packet, SLICE_OUTCOME_ROUTED_NULL);
-  if (request.procedure == SLICE_NFS_READDIRPLUS) return slice_give_up(packet, SLICE_OUTCOME_TO_USER_SPACE);
+  if (SLICE_UNLIKELY(outcome)) return slice_why_short(packet, outcome);
+  if (SLICE_UNLIKELY(request.procedure == SLICE_NFS_NULL)) return SLICE_OUTCOME_ROUTED_NULL;
+  if (SLICE_UNLIKELY(request.procedure == SLICE_NFS_READDIRPLUS)) return SLICE_OUTCOME_TO_USER_SPACE;
 
   uint64_t hint = slice_find_hint(packet, &request);
   uint64_t hash = slice_request_name_hash(packet, &request);
   slice_route_hashed(packet->config, &request, hint != 0, hint & SLICE_HINT_SIZE_MASK, hash, &route);
-  if (route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) return slice_give_up(packet, route.outcome);
+  if (SLICE_UNLIKELY(route.outcome == SLICE_OUTCOME_BLOCK_MAPPED)) return route.outcome;
   uint32_t key = slice_site_key(route.site_class, route.site);
   const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
-  if (!site) return slice_give_up(packet, SLICE_OUTCOME_SITE_UNBOUND);
+  if (SLICE_UNLIKELY(!site)) return SLICE_OUTCOME_SITE_UNBOUND;
   uint32_t index = *(volatile const uint32_t*)&site->server;
   const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
-  if (!server || index == 0) return slice_give_up(packet, SLICE_OUTCOME_SITE_UNBOUND);
+  if (SLICE_UNLIKELY(!server || index == 0)) return SLICE_OUTCOME_SITE_UNBOUND;
   slice_remember(packet, &request, &route, server);
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
   slice_edit_call(packet, &request, &route, hint);
   slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
   slice_rewrite_port(packet, SLICE_UDP_DESTINATION, SLICE_BE16(server->port));
   slice_finish_udp_checksum(packet);
-  return slice_send_to_server(packet, server, route.outcome);
+  return slice_to_server(packet, server, route.outcome);
 }
 
 #endif  // SLICE_BPF_PROXY_REQUEST_H_

@@ -88,18 +88,21 @@ enum slice_outcome {
 
 #define SLICE_OUTCOME_COUNT 96u  // entries of the outcomes table
 
-// What is done with a packet of that outcome; PASS for a number that is none.
+// What is done with a packet of that outcome, told by its number: below 32 it is
+// forwarded (but for a NULL call), from 64 to 79 dropped, else passed.
 SLICE_INLINE enum slice_action slice_outcome_action(uint32_t outcome) {
-  switch (outcome) {
-#define SLICE_OUTCOME_ACTION(name, number, action, text) \
-  case number:                                           \
-    return SLICE_ACTION_##action;
-    SLICE_OUTCOMES(SLICE_OUTCOME_ACTION)
-#undef SLICE_OUTCOME_ACTION
-    default:
-      return SLICE_ACTION_PASS;
-  }
+  if (outcome - 64 < 16) return SLICE_ACTION_DROP;
+  if (outcome - 1 < 31 || outcome >= 80) return SLICE_ACTION_FORWARD;
+  return SLICE_ACTION_PASS;
 }
+#define SLICE_OUTCOME_RANGE(name, number, action, text)                                              \
+  SLICE_STATIC_ASSERT(SLICE_ACTION_##action == ((number) >= 64 && (number) < 80 ? SLICE_ACTION_DROP  \
+                                                : (number) == 0 || ((number) >= 32 && (number) < 64) \
+                                                    ? SLICE_ACTION_PASS                              \
+                                                    : SLICE_ACTION_FORWARD),                         \
+                      "number and action of an outcome disagree");
+SLICE_OUTCOMES(SLICE_OUTCOME_RANGE)
+#undef SLICE_OUTCOME_RANGE
 
 #ifndef __bpf__
 // Names as in the list ("ROUTED_READ"), and texts; null for a number that is none.

@@ -22,11 +22,11 @@ struct slice_reply {
 SLICE_INLINE uint32_t slice_reply_post_op(const uint8_t** cursor, const uint8_t* end, const uint8_t** fattr) {
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
-  if (p + 4 > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
   uint32_t follows = slice_load32(p);
   p += 4;
   if (follows) {
-    if (p + SLICE_FATTR_BYTES > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+    if (SLICE_UNLIKELY(p + SLICE_FATTR_BYTES > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
     *fattr = p;
     p += SLICE_FATTR_BYTES;
   }
@@ -38,7 +38,7 @@ SLICE_INLINE uint32_t slice_reply_post_op(const uint8_t** cursor, const uint8_t*
 SLICE_INLINE uint32_t slice_reply_wcc(const uint8_t** cursor, const uint8_t* end, const uint8_t** fattr) {
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
-  if (p + 4 > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
   p += slice_load32(p) ? 4 + SLICE_WCC_ATTR_BYTES : 4;
   *cursor = p;
   return slice_reply_post_op(cursor, end, fattr);
@@ -48,8 +48,8 @@ SLICE_INLINE uint32_t slice_reply_wcc(const uint8_t** cursor, const uint8_t* end
 SLICE_INLINE uint32_t slice_reply_handle(const uint8_t** cursor, const uint8_t* end, const uint8_t** handle) {
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
-  if (p + 4 + SLICE_HANDLE_SIZE > end) return SLICE_OUTCOME_REPLY_MALFORMED;
-  if (slice_load32(p) != SLICE_BE32(SLICE_HANDLE_SIZE)) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(p + 4 + SLICE_HANDLE_SIZE > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(slice_load32(p) != SLICE_BE32(SLICE_HANDLE_SIZE))) return SLICE_OUTCOME_REPLY_MALFORMED;
   *handle = p + 4;
   *cursor = p + 4 + SLICE_HANDLE_SIZE;
   return 0;
@@ -61,13 +61,13 @@ SLICE_INLINE uint32_t slice_reply_named(const uint8_t* p, const uint8_t* end, ui
   if (reply->status != 0) return 0;  // only the directory's attributes
   if (is_create) {
     SLICE_HIDE(p);
-    if (p + 4 > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+    if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
     uint32_t follows = slice_load32(p);
     p += 4;
     if (!follows) return 0;  // no handle: the attributes cannot be attributed to a site
   }
   uint32_t outcome = slice_reply_handle(&p, end, &reply->handle);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   return slice_reply_post_op(&p, end, &reply->fattr);
 }
 
@@ -79,7 +79,7 @@ SLICE_INLINE uint32_t slice_reply_results(uint32_t procedure, const uint8_t* p, 
     case SLICE_NFS_GETATTR:
       if (reply->status != 0) return 0;
       SLICE_HIDE(p);
-      if (p + SLICE_FATTR_BYTES > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+      if (SLICE_UNLIKELY(p + SLICE_FATTR_BYTES > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
       reply->fattr = p;
       return 0;
     case SLICE_NFS_LOOKUP:
@@ -88,9 +88,9 @@ SLICE_INLINE uint32_t slice_reply_results(uint32_t procedure, const uint8_t* p, 
       return slice_reply_named(p, end, 1, reply);
     case SLICE_NFS_WRITE:
       outcome = slice_reply_wcc(&p, end, &reply->fattr);
-      if (outcome || reply->status != 0) return outcome;
+      if (SLICE_UNLIKELY(outcome || reply->status != 0)) return outcome;
       SLICE_HIDE(p);
-      if (p + 4 > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+      if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
       reply->count = slice_be32(p);
       return 0;
     case SLICE_NFS_SETATTR:
@@ -115,21 +115,22 @@ SLICE_INLINE uint32_t slice_reply_results(uint32_t procedure, const uint8_t* p, 
 SLICE_INLINE uint32_t slice_parse_reply(uint32_t procedure, const uint8_t* data, const uint8_t* end,
                                         struct slice_reply* reply) {
   const uint8_t* p = data;
-  if (p + SLICE_REPLY_VERIFIER + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(p + SLICE_REPLY_VERIFIER + SLICE_AUTH_HEADER > end))
+    return SLICE_OUTCOME_REPLY_MALFORMED;
   reply->status = ~0u;
   if (slice_load32(p + SLICE_REPLY_STATE) != SLICE_BE32(SLICE_RPC_ACCEPTED)) return 0;
   uint32_t verifier = slice_be32(p + SLICE_REPLY_VERIFIER + 4);
-  if (verifier > SLICE_MAX_AUTH) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(verifier > SLICE_MAX_AUTH)) return SLICE_OUTCOME_REPLY_MALFORMED;
   p += SLICE_REPLY_VERIFIER + SLICE_AUTH_HEADER + ((verifier + 3) & 0x1fc);
   SLICE_HIDE(p);
-  if (p + 4 > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
   if (slice_load32(p) != SLICE_BE32(SLICE_RPC_SUCCESS)) return 0;
   if (procedure == SLICE_NFS_NULL) return 0;
-  if (p + 8 > end) return SLICE_OUTCOME_REPLY_MALFORMED;
+  if (SLICE_UNLIKELY(p + 8 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
   reply->status = slice_be32(p + 4);
   p += 8;
   uint32_t outcome = slice_reply_results(procedure, p, end, reply);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   const uint8_t* fattr = reply->fattr;
   if (fattr && slice_load32(fattr + SLICE_FATTR_TYPE) != SLICE_BE32(SLICE_NF3REG)) reply->fattr = 0;
   return 0;

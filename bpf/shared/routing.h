@@ -98,9 +98,9 @@ SLICE_INLINE uint64_t slice_name_hash(const struct slice_config* config, struct 
 SLICE_INLINE uint32_t slice_parse_handle(const uint8_t** cursor, const uint8_t* end, const uint8_t** which) {
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
-  if (p + 4 > end) return SLICE_OUTCOME_TRUNCATED;
-  if (slice_load32(p) != SLICE_BE32(SLICE_HANDLE_SIZE)) return SLICE_OUTCOME_BAD_HANDLE;
-  if (p + 4 + SLICE_HANDLE_SIZE > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(slice_load32(p) != SLICE_BE32(SLICE_HANDLE_SIZE))) return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(p + 4 + SLICE_HANDLE_SIZE > end)) return SLICE_OUTCOME_TRUNCATED;
   *which = p + 4;
   *cursor = p + 4 + SLICE_HANDLE_SIZE;
   return 0;
@@ -111,16 +111,16 @@ SLICE_INLINE uint32_t slice_parse_name(const uint8_t** cursor, const uint8_t* en
                                        uint32_t* length) {
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
-  if (p + 4 > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_TRUNCATED;
   uint32_t bytes = slice_be32(p);
-  if (bytes == 0) return SLICE_OUTCOME_NAME_EMPTY;
-  if (bytes > SLICE_MAX_NAME) return SLICE_OUTCOME_NAME_TOO_LONG;
+  if (SLICE_UNLIKELY(bytes == 0)) return SLICE_OUTCOME_NAME_EMPTY;
+  if (SLICE_UNLIKELY(bytes > SLICE_MAX_NAME)) return SLICE_OUTCOME_NAME_TOO_LONG;
   p += 4;
   *name = p;
   *length = bytes;
   p += (bytes + 3) & 0x1fc;
   SLICE_HIDE(p);
-  if (p > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p > end)) return SLICE_OUTCOME_TRUNCATED;
   *cursor = p;
   return 0;
 }
@@ -129,24 +129,25 @@ SLICE_INLINE uint32_t slice_parse_name(const uint8_t** cursor, const uint8_t* en
 SLICE_INLINE uint32_t slice_parse_auth(const uint8_t** cursor, const uint8_t* end, uint32_t* length) {
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
-  if (p + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p + SLICE_AUTH_HEADER > end)) return SLICE_OUTCOME_TRUNCATED;
   uint32_t bytes = slice_be32(p + 4);
-  if (bytes > SLICE_MAX_AUTH) return SLICE_OUTCOME_BAD_AUTH_LENGTH;
+  if (SLICE_UNLIKELY(bytes > SLICE_MAX_AUTH)) return SLICE_OUTCOME_BAD_AUTH_LENGTH;
   *length = bytes;
   p += SLICE_AUTH_HEADER + ((bytes + 3) & 0x1fc);
   SLICE_HIDE(p);
-  if (p > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p > end)) return SLICE_OUTCOME_TRUNCATED;
   *cursor = p;
   return 0;
 }
 
 // What is wrong with a header whose first words are not those of an NFSv3 call.
 SLICE_INLINE uint32_t slice_why_no_nfs_call(const uint8_t* data) {
-  if (slice_load32(data + SLICE_CALL_TYPE) != SLICE_BE32(SLICE_RPC_CALL)) return SLICE_OUTCOME_NOT_A_CALL;
-  if (slice_load32(data + SLICE_CALL_RPC_VERSION) != SLICE_BE32(SLICE_RPC_VERSION)) {
+  if (SLICE_UNLIKELY(slice_load32(data + SLICE_CALL_TYPE) != SLICE_BE32(SLICE_RPC_CALL)))
+    return SLICE_OUTCOME_NOT_A_CALL;
+  if (SLICE_UNLIKELY(slice_load32(data + SLICE_CALL_RPC_VERSION) != SLICE_BE32(SLICE_RPC_VERSION))) {
     return SLICE_OUTCOME_RPC_VERSION;
   }
-  if (slice_load32(data + SLICE_CALL_PROGRAM) != SLICE_BE32(SLICE_PROGRAM_NFS)) {
+  if (SLICE_UNLIKELY(slice_load32(data + SLICE_CALL_PROGRAM) != SLICE_BE32(SLICE_PROGRAM_NFS))) {
     return SLICE_OUTCOME_OTHER_PROGRAM;
   }
   return SLICE_OUTCOME_OTHER_VERSION;
@@ -157,7 +158,7 @@ SLICE_INLINE uint32_t slice_why_no_nfs_call(const uint8_t* data) {
 // NFSv3 call are compared two at a time.
 SLICE_INLINE uint32_t slice_parse_call_header(const uint8_t* data, const uint8_t* end,
                                               struct slice_request* request) {
-  if (data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER > end)) return SLICE_OUTCOME_TRUNCATED;
   request->xid = slice_be32(data + SLICE_CALL_XID);
   request->program = slice_be32(data + SLICE_CALL_PROGRAM);
   request->version = slice_be32(data + SLICE_CALL_VERSION);
@@ -168,13 +169,13 @@ SLICE_INLINE uint32_t slice_parse_call_header(const uint8_t* data, const uint8_t
       slice_load64(data + SLICE_CALL_PROGRAM) != SLICE_WIRE64(SLICE_PROGRAM_NFS, SLICE_NFS_VERSION)) {
     return slice_why_no_nfs_call(data);
   }
-  if (request->procedure >= SLICE_NFS_PROCEDURES) return SLICE_OUTCOME_BAD_PROCEDURE;
+  if (SLICE_UNLIKELY(request->procedure >= SLICE_NFS_PROCEDURES)) return SLICE_OUTCOME_BAD_PROCEDURE;
   const uint8_t* p = data + SLICE_CALL_CREDENTIAL;
   uint32_t outcome = slice_parse_auth(&p, end, &request->credential_length);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   uint32_t verifier_length = 0;
   outcome = slice_parse_auth(&p, end, &verifier_length);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   request->arguments = p;
   return 0;
 }
@@ -188,11 +189,14 @@ SLICE_INLINE uint32_t slice_read_handle(const struct slice_config* config, struc
   request->stripe_shift = head & 0xff;
   request->fileid = slice_be64(h + SLICE_HANDLE_AT_FILEID);
   request->directory_site = slice_be32(h + SLICE_HANDLE_AT_SITE);
-  if (head >> 24 != SLICE_HANDLE_VERSION) return SLICE_OUTCOME_BAD_HANDLE;
-  if (slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume) return SLICE_OUTCOME_BAD_HANDLE;
-  if (request->directory_site > config->site_mask[SLICE_CLASS_DIRECTORY]) return SLICE_OUTCOME_BAD_HANDLE;
-  if (request->fileid == 0) return SLICE_OUTCOME_BAD_HANDLE;
-  if (request->stripe_shift < SLICE_MIN_STRIPE_SHIFT || request->stripe_shift > SLICE_MAX_STRIPE_SHIFT) {
+  if (SLICE_UNLIKELY(head >> 24 != SLICE_HANDLE_VERSION)) return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume))
+    return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(request->directory_site > config->site_mask[SLICE_CLASS_DIRECTORY]))
+    return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(request->fileid == 0)) return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(request->stripe_shift < SLICE_MIN_STRIPE_SHIFT ||
+                     request->stripe_shift > SLICE_MAX_STRIPE_SHIFT)) {
     return SLICE_OUTCOME_BAD_HANDLE;
   }
   return 0;
@@ -203,9 +207,10 @@ SLICE_INLINE uint32_t slice_read_second_handle(const struct slice_config* config
   const uint8_t* h = request->second_handle;
   request->second_fileid = slice_be64(h + SLICE_HANDLE_AT_FILEID);
   request->second_directory_site = slice_be32(h + SLICE_HANDLE_AT_SITE);
-  if (h[SLICE_HANDLE_AT_VERSION] != SLICE_HANDLE_VERSION) return SLICE_OUTCOME_BAD_HANDLE;
-  if (slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume) return SLICE_OUTCOME_BAD_HANDLE;
-  if (request->second_directory_site > config->site_mask[SLICE_CLASS_DIRECTORY]) {
+  if (SLICE_UNLIKELY(h[SLICE_HANDLE_AT_VERSION] != SLICE_HANDLE_VERSION)) return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume))
+    return SLICE_OUTCOME_BAD_HANDLE;
+  if (SLICE_UNLIKELY(request->second_directory_site > config->site_mask[SLICE_CLASS_DIRECTORY])) {
     return SLICE_OUTCOME_BAD_HANDLE;
   }
   return 0;
@@ -216,12 +221,12 @@ SLICE_INLINE uint32_t slice_read_second_handle(const struct slice_config* config
 SLICE_INLINE uint32_t slice_parse_range(const uint8_t* p, const uint8_t* end, uint32_t is_write,
                                         struct slice_request* request) {
   SLICE_HIDE(p);
-  if (p + 12 > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p + 12 > end)) return SLICE_OUTCOME_TRUNCATED;
   request->offset = slice_be64(p);
   request->count_word = p + 8;
   request->count = slice_be32(p + 8);
   if (is_write) {
-    if (p + 20 > end) return SLICE_OUTCOME_TRUNCATED;  // stable and the data's length too
+    if (SLICE_UNLIKELY(p + 20 > end)) return SLICE_OUTCOME_TRUNCATED;  // stable and the data's length too
     request->stable = slice_be32(p + 12);
   }
   return 0;
@@ -231,11 +236,11 @@ SLICE_INLINE uint32_t slice_parse_range(const uint8_t* p, const uint8_t* end, ui
 SLICE_INLINE uint32_t slice_parse_readdir(const uint8_t* p, const uint8_t* end, uint32_t is_plus,
                                           struct slice_request* request) {
   SLICE_HIDE(p);
-  if (p + 20 > end) return SLICE_OUTCOME_TRUNCATED;
+  if (SLICE_UNLIKELY(p + 20 > end)) return SLICE_OUTCOME_TRUNCATED;
   request->cookie = slice_be64(p);
   request->count = slice_be32(p + 16);
   if (is_plus) {
-    if (p + 24 > end) return SLICE_OUTCOME_TRUNCATED;
+    if (SLICE_UNLIKELY(p + 24 > end)) return SLICE_OUTCOME_TRUNCATED;
     request->count = slice_be32(p + 20);
   }
   return 0;
@@ -265,7 +270,7 @@ SLICE_INLINE uint32_t slice_parse_beyond_handle(const struct slice_config* confi
       return slice_parse_name(&p, end, &request->name, &request->name_length);
     case SLICE_NFS_RENAME:
       outcome = slice_parse_name(&p, end, &request->name, &request->name_length);
-      if (outcome) return outcome;
+      if (SLICE_UNLIKELY(outcome)) return outcome;
       break;
     case SLICE_NFS_LINK:
       break;
@@ -273,9 +278,9 @@ SLICE_INLINE uint32_t slice_parse_beyond_handle(const struct slice_config* confi
       return 0;
   }
   outcome = slice_parse_handle(&p, end, &request->second_handle);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   outcome = slice_read_second_handle(config, request);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   return slice_parse_name(&p, end, &request->second_name, &request->second_name_length);
 }
 
@@ -287,13 +292,13 @@ SLICE_INLINE uint32_t slice_parse_beyond_handle(const struct slice_config* confi
 SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const uint8_t* data,
                                        const uint8_t* end, struct slice_request* request) {
   uint32_t outcome = slice_parse_call_header(data, end, request);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   if (request->procedure == SLICE_NFS_NULL) return 0;
   const uint8_t* p = request->arguments;
   outcome = slice_parse_handle(&p, end, &request->handle);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   outcome = slice_read_handle(config, request);
-  if (outcome) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return outcome;
   return slice_parse_beyond_handle(config, p, end, request);
 }
 
