@@ -48,7 +48,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     while (true) {
       auto drawn = co_await internal_call<wire::DrawVerifierResult>(
           seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kDrawVerifier,
-          wire::DrawVerifierArgs{seams_.self.index}, kCallTimeout);
+          wire::DrawVerifierArgs{seams_.self.index}, kStartTimeout);
       if (drawn) {
         verifier_.set(drawn->verifier.value);
         co_return drawn->verifier;
@@ -74,7 +74,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       MonoTime next = self->seams_.loop.now() + kInterval;
       auto result = co_await internal_call<wire::HeartbeatResult>(
           self->seams_.channel, self->manager_, wire::kManagerProgram, wire::ManagerProcedure::kHeartbeat,
-          args, kCallTimeout);
+          args, kHeartbeatTimeout);
       if (self->ended_) co_return;
       co_await self->learn(result, verifier);
       if (self->ended_) co_return;
@@ -99,9 +99,9 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
 
   // False where the manager does not answer, or with tables that do not fit this configuration.
   Task<bool> refresh() {
-    auto tables =
-        co_await internal_call<wire::Tables>(seams_.channel, manager_, wire::kManagerProgram,
-                                             wire::ManagerProcedure::kGetTables, NoArguments{}, kCallTimeout);
+    auto tables = co_await internal_call<wire::Tables>(seams_.channel, manager_, wire::kManagerProgram,
+                                                       wire::ManagerProcedure::kGetTables, NoArguments{},
+                                                       kStartTimeout);
     if (ended_ || !tables || !adopt(*tables)) co_return false;
     log_info("tables of generation {} in use", tables->generation.value);
     rpc::XdrWriter out;

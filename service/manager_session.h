@@ -15,7 +15,8 @@ namespace slice::service {
 class ManagerSession {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);  // between heartbeats
-  static constexpr Duration kCallTimeout = std::chrono::seconds(3);
+  static constexpr Duration kHeartbeatTimeout = std::chrono::seconds(3);
+  static constexpr Duration kStartTimeout = std::chrono::seconds(1);  // of what a start waits for
 
   struct Seams {
     Loop& loop;

@@ -130,13 +130,9 @@ class Process {
   }
 
   Task<void> start(const MakeRole& make_role) {
+    if (options_.draws_verifier) verifier_.see(co_await session_->draw_verifier());
     co_await session_->load_tables();
     session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
-    if (options_.draws_verifier) {
-      state_ = "waiting for the manager";
-      verifier_.see(co_await session_->draw_verifier());
-    }
-    state_ = "starting";
     context_.emplace(ServiceContext{.loop = loop_,
                                     .channel = *channel_,
                                     .metrics = metrics_,
@@ -150,7 +146,7 @@ class Process {
     role_ = make_role(*context_);
     Status started = co_await role_->start();
     if (!started) {
-      end(kFailed, started.error().message);
+      end(started.error().code == Errc::kInvalid ? kBadUsage : kFailed, started.error().message);
       co_return;
     }
     if (stopping_) co_return;
@@ -198,7 +194,7 @@ class Process {
       args.free_bytes = space->free_bytes;
       args.total_bytes = space->total_bytes;
     }
-    args.state = stopping_ ? "stopping" : serving_ ? role_->state() : state_;
+    args.state = stopping_ ? "stopping" : serving_ ? role_->state() : "starting";
     if (serving_) args.detail = role_->detail();
   }
 
@@ -232,7 +228,6 @@ class Process {
   std::optional<rpc::Server> server_;
 
   int signal_fd_ = -1;
-  std::string state_ = "starting";
   bool serving_ = false, stopping_ = false, ended_ = false;
   int exit_code_ = kClean;
 };

@@ -1,0 +1,342 @@
+// Whole processes, forked from this test, on addresses of the loopback network.
+#include "service/process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "common/log.h"
+#include "rpc/client.h"
+#include "rpc/epoll_loop.h"
+#include "service/internal_call.h"
+#include "wire/admin.h"
+#include "wire/manager.h"
+
+namespace slice::service {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+// A manager that forgets everything with its process, counting verifiers from the wall clock.
+class FakeManager : public Role, public rpc::Program {
+ public:
+  explicit FakeManager(ServiceContext& context)
+      : context_(context), drawn_(static_cast<std::uint64_t>(context.loop.wall().ns)) {}
+  Task<Status> start() override { co_return Status{}; }
+  std::vector<rpc::Program*> programs() override { return {this}; }
+  Task<void> stop() override { co_return; }
+  std::string state() const override { return "serving"; }
+  std::uint32_t number() const override { return wire::kManagerProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    switch (static_cast<wire::ManagerProcedure>(call.procedure)) {
+      case wire::ManagerProcedure::kHeartbeat: {
+        wire::HeartbeatArgs args;
+        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        members_[args.server] = args;
+        encode(results, wire::HeartbeatResult{Generation{3}, Verifier{drawn_}});
+        co_return rpc::Outcome::kReply;
+      }
+      case wire::ManagerProcedure::kDrawVerifier:
+        encode(results, wire::DrawVerifierResult{Verifier{++drawn_}});
+        co_return rpc::Outcome::kReply;
+      case wire::ManagerProcedure::kGetTables: {
+        wire::Tables tables = routing::RoutingTables::initial(context_.config);
+        tables.generation = Generation{3};
+        encode(results, tables);
+        co_return rpc::Outcome::kReply;
+      }
+      case wire::ManagerProcedure::kMembers: {
+        wire::MembersResult result;
+        for (const auto& [index, args] : members_) {
+          result.members.push_back({.entry = {.server = index}, .last = args, .age_ms = 0, .alive = true});
+        }
+        encode(results, result);
+        co_return rpc::Outcome::kReply;
+      }
+      default:
+        co_return rpc::Outcome::kNoProcedure;
+    }
+  }
+
+ private:
+  ServiceContext& context_;
+  std::uint64_t drawn_;
+  std::map<std::uint32_t, wire::HeartbeatArgs> members_;
+};
+
+class FakeStorage : public Role {
+ public:
+  explicit FakeStorage(ServiceContext& context) : context_(context) {
+    log_info("made with verifier {}", context.verifier.largest().value);
+  }
+  Task<Status> start() override {
+    auto refused = co_await context_.disk.open("refuse", storage::Disk::Mode::kMustExist);
+    if (refused) co_return fail(Errc::kCorrupt, "the log is corrupt in segment 3 at 4096");
+    co_return Status{};
+  }
+  std::vector<rpc::Program*> programs() override { return {}; }
+  Task<void> stop() override {
+    auto file = co_await context_.disk.open("stopped", storage::Disk::Mode::kCreate);
+    if (std::filesystem::exists(context_.self.data + "/hang")) co_await context_.loop.sleep(1h);
+  }
+  std::string state() const override { return "serving"; }
+  std::string detail() const override { return "a fake"; }
+
+ private:
+  ServiceContext& context_;
+};
+
+// One forked process and what it writes to standard error.
+class Child {
+ public:
+  Child(std::string log, std::vector<std::string> words, ServerRole role) : log_(std::move(log)) {
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    int fd = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::dup2(fd, STDERR_FILENO);
+    ::dup2(fd, STDOUT_FILENO);
+    words.insert(words.begin(), "slice-fake");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    ProcessOptions options{.role = role, .about = "a fake", .draws_verifier = role == ServerRole::kStorage};
+    int code = run_process(options, static_cast<int>(argv.size()), argv.data(),
+                           [&](ServiceContext& context) -> std::unique_ptr<Role> {
+                             if (role == ServerRole::kManager) return std::make_unique<FakeManager>(context);
+                             return std::make_unique<FakeStorage>(context);
+                           });
+    std::_Exit(code);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+
+  std::string output() const {
+    std::ifstream in(log_);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  bool says(std::string_view text) const {
+    for (int i = 0; i < 1000; ++i) {
+      if (output().find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
+  }
+  void signal(int number) const { ::kill(pid_, number); }
+  // The exit code; negative: the signal that ended it.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  std::string log_;
+  pid_t pid_;
+};
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  ProcessTest() : root_(::testing::TempDir() + "slice_process_" + std::to_string(::getpid())) {
+    std::filesystem::create_directories(root_);
+    std::ofstream(root_ + "/key") << std::string(32, 'k');
+    ::chmod((root_ + "/key").c_str(), 0600);
+    port_ = static_cast<std::uint16_t>(20000 + ::getpid() % 10000);
+    std::string text =
+        "name = \"test\"\nkey_file = \"key\"\n[proxy]\nvirtual_address = \"127.77.0.1\"\n"
+        "[[export]]\nclients = \"127.0.0.0/8\"\n";
+    int host = 2;
+    for (const char* role : {"manager", "storage", "directory", "small-file", "coordinator", "proxy"}) {
+      std::string data = std::string(role) == "proxy" ? "" : fmt::format("data = \"{}/{}\"\n", root_, role);
+      text += fmt::format(
+          "[[server]]\nname = \"{0}1\"\nrole = \"{0}\"\naddress = \"127.77.{1}.2\"\nport = {2}\n{3}", role,
+          host++, port_, data);
+    }
+    write_config(text);
+  }
+  ~ProcessTest() override { std::filesystem::remove_all(root_); }
+
+  void write_config(const std::string& text) {
+    config_text_ = text;
+    std::ofstream(root_ + "/ensemble.toml", std::ios::trunc) << text;
+  }
+  std::unique_ptr<Child> start(const std::string& name, ServerRole role) {
+    return std::make_unique<Child>(
+        fmt::format("{}/log{}", root_, children_++),
+        std::vector<std::string>{"--config", root_ + "/ensemble.toml", "--name", name}, role);
+  }
+  std::unique_ptr<Child> start_manager() { return start("manager1", ServerRole::kManager); }
+  std::unique_ptr<Child> start_storage() { return start("storage1", ServerRole::kStorage); }
+
+  template <class R>
+  Result<R> ask(int host, std::uint32_t program, std::uint32_t procedure) {
+    rpc::EpollLoop loop;
+    auto config = load_ensemble(root_ + "/ensemble.toml").value();
+    rpc::SocketChannel channel(loop, {.key = config.ensemble_key, .sender = 99, .generation = nullptr});
+    std::optional<Result<R>> result;
+    rpc::Endpoint to{0x7f4d0002u | static_cast<std::uint32_t>(host) << 8, port_};
+    spawn([](auto task, auto& out) -> Task<void> {
+      out.emplace(co_await std::move(task));
+    }(internal_call<R>(channel, to, program, procedure, NoArguments{}, 2s), result));
+    loop.run_until([&] { return result.has_value(); }, 10s);
+    return std::move(*result);
+  }
+
+  std::string root_, config_text_;
+  std::uint16_t port_;
+  int children_ = 0;
+};
+
+TEST_F(ProcessTest, RefusesABadConfigurationWithFileLineAndReason) {
+  write_config(config_text_ + "[[server]]\nname = \"x\"\nrole = \"juggler\"\n");
+  auto child = start_storage();
+  EXPECT_EQ(child->wait(), 2);
+  EXPECT_THAT(child->output(), HasSubstr("ensemble.toml:"));
+  EXPECT_THAT(child->output(), HasSubstr("'juggler' is none of"));
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/storage")) << "nothing was touched";
+}
+
+TEST_F(ProcessTest, RefusesNamesAndRolesThatAreNotItsOwn) {
+  auto unknown = start("nobody", ServerRole::kStorage);
+  EXPECT_EQ(unknown->wait(), 2);
+  EXPECT_THAT(unknown->output(), HasSubstr("no [[server]] has the name 'nobody'"));
+  auto other = start("directory1", ServerRole::kStorage);
+  EXPECT_EQ(other->wait(), 2);
+  EXPECT_THAT(other->output(), HasSubstr("has the role 'directory'; this program is for 'storage'"));
+  Child usage(root_ + "/usage", {"--name", "x"}, ServerRole::kStorage);
+  EXPECT_EQ(usage.wait(), 2);
+  EXPECT_THAT(usage.output(), HasSubstr("--config"));
+  Child version(root_ + "/version", {"--version"}, ServerRole::kStorage);
+  EXPECT_EQ(version.wait(), 0);
+  EXPECT_THAT(version.output(), HasSubstr("slice "));
+}
+
+TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("waiting for the manager")) << storage->output();
+  EXPECT_EQ(storage->output().find("serving"), std::string::npos);
+  auto manager = start_manager();
+  ASSERT_TRUE(storage->says("serving as storage")) << storage->output();
+  auto metrics = ask<wire::MetricsResult>(3, wire::kAdminProgram, 1);
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  EXPECT_EQ(metrics->process, "storage1");
+  EXPECT_FALSE(metrics->samples.empty());
+  bool alive = false;
+  for (int i = 0; i < 50 && !alive; ++i) {
+    auto members = ask<wire::MembersResult>(2, wire::kManagerProgram, 4);
+    ASSERT_TRUE(members);
+    for (const wire::Member& member : members->members) {
+      alive = alive ||
+              (member.entry.server == 1 && member.last.state == "serving" && member.last.detail == "a fake" &&
+               member.last.generation == Generation{3} && member.last.total_bytes > 0);
+    }
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_TRUE(alive);
+  storage->signal(SIGTERM);
+  EXPECT_EQ(storage->wait(), 0) << storage->output();
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";
+  manager->signal(SIGINT);
+  EXPECT_EQ(manager->wait(), 0);
+}
+
+TEST_F(ProcessTest, StopsEvenWhereTheManagerNeverComes) {
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("waiting for the manager"));
+  storage->signal(SIGTERM);
+  EXPECT_EQ(storage->wait(), 0);
+}
+
+TEST_F(ProcessTest, StopsAfterFiveSecondsAtTheLatest) {
+  auto manager = start_manager();
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("serving as storage")) << storage->output();
+  std::ofstream(root_ + "/storage/hang") << "x";
+  storage->signal(SIGTERM);
+  EXPECT_EQ(storage->wait(), 0);
+  EXPECT_THAT(storage->output(), HasSubstr("before everything was written back"));
+}
+
+TEST_F(ProcessTest, LetsNoSecondProcessAtItsData) {
+  auto manager = start_manager();
+  ASSERT_TRUE(manager->says("serving as manager")) << manager->output();
+  auto second = start_manager();
+  EXPECT_EQ(second->wait(), 1);
+  EXPECT_THAT(second->output(), HasSubstr("in use by another process"));
+  // After kill -9 the lock is free at once.
+  manager->signal(SIGKILL);
+  EXPECT_EQ(manager->wait(), -SIGKILL);
+  auto third = start_manager();
+  EXPECT_TRUE(third->says("serving as manager")) << third->output();
+}
+
+TEST_F(ProcessTest, DrawsALargerVerifierAtEveryStart) {
+  auto manager = start_manager();
+  std::uint64_t last = 0;
+  for (int round = 0; round < 3; ++round) {
+    auto storage = start_storage();
+    ASSERT_TRUE(storage->says("serving as storage")) << storage->output();
+    std::string output = storage->output();
+    std::uint64_t drawn = std::stoull(output.substr(output.find("made with verifier ") + 19));
+    EXPECT_GT(drawn, last);
+    last = drawn;
+    storage->signal(SIGKILL);
+    storage->wait();
+  }
+}
+
+TEST_F(ProcessTest, EndsWithTheReasonWhereItsDataOrPortAreNotUsable) {
+  auto manager = start_manager();
+  ASSERT_TRUE(manager->says("serving as manager"));
+  std::filesystem::create_directories(root_ + "/storage");
+  std::ofstream(root_ + "/storage/precious") << "x";
+  auto strange = start_storage();
+  EXPECT_EQ(strange->wait(), 2);
+  EXPECT_THAT(strange->output(), HasSubstr("has files but no FORMAT"));
+  std::filesystem::remove_all(root_ + "/storage");
+
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("serving as storage")) << storage->output();
+  storage->signal(SIGKILL);
+  storage->wait();
+  std::ofstream(root_ + "/storage/refuse") << "x";
+  auto corrupt = start_storage();
+  EXPECT_EQ(corrupt->wait(), 1);
+  EXPECT_THAT(corrupt->output(), HasSubstr("the log is corrupt in segment 3 at 4096"));
+  std::filesystem::remove(root_ + "/storage/refuse");
+
+  // Somebody else has the port.
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port_);
+  address.sin_addr.s_addr = htonl(0x7f4d0302);
+  int yes = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(fd, 1), 0);
+  auto blocked = start_storage();
+  EXPECT_EQ(blocked->wait(), 1);
+  EXPECT_THAT(blocked->output(), HasSubstr(fmt::format("127.77.3.2:{}", port_)));
+  ::close(fd);
+}
+
+}  // namespace
+}  // namespace slice::service
