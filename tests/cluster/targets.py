@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 import uml
 
@@ -119,22 +120,33 @@ class LocalRun:
     def __init__(self, folder, command, *, timeout=300, output=None, environment=None, **_):
         self.folder, self.command, self.timeout, self.output = folder, command, timeout, output
         self.environment = {**os.environ, **(environment or {})}
-        self.console = ""
+        self.text = self.console = ""
+        self.late = False
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                                        stdout=self.output and self.output.fileno(), stderr=subprocess.STDOUT)
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.watch = threading.Timer(self.timeout, self._end_late)
+        self.watch.start()
         return self
 
     def __exit__(self, *_):
+        self.watch.cancel()
         self.process.kill()
         self.process.wait()
 
+    def _end_late(self):
+        self.late = True
+        self.process.kill()
+
     def wait(self):
-        try:
-            return self.process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            return uml.EXIT_TIMEOUT
+        for line in self.process.stdout:
+            self.text += line
+            if self.output:
+                self.output.write(line)
+                self.output.flush()
+        code = self.process.wait()
+        return uml.EXIT_TIMEOUT if self.late else code
 
 
 class Local:
