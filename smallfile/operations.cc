@@ -26,10 +26,9 @@ void Operations::add_to(service::NfsProgram& program) {
 nfs3::PostOpAttributes Operations::attributes_for(const NfsRequest& request, const KnownFile& known,
                                                   const Store::Seen& seen) const {
   if (!request.handle.hint.can_patch) return std::nullopt;
-  nfs3::Attributes attributes = known.attributes;
+  const KnownFile* latest = authority_.peek(request.handle.fileid);
+  nfs3::Attributes attributes = latest != nullptr ? latest->attributes : known.attributes;
   attributes.size = std::max({attributes.size, seen.end, request.handle.hint.size.value_or(0)});
-  attributes.mtime = std::max(attributes.mtime, seen.mtime);
-  attributes.ctime = std::max(attributes.ctime, seen.mtime);
   attributes.rdev_major = std::max(known.epoch, seen.epoch).value;
   return attributes;
 }

@@ -31,7 +31,9 @@ class Operations {
  private:
   Task<Result<std::uint64_t>> size_of(const service::NfsRequest& request, const Store::Seen& seen,
                                       std::uint64_t wanted_end, service::KnownFile& known);
-  // For a reply that the proxy patches; absent for others, who then ask the authority.
+  // For a reply that the proxy patches; absent for others, who then ask the authority. The times are those
+  // that the authority told, moved forward by what it has not been told yet: a client may have set them back
+  // since the latest write.
   nfs3::PostOpAttributes attributes_for(const service::NfsRequest& request, const service::KnownFile& known,
                                         const Store::Seen& seen) const;
   Task<Status> tell(const service::NfsRequest& request, const Store::Written& written, bool now);
