@@ -1,0 +1,157 @@
+#include "coordinator/intentions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+
+namespace slice::coordinator {
+
+using storage::LogSequence;
+
+Intentions::Intentions(service::ServiceContext& context, const CrashPoints& crash_points, Options options)
+    : context_(context),
+      crash_points_(crash_points),
+      options_(options),
+      appended_(context.metrics.counter("coordinator_log_records_total")),
+      open_gauge_(context.metrics.counter("coordinator_open_intentions")),
+      carried_total_(context.metrics.counter("coordinator_intentions_carried_total")),
+      failures_(context.metrics.counter("coordinator_log_failures_total")) {}
+
+Task<Result<std::shared_ptr<Intentions>>> Intentions::open(service::ServiceContext& context,
+                                                           const CrashPoints& crash_points, Options options,
+                                                           Owed& owed) {
+  std::shared_ptr<Intentions> self(new Intentions(context, crash_points, options));
+  storage::Log::Options log_options;
+  log_options.folder = "intentions";
+  log_options.segment_bytes = options.segment_bytes;
+  auto log = co_await storage::Log::open(
+      context.loop, context.disk, context.metrics, log_options,
+      [self](LogSequence sequence, ByteView record) { return self->replay(sequence, record); });
+  if (!log) co_return fail(log.error(), "intention log");
+  self->log_ = std::move(*log);
+  self->open_gauge_.set(self->open_.size());
+  owed.assign(self->open_.begin(), self->open_.end());
+  co_return self;
+}
+
+Status Intentions::replay(LogSequence sequence, ByteView record) {
+  auto decoded = decode_record(record);
+  if (!decoded) return fail(std::move(decoded).error());
+  if (const auto* intention = std::get_if<Intention>(&*decoded)) {
+    open_.emplace(sequence, *intention);
+  } else {
+    for (LogSequence cleared : std::get<Cleared>(*decoded).intentions) open_.erase(cleared);
+  }
+  return {};
+}
+
+void Intentions::note_failure(const Error& error) {
+  failures_.add();
+  if (error.code == Errc::kNoSpace) {
+    log_warning("the intention log has no space: {}", error.message);
+    return;
+  }
+  if (std::exchange(healthy_, false)) log_error("the intention log failed: {}", error.message);
+}
+
+Result<LogSequence> Intentions::append(ByteView record) {
+  auto sequence = log_->append(record);
+  if (!sequence) {
+    note_failure(sequence.error());
+  } else {
+    appended_.add();
+  }
+  return sequence;
+}
+
+Result<LogSequence> Intentions::begin(const Intention& intention) {
+  if (auto status = append_cleared(); !status) return fail(std::move(status).error());
+  auto sequence = append(encode_record(intention).view());
+  if (!sequence) return sequence;
+  open_.emplace(*sequence, intention);
+  open_gauge_.set(open_.size());
+  return sequence;
+}
+
+Task<Status> Intentions::durable(LogSequence sequence) {
+  auto self = shared_from_this();
+  auto status = co_await log_->sync(sequence);
+  if (!status) note_failure(status.error());
+  co_return status;
+}
+
+void Intentions::end(LogSequence sequence) {
+  if (auto carried = carried_.find(sequence); carried != carried_.end()) {
+    sequence = carried->second;
+    carried_.erase(carried);
+  }
+  if (open_.erase(sequence) == 0) return;
+  open_gauge_.set(open_.size());
+  ended_.push_back(sequence);
+  tidy_later();
+}
+
+Status Intentions::append_cleared() {
+  while (!ended_.empty()) {
+    std::size_t count = std::min(ended_.size(), kMaxCleared);
+    auto first = ended_.end() - static_cast<std::ptrdiff_t>(count);
+    auto sequence = append(encode_record(Cleared{{first, ended_.end()}}).view());
+    if (!sequence) return fail(std::move(sequence).error());
+    ended_.erase(first, ended_.end());
+  }
+  return {};
+}
+
+// Writes the open intentions once more, at the end of the log. A crash in between leaves one twice: it is
+// then fulfilled twice.
+Status Intentions::carry_forward() {
+  std::map<LogSequence, LogSequence> first_of;  // present sequence to the one its operation knows
+  for (auto [first, present] : carried_) first_of[present] = first;
+  for (const auto& [old, intention] : std::exchange(open_, {})) {
+    auto sequence = append(encode_record(intention).view());
+    if (!sequence) {
+      open_.emplace(old, intention);
+      continue;
+    }
+    open_.emplace(*sequence, intention);
+    ended_.push_back(old);
+    auto first = first_of.find(old);
+    carried_[first == first_of.end() ? old : first->second] = *sequence;
+    carried_total_.add();
+  }
+  return append_cleared();
+}
+
+void Intentions::tidy_later() {
+  if (tidy_armed_) return;
+  tidy_armed_ = true;
+  context_.loop.after(options_.clear_delay, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (!self) return;
+    self->tidy_armed_ = false;
+    spawn([](std::shared_ptr<Intentions> alive) -> Task<void> {
+      // A failure is logged and counted where it arises; what was not cleared is fulfilled twice.
+      (void)co_await alive->tidy();
+    }(self));
+  });
+}
+
+Task<Status> Intentions::tidy() {
+  SLICE_CO_RETURN_IF_ERROR(append_cleared());
+  if (log_->bytes() > options_.carry_forward_bytes && !open_.empty()) {
+    SLICE_CO_RETURN_IF_ERROR(carry_forward());
+  }
+  LogSequence last = log_->last();
+  SLICE_CO_RETURN_IF_ERROR(co_await durable(last));
+  co_await crash_points_.reach("intentions.cleared");
+  LogSequence oldest = open_.empty() ? LogSequence{last.value + 1} : open_.begin()->first;
+  co_return co_await log_->trim(oldest);
+}
+
+Task<void> Intentions::flush() {
+  auto self = shared_from_this();
+  if (healthy_) (void)co_await tidy();
+}
+
+}  // namespace slice::coordinator

@@ -1,0 +1,77 @@
+// Intentions: the coordinator's durable memory of operations that have begun and are not known to have ended
+// at every participant. One loop.
+#ifndef SLICE_COORDINATOR_INTENTIONS_H
+#define SLICE_COORDINATOR_INTENTIONS_H
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "common/crash_points.h"
+#include "common/metrics.h"
+#include "coordinator/intention_format.h"
+#include "service/context.h"
+#include "storage/log.h"
+
+namespace slice::coordinator {
+
+class Intentions : public std::enable_shared_from_this<Intentions> {
+ public:
+  struct Options {
+    Duration clear_delay = std::chrono::seconds(1);  // an ended intention is cleared within this
+    // An intention that stays open while the log grows beyond this is written again at its end, so that what
+    // is before it can be deleted.
+    std::uint64_t carry_forward_bytes = 64 << 20;
+    std::uint64_t segment_bytes = 16 << 20;
+  };
+
+  // Scans the log. `owed` gets what was begun and not cleared, oldest first.
+  using Owed = std::vector<std::pair<storage::LogSequence, Intention>>;
+  static Task<Result<std::shared_ptr<Intentions>>> open(service::ServiceContext& context,
+                                                        const CrashPoints& crash_points, Options options,
+                                                        Owed& owed);
+
+  // Appends; durable() makes it so. kNoSpace, kIo.
+  Result<storage::LogSequence> begin(const Intention& intention);
+  Task<Status> durable(storage::LogSequence sequence);
+  // Fulfilled at every participant: cleared lazily, together with others. After a crash before that it is
+  // fulfilled once more, which changes nothing.
+  void end(storage::LogSequence sequence);
+  // Clears what has ended, now: for a clean stop.
+  Task<void> flush();
+
+  std::size_t open_count() const { return open_.size(); }
+  // False when the log takes nothing any more (its disk failed).
+  bool healthy() const { return healthy_; }
+
+ private:
+  Intentions(service::ServiceContext& context, const CrashPoints& crash_points, Options options);
+
+  Status replay(storage::LogSequence sequence, ByteView record);
+  Result<storage::LogSequence> append(ByteView record);
+  Status append_cleared();
+  Status carry_forward();
+  Task<Status> tidy();
+  void tidy_later();
+  void note_failure(const Error& error);
+
+  service::ServiceContext& context_;
+  const CrashPoints& crash_points_;
+  Options options_;
+  std::unique_ptr<storage::Log> log_;
+  std::map<storage::LogSequence, Intention> open_;
+  // What was carried forward: its first sequence, by which its operation knows it, to the present one.
+  std::map<storage::LogSequence, storage::LogSequence> carried_;
+  std::vector<storage::LogSequence> ended_;  // to be cleared
+  bool tidy_armed_ = false;
+  bool healthy_ = true;
+  Counter& appended_;
+  Counter& open_gauge_;
+  Counter& carried_total_;
+  Counter& failures_;
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_INTENTIONS_H

@@ -1,0 +1,189 @@
+#include "coordinator/ops/commit.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slice::coordinator {
+namespace {
+
+using nfs3::Status;
+using service::AuthorityClient;
+using service::NfsAnswer;
+
+constexpr Duration kReportPause = std::chrono::milliseconds(200);
+
+// Holding no byte of the file is as good as having all of them durable.
+bool holds_something(const wire::ObjectCommitResult& result) {
+  return result.status == Status::kOk && (result.end > 0 || result.mtime != nfs3::Time{});
+}
+
+}  // namespace
+
+CommitOperation::CommitOperation(service::ServiceContext& context, Intentions& intentions,
+                                 Participants& participants, AuthorityClient& authority,
+                                 const CrashPoints& crash_points)
+    : context_(context),
+      intentions_(intentions),
+      participants_(participants),
+      authority_(authority),
+      crash_points_(crash_points),
+      single_(context.metrics.counter("coordinator_commits_single_total")),
+      several_(context.metrics.counter("coordinator_commits_several_total")),
+      informed_(context.metrics.counter("coordinator_verifier_laggards_total")) {}
+
+Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWriter& results) {
+  if (Status type = service::check_transfer_type(request.handle); type != Status::kOk) co_return type;
+  // Storage nodes say "striped" durably before they answer a file's first write, so only a fresh "no" counts.
+  const service::KnownFile* before = authority_.peek(request.handle.fileid);
+  auto freshness = before != nullptr && before->striped ? AuthorityClient::Freshness::kCached
+                                                        : AuthorityClient::Freshness::kNow;
+  auto known = co_await authority_.fetch(request.handle, freshness);
+  if (!known) co_return std::move(known).error();
+  if (!service::may_transfer(request.who, known->attributes, true)) co_return Status::kAcces;
+
+  Outcome outcome = co_await join_round(request.handle, known->striped);
+  const service::KnownFile* after = authority_.peek(request.handle.fileid);
+  // Without a proxy that patches them, attributes would lack what passed the other servers meanwhile.
+  if (request.handle.hint.can_patch && after != nullptr) request.wcc.after = after->attributes;
+  if (outcome.status != Status::kOk) co_return outcome.status;
+  nfs3::encode_result(results, nfs3::CommitOk{.wcc = request.wcc, .verifier = outcome.verifier});
+  co_return NfsAnswer::written();
+}
+
+Task<void> CommitOperation::resume(storage::LogSequence sequence, const Intention& intention) {
+  auto handle = context_.handles.open(intention.handle);
+  if (handle) co_await join_round(*handle, true);
+  intentions_.end(sequence);
+}
+
+Task<CommitOperation::Outcome> CommitOperation::join_round(const routing::FileHandle& handle, bool striped) {
+  FileId file = handle.fileid;
+  auto [place, first] = rounds_.try_emplace(file);
+  Rounds& rounds = place->second;
+  rounds.handle = handle;
+  rounds.striped = rounds.striped || striped;
+  OneShot<Outcome> done;
+  rounds.next.push_back(done);
+  if (first) spawn(run_rounds(file));
+  co_return co_await done;
+}
+
+Task<void> CommitOperation::run_rounds(FileId file) {
+  while (true) {
+    auto place = rounds_.find(file);
+    if (place->second.next.empty()) {
+      rounds_.erase(place);
+      co_return;
+    }
+    std::vector<OneShot<Outcome>> waiters = std::exchange(place->second.next, {});
+    bool striped = std::exchange(place->second.striped, false);
+    Outcome outcome = co_await run_round(place->second.handle, striped);
+    for (const auto& waiter : waiters) {
+      context_.loop.post([waiter, outcome] { waiter.set(outcome); });
+    }
+  }
+}
+
+// The intention is written beside the parts, which may be done twice without harm; once all parts have ended
+// nothing is owed, so the answer does not wait for it.
+Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle handle, bool striped) {
+  std::vector<std::uint32_t> servers = participants_.of(handle.fileid, striped);
+  if (servers.size() <= 1) {
+    single_.add();
+    co_return co_await commit_everywhere(handle, std::move(servers));
+  }
+  several_.add();
+  auto sequence =
+      intentions_.begin({.operation = Operation::kCommit, .handle = context_.handles.mint(handle)});
+  if (sequence) spawn(make_durable(*sequence));
+  co_await crash_points_.reach("commit.begun");
+  Outcome outcome = co_await commit_everywhere(handle, std::move(servers));
+  if (sequence) intentions_.end(*sequence);
+  co_return outcome;
+}
+
+Task<void> CommitOperation::make_durable(storage::LogSequence sequence) {
+  (void)co_await intentions_.durable(sequence);  // a failure is counted there, and harms no COMMIT
+}
+
+Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, FileId file,
+                                                         Verifier largest_seen) {
+  Part part{server, co_await participants_.commit(server, file, largest_seen)};
+  if (part.result.status == Status::kNoEnt) {
+    part.result = wire::ObjectCommitResult{.status = Status::kOk, .verifier = largest_seen};
+  }
+  if (part.result.status == Status::kOk) context_.verifier.see(part.result.verifier);
+  co_await crash_points_.reach("commit.part");
+  co_return part;
+}
+
+Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileHandle handle,
+                                                                  std::vector<std::uint32_t> servers) {
+  std::vector<Task<Part>> tasks;
+  for (std::uint32_t server : servers) {
+    tasks.push_back(commit_part(server, handle.fileid, context_.verifier.largest()));
+  }
+  Parts parts = co_await all(std::move(tasks));
+  for (const Part& part : parts) {
+    if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
+  }
+  Verifier verifier = co_await inform_laggards(handle.fileid, parts);
+  for (const Part& part : parts) {
+    if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
+  }
+  co_await crash_points_.reach("commit.parts");
+  auto reported = co_await report(handle, parts);
+  if (!reported) co_return Outcome{nfs3::status_of(reported.error()), {}};
+  co_await crash_points_.reach("commit.reported");
+  co_return Outcome{Status::kOk, verifier};
+}
+
+// A participant that went on answering WRITEs with an older verifier than this COMMIT's would make the client
+// write everything again.
+Task<Verifier> CommitOperation::inform_laggards(FileId file, Parts& parts) {
+  while (true) {
+    Verifier largest = context_.verifier.largest();
+    std::vector<Task<Part>> tasks;
+    for (const Part& part : parts) {
+      if (part.result.status == Status::kOk && part.result.verifier < largest) {
+        tasks.push_back(commit_part(part.server, file, largest));
+      }
+    }
+    if (tasks.empty()) co_return largest;
+    informed_.add(tasks.size());
+    for (Part& again : co_await all(std::move(tasks))) {
+      // One that ignores what it is told cannot be waited for: the client will write again, and lose nothing.
+      if (again.result.status == Status::kOk)
+        again.result.verifier = std::max(again.result.verifier, largest);
+      auto part = std::find_if(parts.begin(), parts.end(),
+                               [&](const Part& each) { return each.server == again.server; });
+      *part = again;
+    }
+  }
+}
+
+Task<slice::Status> CommitOperation::report(const routing::FileHandle& handle, const Parts& parts) {
+  Epoch epoch;
+  std::uint64_t end = 0;
+  nfs3::Time mtime;
+  bool any = false;
+  for (const Part& part : parts) {
+    if (!holds_something(part.result)) continue;
+    any = true;
+    // A truncation in between: what was written before it says nothing of the size now.
+    if (part.result.epoch > epoch) end = 0;
+    epoch = std::max(epoch, part.result.epoch);
+    if (part.result.epoch == epoch) end = std::max(end, part.result.end);
+    mtime = std::max(mtime, part.result.mtime);
+  }
+  if (!any) co_return slice::Status{};
+  while (true) {
+    auto status = co_await authority_.report(handle, epoch, end, mtime);
+    if (status || (status.error().code != Errc::kUnavailable && status.error().code != Errc::kTimedOut)) {
+      co_return status;
+    }
+    co_await context_.loop.sleep(kReportPause);
+  }
+}
+
+}  // namespace slice::coordinator

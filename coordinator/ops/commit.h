@@ -1,0 +1,69 @@
+// COMMIT of a file whose bytes may lie on several servers (RFC 1813 section 3.3.21).
+//
+// Every participant makes its unstable writes durable; the verifier answered is the largest any of them
+// knows, and each of them knows it before the client does; size and mtime are durable at the authority
+// before. COMMITs of one file share rounds: one that comes while a round runs is served by the next round.
+#ifndef SLICE_COORDINATOR_OPS_COMMIT_H
+#define SLICE_COORDINATOR_OPS_COMMIT_H
+
+#include <unordered_map>
+#include <vector>
+
+#include "common/crash_points.h"
+#include "coordinator/intentions.h"
+#include "coordinator/participants.h"
+#include "service/authority_client.h"
+#include "service/nfs_program.h"
+
+namespace slice::coordinator {
+
+class CommitOperation {
+ public:
+  CommitOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
+                  service::AuthorityClient& authority, const CrashPoints& crash_points);
+
+  Task<service::NfsAnswer> run(service::NfsRequest& request, rpc::XdrWriter& results);
+  // Fulfils an intention that a crash has left.
+  Task<void> resume(storage::LogSequence sequence, const Intention& intention);
+
+ private:
+  struct Outcome {
+    nfs3::Status status = nfs3::Status::kOk;
+    Verifier verifier;
+  };
+  struct Rounds {
+    routing::FileHandle handle;
+    bool striped = false;  // of the next round
+    std::vector<OneShot<Outcome>> next;
+  };
+  // What a part said, by the participant's index.
+  struct Part {
+    std::uint32_t server = 0;
+    wire::ObjectCommitResult result;
+  };
+  using Parts = std::vector<Part>;
+
+  Task<Outcome> join_round(const routing::FileHandle& handle, bool striped);
+  Task<void> run_rounds(FileId file);
+  Task<Outcome> run_round(routing::FileHandle handle, bool striped);
+  Task<Outcome> commit_everywhere(routing::FileHandle handle, std::vector<std::uint32_t> servers);
+  Task<Part> commit_part(std::uint32_t server, FileId file, Verifier largest_seen);
+  // Ends with the verifier to answer.
+  Task<Verifier> inform_laggards(FileId file, Parts& parts);
+  Task<Status> report(const routing::FileHandle& handle, const Parts& parts);
+  Task<void> make_durable(storage::LogSequence sequence);
+
+  service::ServiceContext& context_;
+  Intentions& intentions_;
+  Participants& participants_;
+  service::AuthorityClient& authority_;
+  const CrashPoints& crash_points_;
+  std::unordered_map<FileId, Rounds> rounds_;
+  Counter& single_;
+  Counter& several_;
+  Counter& informed_;
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_OPS_COMMIT_H

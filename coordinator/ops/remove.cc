@@ -1,0 +1,97 @@
+#include "coordinator/ops/remove.h"
+
+#include <utility>
+
+namespace slice::coordinator {
+
+using nfs3::Status;
+
+RemoveOperation::RemoveOperation(service::ServiceContext& context, Intentions& intentions,
+                                 Participants& participants, service::AuthorityClient& authority,
+                                 const CrashPoints& crash_points)
+    : context_(context),
+      intentions_(intentions),
+      participants_(participants),
+      authority_(authority),
+      crash_points_(crash_points),
+      done_(context.metrics.counter("coordinator_removes_total")),
+      owed_gauge_(context.metrics.counter("coordinator_removes_owed")) {}
+
+Task<Status> RemoveOperation::run(routing::FileHandle handle) {
+  if (auto found = owed_.find(handle.fileid); found != owed_.end()) {
+    if (found->second.durable) co_return Status::kOk;
+    OneShot<Status> done;
+    found->second.waiters.push_back(done);
+    co_return co_await done;
+  }
+  if (owed_.size() >= kMaxOwed) co_return Status::kJukebox;
+  owed_.try_emplace(handle.fileid);
+  owed_gauge_.set(owed_.size());
+  Status status = co_await begin(handle);
+  Owed& owed = owed_[handle.fileid];
+  for (const auto& waiter : std::exchange(owed.waiters, {})) {
+    context_.loop.post([waiter, status] { waiter.set(status); });
+  }
+  owed.durable = status == Status::kOk;
+  if (!owed.durable) owed_.erase(handle.fileid);
+  owed_gauge_.set(owed_.size());
+  work();
+  co_return status;
+}
+
+Task<Status> RemoveOperation::begin(routing::FileHandle handle) {
+  auto sequence =
+      intentions_.begin({.operation = Operation::kRemove, .handle = context_.handles.mint(handle)});
+  if (!sequence) co_return nfs3::status_of(sequence.error());
+  co_await crash_points_.reach("remove.begun");
+  if (auto durable = co_await intentions_.durable(*sequence); !durable) {
+    intentions_.end(*sequence);
+    co_return nfs3::status_of(durable.error());
+  }
+  co_await crash_points_.reach("remove.durable");
+  queue_.push_back({handle.fileid, *sequence});
+  co_return Status::kOk;
+}
+
+void RemoveOperation::resume(storage::LogSequence sequence, const Intention& intention) {
+  auto handle = context_.handles.open(intention.handle);
+  if (!handle) {
+    intentions_.end(sequence);
+    return;
+  }
+  owed_[handle->fileid].durable = true;
+  owed_gauge_.set(owed_.size());
+  queue_.push_back({handle->fileid, sequence});
+  work();
+}
+
+void RemoveOperation::work() {
+  while (active_ < kAtOnce && !queue_.empty()) {
+    ++active_;
+    Removal next = queue_.front();
+    queue_.pop_front();
+    context_.loop.post([this, next] { spawn(remove_everywhere(next)); });
+  }
+}
+
+Task<void> RemoveOperation::remove_everywhere(Removal removal) {
+  std::vector<Task<bool>> tasks;
+  for (std::uint32_t server : participants_.of(removal.file, true)) {
+    tasks.push_back([](RemoveOperation& self, std::uint32_t to, FileId file) -> Task<bool> {
+      co_await self.participants_.remove(to, file);
+      co_await self.crash_points_.reach("remove.part");
+      co_return true;
+    }(*this, server, removal.file));
+  }
+  co_await all(std::move(tasks));
+  co_await crash_points_.reach("remove.parts");
+  authority_.forget(removal.file);
+  intentions_.end(removal.sequence);
+  owed_.erase(removal.file);
+  owed_gauge_.set(owed_.size());
+  done_.add();
+  --active_;
+  work();
+}
+
+}  // namespace slice::coordinator

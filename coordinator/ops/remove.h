@@ -1,0 +1,59 @@
+// REMOVE: frees every part of a file that has no link left. Answered when its intention is durable; the parts
+// follow in the background, some at a time.
+#ifndef SLICE_COORDINATOR_OPS_REMOVE_H
+#define SLICE_COORDINATOR_OPS_REMOVE_H
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "common/crash_points.h"
+#include "coordinator/intentions.h"
+#include "coordinator/participants.h"
+#include "service/authority_client.h"
+
+namespace slice::coordinator {
+
+class RemoveOperation {
+ public:
+  static constexpr std::size_t kAtOnce = 64;        // files whose parts are being removed
+  static constexpr std::size_t kMaxOwed = 1 << 20;  // files; more are answered JUKEBOX
+
+  RemoveOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
+                  service::AuthorityClient& authority, const CrashPoints& crash_points);
+
+  // kOk: owed from now on, whatever happens. Asked again meanwhile it does nothing more; asked again later it
+  // finds nothing to remove.
+  Task<nfs3::Status> run(routing::FileHandle handle);
+  // Goes on with an intention that a crash has left.
+  void resume(storage::LogSequence sequence, const Intention& intention);
+  std::size_t owed() const { return owed_.size(); }
+
+ private:
+  struct Owed {
+    bool durable = false;
+    std::vector<OneShot<nfs3::Status>> waiters;  // until it is durable
+  };
+  struct Removal {
+    FileId file;
+    storage::LogSequence sequence;
+  };
+  Task<nfs3::Status> begin(routing::FileHandle handle);
+  void work();
+  Task<void> remove_everywhere(Removal removal);
+
+  service::ServiceContext& context_;
+  Intentions& intentions_;
+  Participants& participants_;
+  service::AuthorityClient& authority_;
+  const CrashPoints& crash_points_;
+  std::unordered_map<FileId, Owed> owed_;
+  std::deque<Removal> queue_;
+  std::size_t active_ = 0;
+  Counter& done_;
+  Counter& owed_gauge_;
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_OPS_REMOVE_H

@@ -1,0 +1,83 @@
+#include "coordinator/ops/truncate.h"
+
+namespace slice::coordinator {
+
+using nfs3::Status;
+
+TruncateOperation::TruncateOperation(service::ServiceContext& context, Intentions& intentions,
+                                     Participants& participants, service::AuthorityClient& authority,
+                                     const CrashPoints& crash_points)
+    : context_(context),
+      intentions_(intentions),
+      participants_(participants),
+      authority_(authority),
+      crash_points_(crash_points),
+      done_(context.metrics.counter("coordinator_truncates_total")) {}
+
+Task<Status> TruncateOperation::run(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
+  Key key{handle.fileid, epoch};
+  auto [place, first] = running_.try_emplace(key);
+  if (!first) {
+    OneShot<Status> done;
+    place->second.push_back(done);
+    co_return co_await done;
+  }
+  Status status = co_await begin_and_cut(handle, size, epoch);
+  finish(key, status);
+  co_return status;
+}
+
+Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
+  auto sequence = intentions_.begin({.operation = Operation::kTruncate,
+                                     .handle = context_.handles.mint(handle),
+                                     .size = size,
+                                     .epoch = epoch});
+  if (!sequence) co_return nfs3::status_of(sequence.error());
+  co_await crash_points_.reach("truncate.begun");
+  // Before any part: half a truncation that nobody remembers would leave bytes that come back later.
+  if (auto durable = co_await intentions_.durable(*sequence); !durable) {
+    intentions_.end(*sequence);
+    co_return nfs3::status_of(durable.error());
+  }
+  co_await crash_points_.reach("truncate.durable");
+  co_await cut_everywhere(handle.fileid, size, epoch);
+  co_await crash_points_.reach("truncate.parts");
+  intentions_.end(*sequence);
+  co_return Status::kOk;
+}
+
+Task<void> TruncateOperation::cut_everywhere(FileId file, std::uint64_t size, Epoch epoch) {
+  std::vector<Task<bool>> tasks;
+  for (std::uint32_t server : participants_.of(file, true)) {
+    tasks.push_back([](TruncateOperation& self, std::uint32_t to, FileId cut, std::uint64_t to_size,
+                       Epoch at) -> Task<bool> {
+      co_await self.participants_.truncate(to, cut, to_size, at);
+      co_await self.crash_points_.reach("truncate.part");
+      co_return true;
+    }(*this, server, file, size, epoch));
+  }
+  co_await all(std::move(tasks));
+  authority_.forget(file);
+  done_.add();
+}
+
+Task<void> TruncateOperation::resume(storage::LogSequence sequence, const Intention& intention) {
+  auto handle = context_.handles.open(intention.handle);
+  if (handle) {
+    Key key{handle->fileid, intention.epoch};
+    running_.try_emplace(key);  // the directory server, asking again, waits for this one
+    co_await cut_everywhere(handle->fileid, intention.size, intention.epoch);
+    finish(key, Status::kOk);
+  }
+  intentions_.end(sequence);
+}
+
+void TruncateOperation::finish(Key key, Status status) {
+  auto waiting = running_.extract(key);
+  if (!waiting) return;
+  for (const auto& each : waiting.mapped()) {
+    context_.loop.post([each, status] { each.set(status); });
+  }
+}
+
+}  // namespace slice::coordinator

@@ -1,0 +1,99 @@
+#include "coordinator/participants.h"
+
+#include <algorithm>
+
+namespace slice::coordinator {
+namespace {
+
+constexpr Duration kCallTimeout = std::chrono::seconds(5);  // of one try
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+
+std::string_view name_of(wire::ObjectProcedure procedure) {
+  switch (procedure) {
+    case wire::ObjectProcedure::kCommit:
+      return "COMMIT";
+    case wire::ObjectProcedure::kTruncate:
+      return "TRUNCATE";
+    case wire::ObjectProcedure::kRemove:
+      return "REMOVE";
+    default:
+      return "?";
+  }
+}
+
+}  // namespace
+
+Participants::Participants(service::ServiceContext& context)
+    : context_(context),
+      calls_(context.metrics.counter("coordinator_participant_calls_total")),
+      retries_(context.metrics.counter("coordinator_participant_retries_total")) {}
+
+std::vector<std::uint32_t> Participants::of(FileId file, bool striped) const {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  std::vector<std::uint32_t> servers;
+  if (context_.config.volume.threshold > 0) {
+    servers.push_back(tables.server_of(wire::Role::kSmallFile, tables.small_file_site(file)).server);
+  }
+  if (striped) {
+    for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
+      servers.push_back(server->server);
+    }
+  }
+  return servers;
+}
+
+void Participants::note_retry(std::uint32_t server, wire::ObjectProcedure procedure, FileId file,
+                              std::string_view why) {
+  retries_.add();
+  if (!retry_log_.allow()) return;
+  const wire::ServerEntry* entry = context_.tables.get()->server(server);
+  log_warning("{} is tried again server={} file={:#x} reason={}", name_of(procedure),
+              entry != nullptr ? entry->name : "?", file.value, why);
+}
+
+template <class R, class Args>
+Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done) {
+  Duration pause = kFirstPause;
+  while (true) {
+    // The server may have moved since the last try.
+    const wire::ServerEntry* entry = context_.tables.get()->server(server);
+    if (entry == nullptr) {
+      note_retry(server, procedure, args.object.fileid, "the tables do not name it");
+    } else {
+      calls_.add();
+      auto result = co_await service::internal_call<R>(context_.channel, entry->endpoint,
+                                                       wire::kObjectProgram, procedure, args, kCallTimeout);
+      if (!result) {
+        note_retry(server, procedure, args.object.fileid, result.error().message);
+      } else if (result->status == nfs3::Status::kOk ||
+                 (!until_done && result->status != nfs3::Status::kJukebox)) {
+        co_return *result;
+      } else {
+        note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));
+      }
+    }
+    co_await context_.loop.sleep(pause);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+Task<wire::ObjectCommitResult> Participants::commit(std::uint32_t server, FileId file,
+                                                    Verifier largest_seen) {
+  return ask<wire::ObjectCommitResult>(server, wire::ObjectProcedure::kCommit,
+                                       wire::ObjectCommitArgs{object(file), largest_seen}, false);
+}
+
+Task<bool> Participants::truncate(std::uint32_t server, FileId file, std::uint64_t size, Epoch epoch) {
+  co_await ask<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kTruncate,
+                                         wire::ObjectTruncateArgs{object(file), size, epoch}, true);
+  co_return true;
+}
+
+Task<bool> Participants::remove(std::uint32_t server, FileId file) {
+  co_await ask<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kRemove,
+                                         wire::ObjectRemoveArgs{object(file)}, true);
+  co_return true;
+}
+
+}  // namespace slice::coordinator

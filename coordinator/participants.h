@@ -1,0 +1,50 @@
+// Participants: which servers hold bytes of a file, and calls of their object program that go on until they
+// are answered: a participant that does not answer is asked again, as long as it takes. One loop.
+#ifndef SLICE_COORDINATOR_PARTICIPANTS_H
+#define SLICE_COORDINATOR_PARTICIPANTS_H
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "common/log.h"
+#include "common/metrics.h"
+#include "service/context.h"
+#include "service/internal_call.h"
+#include "wire/object.h"
+
+namespace slice::coordinator {
+
+class Participants {
+ public:
+  explicit Participants(service::ServiceContext& context);
+
+  // Indexes of the servers that may hold bytes of the file: its small-file server (where the volume has a
+  // threshold), and for a striped file every storage server. How far a striped file reaches is not known
+  // surely before all of them were asked, since unstable writes are reported late: so none is left out.
+  std::vector<std::uint32_t> of(FileId file, bool striped) const;
+  wire::ObjectName object(FileId file) const {
+    return {context_.handles.volume(), file, wire::ObjectKind::kFile};
+  }
+
+  // COMMIT: until the participant answers anything but JUKEBOX.
+  Task<wire::ObjectCommitResult> commit(std::uint32_t server, FileId file, Verifier largest_seen);
+  // TRUNCATE, REMOVE: until the participant has done it. Whatever it answers else is tried again, since the
+  // operation is owed.
+  Task<bool> truncate(std::uint32_t server, FileId file, std::uint64_t size, Epoch epoch);
+  Task<bool> remove(std::uint32_t server, FileId file);
+
+ private:
+  template <class R, class Args>
+  Task<R> ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done);
+  void note_retry(std::uint32_t server, wire::ObjectProcedure procedure, FileId file, std::string_view why);
+
+  service::ServiceContext& context_;
+  Counter& calls_;
+  Counter& retries_;
+  LogLimiter retry_log_{1};
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_PARTICIPANTS_H

@@ -1,0 +1,44 @@
+// Coordinator: operations over the several servers that hold one file's bytes (docs/architecture.md). It
+// serves COMMIT of the NFS program, and the coordinator program (wire/coordinator.h).
+#ifndef SLICE_COORDINATOR_SERVER_H
+#define SLICE_COORDINATOR_SERVER_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/crash_points.h"
+#include "coordinator/intentions.h"
+#include "service/context.h"
+#include "service/process.h"
+
+namespace slice::coordinator {
+
+class Coordinator : public service::Role {
+ public:
+  // `crash_points`: for simulation; must outlive this.
+  explicit Coordinator(service::ServiceContext& context, Intentions::Options options = {},
+                       const CrashPoints* crash_points = nullptr);
+  ~Coordinator() override;
+
+  // Scans the intention log. What is owed is fulfilled in the background, since a participant may be away.
+  Task<Status> start() override;
+  std::vector<rpc::Program*> programs() override;
+  Task<void> stop() override;
+  std::string state() const override;
+  std::string detail() const override;
+
+ private:
+  class Programs;
+  void fulfil(const Intentions::Owed& owed);
+
+  service::ServiceContext& context_;
+  Intentions::Options options_;
+  CrashPoints none_;
+  const CrashPoints& crash_points_;
+  std::unique_ptr<Programs> programs_;
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_SERVER_H

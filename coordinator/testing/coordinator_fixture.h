@@ -1,0 +1,285 @@
+// CoordinatorFixture: coordinators that can be killed and started again on one simulated disk, between
+// participants and an authority that remember what they were asked.
+#ifndef SLICE_COORDINATOR_TESTING_COORDINATOR_FIXTURE_H
+#define SLICE_COORDINATOR_TESTING_COORDINATOR_FIXTURE_H
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/server.h"
+#include "rpc/call.h"
+#include "service/testing/service_fixture.h"
+#include "wire/authority.h"
+#include "wire/coordinator.h"
+#include "wire/object.h"
+
+namespace slice::coordinator::testing {
+
+// The object program of a data server.
+class FakeObjects : public rpc::Program {
+ public:
+  explicit FakeObjects(Loop& loop) : loop_(loop) {}
+  std::uint32_t number() const override { return wire::kObjectProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (!call.internal) co_return rpc::Outcome::kDenied;
+    if (before) before();
+    ++under_way;
+    most_under_way = std::max(most_under_way, under_way);
+    if (delay > Duration(0)) co_await loop_.sleep(delay);
+    --under_way;
+    switch (static_cast<wire::ObjectProcedure>(call.procedure)) {
+      case wire::ObjectProcedure::kCommit: {
+        wire::ObjectCommitArgs args;
+        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        ++commits;
+        verifier = std::max(verifier, args.largest_seen);
+        encode(results, wire::ObjectCommitResult{status, verifier, end, mtime, epoch});
+        break;
+      }
+      case wire::ObjectProcedure::kTruncate: {
+        wire::ObjectTruncateArgs args;
+        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        if (status == nfs3::Status::kOk) truncated[args.object.fileid] = {args.size, args.epoch};
+        ++truncates;
+        encode(results, wire::ObjectStatusResult{status});
+        break;
+      }
+      case wire::ObjectProcedure::kRemove: {
+        wire::ObjectRemoveArgs args;
+        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        if (status == nfs3::Status::kOk) removed.insert(args.object.fileid);
+        ++removes;
+        encode(results, wire::ObjectStatusResult{status});
+        break;
+      }
+      default:
+        co_return rpc::Outcome::kNoProcedure;
+    }
+    co_return rpc::Outcome::kReply;
+  }
+
+  // What it answers.
+  nfs3::Status status = nfs3::Status::kOk;
+  Verifier verifier{1};
+  std::uint64_t end = 0;
+  nfs3::Time mtime;
+  Epoch epoch;
+  Duration delay{0};
+  std::function<void()> before;
+  // What it was asked.
+  int commits = 0, truncates = 0, removes = 0;
+  std::size_t under_way = 0, most_under_way = 0;
+  std::map<FileId, std::pair<std::uint64_t, Epoch>> truncated;
+  std::set<FileId> removed;
+
+ private:
+  Loop& loop_;
+};
+
+// The authority program of a directory server that knows one file.
+class FakeAuthority : public rpc::Program {
+ public:
+  explicit FakeAuthority(Loop& loop) : loop_(loop) {}
+  std::uint32_t number() const override { return wire::kAuthorityProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (call.procedure == static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge)) {
+      wire::MergeArgs args;
+      if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+      ++merges;
+      if (merge_delay > Duration(0)) co_await loop_.sleep(merge_delay);
+      attributes.size = std::max(attributes.size, args.size);
+      if (args.mtime) attributes.mtime = std::max(attributes.mtime, *args.mtime);
+      last_epoch = args.epoch;
+    } else {
+      ++fetches;
+    }
+    encode(results, wire::FetchResult{status, attributes, striped});
+    co_return rpc::Outcome::kReply;
+  }
+
+  nfs3::Status status = nfs3::Status::kOk;
+  nfs3::Attributes attributes{.mode = 0600, .nlink = 1, .uid = 1000, .gid = 100};
+  bool striped = true;
+  Duration merge_delay{0};
+  int fetches = 0, merges = 0;
+  Epoch last_epoch;
+
+ private:
+  Loop& loop_;
+};
+
+// Carries calls until its process dies; then none ever returns.
+class MortalChannel : public rpc::Channel {
+ public:
+  explicit MortalChannel(rpc::Channel& real) : real_(real) {}
+  Task<Result<rpc::Response>> call(rpc::Request request) override {
+    co_await StopsHere{dead};
+    auto response = co_await real_.call(std::move(request));
+    co_await StopsHere{dead};
+    co_return response;
+  }
+  bool dead = false;
+
+ private:
+  rpc::Channel& real_;
+};
+
+class CoordinatorFixture : public service::testing::ServiceFixture {
+ protected:
+  struct Process {
+    Process(service::ServiceContext& base, Intentions::Options options)
+        : channel(base.channel),
+          verifier(Verifier{0}),
+          context{.loop = base.loop,
+                  .channel = channel,
+                  .metrics = metrics,
+                  .disk = base.disk,
+                  .config = base.config,
+                  .self = base.self,
+                  .handles = base.handles,
+                  .tables = base.tables,
+                  .verifier = verifier,
+                  .random = base.random},
+          role(context, options, &points),
+          dispatcher(base.config.ensemble_key, metrics) {}
+    std::uint64_t metric(std::string_view name) { return metrics.counter(name).value(); }
+
+    Metrics metrics;
+    MortalChannel channel;
+    service::VerifierClock verifier;
+    service::ServiceContext context;
+    CrashPoints points;
+    Coordinator role;
+    rpc::Dispatcher dispatcher;
+  };
+
+  CoordinatorFixture()
+      : ServiceFixture("coord1"), small_(loop_), store1_(loop_), store2_(loop_), authority_(loop_) {
+    serve("dir1", authority_);
+    serve("small1", small_);
+    serve("store1", store1_);
+    serve("store2", store2_);
+    boot();
+  }
+  // Every coroutine of every coordinator ends up where it can be told apart from a leak.
+  ~CoordinatorFixture() override {
+    for (auto& process : processes_) process->channel.dead = true;
+    loop_.advance(std::chrono::seconds(10));
+    network_.attach(endpoint("coord1"), nullptr);
+    loop_.advance(std::chrono::seconds(10));
+  }
+
+  void boot() {
+    processes_.push_back(std::make_unique<Process>(context_, options_));
+    Process& process = *processes_.back();
+    auto started = run(process.role.start());
+    ASSERT_TRUE(started) << started.error().message;
+    for (rpc::Program* program : process.role.programs()) process.dispatcher.add(*program);
+    network_.attach(endpoint("coord1"), &process.dispatcher);
+  }
+  Process& process() { return *processes_.back(); }
+
+  void kill(storage::MemoryDisk::Crash how = storage::MemoryDisk::Crash::kDropUnsynced) {
+    process().channel.dead = true;
+    process().points.set([](std::string_view) { return true; });
+    network_.attach(endpoint("coord1"), nullptr);
+    disk_.crash(how);
+  }
+  // Kills the process the n-th time it comes to `point`.
+  void kill_at(std::string point, int n = 1) {
+    process().points.set([this, point = std::move(point), left = n,
+                          &channel = process().channel](std::string_view name) mutable {
+      if (channel.dead) return true;
+      if (name != point || --left > 0) return false;
+      ++kills_;
+      channel.dead = true;
+      network_.attach(endpoint("coord1"), nullptr);
+      disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+      return true;
+    });
+  }
+
+  routing::FileHandle file(std::uint64_t id = 77) const {
+    return {.type = nfs3::FileType::kRegular, .fileid = FileId{id}, .generation = 1, .cell_key = 5};
+  }
+
+  // COMMIT as a client in 10.77.1.2 sends it; the status and the verifier.
+  struct Committed {
+    nfs3::Status status = nfs3::Status::kServerFault;
+    nfs3::CommitOk ok;
+  };
+  void commit(routing::FileHandle handle, std::function<void(Committed)> done, std::uint32_t uid = 1000,
+              std::uint32_t address = 0x0a4d0102) {
+    rpc::XdrWriter arguments;
+    routing::HandleBytes bytes = handles_.mint(handle);
+    if (handle.hint.can_patch) bytes[32] |= 0x80;
+    nfs3::encode_arguments(arguments, nfs3::CommitArgs{.file = bytes});
+    rpc::Request request{.program = nfs3::kProgram,
+                         .version = nfs3::kVersion,
+                         .procedure = static_cast<std::uint32_t>(nfs3::Procedure::kCommit),
+                         .arguments = arguments.take(),
+                         .credential = rpc::AuthSys{.machine_name = "client", .uid = uid, .gid = 100}};
+    Buffer record = rpc::encode_request(request, Xid{++xid_}, {}, 0);
+    spawn(commit_to_end(process().dispatcher, std::move(record), {address, 700}, std::move(done)));
+  }
+  Committed commit_now(routing::FileHandle handle, std::uint32_t uid = 1000,
+                       std::uint32_t address = 0x0a4d0102) {
+    std::optional<Committed> out;
+    commit(handle, [&](Committed c) { out = c; }, uid, address);
+    EXPECT_TRUE(loop_.run_until([&] { return out.has_value(); })) << "COMMIT never answered";
+    return out.value_or(Committed{});
+  }
+
+  // TRUNCATE and REMOVE as a directory server sends them: one try of at most `timeout`.
+  Task<Result<wire::CoordinatorResult>> truncate_call(routing::FileHandle handle, std::uint64_t size,
+                                                      Epoch epoch,
+                                                      Duration timeout = std::chrono::seconds(5)) {
+    routing::HandleBytes bytes = handles_.mint(handle);
+    return service::internal_call<wire::CoordinatorResult>(
+        network_, endpoint("coord1"), wire::kCoordinatorProgram, wire::CoordinatorProcedure::kTruncate,
+        wire::CoordinatorTruncateArgs{bytes, size, epoch}, timeout);
+  }
+  Task<Result<wire::CoordinatorResult>> remove_call(routing::FileHandle handle,
+                                                    Duration timeout = std::chrono::seconds(5)) {
+    routing::HandleBytes bytes = handles_.mint(handle);
+    return service::internal_call<wire::CoordinatorResult>(
+        network_, endpoint("coord1"), wire::kCoordinatorProgram, wire::CoordinatorProcedure::kRemove,
+        wire::CoordinatorRemoveArgs{bytes}, timeout);
+  }
+
+  std::vector<FakeObjects*> participants() { return {&small_, &store1_, &store2_}; }
+
+  Intentions::Options options_;
+  FakeObjects small_, store1_, store2_;
+  FakeAuthority authority_;
+  int kills_ = 0;
+
+ private:
+  static Task<void> commit_to_end(rpc::Dispatcher& dispatcher, Buffer record, rpc::Endpoint from,
+                                  std::function<void(Committed)> done) {
+    auto reply = co_await dispatcher.dispatch(std::move(record), from, 0);
+    Committed out;
+    if (reply) {
+      auto header = rpc::decode_reply(reply->view());
+      rpc::XdrReader in(header ? header->results : ByteView{});
+      if (!nfs3::decode_result(in, out.status, out.ok)) out.status = nfs3::Status::kServerFault;
+    }
+    done(out);
+  }
+
+  std::vector<std::unique_ptr<Process>> processes_;  // the dead ones too
+  std::uint32_t xid_ = 0;
+};
+
+}  // namespace slice::coordinator::testing
+
+#endif  // SLICE_COORDINATOR_TESTING_COORDINATOR_FIXTURE_H
