@@ -10,6 +10,7 @@ import threading
 import time
 
 import uml
+import xdp_proof
 
 UP_SECONDS, DOWN_SECONDS = 2.0, 1.0  # between kills, and between a kill and the start after it
 
@@ -60,8 +61,13 @@ def everyday_udp(target, options):
     if built.returncode != 0:
         print("not ok: the UDP kernel is not built: run tests/cluster/build_udp_kernel.py first")
         return False
-    return in_client(target, everyday_command(options), timeout=1800 * max(1, options.scale), proto="udp",
-                     kernel=built.stdout.strip(), options="rsize=32768,wsize=32768")
+    settings = {"timeout": 1800 * max(1, options.scale), "proto": "udp", "kernel": built.stdout.strip(),
+                "options": "rsize=32768,wsize=32768"}
+    if target.name != "slice":
+        return in_client(target, everyday_command(options), **settings)
+    with xdp_proof.XdpProof(target) as proof:
+        ok = in_client(target, everyday_command(options), **settings)
+    return proof.holds(["GETATTR", "SETATTR", "LOOKUP", "READ", "WRITE", "CREATE", "REMOVE", "RENAME"]) and ok
 
 
 def close_to_open(target, options):
@@ -111,6 +117,10 @@ def protocol(target, options, transport):
     command = [options.programs / "protocol", *reach(target), "--transport", transport]
     command += ["--slice"] if target.name == "slice" else []
     command += ["--only", options.only] if options.only else []
+    if target.name == "slice" and transport == "udp" and not options.only:
+        with xdp_proof.XdpProof(target) as proof:
+            ok = passed_or_known(target, *in_namespace(target, command, 240))
+        return proof.holds() and ok
     return passed_or_known(target, *in_namespace(target, command, 240))
 
 

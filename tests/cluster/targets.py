@@ -57,11 +57,23 @@ class Slice:
             self._ensemble("clean")
 
     @property
+    def proxy(self):
+        return next(name for name in self.process_names if name.startswith("proxy"))
+
+    @property
     def process_names(self):
         return list(self.facts["pids"])
 
     def pids(self):
         return json.loads(self._ensemble("namespaces"))["pids"]
+
+    def metrics(self, name):
+        """The metrics of one process: {name: value}."""
+        bin_dir = pathlib.Path(self.settings[self.settings.index("--bin") + 1])
+        command = uml.in_netns(self.facts["proxy"], str(bin_dir / "slicectl"), "--config", self.facts["config"],
+                               "--json", "metrics", name)
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)["processes"][0]["metrics"]
 
     def kill(self, name):
         self._ensemble("kill", name)
