@@ -91,6 +91,8 @@ class ObjectStore {
   Task<Result<std::uint64_t>> scrub(ObjectName name, std::uint64_t segment, std::size_t granule);
   Task<Result<std::vector<std::uint64_t>>> segments(ObjectName name);
 
+  Task<Result<bool>> exists(ObjectName name);
+  // Less space is free than the reserve.
   bool out_of_space() const;
   StoreFigures& figures() { return figures_; }
   Loop& loop() { return loop_; }

@@ -190,6 +190,12 @@ Task<Result<ObjectStore::Listed>> ObjectStore::list(std::optional<ObjectName> af
   co_return listed;
 }
 
+Task<Result<bool>> ObjectStore::exists(ObjectName name) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  co_return (*object)->exists;
+}
+
 Task<Result<std::vector<std::uint64_t>>> ObjectStore::segments(ObjectName name) {
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());

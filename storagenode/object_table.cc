@@ -94,7 +94,11 @@ Task<Result<Use<OpenSegment>>> ObjectTable::segment(Object& object, std::uint64_
     co_return Use(found->second.get());
   }
   auto lock = co_await object.opening.lock();
-  co_return co_await open_present(object, index);
+  auto opened = co_await open_present(object, index);
+  if (opened || opened.error().code != Errc::kNotFound) co_return opened;
+  figures_.checksum_errors.add();
+  log_error("segment file is gone object={} segment={}", to_string(object.name), index);
+  co_return fail(Errc::kCorrupt, "object {}: the file of segment {} is gone", to_string(object.name), index);
 }
 
 Task<Result<Use<OpenSegment>>> ObjectTable::make_segment(Object& object, std::uint64_t index, Epoch epoch) {

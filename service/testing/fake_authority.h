@@ -1,0 +1,116 @@
+// FakeAuthority: the authority program of a directory server over a map, for tests of data servers. Files are
+// made by add(); FETCH and MERGE follow wire/authority.h.
+#ifndef SLICE_SERVICE_TESTING_FAKE_AUTHORITY_H
+#define SLICE_SERVICE_TESTING_FAKE_AUTHORITY_H
+
+#include <algorithm>
+#include <map>
+
+#include "routing/file_handle.h"
+#include "rpc/dispatcher.h"
+#include "wire/authority.h"
+
+namespace slice::service::testing {
+
+class FakeAuthority : public rpc::Program {
+ public:
+  struct File {
+    nfs3::Attributes attributes;
+    bool striped = false;
+  };
+
+  FakeAuthority(Loop& loop, const routing::HandleCodec& handles) : loop_(loop), handles_(handles) {}
+
+  // A regular file of mode 0644 that belongs to 1000:1000; change it by file().
+  routing::FileHandle add(FileId id) {
+    routing::FileHandle handle;
+    handle.fileid = id;
+    handle.directory_site = SiteId{0};
+    nfs3::Attributes attributes;
+    attributes.mode = 0644;
+    attributes.nlink = 1;
+    attributes.uid = attributes.gid = 1000;
+    attributes.fileid = id;
+    files_[id] = {attributes, false};
+    return handle;
+  }
+  File& file(FileId id) { return files_.at(id); }
+  void remove(FileId id) { files_.erase(id); }
+  // What the directory server does of a SETATTR of size before and after the data is cut.
+  void truncate(FileId id, std::uint64_t size) {
+    file(id).attributes.size = size;
+    ++file(id).attributes.rdev_major;
+  }
+  // While true, FETCH waits, as it does during a truncation.
+  bool truncating = false;
+
+  unsigned fetches = 0, striped_fetches = 0, merges = 0;
+  wire::MergeArgs last_merge;  // its handle is not kept
+
+  std::uint32_t number() const override { return wire::kAuthorityProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (!call.internal) co_return rpc::Outcome::kDenied;
+    switch (static_cast<wire::AuthorityProcedure>(call.procedure)) {
+      case wire::AuthorityProcedure::kFetch:
+        co_return co_await fetch(call, results);
+      case wire::AuthorityProcedure::kMerge:
+        co_return merge(call, results);
+      default:
+        co_return rpc::Outcome::kNoProcedure;
+    }
+  }
+
+ private:
+  File* find(ByteView bytes) {
+    auto opened = handles_.open(bytes);
+    auto found = opened ? files_.find(opened->fileid) : files_.end();
+    return found == files_.end() ? nullptr : &found->second;
+  }
+  static void answer(const File* file, rpc::XdrWriter& results) {
+    wire::FetchResult result;
+    result.status = file == nullptr ? nfs3::Status::kStale : nfs3::Status::kOk;
+    if (file != nullptr) {
+      result.attributes = file->attributes;
+      result.striped = file->striped;
+    }
+    encode(results, result);
+  }
+  Task<rpc::Outcome> fetch(const rpc::Call& call, rpc::XdrWriter& results) {
+    wire::FetchArgs args;
+    if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+    ++fetches;
+    while (truncating) co_await loop_.sleep(std::chrono::milliseconds(1));
+    File* file = find(args.handle);
+    if (args.with_striped) {
+      ++striped_fetches;
+      if (file != nullptr) file->striped = true;
+    }
+    answer(file, results);
+    co_return rpc::Outcome::kReply;
+  }
+  rpc::Outcome merge(const rpc::Call& call, rpc::XdrWriter& results) {
+    wire::MergeArgs args;
+    if (!decode(call.arguments, args)) return rpc::Outcome::kGarbage;
+    ++merges;
+    File* file = find(args.handle);
+    last_merge = args;
+    last_merge.handle = {};
+    if (file != nullptr) {
+      nfs3::Attributes& attributes = file->attributes;
+      if (args.epoch.value >= attributes.rdev_major) attributes.size = std::max(attributes.size, args.size);
+      if (args.mtime && *args.mtime > attributes.mtime) attributes.mtime = attributes.ctime = *args.mtime;
+      if (args.atime) attributes.atime = std::max(attributes.atime, *args.atime);
+    }
+    answer(file, results);
+    return rpc::Outcome::kReply;
+  }
+
+  Loop& loop_;
+  const routing::HandleCodec& handles_;
+  std::map<FileId, File> files_;
+};
+
+}  // namespace slice::service::testing
+
+#endif  // SLICE_SERVICE_TESTING_FAKE_AUTHORITY_H

@@ -1,0 +1,86 @@
+// WRITE (RFC 1813 section 3.3.7).
+#include <algorithm>
+
+#include "storagenode/ops/ops.h"
+
+namespace slice::storagenode {
+namespace {
+
+using service::AuthorityClient;
+using service::KnownFile;
+using service::NfsAnswer;
+
+struct Accepted {
+  ObjectStore::Written written;
+  nfs3::Time mtime;
+};
+
+// Writes into the file's object. Before the first one is made here, the authority notes that the file has
+// stripes: from then on a truncate or remove reaches this node.
+Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, std::uint64_t offset,
+                                    ByteView data, bool sync, KnownFile& known) {
+  ObjectName name = node.object_of(request.handle);
+  auto exists = co_await node.store.exists(name);
+  if (!exists) co_return fail(exists.error());
+  for (bool make = !*exists;; make = true) {
+    if (make) {
+      auto striped = co_await node.authority.fetch(request.handle, AuthorityClient::Freshness::kCached, true);
+      if (!striped) co_return fail(striped.error());
+      known = *striped;
+    }
+    nfs3::Time mtime = node.now();
+    auto written = co_await node.store.write(
+        name, offset, data, {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
+    if (written) co_return Accepted{*written, mtime};
+    // Removed since it was looked for.
+    if (make || written.error().code != Errc::kNotFound) co_return fail(written.error());
+  }
+}
+
+nfs3::PostOpAttributes attributes_after(const Node& node, const service::NfsRequest& request,
+                                        const KnownFile& known, std::uint64_t end, nfs3::Time mtime) {
+  if (!request.handle.hint.can_patch) return std::nullopt;
+  const KnownFile* latest = node.authority.peek(request.handle.fileid);
+  nfs3::Attributes attributes = latest != nullptr ? latest->attributes : known.attributes;
+  attributes.size = std::max(attributes.size, end);
+  attributes.mtime = std::max(attributes.mtime, mtime);
+  attributes.ctime = std::max(attributes.ctime, mtime);
+  return attributes;
+}
+
+}  // namespace
+
+Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
+                      rpc::XdrWriter& results) {
+  const routing::FileHandle& handle = request.handle;
+  if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
+  if (args.data.size() != args.count) co_return nfs3::Status::kInval;
+  if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
+  auto known = co_await node.authority.fetch(handle, AuthorityClient::Freshness::kCached);
+  if (!known) co_return known.error();
+  if (!service::may_transfer(request.who, known->attributes, true)) co_return nfs3::Status::kAcces;
+
+  Extent extent = clamp_transfer(node, handle, args.offset, args.count);
+  nfs3::WriteOk ok{.wcc = {}, .count = extent.count, .committed = args.stable, .verifier = {}};
+  if (extent.count > 0) {
+    bool sync = args.stable != nfs3::Stable::kUnstable;
+    std::uint64_t end = extent.offset + extent.count;
+    auto done =
+        co_await write_object(node, request, extent.offset, args.data.first(extent.count), sync, *known);
+    if (!done) co_return done.error();
+    if (sync) {
+      auto told = co_await node.told_durable(handle, done->written.epoch, end, done->mtime);
+      if (!told) co_return told.error();
+    } else {
+      node.authority.note(handle, done->written.epoch, end, done->mtime);
+    }
+    ok.wcc.after = attributes_after(node, request, *known, end, done->mtime);
+  } else if (handle.hint.can_patch) {
+    ok.wcc.after = known->attributes;
+  }
+  ok.verifier = node.context.verifier.largest();
+  nfs3::encode_result(results, ok);
+  co_return NfsAnswer::written();
+}
+
+}  // namespace slice::storagenode

@@ -1,0 +1,49 @@
+#include "storagenode/server.h"
+
+#include "storagenode/ops/ops.h"
+
+namespace slice::storagenode {
+
+using nfs3::Procedure;
+using service::NfsRequest;
+
+StorageServer::StorageServer(service::ServiceContext& context)
+    : node_(context, {.reserve_bytes = context.self.reserve_bytes}),
+      nfs_(context, wire::Role::kStorage),
+      objects_(node_),
+      scrubber_(node_.store, {}) {
+  nfs_.on<nfs3::ReadArgs>(Procedure::kRead,
+                          [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& results) {
+                            return read(node_, request, args, results);
+                          });
+  nfs_.on<nfs3::WriteArgs>(Procedure::kWrite,
+                           [this](NfsRequest& request, const nfs3::WriteArgs& args, rpc::XdrWriter& results) {
+                             return write(node_, request, args, results);
+                           });
+  nfs_.on<nfs3::CommitArgs>(
+      Procedure::kCommit, [this](NfsRequest& request, const nfs3::CommitArgs& args, rpc::XdrWriter& results) {
+        return commit(node_, request, args, results);
+      });
+}
+
+Task<Status> StorageServer::start() {
+  SLICE_CO_RETURN_IF_ERROR(co_await node_.store.open());
+  scrubber_.start();
+  co_return Status{};
+}
+
+Task<void> StorageServer::stop() {
+  co_await scrubber_.stop();
+  co_await node_.store.stop();
+  co_await node_.authority.flush();
+}
+
+std::string StorageServer::state() const {
+  return node_.store.out_of_space() ? "read-only: no space" : "serving";
+}
+
+std::unique_ptr<service::Role> make_storage_server(service::ServiceContext& context) {
+  return std::make_unique<StorageServer>(context);
+}
+
+}  // namespace slice::storagenode

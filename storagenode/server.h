@@ -1,0 +1,36 @@
+// The storage node's role: what slice-stored serves.
+#ifndef SLICE_STORAGENODE_SERVER_H
+#define SLICE_STORAGENODE_SERVER_H
+
+#include <memory>
+
+#include "service/nfs_program.h"
+#include "service/process.h"
+#include "storagenode/node.h"
+#include "storagenode/object_program.h"
+#include "storagenode/scrubber.h"
+
+namespace slice::storagenode {
+
+class StorageServer : public service::Role {
+ public:
+  explicit StorageServer(service::ServiceContext& context);
+  Task<Status> start() override;
+  std::vector<rpc::Program*> programs() override { return {&nfs_, &objects_}; }
+  Task<void> stop() override;
+  std::string state() const override;
+
+  Node& node() { return node_; }
+
+ private:
+  Node node_;
+  service::NfsProgram nfs_;
+  ObjectProgram objects_;
+  Scrubber scrubber_;
+};
+
+std::unique_ptr<service::Role> make_storage_server(service::ServiceContext& context);
+
+}  // namespace slice::storagenode
+
+#endif  // SLICE_STORAGENODE_SERVER_H
