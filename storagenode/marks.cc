@@ -133,6 +133,14 @@ Task<Status> Marks::settle(const SegmentName& segment, bool hurry) {
   ++mark.waiting;
   Status status = co_await write_slot(segment, mark);
   --mark.waiting;
+  unmarked_ = true;
+  co_return status;
+}
+
+Task<Status> Marks::flush() {
+  if (!std::exchange(unmarked_, false) || failed_) co_return Status{};
+  Status status = co_await file_->sync();
+  if (!status) failed_ = true;
   co_return status;
 }
 
@@ -147,6 +155,7 @@ Task<Status> Marks::forget(const SegmentName& segment) {
   std::array<std::uint8_t, kMarkSlot> zeros{};
   Status status = failed_ ? Status{} : co_await file_->write(slot * kMarkSlot, zeros);
   free_slots_.push_back(slot);
+  unmarked_ = true;
   co_return status;
 }
 

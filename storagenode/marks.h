@@ -39,6 +39,8 @@ class Marks {
   // Everything written before the last rotate() is on disk: unmarks what was not touched in this period nor
   // (unless `hurry`) in the one before.
   Task<Status> settle(const SegmentName& segment, bool hurry);
+  // Makes what was unmarked durable: from then on corruption there is told apart also after a power loss.
+  Task<Status> flush();
   // The segment's file is gone for good.
   Task<Status> forget(const SegmentName& segment);
   // What is marked of a segment now.
@@ -64,6 +66,7 @@ class Marks {
   std::unique_ptr<storage::File> file_;
   std::vector<std::unique_ptr<storage::File>> retired_;
   bool failed_ = false;
+  bool unmarked_ = false;  // since the last flush()
   std::map<SegmentName, Mark> marks_;
   std::vector<std::uint64_t> free_slots_;
   std::uint64_t slots_ = 0;

@@ -72,6 +72,9 @@ Task<void> ObjectStore::clean() {
   cleaning_ = true;
   bool hurry = stopping_ || marks_.granules() > options_.max_marked_granules;
   for (const auto& name : marks_.names()) co_await clean_segment(name, hurry);
+  if (auto status = co_await marks_.flush(); !status) {
+    log_warning("cannot sync marks: {}", status.error().message);
+  }
   figures_.marked_granules.set(marks_.granules());
   cleaning_ = false;
 }
@@ -86,9 +89,13 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
     co_return;
   }
   Use<Object> object(&open->object);
-  // A write that is under way has marked its granules, and may not have reached the file yet.
-  if (object->lock.writing() || open->segment.broken()) co_return;
-  marks_.rotate(name);
+  {
+    // A write that is under way has marked its granules, and may not have reached the file yet.
+    auto held = co_await object->lock.acquire(0, kAllBlocks, RangeLock::Mode::kShared);
+    marks_.rotate(name);
+  }
+  open = table_.peek(name);
+  if (open == nullptr || open->segment.broken()) co_return;
   Status status;
   {
     Use<OpenSegment> use(open);  // not held while healing, which waits for whoever removes the segment

@@ -94,7 +94,7 @@ TEST_F(ObjectStoreTest, AWriteOverTheEndOfASegment) {
 
 TEST_F(ObjectStoreTest, TruncateNeverLetsOldBytesReappear) {
   for (std::uint64_t size :
-       {0ull, 1ull, 4095ull, 4096ull, 5000ull, 1ull << 20, kSegment + 0, kSegment + 77}) {
+       std::initializer_list<std::uint64_t>{0, 1, 4095, 4096, 5000, 1 << 20, kSegment, kSegment + 77}) {
     ObjectName object = file_object(1000 + size);
     Buffer bytes = pattern(20'000, size);
     for (std::uint64_t at : {std::uint64_t{0}, (std::uint64_t{1} << 20) - 9'000, kSegment - 10'000}) {

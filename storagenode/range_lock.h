@@ -61,13 +61,6 @@ class RangeLock {
     };
     return Awaiter{*this, enter({first, last, mode, false, {}})};
   }
-  // Somebody holds or waits for an exclusive lock.
-  bool writing() const {
-    for (const auto& entry : entries_) {
-      if (entry.mode == Mode::kExclusive) return true;
-    }
-    return false;
-  }
 
  private:
   // Entries are in the order they came; one is held when it conflicts with none before it.
