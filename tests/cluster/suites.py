@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -42,6 +43,53 @@ def conformance(target, options):
         print(guest.console[-4000:])
         return False
     return passed_or_known(target, guest.text, code)
+
+
+def client(target, options):
+    """The harness itself, and a mount as a newcomer types it: no ports given, rpcbind asked."""
+    def expect(what, wanted, got):
+        print(f"{'ok' if got == wanted else 'not ok'} client {what}{'' if got == wanted else f': {got}, wanted {wanted}'}")
+        return got == wanted
+
+    def run(*command, **settings):
+        with target.client(list(command), **settings) as guest:
+            return guest.wait(), guest.text
+    marker = pathlib.Path("/etc/slice-guest-was-here")
+    checks = [
+        expect("exit code", 7, run("sh", "-c", "exit 7")[0]),
+        expect("time limit", uml.EXIT_TIMEOUT, run("sleep", "60", timeout=8)[0]),
+        expect("host is read-only", (1, False), (run("touch", str(marker))[0], marker.exists())),
+        expect("plain mount", (0, "content\n"), run(
+            "sh", "-c", f"cd / && mount -t nfs -o vers=3,nolock {target.server}:{target.export} /mnt && cd /mnt && "
+            "echo content > plain && cat plain && rm plain && cd / && umount /mnt", mount=False, timeout=60)),
+        expect("showmount", True, target.export in run("showmount", "-e", target.server, mount=False, timeout=60)[1].split()),
+    ]
+    return all(checks)
+
+
+def libnfs(target, options):
+    """libnfs's own tools: another client, over TCP."""
+    address = (f"nfs://{target.server}{target.export.rstrip('/')}/FILE?version=3&nfsport={target.port}"
+               f"&mountport={target.mount_port}")
+    ok = True
+    with tempfile.TemporaryDirectory(prefix="slice-libnfs-") as folder:
+        for size in (0, 100, 8300, 65536, 65537, 300_000, 5_000_000):
+            path = pathlib.Path(folder) / f"libnfs-{size}"
+            path.write_bytes(random.Random(size).randbytes(size))
+            remote = address.replace("FILE", path.name)
+            copied = quietly(*uml.in_netns(target.netns, "nfs-cp", path, remote))
+            back = pathlib.Path(folder) / "back"
+            back.unlink(missing_ok=True)
+            fetched = quietly(*uml.in_netns(target.netns, "nfs-cp", remote, back))
+            same = back.exists() and back.read_bytes() == path.read_bytes()
+            ok &= same
+            print(f"{'ok' if same else 'not ok'} libnfs nfs-cp of {size} bytes"
+                  f"{'' if same else ': ' + copied.stderr + fetched.stderr}")
+        listed = quietly(*uml.in_netns(target.netns, "nfs-ls", address.replace("FILE", "")))
+        names = "libnfs-65537" in listed.stdout
+        print(f"{'ok' if names else 'not ok'} libnfs nfs-ls{'' if names else ': ' + listed.stdout + listed.stderr}")
+    removed = in_client(target, ["sh", "-c", "rm -f libnfs-*"])
+    return ok and names and removed
 
 
 def everyday_command(options):
@@ -229,6 +277,8 @@ SUITES = {
     "conformance": (conformance, "Connectathon-style and pjdfstest-style tests by one kernel client"),
     "everyday": (everyday, "untar, compile, cp -a, git, sqlite, fsx, renames, links, users by one kernel client"),
     "everyday-udp": (everyday_udp, "the same over UDP, by a kernel built for it (build_udp_kernel.py)"),
+    "client": (client, "the harness itself, and a mount without ports, through rpcbind"),
+    "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),

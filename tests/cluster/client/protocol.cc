@@ -48,6 +48,20 @@ void exports_are_listed(Session& session) {
   expect((*mount.call(kMnt, missing.data()))->fhs_status != MNT3_OK, "MNT of a missing export succeeds");
 }
 
+void ports_are_told(Session& session) {
+  ConnectionOptions options = session.nfs_options({});
+  options.port = 111;
+  NfsConnection portmap(options);
+  for (std::uint32_t protocol : {6U, 17U}) {  // TCP, UDP
+    const auto nfs = portmap.call(kGetport, pmap2_mapping{kNfs, 3, protocol, 0});
+    expect_eq(**nfs, session.settings().port, "port of NFS");
+    const auto mount = portmap.call(kGetport, pmap2_mapping{kMount, 3, protocol, 0});
+    expect_eq(**mount, session.settings().mount_port, "port of MOUNT");
+    const auto none = portmap.call(kGetport, pmap2_mapping{399999, 1, protocol, 0});
+    expect_eq(**none, 0U, "port of a program that is not there");
+  }
+}
+
 void attributes_are_set(Session& session) {
   const Handle file = session.create("attributes");
   for (std::uint32_t mode : {0600U, 0644U, 04755U}) {
@@ -501,6 +515,7 @@ struct ProtocolTest {
 
 constexpr ProtocolTest kTests[] = {{"null", null_answers},
                                    {"exports", exports_are_listed},
+                                   {"portmap", ports_are_told},
                                    {"setattr", attributes_are_set},
                                    {"guards", guards_are_checked},
                                    {"create", files_are_created},
