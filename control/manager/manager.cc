@@ -16,13 +16,15 @@ Task<Status> Manager::start() {
   auto loaded = co_await load_state(context_.disk);
   ManagerState next;
   if (loaded) {
+    SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
     auto tables = reconcile(context_.config, loaded->tables);
     if (!tables) co_return fail(std::move(tables).error());
-    next = {.drawn = loaded->drawn, .tables = std::move(*tables)};
+    next = {.drawn = loaded->drawn, .volume = loaded->volume, .tables = std::move(*tables)};
     if (next.tables.generation != loaded->tables.generation) {
       log_info("the configuration changed: generation {} is published", next.tables.generation.value);
     }
   } else if (loaded.error().code == Errc::kNotFound) {
+    next.volume = context_.config.volume;
     next.tables = routing::RoutingTables::initial(context_.config);
     next.tables.generation = Generation{1};
     log_info("first start: generation 1 is published");

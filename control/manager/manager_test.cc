@@ -172,6 +172,26 @@ TEST_F(ManagerTest, RefusesToStartFromADamagedState) {
   EXPECT_EQ(started.error().code, Errc::kCorrupt);
 }
 
+TEST_F(ManagerTest, RefusesAConfigurationThatWouldLookForBytesAndNamesElsewhere) {
+  EnsembleConfig good = config_;
+  auto refused = [&](std::string_view key) {
+    auto started = restart();
+    ASSERT_FALSE(started) << key;
+    EXPECT_EQ(started.error().code, Errc::kInvalid);
+    EXPECT_THAT(started.error().message, HasSubstr(fmt::format("{} of [volume] is not what", key)));
+    config_.volume = good.volume;
+  };
+  config_.volume.threshold = 128 << 10;
+  refused("threshold");
+  config_.volume.policy = VolumeConfig::NamePolicy::kNameHashing;
+  refused("name_policy");
+  config_.volume.hash = VolumeConfig::NameHash::kSipHash13;
+  refused("name_hash");
+  config_.volume.id = VolumeId{9};
+  refused("id");
+  EXPECT_TRUE(restart());
+}
+
 class ReconcileTest : public ::testing::Test {
  protected:
   ReconcileTest() : config_(service::testing::sample_config()) {

@@ -35,6 +35,10 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   }
   ManagerState state;
   state.drawn = Verifier{in.u64()};
+  state.volume.id = VolumeId{in.u32()};
+  state.volume.threshold = in.u64();
+  state.volume.policy = static_cast<VolumeConfig::NamePolicy>(in.u32());
+  state.volume.hash = static_cast<VolumeConfig::NameHash>(in.u32());
   if (!in.ok() || !decode(in.rest(), state.tables)) {
     co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
   }
@@ -46,8 +50,25 @@ Task<Status> save_state(storage::Disk& disk, const ManagerState& state) {
   out.u32(kMagic);
   out.u32(kFormat);
   out.u64(state.drawn.value);
+  out.u32(state.volume.id.value);
+  out.u64(state.volume.threshold);
+  out.u32(static_cast<std::uint32_t>(state.volume.policy));
+  out.u32(static_cast<std::uint32_t>(state.volume.hash));
   encode(out, state.tables);
   return service::replace_file(disk, kStateFile, out.take());
+}
+
+Status check_volume(const EnsembleConfig& config, const VolumeConfig& made_with) {
+  const VolumeConfig& now = config.volume;
+  auto changed = [&](std::string_view key) {
+    return fail(Errc::kInvalid, "{}: {} of [volume] is not what the volume was made with, and cannot change",
+                config.path, key);
+  };
+  if (now.id != made_with.id) return changed("id");
+  if (now.threshold != made_with.threshold) return changed("threshold");
+  if (now.policy != made_with.policy) return changed("name_policy");
+  if (now.hash != made_with.hash) return changed("name_hash");
+  return {};
 }
 
 Result<wire::Tables> reconcile(const EnsembleConfig& config, const wire::Tables& in_use) {

@@ -10,7 +10,8 @@
 namespace slice::manager {
 
 struct ManagerState {
-  Verifier drawn;  // 0: none yet
+  Verifier drawn;       // 0: none yet
+  VolumeConfig volume;  // as the volume was made: id, threshold, name policy and hash alone are kept
   wire::Tables tables;
 };
 
@@ -21,6 +22,10 @@ inline constexpr const char* kStateFile = "manager.state";
 Task<Result<ManagerState>> load_state(storage::Disk& disk);
 // Durable when it ends well. Calls must not overlap.
 Task<Status> save_state(storage::Disk& disk, const ManagerState& state);
+
+// kInvalid where `config` has another volume, threshold, name policy or name hash than the volume was made
+// with: names and bytes lie where those say.
+Status check_volume(const EnsembleConfig& config, const VolumeConfig& made_with);
 
 // The tables for `config`, out of those that are in use: servers are known again by their names, every site
 // stays where it is, and servers that are new hold none. The generation is one more where anything changed.
