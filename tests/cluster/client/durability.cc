@@ -129,6 +129,7 @@ class Worker {
   void done(const std::string& operation) {
     log_.acknowledged(number_, operation);
     if (!model_.apply(operation)) throw RpcError("the model refuses " + operation);
+    std::erase_if(lasting_, [this](const auto& entry) { return !model_.objects().contains(entry.first); });
   }
 
   std::string new_name(const char* prefix) { return prefix + std::to_string(++names_); }
@@ -155,7 +156,8 @@ class Worker {
     if (kind < 66) return truncate(file);
     if (kind < 76) return rename(file);
     if (kind < 80) return link(file);
-    if (kind < 90) return remove();
+    if (kind < 87) return remove();
+    if (kind < 94) return list_some();
     compare(file);
   }
 
@@ -252,6 +254,33 @@ class Worker {
     ++totals_.compared;
   }
 
+  // One page of a listing that goes on through everything that happens meanwhile, restarts too: names that
+  // are there all the time must be listed exactly once.
+  void list_some() {
+    if (cookie_ == 0) {
+      lasting_.clear();
+      for (const auto& [name, object] : model_.objects()) lasting_[name] = 0;
+    }
+    READDIR3args arguments{session_.folder().raw(), cookie_, {}, 600};
+    std::memcpy(arguments.cookieverf, cookie_verifier_, sizeof cookie_verifier_);
+    const auto got = session_.nfs().call(kReaddir, arguments);
+    if ((*got)->status != NFS3_OK)
+      throw RpcError(std::string("READDIR answers ") + status_name((*got)->status));
+    const READDIR3resok& result = (*got)->READDIR3res_u.resok;
+    for (const entry3* entry = result.reply.entries; entry != nullptr; entry = entry->nextentry) {
+      cookie_ = entry->cookie;
+      const auto found = lasting_.find(entry->name);
+      if (found != lasting_.end() && ++found->second > 1) throw RpcError(found->first + " is listed twice");
+    }
+    std::memcpy(cookie_verifier_, result.cookieverf, sizeof cookie_verifier_);
+    if (result.reply.eof == 0) return;
+    for (const auto& [name, times] : lasting_) {
+      if (times == 0) throw RpcError(name + " is not listed, though it was there all the time");
+    }
+    cookie_ = 0;
+    std::memset(cookie_verifier_, 0, sizeof cookie_verifier_);
+  }
+
   Session session_;
   std::uint64_t number_;
   std::uint64_t random_;
@@ -260,6 +289,9 @@ class Worker {
   Totals& totals_;
   Model model_;
   std::uint64_t names_ = 0;
+  std::map<std::string, int> lasting_;  // names that stay during a listing: how often it gave them
+  std::uint64_t cookie_ = 0;
+  cookieverf3 cookie_verifier_ = {};
 };
 
 int load(const Settings& settings, const Arguments& arguments) {
