@@ -36,6 +36,8 @@ class ObjectStore {
   Task<Status> open();
   // Ends the background work and syncs what is unsynced. Before it is destroyed.
   Task<void> stop();
+  // For a process that has crashed in a simulation: stop() will touch the disk no more.
+  void halt() { halted_ = stopping_ = true; }
 
   struct Read {
     std::size_t bytes = 0;  // fewer than asked for only at the end
@@ -129,6 +131,7 @@ class ObjectStore {
   std::map<ObjectName, unsigned> removed_;
   bool cleaning_ = false;
   bool stopping_ = false;
+  bool halted_ = false;
   unsigned background_ = 0;  // tasks under way
 };
 

@@ -50,7 +50,7 @@ Task<Status> ObjectStore::recover(const MarkRecord& record) {
 
 Task<void> ObjectStore::stop() {
   stopping_ = true;
-  co_await clean();
+  if (!halted_) co_await clean();
   while (background_ > 0 || cleaning_) co_await loop_.sleep(std::chrono::milliseconds(10));
 }
 

@@ -78,7 +78,8 @@ class StoreHarness {
   void crash(MemoryDisk::Crash how, std::uint64_t seed) {
     disk.crash(how, seed);
     if (!store) return;
-    spawn(store->stop());  // its background work ends with errors
+    store->halt();
+    spawn(store->stop());
     crashed_.push_back(std::move(store));
   }
 
