@@ -33,25 +33,15 @@ bool AttributeCache::lock(slice_attr_bucket& bucket) {
 }
 
 std::uint64_t AttributeCache::hint(FileId file) {
-  std::optional<std::uint64_t> known = size(file);
-  return known ? slice_hint_encode(1, 1, *known) : 0;
+  std::uint64_t hint = slice_attr_peek(&bucket(file), file.value, config_);
+  if (hint == 0) misses_.add();
+  return hint;
 }
 
 std::optional<std::uint64_t> AttributeCache::size(FileId file) {
   std::uint64_t size = 0;
-  for (int i = 0; i < kYields; ++i) {
-    switch (slice_attr_peek(&bucket(file), file.value, config_, &size)) {
-      case SLICE_PEEK_KNOWN:
-        return size;
-      case SLICE_PEEK_MISS:
-        misses_.add();
-        return std::nullopt;
-      case SLICE_PEEK_BUSY:
-        break;
-    }
-  }
-  busy_.add();
-  return std::nullopt;
+  if (!slice_hint_size(hint(file), &size)) return std::nullopt;
+  return size;
 }
 
 int AttributeCache::evict(void* self, const slice_eviction* eviction) {
