@@ -137,15 +137,41 @@ Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&,
   }
   auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
   if (!known) co_return std::move(known).error();
+  if (known->striped) co_return co_await pass_to_coordinator(request, out);
   auto committed = co_await store_.commit(request.handle.fileid);
   if (!committed) co_return std::move(committed).error();
   if (committed->unreported) {
     Status told = co_await tell(request, *committed, true);
     if (!told) co_return std::move(told).error();
+  } else {
+    auto fresh = co_await authority_.fetch(request.handle, Freshness::kNow);
+    if (!fresh) co_return std::move(fresh).error();
   }
+  // A storage node says "striped" before it answers a file's first write: after asking the authority it is
+  // certain whether other servers hold unstable bytes that this COMMIT has to cover.
+  const KnownFile* latest = authority_.peek(request.handle.fileid);
+  if (latest != nullptr && latest->striped) co_return co_await pass_to_coordinator(request, out);
   nfs3::encode_result(out, nfs3::CommitOk{.wcc = {.after = attributes_for(request, *known, committed->seen)},
                                           .verifier = context_.verifier.largest()});
   co_return NfsAnswer::written();
+}
+
+Task<NfsAnswer> Operations::pass_to_coordinator(NfsRequest& request, rpc::XdrWriter& out) {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  passed_on_.add();
+  SiteId site = tables.coordinator_site(request.handle.fileid);
+  rpc::Request call;
+  call.to = tables.server_of(wire::Role::kCoordinator, site).endpoint;
+  call.program = nfs3::kProgram;
+  call.version = nfs3::kVersion;
+  call.procedure = static_cast<std::uint32_t>(nfs3::Procedure::kCommit);
+  call.arguments = Buffer(request.call.arguments);
+  auto response = co_await context_.channel.call(std::move(call));
+  if (!response) co_return std::move(response).error();
+  ByteView results = response->results();
+  if (results.size() < 4) co_return Error{Errc::kInvalid, "the coordinator's COMMIT reply is too short"};
+  out.fixed(results);
+  co_return NfsAnswer::written(static_cast<nfs3::Status>(load_be<std::uint32_t>(results.data())));
 }
 
 }  // namespace slice::smallfile

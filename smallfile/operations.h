@@ -13,7 +13,10 @@ namespace slice::smallfile {
 class Operations {
  public:
   Operations(service::ServiceContext& context, Store& store, service::AuthorityClient& authority)
-      : context_(context), store_(store), authority_(authority) {}
+      : context_(context),
+        store_(store),
+        authority_(authority),
+        passed_on_(context.metrics.counter("smallfile_commits_passed_on_total")) {}
   void add_to(service::NfsProgram& program);
 
   // What crosses the threshold is answered short: its own part. Bytes behind this server's end are a hole or
@@ -24,7 +27,8 @@ class Operations {
   Task<service::NfsAnswer> write(service::NfsRequest& request, const nfs3::WriteArgs& args,
                                  rpc::XdrWriter& out);
   // The authority knows size and mtime before it is answered. The whole file is committed, whatever the
-  // range.
+  // range. Where storage nodes hold bytes of it too (the proxy believed that it ends below the threshold, but
+  // had lost sight of it), the coordinator commits it and its answer is passed on.
   Task<service::NfsAnswer> commit(service::NfsRequest& request, const nfs3::CommitArgs& args,
                                   rpc::XdrWriter& out);
 
@@ -36,11 +40,13 @@ class Operations {
   // since the latest write.
   nfs3::PostOpAttributes attributes_for(const service::NfsRequest& request, const service::KnownFile& known,
                                         const Store::Seen& seen) const;
+  Task<service::NfsAnswer> pass_to_coordinator(service::NfsRequest& request, rpc::XdrWriter& out);
   Task<Status> tell(const service::NfsRequest& request, const Store::Written& written, bool now);
 
   service::ServiceContext& context_;
   Store& store_;
   service::AuthorityClient& authority_;
+  Counter& passed_on_;
 };
 
 }  // namespace slice::smallfile

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
@@ -55,15 +56,32 @@ class FakeAuthority : public rpc::Program {
   }
   wire::FetchResult answer(ByteView handle) {
     nfs3::Attributes* file = find(handle);
-    return file != nullptr ? wire::FetchResult{Status::kOk, *file, false}
+    return file != nullptr ? wire::FetchResult{Status::kOk, *file, striped.contains(file->fileid.value)}
                            : wire::FetchResult{.status = Status::kStale};
   }
 
   std::map<std::uint64_t, nfs3::Attributes> files;
+  std::set<std::uint64_t> striped;
   int fetches = 0, merges = 0;
 
  private:
   const routing::HandleCodec& handles_;
+};
+
+// A coordinator that answers every COMMIT with verifier 77.
+class FakeCoordinator : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return nfs3::kProgram; }
+  std::uint32_t version() const override { return nfs3::kVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    EXPECT_TRUE(call.internal);
+    nfs3::CommitArgs args;
+    EXPECT_TRUE(nfs3::decode_arguments(call.arguments, args));
+    ++commits;
+    nfs3::encode_result(results, nfs3::CommitOk{.verifier = Verifier{77}});
+    co_return rpc::Outcome::kReply;
+  }
+  int commits = 0;
 };
 
 class SmallFileServerTest : public service::testing::ServiceFixture {
@@ -469,6 +487,26 @@ TEST_F(SmallFileServerTest, AFullDiskIsNoSpcAndReadsGoOn) {
   disk_.set_capacity(std::uint64_t{1} << 40);
   EXPECT_EQ(write(handle, 0, "again").status, Status::kOk);
   EXPECT_EQ(server->state(), "serving");
+}
+
+// The proxy sends COMMIT here when it believes that the file ends below the threshold. When it has lost sight
+// of bytes above, they must not be taken for committed.
+TEST_F(SmallFileServerTest, CommitOfAFileWithStripesIsPassedToTheCoordinator) {
+  FakeCoordinator coordinator;
+  serve("coord1", coordinator);
+  make_file(1);
+  auto handle = mint(handle_of(1));
+  ASSERT_EQ(write(handle, 0, "below").status, Status::kOk);
+  EXPECT_EQ(commit(handle).second.verifier, verifier_.largest());
+  EXPECT_EQ(coordinator.commits, 0);
+  authority.striped.insert(1);  // a storage node took its first bytes; what is cached here says otherwise
+  auto passed = commit(handle);
+  EXPECT_EQ(passed.first, Status::kOk);
+  EXPECT_EQ(passed.second.verifier, Verifier{77});
+  EXPECT_EQ(coordinator.commits, 1);
+  ASSERT_EQ(write(handle, 0, "again").status, Status::kOk);
+  EXPECT_EQ(commit(handle).second.verifier, Verifier{77});
+  silence("coord1");
 }
 
 TEST_F(SmallFileServerTest, ACleanStopTellsAndSavesEverything) {
