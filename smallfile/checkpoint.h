@@ -28,7 +28,7 @@ namespace slice::smallfile {
 
 class Checkpointer {
  public:
-  static constexpr std::size_t kBatchBytes = 2 << 20;  // of blocks in one batch, about
+  static constexpr std::size_t kBatchBytes = 4 << 20;  // of blocks in one batch, about
   static constexpr std::size_t kBatchFiles = 4096;
   static constexpr Duration kRetry = std::chrono::seconds(1);  // after a failure
 

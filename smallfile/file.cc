@@ -6,6 +6,8 @@
 namespace slice::smallfile {
 namespace {
 
+constexpr std::size_t kTableShare = 128;  // bytes that tables and lists take for a file, about
+
 // Calls each(block, from, to) for the part of [offset, offset + length) in every block; from and to are
 // within the block.
 template <class Each>
@@ -154,17 +156,8 @@ void File::restore(const MapRecord& record) {
   }
 }
 
-void File::drop_clean_data() {
-  for (Block& block : blocks) {
-    assert(!block.dirty && !block.flushing);
-    data_bytes_ -= block.capacity;
-    block.data.reset();
-    block.capacity = 0;
-  }
-}
-
 std::size_t File::footprint() const {
-  return sizeof(File) + blocks.capacity() * sizeof(Block) + freed.capacity() * sizeof(Extent) + data_bytes_;
+  return kTableShare + sizeof(File) + blocks.capacity() * sizeof(Block) + freed.capacity() * sizeof(Extent) + data_bytes_;
 }
 
 }  // namespace slice::smallfile

@@ -56,7 +56,6 @@ struct File {
   // What the key-value store is to hold.
   MapRecord record(std::uint64_t applied) const;
   void restore(const MapRecord& record);
-  void drop_clean_data();  // back to what the zone holds
   std::size_t footprint() const;
 
   const FileId id;
