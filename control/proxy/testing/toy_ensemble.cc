@@ -109,7 +109,8 @@ nfs3::PostOpAttributes ToyServer::attributes_for(const routing::FileHandle& file
   nfs3::Attributes room = toy_attributes(file.fileid.value, ensemble_.sizes[file.fileid.value]);
   room.nlink = 0;
   room.mode = 0;
-  room.mtime = {2000, 0};
+  room.size = 0;  // not known
+  room.mtime = {2000, ++clock_};
   return room;
 }
 
@@ -145,8 +146,9 @@ rpc::Outcome ToyServer::write(const rpc::Call& call, rpc::XdrWriter& results) {
   if (!file) return rpc::Outcome::kError;
   EXPECT_EQ(args.count, args.data.size());
   check_owner(*file, args.offset, args.count);
-  if (fail_with != nfs3::Status::kOk) {
-    nfs3::encode_failure(results, nfs3::Procedure::kWrite, fail_with);
+  nfs3::Status status = args.offset > (64u << 20) ? nfs3::Status::kFbig : fail_with;
+  if (status != nfs3::Status::kOk) {
+    nfs3::encode_failure(results, nfs3::Procedure::kWrite, status);
     return rpc::Outcome::kReply;
   }
   std::uint32_t n = std::min(args.count, write_at_most);

@@ -62,6 +62,7 @@ class ToyServer : public rpc::Program {
   void check_owner(const routing::FileHandle& file, std::uint64_t offset, std::uint32_t count);
 
   ToyEnsemble& ensemble_;
+  std::uint32_t clock_ = 0;
   std::vector<OneShot<bool>> held_;
   std::unique_ptr<rpc::Dispatcher> dispatcher_;
   std::unique_ptr<rpc::Server> server_;
