@@ -1,4 +1,5 @@
-// The TCP path under stress: chopped and malformed input, stopped and killed servers, slow and leaving clients.
+// The TCP path under stress: chopped and malformed input, stopped and killed servers, slow and leaving
+// clients.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -162,7 +163,8 @@ TEST(Stream, AKilledServerIsAskedAgainWhenItIsBack) {
   auto& directory = ensemble.server(Role::kDirectory);
   ensemble.sizes[7] = 99;
   directory.hold = true;
-  for (std::uint32_t xid = 1; xid <= 10; ++xid) client->send_record(getattr_call(ensemble, Xid{xid}, 7).view());
+  for (std::uint32_t xid = 1; xid <= 10; ++xid)
+    client->send_record(getattr_call(ensemble, Xid{xid}, 7).view());
   ASSERT_TRUE(ensemble.run_until([&] { return directory.held() == 10; }));
   directory.stop();
   client->send_record(getattr_call(ensemble, Xid{11}, 7).view());
@@ -214,8 +216,9 @@ TEST(Stream, ASiteMovesWhileItsServerIsDown) {
   auto& second = ensemble.server(Role::kSmallFile, 1);
   // Both serve all files now; the table says where.
   std::uint64_t fileid = 1;
-  while (ensemble.tables->server_of(Role::kSmallFile, ensemble.tables->small_file_site(FileId{fileid})).server !=
-         first.index) {
+  while (
+      ensemble.tables->server_of(Role::kSmallFile, ensemble.tables->small_file_site(FileId{fileid})).server !=
+      first.index) {
     ++fileid;
   }
   first.stop();
@@ -258,7 +261,8 @@ TEST(Stream, AClientThatReadsNothingIsNotReadFrom) {
 }
 
 TEST(Stream, AStoppedServerBoundsWhatIsTakenIn) {
-  ToyEnsemble ensemble({.threshold = 1 << 20, .stripe_shift = 20, .memory_limit = 64 << 20, .client_limit = 8 << 20});
+  ToyEnsemble ensemble(
+      {.threshold = 1 << 20, .stripe_shift = 20, .memory_limit = 64 << 20, .client_limit = 8 << 20});
   auto data = pattern(1 << 20, 1);
   for (std::size_t i = 0; i < 2; ++i) ensemble.server(Role::kSmallFile, i).hold = true;
   std::vector<std::unique_ptr<WireClient>> clients;
@@ -300,7 +304,9 @@ TEST(Stream, AClientThatLeavesInTheMiddleOfARecordHarmsNobody) {
     ASSERT_TRUE(ensemble.run_until([&] { return stays->replies.size() == 2 + i; }));
   }
   EXPECT_FALSE(stays->closed);
-  auto& bytes = ensemble.server(Role::kSmallFile, ensemble.server(Role::kSmallFile, 0).bytes.contains(7) ? 0 : 1).bytes[7];
+  auto& bytes =
+      ensemble.server(Role::kSmallFile, ensemble.server(Role::kSmallFile, 0).bytes.contains(7) ? 0 : 1)
+          .bytes[7];
   EXPECT_EQ(bytes, data);
   ensemble.run_until([&] { return ensemble.worker->legs() == 0; });
   EXPECT_EQ(ensemble.worker->legs(), 0u);
@@ -322,7 +328,8 @@ TEST(Stream, ASlowUploadDoesNotHoldOthersUp) {
   }
   ensemble.run_until([] { return false; }, 50ms);
   for (std::uint32_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(status_of(ensemble.ask(*warm, ensemble.write_call(Xid{10 + i}, 7, 0, data))), nfs3::Status::kOk);
+    EXPECT_EQ(status_of(ensemble.ask(*warm, ensemble.write_call(Xid{10 + i}, 7, 0, data))),
+              nfs3::Status::kOk);
     EXPECT_EQ(status_of(ensemble.ask(*warm, ensemble.read_call(Xid{20 + i}, 7, 0, 100))), nfs3::Status::kOk);
   }
   for (auto& client : slow) client->send(write.view().subspan(200'000));
