@@ -138,8 +138,8 @@ std::optional<slice_pending> XdpHarness::pending(const Bytes& request_frame) con
   return entry;
 }
 
-Run XdpHarness::run(const Bytes& frame, uint32_t repeat) {
-  Run result;
+Outcome XdpHarness::run(const Bytes& frame, uint32_t repeat) {
+  Outcome result;
   result.frame.resize(frame.size() + 256);
   xdp_md context{};
   context.data_end = static_cast<uint32_t>(frame.size());

@@ -20,7 +20,7 @@ struct ring_buffer;
 
 namespace slice::packet {
 
-struct Run {
+struct Outcome {
   uint32_t verdict = 0;                   // enum xdp_action
   Bytes frame;                            // as the program left it
   std::map<uint32_t, uint64_t> outcomes;  // counters that moved, by how much
@@ -55,7 +55,7 @@ class XdpHarness {
   std::optional<slice_pending> pending(const Bytes& request_frame) const;
 
   // Runs the frame once (or `repeat` times, over its own output).
-  Run run(const Bytes& frame, uint32_t repeat = 1);
+  Outcome run(const Bytes& frame, uint32_t repeat = 1);
   // One counter per outcome, summed over processors.
   std::array<uint64_t, SLICE_OUTCOME_COUNT> counters() const;
 
