@@ -1,0 +1,227 @@
+// File handle, checksums and the attribute cache's rules, in user space.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "bpf/shared/attributes.h"
+#include "bpf/shared/file_handle.h"
+#include "bpf/shared/map_abi.h"
+#include "bpf/shared/outcomes.h"
+#include "bpf/shared/routing.h"
+
+extern "C" size_t slice_c_layout_sum(void);
+
+namespace {
+
+static_assert(std::has_unique_object_representations_v<slice_config>);
+static_assert(std::has_unique_object_representations_v<slice_server>);
+static_assert(std::has_unique_object_representations_v<slice_pending>);
+static_assert(std::has_unique_object_representations_v<slice_attr_bucket>);
+static_assert(std::has_unique_object_representations_v<slice_eviction>);
+
+TEST(Layout, CAndCppAgree) {
+  EXPECT_EQ(slice_c_layout_sum(), sizeof(slice_handle) + sizeof(slice_config) * 3 + sizeof(slice_server) * 5 +
+                                      sizeof(slice_pending) * 7 + sizeof(slice_attr_bucket) * 11 +
+                                      sizeof(slice_eviction) * 13 + sizeof(slice_request) * 17 +
+                                      offsetof(slice_attr_bucket, entry) * 19 +
+                                      offsetof(slice_pending, fileid) * 23);
+}
+
+TEST(FileHandle, LiesAsSpecified) {
+  slice_handle handle{};
+  handle.version = 1;
+  handle.type = 2;
+  handle.flags = SLICE_HANDLE_MIRRORED;
+  handle.stripe_shift = 16;
+  handle.volume = 0x01020304;
+  handle.fileid = 0x1112131415161718;
+  handle.site = 0x21222324;
+  handle.generation = 0x31323334;
+  handle.cell_key = 0x4142434445464748;
+  handle.hint = ~0ull;  // clients never see one
+  std::array<uint8_t, 16> key{1, 2, 3};
+  std::array<uint8_t, 56> wire{};
+  slice_handle_mint(&handle, key.data(), wire.data());
+  const std::array<uint8_t, 40> kHead{1,    2,    1,    16,   0x01, 0x02, 0x03, 0x04, 0x11, 0x12,
+                                      0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24,
+                                      0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46,
+                                      0x47, 0x48, 0,    0,    0,    0,    0,    0,    0,    0};
+  EXPECT_TRUE(std::equal(kHead.begin(), kHead.end(), wire.begin()));
+  EXPECT_TRUE(slice_handle_check_mac(key.data(), wire.data()));
+  slice_handle back{};
+  slice_handle_decode(wire.data(), &back);
+  EXPECT_EQ(back.fileid, handle.fileid);
+  EXPECT_EQ(back.cell_key, handle.cell_key);
+  for (size_t i = 0; i < wire.size(); i++) {
+    auto forged = wire;
+    forged[i] ^= 1;
+    EXPECT_EQ(slice_handle_check_mac(key.data(), forged.data()), i >= 32 && i < 40) << "byte " << i;
+  }
+}
+
+// The example of docs/formats/file-handle.md.
+TEST(FileHandle, ExampleOfTheSpecification) {
+  slice_handle handle{};
+  handle.version = 1;
+  handle.type = 2;
+  handle.stripe_shift = 16;
+  handle.volume = 7;
+  handle.fileid = SLICE_ROOT_FILEID;
+  handle.generation = 1;
+  std::array<uint8_t, 16> key{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  std::array<uint8_t, 56> wire{};
+  slice_handle_mint(&handle, key.data(), wire.data());
+  const std::array<uint8_t, 16> mac{0xc4, 0x46, 0x1e, 0xe3, 0x55, 0x3d, 0xd7, 0x4b,
+                                    0x66, 0x7d, 0x96, 0x36, 0xf7, 0x0b, 0x10, 0x90};
+  EXPECT_TRUE(std::equal(mac.begin(), mac.end(), wire.begin() + 40));
+}
+
+TEST(FileHandle, Hints) {
+  uint64_t size = 1;
+  EXPECT_EQ(slice_hint_encode(0, 0, 5), 0u);
+  EXPECT_TRUE(slice_hint_can_patch(slice_hint_encode(1, 1, 5)));
+  EXPECT_TRUE(slice_hint_size(slice_hint_encode(1, 1, (1ull << 62) - 1), &size));
+  EXPECT_EQ(size, (1ull << 62) - 1);
+  EXPECT_FALSE(slice_hint_size(slice_hint_encode(1, 1, 1ull << 62), &size));
+}
+
+TEST(Checksum, MovesAsRfc1624) {
+  std::array<uint8_t, 40> bytes{};
+  for (size_t i = 2; i < bytes.size(); i++) bytes[i] = static_cast<uint8_t>(i * 91);
+  auto sum_of = [&] {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < bytes.size(); i += 2) sum += slice_load16(&bytes[i]);
+    return slice_csum_fold(sum);
+  };
+  slice_store16(bytes.data(), static_cast<uint16_t>(~sum_of()));
+  EXPECT_EQ(sum_of(), 0xffff);
+  uint64_t change = 0;
+  slice_replace32(&bytes[8], 0xdeadbeef, &change);
+  slice_replace64(&bytes[16], 0x0123456789abcdef, &change);
+  slice_store16(bytes.data(), slice_csum_apply(slice_load16(bytes.data()), change));
+  EXPECT_EQ(sum_of(), 0xffff);
+}
+
+TEST(Outcomes, HaveNamesAndTexts) {
+  int known = 0;
+  for (uint32_t i = 0; i < SLICE_OUTCOME_COUNT; i++) {
+    EXPECT_EQ(slice_outcome_name(i) == nullptr, slice_outcome_text(i) == nullptr);
+    known += slice_outcome_name(i) != nullptr;
+  }
+  EXPECT_GT(known, 55);
+  EXPECT_STREQ(slice_outcome_name(6), "ROUTED_READ");
+}
+
+class Cache : public testing::Test {
+ protected:
+  Cache() : bucket_(std::make_unique<slice_attr_bucket>()) {
+    memset(bucket_.get(), 0, sizeof *bucket_);
+    config_.attribute_life_ms = 1000;
+  }
+
+  // A server's fattr3 of file 9 absorbed; answers it as patched.
+  std::vector<uint8_t> absorb(uint32_t nlink, uint64_t size, uint64_t ctime, uint32_t procedure = 1,
+                              uint64_t end = 0) {
+    std::vector<uint8_t> fattr(84);
+    slice_put_be32(&fattr[0], 1);
+    slice_put_be32(&fattr[8], nlink);
+    slice_put_be64(&fattr[20], size);
+    slice_put_be64(&fattr[68], ctime);
+    slice_put_be64(&fattr[76], ctime);
+    slice_attr_event event{.fileid = 9, .end = end, .procedure = procedure, .directory_site = 2};
+    uint64_t sum = 0;
+    uint32_t side = 0;
+    outcome_ = slice_attr_absorb(bucket_.get(), fattr.data(), &event, &config_, take, this, &sum, &side);
+    return fattr;
+  }
+
+  static int take(void* self, const slice_eviction* eviction) {
+    static_cast<Cache*>(self)->evicted_.push_back(*eviction);
+    return 1;
+  }
+
+  std::unique_ptr<slice_attr_bucket> bucket_;
+  slice_config config_{};
+  uint32_t outcome_ = 0;
+  std::vector<slice_eviction> evicted_;
+};
+
+TEST_F(Cache, OlderAttributesDoNotReplaceNewerOnesWhileFresh) {
+  absorb(1, 10, 100ull << 32);
+  absorb(3, 10, 90ull << 32);
+  EXPECT_EQ(slice_be32(reinterpret_cast<uint8_t*>(bucket_->entry[0].base) + 8), 1u);
+  config_.now_ms = 5000;
+  absorb(3, 10, 90ull << 32);
+  EXPECT_EQ(slice_be32(reinterpret_cast<uint8_t*>(bucket_->entry[0].base) + 8), 3u);
+}
+
+TEST_F(Cache, TakenChangesCanBePutBack) {
+  absorb(1, 10, 100ull << 32);
+  absorb(0, 0, 101ull << 32, SLICE_NFS_WRITE, 500);
+  EXPECT_EQ(outcome_, SLICE_OUTCOME_REPLY_PATCHED);
+  slice_eviction changes{};
+  ASSERT_TRUE(slice_attr_take_dirty(bucket_.get(), 0, &changes));
+  EXPECT_EQ(changes.size, 500u);
+  EXPECT_EQ(changes.mtime, 101ull << 32);
+  EXPECT_EQ(changes.directory_site, 2u);
+  EXPECT_FALSE(slice_attr_take_dirty(bucket_.get(), 0, &changes));
+  slice_attr_mark_dirty(bucket_.get(), &changes);
+  EXPECT_TRUE(slice_attr_take_dirty(bucket_.get(), 0, &changes));
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 500));
+  slice_attr_forget(bucket_.get(), 9);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+}
+
+TEST_F(Cache, RacingProcessorsLoseNoWrite) {
+  absorb(1, 0, 1ull << 32);
+  auto work = [this](uint64_t first) {
+    for (uint64_t i = first; i < 20000; i += 2) {
+      uint32_t side = SLICE_OUTCOME_ATTR_BUSY;
+      slice_attr_event event{.fileid = 9, .end = i + 1, .procedure = SLICE_NFS_WRITE, .directory_site = 2};
+      while (side == SLICE_OUTCOME_ATTR_BUSY) {
+        uint64_t sum = 0;
+        side = 0;
+        slice_attr_absorb(bucket_.get(), nullptr, &event, &config_, take, this, &sum, &side);
+        uint64_t hint = slice_attr_peek(bucket_.get(), 9, &config_);
+        EXPECT_TRUE(slice_hint_can_patch(hint));
+        if (side == SLICE_OUTCOME_ATTR_BUSY) std::this_thread::yield();
+      }
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_EQ(bucket_->entry[0].size, 20000u);
+  EXPECT_EQ(bucket_->lock % 2, 0u);
+}
+
+TEST_F(Cache, AStuckLockIsFreed) {
+  bucket_->lock = 7;
+  absorb(1, 10, 1);
+  EXPECT_EQ(outcome_, SLICE_OUTCOME_PATCH_BUSY);
+  EXPECT_TRUE(slice_attr_recover_lock(bucket_.get(), 7));
+  absorb(1, 10, 1);
+  EXPECT_EQ(outcome_, SLICE_OUTCOME_REPLY_LEARNED);
+}
+
+TEST(Pending, MixedEntriesDoNotVouch) {
+  std::array<uint64_t, 7> a{1, 2, 3, 4, 5, 6, 7};
+  std::array<uint64_t, 7> b{11, 12, 13, 14, 15, 16, 17};
+  auto check = [](const std::array<uint64_t, 7>& w) {
+    return slice_pending_check(w[0], w[1], w[2], w[3], w[4], w[5], w[6]);
+  };
+  for (unsigned mask = 1; mask < 127; mask++) {
+    std::array<uint64_t, 7> mixed{};
+    for (unsigned i = 0; i < 7; i++) mixed[i] = (mask >> i) & 1 ? a[i] : b[i];
+    EXPECT_NE(check(mixed), check(a));
+    EXPECT_NE(check(mixed), check(b));
+  }
+  EXPECT_NE(check({}), 0u) << "an empty entry vouches for nothing";
+}
+
+}  // namespace
