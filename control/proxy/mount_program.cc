@@ -52,7 +52,8 @@ std::vector<std::string> components(std::string_view path) {
 }  // namespace
 
 std::optional<std::vector<std::string>> path_below(std::string_view path, std::string_view export_path) {
-  if (!path.starts_with('/')) return std::nullopt;
+  // libnfs asks for "" where it means "/".
+  if (!path.empty() && !path.starts_with('/')) return std::nullopt;
   std::vector<std::string> parts = components(path), root = components(export_path);
   if (parts.size() < root.size() || !std::equal(root.begin(), root.end(), parts.begin())) return std::nullopt;
   parts.erase(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(root.size()));
