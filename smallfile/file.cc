@@ -157,7 +157,8 @@ void File::restore(const MapRecord& record) {
 }
 
 std::size_t File::footprint() const {
-  return kTableShare + sizeof(File) + blocks.capacity() * sizeof(Block) + freed.capacity() * sizeof(Extent) + data_bytes_;
+  return kTableShare + sizeof(File) + blocks.capacity() * sizeof(Block) + freed.capacity() * sizeof(Extent) +
+         data_bytes_;
 }
 
 }  // namespace slice::smallfile
