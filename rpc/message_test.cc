@@ -217,6 +217,30 @@ TEST(Seal, EveryChangedPartBreaksIt) {
   EXPECT_FALSE(open_slice_verifier(body.view(), call, other_key));
 }
 
+// The example of docs/formats/auth-slice.md.
+TEST(Seal, GoldenBytes) {
+  SealedCall call{.program = 100003,
+                  .version = 3,
+                  .procedure = 1,
+                  .credential_flavor = kAuthNone,
+                  .credential = {},
+                  .arguments = as_bytes("abcd")};
+  XdrWriter out;
+  encode_slice_verifier(out, {7, Generation{8}, {0x0a4d0102, 999}, Xid{5}, 1'700'000'000'000'000'000}, call,
+                        kKey);
+  EXPECT_EQ(to_hex(out.view()),
+            "534c4943"
+            "00000038"
+            "00000007"
+            "0000000000000008"
+            "0a4d0102"
+            "000003e7"
+            "00000005"
+            "17979cfe362a0000"
+            "0000000000000000"
+            "3b50983eb04d985f34e90639b48dd2ec");
+}
+
 std::array<std::uint8_t, 16> by_openssl(ByteView bytes, const EnsembleKey& key) {
   EVP_MAC* mac = EVP_MAC_fetch(nullptr, "SIPHASH", nullptr);
   EVP_MAC_CTX* context = EVP_MAC_CTX_new(mac);
