@@ -17,8 +17,9 @@ nfs3::Time time_of(std::uint64_t packed) {
 
 }  // namespace
 
-Task<bool> merge_changes(rpc::Channel& channel, const Tables& tables, AttributeCache& cache,
-                         routing::HandleBytes handle, slice_eviction changes) {
+Task<std::optional<nfs3::Status>> merge_changes(rpc::Channel& channel, const Tables& tables,
+                                                AttributeCache& cache, routing::HandleBytes handle,
+                                                slice_eviction changes) {
   wire::MergeArgs merge;
   merge.handle = handle;
   merge.epoch = Epoch{changes.epoch};
@@ -37,10 +38,11 @@ Task<bool> merge_changes(rpc::Channel& channel, const Tables& tables, AttributeC
     wire::encode(out, merge);
     request.arguments = out.take();
     auto response = co_await channel.call(std::move(request));
-    if (response) co_return true;  // also where the file is gone: nothing is left to tell
+    wire::MergeResult result;
+    if (response && wire::decode(response->results(), result)) co_return result.status;
   }
   cache.put_back(changes);
-  co_return false;
+  co_return std::nullopt;
 }
 
 WriteBack::WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, AttributeCache& cache,
@@ -52,6 +54,7 @@ WriteBack::WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, Attribute
       handles_(handles),
       merges_(metrics.counter("proxy_attribute_merges_total")),
       failures_(metrics.counter("proxy_attribute_merge_failures_total")),
+      stale_(metrics.counter("proxy_attribute_merges_stale_total")),
       dropped_(metrics.counter("proxy_attribute_merges_dropped_total")) {}
 
 void WriteBack::start() {
@@ -89,9 +92,10 @@ Task<void> WriteBack::tell(WriteBack& self, slice_eviction changes) {
   routing::FileHandle file;
   file.fileid = FileId{changes.fileid};
   file.directory_site = SiteId{changes.directory_site};
-  bool told =
+  auto told =
       co_await merge_changes(self.channel_, self.tables_, self.cache_, self.handles_.mint(file), changes);
-  (told ? self.merges_ : self.failures_).add();
+  // A file that is gone has nothing to be told of.
+  (!told ? self.failures_ : *told == nfs3::Status::kOk ? self.merges_ : self.stale_).add();
   --self.under_way_;
   self.pump();
 }

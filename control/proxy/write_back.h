@@ -10,12 +10,15 @@
 #include "control/proxy/tables.h"
 #include "routing/file_handle.h"
 #include "rpc/channel.h"
+#include "wire/nfs_status.h"
 
 namespace slice::proxy {
 
-// One MERGE at the authority. False where it could not be told; then the changes are unsaved again.
-Task<bool> merge_changes(rpc::Channel& channel, const Tables& tables, AttributeCache& cache,
-                         routing::HandleBytes handle, slice_eviction changes);
+// One MERGE at the authority: what it answered. Nothing where it could not be told; then the changes are
+// unsaved again.
+Task<std::optional<nfs3::Status>> merge_changes(rpc::Channel& channel, const Tables& tables,
+                                                AttributeCache& cache, routing::HandleBytes handle,
+                                                slice_eviction changes);
 
 // The background part; lives on the control thread's loop.
 class WriteBack {
@@ -40,7 +43,7 @@ class WriteBack {
   Tables tables_;
   AttributeCache& cache_;
   const routing::HandleCodec& handles_;
-  Counter &merges_, &failures_, &dropped_;
+  Counter &merges_, &failures_, &stale_, &dropped_;
   std::deque<slice_eviction> queue_;
   std::size_t under_way_ = 0;
   unsigned rounds_ = 0;

@@ -1,0 +1,329 @@
+// Datagrams, MOUNT, PORTMAP and write-back.
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/proxy/mount_program.h"
+#include "control/proxy/portmap_program.h"
+#include "control/proxy/testing/toy_ensemble.h"
+#include "rpc/in_process.h"
+#include "rpc/message.h"
+
+namespace slice::proxy::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using wire::Role;
+
+// Sends datagrams and keeps what comes back.
+class Datagrams {
+ public:
+  explicit Datagrams(ToyEnsemble& ensemble)
+      : ensemble_(ensemble), fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_port = htons(ensemble.udp.port);
+    address_.sin_addr.s_addr = htonl(ensemble.udp.address);
+    int room = 4 << 20;
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    ensemble_.loop.watch(fd_, EPOLLIN, [this](std::uint32_t) { read(); });
+  }
+  ~Datagrams() {
+    ensemble_.loop.unwatch(fd_);
+    ::close(fd_);
+  }
+  void send(ByteView message) {
+    EXPECT_EQ(::sendto(fd_, message.data(), message.size(), 0, reinterpret_cast<sockaddr*>(&address_),
+                       sizeof address_),
+              static_cast<ssize_t>(message.size()));
+  }
+  Buffer ask(const Buffer& message) {
+    std::size_t before = replies.size();
+    send(message.view());
+    EXPECT_TRUE(ensemble_.run_until([&] { return replies.size() > before; }));
+    return replies.empty() ? Buffer() : replies.back().clone();
+  }
+  std::vector<Buffer> replies;
+
+ private:
+  void read() {
+    for (;;) {
+      std::uint8_t bytes[65536];
+      sockaddr_in from{};
+      socklen_t size = sizeof from;
+      ssize_t n = ::recvfrom(fd_, bytes, sizeof bytes, 0, reinterpret_cast<sockaddr*>(&from), &size);
+      if (n < 0) return;
+      EXPECT_EQ(from.sin_port, address_.sin_port);
+      replies.emplace_back(ByteView(bytes, static_cast<std::size_t>(n)));
+    }
+  }
+  ToyEnsemble& ensemble_;
+  int fd_;
+  sockaddr_in address_{};
+};
+
+template <class Ok>
+nfs3::Status result_of(const Buffer& reply, Ok& ok) {
+  auto header = rpc::decode_reply(reply.view());
+  EXPECT_TRUE(header);
+  rpc::XdrReader in(header->results);
+  nfs3::Status status{};
+  EXPECT_TRUE(nfs3::decode_result(in, status, ok));
+  return status;
+}
+
+TEST(Udp, ReadsAndWritesAcrossBoundaries) {
+  ToyEnsemble ensemble;
+  Datagrams client(ensemble);
+  auto data = pattern(300'000, 1);
+  for (std::size_t at = 0; at < data.size(); at += 50'000) {
+    nfs3::WriteOk ok;
+    Buffer reply = client.ask(
+        ensemble.write_call(Xid{static_cast<std::uint32_t>(at)}, 5, at, ByteView(data).subspan(at, 50'000)));
+    ASSERT_EQ(result_of(reply, ok), nfs3::Status::kOk);
+    ASSERT_EQ(ok.count, 50'000u);
+  }
+  std::size_t at = 0;
+  while (at < data.size()) {
+    nfs3::ReadOk ok;
+    Buffer reply = client.ask(ensemble.read_call(Xid{static_cast<std::uint32_t>(at + 1)}, 5, at, 1 << 20));
+    ASSERT_EQ(result_of(reply, ok), nfs3::Status::kOk);
+    ASSERT_GT(ok.count, 0u);
+    ASSERT_TRUE(std::equal(ok.data.begin(), ok.data.end(), data.begin() + static_cast<std::ptrdiff_t>(at)));
+    at += ok.count;
+    EXPECT_EQ(ok.eof, at == data.size());
+  }
+}
+
+TEST(Udp, ARepeatedCallUnderWayIsNotSentTwice) {
+  ToyEnsemble ensemble;
+  Datagrams client(ensemble);
+  auto& directory = ensemble.server(Role::kDirectory);
+  directory.hold = true;
+  auto handle = ensemble.handle(5);
+  rpc::XdrWriter out;
+  nfs3::encode_arguments(out, nfs3::HandleView(handle));
+  Buffer call = ensemble.call(Xid{9}, nfs3::Procedure::kGetattr, out.view());
+  for (int i = 0; i < 4; ++i) client.send(call.view());
+  ASSERT_TRUE(ensemble.run_until([&] { return directory.held() == 1; }));
+  ensemble.run_until([] { return false; }, 50ms);
+  directory.release();
+  ASSERT_TRUE(ensemble.run_until([&] { return client.replies.size() == 1; }));
+  EXPECT_EQ(directory.calls, 1u);
+  EXPECT_EQ(ensemble.metrics.counter("proxy_udp_repeated_total").value(), 3u);
+  client.ask(call);  // after the reply it is a new call: the server's duplicate-request cache knows it
+  EXPECT_EQ(directory.calls, 2u);
+  EXPECT_THAT(directory.xids, ElementsAre(Xid{9}, Xid{9}));
+}
+
+TEST(Udp, GarbageIsIgnored) {
+  ToyEnsemble ensemble;
+  Datagrams client(ensemble);
+  for (std::size_t size = 0; size < 200; ++size) client.send(pattern(size, static_cast<std::uint32_t>(size)));
+  EXPECT_EQ(rpc::decode_reply(client.ask(ensemble.call(Xid{1}, nfs3::Procedure::kNull, {})).view())->xid,
+            Xid{1});
+}
+
+// ---- MOUNT and PORTMAP ----
+
+// A directory server that knows /a (a directory), /a/b (a directory), /a/file and /locked.
+class Names : public rpc::Program {
+ public:
+  explicit Names(const routing::HandleCodec& codec) : codec_(codec) {}
+  std::uint32_t number() const override { return nfs3::kProgram; }
+  std::uint32_t version() const override { return nfs3::kVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    EXPECT_TRUE(call.internal);
+    nfs3::DirOpArgs args;
+    EXPECT_TRUE(nfs3::decode_arguments(call.arguments, args));
+    auto directory = codec_.open(args.directory);
+    EXPECT_TRUE(directory);
+    routing::FileHandle found;
+    found.type = nfs3::FileType::kDirectory;
+    if (args.name == "a" && directory->fileid.value == 1) {
+      found.fileid = FileId{2};
+    } else if (args.name == "b" && directory->fileid.value == 2) {
+      found.fileid = FileId{3};
+    } else if (args.name == "file" && directory->fileid.value == 2) {
+      found.fileid = FileId{4};
+      found.type = nfs3::FileType::kRegular;
+    } else {
+      nfs3::encode_failure(results, nfs3::Procedure::kLookup,
+                           args.name == "locked" ? nfs3::Status::kAcces : nfs3::Status::kNoEnt);
+      co_return rpc::Outcome::kReply;
+    }
+    auto handle = codec_.mint(found);
+    nfs3::encode_result(results, nfs3::LookupOk{handle, {}, {}});
+    co_return rpc::Outcome::kReply;
+  }
+
+ private:
+  const routing::HandleCodec& codec_;
+};
+
+class MountTest : public ::testing::Test {
+ protected:
+  MountTest() {
+    config_.ensemble_key = {1};
+    config_.exports = {{.network = 0x0a4d0100, .mask = 0xffffff00},
+                       {.network = 0x7f000001, .mask = 0xffffffff}};
+    for (std::uint32_t role = 0; role < 4; ++role) {
+      ServerConfig server;
+      server.name = fmt::format("s{}", role);
+      server.role = static_cast<ServerRole>(role);
+      server.index = role;
+      server.address = 0x0a4d0302;
+      config_.servers.push_back(server);
+    }
+    auto tables = routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_));
+    EXPECT_TRUE(tables);
+    fill_config(**tables, *memory_.tables().config);
+    bind_sites((*tables)->wire(), memory_.tables());
+    codec_.emplace(config_);
+    names_.emplace(*codec_);
+    dispatcher_.emplace(config_.ensemble_key, metrics_);
+    dispatcher_->add(*names_);
+    network_.emplace(loop_, config_.ensemble_key, rpc::Endpoint{1, 1});
+    network_->attach({0x0a4d0302, 2049}, &*dispatcher_);
+    mount_.emplace(config_, memory_.tables(), *network_, metrics_);
+  }
+  Buffer call(rpc::Program& program, std::uint32_t procedure, ByteView arguments,
+              std::uint32_t client = 0x0a4d0102) {
+    rpc::Call call;
+    call.procedure = procedure;
+    call.arguments = arguments;
+    call.client = {client, 700};
+    rpc::XdrWriter results;
+    bool done = false;
+    auto run = [](rpc::Program& target, const rpc::Call& one, rpc::XdrWriter& out,
+                  bool& ended) -> Task<void> {
+      co_await target.handle(one, out);
+      ended = true;
+    };
+    spawn(run(program, call, results, done));
+    EXPECT_TRUE(loop_.run_until([&] { return done; }, 5s));
+    return results.take();
+  }
+  mount3::Status mount(std::string_view path, std::uint64_t* fileid = nullptr,
+                       std::uint32_t client = 0x0a4d0102) {
+    rpc::XdrWriter arguments;
+    mount3::encode_path(arguments, path);
+    Buffer reply = call(*mount_, 1, arguments.view(), client);
+    mount3::MntResult result;
+    EXPECT_TRUE(mount3::decode(reply.view(), result));
+    if (fileid != nullptr && result.status == mount3::Status::kOk) {
+      *fileid = codec_->open(result.handle)->fileid.value;
+      EXPECT_EQ(result.flavors.front(), rpc::kAuthSys);
+    }
+    return result.status;
+  }
+  rpc::EpollLoop loop_;
+  Metrics metrics_;
+  EnsembleConfig config_;
+  MemoryTables memory_;
+  std::optional<routing::HandleCodec> codec_;
+  std::optional<Names> names_;
+  std::optional<rpc::Dispatcher> dispatcher_;
+  std::optional<rpc::InProcessNetwork> network_;
+  std::optional<MountProgram> mount_;
+};
+
+TEST_F(MountTest, TheExportAndDirectoriesBelow) {
+  std::uint64_t fileid = 0;
+  for (const char* path : {"/", "", "//", "/."}) {
+    EXPECT_EQ(mount(path, &fileid), mount3::Status::kOk) << path;
+    EXPECT_EQ(fileid, 1u);
+  }
+  EXPECT_EQ(mount("/a", &fileid), mount3::Status::kOk);
+  EXPECT_EQ(fileid, 2u);
+  EXPECT_EQ(mount("/a//./b/", &fileid), mount3::Status::kOk);
+  EXPECT_EQ(fileid, 3u);
+}
+
+TEST_F(MountTest, EveryRefusalHasItsOwnStatus) {
+  EXPECT_EQ(mount("/", nullptr, 0x0a4d0202), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/nothing"), mount3::Status::kNoEnt);
+  EXPECT_EQ(mount("/a/file"), mount3::Status::kNotDir);
+  EXPECT_EQ(mount("/locked"), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/a/.."), mount3::Status::kAcces);
+  EXPECT_EQ(mount("relative"), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/" + std::string(256, 'x')), mount3::Status::kNameTooLong);
+}
+
+TEST_F(MountTest, AnExportBelowTheRootIsTheRootOfTheVolume) {
+  config_.volume.export_path = "/data/volume";
+  std::uint64_t fileid = 0;
+  EXPECT_EQ(mount("/data/volume", &fileid), mount3::Status::kOk);
+  EXPECT_EQ(fileid, 1u);
+  EXPECT_EQ(mount("/data/volume/a", &fileid), mount3::Status::kOk);
+  EXPECT_EQ(fileid, 2u);
+  EXPECT_EQ(mount("/data"), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/data/volumex"), mount3::Status::kAcces);
+}
+
+TEST_F(MountTest, DumpShowsWhoMountedAndExportsShowNetworks) {
+  mount("/a");
+  mount("/");
+  std::vector<mount3::MountEntry> mounts;
+  ASSERT_TRUE(mount3::decode(call(*mount_, 2, {}).view(), mounts));
+  ASSERT_EQ(mounts.size(), 2u);
+  EXPECT_EQ(mounts[1].path, "/a");
+  EXPECT_EQ(mounts[1].host, "10.77.1.2");
+  rpc::XdrWriter arguments;
+  mount3::encode_path(arguments, "/a");
+  call(*mount_, 3, arguments.view());
+  ASSERT_TRUE(mount3::decode(call(*mount_, 2, {}).view(), mounts));
+  EXPECT_EQ(mounts.size(), 1u);
+  call(*mount_, 4, {});
+  ASSERT_TRUE(mount3::decode(call(*mount_, 2, {}).view(), mounts));
+  EXPECT_TRUE(mounts.empty());
+  std::vector<mount3::ExportEntry> exports;
+  ASSERT_TRUE(mount3::decode(call(*mount_, 5, {}).view(), exports));
+  ASSERT_EQ(exports.size(), 1u);
+  EXPECT_EQ(exports[0].path, "/");
+  EXPECT_THAT(exports[0].groups, ElementsAre("10.77.1.0/24", "127.0.0.1/32"));
+}
+
+TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
+  PortmapProgram portmap(config_.proxy);
+  auto port = [&](std::uint32_t program, std::uint32_t version, std::uint32_t protocol) {
+    rpc::XdrWriter arguments;
+    portmap2::encode(arguments, portmap2::Mapping{program, version, protocol, 0});
+    std::uint32_t found = 0;
+    EXPECT_TRUE(portmap2::decode_port(call(portmap, 3, arguments.view()).view(), found));
+    return found;
+  };
+  EXPECT_EQ(port(100003, 3, portmap2::kTcp), 2049u);
+  EXPECT_EQ(port(100003, 3, portmap2::kUdp), 2049u);
+  EXPECT_EQ(port(100005, 3, portmap2::kTcp), 20048u);
+  EXPECT_EQ(port(100005, 1, portmap2::kUdp), 20048u);
+  EXPECT_EQ(port(100021, 4, portmap2::kTcp), 0u);
+  std::vector<portmap2::Mapping> all;
+  ASSERT_TRUE(portmap2::decode(call(portmap, 4, {}).view(), all));
+  EXPECT_EQ(all.size(), 6u);
+}
+
+TEST(WriteBackTest, DirtyEntriesAreToldWithinASecondOrTwo) {
+  ToyEnsemble ensemble;
+  rpc::SocketChannel channel(ensemble.loop, {.key = ensemble.config.ensemble_key, .generation = nullptr});
+  WriteBack write_back(ensemble.loop, channel, ensemble.memory.tables(), *ensemble.cache, *ensemble.codec,
+                       ensemble.metrics);
+  write_back.start();
+  auto client = ensemble.connect();
+  ensemble.learn(5);
+  ensemble.ask(*client, ensemble.write_call(Xid{1}, 5, 0, pattern(1000, 1)));
+  auto& directory = ensemble.server(Role::kDirectory);
+  directory.stop();
+  ensemble.run_until([] { return false; }, 1200ms);
+  EXPECT_TRUE(ensemble.authority->merges.empty());
+  directory.start();  // what could not be told is told later
+  ASSERT_TRUE(ensemble.run_until([&] { return ensemble.authority->merges.size() == 1; }));
+  EXPECT_EQ(ensemble.authority->merges[0], std::pair(std::uint64_t{5}, std::uint64_t{1000}));
+  ensemble.run_until([] { return false; }, 1500ms);
+  EXPECT_EQ(ensemble.authority->merges.size(), 1u);
+}
+
+}  // namespace
+}  // namespace slice::proxy::testing

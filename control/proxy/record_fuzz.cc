@@ -1,0 +1,86 @@
+// Fuzzes the record path: the bytes of a client's stream, in pieces of any size, through the reader and the
+// routing of calls, with servers that answer nothing.
+#include <cstdlib>
+
+#include "control/proxy/call_router.h"
+#include "control/proxy/worker.h"
+
+namespace slice::proxy {
+namespace {
+
+class Sink : public Client {
+ public:
+  ~Sink() override { drop_calls(); }
+  rpc::Endpoint endpoint() const override { return {1, 1}; }
+  void reply(Call&, const SliceChain& record) override {
+    if (record.size() < 28 || record.size() > kMaxRecord) std::abort();
+  }
+};
+
+// Takes legs and keeps them unsent.
+class NoServers : public Services {
+ public:
+  using Services::Services;
+  void route(Leg& leg) override { legs_.push_back(leg); }
+  BackendConnection* begin_upload(Leg&) override { return nullptr; }
+  Task<void> save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>&, FileId) override { co_return; }
+
+ private:
+  IntrusiveList<Leg, LegTag> legs_;
+};
+
+class Harness : public RecordHandler {
+ public:
+  Harness(CallRouter& router, Client& client) : router_(router), client_(client) {}
+  Take on_head(ByteView head, std::size_t total) override {
+    arriving_ = router_.begin(client_, head, total);
+    return arriving_ != nullptr ? Take::kPieces : Take::kWhole;
+  }
+  void on_record(const SliceChain& record) override { router_.take(client_, record, 1 << 20); }
+  void on_piece(const Slice& piece) override { arriving_->on_request_piece(piece); }
+  void on_end() override { arriving_ = nullptr; }
+
+ private:
+  CallRouter& router_;
+  Client& client_;
+  Call* arriving_ = nullptr;
+};
+
+}  // namespace
+}  // namespace slice::proxy
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace slice;
+  using namespace slice::proxy;
+  static rpc::EpollLoop loop;
+  static Metrics metrics;
+  static MemoryTables memory;
+  static const rpc::EnsembleKey key{};
+  static AttributeCache cache(memory.tables().attributes, memory.tables().config, metrics,
+                              [](const slice_eviction&) {});
+  slice_config& config = *memory.tables().config;
+  config.abi = SLICE_MAP_ABI;
+  config.volume = 1;
+  config.threshold = 8192;
+  for (std::uint32_t& mask : config.site_mask) mask = 63;
+  ChunkPool pool;
+  {
+    LegTable legs;
+    Flusher* flusher = nullptr;
+    CallEncoder encoder(pool, {1, &config, &key}, loop);
+    NoServers services(Plumbing{loop, pool, legs, *flusher}, memory.tables(), cache, encoder, metrics);
+    CallRouter router(services);
+    Sink client;
+    Harness harness(router, client);
+    RecordReader reader(harness);
+    std::size_t piece = size == 0 ? 1 : 1 + data[0];
+    while (size > 0) {
+      std::size_t n = std::min(size, piece);
+      if (!reader.feed(pool.copy({data, n})).empty()) break;
+      reader.settle(pool);
+      data += n;
+      size -= n;
+    }
+  }
+  return 0;
+}
