@@ -129,6 +129,11 @@ TEST_F(ConfigTest, ReadsEveryKey) {
   EXPECT_THAT(config->warnings, IsEmpty());
 }
 
+TEST_F(ConfigTest, TakesAnyCharactersInComments) {
+  EXPECT_TRUE(parse(with("[volume]", "[volume] # r\xc3\xb6te \"\n# \xe2\x82\xac")));
+  EXPECT_FALSE(parse(with(R"("test")", "\"a#\xc3\xb6\"")));
+}
+
 TEST_F(ConfigTest, LoadsAFile) {
   std::ofstream(path()) << kGood;
   auto config = load_ensemble(path());
@@ -252,6 +257,8 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {R"(reserve = 1048576)", "reserve = 1.5", 47, "a string is expected"},
       {R"(reserve = 1048576)", "reserves = 1", 47, "[[server]] knows no key 'reserves'"},
       {"storage = 256", "storage = 256\nstorage = 256", 11, "storage"},
+      {R"("ro")", "\"r\xc3\xb6\"", 16, "beyond ASCII"},
+      {"[volume]", "\xef\xbb\x9f = 1\n[volume]", 3, "beyond ASCII"},
       {"[proxy]", "[=]", 11, "a table's name is expected"},
       {"[proxy]", "[proxies]", 1, "lacks '[proxy]'"},
   };

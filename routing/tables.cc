@@ -119,7 +119,7 @@ bool RoutingTables::mkdir_redirected(std::uint64_t hash) const {
 
 std::optional<Route> RoutingTables::route(nfs3::Procedure procedure, ByteView arguments,
                                           std::optional<std::uint64_t> size) const {
-  if (procedure == nfs3::Procedure::kNull) return std::nullopt;
+  if (procedure == nfs3::Procedure::kNull || arguments.empty()) return std::nullopt;
   slice_request request{};
   request.procedure = static_cast<std::uint32_t>(procedure);
   const std::uint8_t* at = arguments.data();

@@ -282,6 +282,9 @@ TEST_F(AuthorityClientTest, FlushGivesUpOnASilentAuthority) {
   bool ended = false;
   start_void(client_.flush(), [&] { ended = true; });
   EXPECT_TRUE(loop_.run_until([&] { return ended; }, 6s));
+  serve("dir1", authority_);  // what it owes is told later all the same
+  loop_.advance(10s);
+  EXPECT_FALSE(authority_.merges.empty());
 }
 
 TEST_F(AuthorityClientTest, AFloodOfNotesIsToldAFewAtATime) {

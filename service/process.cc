@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -61,6 +62,14 @@ std::uint64_t random_bits() {
   // The system's pool is there long before any server starts; 8 bytes never come short then.
   [[maybe_unused]] ssize_t got = ::getrandom(&bits, sizeof bits, 0);
   return bits;
+}
+
+// Connections and stored files together go beyond the soft limit that shells give.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log_warning("RLIMIT_NOFILE cannot be raised");
 }
 
 // Everything one process consists of. Members are in the order of their making: each knows those above it.
@@ -260,6 +269,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv, const Make
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  raise_descriptor_limit();
   Process process(options, std::move(*config), arguments.name);
   int code = process.run(make_role);
   // Calls and disk operations may still be under way: nothing is taken apart beneath them. What was answered

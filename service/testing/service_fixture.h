@@ -71,6 +71,9 @@ class ServiceFixture : public ::testing::Test {
                  .verifier = verifier_,
                  .random = [this] { return random_ += 0x9e3779b97f4a7c15; }} {}
 
+  // Calls that are under way end by their time-outs, so that nothing is left behind.
+  void TearDown() override { loop_.advance(std::chrono::seconds(20)); }
+
   rpc::Endpoint endpoint(const std::string& server) const {
     const ServerConfig& config = *config_.find(server);
     return {config.address, config.port};
