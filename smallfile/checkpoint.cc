@@ -209,6 +209,7 @@ Task<Status> Checkpointer::write_zones(Batch& batch) {
         co_await zones_.write(run.zone, run.place, batch.data.view().subspan(run.at, run.length)));
   }
   std::vector<Task<Status>> syncs;
+  syncs.reserve(zones.size());
   for (SiteId zone : zones) syncs.push_back(zones_.sync(zone));
   for (Status& status : co_await all(std::move(syncs))) {
     if (!status) co_return std::move(status);

@@ -149,9 +149,10 @@ Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&,
   }
   // A storage node says "striped" before it answers a file's first write: after asking the authority it is
   // certain whether other servers hold unstable bytes that this COMMIT has to cover.
-  const KnownFile* latest = authority_.peek(request.handle.fileid);
-  if (latest != nullptr && latest->striped) co_return co_await pass_to_coordinator(request, out);
-  nfs3::encode_result(out, nfs3::CommitOk{.wcc = {.after = attributes_for(request, *known, committed->seen)},
+  auto latest = co_await authority_.fetch(request.handle, Freshness::kCached);
+  if (!latest) co_return std::move(latest).error();
+  if (latest->striped) co_return co_await pass_to_coordinator(request, out);
+  nfs3::encode_result(out, nfs3::CommitOk{.wcc = {.after = attributes_for(request, *latest, committed->seen)},
                                           .verifier = context_.verifier.largest()});
   co_return NfsAnswer::written();
 }

@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 #include <cassert>
 
-#include <charconv>
-
 #include "common/crc32c.h"
 
 namespace slice::storage::log_format {
@@ -85,8 +83,11 @@ std::string segment_name(std::uint64_t first_sequence) {
 std::optional<std::uint64_t> parse_segment_name(std::string_view name) {
   if (name.size() != 16 + kSuffix.size() || !name.ends_with(kSuffix)) return std::nullopt;
   std::uint64_t first = 0;
-  auto [end, error] = std::from_chars(name.data(), name.data() + 16, first, 16);
-  if (error != std::errc{} || end != name.data() + 16) return std::nullopt;
+  for (char digit : name.substr(0, 16)) {
+    std::string_view::size_type value = std::string_view("0123456789abcdef").find(digit);
+    if (value == std::string_view::npos) return std::nullopt;
+    first = first << 4 | value;
+  }
   return first;
 }
 
