@@ -18,18 +18,32 @@ SLICE_INLINE uint32_t slice_fragment_now(void) {
   return (uint32_t)(bpf_ktime_get_coarse_ns() >> SLICE_FRAGMENT_TIME_UNIT_SHIFT) & SLICE_FRAGMENT_TIME_MASK;
 }
 
-// Notes where the fragments after this first one go, if there are any. Call it
-// before addresses are rewritten.
-SLICE_INLINE void slice_note_fragment(const struct slice_packet* packet, uint32_t kind, uint32_t index) {
-  if (SLICE_LIKELY(slice_is_whole(packet))) return;
-  uint64_t hash = slice_fragment_hash(packet);
+// Puts a word for the datagram of that hash. A function of its own, since few
+// packets need it.
+SLICE_VERIFIED_ONCE int slice_put_fragment(uint64_t hash, uint32_t kind, uint32_t index) {
   uint32_t key = (uint32_t)hash & (SLICE_FRAGMENT_ENTRIES - 1);
   uint64_t* entry = bpf_map_lookup_elem(&fragments, &key);
-  if (!entry) return;
+  if (!entry) return 0;
   uint64_t word = hash & ~0xffffffffULL;
   word |= (uint64_t)slice_fragment_now() << SLICE_FRAGMENT_TIME_SHIFT;
   word |= kind << SLICE_FRAGMENT_KIND_SHIFT | (index & SLICE_FRAGMENT_INDEX_MASK);
   *(volatile uint64_t*)entry = word;
+  return 1;
+}
+
+// Notes where the fragments after this first one go, if there are any. Call it
+// before addresses are rewritten.
+SLICE_INLINE void slice_note_fragment(const struct slice_packet* packet, uint32_t kind, uint32_t index) {
+  if (SLICE_UNLIKELY(!slice_is_whole(packet))) slice_put_fragment(slice_fragment_hash(packet), kind, index);
+}
+
+// A first fragment, or a whole datagram, that is not routed: what follows it
+// shares its fate.
+SLICE_INLINE int slice_refuse(const struct slice_packet* packet, uint32_t outcome) {
+  if (SLICE_UNLIKELY(!slice_is_whole(packet)) && slice_outcome_action(outcome) == SLICE_ACTION_PASS) {
+    slice_note_fragment(packet, SLICE_FRAGMENT_TO_STACK, 0);
+  }
+  return slice_stay(outcome);
 }
 
 // The table's word for this later fragment, or 0.
@@ -47,47 +61,47 @@ SLICE_INLINE uint64_t slice_find_fragment(const struct slice_packet* packet) {
 }
 
 // Hands a request's fragment that came before its first to user space.
-SLICE_INLINE uint32_t slice_orphan_fragment(const struct slice_packet* packet) {
+SLICE_INLINE int slice_orphan_fragment(const struct slice_packet* packet) {
   struct slice_orphan* orphan = bpf_ringbuf_reserve(&orphans, sizeof(struct slice_orphan), 0);
-  if (!orphan) return SLICE_OUTCOME_FRAGMENT_LOST;
+  if (!orphan) return slice_stay(SLICE_OUTCOME_FRAGMENT_LOST);
   uint32_t length = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH) + SLICE_ETH_BYTES;
   if (length > SLICE_ORPHAN_MAX_BYTES || length < SLICE_ETH_BYTES + SLICE_IP_BYTES ||
       bpf_xdp_load_bytes(packet->ctx, 0, orphan->frame, length)) {
     bpf_ringbuf_discard(orphan, 0);
-    return SLICE_OUTCOME_FRAGMENT_LOST;
+    return slice_stay(SLICE_OUTCOME_FRAGMENT_LOST);
   }
   orphan->ifindex = packet->ctx->ingress_ifindex;
   orphan->length = length;
   bpf_ringbuf_submit(orphan, 0);
-  return SLICE_OUTCOME_FRAGMENT_ORPHAN;
+  return slice_stay(SLICE_OUTCOME_FRAGMENT_ORPHAN);
 }
 
 // A later fragment to the virtual address.
-SLICE_INLINE uint32_t slice_request_fragment(struct slice_packet* packet) {
+SLICE_INLINE int slice_request_fragment(struct slice_packet* packet) {
   uint64_t word = slice_find_fragment(packet);
   uint32_t kind = (uint32_t)(word >> SLICE_FRAGMENT_KIND_SHIFT) & SLICE_FRAGMENT_KIND_MASK;
-  if (kind == SLICE_FRAGMENT_TO_STACK) return SLICE_OUTCOME_FRAGMENT_PASSED;
+  if (kind == SLICE_FRAGMENT_TO_STACK) return slice_stay(SLICE_OUTCOME_FRAGMENT_PASSED);
   if (kind != SLICE_FRAGMENT_TO_SERVER) return slice_orphan_fragment(packet);
   uint32_t index = (uint32_t)word & SLICE_FRAGMENT_INDEX_MASK;
   const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
-  if (!server) return SLICE_OUTCOME_SITE_UNBOUND;
+  if (!server) return slice_stay(SLICE_OUTCOME_SITE_UNBOUND);
   slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
-  return slice_to_server(packet, server, SLICE_OUTCOME_FRAGMENT_REQUEST);
+  return slice_send_to_server(packet, server, SLICE_OUTCOME_FRAGMENT_REQUEST);
 }
 
 // A later fragment to some other address: of a reply, or none of ours.
-SLICE_INLINE uint32_t slice_reply_fragment(struct slice_packet* packet) {
+SLICE_INLINE int slice_reply_fragment(struct slice_packet* packet) {
   uint64_t word = slice_find_fragment(packet);
   uint32_t kind = (uint32_t)(word >> SLICE_FRAGMENT_KIND_SHIFT) & SLICE_FRAGMENT_KIND_MASK;
-  if (kind != SLICE_FRAGMENT_TO_CLIENT) return SLICE_OUTCOME_NOT_OURS;
+  if (kind != SLICE_FRAGMENT_TO_CLIENT) return slice_stay(SLICE_OUTCOME_NOT_OURS);
   uint32_t key = (uint32_t)word & SLICE_FRAGMENT_INDEX_MASK;
   struct slice_pending call;
   // The entry may have gone to another request since: one of this client serves as well.
   if (!slice_copy_pending(key, &call) || slice_load32(call.client_ipv4) != packet->destination) {
-    return SLICE_OUTCOME_REPLY_UNMATCHED;
+    return slice_stay(SLICE_OUTCOME_REPLY_UNMATCHED);
   }
   slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
-  return slice_to_client(packet, &call, SLICE_OUTCOME_FRAGMENT_REPLY);
+  return slice_send_to_client(packet, &call, SLICE_OUTCOME_FRAGMENT_REPLY);
 }
 
 #endif  // SLICE_BPF_PROXY_FRAGMENTS_H_

@@ -44,9 +44,6 @@ struct slice_packet {
   uint32_t destination;  // memory order
   uint16_t fragment;     // IP fragment field in memory order; 0 or "don't fragment": whole
   uint64_t udp_sum;      // change of what the UDP checksum covers
-  uint32_t ifindex;      // where it is sent; 0: it stays
-  uint32_t more_macs;    // the last 4 of the 12 bytes of MAC addresses it is sent with
-  uint64_t macs;         // the first 8 of them
 };
 
 SLICE_INLINE int slice_is_whole(const struct slice_packet* packet) {

@@ -18,15 +18,15 @@ SLICE_INLINE int slice_send_eviction(void* context, const struct slice_eviction*
 
 // A reply to no request remembered here. With room for attributes it must not
 // reach anyone, but for slice-proxyd's own requests.
-SLICE_INLINE uint32_t slice_unmatched_reply(struct slice_packet* packet) {
+SLICE_INLINE int slice_unmatched_reply(struct slice_packet* packet) {
   uint16_t port = slice_be16(packet->udp + SLICE_UDP_DESTINATION);
   if (port >= packet->config->own_port_first && port <= packet->config->own_port_last) {
-    return SLICE_OUTCOME_REPLY_UNMATCHED;
+    return slice_stay(SLICE_OUTCOME_REPLY_UNMATCHED);
   }
   if (slice_reply_has_room_unmatched(packet->payload, packet->end)) {
-    return SLICE_OUTCOME_REPLY_ROOM_UNMATCHED;
+    return slice_stay(SLICE_OUTCOME_REPLY_ROOM_UNMATCHED);
   }
-  return SLICE_OUTCOME_REPLY_UNMATCHED;
+  return slice_stay(SLICE_OUTCOME_REPLY_UNMATCHED);
 }
 
 // Brings the reply's attributes and the cache together. Result: the outcome.
@@ -50,22 +50,22 @@ SLICE_INLINE uint32_t slice_absorb_reply(struct slice_packet* packet, const stru
 
 // A UDP datagram, or its first fragment, to some other address than the virtual
 // one: a reply if it looks like one and its request is remembered.
-SLICE_INLINE uint32_t slice_reply(struct slice_packet* packet) {
+SLICE_INLINE int slice_reply(struct slice_packet* packet) {
   uint8_t* p = packet->payload;
-  if (p + 12 > packet->end) return SLICE_OUTCOME_NOT_OURS;
-  if (slice_load32(p + 4) != SLICE_BE32(SLICE_RPC_REPLY)) return SLICE_OUTCOME_NOT_OURS;
+  if (p + 12 > packet->end) return slice_stay(SLICE_OUTCOME_NOT_OURS);
+  if (slice_load32(p + 4) != SLICE_BE32(SLICE_RPC_REPLY)) return slice_stay(SLICE_OUTCOME_NOT_OURS);
   struct slice_pending call;
   uint32_t key;
   if (!slice_recall(packet, &key, &call)) return slice_unmatched_reply(packet);
   uint32_t outcome = slice_check_lengths(packet);
-  if (SLICE_UNLIKELY(outcome)) return outcome;
+  if (SLICE_UNLIKELY(outcome)) return slice_stay(outcome);
   outcome = slice_absorb_reply(packet, &call);
-  if (slice_outcome_action(outcome) != SLICE_ACTION_FORWARD) return outcome;
+  if (slice_outcome_action(outcome) != SLICE_ACTION_FORWARD) return slice_stay(outcome);
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_CLIENT, key);
   slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
   slice_rewrite_port(packet, SLICE_UDP_SOURCE, SLICE_BE16(packet->config->nfs_port));
   slice_finish_udp_checksum(packet);
-  return slice_to_client(packet, &call, outcome);
+  return slice_send_to_client(packet, &call, outcome);
 }
 
 #endif  // SLICE_BPF_PROXY_REPLY_H_

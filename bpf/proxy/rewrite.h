@@ -45,35 +45,34 @@ SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
   slice_store16(packet->udp + SLICE_UDP_CHECK, check);
 }
 
-// Addresses the frame to a request's server. Result: `outcome`, or why it stays.
-SLICE_INLINE uint32_t slice_to_server(struct slice_packet* packet, const struct slice_server* server,
-                                      uint32_t outcome) {
-  packet->ifindex = server->ifindex;
-  packet->macs = slice_load64(server->next_hop_mac);
-  packet->more_macs = slice_load32(server->next_hop_mac + 8);
-  return SLICE_LIKELY(packet->ifindex) ? outcome : SLICE_OUTCOME_NO_NEXT_HOP;
+// Sends the frame to a neighbour. `macs` and `more_macs` are the 12 bytes of
+// destination and source address. By redirect even where it came from: XDP_TX
+// needs a program on a veth's peer, else frames stick in its ring.
+SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint64_t macs,
+                            uint32_t more_macs) {
+  slice_store64(packet->data, macs);
+  slice_store32(packet->data + 8, more_macs);
+  if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ctx->ingress_ifindex) return XDP_TX;
+  return (int)bpf_redirect(ifindex, 0);
 }
 
-// Addresses the frame to where a reply's request came from; its two MAC addresses
-// change places. Result: `outcome`.
-SLICE_INLINE uint32_t slice_to_client(struct slice_packet* packet, const struct slice_pending* call,
+// Sends a re-addressed request to its server.
+SLICE_INLINE int slice_send_to_server(struct slice_packet* packet, const struct slice_server* server,
+                                      uint32_t outcome) {
+  if (SLICE_UNLIKELY(server->ifindex == 0)) return slice_stay(SLICE_OUTCOME_NO_NEXT_HOP);
+  slice_count(outcome);
+  return slice_send(packet, server->ifindex, slice_load64(server->next_hop_mac),
+                    slice_load32(server->next_hop_mac + 8));
+}
+
+// Sends a re-addressed reply where its request came from; the two MAC addresses
+// change places.
+SLICE_INLINE int slice_send_to_client(struct slice_packet* packet, const struct slice_pending* call,
                                       uint32_t outcome) {
   uint64_t client = slice_load32(call->client_mac) | (uint64_t)slice_load16(call->client_mac + 4) << 32;
-  packet->ifindex = call->ifindex;
-  packet->macs = client | (uint64_t)slice_load16(call->proxy_mac) << 48;
-  packet->more_macs = slice_load32(call->proxy_mac + 2);
-  return outcome;
-}
-
-// Sends the frame where it is addressed to. By redirect even where it came from:
-// XDP_TX needs a program on a veth's peer, else frames stick in its ring.
-SLICE_INLINE int slice_send(const struct slice_packet* packet) {
-  slice_store64(packet->data, packet->macs);
-  slice_store32(packet->data + 8, packet->more_macs);
-  if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && packet->ifindex == packet->ctx->ingress_ifindex) {
-    return XDP_TX;
-  }
-  return (int)bpf_redirect(packet->ifindex, 0);
+  uint64_t macs = client | (uint64_t)slice_load16(call->proxy_mac) << 48;
+  slice_count(outcome);
+  return slice_send(packet, call->ifindex, macs, slice_load32(call->proxy_mac + 2));
 }
 
 #endif  // SLICE_BPF_PROXY_REWRITE_H_

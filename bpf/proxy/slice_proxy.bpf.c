@@ -13,46 +13,22 @@
 #include "bpf/proxy/reply.h"
 #include "bpf/proxy/request.h"
 
-// UDP over IPv4, addressed to the virtual address or not. Result: the outcome.
-SLICE_INLINE uint32_t slice_udp(struct slice_packet* packet, int to_virtual) {
+// UDP over IPv4, addressed to the virtual address or not.
+SLICE_INLINE int slice_udp(struct slice_packet* packet, int to_virtual) {
   if (SLICE_UNLIKELY(slice_is_later_fragment(packet))) {
     return to_virtual ? slice_request_fragment(packet) : slice_reply_fragment(packet);
   }
   packet->udp = packet->ip + SLICE_IP_BYTES;
   packet->payload = packet->udp + SLICE_UDP_BYTES;
   if (SLICE_UNLIKELY(packet->payload > packet->end)) {
-    return to_virtual ? SLICE_OUTCOME_MALFORMED : SLICE_OUTCOME_NOT_OURS;
+    return slice_stay(to_virtual ? SLICE_OUTCOME_MALFORMED : SLICE_OUTCOME_NOT_OURS);
   }
   if (!to_virtual) return slice_reply(packet);
-  uint32_t outcome = SLICE_OUTCOME_OTHER_PORT;
   if (SLICE_LIKELY(slice_load16(packet->udp + SLICE_UDP_DESTINATION) ==
                    SLICE_BE16(packet->config->nfs_port))) {
-    outcome = slice_request(packet);
+    return slice_request(packet);
   }
-  if (SLICE_UNLIKELY(!slice_is_whole(packet)) && slice_outcome_action(outcome) == SLICE_ACTION_PASS &&
-      outcome != SLICE_OUTCOME_NO_NEXT_HOP) {
-    slice_note_fragment(packet, SLICE_FRAGMENT_TO_STACK, 0);
-  }
-  return outcome;
-}
-
-// Any frame. Result: the outcome; packet->ifindex says where the frame is sent.
-SLICE_INLINE uint32_t slice_frame(struct slice_packet* packet) {
-  packet->ip = packet->data + SLICE_ETH_BYTES;
-  if (SLICE_UNLIKELY(packet->config->abi != SLICE_MAP_ABI)) return SLICE_OUTCOME_NO_CONFIG;
-  if (SLICE_UNLIKELY(packet->ip + SLICE_IP_BYTES > packet->end)) return SLICE_OUTCOME_NOT_IPV4;
-  if (SLICE_UNLIKELY(slice_load16(packet->data + SLICE_ETH_TYPE) != SLICE_BE16(SLICE_ETH_IPV4))) {
-    return SLICE_OUTCOME_NOT_IPV4;
-  }
-  packet->source = slice_load32(packet->ip + SLICE_IP_SOURCE);
-  packet->destination = slice_load32(packet->ip + SLICE_IP_DESTINATION);
-  packet->fragment = slice_load16(packet->ip + SLICE_IP_FRAGMENT);
-  int to_virtual = packet->destination == slice_load32(packet->config->virtual_ipv4);
-  if (SLICE_UNLIKELY(packet->ip[SLICE_IP_PROTOCOL] != SLICE_PROTOCOL_UDP)) {
-    return to_virtual ? SLICE_OUTCOME_NOT_UDP : SLICE_OUTCOME_NOT_OURS;
-  }
-  if (SLICE_UNLIKELY(packet->ip[0] != SLICE_IP_PLAIN)) return SLICE_OUTCOME_IP_OPTIONS;
-  return slice_udp(packet, to_virtual);
+  return slice_refuse(packet, SLICE_OUTCOME_OTHER_PORT);
 }
 
 SEC("xdp.frags")
@@ -60,13 +36,23 @@ int slice_proxy(struct xdp_md* ctx) {
   struct slice_packet packet = {.ctx = ctx};
   packet.data = (uint8_t*)(long)ctx->data;
   packet.end = (uint8_t*)(long)ctx->data_end;
+  packet.ip = packet.data + SLICE_ETH_BYTES;
   uint32_t zero = 0;
   packet.config = bpf_map_lookup_elem(&config, &zero);
-  if (!packet.config) return XDP_PASS;
-  uint32_t outcome = slice_frame(&packet);
-  slice_count(outcome);
-  if (SLICE_LIKELY(packet.ifindex)) return slice_send(&packet);
-  return slice_outcome_action(outcome) == SLICE_ACTION_DROP ? XDP_DROP : XDP_PASS;
+  if (!packet.config || packet.config->abi != SLICE_MAP_ABI) return slice_stay(SLICE_OUTCOME_NO_CONFIG);
+  if (SLICE_UNLIKELY(packet.ip + SLICE_IP_BYTES > packet.end)) return slice_stay(SLICE_OUTCOME_NOT_IPV4);
+  if (SLICE_UNLIKELY(slice_load16(packet.data + SLICE_ETH_TYPE) != SLICE_BE16(SLICE_ETH_IPV4))) {
+    return slice_stay(SLICE_OUTCOME_NOT_IPV4);
+  }
+  packet.source = slice_load32(packet.ip + SLICE_IP_SOURCE);
+  packet.destination = slice_load32(packet.ip + SLICE_IP_DESTINATION);
+  packet.fragment = slice_load16(packet.ip + SLICE_IP_FRAGMENT);
+  int to_virtual = packet.destination == slice_load32(packet.config->virtual_ipv4);
+  if (SLICE_UNLIKELY(packet.ip[SLICE_IP_PROTOCOL] != SLICE_PROTOCOL_UDP)) {
+    return slice_stay(to_virtual ? SLICE_OUTCOME_NOT_UDP : SLICE_OUTCOME_NOT_OURS);
+  }
+  if (SLICE_UNLIKELY(packet.ip[0] != SLICE_IP_PLAIN)) return slice_stay(SLICE_OUTCOME_IP_OPTIONS);
+  return slice_udp(&packet, to_virtual);
 }
 
 char slice_license[] SEC("license") = "Dual BSD/GPL";

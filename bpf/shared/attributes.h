@@ -78,17 +78,25 @@ SLICE_INLINE int slice_attr_fresh(uint32_t learned_ms, const struct slice_config
   return config->now_ms - learned_ms <= config->attribute_life_ms;
 }
 
-// Without the lock: the hint to stamp into a READ, WRITE or COMMIT of the file
-// (file_handle.h); 0 when its reply could not be patched.
-SLICE_INLINE uint64_t slice_attr_peek(const struct slice_attr_bucket* bucket, uint64_t fileid,
-                                      const struct slice_config* config) {
-  uint32_t way = slice_attr_find(bucket, fileid);
-  if (way >= SLICE_ATTR_WAYS) return 0;
-  way &= SLICE_ATTR_WAYS - 1;
+// The hint of a way that held the file a moment ago.
+SLICE_INLINE uint64_t slice_attr_peek_way(const struct slice_attr_bucket* bucket, uint32_t way,
+                                          uint64_t fileid, const struct slice_config* config) {
   uint64_t hint = slice_load_relaxed64(&bucket->hint[way]);
   if (!slice_attr_fresh(slice_load_relaxed32(&bucket->learned_ms[way]), config)) return 0;
   // a way that changes hands has fileID 0 in between, and hint 0 before the next one
   return slice_load_relaxed64(&bucket->fileid[way]) == fileid ? hint : 0;
+}
+
+// Without the lock: the hint to stamp into a READ, WRITE or COMMIT of the file
+// (file_handle.h); 0 when its reply could not be patched.
+SLICE_INLINE uint64_t slice_attr_peek(const struct slice_attr_bucket* bucket, uint64_t fileid,
+                                      const struct slice_config* config) {
+  if (SLICE_LIKELY(slice_load_relaxed64(&bucket->fileid[0]) == fileid)) {
+    return slice_attr_peek_way(bucket, 0, fileid, config);
+  }
+  uint32_t way = slice_attr_find(bucket, fileid);
+  if (way >= SLICE_ATTR_WAYS) return 0;
+  return slice_attr_peek_way(bucket, way & (SLICE_ATTR_WAYS - 1), fileid, config);
 }
 
 // --- Under the lock --------------------------------------------------------------

@@ -284,6 +284,18 @@ SLICE_INLINE uint32_t slice_parse_beyond_handle(const struct slice_config* confi
   return slice_parse_name(&p, end, &request->second_name, &request->second_name_length);
 }
 
+// The arguments of a call whose header slice_parse_call_header has read.
+SLICE_INLINE uint32_t slice_parse_arguments(const struct slice_config* config, const uint8_t* end,
+                                            struct slice_request* request) {
+  if (request->procedure == SLICE_NFS_NULL) return 0;
+  const uint8_t* p = request->arguments;
+  uint32_t outcome = slice_parse_handle(&p, end, &request->handle);
+  if (SLICE_UNLIKELY(outcome)) return outcome;
+  outcome = slice_read_handle(config, request);
+  if (SLICE_UNLIKELY(outcome)) return outcome;
+  return slice_parse_beyond_handle(config, p, end, request);
+}
+
 // Reads the RPC message between data and end (a UDP payload, or at least the
 // head of a TCP record; WRITE data need not be there). `request` must be all
 // zero. Result: 0 when the call can be routed, else the outcome (ROUTED_NULL
@@ -293,13 +305,7 @@ SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const 
                                        const uint8_t* end, struct slice_request* request) {
   uint32_t outcome = slice_parse_call_header(data, end, request);
   if (SLICE_UNLIKELY(outcome)) return outcome;
-  if (request->procedure == SLICE_NFS_NULL) return 0;
-  const uint8_t* p = request->arguments;
-  outcome = slice_parse_handle(&p, end, &request->handle);
-  if (SLICE_UNLIKELY(outcome)) return outcome;
-  outcome = slice_read_handle(config, request);
-  if (SLICE_UNLIKELY(outcome)) return outcome;
-  return slice_parse_beyond_handle(config, p, end, request);
+  return slice_parse_arguments(config, end, request);
 }
 
 // --- Routing -------------------------------------------------------------------
