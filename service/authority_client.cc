@@ -394,6 +394,14 @@ Task<Result<KnownFile>> AuthorityClient::fetch(const routing::FileHandle& handle
                                                bool with_striped) {
   return impl_->fetch(handle, freshness, with_striped);
 }
+Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
+                                                            const routing::FileHandle& handle, bool write) {
+  auto known = co_await fetch(handle, Freshness::kCached);
+  if (!known || may_transfer(who, known->attributes, write)) co_return known;
+  known = co_await fetch(handle, Freshness::kNow);
+  if (!known || may_transfer(who, known->attributes, write)) co_return known;
+  co_return fail(Errc::kDenied, "uid {} may not {} the file", who.uid, write ? "write" : "read");
+}
 const KnownFile* AuthorityClient::peek(FileId file) const {
   return impl_->peek(file);
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "routing/file_handle.h"
+#include "service/access.h"
 #include "service/context.h"
 #include "wire/authority.h"
 
@@ -34,6 +35,10 @@ class AuthorityClient {
   // request or answers JUKEBOX; the client goes on trying).
   Task<Result<KnownFile>> fetch(const routing::FileHandle& handle, Freshness freshness,
                                 bool with_striped = false);
+  // For READ, WRITE and COMMIT: what is cached, if that lets `who` transfer; else asks, so that a permission
+  // counts as soon as it is given (one taken away, within kMaxAge). kDenied: even so.
+  Task<Result<KnownFile>> fetch_for_transfer(const Identity& who, const routing::FileHandle& handle,
+                                             bool write);
   // What is cached, however old; nothing where never fetched.
   const KnownFile* peek(FileId file) const;
 

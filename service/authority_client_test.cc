@@ -244,6 +244,19 @@ TEST_F(AuthorityClientTest, WaitsForAnAuthorityThatAnswersJukebox) {
   EXPECT_EQ(authority_.merges.back().size, 20u);
 }
 
+TEST_F(AuthorityClientTest, DeniesOnlyByAttributesAskedForNow) {
+  Identity ann{.uid = 7, .gid = 7};
+  authority_.answer.attributes.uid = 1;
+  authority_.answer.attributes.mode = 0600;
+  EXPECT_EQ(run(client_.fetch_for_transfer(ann, handle_, true)).error().code, Errc::kDenied);
+  authority_.answer.attributes.uid = 7;  // as a chown does, with the old owner still cached here
+  EXPECT_TRUE(run(client_.fetch_for_transfer(ann, handle_, true)));
+  authority_.answer.attributes.uid = 1;
+  EXPECT_TRUE(run(client_.fetch_for_transfer(ann, handle_, true)));  // within kMaxAge
+  loop_.advance(AuthorityClient::kMaxAge + 1s);
+  EXPECT_FALSE(run(client_.fetch_for_transfer(ann, handle_, true)));
+}
+
 TEST_F(AuthorityClientTest, ForgetsAlsoWhatIsStillOnItsWay) {
   authority_.delay = 10ms;
   start(client_.fetch(handle_, Freshness::kCached), [](auto) {});

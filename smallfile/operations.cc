@@ -53,9 +53,8 @@ Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args
     co_return type;
   }
   if (args.offset >= store_.threshold()) co_return nfs3::Status::kJukebox;  // not this server's
-  auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
+  auto known = co_await authority_.fetch_for_transfer(request.who, request.handle, false);
   if (!known) co_return std::move(known).error();
-  if (!service::may_transfer(request.who, known->attributes, false)) co_return nfs3::Status::kAcces;
 
   FileId file = request.handle.fileid;
   std::uint64_t count =
@@ -100,9 +99,8 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
   }
   if (args.data.size() < args.count) co_return nfs3::Status::kInval;
   if (args.offset >= store_.threshold()) co_return nfs3::Status::kJukebox;  // not this server's
-  auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
+  auto known = co_await authority_.fetch_for_transfer(request.who, request.handle, true);
   if (!known) co_return std::move(known).error();
-  if (!service::may_transfer(request.who, known->attributes, true)) co_return nfs3::Status::kAcces;
 
   FileId file = request.handle.fileid;
   std::size_t own = std::min<std::uint64_t>(args.count, store_.threshold() - args.offset);

@@ -39,7 +39,10 @@ Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWrite
                                                         : AuthorityClient::Freshness::kNow;
   auto known = co_await authority_.fetch(request.handle, freshness);
   if (!known) co_return std::move(known).error();
-  if (!service::may_transfer(request.who, known->attributes, true)) co_return Status::kAcces;
+  if (!service::may_transfer(request.who, known->attributes, true)) {
+    known = co_await authority_.fetch_for_transfer(request.who, request.handle, true);
+    if (!known) co_return std::move(known).error();
+  }
 
   Outcome outcome = co_await join_round(request.handle, known->striped);
   const service::KnownFile* after = authority_.peek(request.handle.fileid);

@@ -11,9 +11,8 @@ Task<NfsAnswer> commit(Node& node, service::NfsRequest& request, const nfs3::Com
                        rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
-  auto known = co_await node.authority.fetch(handle, AuthorityClient::Freshness::kCached);
+  auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
-  if (!service::may_transfer(request.who, known->attributes, true)) co_return nfs3::Status::kAcces;
   auto committed = co_await node.store.commit(node.object_of(handle));
   if (!committed) co_return committed.error();
   if (committed->exists) {

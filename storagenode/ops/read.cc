@@ -38,11 +38,10 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
                      rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
-  auto known = co_await node.authority.fetch(handle, AuthorityClient::Freshness::kCached);
+  auto known = co_await node.authority.fetch_for_transfer(request.who, handle, false);
   if (!known) co_return known.error();
   bool with_attributes = handle.hint.can_patch;
   if (with_attributes) request.attributes = known->attributes;
-  if (!service::may_transfer(request.who, known->attributes, false)) co_return nfs3::Status::kAcces;
 
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
   results.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));

@@ -56,9 +56,8 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.data.size() != args.count) co_return nfs3::Status::kInval;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
-  auto known = co_await node.authority.fetch(handle, AuthorityClient::Freshness::kCached);
+  auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
-  if (!service::may_transfer(request.who, known->attributes, true)) co_return nfs3::Status::kAcces;
 
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
   nfs3::WriteOk ok{.wcc = {}, .count = extent.count, .committed = args.stable, .verifier = {}};

@@ -14,6 +14,7 @@ MAY_PASS = {"ROUTED_NULL", "NOT_OURS", "NOT_IPV4", "NOT_UDP", "OTHER_PORT", "OTH
             "BAD_HANDLE", "NAME_TOO_LONG", "NAME_EMPTY", "TO_USER_SPACE", "NO_NEXT_HOP"}
 PASSED = {"FRAGMENT_PASSED", "BLOCK_MAPPED", "SITE_UNBOUND", "NOT_LINEAR", "NO_CONFIG", "REPLY_UNMATCHED", "TRAILER", "IP_OPTIONS",
           "RPC_VERSION"} | MAY_PASS
+SETTLE_SECONDS = 2.5  # the proxy publishes the program's counters every 2 s
 IN_USER_SPACE = {"NULL", "READDIRPLUS"}
 
 
@@ -24,11 +25,12 @@ class XdpProof:
         self.target = target
 
     def __enter__(self):
+        time.sleep(SETTLE_SECONDS)
         self.before = self.target.metrics(self.target.proxy)
         return self
 
     def __exit__(self, *_):
-        time.sleep(1.2)  # the proxy reads the program's counters once a second
+        time.sleep(SETTLE_SECONDS)
         after = self.target.metrics(self.target.proxy)
         self.xdp, self.user = {}, {}
         for name, value in after.items():
@@ -38,7 +40,8 @@ class XdpProof:
                 counts[found[2]] = value - self.before.get(name, 0)
 
     def holds(self, procedures=PROCEDURES):
-        """Prints what was counted; true when XDP routed each of the procedures and user space none of them."""
+        """Prints what was counted; true when XDP routed each of the procedures, and user space nothing but what XDP
+        passes up by design (a call with a name that cannot be is sent to a server from there, for its error)."""
         routed = {name: self.xdp.get(f"ROUTED_{name}", 0) for name in procedures}
         if "READ" in routed:
             routed["READ"] += self.xdp.get("READ_CLAMPED", 0)
@@ -48,10 +51,10 @@ class XdpProof:
         print("in user space:", ", ".join(f"{name} {count:.0f}" for name, count in self.user.items()) or "nothing")
         wrong = [f"XDP routed no {name}" for name, count in routed.items() if count == 0]
         wrong += [f"XDP passed {count:.0f} packets up: {name}" for name, count in passed.items() if name not in MAY_PASS]
-        for name, count in self.user.items():
-            procedure = name.removeprefix("ROUTED_")
-            if name.startswith("ROUTED_") and procedure not in IN_USER_SPACE:
-                wrong.append(f"user space routed {count:.0f} {procedure}")
+        own = {name: count for name, count in self.user.items()
+               if name.startswith("ROUTED_") and name.removeprefix("ROUTED_") not in IN_USER_SPACE}
+        if sum(own.values()) > sum(passed.get(name, 0) for name in ("NAME_EMPTY", "NAME_TOO_LONG")):
+            wrong.append(f"user space routed {own}")
         for text in wrong:
             print(f"not ok xdp: {text}")
         if not wrong:

@@ -5,8 +5,10 @@
 // when one failed.
 // --slice adds what only Slice promises.
 
+#include <chrono>
 #include <cstdio>
 #include <set>
+#include <thread>
 
 #include "tests/cluster/client/nfs_connection.h"
 #include "tests/cluster/client/session.h"
@@ -428,7 +430,7 @@ void forged_handles_are_refused(Session& session) {
   }
 }
 
-// A handle alone is no right: data servers ask who reads.
+// A handle alone is no right: data servers ask who reads. They may remember attributes for 2 s.
 void strangers_are_refused_at_the_data(Session& session) {
   const Handle file = session.create("private");
   session.write(file, 0, pattern(1, 0, 200000), FILE_SYNC);
@@ -436,6 +438,7 @@ void strangers_are_refused_at_the_data(Session& session) {
   owner.uid = {1, {65001}};
   owner.gid = {1, {65001}};
   expect_status(session.setattr(file, owner), {kOk}, "SETATTR of the owner");
+  std::this_thread::sleep_for(std::chrono::milliseconds(2200));
   NfsConnection stranger(session.nfs_options(Credential{65002, 65002, {}}));
   NfsConnection friendly(session.nfs_options(Credential{65001, 65001, {}}));
   for (std::uint64_t offset : {0ULL, 70000ULL, 140000ULL}) {

@@ -90,7 +90,7 @@ void times_are_set_exactly() {
   make_file("file", "x");
   expect_ok(mkdir("folder", 0755), "mkdir");
   for (const char* path : {"file", "folder"}) {
-    for (long seconds : {0L, 1L, 1000000000L, 2147483647L}) {
+    for (long seconds : {1L, 1000000000L, 2147483647L}) {
       const struct timespec times[2] = {{seconds, 123456789}, {seconds, 987654321}};
       expect_ok(utimensat(AT_FDCWD, path, times, 0), "utimensat");
       forget_caches();
