@@ -1,0 +1,189 @@
+#include <set>
+
+#include "dirserver/testing/fixture.h"
+
+namespace slice::dirserver::testing {
+namespace {
+
+using CreateTest = DirectoryFixture;
+using nfs3::CreateMode;
+
+TEST_F(CreateTest, MakesAFileAndTellsTheDirectoryTruly) {
+  nfs3::Attributes before = attributes(root());
+  loop_.advance(std::chrono::milliseconds(5));
+  Made made = create(root(), "f", {.uid = 0, .gid = 3}, 0644);
+  ASSERT_EQ(made.status, Status::kOk);
+  EXPECT_EQ(made.attributes.type, nfs3::FileType::kRegular);
+  EXPECT_EQ(made.attributes.mode, 0644u);
+  EXPECT_EQ(made.attributes.gid, 3u);
+  EXPECT_EQ(made.attributes.nlink, 1u);
+  EXPECT_EQ(made.attributes.size, 0u);
+  ASSERT_TRUE(made.directory.before && made.directory.after);
+  EXPECT_EQ(made.directory.before->ctime, before.ctime);
+  EXPECT_EQ(made.directory.before->mtime, before.mtime);
+  EXPECT_GT(made.directory.after->mtime, before.mtime);
+  EXPECT_EQ(made.directory.after->ctime, attributes(root()).ctime);
+}
+
+TEST_F(CreateTest, TwoChangesAtOneMomentAreToldApart) {
+  Made first = create(root(), "a"), second = create(root(), "b");
+  EXPECT_LT(first.directory.after->ctime, second.directory.after->ctime);
+  EXPECT_EQ(first.directory.after->ctime, second.directory.before->ctime);
+}
+
+TEST_F(CreateTest, GuardedRefusesAnExistingName) {
+  create(root(), "f");
+  Made again = create(root(), "f");
+  EXPECT_EQ(again.status, Status::kExist);
+  EXPECT_TRUE(again.directory.before && again.directory.after);
+}
+
+TEST_F(CreateTest, UncheckedTakesAnExistingFileAsItIs) {
+  Made first = create(root(), "f", {}, 0600);
+  Made again = create(root(), "f", {}, 0777, CreateMode::kUnchecked);
+  EXPECT_EQ(again.status, Status::kOk);
+  EXPECT_EQ(again.handle, first.handle);
+  EXPECT_EQ(again.attributes.mode, 0600u);
+  mkdir(root(), "d");
+  EXPECT_EQ(create(root(), "d", {}, 0644, CreateMode::kUnchecked).status, Status::kExist);
+}
+
+TEST_F(CreateTest, UncheckedWithSizeZeroTruncates) {
+  Made first = create(root(), "f");
+  merge(first.handle, 5000, 0);
+  ASSERT_EQ(attributes(first.handle).size, 5000u);
+  Made again = create(root(), "f", {}, 0644, CreateMode::kUnchecked, 0);
+  ASSERT_EQ(again.status, Status::kOk);
+  EXPECT_EQ(again.handle, first.handle);
+  EXPECT_EQ(again.attributes.size, 0u);
+  ASSERT_EQ(small_.asked.size(), 1u);
+  EXPECT_EQ(small_.asked[0], (FakeDataServer::Asked{false, first.attributes.fileid.value, 0, Epoch{1}}));
+  Handle theirs = mkdir(root(), "d", {}, 0777).handle;
+  create(theirs, "root's", {}, 0644);
+  EXPECT_EQ(create(theirs, "root's", {.uid = 4, .gid = 4}, 0644, CreateMode::kUnchecked, 0).status,
+            Status::kAcces);
+}
+
+TEST_F(CreateTest, ANewFileMayHaveASizeAtOnce) {
+  Made made = create(root(), "f", {}, 0644, CreateMode::kUnchecked, 12345);
+  EXPECT_EQ(made.attributes.size, 12345u);
+  EXPECT_TRUE(small_.asked.empty());
+}
+
+TEST_F(CreateTest, ExclusiveKnowsItsOwnRetransmission) {
+  Made first = create_exclusive(root(), "f", 0x1122334455667788);
+  ASSERT_EQ(first.status, Status::kOk);
+  Made again = create_exclusive(root(), "f", 0x1122334455667788);  // with a new xid
+  EXPECT_EQ(again.status, Status::kOk);
+  EXPECT_EQ(again.handle, first.handle);
+  // All eight bytes count.
+  Made other = create_exclusive(root(), "f", 0x1122334455667789);
+  EXPECT_EQ(other.status, Status::kExist);
+  EXPECT_TRUE(other.directory.before.has_value());
+  EXPECT_EQ(create_exclusive(root(), "f", 0x0022334455667788).status, Status::kExist);
+}
+
+TEST_F(CreateTest, ExclusiveSurvivesACrashAndEndsWithTheFirstSetattr) {
+  Made first = create_exclusive(root(), "f", 42);
+  restart();
+  EXPECT_EQ(create_exclusive(root(), "f", 42).status, Status::kOk);
+  nfs3::SetAttributes set;
+  set.mode = 0644;
+  ASSERT_EQ(setattr(first.handle, set), Status::kOk);
+  EXPECT_EQ(create_exclusive(root(), "f", 42).status, Status::kExist);
+}
+
+TEST_F(CreateTest, PermissionAndNames) {
+  EXPECT_EQ(create(root(), "f", {.uid = 5, .gid = 5}).status, Status::kAcces);
+  EXPECT_EQ(create(root(), ".").status, Status::kExist);
+  EXPECT_EQ(create(root(), "..").status, Status::kExist);
+  EXPECT_EQ(create(root(), "").status, Status::kInval);
+  EXPECT_EQ(create(root(), "a/b").status, Status::kInval);
+  EXPECT_EQ(create(root(), std::string(255, 'x')).status, Status::kOk);
+  EXPECT_EQ(create(root(), std::string(256, 'x')).status, Status::kNameTooLong);
+  EXPECT_EQ(create(create(root(), "f").handle, "x").status, Status::kNotDir);
+}
+
+TEST_F(CreateTest, OwnersAndTheSetGroupIdBit) {
+  Handle shared = mkdir(root(), "shared", {}, 0777).handle;
+  nfs3::SetAttributes set;
+  set.gid = 50;
+  set.mode = 02777;
+  ASSERT_EQ(setattr(shared, set), Status::kOk);
+  Made file = create(shared, "f", {.uid = 5, .gid = 6}, 02755);
+  EXPECT_EQ(file.attributes.uid, 5u);
+  EXPECT_EQ(file.attributes.gid, 50u);
+  EXPECT_EQ(file.attributes.mode, 0755u);  // not in the group: no set-group-id program
+  EXPECT_EQ(create(shared, "g", {.uid = 5, .gid = 6, .groups = {50}}, 02755).attributes.mode, 02755u);
+  Made directory = mkdir(shared, "d", {.uid = 5, .gid = 6}, 0755);
+  EXPECT_EQ(directory.attributes.gid, 50u);
+  EXPECT_EQ(directory.attributes.mode, 02755u);
+  // Only the superuser makes files of others.
+  nfs3::CreateArgs args{.where = {shared, "theirs"}};
+  args.attributes.uid = 77;
+  nfs3::CreatedOk ok;
+  ASSERT_EQ(call(Procedure::kCreate, args, ok, {.uid = 5, .gid = 6}), Status::kOk);
+  EXPECT_EQ(ok.attributes->uid, 5u);
+  args.where.name = "given";
+  ASSERT_EQ(call(Procedure::kCreate, args, ok, {}), Status::kOk);
+  EXPECT_EQ(ok.attributes->uid, 77u);
+}
+
+TEST_F(CreateTest, TimesOfTheClientAreCheckedAndKept) {
+  Handle directory = root();
+  nfs3::CreateArgs args{.where = {directory, "f"}, .mode = CreateMode::kUnchecked};
+  args.attributes.set_mtime = nfs3::SetAttributes::TimeHow::kClientTime;
+  args.attributes.mtime = {100, 1'000'000'000};
+  nfs3::CreatedOk ok;
+  EXPECT_EQ(call(Procedure::kCreate, args, ok), Status::kInval);
+  args.attributes.mtime = {100, 999'999'999};
+  ASSERT_EQ(call(Procedure::kCreate, args, ok), Status::kOk);
+  EXPECT_EQ(ok.attributes->mtime, (nfs3::Time{100, 999'999'999}));
+}
+
+TEST_F(CreateTest, LittleSpaceRefusesNewNamesButNotRemovals) {
+  create(root(), "old");
+  disk_.set_capacity(self_.reserve_bytes / 2);
+  loop_.advance(std::chrono::seconds(2));
+  EXPECT_EQ(create(root(), "f").status, Status::kNoSpc);
+  EXPECT_EQ(mkdir(root(), "d").status, Status::kNoSpc);
+  EXPECT_EQ(symlink(root(), "l", "t").status, Status::kNoSpc);
+  EXPECT_EQ(remove(root(), "old"), Status::kOk);
+  disk_.set_capacity(std::uint64_t{1} << 40);
+  loop_.advance(std::chrono::seconds(2));
+  EXPECT_EQ(create(root(), "f").status, Status::kOk);
+}
+
+TEST_F(CreateTest, AStoreWithoutSpaceRefusesCleanly) {
+  store().set_no_space(true);
+  EXPECT_EQ(create(root(), "f").status, Status::kNoSpc);
+  EXPECT_EQ(lookup(root(), "f").status, Status::kNoEnt);
+  store().set_no_space(false);
+  Made made = create(root(), "f");
+  EXPECT_EQ(made.status, Status::kOk);
+  EXPECT_EQ(lookup(root(), "f").handle, made.handle);
+}
+
+TEST_F(CreateTest, AFailedSyncIsAnErrorAndNothingIsTakenAfterIt) {
+  store().fail_next_sync();
+  EXPECT_EQ(create(root(), "f").status, Status::kIo);
+  EXPECT_EQ(create(root(), "g").status, Status::kIo);
+  restart();
+  EXPECT_EQ(lookup(root(), "f").status, Status::kNoEnt);
+  EXPECT_EQ(create(root(), "g").status, Status::kOk);
+}
+
+TEST_F(CreateTest, FileIdsAreNeverReused) {
+  std::set<std::uint64_t> seen{1};
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 600; ++i) {
+      std::string name = std::to_string(round) + "-" + std::to_string(i);
+      EXPECT_TRUE(seen.insert(create(root(), name).attributes.fileid.value).second);
+      if (i % 3 == 0) remove(root(), name);
+    }
+    restart();
+  }
+}
+
+}  // namespace
+}  // namespace slice::dirserver::testing
