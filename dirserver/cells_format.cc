@@ -107,7 +107,6 @@ class Reader {
     left_.remove_prefix(size);
     return out;
   }
-  bool more() const { return ok_ && !left_.empty(); }
   // The value, where all of it was read and made sense.
   template <class T>
   Result<T> finish(T value, std::string_view what) const {
@@ -182,6 +181,7 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
 
 std::string encode(const NameBucket& bucket) {
   Writer out;
+  out.number(static_cast<std::uint8_t>(bucket.entries.size()));
   for (const NameEntry& entry : bucket.entries) {
     out.number(static_cast<std::uint8_t>(entry.slot));
     out.text(entry.name);
@@ -193,7 +193,7 @@ std::string encode(const NameBucket& bucket) {
 Result<NameBucket> decode_name_bucket(std::string_view value) {
   Reader in(value);
   NameBucket bucket;
-  while (in.more()) {
+  for (unsigned left = in.number<std::uint8_t>(); left > 0; --left) {
     NameEntry entry;
     entry.slot = in.number<std::uint8_t>();
     entry.name = in.text();

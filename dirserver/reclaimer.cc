@@ -1,6 +1,7 @@
 #include "dirserver/reclaimer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace slice::dirserver {
 
@@ -50,7 +51,13 @@ Task<void> Reclaimer::run() {
   unsigned failures = 0;
   while (!stopping_) {
     if (queue_.empty()) {
-      if (!in_store_) break;
+      if (!in_store_) {
+        // So that a restart long after does not hand on again what was handed on.
+        if (auto erased = std::exchange(erased_, {}); erased > cells_.durable_position()) {
+          if (co_await cells_.durable(erased)) continue;
+        }
+        break;
+      }
       if (Status scanned = scan(); !scanned) {
         if (log_.allow()) log_error("the reclaim queue cannot be read: {}", scanned.error().message);
         co_await context_.loop.sleep(back_off(++failures));
@@ -84,14 +91,14 @@ Task<bool> Reclaimer::run_some() {
       queue_.push_back(std::move(records[i]));
     }
   }
-  // Need not be durable: a record that comes back is handed on once more.
   std::size_t erased = batch.changes().size();
-  if (cells_.store().apply(batch)) {
-    done_.add(erased);
-  } else {
+  auto position = cells_.store().apply(batch);
+  if (!position) {
     in_store_ = true;
     co_return false;
   }
+  erased_ = *position;
+  done_.add(erased);
   co_return erased > 0;
 }
 

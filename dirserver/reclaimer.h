@@ -44,7 +44,8 @@ class Reclaimer {
   DataServers& servers_;
   std::uint32_t sites_;
   std::deque<ReclaimRecord> queue_;
-  bool in_store_ = false;  // the store may have records that are not queued
+  storage::LogPosition erased_;  // up to which erased records are not known to be durable
+  bool in_store_ = false;        // the store may have records that are not queued
   bool running_ = false;
   bool stopping_ = false;
   LogLimiter log_{1};

@@ -65,6 +65,7 @@ void DirectoryFixture::crash() {
 }
 
 void DirectoryFixture::restart() {
+  crash();
   server_ = std::make_unique<DirectoryServer>(
       context_, [this](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
         auto store = std::make_unique<storage::MemoryStore>(loop_, medium_);
@@ -111,8 +112,12 @@ std::shared_ptr<DirectoryFixture::Pending> DirectoryFixture::send_bytes(Procedur
                             .credential = credential.view().subspan(8),
                             .verifier = {},
                             .arguments = arguments.view()});
+  return send_record(record.take(), from);
+}
+
+std::shared_ptr<DirectoryFixture::Pending> DirectoryFixture::send_record(Buffer record, rpc::Endpoint from) {
   auto pending = std::make_shared<Pending>();
-  spawn(deliver(*front_, record.take(), from, pending, alive_));
+  spawn(deliver(*front_, std::move(record), from, pending, alive_));
   return pending;
 }
 

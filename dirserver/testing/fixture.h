@@ -101,6 +101,7 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   }
   std::shared_ptr<Pending> send_bytes(Procedure procedure, Buffer arguments, Credential who,
                                       std::uint32_t xid, rpc::Endpoint from);
+  std::shared_ptr<Pending> send_record(Buffer record, rpc::Endpoint from = kClient);
   // Waits for its end; the results, which are kept. Fails the test where there are none.
   ByteView wait(const std::shared_ptr<Pending>& pending);
   template <class Ok, class Args>

@@ -1,0 +1,123 @@
+#include "dirserver/testing/fixture.h"
+
+namespace slice::dirserver::testing {
+namespace {
+
+using AuthorityTest = DirectoryFixture;
+using nfs3::Time;
+
+Time at(const nfs3::Attributes& attributes, std::int32_t seconds) {
+  return {attributes.ctime.seconds + static_cast<std::uint32_t>(seconds), 0};
+}
+
+TEST_F(AuthorityTest, FetchTellsAttributesAndTheEpoch) {
+  Made file = create(root(), "f", {}, 0640);
+  wire::FetchResult result = fetch(file.handle);
+  EXPECT_EQ(result.status, Status::kOk);
+  EXPECT_EQ(result.attributes.mode, 0640u);
+  EXPECT_EQ(result.attributes.rdev_major, 0u);
+  EXPECT_FALSE(result.striped);
+  truncate(file.handle, 0);
+  EXPECT_EQ(fetch(file.handle).attributes.rdev_major, 1u);
+  remove(root(), "f");
+  EXPECT_EQ(fetch(file.handle).status, Status::kStale);
+  Handle forged = root();
+  forged[0] ^= 1;
+  EXPECT_EQ(fetch(forged).status, Status::kBadHandle);
+}
+
+TEST_F(AuthorityTest, StripedIsNotedDurably) {
+  Made file = create(root(), "f");
+  EXPECT_TRUE(fetch(file.handle, true).striped);
+  restart();
+  EXPECT_TRUE(fetch(file.handle).striped);
+}
+
+TEST_F(AuthorityTest, ClientsMayNotCallIt) {
+  rpc::XdrWriter record;
+  rpc::encode_call(record, {.xid = Xid{1},
+                            .program = wire::kAuthorityProgram,
+                            .version = wire::kInternalVersion,
+                            .procedure = 1,
+                            .credential = {},
+                            .verifier = {},
+                            .arguments = {}});
+  auto pending = send_record(record.take());
+  loop_.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(pending->reply.has_value());
+  auto header = rpc::decode_reply(pending->reply->view());
+  ASSERT_TRUE(header.has_value());
+  EXPECT_FALSE(header->accepted);
+}
+
+TEST_F(AuthorityTest, MergeMovesSizeAndTimesForwardOnly) {
+  Made file = create(root(), "f");
+  wire::FetchResult result = merge(file.handle, 100, 0, at(file.attributes, 5));
+  EXPECT_EQ(result.attributes.size, 100u);
+  EXPECT_EQ(result.attributes.mtime, at(file.attributes, 5));
+  EXPECT_EQ(result.attributes.ctime, at(file.attributes, 5));
+  result = merge(file.handle, 50, 0, at(file.attributes, 3));
+  EXPECT_EQ(result.attributes.size, 100u);
+  EXPECT_EQ(result.attributes.mtime, at(file.attributes, 5));
+  restart();
+  EXPECT_EQ(attributes(file.handle).size, 100u);  // durable when answered
+}
+
+TEST_F(AuthorityTest, AReportOfAnOlderEpochCannotUndoATruncation) {
+  Made file = create(root(), "f");
+  merge(file.handle, 5000, 0);
+  ASSERT_EQ(truncate(file.handle, 10), Status::kOk);
+  EXPECT_EQ(merge(file.handle, 5000, 0).attributes.size, 10u);
+  EXPECT_EQ(merge(file.handle, 600, 1).attributes.size, 600u);
+}
+
+TEST_F(AuthorityTest, ALateReportDoesNotUndoSetTimes) {
+  Made file = create(root(), "f");
+  loop_.advance(std::chrono::seconds(10));
+  nfs3::SetAttributes set;
+  set.set_mtime = nfs3::SetAttributes::TimeHow::kClientTime;
+  set.mtime = {1000, 0};
+  ASSERT_EQ(setattr(file.handle, set), Status::kOk);
+  // The write was before, its report comes after: as in cp -p.
+  EXPECT_EQ(merge(file.handle, 10, 0, at(file.attributes, 5)).attributes.mtime, (Time{1000, 0}));
+  EXPECT_EQ(attributes(file.handle).size, 10u);
+  EXPECT_EQ(merge(file.handle, 10, 0, at(file.attributes, 15)).attributes.mtime, at(file.attributes, 15));
+}
+
+TEST_F(AuthorityTest, AWriteTakesTheSetIdBitsButALateReportOfOneDoesNot) {
+  Made file = create(root(), "f", {}, 04755);
+  EXPECT_EQ(merge(file.handle, 1, 0, at(file.attributes, 1)).attributes.mode, 0755u);
+  loop_.advance(std::chrono::seconds(10));
+  nfs3::SetAttributes set;
+  set.mode = 04755;
+  ASSERT_EQ(setattr(file.handle, set), Status::kOk);
+  EXPECT_EQ(merge(file.handle, 1, 0, at(file.attributes, 5)).attributes.mode, 04755u);
+}
+
+TEST_F(AuthorityTest, AtimeMovesAsRelatimeHasIt) {
+  Made file = create(root(), "f");
+  Time first = at(file.attributes, 10), second = at(file.attributes, 20),
+       next_day = at(file.attributes, 90000);
+  EXPECT_EQ(merge(file.handle, 0, 0, {}, first).attributes.atime, first);
+  EXPECT_EQ(merge(file.handle, 0, 0, {}, second).attributes.atime, first);
+  EXPECT_EQ(merge(file.handle, 0, 0, {}, next_day).attributes.atime, next_day);
+}
+
+TEST_F(AuthorityTest, FetchesWaitForATruncationAndMergesDoNotTellItsEpoch) {
+  Made file = create(root(), "f");
+  merge(file.handle, 5000, 0);
+  small_.takes = std::chrono::seconds(3);
+  nfs3::SetAttributes set;
+  set.size = 10;
+  auto truncation = send(Procedure::kSetattr, nfs3::SetattrArgs{.object = file.handle, .attributes = set});
+  loop_.advance(std::chrono::seconds(1));
+  wire::FetchResult merged = merge(file.handle, 6000, 0);
+  EXPECT_EQ(merged.attributes.rdev_major, 0u);
+  EXPECT_EQ(merged.attributes.size, 10u);
+  EXPECT_FALSE(truncation->ended);
+  EXPECT_EQ(fetch(file.handle).attributes.rdev_major, 1u);
+  EXPECT_TRUE(truncation->ended);
+}
+
+}  // namespace
+}  // namespace slice::dirserver::testing
