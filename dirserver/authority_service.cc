@@ -32,7 +32,13 @@ Answer<AttributeCell*> load_file(Volume& volume, Transaction& transaction, ByteV
   if (!tables.owns(volume.context.self.index, wire::Role::kDirectory, opened->directory_site)) {
     return refuse(Status::kJukebox);
   }
-  auto cell = transaction.load(cell_of(*opened));
+  CellRef ref = cell_of(*opened);
+  if (ref.generation == 0) {
+    auto any = volume.cells.any_generation(ref);
+    if (!any) return refuse(any.error());
+    if (*any != nullptr) ref = (*any)->self.cell;
+  }
+  auto cell = transaction.load(ref);
   if (!cell) return refuse(cell.error());
   if (*cell == nullptr || (*cell)->self.type != opened->type) return refuse(Status::kStale);
   return *cell;

@@ -30,6 +30,12 @@ CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t ca
       misses_(metrics.counter("cell_cache_misses_total")) {}
 
 Result<const AttributeCell*> CellStore::attributes(const CellRef& ref) {
+  auto cell = any_generation(ref);
+  if (!cell || *cell == nullptr) return cell;
+  return (*cell)->self.cell == ref ? *cell : nullptr;
+}
+
+Result<const AttributeCell*> CellStore::any_generation(const CellRef& ref) {
   const AttributeCell* cell = attributes_.find(ref.fileid);
   if (cell != nullptr) {
     hits_.add();
@@ -43,7 +49,7 @@ Result<const AttributeCell*> CellStore::attributes(const CellRef& ref) {
     std::uint64_t cost = cost_of(*decoded);
     cell = attributes_.put(ref.fileid, std::move(*decoded), cost);
   }
-  return cell->self.cell == ref ? cell : nullptr;
+  return cell;
 }
 
 Result<const NameBucket*> CellStore::bucket(const NameKey& key) {

@@ -33,6 +33,8 @@ class CellStore {
 
   // The cell; null where there is none of that generation. Valid until the next call of a method.
   Result<const AttributeCell*> attributes(const CellRef& ref);
+  // The same whatever its generation: for a proxy, whose attribute cache keeps fileIDs alone.
+  Result<const AttributeCell*> any_generation(const CellRef& ref);
   // The entry; null where there is none. Valid until the next call of a method.
   Result<const NameEntry*> find(const NamePlace& place);
 

@@ -71,7 +71,7 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
   if (!fileid) return refuse(fileid.error());
 
   AttributeCell cell;
-  cell.self = {.cell = {site, *fileid, static_cast<std::uint32_t>(volume.context.random())},
+  cell.self = {.cell = {site, *fileid, static_cast<std::uint32_t>(volume.context.random()) | 1},
                .type = type,
                .stripe_shift = static_cast<std::uint8_t>(volume.context.config.volume.stripe_shift),
                .cell_key = entry.place.hash};
