@@ -1,6 +1,5 @@
 #include "common/config.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
@@ -16,20 +15,18 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <set>
-#include <span>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 #include "common/bytes.h"
-
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
+#include "common/config_section.h"
 
 namespace slice {
 namespace {
+
+using config_internal::line_of;
+using config_internal::parse_ipv4;
+using config_internal::Refusals;
+using config_internal::Section;
 
 constexpr std::array<std::string_view, kServerRoles> kRoleNames{"directory",   "small-file", "storage",
                                                                 "coordinator", "manager",    "proxy"};
@@ -40,14 +37,6 @@ constexpr std::uint64_t kMaxThreshold = 8ull << 20;            // bytes
 constexpr std::uint64_t kMinStripe = 8ull << 10;               // bytes: a small-file block
 constexpr std::uint64_t kMaxStripe = 1ull << 30;               // bytes
 constexpr std::size_t kMinKeyBytes = 16, kMaxKeyBytes = 4096;  // of the key file
-
-Result<std::uint32_t> parse_ipv4(std::string_view text) {
-  in_addr parsed{};
-  if (inet_pton(AF_INET, std::string(text).c_str(), &parsed) != 1) {
-    return fail(Errc::kInvalid, "'{}' is not an IPv4 address", text);
-  }
-  return ntohl(parsed.s_addr);
-}
 
 std::string ipv4_text(std::uint32_t address) {
   return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
@@ -65,188 +54,6 @@ std::array<std::uint8_t, 16> derive_key(std::string_view purpose, std::uint32_t 
   std::array<std::uint8_t, 16> key{};
   std::copy_n(digest.begin(), key.size(), key.begin());
   return key;
-}
-
-// What a refusal is raised through: the first one counts, later ones are consequences.
-class Refusals {
- public:
-  explicit Refusals(std::string file) : file_(std::move(file)) {}
-  template <class... Args>
-  void add(std::uint32_t line, fmt::format_string<Args...> format, Args&&... args) {
-    if (error_) return;
-    error_ = Error{Errc::kInvalid,
-                   fmt::format("{}:{}: {}", file_, line, fmt::format(format, std::forward<Args>(args)...))};
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  std::string file_;
-  std::optional<Error> error_;
-};
-
-// One table of the file: typed access to its keys, and in finish() the refusal of keys nobody asked for.
-class Section {
- public:
-  Section(Refusals& refusals, const toml::table& table, std::string what, std::uint32_t line)
-      : refusals_(refusals), table_(table), what_(std::move(what)), line_(line) {}
-
-  bool has(std::string_view key) const { return table_.contains(key); }
-  // Of the key's value; of the table where there is no such key.
-  std::uint32_t line(std::string_view key) const {
-    const toml::node* node = table_.get(key);
-    return node != nullptr && node->source().begin.line != 0 ? node->source().begin.line : line_;
-  }
-  std::uint32_t line() const { return line_; }
-  template <class... Args>
-  void refuse(std::string_view key, fmt::format_string<Args...> format, Args&&... args) const {
-    refusals_.add(line(key), "{} of {}: {}", key, what_, fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  std::string text(std::string_view key, std::optional<std::string> otherwise = std::nullopt) {
-    const toml::node* node = take(key, !otherwise);
-    if (node == nullptr) return otherwise.value_or("");
-    if (auto value = node->value_exact<std::string>()) return *value;
-    refuse(key, "a string is expected");
-    return "";
-  }
-  std::uint64_t number(std::string_view key, std::uint64_t otherwise, std::uint64_t least,
-                       std::uint64_t most) {
-    const toml::node* node = take(key, false);
-    if (node == nullptr) return otherwise;
-    auto value = node->value_exact<std::int64_t>();
-    if (!value) {
-      refuse(key, "a whole number is expected");
-    } else if (*value < 0 || static_cast<std::uint64_t>(*value) < least ||
-               static_cast<std::uint64_t>(*value) > most) {
-      refuse(key, "{} is not between {} and {}", *value, least, most);
-    } else {
-      return static_cast<std::uint64_t>(*value);
-    }
-    return otherwise;
-  }
-  std::uint32_t number32(std::string_view key, std::uint32_t otherwise, std::uint32_t least = 0,
-                         std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
-    return static_cast<std::uint32_t>(number(key, otherwise, least, most));
-  }
-  std::uint16_t port(std::string_view key, std::uint16_t otherwise) {
-    return static_cast<std::uint16_t>(number(key, otherwise, 1, 65535));
-  }
-  // "64KiB", or a number of bytes.
-  std::uint64_t size(std::string_view key, std::uint64_t otherwise) {
-    const toml::node* node = table_.get(key);
-    if (node != nullptr && node->is_integer()) {
-      return number(key, otherwise, 0, std::numeric_limits<std::int64_t>::max());
-    }
-    if (node == nullptr) {
-      asked_.insert(std::string(key));
-      return otherwise;
-    }
-    auto parsed = parse_size(text(key));
-    if (!parsed) refuse(key, "{}", parsed.error().message);
-    return parsed.value_or(otherwise);
-  }
-  std::optional<double> fraction(std::string_view key) {
-    const toml::node* node = take(key, false);
-    if (node == nullptr) return std::nullopt;
-    auto value = node->value<double>();
-    if (!value || !(*value >= 0 && *value <= 1)) {
-      refuse(key, "a number from 0 to 1 is expected");
-      return std::nullopt;
-    }
-    return value;
-  }
-  std::uint32_t address(std::string_view key) {
-    std::string value = text(key);
-    auto parsed = parse_ipv4(value);
-    if (!parsed) {
-      refuse(key, "{}", parsed.error().message);
-    } else if (*parsed == 0 || *parsed >> 28 >= 14) {
-      refuse(key, "{} is not the address of one host", value);
-    }
-    return parsed.value_or(0);
-  }
-  // The position of the value among `choices`.
-  std::size_t choice(std::string_view key, std::span<const std::string_view> choices,
-                     std::optional<std::size_t> otherwise) {
-    if (!has(key) && otherwise) {
-      asked_.insert(std::string(key));
-      return *otherwise;
-    }
-    std::string value = text(key);
-    auto found = std::find(choices.begin(), choices.end(), value);
-    if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
-    if (has(key)) refuse(key, "'{}' is none of {}", value, fmt::join(choices, ", "));
-    return otherwise.value_or(0);
-  }
-  std::uint32_t mode(std::string_view key, std::uint32_t otherwise) {
-    if (!has(key)) {
-      asked_.insert(std::string(key));
-      return otherwise;
-    }
-    std::string value = text(key);
-    std::uint32_t parsed = 0;
-    auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed, 8);
-    if (error != std::errc{} || end != value.data() + value.size() || parsed > 07777) {
-      refuse(key, "an octal mode such as \"0755\" is expected");
-      return otherwise;
-    }
-    return parsed;
-  }
-  const toml::table* table(std::string_view key) {
-    const toml::node* node = take(key, false);
-    if (node != nullptr && !node->is_table()) refuse(key, "a table, [{}], is expected", key);
-    return node == nullptr ? nullptr : node->as_table();
-  }
-  // An array of strings; empty where there is no such key.
-  std::vector<std::string> texts(std::string_view key) {
-    const toml::node* node = take(key, false);
-    std::vector<std::string> values;
-    if (node == nullptr) return values;
-    const toml::array* array = node->as_array();
-    if (array == nullptr || !array->is_homogeneous(toml::node_type::string)) {
-      if (array == nullptr || !array->empty()) refuse(key, "an array of strings is expected");
-      return values;
-    }
-    for (const toml::node& value : *array) values.push_back(value.value_or(std::string()));
-    return values;
-  }
-  // An array of tables, [[key]].
-  const toml::array* tables(std::string_view key) {
-    const toml::node* node = take(key, true);
-    if (node == nullptr) return nullptr;
-    const toml::array* array = node->as_array();
-    if (array == nullptr || !array->is_homogeneous(toml::node_type::table)) {
-      refuse(key, "one or more tables, [[{}]], are expected", key);
-      return nullptr;
-    }
-    return array;
-  }
-
-  void finish() const {
-    for (const auto& [key, value] : table_) {
-      if (!asked_.contains(std::string(key.str()))) {
-        refusals_.add(key.source().begin.line, "{} knows no key '{}'", what_, key.str());
-      }
-    }
-  }
-
- private:
-  const toml::node* take(std::string_view key, bool required) {
-    asked_.insert(std::string(key));
-    const toml::node* node = table_.get(key);
-    if (node == nullptr && required) refusals_.add(line_, "{} lacks '{}'", what_, key);
-    return node;
-  }
-
-  Refusals& refusals_;
-  const toml::table& table_;
-  std::string what_;
-  std::uint32_t line_;
-  std::set<std::string> asked_;
-};
-
-std::uint32_t line_of(const toml::node& node) {
-  return std::max<std::uint32_t>(node.source().begin.line, 1);
 }
 
 void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& volume) {
