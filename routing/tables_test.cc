@@ -57,6 +57,13 @@ TEST(RoutingTables, DealsSitesOverTheServersOfTheirRole) {
   EXPECT_EQ(tables->server(8), nullptr);
 }
 
+TEST(RoutingTables, RolesAreNumberedAndNamedAlikeInConfigurationsAndMessages) {
+  for (std::uint32_t role = 0; role < kServerRoles; ++role) {
+    EXPECT_EQ(role_name(static_cast<ServerRole>(role)), wire::role_name(static_cast<wire::Role>(role)));
+  }
+  EXPECT_EQ(static_cast<std::uint32_t>(wire::Role::kProxy) + 1, kServerRoles);
+}
+
 TEST(RoutingTables, RefusesTablesThatDoNotFit) {
   auto config = sample_config();
   auto good = RoutingTables::initial(config);
