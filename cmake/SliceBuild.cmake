@@ -72,12 +72,18 @@ function(slice_bench name)
   set_property(GLOBAL APPEND PROPERTY SLICE_BENCHMARKS ${name})
 endfunction()
 
-# slice_fuzz(NAME SOURCES x_fuzz.cc DEPS ...): a libFuzzer target (preset `fuzz`).
+# slice_fuzz(NAME SOURCES x_fuzz.cc DEPS ...): a libFuzzer target (preset `fuzz`). In the other presets it becomes a test,
+# NAME_short, that tries some thousand inputs, the same at every run (tests/fuzz_main.cc).
 function(slice_fuzz name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   if(NOT SLICE_FUZZ)
+    add_executable(${name}_short ${A_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz_main.cc)
+    target_link_libraries(${name}_short PRIVATE slice_options ${A_DEPS} Threads::Threads)
+    set_target_properties(${name}_short PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name}_short COMMAND ${name}_short)
+    set_tests_properties(${name}_short PROPERTIES LABELS unit TIMEOUT 120)
     return()
   endif()
-  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} Threads::Threads)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
