@@ -311,7 +311,7 @@ Task<Status> MemoryDisk::begin(Access access) {
   std::uint64_t generation = generation_;
   if (fault_) {
     auto hook = fault_;  // a hook may replace itself
-    if (auto error = hook(access)) co_return fail(std::move(*error));
+    if (auto error = (*hook)(access)) co_return fail(std::move(*error));
   }
   if (generation != generation_) co_return fail(Errc::kIo, "{}: crashed", access.path);
   if (most_delay_ > Duration{0}) {

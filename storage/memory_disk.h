@@ -68,7 +68,7 @@ class MemoryDisk : public Disk {
   // loses what it was to make durable: later syncs do not write it, as Linux has it. nullptr: no faults.
   // A hook may call crash(): the operation then fails, as one that was under way.
   using Fault = std::function<std::optional<Error>(const Access&)>;
-  void set_fault(Fault fault) { fault_ = std::move(fault); }
+  void set_fault(Fault fault) { fault_ = fault ? std::make_shared<Fault>(std::move(fault)) : nullptr; }
   // Operations take a random time between the two; zero (the default) ends them at once, without suspending.
   void set_delay(Duration least, Duration most);
   void set_capacity(std::uint64_t bytes) { options_.capacity_bytes = bytes; }
@@ -99,7 +99,7 @@ class MemoryDisk : public Disk {
   Options options_;
   std::mt19937_64 random_;
   Duration least_delay_{0}, most_delay_{0};
-  Fault fault_;
+  std::shared_ptr<Fault> fault_;
   std::uint64_t generation_ = 0;  // grows with each crash
   std::uint64_t operations_ = 0, syncs_ = 0;
   std::shared_ptr<std::uint64_t> used_pages_ = std::make_shared<std::uint64_t>(0);

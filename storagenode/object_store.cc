@@ -242,14 +242,25 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
 
 Task<Status> ObjectStore::cut(Object& object, std::uint64_t size) {
   std::uint64_t boundary = size / kSegment;
-  while (!object.present.empty() && *object.present.rbegin() > boundary) {
-    SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(object, *object.present.rbegin()));
-  }
-  // Also where nothing was left to remove: a process that was killed may have removed without syncing.
-  if (object.has_more) SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(more_folder(object.name)));
+  SLICE_CO_RETURN_IF_ERROR(co_await remove_segments_behind(object, boundary));
   if (object.present.contains(boundary)) SLICE_CO_RETURN_IF_ERROR(co_await cut_boundary(object, size));
   auto lock = co_await object.opening.lock();
   co_return co_await table_.find_end(object);
+}
+
+// Durably, all with an index greater than `last`.
+Task<Status> ObjectStore::remove_segments_behind(Object& object, std::uint64_t last) {
+  std::vector<std::uint64_t> gone;
+  while (!object.present.empty() && *object.present.rbegin() > last) {
+    gone.push_back(*object.present.rbegin());
+    SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(object, gone.back()));
+  }
+  // Also where nothing was left to remove: a process that was killed may have removed without syncing.
+  if (object.has_more) SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(more_folder(object.name)));
+  for (std::uint64_t index : gone) {
+    SLICE_CO_RETURN_IF_ERROR(co_await marks_.forget({object.name, index}));
+  }
+  co_return Status{};
 }
 
 Task<Status> ObjectStore::cut_boundary(Object& object, std::uint64_t size) {
@@ -286,12 +297,9 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   Object& of = **object;
   auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
   note_removed(name);
-  while (!of.present.empty() && *of.present.rbegin() > 0) {
-    SLICE_CO_RETURN_IF_ERROR(co_await table_.remove_segment(of, *of.present.rbegin()));
-  }
+  // Others first: without the first segment nobody would find them again.
+  SLICE_CO_RETURN_IF_ERROR(co_await remove_segments_behind(of, 0));
   if (of.has_more) {
-    // Others first: without the first segment nobody would find them again.
-    SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(more_folder(name)));
     auto gone = co_await disk_.remove(more_folder(name));
     if (!gone && gone.error().code != Errc::kNotFound) {
       log_warning("cannot remove folder={}: {}", more_folder(name), gone.error().message);
@@ -303,7 +311,8 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   of.end = 0;
   of.epoch = {};
   // Also where there is none: a process that was killed may have removed it without syncing.
-  co_return co_await sync_folder(folder_of(head_path(name)));
+  SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(folder_of(head_path(name))));
+  co_return co_await marks_.forget({name, 0});
 }
 
 Task<Status> ObjectStore::sync_folder(std::string folder) {

@@ -110,6 +110,7 @@ class ObjectStore {
   Task<Status> heal(Object& object);
   Task<Status> heal_segment(OpenSegment& open);
   Task<Status> cut(Object& object, std::uint64_t size);
+  Task<Status> remove_segments_behind(Object& object, std::uint64_t last);
   Task<Status> cut_boundary(Object& object, std::uint64_t size);
   Task<Status> sync_folder(std::string folder);  // fine where there is none
   Task<Status> adopt_epoch(Object& object, Epoch epoch);

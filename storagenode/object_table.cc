@@ -165,7 +165,7 @@ Task<Status> ObjectTable::remove_segment(Object& object, std::uint64_t index) {
   Status status = co_await disk_.remove(segment_path(name));
   if (!status && status.error().code != Errc::kNotFound) co_return status;
   object.present.erase(index);
-  co_return co_await marks_.forget(name);
+  co_return Status{};
 }
 
 void ObjectTable::close(OpenSegment& segment) {

@@ -83,7 +83,8 @@ class ObjectTable {
   // A segment, made where it is not present; with it the first one, which says that the object exists. A new
   // object gets `epoch`. The caller has marked what it will write.
   Task<Result<Use<OpenSegment>>> make_segment(Object& object, std::uint64_t index, Epoch epoch);
-  // Deletes the segment's file; durable after sync_folder() of its folder. Nobody may use it.
+  // Deletes the segment's file; durable after sync_folder() of its folder, and only then may its marks be
+  // forgotten: a file that comes back was perhaps never synced. Nobody may use it.
   Task<Status> remove_segment(Object& object, std::uint64_t index);
   // Sets object.end by the last segment that has bytes.
   Task<Status> find_end(Object& object);
