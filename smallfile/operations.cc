@@ -82,13 +82,17 @@ Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args
 
 // ---- WRITE and COMMIT ----
 
-Task<Status> Operations::tell(const NfsRequest& request, const Store::Written& written, bool now) {
+// Both at once, since each waits for a disk. A crash in between may leave the size without the bytes, which
+// then read as zeros, or the bytes without the size: nobody was told that the write is durable.
+Task<Status> Operations::finish(const NfsRequest& request, const Store::Written& written) {
   const Store::Seen& seen = written.seen;
-  if (!now) {
-    authority_.note(request.handle, seen.epoch, seen.end, seen.mtime);
-    co_return Status{};
+  std::vector<Task<Status>> parts;
+  parts.reserve(2);
+  parts.push_back(store_.durable(written.sequence));
+  parts.push_back(authority_.report(request.handle, seen.epoch, seen.end, seen.mtime));
+  for (Status& status : co_await all(std::move(parts))) {
+    if (!status) co_return std::move(status);
   }
-  SLICE_CO_RETURN_IF_ERROR(co_await authority_.report(request.handle, seen.epoch, seen.end, seen.mtime));
   store_.reported(request.handle.fileid, seen);
   co_return Status{};
 }
@@ -107,15 +111,21 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
   bool stable = args.stable != nfs3::Stable::kUnstable;
   Store::Seen seen;
   if (own > 0) {
-    auto written = co_await store_.write(file, {.offset = args.offset,
+    auto written = co_await store_.apply(file, {.offset = args.offset,
                                                 .data = args.data.first(own),
                                                 .stable = stable,
                                                 .epoch = known->epoch,
                                                 .mtime_from = known->attributes.mtime});
     if (!written) co_return std::move(written).error();
-    Status told = co_await tell(request, *written, stable && written->unreported);
-    if (!told) co_return std::move(told).error();
     seen = written->seen;
+    Status finished;
+    if (stable && written->unreported) {
+      finished = co_await finish(request, *written);
+    } else {
+      authority_.note(request.handle, seen.epoch, seen.end, seen.mtime);
+      finished = co_await store_.durable(written->sequence);
+    }
+    if (!finished) co_return std::move(finished).error();
   } else if (auto looked = store_.look(file)) {
     seen = *looked;
   } else {
@@ -136,12 +146,14 @@ Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&,
   auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
   if (!known) co_return std::move(known).error();
   if (known->striped) co_return co_await pass_to_coordinator(request, out);
-  auto committed = co_await store_.commit(request.handle.fileid);
+  auto committed = store_.begin_commit(request.handle.fileid);
   if (!committed) co_return std::move(committed).error();
   if (committed->unreported) {
-    Status told = co_await tell(request, *committed, true);
-    if (!told) co_return std::move(told).error();
+    Status finished = co_await finish(request, *committed);
+    if (!finished) co_return std::move(finished).error();
   } else {
+    Status durable = co_await store_.durable(committed->sequence);
+    if (!durable) co_return std::move(durable).error();
     auto fresh = co_await authority_.fetch(request.handle, Freshness::kNow);
     if (!fresh) co_return std::move(fresh).error();
   }

@@ -41,7 +41,8 @@ class Operations {
   nfs3::PostOpAttributes attributes_for(const service::NfsRequest& request, const service::KnownFile& known,
                                         const Store::Seen& seen) const;
   Task<service::NfsAnswer> pass_to_coordinator(service::NfsRequest& request, rpc::XdrWriter& out);
-  Task<Status> tell(const service::NfsRequest& request, const Store::Written& written, bool now);
+  // Ends when the bytes are durable here, and size and mtime at the authority.
+  Task<Status> finish(const service::NfsRequest& request, const Store::Written& written);
 
   service::ServiceContext& context_;
   Store& store_;

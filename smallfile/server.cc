@@ -60,11 +60,12 @@ std::vector<rpc::Program*> SmallFileServer::programs() {
   return {&nfs_, objects_.get()};
 }
 
+// First what needs nobody else: the authority may be stopping too.
 Task<void> SmallFileServer::stop() {
-  co_await authority_.flush();
   if (Status status = co_await store_->save(); !status) {
     log_warning("not everything is saved: the journal has the rest reason={}", status.error().message);
   }
+  co_await authority_.flush();
 }
 
 std::string SmallFileServer::state() const {

@@ -163,7 +163,7 @@ Result<storage::LogSequence> Store::journal(File& file, const JournalRecord& rec
   return sequence;
 }
 
-Task<Result<Store::Written>> Store::write(FileId id, Write write) {
+Task<Result<Store::Written>> Store::apply(FileId id, Write write) {
   assert(!write.data.empty() && write.offset + write.data.size() <= options_.threshold);
   SLICE_CO_RETURN_IF_ERROR(co_await admit(id, write.data.size()));
   auto pin = table_.find(id);
@@ -192,8 +192,15 @@ Task<Result<Store::Written>> Store::write(FileId id, Write write) {
   changed(file);
   std::uint64_t end = write.offset + write.data.size();
   Written written{.seen = {file.end, epoch, mtime},
-                  .unreported = end > file.reported_end || epoch != file.reported_epoch};
-  if (write.stable) SLICE_CO_RETURN_IF_ERROR(co_await log_->sync(sequence));
+                  .unreported = end > file.reported_end || epoch != file.reported_epoch,
+                  .sequence = sequence};
+  co_return written;
+}
+
+Task<Result<Store::Written>> Store::write(FileId id, Write write) {
+  auto written = co_await apply(id, write);
+  if (!written) co_return written;
+  SLICE_CO_RETURN_IF_ERROR(co_await durable(written->sequence));
   co_return written;
 }
 
@@ -230,20 +237,26 @@ Status Store::journal_unlogged(File& file) {
   return {};
 }
 
-Task<Result<Store::Written>> Store::commit(FileId id) {
+Result<Store::Written> Store::begin_commit(FileId id) {
   auto pin = table_.find(id);
-  if (!pin) co_return fail(std::move(pin).error());
+  if (!pin) return fail(std::move(pin).error());
   File& file = **pin;
   if (file.has_unlogged()) {
     Status status = journal_unlogged(file);
     table_.touch(file);
-    if (!status) co_return fail(std::move(status).error());
+    if (!status) return fail(std::move(status).error());
   }
-  Written written{.seen = {file.end, file.epoch, file.mtime},
-                  .unreported = file.end > file.reported_end || file.epoch != file.reported_epoch ||
-                                file.mtime > file.reported_mtime};
-  SLICE_CO_RETURN_IF_ERROR(co_await log_->sync(log_->last()));
-  co_return written;
+  return Written{.seen = {file.end, file.epoch, file.mtime},
+                 .unreported = file.end > file.reported_end || file.epoch != file.reported_epoch ||
+                               file.mtime > file.reported_mtime,
+                 .sequence = log_->last()};
+}
+
+Task<Result<Store::Written>> Store::commit(FileId id) {
+  auto begun = begin_commit(id);
+  if (!begun) co_return begun;
+  SLICE_CO_RETURN_IF_ERROR(co_await durable(begun->sequence));
+  co_return begun;
 }
 
 void Store::reported(FileId id, const Seen& seen) {

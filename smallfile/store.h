@@ -61,9 +61,16 @@ class Store {
   };
   struct Written {
     Seen seen;
-    bool unreported = false;  // the authority does not know this end, or (for a commit) this mtime
+    bool unreported = false;        // the authority does not know this end, or (for a commit) this mtime
+    storage::LogSequence sequence;  // what durable() is to wait for; 0: nothing
   };
-  // kNoSpace, kStale, kCorrupt (a damaged block that the write does not cover), kIo.
+  // Readers see the write when this ends; a stable one is to be waited for with durable(). kNoSpace, kStale,
+  // kCorrupt (a damaged block that the write does not cover), kIo.
+  Task<Result<Written>> apply(FileId file, Write write);
+  // Puts what no journal record has into the journal, to be waited for with durable().
+  Result<Written> begin_commit(FileId file);
+  Task<Status> durable(storage::LogSequence sequence) { return log_->sync(sequence); }
+  // The same, waiting included.
   Task<Result<Written>> write(FileId file, Write write);
   Task<Result<Written>> commit(FileId file);
   // Nothing happens where the file's epoch is `epoch` or newer.
