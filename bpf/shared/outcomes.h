@@ -114,7 +114,7 @@ SLICE_INLINE const char* slice_outcome_name(uint32_t outcome) {
     SLICE_OUTCOMES(SLICE_OUTCOME_NAME)
 #undef SLICE_OUTCOME_NAME
     default:
-      return 0;
+      return 0;  // NOLINT(modernize-use-nullptr): C as well
   }
 }
 
@@ -126,7 +126,7 @@ SLICE_INLINE const char* slice_outcome_text(uint32_t outcome) {
     SLICE_OUTCOMES(SLICE_OUTCOME_TEXT)
 #undef SLICE_OUTCOME_TEXT
     default:
-      return 0;
+      return 0;  // NOLINT(modernize-use-nullptr): C as well
   }
 }
 #endif
