@@ -69,7 +69,8 @@ def client(target, options):
 
 def libnfs(target, options):
     """libnfs's own tools: another client, over TCP."""
-    address = (f"nfs://{target.server}{target.export.rstrip('/')}/FILE?version=3&nfsport={target.port}"
+    # With "/" exported, two slashes: libnfs would take the export's name to be empty.
+    address = (f"nfs://{target.server}{target.export}/FILE?version=3&nfsport={target.port}"
                f"&mountport={target.mount_port}")
     ok = True
     with tempfile.TemporaryDirectory(prefix="slice-libnfs-") as folder:
