@@ -73,8 +73,9 @@ Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args
     out.boolean(args.offset + n >= *size);
     auto after = co_await store_.read(file, args.offset, out.reserve_opaque(n));
     if (!after) co_return std::move(after).error();
-    if (after->epoch == seen->epoch && after->end == seen->end) break;
-    // Cut or extended meanwhile: count and end of file may not be what the bytes are.
+    // Cut meanwhile: count and end of file may not be what the bytes are. (That it grew is no harm: the reply
+    // tells of the moment before.)
+    if (after->epoch == seen->epoch) break;
     out.rewind(start);
   }
   co_return NfsAnswer::written();

@@ -231,6 +231,28 @@ TEST_F(SmallFileServerTest, ADamagedBlockIsAnIoErrorAndCounted) {
   EXPECT_EQ(metrics_.counter("smallfile_damaged_blocks_total").value(), 1u);
 }
 
+TEST_F(SmallFileServerTest, ATruncateWhileAReadWaitsForTheDiskIsSeenWholeOrNotAtAll) {
+  make_file(1);
+  auto handle = mint(handle_of(1));
+  ASSERT_EQ(write(handle, 0, std::string(20000, 'x'), nfs3::Stable::kFileSync).status, Status::kOk);
+  ASSERT_TRUE(run(server->store().save()));
+  stop_server();
+  start_server();  // the blocks are in the zone only
+  disk_.set_delay(milliseconds(5), milliseconds(5));
+  bool cut = false;
+  loop_.after(milliseconds(2), [&] {  // its block is on the way from the disk
+    authority.files[1].size = 100;
+    authority.files[1].rdev_major = 1;
+    start(server->store().truncate({1}, 100, Epoch{1}),
+          [&](slice::Status status) { cut = status.has_value(); });
+  });
+  auto got = read(handle, 0, 20000);
+  loop_.advance(milliseconds(50));
+  EXPECT_TRUE(cut);
+  EXPECT_EQ(got.data, std::string(100, 'x'));
+  EXPECT_TRUE(got.eof);
+}
+
 TEST_F(SmallFileServerTest, ALargerVerifierSeenInACommitIsAnsweredFromThenOn) {
   make_file(1);
   auto handle = mint(handle_of(1));
