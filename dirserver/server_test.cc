@@ -1,0 +1,106 @@
+#include "dirserver/server.h"
+
+#include <filesystem>
+#include <thread>
+
+#include "dirserver/testing/fixture.h"
+#include "storage/rocks_store.h"
+
+namespace slice::dirserver::testing {
+namespace {
+
+class ServerTest : public service::testing::ServiceFixture {
+ protected:
+  explicit ServerTest(EnsembleConfig config = test_config()) : ServiceFixture("dir1", std::move(config)) {}
+  slice::Status start(storage::MemoryMedium& medium, service::ServiceContext& context) {
+    DirectoryServer server(context, [&](service::ServiceContext&) {
+      return Result<std::unique_ptr<storage::KvStore>>(std::make_unique<storage::MemoryStore>(loop_, medium));
+    });
+    return run(server.start());
+  }
+  storage::MemoryMedium medium_;
+};
+
+TEST_F(ServerTest, RefusesAStoreOfAnotherConfiguration) {
+  ASSERT_TRUE(start(medium_, context_).has_value());
+  ASSERT_TRUE(start(medium_, context_).has_value());
+  config_.volume.policy = VolumeConfig::NamePolicy::kNameHashing;
+  slice::Status refused = start(medium_, context_);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kInvalid);
+  EXPECT_NE(refused.error().message.find("name-hashing"), std::string::npos) << refused.error().message;
+}
+
+class TwoDirectoryServersTest : public ServerTest {
+ protected:
+  static EnsembleConfig two() {
+    EnsembleConfig config = test_config();
+    ServerConfig second = config.servers[0];
+    second.name = "dir2";
+    second.index = static_cast<std::uint32_t>(config.servers.size());
+    second.address += 100;
+    config.servers.push_back(second);
+    return config;
+  }
+  TwoDirectoryServersTest() : ServerTest(two()) {}
+};
+
+TEST_F(TwoDirectoryServersTest, AreRefusedWithTheLimitNamed) {
+  slice::Status refused = start(medium_, context_);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("2 directory servers"), std::string::npos);
+}
+
+// The real store under the same server: what was answered is there when it is opened again without a clean
+// stop of the volume.
+TEST_F(ServerTest, OnRocksDb) {
+  std::string folder = std::filesystem::temp_directory_path() / "slice-dird-XXXXXX";
+  folder = ::mkdtemp(folder.data());
+  auto open = [&](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
+    return std::unique_ptr<storage::KvStore>(
+        std::move(storage::RocksStore::open(loop_, metrics_, {.folder = folder + "/cells"}).value()));
+  };
+  auto wait = [&](auto task) {
+    std::optional<decltype(task.await_resume())> value;
+    ServiceFixture::start(std::move(task), [&](auto result) { value.emplace(std::move(result)); });
+    while (!value) {
+      loop_.advance(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return std::move(*value);
+  };
+  for (int life = 0; life < 3; ++life) {
+    DirectoryServer server(context_, open);
+    ASSERT_TRUE(wait(server.start()).has_value());
+    rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+    for (rpc::Program* program : server.programs()) dispatcher.add(*program);
+    for (int i = 0; i < 50; ++i) {
+      auto handle = handles_.mint(routing::root_handle(config_.volume));
+      std::string name = "life" + std::to_string(life) + "-" + std::to_string(i);
+      auto call = [&](Procedure procedure, const auto& args) {
+        rpc::XdrWriter arguments, credential, record;
+        nfs3::encode_arguments(arguments, args);
+        rpc::encode_auth_sys(credential, {.machine_name = "c", .uid = 0, .gid = 0, .groups = {}});
+        rpc::encode_call(record, {.xid = Xid{static_cast<std::uint32_t>(life * 1000 + i)},
+                                  .program = nfs3::kProgram,
+                                  .version = nfs3::kVersion,
+                                  .procedure = static_cast<std::uint32_t>(procedure),
+                                  .credential_flavor = rpc::kAuthSys,
+                                  .credential = credential.view().subspan(8),
+                                  .verifier = {},
+                                  .arguments = arguments.view()});
+        auto reply = wait(dispatcher.dispatch(record.take(), {0x0a4d0102, 1}, 0));
+        return load_be<std::uint32_t>(rpc::decode_reply(reply->view())->results.data());
+      };
+      EXPECT_EQ(call(Procedure::kCreate, nfs3::CreateArgs{.where = {handle, name}}), 0u);
+      for (int before = 0; before <= life; ++before) {
+        std::string old = "life" + std::to_string(before) + "-" + std::to_string(i);
+        EXPECT_EQ(call(Procedure::kLookup, nfs3::DirOpArgs{handle, old}), 0u) << old;
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace slice::dirserver::testing
