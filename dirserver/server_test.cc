@@ -13,12 +13,14 @@ class ServerTest : public service::testing::ServiceFixture {
  protected:
   explicit ServerTest(EnsembleConfig config = test_config()) : ServiceFixture("dir1", std::move(config)) {}
   slice::Status start(storage::MemoryMedium& medium, service::ServiceContext& context) {
-    DirectoryServer server(context, [&](service::ServiceContext&) {
+    servers_.push_back(std::make_unique<DirectoryServer>(context, [&](service::ServiceContext&) {
       return Result<std::unique_ptr<storage::KvStore>>(std::make_unique<storage::MemoryStore>(loop_, medium));
-    });
-    return run(server.start());
+    }));
+    return run(servers_.back()->start());
   }
+  ~ServerTest() override { loop_.advance(std::chrono::seconds(1)); }  // what they posted runs before they go
   storage::MemoryMedium medium_;
+  std::vector<std::unique_ptr<DirectoryServer>> servers_;
 };
 
 TEST_F(ServerTest, RefusesAStoreOfAnotherConfiguration) {
