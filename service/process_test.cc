@@ -110,6 +110,7 @@ class Child {
     ::dup2(fd, STDOUT_FILENO);
     words.insert(words.begin(), "slice-fake");
     std::vector<char*> argv;
+    argv.reserve(words.size());
     for (std::string& word : words) argv.push_back(word.data());
     ProcessOptions options{.role = role, .about = "a fake", .draws_verifier = role == ServerRole::kStorage};
     int code = run_process(options, static_cast<int>(argv.size()), argv.data(),

@@ -154,6 +154,7 @@ class Finder {
     where_.coordinator = tables_->server_of(wire::Role::kCoordinator, where_.coordinator_site).name;
     std::vector<const wire::ServerEntry*> nodes = tables_->servers(wire::Role::kStorage);
     std::vector<Task<Part>> asked;
+    asked.reserve(nodes.size() + 1);
     for (const wire::ServerEntry* node : nodes) asked.push_back(part(*node));
     SiteId site = tables_->small_file_site(file);
     bool small = seams_.config.volume.threshold > 0;
