@@ -1,5 +1,7 @@
 #include "common/bytes.h"
 
+#include <malloc.h>
+
 #include <new>
 
 namespace slice {
@@ -13,6 +15,11 @@ std::string to_hex(ByteView bytes) {
     text.push_back(kDigits[byte & 15]);
   }
   return text;
+}
+
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
 void Buffer::reserve(std::size_t capacity) {

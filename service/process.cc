@@ -270,6 +270,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv, const Make
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   raise_descriptor_limit();
+  keep_freed_memory();
   Process process(options, std::move(*config), arguments.name);
   int code = process.run(make_role);
   // Calls and disk operations may still be under way: nothing is taken apart beneath them. What was answered
