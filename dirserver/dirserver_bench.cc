@@ -45,7 +45,7 @@ class BenchServer : public service::testing::ServiceFixture {
   void wait(const Done& done) {
     while (!done()) {
       loop_.run_ready();
-      if (!done()) std::this_thread::yield();
+      if (!done()) std::this_thread::sleep_for(std::chrono::microseconds(5));
     }
   }
   template <class Args>
