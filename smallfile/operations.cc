@@ -27,9 +27,16 @@ nfs3::PostOpAttributes Operations::attributes_for(const NfsRequest& request, con
                                                   const Store::Seen& seen) const {
   if (!request.handle.hint.can_patch) return std::nullopt;
   const KnownFile* latest = authority_.peek(request.handle.fileid);
-  nfs3::Attributes attributes = latest != nullptr ? latest->attributes : known.attributes;
-  attributes.size = std::max({attributes.size, seen.end, request.handle.hint.size.value_or(0)});
-  attributes.rdev_major = std::max(known.epoch, seen.epoch).value;
+  const KnownFile& base = latest != nullptr ? *latest : known;
+  nfs3::Attributes attributes = base.attributes;
+  // The proxy folds this size under this epoch, so both are of one epoch; and the hint's size, whose epoch
+  // nobody knows (the call may have overtaken a truncation), is no part of it.
+  if (seen.epoch > base.epoch) {
+    attributes.size = seen.end;
+  } else if (seen.epoch == base.epoch) {
+    attributes.size = std::max(attributes.size, seen.end);
+  }
+  attributes.rdev_major = std::max(base.epoch, seen.epoch).value;
   return attributes;
 }
 

@@ -28,9 +28,9 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());
   Object& of = **object;
-  if (!of.exists || offset >= of.end || into.empty()) co_return Read{0, of.end};
+  if (!of.exists || offset >= of.end || into.empty()) co_return Read{0, of.end, of.epoch};
   auto held = co_await of.lock.acquire(offset / kBlock, (offset + into.size() - 1) / kBlock, Mode::kShared);
-  if (offset >= of.end) co_return Read{0, of.end};
+  if (offset >= of.end) co_return Read{0, of.end, of.epoch};
   std::size_t n = std::min<std::uint64_t>(into.size(), of.end - offset);
   for (std::size_t done = 0; done < n;) {
     std::uint64_t at = offset + done, index = at / kSegment;
@@ -46,7 +46,7 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
     done += piece;
   }
   prefetch(of, offset, offset + n);
-  co_return Read{n, of.end};
+  co_return Read{n, of.end, of.epoch};
 }
 
 // Reads ahead of a reader that goes forward, over what other nodes hold.

@@ -42,6 +42,7 @@ class ObjectStore {
   struct Read {
     std::size_t bytes = 0;  // fewer than asked for only at the end
     std::uint64_t end = 0;  // of the object
+    Epoch epoch;            // of the object, with that end
   };
   // Holes are zeros. An object that does not exist has no bytes. kCorrupt, kIo.
   Task<Result<Read>> read(ObjectName name, std::uint64_t offset, ByteSpan into);

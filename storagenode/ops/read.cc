@@ -63,7 +63,9 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
   results.patch_u32(count_at, static_cast<std::uint32_t>(n));
   results.patch_u32(count_at + 4, extent.offset + n >= *size ? 1 : 0);
   if (with_attributes) {
-    known->attributes.size = std::max(known->attributes.size, *size);
+    // Not `size`, which may be the hint's: the call may have overtaken a truncation, and the proxy folds this
+    // under the epoch told with it.
+    if (got->epoch == known->epoch) known->attributes.size = std::max(known->attributes.size, got->end);
     patch_attributes(results, attributes_at, known->attributes);
   }
   co_return NfsAnswer::written();

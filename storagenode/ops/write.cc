@@ -38,11 +38,14 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
 }
 
 nfs3::PostOpAttributes attributes_after(const Node& node, const service::NfsRequest& request,
-                                        const KnownFile& known, std::uint64_t end, nfs3::Time mtime) {
+                                        const KnownFile& known, Epoch epoch, std::uint64_t end,
+                                        nfs3::Time mtime) {
   if (!request.handle.hint.can_patch) return std::nullopt;
   const KnownFile* latest = node.authority.peek(request.handle.fileid);
-  nfs3::Attributes attributes = latest != nullptr ? latest->attributes : known.attributes;
-  attributes.size = std::max(attributes.size, end);
+  const KnownFile& base = latest != nullptr ? *latest : known;
+  nfs3::Attributes attributes = base.attributes;
+  if (epoch == base.epoch)
+    attributes.size = std::max(attributes.size, end);  // else a truncation lies between
   attributes.mtime = std::max(attributes.mtime, mtime);
   attributes.ctime = std::max(attributes.ctime, mtime);
   return attributes;
@@ -73,7 +76,7 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     } else {
       node.authority.note(handle, done->written.epoch, end, done->mtime);
     }
-    ok.wcc.after = attributes_after(node, request, *known, end, done->mtime);
+    ok.wcc.after = attributes_after(node, request, *known, done->written.epoch, end, done->mtime);
   } else if (handle.hint.can_patch) {
     ok.wcc.after = known->attributes;
   }
