@@ -100,6 +100,7 @@ bool CallRouter::answer(Client& client, const slice_request& request, std::uint3
 bool CallRouter::take(Client& client, const SliceChain& message, std::uint32_t largest_transfer) {
   std::uint8_t scratch[kHeadBytes];
   ByteView head = message.head(kHeadBytes, scratch);
+  if (head.empty()) return false;
   slice_request request{};
   std::uint32_t outcome =
       slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);

@@ -53,6 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace slice;
   using namespace slice::proxy;
   static rpc::EpollLoop loop;
+  static Flusher flusher(loop);
   static Metrics metrics;
   static MemoryTables memory;
   static const rpc::EnsembleKey key{};
@@ -66,9 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ChunkPool pool;
   {
     LegTable legs;
-    Flusher* flusher = nullptr;
     CallEncoder encoder(pool, {1, &config, &key}, loop);
-    NoServers services(Plumbing{loop, pool, legs, *flusher}, memory.tables(), cache, encoder, metrics);
+    NoServers services(Plumbing{loop, pool, legs, flusher}, memory.tables(), cache, encoder, metrics);
     CallRouter router(services);
     Sink client;
     Harness harness(router, client);
