@@ -124,39 +124,42 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
 
   Outcome outcome = co_await program->handle(call, out);
   if (outcome == Outcome::kReply) co_return out.take();
+  if (outcome == Outcome::kDrop) {
+    dropped_.add();
+    co_return std::nullopt;
+  }
   out.rewind(headroom);
+  encode_refusal(outcome, *header, call, out);
+  co_return out.take();
+}
+
+void Dispatcher::encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out) {
+  auto note = [&](Counter& counter, const char* why) {
+    counter.add();
+    if (!refusals_.allow()) return;
+    log_warning("refused a call: {} program={} procedure={} from={}", why, header.program, header.procedure,
+                to_string(call.client));
+  };
   switch (outcome) {
-    case Outcome::kReply:
-      break;
     case Outcome::kGarbage:
-      garbage_.add();
-      if (refusals_.allow()) {
-        log_warning("refused a call: malformed arguments program={} procedure={} from={}", header->program,
-                    header->procedure, to_string(call.client));
-      }
-      encode_error(out, header->xid, AcceptStat::kGarbageArguments);
+      note(garbage_, "malformed arguments");
+      encode_error(out, header.xid, AcceptStat::kGarbageArguments);
       break;
     case Outcome::kNoProcedure:
       no_procedure_.add();
-      encode_error(out, header->xid, AcceptStat::kProcedureUnavailable);
-      break;
-    case Outcome::kError:
-      errors_.add();
-      encode_error(out, header->xid, AcceptStat::kSystemError);
+      encode_error(out, header.xid, AcceptStat::kProcedureUnavailable);
       break;
     case Outcome::kDenied:
-      denied_.add();
-      if (refusals_.allow()) {
-        log_warning("refused a call: not sealed by the ensemble program={} procedure={} from={}",
-                    header->program, header->procedure, to_string(call.client));
-      }
-      encode_auth_error(out, header->xid, AuthStat::kTooWeak);
+      note(denied_, "not sealed by the ensemble");
+      encode_auth_error(out, header.xid, AuthStat::kTooWeak);
       break;
+    case Outcome::kReply:
     case Outcome::kDrop:
-      dropped_.add();
-      co_return std::nullopt;
+    case Outcome::kError:
+      errors_.add();
+      encode_error(out, header.xid, AcceptStat::kSystemError);
+      break;
   }
-  co_return out.take();
 }
 
 }  // namespace slice::rpc

@@ -71,6 +71,7 @@ class Dispatcher {
  private:
   Program* find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid);
   AuthStat authenticate(const CallHeader& header, Endpoint peer, Call& call);
+  void encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out);
   AuthStat open_seal(const CallHeader& header, Call& call);
 
   std::optional<EnsembleKey> key_;
