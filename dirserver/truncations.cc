@@ -75,7 +75,7 @@ Status Truncations::recover(std::uint32_t sites) {
     for (; at->valid(); at->next()) {
       auto record = decode_truncation(at->value());
       if (!record) return fail(std::move(record.error()));
-      spawn(finish_recovered(std::move(*record)));
+      spawn(finish_recovered(*record));
     }
     SLICE_RETURN_IF_ERROR(at->status());
   }

@@ -132,7 +132,8 @@ SLICE_INLINE uint32_t slice_parse_reply(uint32_t procedure, const uint8_t* data,
   uint32_t outcome = slice_reply_results(procedure, p, end, reply);
   if (SLICE_UNLIKELY(outcome)) return outcome;
   const uint8_t* fattr = reply->fattr;
-  if (fattr && slice_load32(fattr + SLICE_FATTR_TYPE) != SLICE_BE32(SLICE_NF3REG)) reply->fattr = 0;
+  if (fattr && slice_load32(fattr + SLICE_FATTR_TYPE) != SLICE_BE32(SLICE_NF3REG))
+    reply->fattr = 0;  // NOLINT(modernize-use-nullptr): C
   return 0;
 }
 
