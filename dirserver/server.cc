@@ -20,7 +20,9 @@ Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceConte
 
 DirectoryServer::DirectoryServer(service::ServiceContext& context, OpenStore open_store)
     : context_(context), open_store_(std::move(open_store)) {}
-DirectoryServer::~DirectoryServer() = default;
+DirectoryServer::~DirectoryServer() {
+  store_.reset();  // operations that wait for it end now, while there is still a volume
+}
 
 Task<Status> DirectoryServer::start() {
   auto directories = std::count_if(context_.config.servers.begin(), context_.config.servers.end(),

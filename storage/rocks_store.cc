@@ -121,8 +121,8 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     closed_ = true;
     rocksdb::Status status = db_->FlushWAL(true);
     if (!status.ok()) log_error("kv store: last sync failed: {}", status.ToString());
+    fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});  // they may still read
     db_.reset();
-    fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});
   }
 
   Result<std::optional<std::string>> get(std::string_view key) const {
@@ -139,6 +139,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
 
   Result<LogPosition> apply(const WriteBatch& batch) {
     if (failed_) return fail(Errc::kIo, "kv store: a sync failed before; no change is taken until a restart");
+    if (closed_) return fail(Errc::kUnavailable, "kv store: closed");
     if (batch.empty()) return LogPosition{applied_};
     rocksdb::WriteBatch changes;
     std::uint64_t bytes = 0;
