@@ -22,6 +22,7 @@ namespace slice::storage {
 namespace {
 
 constexpr auto kSpaceRetry = std::chrono::milliseconds(200);
+constexpr unsigned kMaxRefusals = 20;  // with space at hand, before it is given up
 constexpr std::uint64_t kBytesBetweenSpaceChecks = 256 << 10;
 constexpr Duration kTimeBetweenSpaceChecks = std::chrono::milliseconds(100);
 
@@ -232,7 +233,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   // out, as soon as the file system has room for them. RocksDB looks every 5 s whether memory_bytes are
   // free, and answers Busy meanwhile.
   rocksdb::Status wait_for_space() {
-    for (;;) {
+    for (unsigned refusals = 0; refusals < kMaxRefusals;) {
       rocksdb::Status status = db_->Resume();
       if (status.ok()) status = db_->Flush(rocksdb::FlushOptions());
       if (status.ok()) status = db_->FlushWAL(true);
@@ -241,11 +242,20 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         return status;
       }
       if (!status.IsNoSpace() && !status.IsBusy()) return status;
+      if (!status.IsBusy() && free_bytes() >= options_.memory_bytes + options_.min_free_bytes) ++refusals;
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, kSpaceRetry, [this] { return stop_; })) {
         return rocksdb::Status::Aborted("closed while out of space");
       }
     }
+    // A log buffer that could not be written keeps RocksDB from going on in this process.
+    return rocksdb::Status::IOError("there is space again, but the log is broken: a restart recovers it");
+  }
+
+  std::uint64_t free_bytes() const {
+    struct statvfs space{};
+    if (statvfs(options_.folder.c_str(), &space) != 0) return ~std::uint64_t{0};
+    return std::uint64_t{space.f_bavail} * space.f_frsize;
   }
 
   void tell_loop(std::function<void(Impl&)> action) {

@@ -3,9 +3,10 @@
 //
 // Errors. kCorrupt: a block, or the log at open, fails its checksum. kNoSpace: less than min_free_bytes are
 // left on the file system, and the change was not taken. When the file system is nevertheless found full in
-// the middle of a sync, waiters go on waiting and changes are refused with kNoSpace until there is space
-// again; nothing that was applied is lost. Any other failed sync makes the store refuse every later change
-// (kIo) until the process is started again.
+// the middle of a write or sync, waiters go on waiting and changes are refused with kNoSpace until there is
+// space again; then all that was applied becomes durable, or, where a part of the log was written that
+// RocksDB cannot go on from in this process, waiters get kIo. After that, as after any other failed sync, the
+// store refuses every later change (kIo) until the process is started again; nothing durable is lost.
 #ifndef SLICE_STORAGE_ROCKS_STORE_H
 #define SLICE_STORAGE_ROCKS_STORE_H
 
