@@ -227,7 +227,7 @@ SLICE_INLINE void slice_attr_fold(struct slice_attr_bucket* bucket, uint32_t way
   uint64_t mtime = slice_be64(fattr + SLICE_FATTR_MTIME);
   uint64_t atime = slice_be64(fattr + SLICE_FATTR_ATIME);
   if (size > entry->size) entry->size = size;
-  if (mtime > entry->mtime) {
+  if (mtime > entry->mtime && (event->procedure == SLICE_NFS_WRITE || slice_attr_is_room(fattr))) {
     entry->mtime = mtime;
     if (event->procedure == SLICE_NFS_WRITE) bucket->flags[way] |= SLICE_ATTR_DIRTY_MTIME;
   }
@@ -293,16 +293,23 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
   way &= SLICE_ATTR_WAYS - 1;
   struct slice_attr_entry* entry = &bucket->entry[way];
   int room = slice_attr_is_room(fattr);
+  // Data servers remember attributes for a while: theirs may be from before the last SETATTR, so they are
+  // never the base, and the client gets the base in their place.
+  int of_data = event->procedure == SLICE_NFS_READ || event->procedure == SLICE_NFS_WRITE ||
+                event->procedure == SLICE_NFS_COMMIT;
   uint32_t epoch = slice_be32(fattr + SLICE_FATTR_EPOCH);
   if (epoch > entry->epoch) slice_attr_new_epoch(bucket, way, epoch);
   int current = epoch == entry->epoch;
   int learned = 0;
   if (current) {
-    if (room || event->procedure == SLICE_NFS_WRITE) slice_attr_fold(bucket, way, fattr, event);
-    if (!room) learned = slice_attr_learn(bucket, way, fattr, config);
+    if (room || of_data) {
+      slice_attr_fold(bucket, way, fattr, event);
+    } else {
+      learned = slice_attr_learn(bucket, way, fattr, config);
+    }
   }
   entry->directory_site = event->directory_site;
-  if (room) {
+  if (room || (of_data && (bucket->flags[way] & SLICE_ATTR_VALID))) {
     if (!(bucket->flags[way] & SLICE_ATTR_VALID)) return SLICE_OUTCOME_PATCH_LOST;
     slice_attr_fill_room(entry, fattr, sum);
     slice_attr_overlay(entry, fattr, sum);
