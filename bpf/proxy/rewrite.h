@@ -27,7 +27,7 @@ SLICE_INLINE void slice_rewrite_port(struct slice_packet* packet, uint32_t at, u
 SLICE_INLINE int slice_checksum_is_unfilled(const struct slice_packet* packet, uint16_t check) {
   uint64_t pseudo = (uint64_t)packet->source + packet->destination +
                     slice_load16(packet->udp + SLICE_UDP_LENGTH) + SLICE_BE16(SLICE_PROTOCOL_UDP);
-  return slice_is_whole(packet) && check == slice_csum_fold(pseudo);
+  return slice_is_whole(packet) && slice_csum_is_zero(pseudo + 0xffff - check);
 }
 
 // Moves the UDP checksum by all that changed. None (0) stays none; an unfilled

@@ -40,6 +40,8 @@ int slice_proxy(struct xdp_md* ctx) {
   uint32_t zero = 0;
   packet.config = bpf_map_lookup_elem(&config, &zero);
   if (!packet.config || packet.config->abi != SLICE_MAP_ABI) return slice_stay(SLICE_OUTCOME_NO_CONFIG);
+  int verdict = slice_plain_read(&packet);
+  if (SLICE_LIKELY(verdict >= 0)) return verdict;
   if (SLICE_UNLIKELY(packet.ip + SLICE_IP_BYTES > packet.end)) return slice_stay(SLICE_OUTCOME_NOT_IPV4);
   if (SLICE_UNLIKELY(slice_load16(packet.data + SLICE_ETH_TYPE) != SLICE_BE16(SLICE_ETH_IPV4))) {
     return slice_stay(SLICE_OUTCOME_NOT_IPV4);

@@ -155,12 +155,19 @@ SLICE_INLINE void slice_replace64(uint8_t* p, uint64_t v, uint64_t* sum) {
   slice_store64(p, v);
 }
 
-// Folds a sum below 2^40 into 16 bits, as one's complement addition does.
+// Folds a sum below 2^47 into 16 bits, as one's complement addition does: the
+// remainder by 65535, with 65535 for its multiples but 0. With sum = 65535 q + r,
+// sum times k below is q (2^64 - 1) + r k, so r k - q modulo 2^64: r stands in the
+// upper 16 bits, since q < 2^32 borrows nothing from them; when r is 0, -q has 65535 there.
+#define SLICE_CSUM_LANES 0x0001000100010001ULL
 SLICE_INLINE uint16_t slice_csum_fold(uint64_t sum) {
-  sum = (sum >> 16) + (sum & 0xffff);
-  sum = (sum >> 16) + (sum & 0xffff);
-  sum = (sum >> 16) + (sum & 0xffff);
-  return (uint16_t)sum;
+  return (uint16_t)(sum * SLICE_CSUM_LANES >> 48);
+}
+
+// Whether `sum` is a multiple of 65535, the zero of one's complement: the product
+// with the inverse of 65535 modulo 2^64 is the quotient, small only if it is whole.
+SLICE_INLINE int slice_csum_is_zero(uint64_t sum) {
+  return 0 - sum * SLICE_CSUM_LANES <= SLICE_CSUM_LANES;
 }
 
 // The checksum field (memory order) after the changes in `sum`; RFC 1624 eqn 3.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -105,6 +106,27 @@ TEST(Checksum, MovesAsRfc1624) {
   slice_replace64(&bytes[16], 0x0123456789abcdef, &change);
   slice_store16(bytes.data(), slice_csum_apply(slice_load16(bytes.data()), change));
   EXPECT_EQ(sum_of(), 0xffff);
+}
+
+// Folding by multiplication against folding by hand.
+TEST(Checksum, FoldsAsOnesComplementAddition) {
+  auto by_hand = [](uint64_t sum) {
+    while (sum >> 16) sum = (sum >> 16) + (sum & 0xffff);
+    return static_cast<uint16_t>(sum);
+  };
+  auto expect_folded = [&](uint64_t sum) {
+    ASSERT_EQ(slice_csum_fold(sum), by_hand(sum)) << sum;
+    ASSERT_EQ(slice_csum_is_zero(sum) != 0, sum % 65535 == 0) << sum;
+  };
+  std::mt19937_64 random(65535);
+  for (uint64_t sum = 0; sum < 300000; sum++) expect_folded(sum);
+  for (uint64_t sum = (1ull << 47) - 300000; sum < 1ull << 47; sum++) expect_folded(sum);
+  for (int i = 0; i < 300000; i++) {
+    uint64_t sum = random() >> (17 + random() % 47);
+    expect_folded(sum);
+    expect_folded(sum / 65535 * 65535);
+    expect_folded(sum / 65535 * 65535 + 1);
+  }
 }
 
 TEST(Outcomes, HaveNamesAndTexts) {
