@@ -70,7 +70,7 @@ SLICE_INLINE int slice_orphan_fragment(const struct slice_packet* packet) {
     bpf_ringbuf_discard(orphan, 0);
     return slice_stay(SLICE_OUTCOME_FRAGMENT_LOST);
   }
-  orphan->ifindex = packet->ctx->ingress_ifindex;
+  orphan->ifindex = packet->ingress;
   orphan->length = length;
   bpf_ringbuf_submit(orphan, 0);
   return slice_stay(SLICE_OUTCOME_FRAGMENT_ORPHAN);

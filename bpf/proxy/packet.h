@@ -43,6 +43,7 @@ struct slice_packet {
   uint32_t source;       // memory order
   uint32_t destination;  // memory order
   uint16_t fragment;     // IP fragment field in memory order; 0 or "don't fragment": whole
+  uint32_t ingress;      // interface it came from
   uint64_t udp_sum;      // change of what the UDP checksum covers
 };
 

@@ -18,8 +18,7 @@ SLICE_INLINE void slice_remember(const struct slice_packet* packet, const struct
   uint64_t* entry = bpf_map_lookup_elem(&pending, &key);
   if (!entry) return;
   uint64_t w0 = xid | (uint64_t)packet->source << 32;
-  uint64_t w1 = port | request->procedure << 16 | route->site_class << 24 |
-                (uint64_t)packet->ctx->ingress_ifindex << 32;
+  uint64_t w1 = port | request->procedure << 16 | route->site_class << 24 | (uint64_t)packet->ingress << 32;
   uint64_t w2 = slice_load64(server->ipv4);
   uint64_t w5 = slice_load64(packet->data);
   uint64_t w6 = slice_load32(packet->data + 8) | (uint64_t)request->directory_site << 32;

@@ -15,12 +15,12 @@
 // written or committed; 0 when its reply could not be patched.
 SLICE_INLINE uint64_t slice_find_hint(const struct slice_packet* packet,
                                       const struct slice_request* request) {
+  uint32_t key = slice_attr_bucket_key(request->fileid);  // before any branch: the site's hash is the same
   if (SLICE_UNLIKELY(!(packet->config->flags & SLICE_CONFIG_PATCH))) return 0;
   if (request->procedure != SLICE_NFS_READ && request->procedure != SLICE_NFS_WRITE &&
       request->procedure != SLICE_NFS_COMMIT) {
     return 0;
   }
-  uint32_t key = slice_attr_bucket_key(request->fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
   if (SLICE_UNLIKELY(!bucket)) return 0;
   uint64_t hint = slice_attr_peek(bucket, request->fileid, packet->config);
@@ -85,7 +85,7 @@ SLICE_INLINE int slice_plain_read(struct slice_packet* packet) {
   struct slice_request request = {};
   uint8_t* data = packet->data;
   packet->payload = data + SLICE_ETH_BYTES + SLICE_IP_BYTES + SLICE_UDP_BYTES;
-  if (SLICE_UNLIKELY(packet->payload > packet->end)) return -1;
+  if (SLICE_UNLIKELY(packet->payload + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER > packet->end)) return -1;
   // Ethernet type and the IP header's first byte; fragment field and protocol
   if (SLICE_UNLIKELY((slice_load32(data + SLICE_ETH_TYPE) & SLICE_BE32(0xffffff00)) !=
                      SLICE_BE32((uint32_t)SLICE_ETH_IPV4 << 16 | SLICE_IP_PLAIN << 8))) {

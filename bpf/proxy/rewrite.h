@@ -39,8 +39,7 @@ SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
     slice_count(SLICE_OUTCOME_CHECKSUM_CLEARED);
     check = 0;
   } else {
-    check = slice_csum_apply(check, packet->udp_sum);
-    if (SLICE_UNLIKELY(check == 0)) check = 0xffff;
+    check = slice_csum_apply_udp(check, packet->udp_sum);
   }
   slice_store16(packet->udp + SLICE_UDP_CHECK, check);
 }
@@ -52,7 +51,7 @@ SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint6
                             uint32_t more_macs) {
   slice_store64(packet->data, macs);
   slice_store32(packet->data + 8, more_macs);
-  if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ctx->ingress_ifindex) return XDP_TX;
+  if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ingress) return XDP_TX;
   return (int)bpf_redirect(ifindex, 0);
 }
 

@@ -31,30 +31,46 @@ SLICE_INLINE int slice_udp(struct slice_packet* packet, int to_virtual) {
   return slice_refuse(packet, SLICE_OUTCOME_OTHER_PORT);
 }
 
-SEC("xdp.frags")
-int slice_proxy(struct xdp_md* ctx) {
-  struct slice_packet packet = {.ctx = ctx};
-  packet.data = (uint8_t*)(long)ctx->data;
-  packet.end = (uint8_t*)(long)ctx->data_end;
-  packet.ip = packet.data + SLICE_ETH_BYTES;
-  uint32_t zero = 0;
-  packet.config = bpf_map_lookup_elem(&config, &zero);
-  if (!packet.config || packet.config->abi != SLICE_MAP_ABI) return slice_stay(SLICE_OUTCOME_NO_CONFIG);
-  int verdict = slice_plain_read(&packet);
-  if (SLICE_LIKELY(verdict >= 0)) return verdict;
-  if (SLICE_UNLIKELY(packet.ip + SLICE_IP_BYTES > packet.end)) return slice_stay(SLICE_OUTCOME_NOT_IPV4);
-  if (SLICE_UNLIKELY(slice_load16(packet.data + SLICE_ETH_TYPE) != SLICE_BE16(SLICE_ETH_IPV4))) {
+// Any IPv4 packet, or what only looks like one.
+SLICE_INLINE int slice_any_packet(struct slice_packet* packet) {
+  packet->ip = packet->data + SLICE_ETH_BYTES;
+  if (SLICE_UNLIKELY(packet->ip + SLICE_IP_BYTES > packet->end)) return slice_stay(SLICE_OUTCOME_NOT_IPV4);
+  if (SLICE_UNLIKELY(slice_load16(packet->data + SLICE_ETH_TYPE) != SLICE_BE16(SLICE_ETH_IPV4))) {
     return slice_stay(SLICE_OUTCOME_NOT_IPV4);
   }
-  packet.source = slice_load32(packet.ip + SLICE_IP_SOURCE);
-  packet.destination = slice_load32(packet.ip + SLICE_IP_DESTINATION);
-  packet.fragment = slice_load16(packet.ip + SLICE_IP_FRAGMENT);
-  int to_virtual = packet.destination == slice_load32(packet.config->virtual_ipv4);
-  if (SLICE_UNLIKELY(packet.ip[SLICE_IP_PROTOCOL] != SLICE_PROTOCOL_UDP)) {
+  packet->source = slice_load32(packet->ip + SLICE_IP_SOURCE);
+  packet->destination = slice_load32(packet->ip + SLICE_IP_DESTINATION);
+  packet->fragment = slice_load16(packet->ip + SLICE_IP_FRAGMENT);
+  int to_virtual = packet->destination == slice_load32(packet->config->virtual_ipv4);
+  if (SLICE_UNLIKELY(packet->ip[SLICE_IP_PROTOCOL] != SLICE_PROTOCOL_UDP)) {
     return slice_stay(to_virtual ? SLICE_OUTCOME_NOT_UDP : SLICE_OUTCOME_NOT_OURS);
   }
-  if (SLICE_UNLIKELY(packet.ip[0] != SLICE_IP_PLAIN)) return slice_stay(SLICE_OUTCOME_IP_OPTIONS);
-  return slice_udp(&packet, to_virtual);
+  if (SLICE_UNLIKELY(packet->ip[0] != SLICE_IP_PLAIN)) return slice_stay(SLICE_OUTCOME_IP_OPTIONS);
+  return slice_udp(packet, to_virtual);
+}
+
+// The packet of the program's context, nothing of it read.
+SLICE_INLINE struct slice_packet slice_packet_of(struct xdp_md* ctx, const struct slice_config* volume) {
+  struct slice_packet packet = {.ctx = ctx, .config = volume};
+  packet.data = (uint8_t*)(long)ctx->data;
+  packet.end = (uint8_t*)(long)ctx->data_end;
+  packet.ingress = ctx->ingress_ifindex;
+  return packet;
+}
+
+SEC("xdp.frags")
+int slice_proxy(struct xdp_md* ctx) {
+  uint32_t zero = 0;
+  const struct slice_config* volume = bpf_map_lookup_elem(&config, &zero);
+  if (!volume || volume->abi != SLICE_MAP_ABI) return slice_stay(SLICE_OUTCOME_NO_CONFIG);
+  struct slice_packet packet = slice_packet_of(ctx, volume);
+  int verdict = slice_plain_read(&packet);
+  if (SLICE_LIKELY(verdict >= 0)) return verdict;
+  // From the beginning, and unknown to the compiler: else it would keep what the
+  // rest needs on the stack while a READ runs.
+  SLICE_HIDE(ctx);
+  packet = slice_packet_of(ctx, volume);
+  return slice_any_packet(&packet);
 }
 
 char slice_license[] SEC("license") = "Dual BSD/GPL";

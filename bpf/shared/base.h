@@ -175,6 +175,12 @@ SLICE_INLINE uint16_t slice_csum_apply(uint16_t check, uint64_t sum) {
   return (uint16_t)~slice_csum_fold((uint64_t)(uint16_t)~check + sum);
 }
 
+// The same for UDP, where 0 means "none" and 65535 stands for it: a difference
+// kept positive, whose remainder by 65535 folding never gives as 0.
+SLICE_INLINE uint16_t slice_csum_apply_udp(uint16_t check, uint64_t sum) {
+  return slice_csum_fold((65535ULL << 26) + check - sum);
+}
+
 // --- Atomics -------------------------------------------------------------------
 // The words below are shared by several processors and by XDP and user space.
 
