@@ -27,8 +27,8 @@ struct Route {
 // Immutable, thread-safe.
 class RoutingTables {
  public:
-  // Checks that every site names a server of its class, that the numbers of sites are the configuration's, and
-  // that servers stand where the configuration has them (either may have more of them): kInvalid.
+  // Checks that every site names a server of its class, that the numbers of sites are the configuration's,
+  // and that servers stand where the configuration has them (either may have more of them): kInvalid.
   static Result<std::shared_ptr<const RoutingTables>> make(const EnsembleConfig& config,
                                                            const wire::Tables& tables);
   // Generation 0: sites dealt in turn over the servers of their role, as the configuration lists them.

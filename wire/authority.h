@@ -24,8 +24,8 @@ struct FetchResult {
   bool striped = false;
 };
 
-// In both, a handle of generation 0 (which no file has) stands for whatever generation the file has: a proxy that
-// did not see the file's handle mints one from its fileID and site. FileIDs are never reused.
+// In both, a handle of generation 0 (which no file has) stands for whatever generation the file has: a proxy
+// that did not see the file's handle mints one from its fileID and site. FileIDs are never reused.
 //
 // MERGE: what happened to the file's bytes elsewhere. Size grows to the maximum unless `epoch` is older than
 // the file's; times move forward only. Durable when answered. Answers the attributes as they are then.

@@ -125,7 +125,8 @@ TEST_F(ReplyTest, AnExplicitTimeStands) {
   getattr({.size = 100, .mtime = at(10), .ctime = at(10)});
   write(0, 100, Attributes{.mode = 0, .nlink = 0, .mtime = at(20)});
   Flow flow = request(2, some_arguments(2, handle_bytes({})));
-  Outcome run = reply(flow, join({word(0), wcc(Attributes{.size = 100, .mtime = at(3), .ctime = at(30)}, true)}));
+  Outcome run =
+      reply(flow, join({word(0), wcc(Attributes{.size = 100, .mtime = at(3), .ctime = at(30)}, true)}));
   EXPECT_EQ(fattr_at(run, 32).mtime, at(3));  // present pre_op: 28 bytes, follows
 }
 

@@ -239,7 +239,8 @@ inline constexpr Procedure<PATHCONF3args, PATHCONF3res> kPathconf{kNfs, 3, 20, z
 inline constexpr Procedure<COMMIT3args, COMMIT3res> kCommit{kNfs, 3, 21, zdr_COMMIT3args, zdr_COMMIT3res};
 inline constexpr Procedure<dirpath, mountres3> kMnt{kMount, 3, 1, zdr_dirpath, zdr_mountres3};
 inline constexpr Procedure<Nothing, exports> kExport{kMount, 3, 5, codec_nothing, zdr_exports};
-inline constexpr Procedure<pmap2_mapping, u_int> kGetport{kPortmap, 2, 3, zdr_pmap2_mapping, libnfs_zdr_u_int};
+inline constexpr Procedure<pmap2_mapping, u_int> kGetport{kPortmap, 2, 3, zdr_pmap2_mapping,
+                                                          libnfs_zdr_u_int};
 
 // --- arguments in short
 // --------------------------------------------------------------------------------------------
