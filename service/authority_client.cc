@@ -327,7 +327,10 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
       if (error.code == Errc::kStale) entry.has = false;
       return fail(std::move(error));
     }
-    keep(entry, known_by(entry, *result), forgotten);
+    // Nothing is learned anew from a merge: while a truncation is under way, which made this server forget
+    // the file, merges are answered under the old epoch, with which untold ends would look like the file's
+    // size.
+    if (entry.has) keep(entry, known_by(entry, *result), forgotten);
     return {};
   }
 
