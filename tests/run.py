@@ -109,7 +109,7 @@ def stage_dev(tally, given):
 
 
 def stage_asan(tally, given):
-    if not build("asan"):
+    if not build("asan", "sanitized_tests"):
         tally.add("build of preset asan", False)
         return
     run_ctest(tally, "asan", "unit|sim", given)
