@@ -99,7 +99,6 @@ SLICE_INLINE int slice_plain_read(struct slice_packet* packet) {
                      SLICE_BE32(SLICE_PROTOCOL_UDP))) {
     return -1;
   }
-  packet->source = slice_load32(packet->ip + SLICE_IP_SOURCE);
   packet->destination = slice_load32(packet->ip + SLICE_IP_DESTINATION);
   packet->fragment = 0;
   if (packet->destination != slice_load32(packet->config->virtual_ipv4)) return -1;
@@ -111,6 +110,7 @@ SLICE_INLINE int slice_plain_read(struct slice_packet* packet) {
   if (SLICE_UNLIKELY(total != slice_be16(packet->udp + SLICE_UDP_LENGTH) + SLICE_IP_BYTES)) return -1;
   if (SLICE_UNLIKELY(packet->ip + total != packet->end)) return -1;
   if (!slice_parse_plain_read(packet->config, packet->payload, packet->end, &request)) return -1;
+  packet->source = slice_load32(packet->ip + SLICE_IP_SOURCE);
   return slice_request_parsed(packet, &request, 0);
 }
 

@@ -47,21 +47,21 @@ SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
 // Sends the frame to a neighbour. `macs` and `more_macs` are the 12 bytes of
 // destination and source address. By redirect even where it came from: XDP_TX
 // needs a program on a veth's peer, else frames stick in its ring.
-SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint64_t macs,
-                            uint32_t more_macs) {
+SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint64_t macs, uint32_t more_macs,
+                            uint32_t outcome) {
   slice_store64(packet->data, macs);
   slice_store32(packet->data + 8, more_macs);
-  if ((packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ingress) return XDP_TX;
-  return (int)bpf_redirect(ifindex, 0);
+  int back = (packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ingress;
+  slice_count(outcome);  // last, when nothing but this and the interface has to be kept over the call
+  return back ? XDP_TX : (int)bpf_redirect(ifindex, 0);
 }
 
 // Sends a re-addressed request to its server.
 SLICE_INLINE int slice_send_to_server(struct slice_packet* packet, const struct slice_server* server,
                                       uint32_t outcome) {
   if (SLICE_UNLIKELY(server->ifindex == 0)) return slice_stay(SLICE_OUTCOME_NO_NEXT_HOP);
-  slice_count(outcome);
   return slice_send(packet, server->ifindex, slice_load64(server->next_hop_mac),
-                    slice_load32(server->next_hop_mac + 8));
+                    slice_load32(server->next_hop_mac + 8), outcome);
 }
 
 // Sends a re-addressed reply where its request came from; the two MAC addresses
@@ -70,8 +70,7 @@ SLICE_INLINE int slice_send_to_client(struct slice_packet* packet, const struct 
                                       uint32_t outcome) {
   uint64_t client = slice_load32(call->client_mac) | (uint64_t)slice_load16(call->client_mac + 4) << 32;
   uint64_t macs = client | (uint64_t)slice_load16(call->proxy_mac) << 48;
-  slice_count(outcome);
-  return slice_send(packet, call->ifindex, macs, slice_load32(call->proxy_mac + 2));
+  return slice_send(packet, call->ifindex, macs, slice_load32(call->proxy_mac + 2), outcome);
 }
 
 #endif  // SLICE_BPF_PROXY_REWRITE_H_
