@@ -57,6 +57,11 @@ bool may_transfer(const Identity& who, const nfs3::Attributes& attributes, bool 
   return may(who, attributes, kMayRead) || may(who, attributes, kMayExecute);
 }
 
+bool write_clears_set_id(const Identity& who, const nfs3::Attributes& attributes) {
+  constexpr std::uint32_t kSetIds = 06000;
+  return !who.superuser() && (attributes.mode & kSetIds) != 0;
+}
+
 std::uint32_t access_mask(const Identity& who, const nfs3::Attributes& attributes, std::uint32_t asked) {
   std::uint32_t granted = 0;
   if (may(who, attributes, kMayRead)) granted |= nfs3::kAccessRead;

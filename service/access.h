@@ -31,6 +31,9 @@ bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wante
 // For READ and WRITE: as `may`, and the owner always may (the file may have been opened before a chmod), and
 // READ also with execute permission alone (to run a program), as other NFS servers do.
 bool may_transfer(const Identity& who, const nfs3::Attributes& attributes, bool write);
+// Whether a write by `who` takes set-id bits from the file: then the authority, which takes them at the
+// merge, is told of it before the write is answered.
+bool write_clears_set_id(const Identity& who, const nfs3::Attributes& attributes);
 // What ACCESS answers, out of `asked` (RFC 1813 section 3.3.4).
 std::uint32_t access_mask(const Identity& who, const nfs3::Attributes& attributes, std::uint32_t asked);
 

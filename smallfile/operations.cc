@@ -127,7 +127,7 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
     if (!written) co_return std::move(written).error();
     seen = written->seen;
     Status finished;
-    if (stable && written->unreported) {
+    if ((stable && written->unreported) || service::write_clears_set_id(request.who, known->attributes)) {
       finished = co_await finish(request, *written);
     } else {
       authority_.note(request.handle, seen.epoch, seen.end, seen.mtime);

@@ -66,11 +66,15 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   nfs3::WriteOk ok{.wcc = {}, .count = extent.count, .committed = args.stable, .verifier = {}};
   if (extent.count > 0) {
     bool sync = args.stable != nfs3::Stable::kUnstable;
+    bool clears = service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
     auto done =
         co_await write_object(node, request, extent.offset, args.data.first(extent.count), sync, *known);
     if (!done) co_return done.error();
-    if (sync) {
+    if (clears) {
+      auto told = co_await node.authority.report(handle, done->written.epoch, end, done->mtime);
+      if (!told) co_return told.error();
+    } else if (sync) {
       auto told = co_await node.told_durable(handle, done->written.epoch, end, done->mtime);
       if (!told) co_return told.error();
     } else {
