@@ -146,6 +146,7 @@ TEST_F(AuthorityClientTest, TellsOfNotesWithinASecondAndTogether) {
 }
 
 TEST_F(AuthorityClientTest, ReportsAtOnceWithWhatWasNoted) {
+  fetch(Freshness::kCached).value();
   client_.note(handle_, Epoch{3}, 300, {60, 0});
   ASSERT_TRUE(report(3, 250, 61));
   ASSERT_EQ(authority_.merges.size(), 1u);
@@ -153,6 +154,7 @@ TEST_F(AuthorityClientTest, ReportsAtOnceWithWhatWasNoted) {
   EXPECT_EQ(authority_.merges[0].mtime->seconds, 61u);
   loop_.advance(5s);
   EXPECT_EQ(authority_.merges.size(), 1u) << "told once";
+  ASSERT_NE(client_.peek(handle_.fileid), nullptr);
   EXPECT_EQ(client_.peek(handle_.fileid)->attributes.size, 300u);
 }
 
