@@ -102,14 +102,22 @@ struct ObjectStatusResult {
   nfs3::Status status = nfs3::Status::kOk;
 };  // of TRUNCATE and REMOVE
 
-#define SLICE_WIRE_OBJECT_MESSAGES(X)                                                             \
-  X(ObjectReadArgs)                                                                               \
-  X(ObjectReadResult)                                                                             \
-  X(ObjectWriteArgs)                                                                              \
-  X(ObjectWriteResult)                                                                            \
-  X(ObjectTruncateArgs)                                                                           \
-  X(ObjectRemoveArgs) X(ObjectStatArgs) X(ObjectStatResult) X(ObjectListArgs) X(ObjectListResult) \
-      X(ObjectCommitArgs) X(ObjectCommitResult) X(ObjectStatusResult)
+// clang-format off
+#define SLICE_WIRE_OBJECT_MESSAGES(X) \
+  X(ObjectReadArgs) \
+  X(ObjectReadResult) \
+  X(ObjectWriteArgs) \
+  X(ObjectWriteResult) \
+  X(ObjectTruncateArgs) \
+  X(ObjectRemoveArgs) \
+  X(ObjectStatArgs) \
+  X(ObjectStatResult) \
+  X(ObjectListArgs) \
+  X(ObjectListResult) \
+  X(ObjectCommitArgs) \
+  X(ObjectCommitResult) \
+  X(ObjectStatusResult)
+// clang-format on
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \
   bool decode(ByteView bytes, Message& out);
