@@ -4,7 +4,6 @@
 
 namespace slice::storagenode {
 
-using service::AuthorityClient;
 using service::NfsAnswer;
 
 Task<NfsAnswer> commit(Node& node, service::NfsRequest& request, const nfs3::CommitArgs& /*args*/,
