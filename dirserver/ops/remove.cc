@@ -17,15 +17,7 @@ nfs3::Status plan(Change& change, const nfs3::RemoveArgs& arguments) {
 
 Task<NfsAnswer> remove(Volume& volume, NfsRequest& request, const nfs3::RemoveArgs& arguments,
                        rpc::XdrWriter& out) {
-  Change change(volume, request, out);
-  auto directory = change.directory(request.handle);
-  if (!directory) co_return co_await change.fail(directory.error());
-  request.wcc = {.before = wcc_of(**directory), .after = volume.attributes(**directory)};
-  if (auto status = plan(change, arguments); status != nfs3::Status::kOk) {
-    co_return co_await change.fail(status);
-  }
-  nfs3::encode_result(out, nfs3::Status::kOk, change.wcc_after(request.wcc, **directory));
-  co_return co_await change.commit();
+  return take_out(volume, request, arguments, out, plan);
 }
 
 }  // namespace slice::dirserver::ops

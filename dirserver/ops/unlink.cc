@@ -26,4 +26,17 @@ void unlink_victim(Change& change, Victim& victim) {
   change.drop_link(*victim.cell);
 }
 
+Task<NfsAnswer> take_out(Volume& volume, NfsRequest& request, const nfs3::DirOpArgs& where,
+                         rpc::XdrWriter& out, UnlinkPlan plan) {
+  Change change(volume, request, out);
+  auto directory = change.directory(request.handle);
+  if (!directory) co_return co_await change.fail(directory.error());
+  request.wcc = {.before = wcc_of(**directory), .after = volume.attributes(**directory)};
+  if (auto status = plan(change, where); status != nfs3::Status::kOk) {
+    co_return co_await change.fail(status);
+  }
+  nfs3::encode_result(out, nfs3::Status::kOk, change.wcc_after(request.wcc, **directory));
+  co_return co_await change.commit();
+}
+
 }  // namespace slice::dirserver::ops
