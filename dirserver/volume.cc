@@ -1,23 +1,6 @@
 #include "dirserver/volume.h"
 
 namespace slice::dirserver {
-namespace {
-
-constexpr std::uint32_t kNanosecondsPerSecond = 1'000'000'000;
-
-nfs3::Time time_of(WallTime wall) {
-  return {static_cast<std::uint32_t>(wall.ns / kNanosecondsPerSecond),
-          static_cast<std::uint32_t>(wall.ns % kNanosecondsPerSecond)};
-}
-
-}  // namespace
-
-nfs3::Time later(nfs3::Time now, nfs3::Time old) {
-  if (now > old) return now;
-  if (old.nanoseconds + 1 < kNanosecondsPerSecond) return {old.seconds, old.nanoseconds + 1};
-  return {old.seconds + 1, 0};
-}
-
 Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store,
                DuplicateCache::Options duplicate_options)
     : context(service_context),
@@ -31,7 +14,7 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       reclaimer(context, cells, locks, servers, placement.sites()) {}
 
 nfs3::Time Volume::now() const {
-  return time_of(context.loop.wall());
+  return nfs3::time_of(context.loop.wall());
 }
 
 // What must not change in the life of a store: where names are depends on it.

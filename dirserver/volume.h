@@ -46,10 +46,6 @@ class Volume {
   std::string format() const;
 };
 
-// A time that is `now`, and later than `old` in any case: two changes are never told apart by less than their
-// times.
-nfs3::Time later(nfs3::Time now, nfs3::Time old);
-
 }  // namespace slice::dirserver
 
 #endif  // SLICE_DIRSERVER_VOLUME_H

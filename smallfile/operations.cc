@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "service/room.h"
+
 namespace slice::smallfile {
 
 using Freshness = service::AuthorityClient::Freshness;
@@ -23,22 +25,14 @@ void Operations::add_to(service::NfsProgram& program) {
                                       rpc::XdrWriter& out) { return commit(request, args, out); });
 }
 
-nfs3::PostOpAttributes Operations::attributes_for(const NfsRequest& request, const KnownFile& known,
-                                                  const Store::Seen& seen) const {
-  if (!request.handle.hint.can_patch) return std::nullopt;
-  const KnownFile* latest = authority_.peek(request.handle.fileid);
-  const KnownFile& base = latest != nullptr ? *latest : known;
-  nfs3::Attributes attributes = base.attributes;
-  // The proxy folds this size under this epoch, so both are of one epoch; and the hint's size, whose epoch
-  // nobody knows (the call may have overtaken a truncation), is no part of it.
-  if (seen.epoch > base.epoch) {
-    attributes.size = seen.end;
-  } else if (seen.epoch == base.epoch) {
-    attributes.size = std::max(attributes.size, seen.end);
-  }
-  attributes.rdev_major = std::max(base.epoch, seen.epoch).value;
-  return attributes;
+namespace {
+
+// For WRITE and COMMIT.
+service::OwnPart own_part(const Store::Seen& seen) {
+  return {.epoch = seen.epoch, .end = seen.end, .mtime = seen.mtime};
 }
+
+}  // namespace
 
 // ---- READ ----
 
@@ -75,7 +69,10 @@ Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args
     std::uint64_t n = *size > args.offset ? std::min(count, *size - args.offset) : 0;
 
     out.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));
-    nfs3::encode(out, attributes_for(request, *known, *seen));
+    nfs3::encode(out,
+                 service::room_for(
+                     request.handle, *known,
+                     {.epoch = seen->epoch, .end = seen->end, .atime = nfs3::time_of(context_.loop.wall())}));
     out.u32(static_cast<std::uint32_t>(n));
     out.boolean(args.offset + n >= *size);
     auto after = co_await store_.read(file, args.offset, out.reserve_opaque(n));
@@ -117,6 +114,7 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
   FileId file = request.handle.fileid;
   std::size_t own = std::min<std::uint64_t>(args.count, store_.threshold() - args.offset);
   bool stable = args.stable != nfs3::Stable::kUnstable;
+  bool clears = false;
   Store::Seen seen;
   if (own > 0) {
     auto written = co_await store_.apply(file, {.offset = args.offset,
@@ -127,7 +125,9 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
     if (!written) co_return std::move(written).error();
     seen = written->seen;
     Status finished;
-    if ((stable && written->unreported) || service::write_clears_set_id(request.who, known->attributes)) {
+    // A client that gets no attributes asks the authority next; it must, if a mode bit went.
+    clears = service::write_clears_set_id(request.who, known->attributes);
+    if (clears || !request.handle.hint.can_patch || (stable && written->unreported)) {
       finished = co_await finish(request, *written);
     } else {
       authority_.note(request.handle, seen.epoch, seen.end, seen.mtime);
@@ -139,8 +139,9 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
   } else {
     co_return std::move(looked).error();
   }
+  auto room = clears ? std::nullopt : service::room_for(request.handle, *known, own_part(seen));
   nfs3::encode_result(out,
-                      nfs3::WriteOk{.wcc = {.after = attributes_for(request, *known, seen)},
+                      nfs3::WriteOk{.wcc = {.after = room},
                                     .count = static_cast<std::uint32_t>(own),
                                     .committed = stable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
                                     .verifier = context_.verifier.largest()});
@@ -170,8 +171,10 @@ Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&,
   auto latest = co_await authority_.fetch(request.handle, Freshness::kCached);
   if (!latest) co_return std::move(latest).error();
   if (latest->striped) co_return co_await pass_to_coordinator(request, out);
-  nfs3::encode_result(out, nfs3::CommitOk{.wcc = {.after = attributes_for(request, *latest, committed->seen)},
-                                          .verifier = context_.verifier.largest()});
+  nfs3::encode_result(
+      out,
+      nfs3::CommitOk{.wcc = {.after = service::room_for(request.handle, *latest, own_part(committed->seen))},
+                     .verifier = context_.verifier.largest()});
   co_return NfsAnswer::written();
 }
 

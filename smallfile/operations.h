@@ -35,11 +35,6 @@ class Operations {
  private:
   Task<Result<std::uint64_t>> size_of(const service::NfsRequest& request, const Store::Seen& seen,
                                       std::uint64_t wanted_end, service::KnownFile& known);
-  // For a reply that the proxy patches; absent for others, who then ask the authority. The times are those
-  // that the authority told, moved forward by what it has not been told yet: a client may have set them back
-  // since the latest write.
-  nfs3::PostOpAttributes attributes_for(const service::NfsRequest& request, const service::KnownFile& known,
-                                        const Store::Seen& seen) const;
   Task<service::NfsAnswer> pass_to_coordinator(service::NfsRequest& request, rpc::XdrWriter& out);
   // Ends when the bytes are durable here, and size and mtime at the authority.
   Task<Status> finish(const service::NfsRequest& request, const Store::Written& written);

@@ -67,31 +67,41 @@ TEST_F(SmallFileServerTest, TheHintsSizeSavesAskingTheAuthority) {
   EXPECT_EQ(read(mint(handle_of(1)), 0, 100).data, "abc");
 }
 
-TEST_F(SmallFileServerTest, AttributesGoToThoseThatCanPatchThemWithTheEpoch) {
+TEST_F(SmallFileServerTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
   make_file(1);
   ASSERT_EQ(truncate(1, 0, 9), Status::kOk);
   auto written = write(hinted(1), 10, "xyz");
   ASSERT_TRUE(written.ok.wcc.after);
   EXPECT_EQ(written.ok.wcc.after->size, 13u);
   EXPECT_EQ(written.ok.wcc.after->rdev_major, 9u);
-  EXPECT_EQ(written.ok.wcc.after->uid, 1000u);
+  EXPECT_EQ(written.ok.wcc.after->nlink, 0u);
   nfs3::Time first = written.ok.wcc.after->mtime;
   EXPECT_GT(first, (nfs3::Time{100, 0}));
   auto got = read(hinted(1), 0, 100);
   ASSERT_TRUE(got.attributes);
-  EXPECT_EQ(got.attributes->mtime, first);  // one value everywhere
+  EXPECT_EQ(got.attributes->nlink, 0u);
+  EXPECT_EQ(got.attributes->mtime, (nfs3::Time{}));
+  EXPECT_EQ(got.attributes->atime, nfs3::time_of(loop_.wall()));
   EXPECT_EQ(got.attributes->size, 13u);
   EXPECT_GT(write(hinted(1), 0, "a").ok.wcc.after->mtime, first);
-  // A client that sets the time back after writing is believed.
+  EXPECT_EQ(authority.files[1].size, 0u);
   loop_.advance(milliseconds(1500));
-  authority.files[1].mtime = {50, 7};
+  EXPECT_GT(authority.files[1].mtime, first);
+}
+
+TEST_F(SmallFileServerTest, WhoGetsNoAttributesFindsThemAtTheAuthority) {
+  make_file(1);
+  EXPECT_FALSE(write(mint(handle_of(1)), 0, "unstable").ok.wcc.after);
+  EXPECT_EQ(authority.files[1].size, 8u);
+  authority.files[1].mode = 06755;
   loop_.advance(milliseconds(2100));
-  EXPECT_EQ(read(hinted(1), 0, 5).attributes->mtime, (nfs3::Time{50, 7}));
+  EXPECT_FALSE(write(hinted(1), 0, "who wrote is not its owner").ok.wcc.after)
+      << "its mode is no longer that";
 }
 
 TEST_F(SmallFileServerTest, StableWritesThatMoveTheSizeTellTheAuthorityFirst) {
   make_file(1);
-  auto handle = mint(handle_of(1));
+  auto handle = hinted(1);
   auto written = write(handle, 0, "0123456789", nfs3::Stable::kDataSync);
   EXPECT_EQ(written.ok.committed, nfs3::Stable::kFileSync);
   EXPECT_EQ(authority.files[1].size, 10u);  // already
@@ -105,8 +115,8 @@ TEST_F(SmallFileServerTest, StableWritesThatMoveTheSizeTellTheAuthorityFirst) {
 TEST_F(SmallFileServerTest, UnstableWritesAreToldWithinASecondAndByCommitAtOnce) {
   make_file(1);
   make_file(2);
-  ASSERT_EQ(write(mint(handle_of(1)), 0, "lazy").status, Status::kOk);
-  ASSERT_EQ(write(mint(handle_of(2)), 0, "committed").status, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "lazy").status, Status::kOk);
+  ASSERT_EQ(write(hinted(2), 0, "committed").status, Status::kOk);
   EXPECT_EQ(authority.files[2].size, 0u);
   auto [status, ok] = commit(mint(handle_of(2)));
   EXPECT_EQ(status, Status::kOk);

@@ -148,12 +148,7 @@ void Store::changed(File& file) {
 }
 
 nfs3::Time Store::next_mtime(const File& file, nfs3::Time from) const {
-  nfs3::Time last = std::max(file.mtime, from);
-  if (++last.nanoseconds >= 1'000'000'000) last = {last.seconds + 1, 0};
-  std::int64_t wall = loop_.wall().ns;
-  nfs3::Time now{static_cast<std::uint32_t>(wall / 1'000'000'000),
-                 static_cast<std::uint32_t>(wall % 1'000'000'000)};
-  return std::max(now, last);
+  return nfs3::later(nfs3::time_of(loop_.wall()), std::max(file.mtime, from));
 }
 
 Result<storage::LogSequence> Store::journal(File& file, const JournalRecord& record) {

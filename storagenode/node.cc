@@ -26,8 +26,7 @@ ObjectName Node::object_of(const routing::FileHandle& handle) const {
 }
 
 nfs3::Time Node::now() const {
-  std::int64_t ns = context.loop.wall().ns;
-  return {static_cast<std::uint32_t>(ns / 1'000'000'000), static_cast<std::uint32_t>(ns % 1'000'000'000)};
+  return nfs3::time_of(context.loop.wall());
 }
 
 std::uint32_t Node::owned(const routing::FileHandle& handle, std::uint64_t offset,

@@ -247,7 +247,7 @@ TEST_F(StorageServerTest, TheHintsSizeSparesTheQuestion) {
       << "what is here is here, whatever the hint says";
 }
 
-TEST_F(StorageServerTest, AttributesOnlyWhereTheProxyPatchesThemAndOneMtimeEverywhere) {
+TEST_F(StorageServerTest, RoomOnlyWhereTheProxyFillsItAndOneMtimeEverywhere) {
   loop_.advance(std::chrono::seconds(3));
   auto written = write(kThreshold, as_bytes("abcd"), Stable::kFileSync, kCanPatch);
   ASSERT_TRUE(written.ok.wcc.after);
@@ -255,23 +255,26 @@ TEST_F(StorageServerTest, AttributesOnlyWhereTheProxyPatchesThemAndOneMtimeEvery
   EXPECT_EQ(written.ok.wcc.after->mtime, authority.file(FileId{42}).attributes.mtime);
   auto got = read(kThreshold, 4, kCanPatch);
   ASSERT_TRUE(got.ok.attributes);
-  EXPECT_EQ(got.ok.attributes->mtime, written.ok.wcc.after->mtime);
+  EXPECT_EQ(got.ok.attributes->nlink, 0u);
+  EXPECT_EQ(got.ok.attributes->mtime, (nfs3::Time{}));
+  EXPECT_EQ(got.ok.attributes->atime, nfs3::time_of(loop_.wall()));
   EXPECT_EQ(got.ok.attributes->size, kThreshold + 4);
-  EXPECT_EQ(got.ok.attributes->mode, 0644u);
   EXPECT_EQ(got.data, "abcd");
+  EXPECT_FALSE(write(kThreshold + 4, as_bytes("efgh")).ok.wcc.after);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 8) << "where the client asks next";
 }
 
 TEST_F(StorageServerTest, StableWritesTellTheSizeFirstUnstableOnesWithinASecond) {
-  write(kThreshold, as_bytes("abcd"), Stable::kFileSync);
+  write(kThreshold, as_bytes("abcd"), Stable::kFileSync, kCanPatch);
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 4);
   unsigned merges = authority.merges;
-  write(kThreshold, as_bytes("ABCD"), Stable::kFileSync);
+  write(kThreshold, as_bytes("ABCD"), Stable::kFileSync, kCanPatch);
   EXPECT_EQ(authority.merges, merges) << "the size did not move: told later";
-  write(kThreshold + 4, as_bytes("efgh"));
+  write(kThreshold + 4, as_bytes("efgh"), Stable::kUnstable, kCanPatch);
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 4);
   loop_.advance(std::chrono::milliseconds(1100));
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 8);
-  write(kThreshold + 8, as_bytes("ijkl"));
+  write(kThreshold + 8, as_bytes("ijkl"), Stable::kUnstable, kCanPatch);
   EXPECT_EQ(commit(), NfsStatus::kOk);
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 12) << "before COMMIT is answered";
 }

@@ -11,6 +11,7 @@
 
 #include "common/bytes.h"
 #include "common/ids.h"
+#include "common/loop.h"
 #include "rpc/xdr.h"
 #include "wire/nfs_status.h"
 
@@ -69,6 +70,16 @@ struct Time {
   std::uint32_t nanoseconds = 0;
   constexpr auto operator<=>(const Time&) const = default;
 };
+constexpr Time time_of(WallTime wall) {
+  return {static_cast<std::uint32_t>(wall.ns / 1'000'000'000),
+          static_cast<std::uint32_t>(wall.ns % 1'000'000'000)};
+}
+// `now`, or just after `old` where the clock has not passed that: clients compare times for equality.
+constexpr Time later(Time now, Time old) {
+  if (now > old) return now;
+  if (old.nanoseconds + 1 < 1'000'000'000) return {old.seconds, old.nanoseconds + 1};
+  return {old.seconds + 1, 0};
+}
 bool decode(rpc::XdrReader& in, Time& out);
 void encode(rpc::XdrWriter& out, Time time);
 

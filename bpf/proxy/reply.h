@@ -36,7 +36,7 @@ SLICE_INLINE uint32_t slice_absorb_reply(struct slice_packet* packet, const stru
   uint32_t outcome = slice_parse_reply(call->procedure, packet->payload, packet->end, &reply);
   if (outcome) return slice_why_short(packet, outcome);
   slice_reply_event(&reply, call->procedure, call->fileid, call->directory_site, call->offset, &event);
-  if (!reply.fattr && event.end == 0) return SLICE_OUTCOME_REPLY;
+  if (!reply.fattr) return SLICE_OUTCOME_REPLY;
   if (!(packet->config->flags & SLICE_CONFIG_PATCH)) return SLICE_OUTCOME_REPLY;
   uint32_t key = slice_attr_bucket_key(event.fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);

@@ -14,9 +14,11 @@
 //   epoch   (fattr3.rdev.specdata1) a reply with a higher one drops the overlay
 //
 // *Room* is a fattr3 that a data server left for the proxy to fill because the
-// hint said "can patch": type NF3REG, nlink 0, and, where known, size (a lower
-// bound), mtime, atime and epoch; anything else in it is ignored. nlink is never
-// 0 in attributes otherwise.
+// hint said "can patch": type NF3REG, nlink 0, size (a lower bound), epoch, the
+// mtime of a WRITE, the atime of a READ; anything else in it is ignored. nlink is
+// never 0 in attributes otherwise. Data servers send room or no attributes: what
+// they remember of a file may be older than what its client has seen. Where they
+// send none, they have told the authority first, so there is nothing to fold.
 //
 // Concurrency: slice_attr_peek alone reads without the lock (a fileID and the
 // hint that belongs to it); anything else happens under the bucket's try-lock. Attempts are
@@ -33,6 +35,7 @@
 #include "bpf/shared/outcomes.h"
 
 #define SLICE_ATTR_LOCK_ATTEMPTS 64u
+#define SLICE_ATTR_ATIME_LAG (86400ULL << 32)  // seconds << 32: a day
 
 // Key in `attributes` of the bucket that may hold the file.
 SLICE_INLINE uint32_t slice_attr_bucket_key(uint64_t fileid) {
@@ -212,30 +215,37 @@ SLICE_INLINE void slice_attr_new_epoch(struct slice_attr_bucket* bucket, uint32_
   bucket->flags[way] = 0;
 }
 
-// Folds the bytes a WRITE reply acknowledged, without attributes of its own.
-SLICE_INLINE void slice_attr_fold_end(struct slice_attr_bucket* bucket, uint32_t way, uint64_t end) {
-  if (end <= bucket->entry[way].size) return;
-  bucket->entry[way].size = end;
-  bucket->flags[way] |= SLICE_ATTR_DIRTY_SIZE;
+// Whether a READ moves atime: as relatime of mount(8), as the authority has it.
+SLICE_INLINE int slice_attr_moves_atime(const struct slice_attr_entry* entry, uint64_t atime) {
+  const uint8_t* base = (const uint8_t*)entry->base;
+  uint64_t before = slice_be64(base + SLICE_FATTR_ATIME);
+  if (entry->atime > before) before = entry->atime;
+  uint64_t changed = slice_be64(base + SLICE_FATTR_CTIME);
+  if (entry->mtime > changed) changed = entry->mtime;
+  return atime > before && (before <= changed || atime - before >= SLICE_ATTR_ATIME_LAG);
 }
 
-// Folds what a data server put into attributes of its own READ or WRITE reply.
+// Folds what a data server says in room of its reply to a READ or WRITE.
 SLICE_INLINE void slice_attr_fold(struct slice_attr_bucket* bucket, uint32_t way, const uint8_t* fattr,
                                   const struct slice_attr_event* event) {
   struct slice_attr_entry* entry = &bucket->entry[way];
   uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
-  uint64_t mtime = slice_be64(fattr + SLICE_FATTR_MTIME);
-  uint64_t atime = slice_be64(fattr + SLICE_FATTR_ATIME);
   if (size > entry->size) entry->size = size;
-  if (mtime > entry->mtime && (event->procedure == SLICE_NFS_WRITE || slice_attr_is_room(fattr))) {
-    entry->mtime = mtime;
-    if (event->procedure == SLICE_NFS_WRITE) bucket->flags[way] |= SLICE_ATTR_DIRTY_MTIME;
+  if (event->procedure == SLICE_NFS_WRITE) {
+    uint64_t mtime = slice_be64(fattr + SLICE_FATTR_MTIME);
+    if (event->end > entry->size) entry->size = event->end;
+    if (event->end != 0) bucket->flags[way] |= SLICE_ATTR_DIRTY_SIZE;
+    if (mtime > entry->mtime) {
+      entry->mtime = mtime;
+      bucket->flags[way] |= SLICE_ATTR_DIRTY_MTIME;
+    }
+  } else if (event->procedure == SLICE_NFS_READ) {
+    uint64_t atime = slice_be64(fattr + SLICE_FATTR_ATIME);
+    if (slice_attr_moves_atime(entry, atime)) {
+      entry->atime = atime;
+      bucket->flags[way] |= SLICE_ATTR_DIRTY_ATIME;
+    }
   }
-  if (event->procedure == SLICE_NFS_READ && atime > entry->atime) {
-    entry->atime = atime;
-    bucket->flags[way] |= SLICE_ATTR_DIRTY_ATIME;
-  }
-  if (event->procedure == SLICE_NFS_WRITE) slice_attr_fold_end(bucket, way, event->end);
 }
 
 // Makes the fattr3 of a reply the base, unless the base is newer.
@@ -292,29 +302,18 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
                                        const struct slice_config* config, uint64_t* sum) {
   way &= SLICE_ATTR_WAYS - 1;
   struct slice_attr_entry* entry = &bucket->entry[way];
-  int room = slice_attr_is_room(fattr);
-  // Data servers remember attributes for a while: theirs may be from before the last SETATTR, so they are
-  // never the base, and the client gets the base in their place.
-  int of_data = event->procedure == SLICE_NFS_READ || event->procedure == SLICE_NFS_WRITE ||
-                event->procedure == SLICE_NFS_COMMIT;
   uint32_t epoch = slice_be32(fattr + SLICE_FATTR_EPOCH);
   if (epoch > entry->epoch) slice_attr_new_epoch(bucket, way, epoch);
   int current = epoch == entry->epoch;
-  int learned = 0;
-  if (current) {
-    if (room || of_data) {
-      slice_attr_fold(bucket, way, fattr, event);
-    } else {
-      learned = slice_attr_learn(bucket, way, fattr, config);
-    }
-  }
   entry->directory_site = event->directory_site;
-  if (room || (of_data && (bucket->flags[way] & SLICE_ATTR_VALID))) {
+  if (slice_attr_is_room(fattr)) {
+    if (current) slice_attr_fold(bucket, way, fattr, event);
     if (!(bucket->flags[way] & SLICE_ATTR_VALID)) return SLICE_OUTCOME_PATCH_LOST;
     slice_attr_fill_room(entry, fattr, sum);
     slice_attr_overlay(entry, fattr, sum);
     return SLICE_OUTCOME_REPLY_PATCHED;
   }
+  int learned = current && slice_attr_learn(bucket, way, fattr, config);
   if (current && slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
   return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
 }
@@ -341,10 +340,9 @@ SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_
 }
 
 // Everything a reply does to the cache, lock included. `bucket` is that of
-// event->fileid. `fattr` is the reply's fattr3 of that file, 84 writable bytes,
-// or null where the reply has none (only a WRITE then leaves a trace). `side`
-// gets a second outcome to count (ATTR_BUSY, ATTR_EVICTED, ATTR_NOT_EVICTED) or 0.
-// Result: the reply's outcome, as slice_attr_apply, or PATCH_BUSY.
+// event->fileid. `fattr` is the reply's fattr3 of that file, 84 writable bytes.
+// `side` gets a second outcome to count (ATTR_BUSY, ATTR_EVICTED, ATTR_NOT_EVICTED)
+// or 0. Result: the reply's outcome, as slice_attr_apply, or PATCH_BUSY.
 SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_t* fattr,
                                         const struct slice_attr_event* event,
                                         const struct slice_config* config, slice_evict_fn evict,
@@ -353,22 +351,17 @@ SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_
   uint32_t outcome = SLICE_OUTCOME_REPLY;
   if (!slice_attr_lock(bucket)) {
     *side = SLICE_OUTCOME_ATTR_BUSY;
-    return fattr ? SLICE_OUTCOME_PATCH_BUSY : SLICE_OUTCOME_REPLY;
+    return SLICE_OUTCOME_PATCH_BUSY;
   }
-  uint32_t epoch = fattr ? slice_be32(fattr + SLICE_FATTR_EPOCH) : 0;
-  uint32_t way =
-      slice_attr_claim(bucket, event->fileid, epoch, event->directory_site, evict, context, &evicted);
+  uint32_t way = slice_attr_claim(bucket, event->fileid, slice_be32(fattr + SLICE_FATTR_EPOCH),
+                                  event->directory_site, evict, context, &evicted);
   if (way >= SLICE_ATTR_WAYS) {
     *side = SLICE_OUTCOME_ATTR_NOT_EVICTED;
-    if (fattr && slice_attr_is_room(fattr)) outcome = SLICE_OUTCOME_PATCH_LOST;
+    if (slice_attr_is_room(fattr)) outcome = SLICE_OUTCOME_PATCH_LOST;
   } else {
     if (evicted) *side = SLICE_OUTCOME_ATTR_EVICTED;
     way &= SLICE_ATTR_WAYS - 1;
-    if (fattr) {
-      outcome = slice_attr_apply(bucket, way, fattr, event, config, sum);
-    } else {
-      slice_attr_fold_end(bucket, way, event->end);
-    }
+    outcome = slice_attr_apply(bucket, way, fattr, event, config, sum);
     slice_attr_publish(bucket, way);
   }
   slice_attr_unlock(bucket);

@@ -168,11 +168,12 @@ SLICE_INLINE uint32_t slice_site_key(uint32_t site_class, uint32_t site) {
   return site_class * SLICE_MAX_SITES + (site & (SLICE_MAX_SITES - 1));
 }
 
-// Key in `pending`; arguments in memory order. Clients count xids up, so that
-// one client's open requests never share an entry.
+// Key in `pending`; arguments in memory order. Clients count xids up, some in
+// network order and some (Linux) in their own: the sum of both readings counts
+// up for either, so that one client's open requests never share an entry.
 SLICE_INLINE uint32_t slice_pending_key(uint32_t client_ipv4, uint16_t client_port, uint32_t xid) {
   uint32_t client = (client_ipv4 ^ (uint32_t)client_port << 8) * 0x9e3779b1u;
-  return (SLICE_BE32(xid) + (client >> 16)) & (SLICE_PENDING_ENTRIES - 1);
+  return (xid + SLICE_BE32(xid) + (client >> 16)) & (SLICE_PENDING_ENTRIES - 1);
 }
 
 // Check word of seven words: differs for all entries that are not one whole.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -201,14 +202,17 @@ TEST_F(Cache, TakenChangesCanBePutBack) {
 
 TEST_F(Cache, RacingProcessorsLoseNoWrite) {
   absorb(1, 0, 1ull << 32);
-  auto work = [this](uint64_t first) {
+  std::vector<uint8_t> room(84);
+  slice_put_be32(room.data(), 1);
+  auto work = [this, room](uint64_t first) {
     for (uint64_t i = first; i < 20000; i += 2) {
       uint32_t side = SLICE_OUTCOME_ATTR_BUSY;
       slice_attr_event event{.fileid = 9, .end = i + 1, .procedure = SLICE_NFS_WRITE, .directory_site = 2};
       while (side == SLICE_OUTCOME_ATTR_BUSY) {
         uint64_t sum = 0;
         side = 0;
-        slice_attr_absorb(bucket_.get(), nullptr, &event, &config_, take, this, &sum, &side);
+        std::vector<uint8_t> fattr = room;
+        slice_attr_absorb(bucket_.get(), fattr.data(), &event, &config_, take, this, &sum, &side);
         uint64_t hint = slice_attr_peek(bucket_.get(), 9, &config_);
         EXPECT_TRUE(slice_hint_can_patch(hint));
         if (side == SLICE_OUTCOME_ATTR_BUSY) std::this_thread::yield();
@@ -229,6 +233,21 @@ TEST_F(Cache, AStuckLockIsFreed) {
   EXPECT_TRUE(slice_attr_recover_lock(bucket_.get(), 7));
   absorb(1, 10, 1);
   EXPECT_EQ(outcome_, SLICE_OUTCOME_REPLY_LEARNED);
+}
+
+// Linux counts its xids in the machine's own order, others in network order.
+TEST(Pending, OpenRequestsOfAClientShareNoEntry) {
+  for (bool network_order : {true, false}) {
+    for (uint32_t first : {0u, 0xde545c2fu, 0xfffffff0u, 0x0000fff0u, 0x12fffff0u}) {
+      std::set<uint32_t> keys;
+      for (uint32_t i = 0; i < 40000; i++) {
+        uint32_t xid = first + i;
+        keys.insert(slice_pending_key(0x0a4d0001, 777, network_order ? SLICE_BE32(xid) : xid));
+      }
+      // Where the count's lower half turns over, an entry or two meet.
+      EXPECT_GE(keys.size(), 39998u) << network_order << " " << first;
+    }
+  }
 }
 
 TEST(Pending, MixedEntriesDoNotVouch) {

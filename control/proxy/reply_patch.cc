@@ -66,10 +66,7 @@ PatchedReply patch_reply(AttributeCache& cache, const ReplyFacts& facts, ByteSpa
     if (slice_attr_is_room(fattr)) {
       result.size = take_out(head, fattr);
       result.fattr = nullptr;
-      if (event.end != 0) cache.absorb(nullptr, event);
     }
-  } else if (event.end != 0) {
-    cache.absorb(nullptr, event);
   }
   if (reply.status == static_cast<std::uint32_t>(nfs3::Status::kStale)) cache.forget(facts.fileid);
   return result;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/room.h"
+
 namespace slice::coordinator {
 namespace {
 
@@ -46,8 +48,7 @@ Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWrite
 
   Outcome outcome = co_await join_round(request.handle, known->striped);
   const service::KnownFile* after = authority_.peek(request.handle.fileid);
-  // Without a proxy that patches them, attributes would lack what passed the other servers meanwhile.
-  if (request.handle.hint.can_patch && after != nullptr) request.wcc.after = after->attributes;
+  request.wcc.after = service::room_for(request.handle, after != nullptr ? *after : *known, {});
   if (outcome.status != Status::kOk) co_return outcome.status;
   nfs3::encode_result(results, nfs3::CommitOk{.wcc = request.wcc, .verifier = outcome.verifier});
   co_return NfsAnswer::written();

@@ -222,14 +222,16 @@ TEST_F(CommitTest, OtherProceduresAreMisdirected) {
   EXPECT_EQ(process().metric("nfs_misdirected_total"), 1u);
 }
 
-TEST_F(CommitTest, AttributesComeWithTheReplyOnlyWhereAProxyPatchesThem) {
+TEST_F(CommitTest, RoomComesWithTheReplyOnlyWhereAProxyFillsIt) {
   store1_.end = 123456;
   routing::FileHandle patched = file();
   patched.hint.can_patch = true;
   auto done = commit_now(patched);
   ASSERT_EQ(done.status, Status::kOk);
   ASSERT_TRUE(done.ok.wcc.after.has_value());
+  EXPECT_EQ(done.ok.wcc.after->nlink, 0u);
   EXPECT_EQ(done.ok.wcc.after->size, 123456u);
+  EXPECT_FALSE(commit_now(file()).ok.wcc.after.has_value());
 }
 
 TEST_F(CommitTest, ACrashAtAnyPointLeavesACommitThatRecoveryCompletes) {

@@ -1,5 +1,6 @@
 // COMMIT (RFC 1813 section 3.3.21) of this node's part of a file. Clients' COMMITs go to the coordinator,
 // which asks every node by the object program; this serves whoever asks one node alone.
+#include "service/room.h"
 #include "storagenode/ops/ops.h"
 
 namespace slice::storagenode {
@@ -18,11 +19,10 @@ Task<NfsAnswer> commit(Node& node, service::NfsRequest& request, const nfs3::Com
     auto told = co_await node.told_durable(handle, committed->epoch, committed->end, committed->mtime);
     if (!told) co_return told.error();
   }
-  nfs3::CommitOk ok{.wcc = {}, .verifier = node.context.verifier.largest()};
-  if (handle.hint.can_patch) {
-    const auto* latest = node.authority.peek(handle.fileid);
-    ok.wcc.after = latest != nullptr ? latest->attributes : known->attributes;
-  }
+  nfs3::CommitOk ok{
+      .wcc = {.before = {},
+              .after = service::room_for(handle, *known, {.epoch = committed->epoch, .end = committed->end})},
+      .verifier = node.context.verifier.largest()};
   nfs3::encode_result(results, ok);
   co_return NfsAnswer::written();
 }

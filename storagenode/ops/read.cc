@@ -1,6 +1,7 @@
 // READ (RFC 1813 section 3.3.6).
 #include <algorithm>
 
+#include "service/room.h"
 #include "storagenode/ops/ops.h"
 
 namespace slice::storagenode {
@@ -24,9 +25,9 @@ Task<Result<std::uint64_t>> size_for(Node& node, const routing::FileHandle& hand
   co_return std::max(own_end, known.attributes.size);
 }
 
-void patch_attributes(rpc::XdrWriter& results, std::size_t at, const nfs3::Attributes& attributes) {
+void put_room(rpc::XdrWriter& results, std::size_t at, const nfs3::Attributes& room) {
   rpc::XdrWriter encoded;
-  nfs3::encode(encoded, attributes);
+  nfs3::encode(encoded, room);
   for (std::size_t i = 0; i < encoded.size(); i += 4) {
     results.patch_u32(at + i, load_be<std::uint32_t>(encoded.view().data() + i));
   }
@@ -40,14 +41,13 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, false);
   if (!known) co_return known.error();
-  bool with_attributes = handle.hint.can_patch;
-  if (with_attributes) request.attributes = known->attributes;
+  service::OwnPart own{.atime = node.now()};
+  request.attributes = service::room_for(handle, *known, own);
 
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
   results.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));
-  results.boolean(with_attributes);
-  std::size_t attributes_at = results.size();
-  if (with_attributes) nfs3::encode(results, known->attributes);
+  nfs3::encode(results, request.attributes);
+  std::size_t room_at = results.size() - nfs3::kAttributesSize;
   std::size_t count_at = results.size();
   results.u32(0);
   results.boolean(false);
@@ -62,12 +62,9 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
   if (n < extent.count) results.shrink_opaque(extent.count, n);
   results.patch_u32(count_at, static_cast<std::uint32_t>(n));
   results.patch_u32(count_at + 4, extent.offset + n >= *size ? 1 : 0);
-  if (with_attributes) {
-    // Not `size`, which may be the hint's: the call may have overtaken a truncation, and the proxy folds this
-    // under the epoch told with it.
-    if (got->epoch == known->epoch) known->attributes.size = std::max(known->attributes.size, got->end);
-    patch_attributes(results, attributes_at, known->attributes);
-  }
+  own.epoch = got->epoch;
+  own.end = got->end;
+  if (auto room = service::room_for(handle, *known, own)) put_room(results, room_at, *room);
   co_return NfsAnswer::written();
 }
 

@@ -1,6 +1,5 @@
 // WRITE (RFC 1813 section 3.3.7).
-#include <algorithm>
-
+#include "service/room.h"
 #include "storagenode/ops/ops.h"
 
 namespace slice::storagenode {
@@ -37,20 +36,6 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
   }
 }
 
-nfs3::PostOpAttributes attributes_after(const Node& node, const service::NfsRequest& request,
-                                        const KnownFile& known, Epoch epoch, std::uint64_t end,
-                                        nfs3::Time mtime) {
-  if (!request.handle.hint.can_patch) return std::nullopt;
-  const KnownFile* latest = node.authority.peek(request.handle.fileid);
-  const KnownFile& base = latest != nullptr ? *latest : known;
-  nfs3::Attributes attributes = base.attributes;
-  if (epoch == base.epoch)
-    attributes.size = std::max(attributes.size, end);  // else a truncation lies between
-  attributes.mtime = std::max(attributes.mtime, mtime);
-  attributes.ctime = std::max(attributes.ctime, mtime);
-  return attributes;
-}
-
 }  // namespace
 
 Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
@@ -66,12 +51,13 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   nfs3::WriteOk ok{.wcc = {}, .count = extent.count, .committed = args.stable, .verifier = {}};
   if (extent.count > 0) {
     bool sync = args.stable != nfs3::Stable::kUnstable;
-    bool clears = service::write_clears_set_id(request.who, known->attributes);
+    // A client that gets no attributes asks the authority next; it must, if a mode bit went.
+    bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
     auto done =
         co_await write_object(node, request, extent.offset, args.data.first(extent.count), sync, *known);
     if (!done) co_return done.error();
-    if (clears) {
+    if (tell_now) {
       auto told = co_await node.authority.report(handle, done->written.epoch, end, done->mtime);
       if (!told) co_return told.error();
     } else if (sync) {
@@ -80,9 +66,12 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     } else {
       node.authority.note(handle, done->written.epoch, end, done->mtime);
     }
-    ok.wcc.after = attributes_after(node, request, *known, done->written.epoch, end, done->mtime);
-  } else if (handle.hint.can_patch) {
-    ok.wcc.after = known->attributes;
+    if (!tell_now) {
+      ok.wcc.after =
+          service::room_for(handle, *known, {.epoch = done->written.epoch, .end = end, .mtime = done->mtime});
+    }
+  } else {
+    ok.wcc.after = service::room_for(handle, *known, {});
   }
   ok.verifier = node.context.verifier.largest();
   nfs3::encode_result(results, ok);

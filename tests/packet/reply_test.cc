@@ -89,7 +89,7 @@ TEST_F(ReplyTest, LearnsThenFillsRoom) {
   expect_sent_to_client(learned);
   EXPECT_EQ(learned.outcomes[SLICE_OUTCOME_REPLY_LEARNED], 1u);
   Flow flow = request(6, read_arguments(handle_bytes({}), 0, 4096));
-  Attributes room{.mode = 0, .nlink = 0, .atime = at(70), .mtime = at(60)};
+  Attributes room{.mode = 0, .nlink = 0, .atime = at(70)};
   Outcome read = reply(flow, join({word(0), post_op(room), word(16), word(0), word(16), Bytes(16, 7)}));
   expect_sent_to_client(read);
   EXPECT_EQ(read.outcomes[SLICE_OUTCOME_REPLY_PATCHED], 1u);
@@ -97,7 +97,6 @@ TEST_F(ReplyTest, LearnsThenFillsRoom) {
   EXPECT_EQ(patched.mode, 0640u);
   EXPECT_EQ(patched.nlink, 1u);
   EXPECT_EQ(patched.size, 9000u);
-  EXPECT_EQ(patched.mtime, at(60));
   EXPECT_EQ(patched.atime, at(70));
   EXPECT_EQ(patched.fileid, HandleFields{}.fileid);
 }
@@ -140,9 +139,25 @@ TEST_F(ReplyTest, AHigherEpochDropsTheOverlay) {
   EXPECT_EQ(fattr_at(getattr({.size = 0, .epoch = 5, .ctime = at(30)}), 0).size, 0u);
 }
 
-TEST_F(ReplyTest, WriteWithoutAttributesStillMovesTheSize) {
+// As relatime of mount(8): only the first READ after a change, or one a day.
+TEST_F(ReplyTest, ReadsMoveTheAccessTimeNowAndThen) {
+  getattr({.size = 100, .atime = at(5), .ctime = at(10)});
+  auto atime_after_read = [this](uint64_t when) {
+    xid_++;
+    Flow flow = request(6, read_arguments(handle_bytes({}), 0, 100));
+    Attributes room{.mode = 0, .nlink = 0, .atime = when};
+    reply(flow, join({word(0), post_op(room), word(0), word(1), word(0)}));
+    return fattr_at(getattr({.size = 100, .atime = at(5), .ctime = at(10)}), 0).atime;
+  };
+  EXPECT_EQ(atime_after_read(at(20)), at(20));
+  EXPECT_EQ(atime_after_read(at(30)), at(20));
+  EXPECT_EQ(atime_after_read(at(20 + 86400)), at(20 + 86400));
+}
+
+// The data server has told the authority, or it would have left room.
+TEST_F(ReplyTest, WriteWithoutAttributesIsSentOn) {
   EXPECT_EQ(write(0, 3000, std::nullopt).verdict, XDP_REDIRECT);
-  EXPECT_EQ(fattr_at(getattr({.size = 10, .ctime = at(9)}), 0).size, 3000u);
+  EXPECT_EQ(fattr_at(getattr({.size = 3000, .ctime = at(9)}), 0).size, 3000u);
 }
 
 TEST_F(ReplyTest, LookupAndCreateAreAttributedToTheirHandle) {
@@ -303,7 +318,7 @@ TEST_F(ReplyTest, FragmentsOfRepliesAreFromTheVirtualAddress) {
   getattr({.size = 1 << 20, .ctime = at(3)});
   Flow flow = request(6, read_arguments(handle_bytes({}), 0, 32768));
   flow.ip_id = 0x5151;
-  Attributes room{.mode = 0, .nlink = 0, .mtime = at(9)};
+  Attributes room{.mode = 0, .nlink = 0, .atime = at(9)};
   Bytes results = join({word(0), post_op(room), word(32768), word(0), word(32768), Bytes(32768, 0x5a)});
   auto frames = udp_fragments(flow, rpc_reply(xid_, results));
   std::vector<Bytes> out;
@@ -316,7 +331,7 @@ TEST_F(ReplyTest, FragmentsOfRepliesAreFromTheVirtualAddress) {
     out.push_back(run.frame);
   }
   EXPECT_TRUE(udp_checksum_right(out));
-  EXPECT_EQ(read_fattr3(std::span(out[0]).subspan(kPayloadAt + 32)).mtime, at(9));
+  EXPECT_EQ(read_fattr3(std::span(out[0]).subspan(kPayloadAt + 32)).atime, at(9));
 }
 
 TEST_F(ReplyTest, FragmentBeforeItsFirstGoesToUserSpace) {
