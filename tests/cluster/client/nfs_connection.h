@@ -16,6 +16,8 @@
 #include <nfsc/libnfs-raw-nfs.h>
 #include <nfsc/libnfs-raw-portmap.h>
 
+#include <arpa/inet.h>
+
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -148,7 +150,8 @@ class NfsConnection {
   void run_once(double seconds);
   std::size_t outstanding() const { return pending_.size(); }
   const ConnectionCounters& counters() const { return counters_; }
-  std::uint32_t next_xid() { return ++last_xid_; }
+  // Counts in the machine's byte order on the wire, as Linux does.
+  std::uint32_t next_xid() { return htonl(++last_xid_); }
   void set_credential(Credential credential) { options_.credential = std::move(credential); }
 
  private:
