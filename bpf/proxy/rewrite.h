@@ -35,7 +35,7 @@ SLICE_INLINE int slice_checksum_is_unfilled(const struct slice_packet* packet, u
 SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
   uint16_t check = slice_load16(packet->udp + SLICE_UDP_CHECK);
   if (SLICE_UNLIKELY(check == 0)) return;
-  if (SLICE_UNLIKELY(slice_checksum_is_unfilled(packet, check))) {
+  if (!(packet->config->flags & SLICE_CONFIG_CARDS) && slice_checksum_is_unfilled(packet, check)) {
     slice_count(SLICE_OUTCOME_CHECKSUM_CLEARED);
     check = 0;
   } else {
@@ -45,13 +45,14 @@ SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
 }
 
 // Sends the frame to a neighbour. `macs` and `more_macs` are the 12 bytes of
-// destination and source address. By redirect even where it came from: XDP_TX
-// needs a program on a veth's peer, else frames stick in its ring.
+// destination and source address. By redirect even where it came from, unless
+// that is a network card: XDP_TX needs a program on a veth's peer, else frames
+// stick in its ring.
 SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint64_t macs, uint32_t more_macs,
                             uint32_t outcome) {
   slice_store64(packet->data, macs);
   slice_store32(packet->data + 8, more_macs);
-  int back = (packet->config->flags & SLICE_CONFIG_XDP_TX) && ifindex == packet->ingress;
+  int back = (packet->config->flags & SLICE_CONFIG_CARDS) && ifindex == packet->ingress;
   slice_count(outcome);  // last, when nothing but this and the interface has to be kept over the call
   return back ? XDP_TX : (int)bpf_redirect(ifindex, 0);
 }

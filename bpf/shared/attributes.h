@@ -39,7 +39,7 @@
 
 // Key in `attributes` of the bucket that may hold the file.
 SLICE_INLINE uint32_t slice_attr_bucket_key(uint64_t fileid) {
-  return (uint32_t)(slice_mix64(fileid) >> 32) & (SLICE_ATTR_BUCKETS - 1);
+  return slice_spread32(fileid) & (SLICE_ATTR_BUCKETS - 1);
 }
 
 // --- Locking -------------------------------------------------------------------

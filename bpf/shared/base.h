@@ -213,6 +213,12 @@ SLICE_INLINE void slice_order(uint32_t* word) {
 
 // --- Small mathematics -----------------------------------------------------------
 
+// Spreads numbers that count up, as fileIDs do, over 16 bits (multiplicative
+// hashing by the golden ratio); a third of slice_mix64's cost.
+SLICE_INLINE uint32_t slice_spread32(uint64_t x) {
+  return (uint32_t)x * 0x61c88647u >> 16;
+}
+
 // The finaliser of splitmix64: every output bit depends on every input bit.
 SLICE_INLINE uint64_t slice_mix64(uint64_t x) {
   x ^= x >> 30;

@@ -24,9 +24,9 @@ enum slice_name_hash_kind { SLICE_NAME_HASH_MD5 = 0, SLICE_NAME_HASH_SIPHASH13 =
 
 // slice_config.flags
 #define SLICE_CONFIG_PATCH 0x1u  // stamp "can patch" hints, learn and patch attributes
-#define SLICE_CONFIG_XDP_TX \
-  0x2u  // the interface transmits XDP_TX (one-armed proxy on a real NIC);
-        // without it packets leave by redirect even where they came from
+#define SLICE_CONFIG_CARDS \
+  0x2u  // every interface the program is on is a network card's, natively: what
+        // leaves where it came from leaves by XDP_TX, and checksums come filled
 
 // `config`: ARRAY of one entry.
 struct slice_config {
@@ -172,15 +172,16 @@ SLICE_INLINE uint32_t slice_site_key(uint32_t site_class, uint32_t site) {
 // network order and some (Linux) in their own: the sum of both readings counts
 // up for either, so that one client's open requests never share an entry.
 SLICE_INLINE uint32_t slice_pending_key(uint32_t client_ipv4, uint16_t client_port, uint32_t xid) {
-  uint32_t client = (client_ipv4 ^ (uint32_t)client_port << 8) * 0x9e3779b1u;
-  return (xid + SLICE_BE32(xid) + (client >> 16)) & (SLICE_PENDING_ENTRIES - 1);
+  uint32_t client = (client_ipv4 >> 16) + client_port;
+  return (xid + SLICE_BE32(xid) + client) & (SLICE_PENDING_ENTRIES - 1);
 }
 
 // Check word of seven words: differs for all entries that are not one whole.
+// Each word that the reply itself vouches for (client and xid, port, server) is
+// joined with one that it does not, so that no two of the latter can cancel out.
 SLICE_INLINE uint64_t slice_pending_check(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3, uint64_t w4,
                                           uint64_t w5, uint64_t w6) {
-  const uint64_t k = 0x9e3779b97f4a7c15ULL;
-  return ((((((w0 * k + w1) * k + w2) * k + w3) * k + w4) * k + w5) * k + w6) * k + 1;
+  return (((w0 ^ w5) * 0x61c88647 + (w1 ^ w3)) * 0x61c88647 + (w2 ^ w4)) * 0x61c88647 + w6 + 1;
 }
 
 #endif  // SLICE_BPF_SHARED_MAP_ABI_H_

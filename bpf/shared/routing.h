@@ -63,7 +63,7 @@ struct slice_route {
 // --- Sites ---------------------------------------------------------------------
 
 SLICE_INLINE uint32_t slice_small_file_site(uint64_t fileid, uint32_t mask) {
-  return (uint32_t)slice_mix64(fileid) & mask;
+  return slice_spread32(fileid) & mask;
 }
 
 SLICE_INLINE uint32_t slice_coordinator_site(uint64_t fileid, uint32_t mask) {

@@ -71,6 +71,11 @@ std::vector<std::string> usual_interfaces() {
   return {names.begin(), names.end()};
 }
 
+// Virtual interfaces (veth, bridges, bonds) have no device behind them.
+bool is_network_card(const std::string& interface) {
+  return ::access(("/sys/class/net/" + interface + "/device").c_str(), F_OK) == 0;
+}
+
 // Whether the program with this id is one of ours, of this run or one before.
 bool is_ours(std::uint32_t program_id) {
   int fd = bpf_prog_get_fd_by_id(program_id);
@@ -183,6 +188,12 @@ void Loader::attach(const ProxyConfig& config) {
   for (const std::string& name : config.interfaces.empty() ? usual_interfaces() : config.interfaces) {
     attach_one(name, config.xdp);
   }
+  bool cards = !attached_.empty() && std::all_of(attached_.begin(), attached_.end(), [](const Attached& one) {
+    return one.native && is_network_card(one.interface);
+  });
+  std::uint32_t flags = tables_.config->flags & ~SLICE_CONFIG_CARDS;
+  *reinterpret_cast<volatile std::uint32_t*>(&tables_.config->flags) =
+      flags | (cards ? SLICE_CONFIG_CARDS : 0);
   log_info("XDP: {}", describe());
 }
 

@@ -38,7 +38,8 @@ class Loader {
   int orphans_fd() const;
 
   // Attaches to the configured interfaces, or to all that fit; natively, else generically, as `mode` allows.
-  // Says in the log what it did. Interfaces that take neither are left to user space.
+  // Says in the log what it did, and in config.flags whether all of them are network cards. Interfaces that
+  // take neither are left to user space.
   void attach(const ProxyConfig& config);
   const std::vector<Attached>& attached() const { return attached_; }
   // "native eth0 eth1; generic eth2", or "none".

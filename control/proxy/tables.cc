@@ -63,7 +63,7 @@ MemoryTables::~MemoryTables() {
 void fill_config(const routing::RoutingTables& from, slice_config& out) {
   slice_config core = from.core();
   core.abi = slice_load_relaxed32(&out.abi);
-  core.flags = SLICE_CONFIG_PATCH;
+  core.flags = SLICE_CONFIG_PATCH | (out.flags & SLICE_CONFIG_CARDS);
   core.now_ms = out.now_ms;
   core.attribute_life_ms = kAttributeLifeMs;
   out = core;

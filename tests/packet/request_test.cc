@@ -18,6 +18,11 @@ uint64_t splitmix_finaliser(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// docs/formats/file-handle.md, "Routes", with 64 sites.
+uint32_t documented_small_file_site(uint64_t fileid) {
+  return (static_cast<uint32_t>(fileid * 0x61c88647) >> 16) & 63;
+}
+
 class RequestTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { xdp_ = new XdpHarness; }
@@ -27,6 +32,7 @@ class RequestTest : public testing::Test {
     xdp_->config() = original_;
     xdp_->apply();
     xdp_->bind_default_sites();
+    xdp_->ingress_ifindex = 1;
     xdp_->set_bucket(HandleFields{}.fileid, {});
   }
 
@@ -91,7 +97,7 @@ struct Expected {
 
 TEST_F(RequestTest, EveryProcedureGoesToItsSite) {
   const uint64_t file = HandleFields{}.fileid;
-  const uint32_t small = static_cast<uint32_t>(splitmix_finaliser(file)) & 63;
+  const uint32_t small = documented_small_file_site(file);
   const uint32_t coordinator = static_cast<uint32_t>(splitmix_finaliser(file ^ 0x636f6f7264)) & 63;
   const Expected kTable[] = {
       {"GETATTR: the handle's directory site", 1, 0, 3},
@@ -151,7 +157,7 @@ TEST_F(RequestTest, BytesGoByThresholdAndStripe) {
     uint32_t site_class = r.offset < 65536 ? 1 : 2;
     uint32_t site =
         site_class == 1
-            ? static_cast<uint32_t>(splitmix_finaliser(file)) & 63
+            ? documented_small_file_site(file)
             : static_cast<uint32_t>(splitmix_finaliser(file + splitmix_finaliser(stripe + 1))) & 1023;
     Bytes in = call(6, read_arguments(handle_bytes({}), r.offset, r.count));
     Outcome run = xdp_->run(in);
@@ -173,7 +179,7 @@ TEST_F(RequestTest, HintIsStampedWhereTheReplyCanBePatched) {
     Bytes in = call(procedure, some_arguments(procedure, handle_bytes({})));
     Outcome run = xdp_->run(in);
     EXPECT_EQ(hint_of(run.frame), (3ULL << 62) | 5000);
-    uint32_t site = static_cast<uint32_t>(splitmix_finaliser(HandleFields{}.fileid)) & 63;
+    uint32_t site = documented_small_file_site(HandleFields{}.fileid);
     expect_routed(run, in, 1, site, kHintWords);  // COMMIT too: the file is known to be small
     know(70000);
     run = xdp_->run(in);
@@ -319,6 +325,22 @@ TEST_F(RequestTest, WithoutTablesEverythingPasses) {
   Outcome run = xdp_->run(call(1, some_arguments(1, handle_bytes({}))));
   EXPECT_EQ(run.verdict, XDP_PASS);
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_NO_CONFIG], 1u);
+}
+
+// What leaves where it came from leaves by XDP_TX, and a sum that only looks unfilled is a sum.
+TEST_F(RequestTest, OnNetworkCards) {
+  xdp_->config().flags |= SLICE_CONFIG_CARDS;
+  xdp_->apply();
+  xdp_->ingress_ifindex = 1;
+  Outcome run = xdp_->run(call(1, some_arguments(1, handle_bytes({}))));
+  EXPECT_EQ(run.verdict, XDP_TX);
+  EXPECT_TRUE(udp_checksum_right(run.frame));
+  CallHeader header;
+  Outcome unfilled = xdp_->run(
+      udp_frame(Flow{}, rpc_call(header, some_arguments(1, handle_bytes({}))), Checksum::kUnfilled));
+  EXPECT_EQ(unfilled.outcomes[SLICE_OUTCOME_CHECKSUM_CLEARED], 0u);
+  xdp_->ingress_ifindex = 2;
+  EXPECT_EQ(xdp_->run(call(1, some_arguments(1, handle_bytes({})))).verdict, XDP_REDIRECT);
 }
 
 TEST_F(RequestTest, UnknownNextHopLeavesForwardingToTheStack) {
