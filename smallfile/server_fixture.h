@@ -5,14 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "service/internal_call.h"
+#include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
 #include "smallfile/server.h"
 #include "storage/memory_store.h"
@@ -22,54 +21,6 @@ namespace slice::smallfile {
 using nfs3::Status;
 
 inline constexpr std::uint64_t kThreshold = 65536;
-
-// Keeps attributes of files, merges as a directory server does.
-class FakeAuthority : public rpc::Program {
- public:
-  explicit FakeAuthority(const routing::HandleCodec& handles) : handles_(handles) {}
-  std::uint32_t number() const override { return wire::kAuthorityProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
-    EXPECT_TRUE(call.internal);
-    wire::FetchResult result;
-    if (call.procedure == static_cast<std::uint32_t>(wire::AuthorityProcedure::kFetch)) {
-      wire::FetchArgs args;
-      EXPECT_TRUE(wire::decode(call.arguments, args));
-      ++fetches;
-      result = answer(args.handle);
-    } else {
-      wire::MergeArgs args;
-      EXPECT_TRUE(wire::decode(call.arguments, args));
-      ++merges;
-      if (nfs3::Attributes* file = find(args.handle)) {
-        if (args.epoch.value >= file->rdev_major) file->size = std::max(file->size, args.size);
-        if (args.mtime) file->mtime = std::max(file->mtime, *args.mtime);
-      }
-      result = answer(args.handle);
-    }
-    encode(results, result);
-    co_return rpc::Outcome::kReply;
-  }
-  nfs3::Attributes* find(ByteView handle) {
-    auto opened = handles_.open(handle);
-    if (!opened) return nullptr;
-    auto found = files.find(opened->fileid.value);
-    return found == files.end() ? nullptr : &found->second;
-  }
-  wire::FetchResult answer(ByteView handle) {
-    nfs3::Attributes* file = find(handle);
-    return file != nullptr ? wire::FetchResult{Status::kOk, *file, striped.contains(file->fileid.value)}
-                           : wire::FetchResult{.status = Status::kStale};
-  }
-
-  std::map<std::uint64_t, nfs3::Attributes> files;
-  std::set<std::uint64_t> striped;
-  int fetches = 0, merges = 0;
-
- private:
-  const routing::HandleCodec& handles_;
-};
 
 // A coordinator that answers every COMMIT with verifier 77.
 class FakeCoordinator : public rpc::Program {
@@ -89,7 +40,7 @@ class FakeCoordinator : public rpc::Program {
 
 class SmallFileServerTest : public service::testing::ServiceFixture {
  protected:
-  SmallFileServerTest() : ServiceFixture("small1"), authority(handles_) {
+  SmallFileServerTest() : ServiceFixture("small1"), authority(loop_, handles_) {
     serve("dir1", authority);
     start_server();
   }
@@ -117,14 +68,10 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
 
   // A regular file of uid 1000, mode 0640, and its handle as a client holds it.
   void make_file(std::uint64_t id, std::uint32_t mode = 0640) {
-    authority.files[id] = {.type = nfs3::FileType::kRegular,
-                           .mode = mode,
-                           .nlink = 1,
-                           .uid = 1000,
-                           .gid = 1000,
-                           .fileid = {id},
-                           .mtime = {100, 0},
-                           .ctime = {100, 0}};
+    authority.add({id});
+    nfs3::Attributes& attributes = authority.attributes({id});
+    attributes.mode = mode;
+    attributes.mtime = attributes.ctime = {100, 0};
   }
   static routing::FileHandle handle_of(std::uint64_t id, nfs3::FileType type = nfs3::FileType::kRegular) {
     return {.type = type, .fileid = {id}, .directory_site = {0}, .generation = 1, .cell_key = id};
@@ -211,9 +158,13 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
   R manage(wire::ObjectProcedure procedure, const Args& args) {
     return run(service::internal_call<R>(network_, small, wire::kObjectProgram, procedure, args)).value();
   }
+  // At the authority and here, or only here.
   Status truncate(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
-    authority.files[id].size = size;
-    authority.files[id].rdev_major = epoch;
+    authority.attributes({id}).size = size;
+    authority.attributes({id}).rdev_major = epoch;
+    return truncate_here(id, size, epoch);
+  }
+  Status truncate_here(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
     return manage<wire::ObjectStatusResult>(wire::ObjectProcedure::kTruncate,
                                             wire::ObjectTruncateArgs{object(id), size, {epoch}})
         .status;
@@ -221,7 +172,7 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
 
   const rpc::Endpoint small = endpoint("small1");
   rpc::InProcessNetwork clients{loop_, std::nullopt, rpc::Endpoint{0x0a4d0102, 700}};
-  FakeAuthority authority;
+  service::testing::FakeAuthority authority;
   storage::MemoryMedium medium;
   std::unique_ptr<SmallFileServer> server;
   std::unique_ptr<rpc::Dispatcher> dispatcher;

@@ -158,7 +158,7 @@ TEST_F(TruncateTest, RecoveryWaitsForAParticipantWhileOthersAreServed) {
   loop_.advance(10s);
   boot();
   EXPECT_EQ(process().metric("coordinator_open_intentions"), 1u);
-  authority_.striped = false;
+  authority_.add(FileId{5});
   EXPECT_EQ(commit_now(file(5)).status, Status::kOk);
   serve("store1", store1_);
   loop_.advance(10s);

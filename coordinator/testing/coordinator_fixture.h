@@ -13,6 +13,7 @@
 
 #include "coordinator/server.h"
 #include "rpc/call.h"
+#include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
 #include "wire/authority.h"
 #include "wire/coordinator.h"
@@ -83,40 +84,6 @@ class FakeObjects : public rpc::Program {
   Loop& loop_;
 };
 
-// The authority program of a directory server that knows one file.
-class FakeAuthority : public rpc::Program {
- public:
-  explicit FakeAuthority(Loop& loop) : loop_(loop) {}
-  std::uint32_t number() const override { return wire::kAuthorityProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
-    if (call.procedure == static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge)) {
-      wire::MergeArgs args;
-      if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      ++merges;
-      if (merge_delay > Duration(0)) co_await loop_.sleep(merge_delay);
-      attributes.size = std::max(attributes.size, args.size);
-      if (args.mtime) attributes.mtime = std::max(attributes.mtime, *args.mtime);
-      last_epoch = args.epoch;
-    } else {
-      ++fetches;
-    }
-    encode(results, wire::FetchResult{status, attributes, striped});
-    co_return rpc::Outcome::kReply;
-  }
-
-  nfs3::Status status = nfs3::Status::kOk;
-  nfs3::Attributes attributes{.mode = 0600, .nlink = 1, .uid = 1000, .gid = 100};
-  bool striped = true;
-  Duration merge_delay{0};
-  int fetches = 0, merges = 0;
-  Epoch last_epoch;
-
- private:
-  Loop& loop_;
-};
-
 // Carries calls until its process dies; then none ever returns.
 class MortalChannel : public rpc::Channel {
  public:
@@ -163,7 +130,11 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
   };
 
   CoordinatorFixture()
-      : ServiceFixture("coord1"), small_(loop_), store1_(loop_), store2_(loop_), authority_(loop_) {
+      : ServiceFixture("coord1"), small_(loop_), store1_(loop_), store2_(loop_), authority_(loop_, handles_) {
+    authority_.add(FileId{77});
+    the_file().striped = true;
+    the_file().attributes.gid = 100;
+    the_file().attributes.mode = 0600;
     serve("dir1", authority_);
     serve("small1", small_);
     serve("store1", store1_);
@@ -208,6 +179,8 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     });
   }
 
+  // What the authority knows of the one file that it knows.
+  service::testing::FakeAuthority::File& the_file() { return authority_.file(FileId{77}); }
   routing::FileHandle file(std::uint64_t id = 77) const {
     return {.type = nfs3::FileType::kRegular, .fileid = FileId{id}, .generation = 1, .cell_key = 5};
   }
@@ -260,7 +233,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
 
   Intentions::Options options_;
   FakeObjects small_, store1_, store2_;
-  FakeAuthority authority_;
+  service::testing::FakeAuthority authority_;
   int kills_ = 0;
 
  private:

@@ -35,6 +35,7 @@ class FakeAuthority : public rpc::Program {
     return handle;
   }
   File& file(FileId id) { return files_.at(id); }
+  nfs3::Attributes& attributes(FileId id) { return file(id).attributes; }
   void remove(FileId id) { files_.erase(id); }
   // What the directory server does of a SETATTR of size before and after the data is cut.
   void truncate(FileId id, std::uint64_t size) {
@@ -43,6 +44,8 @@ class FakeAuthority : public rpc::Program {
   }
   // While true, FETCH waits, as it does during a truncation.
   bool truncating = false;
+  // How long a MERGE takes.
+  Duration merge_delay{0};
 
   unsigned fetches = 0, striped_fetches = 0, merges = 0;
   wire::MergeArgs last_merge;  // its handle is not kept
@@ -55,7 +58,7 @@ class FakeAuthority : public rpc::Program {
       case wire::AuthorityProcedure::kFetch:
         co_return co_await fetch(call, results);
       case wire::AuthorityProcedure::kMerge:
-        co_return merge(call, results);
+        co_return co_await merge(call, results);
       default:
         co_return rpc::Outcome::kNoProcedure;
     }
@@ -89,10 +92,11 @@ class FakeAuthority : public rpc::Program {
     answer(file, results);
     co_return rpc::Outcome::kReply;
   }
-  rpc::Outcome merge(const rpc::Call& call, rpc::XdrWriter& results) {
+  Task<rpc::Outcome> merge(const rpc::Call& call, rpc::XdrWriter& results) {
     wire::MergeArgs args;
-    if (!decode(call.arguments, args)) return rpc::Outcome::kGarbage;
+    if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
     ++merges;
+    if (merge_delay > Duration(0)) co_await loop_.sleep(merge_delay);
     File* file = find(args.handle);
     last_merge = args;
     last_merge.handle = {};
@@ -103,7 +107,7 @@ class FakeAuthority : public rpc::Program {
       if (args.atime) attributes.atime = std::max(attributes.atime, *args.atime);
     }
     answer(file, results);
-    return rpc::Outcome::kReply;
+    co_return rpc::Outcome::kReply;
   }
 
   Loop& loop_;
