@@ -108,7 +108,11 @@ class Ganesha:
         ganesha = f"ganesha.nfsd -F -L {self.work}/ganesha.log -f {self.work}/ganesha.conf -p /run/ganesha.pid"
         if self.cpus:
             ganesha = f"taskset -c {self.cpus} {ganesha}"
-        script = ("mount -t tmpfs tmpfs /run && mkdir -p /run/ganesha /run/lock && "
+        # Ganesha reads /etc/mtab, which a minimal Debian lacks.
+        mtab = ("{ test -e /etc/mtab || { mkdir -p /run/etc/upper /run/etc/work && "
+                "mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work /etc && "
+                "ln -s /proc/self/mounts /etc/mtab; }; }")
+        script = (f"mount -t tmpfs tmpfs /run && mkdir -p /run/ganesha /run/lock && {mtab} && "
                   f"mount --bind {self.work}/lib /var/lib/nfs && mkdir -p /var/lib/nfs/ganesha && "
                   "{ rpcbind -f & } && sleep 0.3 && "
                   f"{ganesha} & echo $! > {self.work}/pid; wait $!")
@@ -118,6 +122,8 @@ class Ganesha:
             if time.monotonic() > deadline or self.processes[-1].poll() is not None:
                 raise RuntimeError(f"Ganesha did not start: {self.log()}")
             time.sleep(0.1)
+        if "No export entries found" in self.log():
+            raise RuntimeError(f"Ganesha exports nothing: {self.log()}")
         self.pid = self._find_pid()
 
     def _answers(self):
