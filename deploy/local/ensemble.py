@@ -230,8 +230,11 @@ class Ensemble:
         self.prepare()
         self.load()
         running = [name for name, pid in self.status().items() if pid is not None]
+        if len(running) == len(self.names()):
+            print("ensemble: is up already, with the programs that it was started with; `down` first for others")
+            return
         if running:
-            raise Failure(f"already up: {', '.join(running)} run; `down` first")
+            raise Failure(f"up in part: {', '.join(running)} run; `down` first")
         self.remove_network()
         if run("mountpoint", "-q", "/sys/fs/bpf", check=False).returncode != 0:
             run("mount", "-t", "bpf", "bpf", "/sys/fs/bpf", check=False)
