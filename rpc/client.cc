@@ -91,6 +91,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     std::uint32_t interest_ = 0;
     bool dirty_ = false;
     bool blocked_ = false;
+    bool answered_ = false;  // some call, over this connection
     RecordReader reader_;
     SendQueue queue_;
     std::map<std::uint32_t, Pending> pending_;  // by xid: sent again in the order of first sending
@@ -159,21 +160,23 @@ void SocketChannel::Impl::Peer::connected() {
   owner_.loop_.cancel(std::exchange(patience_, TimerId::kNone));
   state_ = State::kUp;
   ++owner_.connects_;
-  pause_ = kFirstPause;
+  answered_ = false;
   last_heard_ = owner_.loop_.now();
   for (auto& [xid, pending] : pending_) queue_.push(pending.record);
   set_interest(EPOLLIN);
   flush();
 }
 
-// Calls under way stay: they are sent again over the next connection, as long as their time lasts.
+// Calls under way stay: they are sent again over the next connection, as long as their time lasts; at once
+// where this one was of use. A peer that accepts and breaks, or talks nonsense, is tried with growing pauses.
 void SocketChannel::Impl::Peer::broken(int error) {
   bool was_up = state_ == State::kUp;
   close();
   log_debug("connection to {} {}: {}", to_string(at_), was_up ? "broke" : "failed", std::strerror(error));
+  if (was_up && answered_) pause_ = Duration(0);
   if (pending_.empty()) return;
-  Duration pause = was_up ? Duration(0) : pause_;
-  if (!was_up) pause_ = std::min(pause_ * 2, kLongestPause);
+  Duration pause = pause_;
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   reconnect_ = owner_.loop_.after(pause, [this] {
     reconnect_ = TimerId::kNone;
     if (state_ == State::kClosed && !pending_.empty()) connect();
@@ -257,6 +260,7 @@ bool SocketChannel::Impl::Peer::read_some() {
 void SocketChannel::Impl::Peer::answered(Buffer record) {
   if (record.size() < 4) return;
   Xid xid{load_be<std::uint32_t>(record.data())};
+  answered_ = answered_ || pending_.contains(xid.value);
   finish(xid, open_response(std::move(record), 0));
 }
 

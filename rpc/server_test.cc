@@ -358,6 +358,33 @@ TEST_F(ServerTest, ACallIsSentAgainWhenTheConnectionBreaks) {
   EXPECT_EQ(echo.calls, 2u);
 }
 
+TEST_F(ServerTest, APeerThatTalksNonsenseIsTriedNowAndThen) {
+  int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(kLoopback);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(listener, 16), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  at.port = ntohs(address.sin_port);
+  Answer answer;
+  spawn(call_into(channel, request(1, number_argument(1), 1s), answer));
+  auto babble = [&] {
+    int fd = ::accept(listener, nullptr, nullptr);
+    if (fd >= 0) {
+      EXPECT_EQ(::send(fd, "\xff\xff\xff\xff", 4, MSG_NOSIGNAL), 4);
+      ::close(fd);
+    }
+    return answer.result.has_value();
+  };
+  ASSERT_TRUE(poll_until(babble, 20s));
+  ::close(listener);
+  EXPECT_FALSE(*answer.result);
+  EXPECT_GE(channel.connects(), 2u);
+  EXPECT_LE(channel.connects(), 10u);  // 20, 40, 80, 160, 320, 500 ms between them
+}
+
 TEST_F(ServerTest, NobodyThereIsUnavailableAfterTheTimeOut) {
   serve();
   server.reset();
