@@ -11,6 +11,15 @@ using service::KnownFile;
 using service::NfsAnswer;
 using service::NfsRequest;
 
+namespace {
+
+// For WRITE and COMMIT.
+service::OwnPart own_part(const Store::Seen& seen) {
+  return {.epoch = seen.epoch, .end = seen.end, .mtime = seen.mtime};
+}
+
+}  // namespace
+
 void Operations::add_to(service::NfsProgram& program) {
   program.on<nfs3::ReadArgs>(nfs3::Procedure::kRead,
                              [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& out) {
@@ -24,15 +33,6 @@ void Operations::add_to(service::NfsProgram& program) {
                                [this](NfsRequest& request, const nfs3::CommitArgs& args,
                                       rpc::XdrWriter& out) { return commit(request, args, out); });
 }
-
-namespace {
-
-// For WRITE and COMMIT.
-service::OwnPart own_part(const Store::Seen& seen) {
-  return {.epoch = seen.epoch, .end = seen.end, .mtime = seen.mtime};
-}
-
-}  // namespace
 
 // ---- READ ----
 

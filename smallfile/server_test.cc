@@ -317,8 +317,8 @@ TEST_F(SmallFileServerTest, CommitOfAFileWithStripesIsPassedToTheCoordinator) {
   ASSERT_EQ(write(handle, 0, "below").status, Status::kOk);
   EXPECT_EQ(commit(handle).second.verifier, verifier_.largest());
   EXPECT_EQ(coordinator.commits, 0);
-  authority.file({1}).striped =
-      true;  // a storage node took its first bytes; what is cached here says otherwise
+  // A storage node took its first bytes; what is cached here says otherwise.
+  authority.file({1}).striped = true;
   auto passed = commit(handle);
   EXPECT_EQ(passed.first, Status::kOk);
   EXPECT_EQ(passed.second.verifier, Verifier{77});

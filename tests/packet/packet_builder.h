@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace slice::packet {
@@ -40,6 +41,14 @@ struct Flow {
   uint16_t destination_port = 2049;
   uint16_t ip_id = 0x1234;
 };
+
+// Of an answer.
+inline Flow reversed(Flow flow) {
+  std::swap(flow.source, flow.destination);
+  std::swap(flow.source_port, flow.destination_port);
+  std::swap(flow.source_mac, flow.destination_mac);
+  return flow;
+}
 
 enum class Checksum { kFull, kNone, kUnfilled };
 

@@ -28,11 +28,7 @@ class ReplyTest : public testing::Test {
     header.procedure = procedure;
     Outcome run = xdp_->run(udp_frame(Flow{}, rpc_call(header, arguments)));
     EXPECT_EQ(run.verdict, XDP_REDIRECT);
-    Flow out = read_flow(run.frame);
-    std::swap(out.source, out.destination);
-    std::swap(out.source_port, out.destination_port);
-    std::swap(out.source_mac, out.destination_mac);
-    return out;
+    return reversed(read_flow(run.frame));
   }
 
   Outcome reply(const Flow& flow, const Bytes& results, Checksum checksum = Checksum::kFull) {

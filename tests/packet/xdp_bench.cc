@@ -217,10 +217,7 @@ class Suite {
   }
 
   void add_replies() {
-    Flow flow;
-    std::swap(flow.source, flow.destination);
-    std::swap(flow.source_port, flow.destination_port);
-    std::swap(flow.source_mac, flow.destination_mac);
+    Flow flow = reversed(Flow{});
     CallHeader header;
     auto reply = [&](const std::string& name, uint32_t procedure, const Bytes& results, uint32_t nlink) {
       auto plain = with_config(SLICE_POLICY_MKDIR_SWITCHING, SLICE_NAME_HASH_MD5, nlink);

@@ -138,8 +138,8 @@ std::optional<slice_pending> XdpHarness::pending(const Bytes& request_frame) con
   return entry;
 }
 
-Outcome XdpHarness::run(const Bytes& frame, uint32_t repeat) {
-  Outcome result;
+Pass XdpHarness::pass(const Bytes& frame, uint32_t repeat) const {
+  Pass result;
   result.frame.resize(frame.size() + 256);
   xdp_md context{};
   context.data_end = static_cast<uint32_t>(frame.size());
@@ -153,12 +153,17 @@ Outcome XdpHarness::run(const Bytes& frame, uint32_t repeat) {
   options.ctx_in = &context;
   options.ctx_size_in = sizeof context;
   options.repeat = static_cast<int>(repeat);
-  auto before = counters();
   require(bpf_prog_test_run_opts(program(), &options) == 0, "BPF_PROG_RUN");
-  auto after = counters();
   result.verdict = options.retval;
   result.frame.resize(options.data_size_out);
   result.duration_ns = options.duration;
+  return result;
+}
+
+Outcome XdpHarness::run(const Bytes& frame, uint32_t repeat) {
+  auto before = counters();
+  Outcome result{pass(frame, repeat), {}};
+  auto after = counters();
   for (uint32_t i = 0; i < after.size(); i++) {
     if (after[i] != before[i]) result.outcomes[i] = after[i] - before[i];
   }

@@ -1,5 +1,5 @@
 // Loads the XDP program, fills its tables with a small ensemble, and runs
-// frames through it with BPF_PROG_RUN. Needs root. Not for several threads.
+// frames through it with BPF_PROG_RUN. Needs root. Not for several threads, but for pass().
 #pragma once
 
 #include <array>
@@ -20,11 +20,14 @@ struct ring_buffer;
 
 namespace slice::packet {
 
-struct Outcome {
-  uint32_t verdict = 0;                   // enum xdp_action
-  Bytes frame;                            // as the program left it
+struct Pass {
+  uint32_t verdict = 0;      // enum xdp_action
+  Bytes frame;               // as the program left it
+  uint32_t duration_ns = 0;  // per repetition
+};
+
+struct Outcome : Pass {
   std::map<uint32_t, uint64_t> outcomes;  // counters that moved, by how much
-  uint32_t duration_ns = 0;               // per repetition
 };
 
 class XdpHarness {
@@ -54,7 +57,9 @@ class XdpHarness {
   void set_bucket(uint64_t fileid, const slice_attr_bucket& bucket);
   std::optional<slice_pending> pending(const Bytes& request_frame) const;
 
-  // Runs the frame once (or `repeat` times, over its own output).
+  // Runs the frame once (or `repeat` times, over its own output). `pass` looks at no counters, and any thread
+  // may call it.
+  Pass pass(const Bytes& frame, uint32_t repeat = 1) const;
   Outcome run(const Bytes& frame, uint32_t repeat = 1);
   // One counter per outcome, summed over processors.
   std::array<uint64_t, SLICE_OUTCOME_COUNT> counters() const;
