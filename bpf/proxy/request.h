@@ -15,12 +15,12 @@
 // written or committed; 0 when its reply could not be patched.
 SLICE_INLINE uint64_t slice_find_hint(const struct slice_packet* packet,
                                       const struct slice_request* request) {
-  uint32_t key = slice_attr_bucket_key(request->fileid);  // before any branch: the site's hash is the same
   if (SLICE_UNLIKELY(!(packet->config->flags & SLICE_CONFIG_PATCH))) return 0;
   if (request->procedure != SLICE_NFS_READ && request->procedure != SLICE_NFS_WRITE &&
       request->procedure != SLICE_NFS_COMMIT) {
     return 0;
   }
+  uint32_t key = slice_attr_bucket_key(request->fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
   if (SLICE_UNLIKELY(!bucket)) return 0;
   uint64_t hint = slice_attr_peek(bucket, request->fileid, packet->config);

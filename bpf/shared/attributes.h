@@ -37,9 +37,10 @@
 #define SLICE_ATTR_LOCK_ATTEMPTS 64u
 #define SLICE_ATTR_ATIME_LAG (86400ULL << 32)  // seconds << 32: a day
 
-// Key in `attributes` of the bucket that may hold the file.
+// Key in `attributes` of the bucket that may hold the file. The upper half of a
+// fileID, with the site that issued it, counts: sequences begin anew at each.
 SLICE_INLINE uint32_t slice_attr_bucket_key(uint64_t fileid) {
-  return slice_spread32(fileid) & (SLICE_ATTR_BUCKETS - 1);
+  return slice_spread32(fileid ^ fileid >> 32) & (SLICE_ATTR_BUCKETS - 1);
 }
 
 // --- Locking -------------------------------------------------------------------

@@ -213,8 +213,9 @@ SLICE_INLINE void slice_order(uint32_t* word) {
 
 // --- Small mathematics -----------------------------------------------------------
 
-// Spreads numbers that count up, as fileIDs do, over 16 bits (multiplicative
-// hashing by the golden ratio); a third of slice_mix64's cost.
+// Spreads numbers that count up, as the lower halves of fileIDs do, over 16 bits
+// (multiplicative hashing by the golden ratio); a third of slice_mix64's cost.
+// The upper half of `x` has no part in it.
 SLICE_INLINE uint32_t slice_spread32(uint64_t x) {
   return (uint32_t)x * 0x61c88647u >> 16;
 }

@@ -1,6 +1,7 @@
 // File handle, checksums and the attribute cache's rules, in user space.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -233,6 +234,15 @@ TEST_F(Cache, AStuckLockIsFreed) {
   EXPECT_TRUE(slice_attr_recover_lock(bucket_.get(), 7));
   absorb(1, 10, 1);
   EXPECT_EQ(outcome_, SLICE_OUTCOME_REPLY_LEARNED);
+}
+
+// Every directory site issues fileIDs from its own sequence.
+TEST(AttributeBuckets, TakeTheFilesOfAllSitesEvenly) {
+  std::vector<unsigned> files(SLICE_ATTR_BUCKETS);
+  for (uint64_t site = 0; site < 64; site++) {
+    for (uint64_t i = 1; i <= 256; i++) files[slice_attr_bucket_key(site << 48 | i)]++;
+  }
+  EXPECT_LE(*std::max_element(files.begin(), files.end()), 10u);  // one a bucket on average
 }
 
 // Linux counts its xids in the machine's own order, others in network order.
