@@ -9,19 +9,17 @@ namespace slice::coordinator {
 
 using storage::LogSequence;
 
-Intentions::Intentions(service::ServiceContext& context, const CrashPoints& crash_points, Options options)
+Intentions::Intentions(service::ServiceContext& context, Options options)
     : context_(context),
-      crash_points_(crash_points),
       options_(options),
       appended_(context.metrics.counter("coordinator_log_records_total")),
       open_gauge_(context.metrics.counter("coordinator_open_intentions")),
       carried_total_(context.metrics.counter("coordinator_intentions_carried_total")),
       failures_(context.metrics.counter("coordinator_log_failures_total")) {}
 
-Task<Result<std::shared_ptr<Intentions>>> Intentions::open(service::ServiceContext& context,
-                                                           const CrashPoints& crash_points, Options options,
+Task<Result<std::shared_ptr<Intentions>>> Intentions::open(service::ServiceContext& context, Options options,
                                                            Owed& owed) {
-  std::shared_ptr<Intentions> self(new Intentions(context, crash_points, options));
+  std::shared_ptr<Intentions> self(new Intentions(context, options));
   storage::Log::Options log_options;
   log_options.folder = "intentions";
   log_options.segment_bytes = options.segment_bytes;
@@ -144,7 +142,7 @@ Task<Status> Intentions::tidy() {
   }
   LogSequence last = log_->last();
   SLICE_CO_RETURN_IF_ERROR(co_await durable(last));
-  co_await crash_points_.reach("intentions.cleared");
+  co_await context_.crash.reach("intentions.cleared");
   LogSequence oldest = open_.empty() ? LogSequence{last.value + 1} : open_.begin()->first;
   co_return co_await log_->trim(oldest);
 }

@@ -8,7 +8,6 @@
 #include <set>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "common/metrics.h"
 #include "coordinator/intention_format.h"
 #include "service/context.h"
@@ -28,8 +27,7 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
 
   // Scans the log. `owed` gets what was begun and not cleared, oldest first.
   using Owed = std::vector<std::pair<storage::LogSequence, Intention>>;
-  static Task<Result<std::shared_ptr<Intentions>>> open(service::ServiceContext& context,
-                                                        const CrashPoints& crash_points, Options options,
+  static Task<Result<std::shared_ptr<Intentions>>> open(service::ServiceContext& context, Options options,
                                                         Owed& owed);
 
   // Appends; durable() makes it so. kNoSpace, kIo.
@@ -46,7 +44,7 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   bool healthy() const { return healthy_; }
 
  private:
-  Intentions(service::ServiceContext& context, const CrashPoints& crash_points, Options options);
+  Intentions(service::ServiceContext& context, Options options);
 
   Status replay(storage::LogSequence sequence, ByteView record);
   Result<storage::LogSequence> append(ByteView record);
@@ -57,7 +55,6 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   void note_failure(const Error& error);
 
   service::ServiceContext& context_;
-  const CrashPoints& crash_points_;
   Options options_;
   std::unique_ptr<storage::Log> log_;
   std::map<storage::LogSequence, Intention> open_;

@@ -45,7 +45,7 @@ class IntentionsTest : public service::testing::ServiceFixture {
 
   std::shared_ptr<Intentions> open(Intentions::Options options = {}) {
     owed_.clear();
-    auto opened = run(Intentions::open(context_, points_, options, owed_));
+    auto opened = run(Intentions::open(context_, options, owed_));
     EXPECT_TRUE(opened) << opened.error().message;
     return *opened;
   }
@@ -61,7 +61,6 @@ class IntentionsTest : public service::testing::ServiceFixture {
     return sizes;
   }
 
-  CrashPoints points_;
   Intentions::Owed owed_;
 };
 

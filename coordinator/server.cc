@@ -85,13 +85,13 @@ class CoordinatorProgram : public rpc::Program {
 
 class Coordinator::Programs {
  public:
-  Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log, const CrashPoints& crash_points)
+  Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log)
       : intentions(std::move(log)),
         participants(context),
         authority(context),
-        commit(context, *intentions, participants, authority, crash_points),
-        truncate(context, *intentions, participants, authority, crash_points),
-        remove(context, *intentions, participants, authority, crash_points),
+        commit(context, *intentions, participants, authority),
+        truncate(context, *intentions, participants, authority),
+        remove(context, *intentions, participants, authority),
         nfs(context, wire::Role::kCoordinator),
         internal(context, truncate, remove) {
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
@@ -109,16 +109,15 @@ class Coordinator::Programs {
   CoordinatorProgram internal;
 };
 
-Coordinator::Coordinator(service::ServiceContext& context, Intentions::Options options,
-                         const CrashPoints* crash_points)
-    : context_(context), options_(options), crash_points_(crash_points != nullptr ? *crash_points : none_) {}
+Coordinator::Coordinator(service::ServiceContext& context, Intentions::Options options)
+    : context_(context), options_(options) {}
 Coordinator::~Coordinator() = default;
 
 Task<Status> Coordinator::start() {
   Intentions::Owed owed;
-  auto intentions = co_await Intentions::open(context_, crash_points_, options_, owed);
+  auto intentions = co_await Intentions::open(context_, options_, owed);
   if (!intentions) co_return fail(std::move(intentions).error());
-  programs_ = std::make_unique<Programs>(context_, std::move(*intentions), crash_points_);
+  programs_ = std::make_unique<Programs>(context_, std::move(*intentions));
   if (!owed.empty()) log_info("the intention log owes {} operations", owed.size());
   fulfil(owed);
   co_return Status{};

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "coordinator/intentions.h"
 #include "service/context.h"
 #include "service/process.h"
@@ -16,9 +15,7 @@ namespace slice::coordinator {
 
 class Coordinator : public service::Role {
  public:
-  // `crash_points`: for simulation; must outlive this.
-  explicit Coordinator(service::ServiceContext& context, Intentions::Options options = {},
-                       const CrashPoints* crash_points = nullptr);
+  explicit Coordinator(service::ServiceContext& context, Intentions::Options options = {});
   ~Coordinator() override;
 
   // Scans the intention log. What is owed is fulfilled in the background, since a participant may be away.
@@ -34,8 +31,6 @@ class Coordinator : public service::Role {
 
   service::ServiceContext& context_;
   Intentions::Options options_;
-  CrashPoints none_;
-  const CrashPoints& crash_points_;
   std::unique_ptr<Programs> programs_;
 };
 

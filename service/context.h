@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/config.h"
+#include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "routing/file_handle.h"
@@ -27,6 +28,7 @@ struct ServiceContext {
   routing::TableHolder& tables;
   VerifierClock& verifier;
   std::function<std::uint64_t()> random;  // 64 random bits
+  const CrashPoints& crash;               // where a simulated process may die
 };
 
 }  // namespace slice::service

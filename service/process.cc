@@ -151,7 +151,8 @@ class Process {
                                     .handles = handles_,
                                     .tables = tables_,
                                     .verifier = verifier_,
-                                    .random = random_bits});
+                                    .random = random_bits,
+                                    .crash = never_});
     role_ = make_role(*context_);
     Status started = co_await role_->start();
     if (!started) {
@@ -230,6 +231,7 @@ class Process {
   std::unique_ptr<storage::Disk> disk_;
   std::optional<rpc::SocketChannel> channel_;
   std::optional<ManagerSession> session_;
+  CrashPoints never_;
   std::optional<ServiceContext> context_;
   std::unique_ptr<Role> role_;
   std::optional<AdminProgram> admin_;

@@ -66,6 +66,7 @@ struct Bench {
   routing::TableHolder tables{
       routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value()};
   service::VerifierClock verifier{Verifier{1}};
+  CrashPoints never;
   service::ServiceContext context{.loop = loop,
                                   .channel = network,
                                   .metrics = metrics,
@@ -75,7 +76,8 @@ struct Bench {
                                   .handles = handles,
                                   .tables = tables,
                                   .verifier = verifier,
-                                  .random = [] { return std::uint64_t{4}; }};
+                                  .random = [] { return std::uint64_t{4}; },
+                                  .crash = never};
   SameAuthority authority;
   rpc::Dispatcher directory{config.ensemble_key, metrics};
   SmallFileServer server{context,

@@ -22,13 +22,11 @@ bool holds_something(const wire::ObjectCommitResult& result) {
 }  // namespace
 
 CommitOperation::CommitOperation(service::ServiceContext& context, Intentions& intentions,
-                                 Participants& participants, AuthorityClient& authority,
-                                 const CrashPoints& crash_points)
+                                 Participants& participants, AuthorityClient& authority)
     : context_(context),
       intentions_(intentions),
       participants_(participants),
       authority_(authority),
-      crash_points_(crash_points),
       single_(context.metrics.counter("coordinator_commits_single_total")),
       several_(context.metrics.counter("coordinator_commits_several_total")),
       informed_(context.metrics.counter("coordinator_verifier_laggards_total")) {}
@@ -100,7 +98,7 @@ Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle ha
   auto sequence =
       intentions_.begin({.operation = Operation::kCommit, .handle = context_.handles.mint(handle)});
   if (sequence) spawn(make_durable(*sequence));
-  co_await crash_points_.reach("commit.begun");
+  co_await context_.crash.reach("commit.begun");
   Outcome outcome = co_await commit_everywhere(handle, std::move(servers));
   if (sequence) intentions_.end(*sequence);
   co_return outcome;
@@ -117,7 +115,7 @@ Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, F
     part.result = wire::ObjectCommitResult{.status = Status::kOk, .verifier = largest_seen};
   }
   if (part.result.status == Status::kOk) context_.verifier.see(part.result.verifier);
-  co_await crash_points_.reach("commit.part");
+  co_await context_.crash.reach("commit.part");
   co_return part;
 }
 
@@ -135,10 +133,10 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
   for (const Part& part : parts) {
     if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
   }
-  co_await crash_points_.reach("commit.parts");
+  co_await context_.crash.reach("commit.parts");
   auto reported = co_await report(handle, parts);
   if (!reported) co_return Outcome{nfs3::status_of(reported.error()), {}};
-  co_await crash_points_.reach("commit.reported");
+  co_await context_.crash.reach("commit.reported");
   co_return Outcome{Status::kOk, verifier};
 }
 

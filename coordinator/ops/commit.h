@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "coordinator/intentions.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
@@ -20,7 +19,7 @@ namespace slice::coordinator {
 class CommitOperation {
  public:
   CommitOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                  service::AuthorityClient& authority, const CrashPoints& crash_points);
+                  service::AuthorityClient& authority);
 
   Task<service::NfsAnswer> run(service::NfsRequest& request, rpc::XdrWriter& results);
   // Fulfils an intention that a crash has left.
@@ -57,7 +56,6 @@ class CommitOperation {
   Intentions& intentions_;
   Participants& participants_;
   service::AuthorityClient& authority_;
-  const CrashPoints& crash_points_;
   std::unordered_map<FileId, Rounds> rounds_;
   Counter& single_;
   Counter& several_;

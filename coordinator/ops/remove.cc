@@ -7,13 +7,11 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 RemoveOperation::RemoveOperation(service::ServiceContext& context, Intentions& intentions,
-                                 Participants& participants, service::AuthorityClient& authority,
-                                 const CrashPoints& crash_points)
+                                 Participants& participants, service::AuthorityClient& authority)
     : context_(context),
       intentions_(intentions),
       participants_(participants),
       authority_(authority),
-      crash_points_(crash_points),
       done_(context.metrics.counter("coordinator_removes_total")),
       owed_gauge_(context.metrics.counter("coordinator_removes_owed")) {}
 
@@ -43,12 +41,12 @@ Task<Status> RemoveOperation::begin(routing::FileHandle handle) {
   auto sequence =
       intentions_.begin({.operation = Operation::kRemove, .handle = context_.handles.mint(handle)});
   if (!sequence) co_return nfs3::status_of(sequence.error());
-  co_await crash_points_.reach("remove.begun");
+  co_await context_.crash.reach("remove.begun");
   if (auto durable = co_await intentions_.durable(*sequence); !durable) {
     intentions_.end(*sequence);
     co_return nfs3::status_of(durable.error());
   }
-  co_await crash_points_.reach("remove.durable");
+  co_await context_.crash.reach("remove.durable");
   queue_.push_back({handle.fileid, *sequence});
   co_return Status::kOk;
 }
@@ -79,12 +77,12 @@ Task<void> RemoveOperation::remove_everywhere(Removal removal) {
   for (std::uint32_t server : participants_.of(removal.file, true)) {
     tasks.push_back([](RemoveOperation& self, std::uint32_t to, FileId file) -> Task<bool> {
       co_await self.participants_.remove(to, file);
-      co_await self.crash_points_.reach("remove.part");
+      co_await self.context_.crash.reach("remove.part");
       co_return true;
     }(*this, server, removal.file));
   }
   co_await all(std::move(tasks));
-  co_await crash_points_.reach("remove.parts");
+  co_await context_.crash.reach("remove.parts");
   authority_.forget(removal.file);
   intentions_.end(removal.sequence);
   owed_.erase(removal.file);

@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "coordinator/intentions.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
@@ -20,7 +19,7 @@ class RemoveOperation {
   static constexpr std::size_t kMaxOwed = 1 << 20;  // files; more are answered JUKEBOX
 
   RemoveOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                  service::AuthorityClient& authority, const CrashPoints& crash_points);
+                  service::AuthorityClient& authority);
 
   // kOk: owed from now on, whatever happens. Asked again meanwhile it does nothing more; asked again later it
   // finds nothing to remove.
@@ -46,7 +45,6 @@ class RemoveOperation {
   Intentions& intentions_;
   Participants& participants_;
   service::AuthorityClient& authority_;
-  const CrashPoints& crash_points_;
   std::unordered_map<FileId, Owed> owed_;
   std::deque<Removal> queue_;
   std::size_t active_ = 0;

@@ -5,13 +5,11 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 TruncateOperation::TruncateOperation(service::ServiceContext& context, Intentions& intentions,
-                                     Participants& participants, service::AuthorityClient& authority,
-                                     const CrashPoints& crash_points)
+                                     Participants& participants, service::AuthorityClient& authority)
     : context_(context),
       intentions_(intentions),
       participants_(participants),
       authority_(authority),
-      crash_points_(crash_points),
       done_(context.metrics.counter("coordinator_truncates_total")) {}
 
 Task<Status> TruncateOperation::run(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
@@ -33,15 +31,15 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
                                      .size = size,
                                      .epoch = epoch});
   if (!sequence) co_return nfs3::status_of(sequence.error());
-  co_await crash_points_.reach("truncate.begun");
+  co_await context_.crash.reach("truncate.begun");
   // Before any part: half a truncation that nobody remembers would leave bytes that come back later.
   if (auto durable = co_await intentions_.durable(*sequence); !durable) {
     intentions_.end(*sequence);
     co_return nfs3::status_of(durable.error());
   }
-  co_await crash_points_.reach("truncate.durable");
+  co_await context_.crash.reach("truncate.durable");
   co_await cut_everywhere(handle.fileid, size, epoch);
-  co_await crash_points_.reach("truncate.parts");
+  co_await context_.crash.reach("truncate.parts");
   intentions_.end(*sequence);
   co_return Status::kOk;
 }
@@ -52,7 +50,7 @@ Task<void> TruncateOperation::cut_everywhere(FileId file, std::uint64_t size, Ep
     tasks.push_back([](TruncateOperation& self, std::uint32_t to, FileId cut, std::uint64_t to_size,
                        Epoch at) -> Task<bool> {
       co_await self.participants_.truncate(to, cut, to_size, at);
-      co_await self.crash_points_.reach("truncate.part");
+      co_await self.context_.crash.reach("truncate.part");
       co_return true;
     }(*this, server, file, size, epoch));
   }

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "coordinator/intentions.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
@@ -17,7 +16,7 @@ namespace slice::coordinator {
 class TruncateOperation {
  public:
   TruncateOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                    service::AuthorityClient& authority, const CrashPoints& crash_points);
+                    service::AuthorityClient& authority);
 
   // kOk when every participant has done it. The same asked again meanwhile (file and epoch) waits for the
   // first.
@@ -35,7 +34,6 @@ class TruncateOperation {
   Intentions& intentions_;
   Participants& participants_;
   service::AuthorityClient& authority_;
-  const CrashPoints& crash_points_;
   std::map<Key, std::vector<OneShot<nfs3::Status>>> running_;
   Counter& done_;
 };

@@ -115,16 +115,17 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
                   .handles = base.handles,
                   .tables = base.tables,
                   .verifier = verifier,
-                  .random = base.random},
-          role(context, options, &points),
+                  .random = base.random,
+                  .crash = points},
+          role(context, options),
           dispatcher(base.config.ensemble_key, metrics) {}
     std::uint64_t metric(std::string_view name) { return metrics.counter(name).value(); }
 
     Metrics metrics;
     MortalChannel channel;
     service::VerifierClock verifier;
-    service::ServiceContext context;
     CrashPoints points;
+    service::ServiceContext context;
     Coordinator role;
     rpc::Dispatcher dispatcher;
   };

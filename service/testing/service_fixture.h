@@ -69,7 +69,8 @@ class ServiceFixture : public ::testing::Test {
                  .handles = handles_,
                  .tables = tables_,
                  .verifier = verifier_,
-                 .random = [this] { return random_ += 0x9e3779b97f4a7c15; }} {}
+                 .random = [this] { return random_ += 0x9e3779b97f4a7c15; },
+                 .crash = crash_points_} {}
 
   // Calls that are under way end by their time-outs, so that nothing is left behind.
   void TearDown() override { loop_.advance(std::chrono::seconds(20)); }
@@ -119,6 +120,7 @@ class ServiceFixture : public ::testing::Test {
   routing::TableHolder tables_;
   VerifierClock verifier_{Verifier{1}};
   std::uint64_t random_ = 1;
+  CrashPoints crash_points_;
   ServiceContext context_;
 
  private:
