@@ -126,9 +126,11 @@ std::string key_start(SiteId site, CellKind kind, std::size_t numbers) {
   return key;
 }
 
-std::string key_of(SiteId site, CellKind kind, std::uint64_t number) {
-  std::string key = key_start(site, kind, 1);
-  store_be(reinterpret_cast<std::uint8_t*>(key.data()) + 5, number);
+template <class... Numbers>
+std::string key_of(SiteId site, CellKind kind, Numbers... numbers) {
+  std::string key = key_start(site, kind, sizeof...(numbers));
+  auto* at = reinterpret_cast<std::uint8_t*>(key.data()) + 5;
+  ((store_be(at, static_cast<std::uint64_t>(numbers)), at += 8), ...);
   return key;
 }
 
@@ -139,11 +141,7 @@ std::string attribute_key(SiteId site, FileId file) {
 }
 
 std::string name_key(SiteId site, FileId directory, Position position) {
-  std::string key = key_start(site, CellKind::kName, 2);
-  auto* at = reinterpret_cast<std::uint8_t*>(key.data());
-  store_be(at + 5, directory.value);
-  store_be(at + 13, position.value);
-  return key;
+  return key_of(site, CellKind::kName, directory.value, position.value);
 }
 
 std::string sequence_key(SiteId site) {
@@ -157,6 +155,21 @@ std::string truncation_key(SiteId site, FileId file) {
 }
 std::string reclaim_key(SiteId site, FileId file) {
   return key_of(site, CellKind::kReclaim, file.value);
+}
+std::string part_key(SiteId site, FileId directory) {
+  return key_of(site, CellKind::kPart, directory.value);
+}
+std::string known_part_key(SiteId own_site, FileId directory, SiteId part_site) {
+  return key_of(own_site, CellKind::kKnownPart, directory.value, part_site.value);
+}
+std::string owed_touch_key(SiteId site, FileId directory) {
+  return key_of(site, CellKind::kOwedTouch, directory.value);
+}
+std::string prepared_key(SiteId site, const TransactionId& id) {
+  return key_of(site, CellKind::kPrepared, id.incarnation, id.sequence, id.site.value);
+}
+std::string intention_key(const TransactionId& id) {
+  return key_of(id.site, CellKind::kIntention, id.incarnation, id.sequence);
 }
 std::string format_key() {
   return key_start(SiteId{0xffffffff}, CellKind::kFormat, 0);
@@ -172,6 +185,12 @@ KeyRange range_of(SiteId site, CellKind kind) {
 KeyRange range_of_directory(SiteId site, FileId directory) {
   std::string begin = key_of(site, CellKind::kName, directory.value);
   std::string end = key_of(site, CellKind::kName, directory.value + 1);
+  return {std::move(begin), std::move(end)};
+}
+
+KeyRange range_of_known_parts(SiteId own_site, FileId directory) {
+  std::string begin = key_of(own_site, CellKind::kKnownPart, directory.value);
+  std::string end = key_of(own_site, CellKind::kKnownPart, directory.value + 1);
   return {std::move(begin), std::move(end)};
 }
 

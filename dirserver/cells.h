@@ -60,7 +60,7 @@ struct AttributeCell {
   std::optional<std::array<std::uint8_t, 8>> exclusive_verifier;
   nfs3::Time mtime_set;        // when mtime was last set by SETATTR: reports of earlier writes do not move it
   CellRef parent;              // of a directory: what ".." is
-  std::uint64_t entries = 0;   // of a directory: its names, "." and ".." not counted
+  std::uint64_t entries = 0;   // of a directory: its names on its own site, "." and ".." not counted
   std::string symlink_target;  // of a symbolic link
 
   bool directory() const { return self.type == nfs3::FileType::kDirectory; }
@@ -139,16 +139,52 @@ struct ReclaimRecord {
   Target file;
   bool striped = false;
 };
+// The names of a directory on a site that is not the directory's own: name hashing alone has such. There is
+// none where there are no names.
+struct PartCell {
+  CellRef directory;
+  std::uint64_t entries = 0;
+  std::uint64_t subdirectories = 0;
+  bool operator==(const PartCell&) const = default;
+};
+// What a directory's own site knows of a part, in its nlink already.
+struct KnownPart {
+  std::uint64_t version = 0;  // a larger one is newer
+  std::uint64_t subdirectories = 0;
+};
+// The directory's own site has not confirmed yet that it knows of a change of its names here.
+struct OwedTouch {
+  CellRef directory;
+  std::uint64_t version = 0;  // of the number of subdirectories; 0: only its mtime is to move
+};
+
+// One change that touches several servers (dirserver/initiator.h), by the site that it was begun on.
+struct TransactionId {
+  SiteId site;
+  std::uint64_t incarnation = 0;  // of the process that began it; random
+  std::uint64_t sequence = 0;
+  auto operator<=>(const TransactionId&) const = default;
+};
+// Begun on this site, decided, and not yet known to be carried out by all of these sites' servers.
+struct IntentionRecord {
+  TransactionId id;
+  std::vector<SiteId> participants;
+};
 
 // ---- keys ----
 enum class CellKind : char {
   kAttributes = 'A',
   kDuplicate = 'D',
   kFormat = 'F',
+  kIntention = 'I',
+  kKnownPart = 'K',
   kName = 'N',
+  kOwedTouch = 'O',
+  kPart = 'P',
   kReclaim = 'R',
   kSequence = 'S',
   kTruncation = 'T',
+  kPrepared = 'W',
 };
 std::string attribute_key(SiteId site, FileId file);
 std::string name_key(SiteId site, FileId directory, Position position);
@@ -156,6 +192,11 @@ std::string sequence_key(SiteId site);
 std::string duplicate_key(SiteId site, std::uint64_t order);
 std::string truncation_key(SiteId site, FileId file);
 std::string reclaim_key(SiteId site, FileId file);
+std::string part_key(SiteId site, FileId directory);
+std::string known_part_key(SiteId own_site, FileId directory, SiteId part_site);
+std::string owed_touch_key(SiteId site, FileId directory);
+std::string prepared_key(SiteId site, const TransactionId& id);
+std::string intention_key(const TransactionId& id);
 std::string format_key();
 // All keys of one kind on one site are in [begin, end).
 struct KeyRange {
@@ -163,6 +204,7 @@ struct KeyRange {
 };
 KeyRange range_of(SiteId site, CellKind kind);
 KeyRange range_of_directory(SiteId site, FileId directory);
+KeyRange range_of_known_parts(SiteId own_site, FileId directory);
 // The position in a name cell's key, the number at the end of any other.
 std::uint64_t last_number(std::string_view key);
 
@@ -172,12 +214,20 @@ std::string encode(const NameBucket& bucket);
 std::string encode(const DuplicateRecord& record);
 std::string encode(const TruncationRecord& record);
 std::string encode(const ReclaimRecord& record);
+std::string encode(const PartCell& part);
+std::string encode(const KnownPart& known);
+std::string encode(const OwedTouch& owed);
+std::string encode(const IntentionRecord& record);
 std::string encode_number(std::uint64_t number);
 Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value);
 Result<NameBucket> decode_name_bucket(std::string_view value);
 Result<DuplicateRecord> decode_duplicate(std::string_view value);
 Result<TruncationRecord> decode_truncation(std::string_view value);
 Result<ReclaimRecord> decode_reclaim(std::string_view value);
+Result<PartCell> decode_part(std::string_view value);
+Result<KnownPart> decode_known_part(std::string_view value);
+Result<OwedTouch> decode_owed_touch(std::string_view value);
+Result<IntentionRecord> decode_intention(std::string_view value);
 Result<std::uint64_t> decode_number(std::string_view value);
 
 }  // namespace slice::dirserver

@@ -1,128 +1,16 @@
-// The values of cells: docs/formats/cells.md. Every value starts with its version byte.
-#include "dirserver/cells.h"
+// The values of cells: docs/formats/cells.md.
+#include "dirserver/cells_codec.h"
 
 namespace slice::dirserver {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
-
 // Flags of an attribute cell.
 constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4;
-
-class Writer {
- public:
-  Writer() { number(kVersion); }
-  template <class T>
-  void number(T value) {
-    std::size_t at = out_.size();
-    out_.resize(at + sizeof value);
-    store_be(reinterpret_cast<std::uint8_t*>(out_.data()) + at, value);
-  }
-  void time(nfs3::Time time) {
-    number(time.seconds);
-    number(time.nanoseconds);
-  }
-  void cell(const CellRef& cell) {
-    number(cell.site.value);
-    number(cell.fileid.value);
-    number(cell.generation);
-  }
-  void target(const Target& target) {
-    cell(target.cell);
-    number(static_cast<std::uint8_t>(target.type));
-    number(target.flags);
-    number(target.stripe_shift);
-    number(target.cell_key);
-  }
-  void call(const CallKey& key) {
-    number(key.address);
-    number(key.xid.value);
-    number(key.procedure);
-    number(key.checksum);
-  }
-  void text(std::string_view text) {
-    number(static_cast<std::uint16_t>(text.size()));
-    out_.append(text);
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
-
-// As rpc::XdrReader: what does not fit makes it fail, and it stays failed.
-class Reader {
- public:
-  explicit Reader(std::string_view value) : left_(value) {
-    if (number<std::uint8_t>() != kVersion) ok_ = false;
-  }
-  template <class T>
-  T number() {
-    if (left_.size() < sizeof(T)) {
-      ok_ = false;
-      left_ = {};
-      return T{};
-    }
-    T value = load_be<T>(reinterpret_cast<const std::uint8_t*>(left_.data()));
-    left_.remove_prefix(sizeof(T));
-    return value;
-  }
-  nfs3::Time time() {
-    std::uint32_t seconds = number<std::uint32_t>();
-    return {seconds, number<std::uint32_t>()};
-  }
-  CellRef cell() {
-    CellRef out;
-    out.site.value = number<std::uint32_t>();
-    out.fileid.value = number<std::uint64_t>();
-    out.generation = number<std::uint32_t>();
-    return out;
-  }
-  Target target() {
-    Target out;
-    out.cell = cell();
-    std::uint8_t type = number<std::uint8_t>();
-    if (type < 1 || type > 7) ok_ = false;
-    out.type = static_cast<nfs3::FileType>(type);
-    out.flags = number<std::uint8_t>();
-    out.stripe_shift = number<std::uint8_t>();
-    out.cell_key = number<std::uint64_t>();
-    return out;
-  }
-  CallKey call() {
-    CallKey key;
-    key.address = number<std::uint32_t>();
-    key.xid.value = number<std::uint32_t>();
-    key.procedure = number<std::uint32_t>();
-    key.checksum = number<std::uint32_t>();
-    return key;
-  }
-  std::string text() {
-    std::size_t size = number<std::uint16_t>();
-    if (size > left_.size()) {
-      ok_ = false;
-      return {};
-    }
-    std::string out(left_.substr(0, size));
-    left_.remove_prefix(size);
-    return out;
-  }
-  // The value, where all of it was read and made sense.
-  template <class T>
-  Result<T> finish(T value, std::string_view what) const {
-    if (!ok_ || !left_.empty()) return fail(Errc::kCorrupt, "{}: the stored value does not decode", what);
-    return value;
-  }
-
- private:
-  std::string_view left_;
-  bool ok_ = true;
-};
 
 }  // namespace
 
 std::string encode(const AttributeCell& cell) {
-  Writer out;
+  CellWriter out;
   out.number(static_cast<std::uint8_t>((cell.striped ? kStriped : 0) | (cell.truncating ? kTruncating : 0) |
                                        (cell.exclusive_verifier ? kExclusive : 0)));
   out.target(cell.self);
@@ -148,7 +36,7 @@ std::string encode(const AttributeCell& cell) {
 }
 
 Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value) {
-  Reader in(value);
+  CellReader in(value);
   AttributeCell cell;
   auto flags = in.number<std::uint8_t>();
   cell.striped = (flags & kStriped) != 0;
@@ -180,7 +68,7 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
 }
 
 std::string encode(const NameBucket& bucket) {
-  Writer out;
+  CellWriter out;
   out.number(static_cast<std::uint8_t>(bucket.entries.size()));
   for (const NameEntry& entry : bucket.entries) {
     out.number(static_cast<std::uint8_t>(entry.slot));
@@ -191,7 +79,7 @@ std::string encode(const NameBucket& bucket) {
 }
 
 Result<NameBucket> decode_name_bucket(std::string_view value) {
-  Reader in(value);
+  CellReader in(value);
   NameBucket bucket;
   for (unsigned left = in.number<std::uint8_t>(); left > 0; --left) {
     NameEntry entry;
@@ -207,7 +95,7 @@ Result<NameBucket> decode_name_bucket(std::string_view value) {
 }
 
 std::string encode(const DuplicateRecord& record) {
-  Writer out;
+  CellWriter out;
   out.call(record.call);
   out.number(static_cast<std::uint64_t>(record.at.ns));
   out.text(record.reply);
@@ -215,7 +103,7 @@ std::string encode(const DuplicateRecord& record) {
 }
 
 Result<DuplicateRecord> decode_duplicate(std::string_view value) {
-  Reader in(value);
+  CellReader in(value);
   DuplicateRecord record;
   record.call = in.call();
   record.at.ns = static_cast<std::int64_t>(in.number<std::uint64_t>());
@@ -224,7 +112,7 @@ Result<DuplicateRecord> decode_duplicate(std::string_view value) {
 }
 
 std::string encode(const TruncationRecord& record) {
-  Writer out;
+  CellWriter out;
   out.target(record.file);
   out.number(record.size);
   out.number(record.epoch.value);
@@ -241,7 +129,7 @@ std::string encode(const TruncationRecord& record) {
 }
 
 Result<TruncationRecord> decode_truncation(std::string_view value) {
-  Reader in(value);
+  CellReader in(value);
   TruncationRecord record;
   record.file = in.target();
   record.size = in.number<std::uint64_t>();
@@ -258,28 +146,93 @@ Result<TruncationRecord> decode_truncation(std::string_view value) {
 }
 
 std::string encode(const ReclaimRecord& record) {
-  Writer out;
+  CellWriter out;
   out.target(record.file);
   out.number(static_cast<std::uint8_t>(record.striped));
   return out.take();
 }
 
 Result<ReclaimRecord> decode_reclaim(std::string_view value) {
-  Reader in(value);
+  CellReader in(value);
   ReclaimRecord record;
   record.file = in.target();
   record.striped = in.number<std::uint8_t>() != 0;
   return in.finish(std::move(record), "reclaim record");
 }
 
+std::string encode(const PartCell& part) {
+  CellWriter out;
+  out.cell(part.directory);
+  out.number(part.entries);
+  out.number(part.subdirectories);
+  return out.take();
+}
+
+Result<PartCell> decode_part(std::string_view value) {
+  CellReader in(value);
+  PartCell part;
+  part.directory = in.cell();
+  part.entries = in.number<std::uint64_t>();
+  part.subdirectories = in.number<std::uint64_t>();
+  return in.finish(part, "part of a directory");
+}
+
+std::string encode(const KnownPart& known) {
+  CellWriter out;
+  out.number(known.version);
+  out.number(known.subdirectories);
+  return out.take();
+}
+
+Result<KnownPart> decode_known_part(std::string_view value) {
+  CellReader in(value);
+  KnownPart known;
+  known.version = in.number<std::uint64_t>();
+  known.subdirectories = in.number<std::uint64_t>();
+  return in.finish(known, "known part of a directory");
+}
+
+std::string encode(const OwedTouch& owed) {
+  CellWriter out;
+  out.cell(owed.directory);
+  out.number(owed.version);
+  return out.take();
+}
+
+Result<OwedTouch> decode_owed_touch(std::string_view value) {
+  CellReader in(value);
+  OwedTouch owed;
+  owed.directory = in.cell();
+  owed.version = in.number<std::uint64_t>();
+  return in.finish(owed, "owed touch of a directory");
+}
+
+std::string encode(const IntentionRecord& record) {
+  CellWriter out;
+  out.transaction(record.id);
+  out.number(static_cast<std::uint16_t>(record.participants.size()));
+  for (SiteId site : record.participants) out.number(site.value);
+  return out.take();
+}
+
+Result<IntentionRecord> decode_intention(std::string_view value) {
+  CellReader in(value);
+  IntentionRecord record;
+  record.id = in.transaction();
+  for (unsigned left = in.number<std::uint16_t>(); left > 0 && in.ok(); --left) {
+    record.participants.push_back(SiteId{in.number<std::uint32_t>()});
+  }
+  return in.finish(std::move(record), "intention");
+}
+
 std::string encode_number(std::uint64_t number) {
-  Writer out;
+  CellWriter out;
   out.number(number);
   return out.take();
 }
 
 Result<std::uint64_t> decode_number(std::string_view value) {
-  Reader in(value);
+  CellReader in(value);
   auto number = in.number<std::uint64_t>();
   return in.finish(number, "number");
 }
