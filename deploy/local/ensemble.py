@@ -2,7 +2,8 @@
 """A whole ensemble on this machine: every host of `ensemble.toml` is a network namespace, joined by veth links to the
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
-    ensemble.py up [--config FILE]      make the namespaces, start every process, wait until all serve
+    ensemble.py up [--config FILE] [--directories N] [--policy mkdir-switching|name-hashing] [--probability P]
+                                        make the namespaces, start every process, wait until all serve
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
     ensemble.py kill|stop|start|restart NAME   one process (kill: SIGKILL; stop: SIGTERM)
@@ -37,6 +38,10 @@ PROGRAMS = {
 START_ORDER = ["manager", "directory", "small-file", "storage", "coordinator", "proxy"]
 
 
+FIRST_SPARE_LEG = 20  # hosts of the directory servers that the template does not have
+MAX_DIRECTORIES = 16
+
+
 class Failure(Exception):
     """A message for the operator; no traceback."""
 
@@ -48,9 +53,37 @@ def run(*command, check=True, **kwargs):
     return done
 
 
+def set_volume_key(text, key, value):
+    """The configuration with this key of [volume] set; it may or may not be there already."""
+    head, rest = text.split("[volume]\n", 1)
+    volume, bracket, tail = rest.partition("\n[")
+    lines = [line for line in volume.split("\n") if line.split("=")[0].strip() != key]
+    while lines and not lines[-1]:
+        lines.pop()
+    return f"{head}[volume]\n" + "\n".join([*lines, f"{key} = {value}", ""]) + bracket + tail
+
+
+def shaped(text, directories=None, policy=None, probability=None):
+    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, and that policy for names."""
+    there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
+    if directories is not None:
+        if not len(there) <= directories <= MAX_DIRECTORIES:
+            raise Failure(f"--directories {directories}: from {len(there)}, which the template has, to {MAX_DIRECTORIES}")
+        for number in range(len(there) + 1, directories + 1):
+            text += (f'\n[[server]]\nname = "dir{number}"\nrole = "directory"\naddress = "10.77.{FIRST_SPARE_LEG + number}.2"\n'
+                     f'data = "@RUN@/data/dir{number}"\n')
+    if policy is not None:
+        text = set_volume_key(text, "name_policy", f'"{policy}"')
+    if probability is not None:
+        text = set_volume_key(text, "mkdir_probability", repr(float(probability)))
+    return text
+
+
 class Ensemble:
-    def __init__(self, instance, run_dir, bin_dir, config=None):
+    def __init__(self, instance, run_dir, bin_dir, config=None, **shape):
+        """`shape`: directories, policy, probability, as for shaped()."""
         self.instance = instance
+        self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
         self.bin = pathlib.Path(bin_dir).resolve()
         self.template = config
@@ -64,7 +97,7 @@ class Ensemble:
         (self.dir / "log").mkdir(exist_ok=True)
         (self.dir / "pid").mkdir(exist_ok=True)
         template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
-        text = template.read_text().replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
+        text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
         self.config_path.write_text(text)
         key = self.dir / "ensemble.key"
         if not key.exists():
@@ -227,14 +260,16 @@ class Ensemble:
     def up(self):
         if os.geteuid() != 0:
             raise Failure("making network namespaces needs root: run with sudo")
+        if self.config_path.exists():  # of the last `up`, which what runs was started with
+            self.load()
+            running = [name for name, pid in self.status().items() if pid is not None]
+            if len(running) == len(self.names()):
+                print("ensemble: is up already, as and with the programs that it was started with; `down` first for others")
+                return
+            if running:
+                raise Failure(f"up in part: {', '.join(running)} run; `down` first")
         self.prepare()
         self.load()
-        running = [name for name, pid in self.status().items() if pid is not None]
-        if len(running) == len(self.names()):
-            print("ensemble: is up already, with the programs that it was started with; `down` first for others")
-            return
-        if running:
-            raise Failure(f"up in part: {', '.join(running)} run; `down` first")
         self.remove_network()
         if run("mountpoint", "-q", "/sys/fs/bpf", check=False).returncode != 0:
             run("mount", "-t", "bpf", "bpf", "/sys/fs/bpf", check=False)
@@ -271,8 +306,12 @@ def main():
     parser.add_argument("--run-dir", default=ROOT / "run")
     parser.add_argument("--bin", default=ROOT / "build/release/bin")
     parser.add_argument("--config", help="template of ensemble.toml (default deploy/local/ensemble.toml)")
+    parser.add_argument("--directories", type=int, help="directory servers (default: as many as the template has)")
+    parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
+    parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     given = parser.parse_args()
-    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config)
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories,
+                        policy=given.policy, probability=given.probability)
     try:
         if given.verb == "up":
             ensemble.up()

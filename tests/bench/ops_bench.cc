@@ -9,14 +9,12 @@
 // --server but bytes straight there: what a direct connection does, to hold the proxy against. Every answer's
 // status and count is checked. Exit code 1 when a call failed.
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/bench/processes.h"
 #include "tests/cluster/client/session.h"
 #include "tests/cluster/guest/check.h"
 
@@ -26,20 +24,6 @@ namespace {
 constexpr std::size_t kFiles = 100;
 constexpr std::uint32_t kBlock = 8192, kBlocks = 4, kRecord = 1 << 20;
 constexpr std::uint64_t kSequentialBytes = 192ULL << 20;
-
-// Seconds of processor time that a process has used, all threads together.
-double processor_seconds(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t after_name = text.rfind(')');
-  if (after_name == std::string::npos) return 0;
-  std::istringstream fields(text.substr(after_name + 2));
-  std::string skipped;
-  for (int i = 3; i < 14; ++i) fields >> skipped;
-  double user = 0, system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 struct Figure {
   std::string name;

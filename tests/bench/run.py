@@ -43,6 +43,8 @@ BENCHMARKS = {
     "xdp": (command(BUILD / "bench/xdp_bench"), "nanoseconds per packet of the XDP program, beside a bare XDP_TX"),
     "ops": (command(sys.executable, ROOT / "tests/bench/ops.py"),
             "operations and MB per second through the proxy over TCP, beside NFS-Ganesha, with CPU per operation"),
+    "bigdir": (command(sys.executable, ROOT / "tests/bench/bigdir.py"),
+               "a directory as it grows to --entries names (1 million): cost of operations, memory, disk; emptying it"),
     "rpc": (google("rpc_bench"), "codec, and null calls over loopback"),
     "proxy": (google("proxy_bench"), "records through the proxy's TCP path, beside a direct connection"),
     "dirserver": (google("dirserver_bench"), "directory operations inside one process"),

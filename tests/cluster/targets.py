@@ -26,13 +26,15 @@ class Slice:
 
     name = "slice"
 
-    def __init__(self, instance="local", run_dir=None, bin_dir=None, own=False, config=None):
+    def __init__(self, instance="local", run_dir=None, bin_dir=None, own=False, config=None, shape=None):
+        """shape: what `ensemble.py up` is told besides, as {"directories": 4, "policy": "name-hashing"}."""
         self.command = [sys.executable, str(ROOT / "deploy/local/ensemble.py")]
         self.settings = ["--instance", instance, "--run-dir", str(run_dir or ROOT / "run"),
                          "--bin", str(bin_dir or ROOT / "build/release/bin")]
         if config:
             self.settings += ["--config", str(config)]
-        self.own = own
+        self.own, self.instance = own, instance
+        self.shape = [word for key, value in (shape or {}).items() if value is not None for word in (f"--{key}", str(value))]
         self.export, self.port, self.mount_port = "/", 2049, 20048
 
     def _ensemble(self, *words):
@@ -43,7 +45,7 @@ class Slice:
 
     def __enter__(self):
         if self.own:
-            self._ensemble("up")
+            self._ensemble("up", *self.shape)
         try:
             self.facts = json.loads(self._ensemble("namespaces"))
         except BaseException:
@@ -67,13 +69,15 @@ class Slice:
     def pids(self):
         return json.loads(self._ensemble("namespaces"))["pids"]
 
+    def slicectl(self, *words, check=True):
+        """slicectl on the proxy's host; the ended process with its text."""
+        bin_dir = pathlib.Path(self.settings[self.settings.index("--bin") + 1])
+        command = uml.in_netns(self.facts["proxy"], str(bin_dir / "slicectl"), "--config", self.facts["config"], *words)
+        return subprocess.run(command, capture_output=True, text=True, check=check)
+
     def metrics(self, name):
         """The metrics of one process: {name: value}."""
-        bin_dir = pathlib.Path(self.settings[self.settings.index("--bin") + 1])
-        command = uml.in_netns(self.facts["proxy"], str(bin_dir / "slicectl"), "--config", self.facts["config"],
-                               "--json", "metrics", name)
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)["processes"][0]["metrics"]
+        return json.loads(self.slicectl("--json", "metrics", name).stdout)["processes"][0]["metrics"]
 
     def kill(self, name):
         self._ensemble("kill", name)

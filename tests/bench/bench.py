@@ -1,0 +1,82 @@
+"""What the benchmarks of whole ensembles share: an ensemble of their own in a folder of their own, its processes and their
+processor time, programs run as clients, figures printed."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers")]
+import targets  # noqa: E402
+import uml  # noqa: E402
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def arguments(about, folder="/dev/shm"):
+    """A parser with what every benchmark takes."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--folder", default=folder, help="where the ensemble keeps its data")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    return parser
+
+
+@contextlib.contextmanager
+def scratch(options):
+    """A new folder in --folder, removed afterwards, whatever ends the benchmark."""
+    uml.exit_on_signals()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-bench-", dir=options.folder))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ensemble(options, folder, **shape):
+    """A context: an ensemble of its own, shaped as `ensemble.py up --help` says."""
+    return targets.Slice(instance=f"bench{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, shape=shape)
+
+
+def client(options, slice_, program, *words):
+    """Runs a benchmark's program in the client's namespace; the JSON that it prints."""
+    command = uml.in_netns(slice_.netns, str(options.build / "bench" / program), "--server", slice_.server, "--json",
+                           *map(str, words))
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{program} failed")
+    return json.loads(done.stdout)
+
+
+def directories(slice_):
+    """Names of the directory servers."""
+    return sorted((name for name in slice_.process_names if name.startswith("dir")), key=lambda name: int(name[3:]))
+
+
+def finish(options, name, figures, table):
+    """Prints the figures as JSON, or the table for people."""
+    if options.json:
+        print(json.dumps({"benchmark": name, "figures": figures}, indent=1))
+    else:
+        print(table)
+
+
+def figure(name, unit, value):
+    return {"name": name, "unit": unit, "value": value}
+
+
+def table(rows):
+    """Text columns; the first row is the head."""
+    rows = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)

@@ -1,0 +1,19 @@
+// What a process on this machine has used, from /proc.
+#ifndef TESTS_BENCH_PROCESSES_H_
+#define TESTS_BENCH_PROCESSES_H_
+
+#include <cstdint>
+#include <string>
+
+namespace slice::client {
+
+// Seconds of processor time that a process has used, all threads together, user and kernel; 0 where there is
+// no such process. A tick (10 ms) is the resolution.
+double processor_seconds(int pid);
+// A line of /proc/PID/status in bytes, such as "VmHWM" (the most memory it ever had) or "VmRSS"; 0 where
+// there is none.
+std::uint64_t memory_bytes(int pid, const std::string& line);
+
+}  // namespace slice::client
+
+#endif  // TESTS_BENCH_PROCESSES_H_
