@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kMacSize = 16;
 constexpr std::size_t kFieldsSize = 40;  // of the verifier's body, before the MAC
+constexpr std::uint32_t kDatagram = 1;   // flag
 
 std::array<std::uint8_t, kMacSize> mac_of(ByteView fields, const SealedCall& call, const EnsembleKey& key) {
   std::uint8_t head[20];
@@ -73,7 +74,8 @@ void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier, const 
   out.u32(verifier.client.port);
   out.u32(verifier.client_xid.value);
   out.u64(verifier.nonce);
-  out.u64(0);  // reserved
+  out.u32(std::uint32_t{verifier.relays} << 24 | (verifier.datagram ? kDatagram : 0u) << 16);
+  out.u32(0);  // reserved
   out.fixed(mac_of(out.view().subspan(fields_at, kFieldsSize), call, key));
 }
 
@@ -93,6 +95,9 @@ Result<SliceVerifier> open_slice_verifier(ByteView body, const SealedCall& call,
   std::uint32_t port = in.u32();
   out.client_xid = Xid{in.u32()};
   out.nonce = in.u64();
+  std::uint32_t how = in.u32();
+  out.relays = static_cast<std::uint8_t>(how >> 24);
+  out.datagram = (how >> 16 & kDatagram) != 0;
   if (port > 0xffff) return fail(Errc::kInvalid, "sealed verifier with port {}", port);
   out.client.port = static_cast<std::uint16_t>(port);
   return out;

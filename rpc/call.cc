@@ -1,30 +1,6 @@
 #include "rpc/call.h"
 
 namespace slice::rpc {
-namespace {
-
-void encode_verifier(XdrWriter& out, const CallHeader& header, const Caller& caller) {
-  if (!caller.key) {
-    out.u32(kAuthNone);
-    out.u32(0);
-    return;
-  }
-  SliceVerifier verifier{.sender = caller.sender,
-                         .generation = caller.generation,
-                         .client = {},
-                         .client_xid = {},
-                         .nonce = static_cast<std::uint64_t>(caller.wall.ns)};
-  SealedCall sealed{.program = header.program,
-                    .version = header.version,
-                    .procedure = header.procedure,
-                    .credential_flavor = header.credential_flavor,
-                    .credential = header.credential,
-                    .arguments = header.arguments};
-  encode_slice_verifier(out, verifier, sealed, *caller.key);
-}
-
-}  // namespace
-
 Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std::size_t headroom) {
   Buffer credential;
   CallHeader header{.xid = xid,
@@ -43,15 +19,18 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
   buffer.reserve(headroom + 40 + credential.size() + 64 + request.arguments.size());
   buffer.resize(headroom);
   XdrWriter out(std::move(buffer));
-  out.u32(xid.value);
-  out.u32(0);
-  out.u32(kRpcVersion);
-  out.u32(header.program);
-  out.u32(header.version);
-  out.u32(header.procedure);
-  out.u32(header.credential_flavor);
-  out.opaque(header.credential);
-  encode_verifier(out, header, caller);
+  if (!caller.key) {
+    encode_call(out, header);
+    return out.take();
+  }
+  SliceVerifier verifier{.sender = caller.sender,
+                         .generation = caller.generation,
+                         .client = request.on_behalf.client,
+                         .client_xid = request.on_behalf.xid,
+                         .nonce = static_cast<std::uint64_t>(caller.wall.ns),
+                         .relays = request.on_behalf.relays,
+                         .datagram = request.on_behalf.datagram};
+  encode_sealed_header(out, header, verifier, *caller.key);
   out.fixed(header.arguments);
   return out.take();
 }

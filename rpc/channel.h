@@ -14,6 +14,15 @@
 
 namespace slice::rpc {
 
+// Whom a call is made for, where that is not its sender: docs/formats/auth-slice.md. Only channels with the
+// ensemble's key can say it.
+struct OnBehalf {
+  Endpoint client;  // none: the ensemble itself, an internal call
+  Xid xid;          // of the client's call
+  std::uint8_t relays = 0;
+  bool datagram = false;
+};
+
 struct Request {
   Endpoint to;
   std::uint32_t program = 0;
@@ -24,6 +33,7 @@ struct Request {
   // every internal procedure is idempotent.
   Duration timeout = std::chrono::seconds(5);
   std::optional<AuthSys> credential;  // none: AUTH_NONE
+  OnBehalf on_behalf;
 };
 
 // A reply's results; the bytes live as long as this.

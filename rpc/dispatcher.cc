@@ -43,13 +43,7 @@ Program* Dispatcher::find(std::uint32_t program, std::uint32_t version, XdrWrite
 
 AuthStat Dispatcher::open_seal(const CallHeader& header, Call& call) {
   if (!key_) return AuthStat::kRejectedVerifier;
-  SealedCall sealed{.program = header.program,
-                    .version = header.version,
-                    .procedure = header.procedure,
-                    .credential_flavor = header.credential_flavor,
-                    .credential = header.credential,
-                    .arguments = header.arguments};
-  auto verifier = open_slice_verifier(header.verifier, sealed, *key_);
+  auto verifier = open_slice_verifier(header.verifier, sealed_part(header), *key_);
   if (!verifier) return AuthStat::kBadVerifier;
   if (clock_ != nullptr) {
     std::int64_t age = clock_->wall().ns - static_cast<std::int64_t>(verifier->nonce);
@@ -65,6 +59,8 @@ AuthStat Dispatcher::open_seal(const CallHeader& header, Call& call) {
   call.generation = verifier->generation;
   call.forwarded = verifier->client != Endpoint{};
   call.internal = !call.forwarded;
+  call.relays = verifier->relays;
+  call.datagram = call.datagram || verifier->datagram;
   if (call.forwarded) {
     call.client = verifier->client;
     call.xid = verifier->client_xid;

@@ -24,8 +24,10 @@ struct Call {
   AuthSys credential;
   Endpoint client;           // from a forwarded call's verifier, else the peer
   bool internal = false;     // sealed with the ensemble's key and not forwarded for a client
-  bool forwarded = false;    // sealed by a proxy of the ensemble, on behalf of `client`
-  bool datagram = false;     // came over UDP: the whole reply must fit a datagram (nfs3::kMaxUdpTransfer)
+  bool forwarded = false;    // sealed by a proxy or server of the ensemble, on behalf of `client`
+  std::uint8_t relays = 0;   // with internal or forwarded: servers that passed it on, since it was not theirs
+  bool datagram = false;     // the client sent it over UDP: the whole reply must fit a datagram
+                             // (nfs3::kMaxUdpTransfer)
   std::uint32_t sender = 0;  // with internal or forwarded: the sending process's index
   Generation generation;     // with internal or forwarded: of the sender's tables
   ByteView arguments;

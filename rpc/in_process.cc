@@ -38,8 +38,11 @@ Task<void> InProcessNetwork::deliver(Dispatcher& dispatcher, Buffer record, Endp
 
 Task<Result<Response>> InProcessNetwork::call(Request request) {
   Xid xid{next_xid_++};
-  Buffer record = encode_request(request, xid,
-                                 {.key = key_, .sender = sender_, .generation = {}, .wall = loop_.wall()}, 0);
+  Caller caller{.key = key_,
+                .sender = sender_,
+                .generation = generation_ ? generation_() : Generation{},
+                .wall = loop_.wall()};
+  Buffer record = encode_request(request, xid, caller, 0);
   MonoTime deadline = loop_.now() + request.timeout;
   while (loop_.now() < deadline) {
     Attempt attempt;

@@ -5,8 +5,10 @@
 #ifndef SLICE_RPC_IN_PROCESS_H
 #define SLICE_RPC_IN_PROCESS_H
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "rpc/channel.h"
@@ -20,6 +22,8 @@ class InProcessNetwork : public Channel {
   InProcessNetwork(Loop& loop, std::optional<EnsembleKey> key, Endpoint from, std::uint32_t sender = 0);
   // Another process on the same network: sees the servers attached to either.
   InProcessNetwork(const InProcessNetwork& same, Endpoint from, std::uint32_t sender);
+  // Asked at each call, as SocketChannel's; until then calls carry 0.
+  void set_generation(std::function<Generation()> generation) { generation_ = std::move(generation); }
 
   // Detach (nullptr) to make a server unreachable: calls to it then wait for their time-out, and answers it
   // still gives are lost.
@@ -45,6 +49,7 @@ class InProcessNetwork : public Channel {
   std::optional<EnsembleKey> key_;
   Endpoint from_;
   std::uint32_t sender_;
+  std::function<Generation()> generation_;
   std::uint32_t next_xid_ = 1;
   std::shared_ptr<Places> places_;
   std::shared_ptr<std::uint64_t> delivered_;

@@ -128,20 +128,15 @@ TEST_F(InProcessTest, AForwardedCallIsItsClients) {
                     .credential_flavor = kAuthSys,
                     .credential = credential.view().subspan(8),
                     .arguments = as_bytes("args")};
-  XdrWriter seal;
-  SealedCall sealed{header.program,           header.version,    header.procedure,
-                    header.credential_flavor, header.credential, header.arguments};
-  encode_slice_verifier(seal,
-                        {.sender = 9,
-                         .generation = Generation{2},
-                         .client = {0x0a4d0102, 800},
-                         .client_xid = Xid{17},
-                         .nonce = static_cast<std::uint64_t>(loop.wall().ns)},
-                        sealed, kTestKey);
-  header.verifier_flavor = kAuthSlice;
-  header.verifier = seal.view().subspan(8);
   XdrWriter call;
-  encode_call(call, header);
+  encode_sealed_header(call, header,
+                       {.sender = 9,
+                        .generation = Generation{2},
+                        .client = {0x0a4d0102, 800},
+                        .client_xid = Xid{17},
+                        .nonce = static_cast<std::uint64_t>(loop.wall().ns)},
+                       kTestKey);
+  call.fixed(header.arguments);
   std::optional<Buffer> reply;
   spawn(dispatch_into(dispatcher, call.take(), {0x0a4d0201, 5}, reply));
   ASSERT_TRUE(reply);
@@ -151,6 +146,33 @@ TEST_F(InProcessTest, AForwardedCallIsItsClients) {
   EXPECT_EQ(echo.last.client, (Endpoint{0x0a4d0102, 800}));
   EXPECT_EQ(echo.last.xid, Xid{17});
   EXPECT_EQ(echo.last.credential.uid, 42u);
+  EXPECT_EQ(echo.last.relays, 0u);
+  EXPECT_FALSE(echo.last.datagram);
+}
+
+TEST_F(InProcessTest, AChannelForwardsOnBehalfOfAClient) {
+  network.set_generation([] { return Generation{6}; });
+  Request asked = request(1);
+  asked.credential = AuthSys{.machine_name = "c", .uid = 42, .gid = 43};
+  asked.on_behalf = {.client = {0x0a4d0102, 800}, .xid = Xid{17}, .relays = 2, .datagram = true};
+  ASSERT_TRUE(call(std::move(asked)));
+  EXPECT_TRUE(echo.last.forwarded);
+  EXPECT_FALSE(echo.last.internal);
+  EXPECT_EQ(echo.last.client, (Endpoint{0x0a4d0102, 800}));
+  EXPECT_EQ(echo.last.xid, Xid{17});
+  EXPECT_EQ(echo.last.credential.uid, 42u);
+  EXPECT_EQ(echo.last.sender, 3u);
+  EXPECT_EQ(echo.last.generation, Generation{6});
+  EXPECT_EQ(echo.last.relays, 2u);
+  EXPECT_TRUE(echo.last.datagram);
+}
+
+TEST_F(InProcessTest, AnInternalCallMayBeRelayedToo) {
+  Request asked = request(1);
+  asked.on_behalf.relays = 1;
+  ASSERT_TRUE(call(std::move(asked)));
+  EXPECT_TRUE(echo.last.internal);
+  EXPECT_EQ(echo.last.relays, 1u);
 }
 
 TEST_F(InProcessTest, BadCredentialsAreRefused) {

@@ -15,6 +15,17 @@ void encode_accepted(XdrWriter& out, Xid xid, AcceptStat stat) {
   out.u32(static_cast<std::uint32_t>(stat));
 }
 
+void encode_to_credential(XdrWriter& out, const CallHeader& call) {
+  out.u32(call.xid.value);
+  out.u32(kCall);
+  out.u32(call.rpc_version);
+  out.u32(call.program);
+  out.u32(call.version);
+  out.u32(call.procedure);
+  out.u32(call.credential_flavor);
+  out.opaque(call.credential);
+}
+
 void encode_denied(XdrWriter& out, Xid xid, RejectStat stat) {
   out.u32(xid.value);
   out.u32(kReply);
@@ -65,17 +76,25 @@ Result<CallHeader> decode_call(ByteView record) {
 }
 
 void encode_call(XdrWriter& out, const CallHeader& call) {
-  out.u32(call.xid.value);
-  out.u32(kCall);
-  out.u32(call.rpc_version);
-  out.u32(call.program);
-  out.u32(call.version);
-  out.u32(call.procedure);
-  out.u32(call.credential_flavor);
-  out.opaque(call.credential);
+  encode_to_credential(out, call);
   out.u32(call.verifier_flavor);
   out.opaque(call.verifier);
   out.fixed(call.arguments);
+}
+
+SealedCall sealed_part(const CallHeader& call) {
+  return {.program = call.program,
+          .version = call.version,
+          .procedure = call.procedure,
+          .credential_flavor = call.credential_flavor,
+          .credential = call.credential,
+          .arguments = call.arguments};
+}
+
+void encode_sealed_header(XdrWriter& out, const CallHeader& call, const SliceVerifier& verifier,
+                          const EnsembleKey& key) {
+  encode_to_credential(out, call);
+  encode_slice_verifier(out, verifier, sealed_part(call), key);
 }
 
 Result<ReplyHeader> decode_reply(ByteView record) {

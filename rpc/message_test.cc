@@ -181,7 +181,7 @@ TEST(Seal, EveryChangedPartBreaksIt) {
                   .credential_flavor = 1,
                   .credential = as_bytes(credential),
                   .arguments = as_bytes(arguments)};
-  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 1234567890};
+  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 1234567890, 2, true};
   XdrWriter out;
   encode_slice_verifier(out, verifier, call, kKey);
   EXPECT_EQ(load_be<std::uint32_t>(out.view().data()), kAuthSlice);
@@ -193,6 +193,8 @@ TEST(Seal, EveryChangedPartBreaksIt) {
   EXPECT_EQ(opened->client, (Endpoint{0x0a000001, 999}));
   EXPECT_EQ(opened->client_xid, Xid{5});
   EXPECT_EQ(opened->nonce, 1234567890u);
+  EXPECT_EQ(opened->relays, 2u);
+  EXPECT_TRUE(opened->datagram);
 
   for (std::size_t i = 0; i < body.size(); ++i) {
     Buffer changed = body.clone();
@@ -217,7 +219,7 @@ TEST(Seal, EveryChangedPartBreaksIt) {
   EXPECT_FALSE(open_slice_verifier(body.view(), call, other_key));
 }
 
-// The example of docs/formats/auth-slice.md.
+// The examples of docs/formats/auth-slice.md.
 TEST(Seal, GoldenBytes) {
   SealedCall call{.program = 100003,
                   .version = 3,
@@ -239,6 +241,28 @@ TEST(Seal, GoldenBytes) {
             "17979cfe362a0000"
             "0000000000000000"
             "3b50983eb04d985f34e90639b48dd2ec");
+  XdrWriter relayed;
+  encode_slice_verifier(
+      relayed, {7, Generation{8}, {0x0a4d0102, 999}, Xid{5}, 1'700'000'000'000'000'000, 1, true}, call, kKey);
+  EXPECT_EQ(to_hex(relayed.view().subspan(40, 24)), "01010000000000006c8a6979130cde5fa40c0a4f6cff5e2f");
+}
+
+TEST(Seal, BitsThatAreReservedAreNotLookedAt) {
+  SealedCall call{};
+  Buffer body(40);
+  std::fill_n(body.data(), 40, std::uint8_t{0});
+  body.data()[32] = 3;
+  body.data()[33] = 0xfe;
+  std::fill_n(body.data() + 34, 6, std::uint8_t{0xff});
+  SipHash128 mac(kKey);
+  std::uint8_t nothing[20] = {};
+  mac.update(body.view());
+  mac.update(nothing);
+  body.append(mac.finish());
+  auto opened = open_slice_verifier(body.view(), call, kKey);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->relays, 3u);
+  EXPECT_FALSE(opened->datagram);
 }
 
 std::array<std::uint8_t, 16> by_openssl(ByteView bytes, const EnsembleKey& key) {

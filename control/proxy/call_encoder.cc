@@ -21,23 +21,20 @@ SliceChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::uin
   scratch_.clear();
   rpc::XdrWriter out(std::move(scratch_));
   out.u32(0);  // record mark
-  out.u32(xid);
-  out.u32(SLICE_RPC_CALL);
-  out.u32(rpc::kRpcVersion);
-  out.u32(nfs3::kProgram);
-  out.u32(nfs3::kVersion);
-  out.u32(procedure);
-  out.u32(origin.credential_flavor);
-  out.opaque(origin.credential.view());
   rpc::SliceVerifier verifier;
   verifier.sender = sender_.index;
   verifier.generation = Generation{sender_.config->generation};
   verifier.client = origin.client;
   verifier.client_xid = origin.xid;
   verifier.nonce = static_cast<std::uint64_t>(loop_.wall().ns);
-  rpc::SealedCall sealed_call{nfs3::kProgram,           nfs3::kVersion,           procedure,
-                              origin.credential_flavor, origin.credential.view(), sealed_view};
-  rpc::encode_slice_verifier(out, verifier, sealed_call, *sender_.key);
+  rpc::CallHeader call_header{.xid = Xid{xid},
+                              .program = nfs3::kProgram,
+                              .version = nfs3::kVersion,
+                              .procedure = procedure,
+                              .credential_flavor = origin.credential_flavor,
+                              .credential = origin.credential.view(),
+                              .arguments = sealed_view};
+  rpc::encode_sealed_header(out, call_header, verifier, *sender_.key);
   std::size_t header = out.size();
   out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(header - 4 + head.size() + total));
 
@@ -67,8 +64,7 @@ void CallEncoder::renew(SliceChain& call) {
   if (bytes.data() != into) std::memcpy(into, bytes.data(), size);
   auto header = rpc::decode_call({into + 4, size - 4});
   if (!header || header->verifier_flavor != rpc::kAuthSlice) return;
-  rpc::SealedCall sealed{header->program,           header->version,    header->procedure,
-                         header->credential_flavor, header->credential, header->arguments};
+  rpc::SealedCall sealed = rpc::sealed_part(*header);
   auto verifier = rpc::open_slice_verifier(header->verifier, sealed, *sender_.key);
   if (!verifier) return;
   verifier->nonce = static_cast<std::uint64_t>(loop_.wall().ns);
