@@ -20,10 +20,6 @@ StorageServer::StorageServer(service::ServiceContext& context)
                            [this](NfsRequest& request, const nfs3::WriteArgs& args, rpc::XdrWriter& results) {
                              return write(node_, request, args, results);
                            });
-  nfs_.on<nfs3::CommitArgs>(
-      Procedure::kCommit, [this](NfsRequest& request, const nfs3::CommitArgs& args, rpc::XdrWriter& results) {
-        return commit(node_, request, args, results);
-      });
 }
 
 Task<Status> StorageServer::start() {

@@ -1,4 +1,5 @@
-// The NFS procedures of a storage node, one file each.
+// The NFS procedures of a storage node, one file each. COMMIT is the coordinator's, which asks every node by
+// the object program: one node alone could vouch for its own bytes only.
 #ifndef SLICE_STORAGENODE_OPS_OPS_H
 #define SLICE_STORAGENODE_OPS_OPS_H
 
@@ -11,8 +12,6 @@ Task<service::NfsAnswer> read(Node& node, service::NfsRequest& request, const nf
                               rpc::XdrWriter& results);
 Task<service::NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
                                rpc::XdrWriter& results);
-Task<service::NfsAnswer> commit(Node& node, service::NfsRequest& request, const nfs3::CommitArgs& args,
-                                rpc::XdrWriter& results);
 
 }  // namespace slice::storagenode
 
