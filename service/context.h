@@ -9,6 +9,7 @@
 #include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
+#include "common/task.h"
 #include "routing/file_handle.h"
 #include "routing/tables.h"
 #include "rpc/channel.h"
@@ -29,6 +30,9 @@ struct ServiceContext {
   VerifierClock& verifier;
   std::function<std::uint64_t()> random;  // 64 random bits
   const CrashPoints& crash;               // where a simulated process may die
+  // Takes the manager's tables now, not at the next heartbeat; ends when they are in use, or within a second
+  // without them. None: a process that has no manager.
+  std::function<Task<void>()> refresh_tables = nullptr;
 };
 
 }  // namespace slice::service

@@ -42,9 +42,13 @@ Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint
   return internal_call_encoded<R>(channel, std::move(request));
 }
 
-// For procedures without arguments.
+// For procedures without arguments, and without results.
 struct NoArguments {};
 inline void encode(rpc::XdrWriter&, const NoArguments&) {}
+struct NoResults {};
+inline bool decode(ByteView bytes, NoResults&) {
+  return bytes.empty();
+}
 
 }  // namespace slice::service
 

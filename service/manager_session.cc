@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "service/durable_file.h"
@@ -30,7 +31,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Task<void> load_tables() {
-    if (seams_.self.role != ServerRole::kManager && co_await refresh()) co_return;
+    if (seams_.self.role != ServerRole::kManager && co_await take_tables()) co_return;
     auto copy = co_await read_file(seams_.disk, kCopy);
     wire::Tables tables;
     if (copy && decode(copy->view(), tables) && adopt(tables)) {
@@ -82,6 +83,19 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
+  static Task<void> refresh(std::shared_ptr<Impl> self) {
+    if (self->asking_) {
+      OneShot<bool> answered;
+      self->waiting_.push_back(answered);
+      co_await answered;
+      co_return;
+    }
+    self->asking_ = true;
+    co_await self->take_tables();
+    self->asking_ = false;
+    for (const OneShot<bool>& each : std::exchange(self->waiting_, {})) each.set(true);
+  }
+
   void end() { ended_ = true; }
 
  private:
@@ -94,11 +108,11 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     heartbeats_.add();
     verifier.see(result->largest_drawn);
     verifier_.set(verifier.largest().value);
-    if (result->generation != seams_.tables.get()->generation()) co_await refresh();
+    if (result->generation != seams_.tables.get()->generation()) co_await refresh(shared_from_this());
   }
 
   // False where the manager does not answer, or with tables that do not fit this configuration.
-  Task<bool> refresh() {
+  Task<bool> take_tables() {
     auto tables = co_await internal_call<wire::Tables>(seams_.channel, manager_, wire::kManagerProgram,
                                                        wire::ManagerProcedure::kGetTables, NoArguments{},
                                                        kStartTimeout);
@@ -130,6 +144,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   rpc::Endpoint manager_;
   std::uint64_t started_ns_;
   bool ended_ = false;
+  bool asking_ = false;                 // for tables
+  std::vector<OneShot<bool>> waiting_;  // for the same answer
   LogLimiter waiting_log_{1}, silence_log_{1}, copy_log_{1};
   Counter& heartbeats_;
   Counter& failures_;
@@ -146,6 +162,9 @@ Task<void> ManagerSession::load_tables() {
 }
 Task<Verifier> ManagerSession::draw_verifier() {
   return impl_->draw_verifier();
+}
+Task<void> ManagerSession::refresh() {
+  return Impl::refresh(impl_);
 }
 void ManagerSession::start_heartbeats(VerifierClock& verifier, Fill fill) {
   spawn(Impl::beat(impl_, verifier, std::move(fill)));

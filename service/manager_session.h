@@ -35,6 +35,9 @@ class ManagerSession {
   Task<void> load_tables();
   // A verifier larger than every one drawn before; waits for the manager as long as it takes.
   Task<Verifier> draw_verifier();
+  // Takes the manager's tables now. Ends when they are in use, or after kStartTimeout without an answer; who
+  // comes while the manager is asked already gets that answer.
+  Task<void> refresh();
   // Sends a heartbeat now and then once an interval until this is destroyed; keeps the tables at the
   // manager's generation. `fill` sets free and total bytes, state and detail.
   using Fill = std::function<void(wire::HeartbeatArgs&)>;

@@ -118,6 +118,30 @@ TEST_F(ManagerSessionTest, WaitsForTheManagerToDrawAVerifier) {
   EXPECT_EQ(*drawn, Verifier{42});
 }
 
+TEST_F(ManagerSessionTest, RefreshesNowAndAsksOnceForAllWhoWait) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  manager_.tables.generation = Generation{6};
+  MonoTime began = loop_.now();
+  int ended = 0;
+  for (int i = 0; i < 3; ++i) start_void(session.refresh(), [&] { ++ended; });
+  ASSERT_TRUE(loop_.run_until([&] { return ended == 3; }));
+  EXPECT_EQ(tables_.get()->generation(), Generation{6});
+  EXPECT_EQ(manager_.tables_asked, 2) << "at the start and now";
+  EXPECT_LT(loop_.now() - began, ManagerSession::kInterval) << "not at the next heartbeat";
+  start_void(session.refresh(), [&] { ++ended; });
+  ASSERT_TRUE(loop_.run_until([&] { return ended == 4; }));
+  EXPECT_EQ(manager_.tables_asked, 3);
+  // A manager that is away is waited for no longer than a start does.
+  silence("manager1");
+  began = loop_.now();
+  start_void(session.refresh(), [&] { ++ended; });
+  ASSERT_TRUE(loop_.run_until([&] { return ended == 5; }));
+  EXPECT_EQ(loop_.now() - began, ManagerSession::kStartTimeout);
+  EXPECT_EQ(tables_.get()->generation(), Generation{6});
+}
+
 TEST_F(ManagerSessionTest, BeatsOnceASecondAndLearnsTheLargestVerifier) {
   serve("manager1", manager_);
   verifier_.see(Verifier{9});

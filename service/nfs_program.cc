@@ -27,6 +27,21 @@ bool changes_something(Procedure procedure) {
   }
 }
 
+// Whether a second execution answers what the first did. The client would send what it was told to wait with
+// as a new call, which no duplicate-request cache knows again.
+bool repeatable(Procedure procedure) {
+  return procedure == Procedure::kWrite || !changes_something(procedure);
+}
+
+bool moves_data(Procedure procedure) {
+  return procedure == Procedure::kRead || procedure == Procedure::kWrite;
+}
+
+nfs3::Status status_of(ByteView results) {
+  return results.size() < 4 ? nfs3::Status::kServerFault
+                            : static_cast<nfs3::Status>(load_be<std::uint32_t>(results.data()));
+}
+
 bool worth_a_line(const Error& error) {
   return error.code == Errc::kIo || error.code == Errc::kCorrupt || error.code == Errc::kUnavailable ||
          error.code == Errc::kTimedOut;
@@ -39,7 +54,8 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class)
       site_class_(site_class),
       bad_handles_(context.metrics.counter("nfs_bad_handles_total")),
       misdirected_(context.metrics.counter("nfs_misdirected_total")),
-      refused_clients_(context.metrics.counter("nfs_refused_clients_total")) {
+      refused_clients_(context.metrics.counter("nfs_refused_clients_total")),
+      relay_(context) {
   for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
     auto figure = [&](std::string_view name) {
       return &context.metrics.counter(fmt::format("{}{{procedure=\"{}\"}}", name, nfs3::procedure_name(i)));
@@ -64,6 +80,7 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   }
   std::size_t start = results.size();
   std::optional<NfsAnswer> answer = admit(request);
+  if (!answer && !owns(request, place_of(request))) answer = co_await redirect(request, results);
   if (!answer) answer = co_await around(operations_[call.procedure], request, results);
   rpc::Outcome outcome = finish(*answer, request, start, results);
   figures.nanoseconds->add(static_cast<std::uint64_t>((context_.loop.now() - began).count()));
@@ -83,35 +100,75 @@ std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
     return nfs3::Status::kAcces;
   }
   request.who = std::move(*who);
-  if (!owns(request)) {
-    misdirected_.add();
-    if (misdirected_log_.allow()) {
-      log_warning("misdirected {} client={} file={:#x} sender_generation={} generation={}",
-                  nfs3::procedure_name(request.call.procedure), rpc::to_string(request.call.client),
-                  request.handle.fileid.value, request.call.generation.value,
-                  context_.tables.get()->generation().value);
-    }
-    return nfs3::Status::kJukebox;
-  }
   if (request.who.read_only && changes_something(request.procedure)) return nfs3::Status::kRofs;
   return std::nullopt;
 }
 
-bool NfsProgram::owns(const NfsRequest& request) {
-  if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
+std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) const {
   const routing::RoutingTables& tables = *context_.tables.get();
+  FileId file = request.handle.fileid;
   if (request.procedure == Procedure::kCommit) {
-    // The proxy may have known the size or not: each class has one site for the file's COMMIT. Every storage
-    // node may hold stripes of it.
-    if (site_class_ == wire::Role::kStorage) return true;
-    SiteId site = site_class_ == wire::Role::kSmallFile ? tables.small_file_site(request.handle.fileid)
-                                                        : tables.coordinator_site(request.handle.fileid);
-    return tables.owns(context_.self.index, site_class_, site);
+    // The proxy may have known the size or not: a small-file server takes what is its own, and a
+    // coordinator's COMMIT covers every server.
+    if (site_class_ == wire::Role::kSmallFile) {
+      return routing::Route{wire::Role::kSmallFile, tables.small_file_site(file)};
+    }
+    return routing::Route{wire::Role::kCoordinator, tables.coordinator_site(file)};
   }
   std::optional<routing::Route> route = tables.route(request.procedure, request.call.arguments);
-  // Arguments that the routing core does not take (a name of 256 bytes) are the operation's to refuse.
-  if (!route) return true;
-  return route->site_class == site_class_ && tables.owns(context_.self.index, site_class_, route->site);
+  if (route || moves_data(request.procedure)) return route;
+  // A name that no hash is taken of: its directory's server says what is wrong with it.
+  return routing::Route{wire::Role::kDirectory, request.handle.directory_site};
+}
+
+bool NfsProgram::owns(const NfsRequest& request, std::optional<routing::Route> place) const {
+  if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
+  if (!place) return true;  // the operation's to refuse
+  return place->site_class == site_class_ &&
+         context_.tables.get()->owns(context_.self.index, site_class_, place->site);
+}
+
+Task<std::optional<NfsAnswer>> NfsProgram::redirect(NfsRequest& request, rpc::XdrWriter& results) {
+  const rpc::Call& call = request.call;
+  if (call.generation > context_.tables.get()->generation() && context_.refresh_tables) {
+    co_await context_.refresh_tables();
+  }
+  std::optional<routing::Route> place = place_of(request);
+  if (owns(request, place)) co_return std::nullopt;
+  misdirected_.add();
+  if (misdirected_log_.allow()) {
+    log_warning("misdirected {} client={} file={:#x} sender_generation={} generation={} relays={}",
+                nfs3::procedure_name(call.procedure), rpc::to_string(call.client),
+                request.handle.fileid.value, call.generation.value, context_.tables.get()->generation().value,
+                call.relays);
+  }
+  if (!place) co_return NfsAnswer::garbage();
+  co_return co_await relay(request, *place, results);
+}
+
+Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results) {
+  // The owner itself, which has no such operation: nobody has.
+  if (context_.tables.get()->owns(context_.self.index, place.site_class, place.site)) {
+    co_return nfs3::Status::kNotSupp;
+  }
+  auto reply = co_await relay_.pass_on(request.call, place);
+  if (reply) {
+    results.fixed(reply->results());
+    co_return NfsAnswer::written(status_of(reply->results()));
+  }
+  switch (reply.error().code) {
+    case Errc::kInvalid:
+      co_return NfsAnswer::garbage();
+    case Errc::kIo:
+      co_return nfs3::Status::kServerFault;
+    case Errc::kTimedOut:
+    case Errc::kUnavailable:
+      // Whether it was executed is not known. Without an answer the client repeats the same call.
+      if (!repeatable(request.procedure)) co_return NfsAnswer::drop();
+      co_return nfs3::Status::kJukebox;
+    default:
+      co_return nfs3::Status::kJukebox;
+  }
 }
 
 rpc::Outcome NfsProgram::finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,

@@ -1,10 +1,11 @@
 // NfsProgram: the NFSv3 program as every server serves it. It does what they share, so that a server writes
 // its operations alone:
 //   - opens the first handle of the arguments (NFS3ERR_BADHANDLE, NFS3ERR_STALE);
-//   - checks that this server owns the request's site; a misdirected request is counted, logged and answered
-//     NFS3ERR_JUKEBOX, so that the client asks again when the proxy's tables are fresh;
 //   - finds who asks, by the exports (NFS3ERR_ACCES), and refuses changes over a read-only one
 //   (NFS3ERR_ROFS);
+//   - checks that this server owns the request's site; a misdirected request is counted, logged, relayed to
+//   the
+//     owner (service/relay.h) and answered with what the owner answers;
 //   - counts calls, failures and time, by procedure (docs/metrics.md);
 //   - turns an operation's failure into the failure body of its procedure.
 //
@@ -26,6 +27,7 @@
 #include "rpc/dispatcher.h"
 #include "service/access.h"
 #include "service/context.h"
+#include "service/relay.h"
 #include "wire/manager.h"
 #include "wire/nfs3.h"
 
@@ -83,7 +85,7 @@ class NfsProgram : public rpc::Program {
 
   // Registers the operation of a procedure, before anything is served. Args: what decode_arguments() takes
   // for it (nfs3::HandleView where a handle is all there is); the arguments live until the operation ends. A
-  // procedure without operation that a client sends here nevertheless is a misdirected request.
+  // call of a procedure without operation is a misdirected request.
   template <class Args>
   void on(nfs3::Procedure procedure, TypedOperation<Args> operation) {
     operations_[static_cast<std::size_t>(procedure)] = [operation = std::move(operation)](
@@ -92,7 +94,8 @@ class NfsProgram : public rpc::Program {
     };
   }
   // Runs around every operation, e.g. a duplicate-request cache: may answer without running it. Default: runs
-  // it. The results' size at entry is where the reply of this operation starts.
+  // it. What is relayed runs at its owner, and so does the cache. The results' size at entry is where the
+  // reply of this operation starts.
   virtual Task<NfsAnswer> around(const Operation& operation, NfsRequest& request, rpc::XdrWriter& results) {
     return operation(request, results);
   }
@@ -117,7 +120,12 @@ class NfsProgram : public rpc::Program {
   }
   // What stands before the operation; nothing where it may run.
   std::optional<NfsAnswer> admit(NfsRequest& request);
-  bool owns(const NfsRequest& request);
+  // The site that has the request; nothing for arguments that the routing core does not take.
+  std::optional<routing::Route> place_of(const NfsRequest& request) const;
+  bool owns(const NfsRequest& request, std::optional<routing::Route> place) const;
+  // For what seems to be another server's: nothing where it is ours by newer tables.
+  Task<std::optional<NfsAnswer>> redirect(NfsRequest& request, rpc::XdrWriter& results);
+  Task<NfsAnswer> relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
   rpc::Outcome finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,
                       rpc::XdrWriter& results);
 
@@ -128,6 +136,7 @@ class NfsProgram : public rpc::Program {
   Counter& bad_handles_;
   Counter& misdirected_;
   Counter& refused_clients_;
+  Relay relay_;
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};
 };

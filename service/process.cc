@@ -152,7 +152,8 @@ class Process {
                                     .tables = tables_,
                                     .verifier = verifier_,
                                     .random = random_bits,
-                                    .crash = never_});
+                                    .crash = never_,
+                                    .refresh_tables = [this] { return session_->refresh(); }});
     role_ = make_role(*context_);
     Status started = co_await role_->start();
     if (!started) {
@@ -160,7 +161,9 @@ class Process {
       co_return;
     }
     if (stopping_) co_return;
-    admin_.emplace(self_.name, metrics_, [this] { refresh_gauges(); });
+    admin_.emplace(
+        self_.name, metrics_, [this] { refresh_gauges(); },
+        [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); });
     dispatcher_.emplace(config_.ensemble_key, metrics_, &loop_);
     dispatcher_->add(*admin_);
     for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);

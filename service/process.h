@@ -15,6 +15,7 @@
 
 #include "rpc/dispatcher.h"
 #include "service/context.h"
+#include "wire/admin.h"
 
 namespace slice::service {
 
@@ -37,6 +38,8 @@ class Role {
   virtual std::string state() const = 0;
   // A line of its own for slicectl status, e.g. a proxy's XDP mode; at most 255 bytes.
   virtual std::string detail() const { return ""; }
+  // A server reports that a request came to it that is another's; proxies alone are told.
+  virtual void misdirected(const wire::MisdirectedArgs& /*report*/) {}
 };
 
 struct ProcessOptions {

@@ -149,7 +149,7 @@ TEST_F(SmallFileServerTest, WhatIsNotItsOwnIsMisdirected) {
     EXPECT_NE(write(handle, offset, "x").status, Status::kOk) << offset;
   }
   EXPECT_GT(metrics_.counter("nfs_misdirected_total").value(), 0u);
-  rpc::XdrReader in({});
+  silence("dir1");  // so that there is nobody to relay it to
   Buffer results = call(nfs3::Procedure::kGetattr, nfs3::HandleView(handle), 1000);
   EXPECT_EQ(load_be<std::uint32_t>(results.data()), static_cast<std::uint32_t>(Status::kJukebox));
 }

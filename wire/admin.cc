@@ -35,4 +35,20 @@ bool decode(ByteView bytes, MetricsResult& out) {
   return in.complete();
 }
 
+void encode(rpc::XdrWriter& out, const MisdirectedArgs& args) {
+  out.u32(static_cast<std::uint32_t>(args.site_class));
+  out.u32(args.site.value);
+  out.u64(args.generation.value);
+}
+
+bool decode(ByteView bytes, MisdirectedArgs& out) {
+  rpc::XdrReader in(bytes);
+  std::uint32_t site_class = in.u32();
+  if (site_class >= kSiteClasses) in.fail();
+  out.site_class = static_cast<Role>(site_class);
+  out.site = SiteId{in.u32()};
+  out.generation = Generation{in.u64()};
+  return in.complete();
+}
+
 }  // namespace slice::wire

@@ -1,4 +1,4 @@
-// The admin program, served by every process: what slicectl asks of one.
+// The admin program, served by every process: what slicectl asks of one, and what servers tell proxies.
 #ifndef SLICE_WIRE_ADMIN_H
 #define SLICE_WIRE_ADMIN_H
 
@@ -10,7 +10,7 @@
 
 namespace slice::wire {
 
-enum class AdminProcedure : std::uint32_t { kNull = 0, kMetrics = 1 };
+enum class AdminProcedure : std::uint32_t { kNull = 0, kMetrics = 1, kMisdirected = 2 };
 
 struct MetricSample {
   std::string name;
@@ -22,6 +22,16 @@ struct MetricsResult {
 };
 void encode(rpc::XdrWriter& out, const MetricsResult& result);
 bool decode(ByteView bytes, MetricsResult& out);
+
+// MISDIRECTED: a request for a site came to a server that does not own it. From that server to the proxies,
+// which look whether their tables are at fault. No results.
+struct MisdirectedArgs {
+  Role site_class = Role::kDirectory;  // of the first four
+  SiteId site;
+  Generation generation;  // of the server's tables
+};
+void encode(rpc::XdrWriter& out, const MisdirectedArgs& args);
+bool decode(ByteView bytes, MisdirectedArgs& out);
 
 }  // namespace slice::wire
 

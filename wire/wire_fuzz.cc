@@ -135,6 +135,7 @@ const std::vector<Try>& tries() {
                                        message<CoordinatorRemoveArgs>,
                                        message<CoordinatorResult>,
                                        message<MetricsResult>,
+                                       message<MisdirectedArgs>,
                                        message<mount3::MntResult>,
                                        message<std::vector<mount3::MountEntry>>,
                                        message<std::vector<mount3::ExportEntry>>,

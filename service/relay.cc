@@ -1,0 +1,107 @@
+#include "service/relay.h"
+
+#include <map>
+#include <utility>
+
+#include "service/internal_call.h"
+#include "wire/admin.h"
+
+namespace slice::service {
+namespace {
+
+constexpr Duration kReportTimeout = std::chrono::seconds(2);
+
+rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
+  rpc::Request request;
+  request.to = to;
+  request.program = nfs3::kProgram;
+  request.version = nfs3::kVersion;
+  request.procedure = call.procedure;
+  request.arguments = Buffer(call.arguments);
+  request.timeout = Relay::kPatience;
+  if (call.has_auth_sys) request.credential = call.credential;
+  if (!call.internal) {
+    request.on_behalf.client = call.client;
+    request.on_behalf.xid = call.xid;
+  }
+  request.on_behalf.relays = static_cast<std::uint8_t>(call.relays + 1);
+  request.on_behalf.datagram = call.datagram;
+  return request;
+}
+
+}  // namespace
+
+// Tells proxies of misdirected requests. A proxy puts all of its entries right at once, so that one report a
+// second will do, whatever site it is of.
+class Relay::Reports {
+ public:
+  explicit Reports(ServiceContext& context)
+      : context_(context),
+        sent_(context.metrics.counter("nfs_misdirected_reports_total")),
+        failures_(context.metrics.counter("nfs_misdirected_report_failures_total")) {}
+
+  static void send(const std::shared_ptr<Reports>& self, routing::Route place) {
+    const routing::RoutingTables& tables = *self->context_.tables.get();
+    wire::MisdirectedArgs report{
+        .site_class = place.site_class, .site = place.site, .generation = tables.generation()};
+    MonoTime now = self->context_.loop.now();
+    for (const wire::ServerEntry* proxy : tables.servers(wire::Role::kProxy)) {
+      auto [next, first] = self->next_.try_emplace(proxy->server, now);
+      if (!first && now < next->second) continue;
+      next->second = now + kReportInterval;
+      self->sent_.add();
+      spawn(tell(self, proxy->endpoint, report));
+    }
+  }
+
+ private:
+  static Task<void> tell(std::shared_ptr<Reports> self, rpc::Endpoint proxy, wire::MisdirectedArgs report) {
+    auto told = co_await internal_call<NoResults>(self->context_.channel, proxy, wire::kAdminProgram,
+                                                  wire::AdminProcedure::kMisdirected, report, kReportTimeout);
+    if (told) co_return;
+    self->failures_.add();
+    if (self->log_.allow()) {
+      log_warning("proxy {} was not told of a misdirected request: {}", rpc::to_string(proxy),
+                  told.error().message);
+    }
+  }
+
+  ServiceContext& context_;
+  Counter& sent_;
+  Counter& failures_;
+  LogLimiter log_{1};
+  std::map<std::uint32_t, MonoTime> next_;  // by proxy: when it may be told again
+};
+
+Relay::Relay(ServiceContext& context)
+    : context_(context),
+      relayed_(context.metrics.counter("nfs_relayed_total")),
+      failures_(context.metrics.counter("nfs_relay_failures_total")),
+      loops_(context.metrics.counter("nfs_relay_loops_total")),
+      reports_(std::make_shared<Reports>(context)) {}
+
+Task<Result<rpc::Response>> Relay::pass_on(const rpc::Call& call, routing::Route place) {
+  if (call.relays >= kMaxRelays) {
+    loops_.add();
+    if (log_.allow()) {
+      log_warning("a misdirected request was relayed {} times already; the client is told to wait sender={}",
+                  call.relays, call.sender);
+    }
+    co_return fail(Errc::kMisdirected, "relayed {} times", call.relays);
+  }
+  // What another server relayed, that server has reported.
+  if (call.relays == 0) Reports::send(reports_, place);
+  const wire::ServerEntry owner = context_.tables.get()->server_of(place.site_class, place.site);
+  auto reply = co_await context_.channel.call(forwarded(call, owner.endpoint));
+  if (reply) {
+    relayed_.add();
+    co_return reply;
+  }
+  failures_.add();
+  if (log_.allow()) {
+    log_warning("a misdirected request could not be relayed to {}: {}", owner.name, reply.error().message);
+  }
+  co_return reply;
+}
+
+}  // namespace slice::service
