@@ -13,7 +13,10 @@ constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 }  // namespace
 
 ProxyRole::ProxyRole(service::ServiceContext& context)
-    : context_(context), loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)) {}
+    : context_(context),
+      loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)),
+      reports_(context.metrics.counter("proxy_misdirected_reports_total")),
+      mended_(context.metrics.counter("proxy_entries_mended_total")) {}
 
 ProxyRole::~ProxyRole() {
   for (auto& one : threads_) {
@@ -128,16 +131,46 @@ void ProxyRole::keep_clock() {
 }
 
 // Binds sites when the manager has published another generation, and only then: what an operator re-binds
-// by hand stays until then.
+// by hand stays until then, or until a server reports that it is wrong.
 void ProxyRole::keep_tables() {
-  const auto& current = context_.tables.get();
-  if (current != bound_) {
-    bool changed = bound_ == nullptr || current->generation() != bound_->generation();
-    bound_ = current;
-    bind_sites(current->wire(), tables_);
-    if (changed && loader_ != nullptr) neighbours_.refresh(tables_);
-  }
+  follow_tables();
   loop_.after(kTablesStep, [this] { keep_tables(); });
+}
+
+void ProxyRole::follow_tables() {
+  const auto& current = context_.tables.get();
+  if (current == bound_) return;
+  bool changed = bound_ == nullptr || current->generation() != bound_->generation();
+  bound_ = current;
+  bind_sites(current->wire(), tables_);
+  if (changed && loader_ != nullptr) neighbours_.refresh(tables_);
+}
+
+std::size_t ProxyRole::mend() {
+  std::size_t mended = bind_sites(context_.tables.get()->wire(), tables_);
+  if (mended > 0 && loader_ != nullptr) neighbours_.refresh(tables_);
+  return mended;
+}
+
+// Either an entry is not what the tables say (then it is put right at once), or the tables are old, the
+// reporter's or these: the manager knows. What the reporter has is its own to bring up to date.
+void ProxyRole::misdirected(const wire::MisdirectedArgs& report) {
+  reports_.add();
+  std::size_t mended = mend();
+  mended_.add(mended);
+  if (misdirected_log_.allow()) {
+    log_warning(
+        "a request for {} site {} came to a server that does not own it: entries_put_right={} generation={} "
+        "reporters_generation={}",
+        wire::role_name(report.site_class), report.site.value, mended,
+        context_.tables.get()->generation().value, report.generation.value);
+  }
+  spawn(refresh(*this));
+}
+
+Task<void> ProxyRole::refresh(ProxyRole& self) {
+  co_await self.context_.refresh_tables();
+  self.follow_tables();
 }
 
 void ProxyRole::keep_ways() {

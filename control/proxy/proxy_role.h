@@ -28,6 +28,7 @@ class ProxyRole : public service::Role {
   Task<void> stop() override;
   std::string state() const override { return "serving"; }
   std::string detail() const override;
+  void misdirected(const wire::MisdirectedArgs& report) override;
 
  private:
   struct Thread {
@@ -41,6 +42,11 @@ class ProxyRole : public service::Role {
   void start_portmap();
   void keep_clock();
   void keep_tables();
+  // Binds sites by the tables in use where these changed since the last time.
+  void follow_tables();
+  // Binds all of them again, whatever the pinned entries say.
+  std::size_t mend();
+  static Task<void> refresh(ProxyRole& self);
   void keep_ways();
 
   service::ServiceContext& context_;
@@ -60,6 +66,9 @@ class ProxyRole : public service::Role {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::shared_ptr<const routing::RoutingTables> bound_;  // what the sites table says
   bool at_rpcbind_ = false;
+  LogLimiter misdirected_log_{1};
+  Counter& reports_;
+  Counter& mended_;
 };
 
 }  // namespace slice::proxy

@@ -17,16 +17,18 @@ std::uint64_t endpoint_word(const slice_server& server) {
   return slice_load_relaxed64(reinterpret_cast<const std::uint64_t*>(&server));
 }
 
-void store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
+// False where it stood there already.
+bool store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
   slice_server wanted{};
   store_be(wanted.ipv4, endpoint.address);
   wanted.port = endpoint.port;
   std::uint64_t word = 0;
   std::memcpy(&word, &wanted, sizeof word);
-  if (endpoint_word(server) == word) return;
+  if (endpoint_word(server) == word) return false;
   // Another host: the way to it is not known yet.
   *reinterpret_cast<volatile std::uint32_t*>(&server.ifindex) = 0;
   *reinterpret_cast<volatile std::uint64_t*>(&server) = word;
+  return true;
 }
 
 }  // namespace
@@ -70,21 +72,25 @@ void fill_config(const routing::RoutingTables& from, slice_config& out) {
   *reinterpret_cast<volatile std::uint32_t*>(&out.abi) = SLICE_MAP_ABI;
 }
 
-void bind_sites(const wire::Tables& from, const Tables& to) {
+std::size_t bind_sites(const wire::Tables& from, const Tables& to) {
+  std::size_t elsewhere = 0;
   for (const wire::ServerEntry& server : from.servers) {
-    if (server.server + 1 < SLICE_MAX_SERVERS) store_endpoint(to.servers[server.server + 1], server.endpoint);
+    if (server.server + 1 >= SLICE_MAX_SERVERS) continue;
+    elsewhere += store_endpoint(to.servers[server.server + 1], server.endpoint) ? 1 : 0;
   }
   auto generation = static_cast<std::uint32_t>(from.generation.value);
   for (std::uint32_t site_class = 0; site_class < SLICE_CLASSES; ++site_class) {
     for (std::uint32_t site = 0; site < from.sites[site_class].size() && site < SLICE_MAX_SITES; ++site) {
       slice_site& entry = to.sites[slice_site_key(site_class, site)];
       slice_site wanted{from.sites[site_class][site] + 1, generation};
+      elsewhere += slice_load_relaxed32(&entry.server) != wanted.server ? 1 : 0;
       std::uint64_t word = 0;
       std::memcpy(&word, &wanted, sizeof word);
       *reinterpret_cast<volatile std::uint64_t*>(&entry) = word;
     }
   }
   *reinterpret_cast<volatile std::uint32_t*>(&to.config->generation) = generation;
+  return elsewhere;
 }
 
 }  // namespace slice::proxy

@@ -42,9 +42,10 @@ class MemoryTables {
 // What the routing core is configured with, and that attributes may be patched. Sets abi last: until then the
 // XDP program passes everything.
 void fill_config(const routing::RoutingTables& from, slice_config& out);
-// Binds sites as the manager's tables say; entries that differ only. What the XDP program needs of the way to
-// a server (interface, hardware addresses) stays as it is.
-void bind_sites(const wire::Tables& from, const Tables& to);
+// Binds sites as the manager's tables say, whatever they were bound to. What the XDP program needs of the way
+// to a server (interface, hardware addresses) stays as it is where the server's address does. The number of
+// entries that led elsewhere.
+std::size_t bind_sites(const wire::Tables& from, const Tables& to);
 
 }  // namespace slice::proxy
 

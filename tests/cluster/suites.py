@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 
+import sites
 import uml
 import xdp_proof
 
@@ -223,6 +224,28 @@ def durability_notices_damage(target, options, log):
     return True
 
 
+def rebind(target, options):
+    """Sites are bound to wrong servers with `bpftool map update`, class by class, under a load that notices every wrong
+    byte and every error. Requests must have been relayed, and each entry put back by the proxy."""
+    return all([rebind_under(target, options, transport) for transport in ("udp", "tcp")])
+
+
+def rebind_under(target, options, transport):
+    long = 3 * max(1, options.scale)
+    seconds = int(4 + (long + 4) * len(sites.CLASSES))
+    command = [options.programs / "rebind", *reach(target), "--transport", transport, "--seconds", seconds, "--seed",
+               options.seed]
+    result = []
+    load = threading.Thread(target=lambda: result.append(in_namespace(target, command, seconds + 120)))
+    load.start()
+    try:
+        time.sleep(2)
+        ok = all([sites.rebind_under_load(target, transport, site_class, long) for site_class in sites.CLASSES])
+    finally:
+        load.join()
+    return result[0][1] == 0 and ok
+
+
 def selftest(target, options):
     """The checks notice what they are there for: a changed byte in a tree, and one in fsx's file behind its back."""
     with tempfile.TemporaryDirectory(prefix="slice-selftest-", dir="/var/tmp") as folder:
@@ -282,6 +305,7 @@ SUITES = {
     "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
+    "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
