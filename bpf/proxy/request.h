@@ -50,7 +50,8 @@ SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct 
   if (SLICE_UNLIKELY(!site)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
   uint32_t index = *(volatile const uint32_t*)&site->server;
   const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
-  if (SLICE_UNLIKELY(!server || index == 0)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
+  // Neither the entry that is "none" nor one that no server has has a port.
+  if (SLICE_UNLIKELY(!server || server->port == 0)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
   slice_remember(packet, request, &route, server);
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
   slice_edit_call(packet, request, &route, hint);

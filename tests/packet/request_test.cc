@@ -260,6 +260,7 @@ TEST_F(RequestTest, EveryOtherOutcome) {
   Flow portmap;
   portmap.destination_port = 111;
   xdp_->bind(0, 9, 0);
+  xdp_->bind(0, 10, 900);
   Bytes longer = good;
   longer.insert(longer.end(), 4, 0);
   const Refused kTable[] = {
@@ -296,6 +297,8 @@ TEST_F(RequestTest, EveryOtherOutcome) {
       {"READ of a file with a block map", call(6, read_arguments(handle_bytes({.flags = 2}), 1 << 20, 10)),
        SLICE_OUTCOME_BLOCK_MAPPED},
       {"unbound site", call(1, some_arguments(1, handle_bytes({.site = 9}))), SLICE_OUTCOME_SITE_UNBOUND},
+      {"site bound to no server's number", call(1, some_arguments(1, handle_bytes({.site = 10}))),
+       SLICE_OUTCOME_SITE_UNBOUND},
       {"READDIRPLUS", call(17, some_arguments(17, handle)), SLICE_OUTCOME_TO_USER_SPACE},
       {"bytes after the datagram", longer, SLICE_OUTCOME_TRAILER},
       {"IP says more than the frame has", edited(good, 16, {1, 0}, true), SLICE_OUTCOME_MALFORMED},
