@@ -211,6 +211,23 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     return context_.tables.get()->server_of(wire::Role::kDirectory, handle.directory_site).endpoint;
   }
 
+  // Asks the file's directory server. One that does not own the file's site answers kJukebox: then the tables
+  // here may be old, and the manager's say whom to ask.
+  template <class R, class Args>
+  static Task<Result<R>> ask(std::shared_ptr<Impl> self, routing::FileHandle file,
+                             wire::AuthorityProcedure procedure, Args args) {
+    const ServiceContext& context = self->context_;
+    rpc::Endpoint asked = self->authority_of(file);
+    auto result = co_await internal_call<R>(context.channel, asked, wire::kAuthorityProgram, procedure, args,
+                                            kCallTimeout);
+    if (!result || result->status != nfs3::Status::kJukebox || !context.refresh_tables) co_return result;
+    co_await context.refresh_tables();
+    rpc::Endpoint owner = self->authority_of(file);
+    if (owner == asked) co_return result;
+    co_return co_await internal_call<R>(context.channel, owner, wire::kAuthorityProgram, procedure, args,
+                                        kCallTimeout);
+  }
+
   // An answer of the authority, moved forward by what it had not been told when it gave it.
   static KnownFile known_by(const Entry& entry, const wire::FetchResult& result) {
     KnownFile known{.attributes = result.attributes,
@@ -243,10 +260,9 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
       entry.current.forgotten = entry.forgotten;
       routing::HandleBytes handle = self->context_.handles.mint(entry.handle);
       self->fetches_.add();
-      auto result = co_await internal_call<wire::FetchResult>(
-          self->context_.channel, self->authority_of(entry.handle), wire::kAuthorityProgram,
-          wire::AuthorityProcedure::kFetch,
-          wire::FetchArgs{.handle = handle, .with_striped = entry.current.with_striped}, kCallTimeout);
+      auto result = co_await ask<wire::FetchResult>(
+          self, entry.handle, wire::AuthorityProcedure::kFetch,
+          wire::FetchArgs{.handle = handle, .with_striped = entry.current.with_striped});
       Result<KnownFile> answer = fail(Errc::kUnavailable, "");
       if (!result) {
         answer = fail(unavailable(result.error(), "asking for a file's attributes"));
@@ -279,15 +295,12 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
       std::uint64_t forgotten = entry.forgotten;
       routing::HandleBytes handle = self->context_.handles.mint(entry.handle);
       self->merges_.add();
-      auto result =
-          co_await internal_call<wire::MergeResult>(self->context_.channel, self->authority_of(entry.handle),
-                                                    wire::kAuthorityProgram, wire::AuthorityProcedure::kMerge,
+      auto result = co_await ask<wire::MergeResult>(self, entry.handle, wire::AuthorityProcedure::kMerge,
                                                     wire::MergeArgs{.handle = handle,
                                                                     .epoch = telling.epoch,
                                                                     .size = telling.end,
                                                                     .mtime = telling.mtime,
-                                                                    .atime = std::nullopt},
-                                                    kCallTimeout);
+                                                                    .atime = std::nullopt});
       Status status = self->told(entry, result, forgotten);
       Untold telling_was = std::exchange(entry.telling, {});
       if (!status && status.error().code != Errc::kStale) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "service/testing/service_fixture.h"
 
 namespace slice::service {
@@ -309,6 +311,54 @@ TEST_F(AuthorityClientTest, AFloodOfNotesIsToldAFewAtATime) {
   EXPECT_EQ(authority_.merges.size(), 128u);
   loop_.advance(3s);
   EXPECT_EQ(authority_.merges.size(), 1000u);
+}
+
+// dir2 owns what dir1 owned when this server last heard of the manager.
+class MovedAuthorityTest : public testing::ServiceFixture {
+ protected:
+  MovedAuthorityTest()
+      : testing::ServiceFixture("small1", testing::two_directories()), former_(loop_), owner_(loop_) {
+    bind("dir1", 1);
+    serve("dir1", former_);
+    serve("dir2", owner_);
+    former_.answer.status = nfs3::Status::kJukebox;
+    owner_.answer.attributes.size = 77;
+    context_.refresh_tables = [this] { return refresh(*this); };
+    file_.fileid = FileId{7};
+  }
+  static Task<void> refresh(MovedAuthorityTest& self) {
+    ++self.refreshes_;
+    co_await self.loop_.sleep(2ms);
+    if (self.manager_knows_) self.bind("dir2", 2);
+  }
+  void bind(const char* name, std::uint64_t generation) {
+    wire::Tables tables = tables_.get()->wire();
+    tables.generation = Generation{generation};
+    std::fill(tables.sites[0].begin(), tables.sites[0].end(), config_.find(name)->index);
+    tables_.set(routing::RoutingTables::make(config_, tables).value());
+  }
+
+  FakeAuthority former_, owner_;
+  AuthorityClient client_{context_, 4};
+  routing::FileHandle file_;
+  int refreshes_ = 0;
+  bool manager_knows_ = false;
+};
+
+TEST_F(MovedAuthorityTest, AsksTheManagerWhomToAskAndThenThatOne) {
+  auto nobody = run(client_.fetch(file_, Freshness::kNow, false));
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, Errc::kUnavailable);
+  EXPECT_EQ(refreshes_, 1);
+  EXPECT_EQ(former_.fetches, 1) << "not again where the manager knows no better";
+  manager_knows_ = true;
+  auto known = run(client_.fetch(file_, Freshness::kNow, false));
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->attributes.size, 77u);
+  EXPECT_EQ(owner_.fetches, 1);
+  bind("dir1", 3);
+  EXPECT_TRUE(run(client_.report(file_, Epoch{0}, 80, {5, 0})));
+  EXPECT_EQ(owner_.merges.size(), 1u);
 }
 
 }  // namespace

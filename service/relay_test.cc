@@ -22,16 +22,6 @@ using nfs3::Procedure;
 constexpr rpc::Endpoint kClient{0x0a4d0102, 700};
 constexpr FileId kFile{0x77};
 
-EnsembleConfig two_directories() {
-  EnsembleConfig config = testing::sample_config();
-  ServerConfig second = *config.find("dir1");
-  second.name = "dir2";
-  second.index = static_cast<std::uint32_t>(config.servers.size());
-  second.address = 0x0a4d0202 + (second.index << 8);
-  config.servers.push_back(second);
-  return config;
-}
-
 // The NFS program of a server: remembers what it was asked; answers a call that it has seen with the first
 // answer, as a directory server's duplicate-request cache does.
 class Program : public NfsProgram {
@@ -161,7 +151,7 @@ class RelayTest : public testing::ServiceFixture {
   };
 
   RelayTest()
-      : testing::ServiceFixture("proxy1", two_directories()),
+      : testing::ServiceFixture("proxy1", testing::two_directories()),
         dir1(*this, "dir1", wire::Role::kDirectory),
         dir2(*this, "dir2", wire::Role::kDirectory),
         store1(*this, "store1", wire::Role::kStorage),

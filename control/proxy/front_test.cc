@@ -323,6 +323,14 @@ TEST(WriteBackTest, DirtyEntriesAreToldWithinASecondOrTwo) {
   EXPECT_EQ(ensemble.authority->merges[0], std::pair(std::uint64_t{5}, std::uint64_t{1000}));
   ensemble.run_until([] { return false; }, 1500ms);
   EXPECT_EQ(ensemble.authority->merges.size(), 1u);
+  // A site that is bound to another server: the changes are kept until they are told to the right one.
+  ensemble.authority->owner = false;
+  ensemble.ask(*client, ensemble.write_call(Xid{2}, 5, 1000, pattern(500, 1)));
+  ensemble.run_until([] { return false; }, 1500ms);
+  EXPECT_GT(ensemble.metrics.counter("proxy_attribute_merge_failures_total").value(), 1u);
+  ensemble.authority->owner = true;
+  ASSERT_TRUE(ensemble.run_until([&] { return ensemble.authority->merges.size() == 2; }));
+  EXPECT_EQ(ensemble.authority->merges[1], std::pair(std::uint64_t{5}, std::uint64_t{1500}));
 }
 
 }  // namespace

@@ -22,6 +22,16 @@
 
 namespace slice::service::testing {
 
+inline void add_server(EnsembleConfig& config, const std::string& name, ServerRole role) {
+  ServerConfig server;
+  server.name = name;
+  server.role = role;
+  server.index = static_cast<std::uint32_t>(config.servers.size());
+  server.address = 0x0a4d0202 + (server.index << 8);
+  server.data = "/data/" + name;
+  config.servers.push_back(server);
+}
+
 // One server of each role: dir1, small1, store1, store2, coord1, manager1, proxy1; 10.77.N.2:2049 with N
 // from 2.
 inline EnsembleConfig sample_config() {
@@ -39,15 +49,14 @@ inline EnsembleConfig sample_config() {
       {"store1", ServerRole::kStorage},     {"store2", ServerRole::kStorage},
       {"coord1", ServerRole::kCoordinator}, {"manager1", ServerRole::kManager},
       {"proxy1", ServerRole::kProxy}};
-  for (const auto& [name, role] : servers) {
-    ServerConfig server;
-    server.name = name;
-    server.role = role;
-    server.index = static_cast<std::uint32_t>(config.servers.size());
-    server.address = 0x0a4d0202 + (server.index << 8);
-    server.data = "/data/" + name;
-    config.servers.push_back(server);
-  }
+  for (const auto& [name, role] : servers) add_server(config, name, role);
+  return config;
+}
+
+// The same and dir2.
+inline EnsembleConfig two_directories() {
+  EnsembleConfig config = sample_config();
+  add_server(config, "dir2", ServerRole::kDirectory);
   return config;
 }
 

@@ -185,8 +185,13 @@ Task<rpc::Outcome> ToyAuthority::handle(const rpc::Call& call, rpc::XdrWriter& r
   auto file = ensemble_.codec->open(args.handle);
   EXPECT_TRUE(file);
   if (!file) co_return rpc::Outcome::kError;
-  merges.emplace_back(file->fileid.value, args.size);
   wire::MergeResult result;
+  if (!owner) {
+    result.status = nfs3::Status::kJukebox;
+    wire::encode(results, result);
+    co_return rpc::Outcome::kReply;
+  }
+  merges.emplace_back(file->fileid.value, args.size);
   result.attributes = toy_attributes(file->fileid.value, ensemble_.sizes[file->fileid.value]);
   wire::encode(results, result);
   co_return rpc::Outcome::kReply;

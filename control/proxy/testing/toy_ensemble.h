@@ -76,6 +76,7 @@ class ToyAuthority : public rpc::Program {
   std::uint32_t version() const override { return wire::kInternalVersion; }
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> merges;  // fileID, size
+  bool owner = true;  // false: it answers as a server that does not own the file's site
 
  private:
   ToyEnsemble& ensemble_;

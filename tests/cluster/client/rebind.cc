@@ -1,9 +1,11 @@
-// A load that notices everything, while sites are bound to the wrong servers behind its back (suites.py, `rebind`):
+// A load that notices everything, while sites are bound to the wrong servers behind its back (suites.py,
+// `rebind`):
 //
 //   rebind --server A --export PATH --transport tcp|udp [--seconds N] [--seed S]
 //
-// Reads, writes, commits, names and listings, each compared with what must be there. No call may answer an error,
-// NFS3ERR_JUKEBOX included, and no COMMIT another verifier than its writes. Exit code 1 when something is wrong.
+// Reads, writes, commits, names and listings, each compared with what must be there. No call may answer an
+// error, NFS3ERR_JUKEBOX included, and no COMMIT another verifier than its writes. Exit code 1 when something
+// is wrong.
 
 #include <algorithm>
 #include <cstdio>
@@ -81,7 +83,8 @@ class Load {
     std::set<std::string> verifiers;
     for (std::size_t done = 0; done < bytes.size();) {
       const std::string_view piece = std::string_view(bytes).substr(done, piece_);
-      const auto answer = session_.nfs().call(kWrite, write_arguments(file.handle, offset + done, piece, stable));
+      const auto answer =
+          session_.nfs().call(kWrite, write_arguments(file.handle, offset + done, piece, stable));
       if ((*answer)->status != NFS3_OK) {
         wrong(file, std::string("WRITE answers ") + status_name((*answer)->status));
       }
@@ -107,7 +110,8 @@ class Load {
         wrong(file, std::string("READ answers ") + status_name((*answer)->status));
       }
       const READ3resok& result = (*answer)->READ3res_u.resok;
-      if (result.count != result.data.data_len || result.count > count) wrong(file, "READ answers a wrong count");
+      if (result.count != result.data.data_len || result.count > count)
+        wrong(file, "READ answers a wrong count");
       bytes.append(result.data.data_val, result.data.data_len);
       if (result.eof != 0) break;
       if (result.count == 0) wrong(file, "READ answers nothing, and no end of file");
@@ -140,7 +144,8 @@ class Load {
     for (std::string& name : session_.list(session_.folder(), 4096, false)) names.insert(std::move(name));
     names.erase(".");
     names.erase("..");
-    const bool all = std::all_of(files_.begin(), files_.end(), [&](const File& f) { return names.contains(f.name); });
+    const bool all =
+        std::all_of(files_.begin(), files_.end(), [&](const File& f) { return names.contains(f.name); });
     if (!all || names.size() != files_.size()) throw std::runtime_error("a listing is not right");
   }
 
@@ -165,9 +170,10 @@ int main(int argc, char** argv) {
     while (now() < until) load.step();
     load.verify();
     load.finish();
-    std::printf("ok rebind %s: %llu steps, no error, every byte right; %llu calls sent again, longest wait %.3f s\n",
-                transport, static_cast<unsigned long long>(load.steps()),
-                static_cast<unsigned long long>(load.counters().resent), load.counters().longest_wait);
+    std::printf(
+        "ok rebind %s: %llu steps, no error, every byte right; %llu calls sent again, longest wait %.3f s\n",
+        transport, static_cast<unsigned long long>(load.steps()),
+        static_cast<unsigned long long>(load.counters().resent), load.counters().longest_wait);
   } catch (const std::exception& error) {
     std::printf("not ok rebind %s: %s\n", transport, error.what());
     return 1;
