@@ -293,6 +293,26 @@ TEST_F(RocksStoreTest, ALogThatIsCorruptBeforeItsEndIsRefused) {
   EXPECT_EQ(opened.error().code, Errc::kCorrupt) << opened.error().message;
 }
 
+// As a directory that was emptied: listing it must not cost for ever what it once held.
+TEST_F(RocksStoreTest, ListingWhereManyKeysWereDeletedBecomesCheap) {
+  constexpr int kKeys = 60'000;
+  for (int i = 0; i < kKeys; ++i) put("n" + std::to_string(i), "v");
+  for (int i = 0; i < kKeys; ++i) {
+    WriteBatch batch;
+    batch.erase("n" + std::to_string(i));
+    ASSERT_TRUE(made_.store->apply(batch).has_value());
+  }
+  Counter& passed = made_.metrics.counter("kv_deleted_keys_passed_total");
+  const auto cost = [&] {
+    std::uint64_t before = passed.value();
+    EXPECT_EQ(keys("n", "o"), "");
+    return passed.value() - before;
+  };
+  EXPECT_GE(cost(), std::uint64_t{kKeys});  // what the rest of this test would end
+  EXPECT_TRUE(run_until(made_.loop, [&] { return cost() < 1000; }));
+  EXPECT_GE(made_.metrics.counter("kv_clearings_total").value(), 1u);
+}
+
 TEST_F(RocksStoreTest, LittleSpaceRefusesChangesBeforeTheyAreTaken) {
   made_.store.reset();
   made_.store = std::move(RocksStore::open(made_.loop, made_.metrics,

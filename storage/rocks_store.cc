@@ -4,6 +4,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
+#include <rocksdb/perf_context.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/statvfs.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "storage/workers.h"
 
 namespace slice::storage {
 namespace {
@@ -25,6 +27,10 @@ constexpr auto kSpaceRetry = std::chrono::milliseconds(200);
 constexpr unsigned kMaxRefusals = 20;  // with space at hand, before it is given up
 constexpr std::uint64_t kBytesBetweenSpaceChecks = 256 << 10;
 constexpr Duration kTimeBetweenSpaceChecks = std::chrono::milliseconds(100);
+// Stepping over a deleted key takes about so long, and so many are stepped over before deleted keys are
+// cleared away: then about 50 ms of the loop's time have gone into them.
+constexpr Duration kDeletedKeyCost = std::chrono::nanoseconds(200);
+constexpr std::uint64_t kMostDeletedPassed = 256 << 10;
 
 rocksdb::Slice as_slice(std::string_view text) {
   return {text.data(), text.size()};
@@ -40,14 +46,23 @@ Error error_of(const rocksdb::Status& status, std::string_view what) {
   return Error{code, fmt::format("rocksdb: {}: {}", what, status.ToString())};
 }
 
+// `passed` is told at the end how many deleted keys the iterator had to step over.
 class RocksIterator : public KvIterator {
  public:
-  RocksIterator(rocksdb::DB& db, std::string_view begin, std::string_view end)
-      : begin_(begin), end_(end), upper_(end_) {
+  using Passed = std::function<void(std::uint64_t deleted, std::string_view begin, std::string_view end)>;
+  RocksIterator(rocksdb::DB& db, std::string_view begin, std::string_view end, Passed passed)
+      : begin_(begin), end_(end), upper_(end_), passed_(std::move(passed)) {
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    passed_before_ = rocksdb::get_perf_context()->internal_delete_skipped_count;
     rocksdb::ReadOptions options;
     options.iterate_upper_bound = &upper_;
     at_.reset(db.NewIterator(options));
     at_->Seek(begin_);
+  }
+  ~RocksIterator() override {
+    std::uint64_t deleted = rocksdb::get_perf_context()->internal_delete_skipped_count - passed_before_;
+    at_.reset();
+    if (deleted > 0) passed_(deleted, begin_, end_);
   }
   void seek(std::string_view at_or_after) override {
     at_->Seek(as_slice(std::max(at_or_after, std::string_view(begin_))));
@@ -64,6 +79,8 @@ class RocksIterator : public KvIterator {
  private:
   std::string begin_, end_;
   rocksdb::Slice upper_;
+  Passed passed_;
+  std::uint64_t passed_before_ = 0;
   std::unique_ptr<rocksdb::Iterator> at_;
 };
 
@@ -104,7 +121,10 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         syncs_(metrics.counter("kv_syncs_total")),
         changes_(metrics.counter("kv_changes_total")),
         refused_(metrics.counter("kv_refused_no_space_total")),
+        deleted_passed_(metrics.counter("kv_deleted_keys_passed_total")),
+        clearings_(metrics.counter("kv_clearings_total")),
         failures_(metrics.counter("kv_sync_failures_total")) {
+    clearer_ = std::make_unique<Workers>(loop_, 1);
     applied_ = durable_ = db_->GetLatestSequenceNumber();
   }
 
@@ -120,6 +140,8 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     wake_.notify_all();
     thread_.join();
     closed_ = true;
+    stop_clearing_ = true;
+    clearer_.reset();
     rocksdb::Status status = db_->FlushWAL(true);
     if (!status.ok()) log_error("kv store: last sync failed: {}", status.ToString());
     fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});  // they may still read
@@ -134,8 +156,11 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     return tl::unexpected(error_of(status, "get"));
   }
 
-  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const {
-    return std::make_unique<RocksIterator>(*db_, begin, end);
+  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) {
+    return std::make_unique<RocksIterator>(
+        *db_, begin, end, [this](std::uint64_t deleted, std::string_view from, std::string_view to) {
+          passed(deleted, from, to);
+        });
   }
 
   Result<LogPosition> apply(const WriteBatch& batch) {
@@ -178,6 +203,35 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   LogPosition durable_position() const { return LogPosition{durable_}; }
 
  private:
+  // A deleted key costs every iterator what a key costs until a compaction drops it, which may be never where
+  // little else is written: a directory that was emptied would stay slow to list. When enough time has gone
+  // into them, as much as the last compaction took at least, the range is compacted.
+  void passed(std::uint64_t deleted, std::string_view begin, std::string_view end) {
+    deleted_passed_.add(deleted);
+    passed_since_clearing_ += deleted;
+    if (clearing_ || closed_ || passed_since_clearing_ < passed_for_clearing_) return;
+    clearing_ = true;
+    clearer_->start([this, from = std::string(begin), to = std::string(end)] {
+      rocksdb::CompactRangeOptions options;
+      options.exclusive_manual_compaction = false;
+      options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+      options.canceled = &stop_clearing_;
+      rocksdb::Slice first(from), last(to);
+      auto start = std::chrono::steady_clock::now();
+      rocksdb::Status status = db_->CompactRange(options, &first, &last);
+      auto took = std::chrono::steady_clock::now() - start;
+      tell_loop([took, status](Impl& self) { self.cleared(took, status); });
+    });
+  }
+
+  void cleared(Duration took, const rocksdb::Status& status) {
+    clearing_ = false;
+    passed_since_clearing_ = 0;
+    passed_for_clearing_ = std::max(kMostDeletedPassed, static_cast<std::uint64_t>(took / kDeletedKeyCost));
+    clearings_.add();
+    if (!status.ok() && !closed_) log_warning("kv store: deleted keys stay: {}", status.ToString());
+  }
+
   // Whether the file system has room for one more change: asked at most every so many bytes or so long.
   bool has_space(std::uint64_t bytes) {
     if (out_of_space_) return false;
@@ -297,10 +351,20 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   Counter& syncs_;
   Counter& changes_;
   Counter& refused_;
+  Counter& deleted_passed_;
+  Counter& clearings_;
   Counter& failures_;
 
   std::uint64_t applied_ = 0;
   std::uint64_t durable_ = 0;
+
+  // Clearing deleted keys away.
+  std::unique_ptr<Workers> clearer_;
+  std::atomic<bool> stop_clearing_ = false;
+  bool clearing_ = false;
+  std::uint64_t passed_since_clearing_ = 0;
+  std::uint64_t passed_for_clearing_ = kMostDeletedPassed;
+
   std::multimap<std::uint64_t, OneShot<Status>> waiters_;
   bool failed_ = false;
   bool closed_ = false;
