@@ -101,9 +101,16 @@ rocksdb::Options rocks_options(const RocksStore::Options& options) {
   out.stats_dump_period_sec = 0;
   out.max_open_files = 1024;
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);
+  // Indexes and filters of many files are more than the cache holds: they are read in pieces of a block, and
+  // those stay longer than data.
+  table.block_cache = rocksdb::NewLRUCache(options.cache_bytes, -1, false, 0.5);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.cache_index_and_filter_blocks = true;
+  table.cache_index_and_filter_blocks_with_high_priority = true;
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
+  table.metadata_block_size = 4096;
+  table.pin_top_level_index_and_filter = true;
   table.format_version = 5;
   out.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return out;

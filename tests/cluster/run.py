@@ -18,12 +18,26 @@ import targets
 import uml
 
 
-def make_target(options):
+def make_target(options, own):
+    if own:
+        return targets.Ensembles(options.instance, options.run_dir, options.bin)
     if options.target == "slice":
         return targets.Slice(options.instance, options.run_dir, options.bin, options.own, options.config)
     if options.target == "ganesha":
         return targets.Peer(options.folder)
     return targets.Local(options.folder)
+
+
+def run_suite(name, target, options) -> bool:
+    print(f"== {name} on {target.name}", flush=True)
+    start = time.monotonic()
+    try:
+        ok = suites.SUITES[name][0](target, options)
+    except uml.UmlError as error:
+        print(f"run.py: {error}")
+        ok = False
+    print(f"== {name} on {target.name}: {'passed' if ok else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)
+    return ok
 
 
 def main() -> int:
@@ -39,7 +53,7 @@ def main() -> int:
     parser.add_argument("--programs", type=pathlib.Path, help="folder of the test programs (default: the newest build)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="how much longer the long suites work")
-    parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, by comma")
+    parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, configurations of storm, by comma")
     parser.add_argument("suite", nargs="*")
     options = parser.parse_args()
     if options.list or not options.suite:
@@ -52,19 +66,11 @@ def main() -> int:
     uml.exit_on_signals()
     options.programs = suites.find_programs(options.programs)
     failed = []
-    with make_target(options) as target:
-        for name in options.suite:
-            print(f"== {name} on {target.name}", flush=True)
-            start = time.monotonic()
-            try:
-                ok = suites.SUITES[name][0](target, options)
-            except uml.UmlError as error:
-                print(f"run.py: {error}")
-                ok = False
-            print(f"== {name} on {target.name}: {'passed' if ok else 'FAILED'} in {time.monotonic() - start:.0f} s",
-                  flush=True)
-            if not ok:
-                failed.append(name)
+    for own in (False, True):
+        names = [name for name in options.suite if (name in suites.OWN_ENSEMBLES) == own]
+        if names:
+            with make_target(options, own) as target:
+                failed += [name for name in names if not run_suite(name, target, options)]
     return 1 if failed else 0
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 
 import sites
+import storms
 import uml
 import xdp_proof
 
@@ -133,20 +134,7 @@ def close_to_open(target, options):
 
 def in_namespace(target, command, timeout):
     """Runs a user-space client in the target's client namespace; the text that it printed, and its exit code."""
-    command = uml.in_netns(target.netns, *[str(word) for word in command])
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as process:
-        watch = threading.Timer(timeout, process.kill)
-        watch.start()
-        try:
-            text = ""
-            for line in process.stdout:
-                print(line, end="", flush=True)
-                text += line
-            return text, process.wait()
-        finally:
-            watch.cancel()
-            process.kill()
+    return uml.run_in_netns(target.netns, command, timeout)
 
 
 def reach(target):
@@ -306,7 +294,10 @@ SUITES = {
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
+    "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
+    "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
+OWN_ENSEMBLES = {"storm", "storm-kill"}  # bring up ensembles of their own

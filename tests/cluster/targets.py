@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import uml
 
@@ -85,8 +86,39 @@ class Slice:
     def start(self, name):
         self._ensemble("start", name)
 
+    def wait_serving(self, patience=60):
+        """Until every process serves."""
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            done = self.slicectl("status", "--json", check=False)
+            members = json.loads(done.stdout)["servers"] if done.returncode == 0 else []
+            pids = self.pids()
+            if members and all(m["alive"] and m["state"].startswith("serving") and m["pid"] == pids[m["name"]] for m in members):
+                return
+            time.sleep(0.1)
+        raise SystemExit(f"not all serve after {patience} s: {done.stdout}{done.stderr}")
+
     def client(self, command, **settings):
         return uml.Guest(self.netns, self.server, command, export=self.export, **settings)
+
+
+class Ensembles:
+    """Makes ensembles for suites that need several, each brought up and taken away by itself."""
+
+    name = "ensembles of its own"
+
+    def __init__(self, instance="local", run_dir=None, bin_dir=None):
+        self.instance, self.bin_dir = instance, bin_dir
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-ensembles-", dir=run_dir or "/dev/shm"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def make(self, suffix, **shape):
+        return Slice(f"{self.instance}-{suffix}", self.folder, self.bin_dir, own=True, shape=shape)
 
 
 class Peer:

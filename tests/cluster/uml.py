@@ -19,6 +19,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -88,6 +89,26 @@ def xstate_shim():
 
 def in_netns(netns, *command):
     return ["nsenter", f"--net=/run/netns/{netns}", *command]
+
+
+def run_in_netns(netns, command, timeout, output=sys.stdout):
+    """Runs a program in a namespace, killed after `timeout` seconds; its text, which also goes to `output`, and its exit code."""
+    command = in_netns(netns, *[str(word) for word in command])
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        watch = threading.Timer(timeout, process.kill)
+        watch.start()
+        try:
+            text = ""
+            for line in process.stdout:
+                if output:
+                    output.write(line)
+                    output.flush()
+                text += line
+            return text, process.wait()
+        finally:
+            watch.cancel()
+            process.kill()
 
 
 def _die_with_parent():

@@ -1,8 +1,10 @@
-// Many renames at once: storm FOLDER [--movers N] [--rounds N] [--seed S]
+// Many renames at once: storm FOLDER [--movers N] [--rounds N] [--seed S] [--phase all|make|move|check]
+// [--first N]
 //
 // Several processes rename, replace, link and remove among shared names in several folders. Afterwards every
 // file that was made and not removed by its maker is there exactly once, with its content; nothing else is
-// there. Exit code 1 otherwise.
+// there. Exit code 1 otherwise. Several clients share a storm by phases: one makes the folders, each moves
+// with movers numbered from its own --first, one checks (--movers is then the number of all).
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,7 +25,8 @@ constexpr int kFolders = 5, kOwnFiles = 20;
 
 struct Options {
   std::string folder;
-  std::uint64_t movers = 4, rounds = 400, seed = 1;
+  std::string phase = "all";
+  std::uint64_t movers = 4, rounds = 400, seed = 1, first = 0;
 };
 
 std::string folder_name(std::uint64_t i) {
@@ -106,12 +109,17 @@ int verify(const Options& options) {
   return wrong;
 }
 
-int run(const Options& options) {
+void make_folders(const Options& options) {
   remove_tree(options.folder);
   expect_ok(mkdir(options.folder.c_str(), 0755), "mkdir");
-  expect_ok(chdir(options.folder.c_str()), "chdir");
-  for (std::uint64_t i = 0; i < kFolders; ++i) expect_ok(mkdir(folder_name(i).c_str(), 0755), "mkdir");
-  for (std::uint64_t mover = 0; mover < options.movers; ++mover) {
+  for (std::uint64_t i = 0; i < kFolders; ++i) {
+    expect_ok(mkdir((options.folder + "/" + folder_name(i)).c_str(), 0755), "mkdir");
+  }
+}
+
+// Result: how many movers failed.
+int move_all(const Options& options) {
+  for (std::uint64_t mover = options.first; mover < options.first + options.movers; ++mover) {
     const pid_t child = fork();
     expect_ok(child, "fork");
     if (child != 0) continue;
@@ -127,10 +135,22 @@ int run(const Options& options) {
   }
   int wrong = 0, status = 0;
   while (wait(&status) > 0) wrong += status == 0 ? 0 : 1;
-  forget_caches();
-  wrong += verify(options);
+  return wrong;
+}
+
+int run(const Options& options) {
+  const bool all = options.phase == "all";
+  int wrong = 0;
+  if (all || options.phase == "make") make_folders(options);
+  expect_ok(chdir(options.folder.c_str()), "chdir");
+  if (all || options.phase == "move") wrong += move_all(options);
+  if (all || options.phase == "check") {
+    forget_caches();
+    wrong += verify(options);
+  }
   if (wrong == 0) {
-    std::printf("ok storm: %llu movers, %llu rounds each\n", static_cast<unsigned long long>(options.movers),
+    std::printf("ok storm %s: %llu movers, %llu rounds each\n", options.phase.c_str(),
+                static_cast<unsigned long long>(options.movers),
                 static_cast<unsigned long long>(options.rounds));
   }
   return wrong == 0 ? 0 : 1;
@@ -142,15 +162,21 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace slice::guest;
   if (argc < 2 || argc % 2 != 0) {
-    std::fprintf(stderr, "usage: storm FOLDER [--movers N] [--rounds N] [--seed S]\n");
+    std::fprintf(stderr,
+                 "usage: storm FOLDER [--movers N] [--rounds N] [--seed S] [--phase P] [--first N]\n");
     return 2;
   }
   Options options;
   options.folder = argv[1];
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
+    if (name == "--phase") {
+      options.phase = argv[i + 1];
+      continue;
+    }
     std::uint64_t& value = name == "--movers"   ? options.movers
                            : name == "--rounds" ? options.rounds
+                           : name == "--first"  ? options.first
                                                 : options.seed;
     value = std::strtoull(argv[i + 1], nullptr, 10);
   }

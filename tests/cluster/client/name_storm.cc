@@ -1,0 +1,140 @@
+// Storms of names over a volume whose servers others kill and restart meanwhile:
+//
+//   name_storm --server A --export PATH [--seconds N] [--workers N] [--seed S] [--steps N] [--damage]
+//
+// Workers, half of them over UDP, half over TCP, unpack trees, rename, link and remove files and folders
+// among folders that all share, and make pairs of calls at once of which one must win; an observer looks at
+// names that are replaced all the time and must always be there. No status but the right one may come: they
+// only wait. Afterwards everything that was acknowledged, and nothing else, must be there. --damage alters
+// the volume behind the model's back first, which must be noticed. Exit code 1 when something is wrong.
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
+#include "tests/cluster/client/storm_worker.h"
+
+namespace slice::client {
+namespace {
+
+struct Storm {
+  double until = 0;
+  std::uint64_t most_steps = 0;  // of each worker; 0: any number
+  std::atomic<bool> failed = false, over = false;
+  std::atomic<std::uint64_t> observed = 0;
+
+  void fail(const std::string& who, const std::exception& error) {
+    std::printf("not ok name-storm load: %s: %s\n", who.c_str(), error.what());
+    std::fflush(stdout);
+    failed = true;
+  }
+};
+
+void work(Storm& storm, StormWorker& worker, std::uint64_t number) {
+  try {
+    for (std::uint64_t i = 0; now() < storm.until && !storm.failed; ++i) {
+      if (storm.most_steps != 0 && i >= storm.most_steps) return;
+      worker.step();
+    }
+  } catch (const std::exception& error) {
+    storm.fail("worker " + std::to_string(number), error);
+  }
+}
+
+// A name that was acknowledged once and only ever replaced is there at every moment.
+void observe(Storm& storm, StormWorld& world) {
+  try {
+    Patient calls(world.nfs_options());
+    while (!storm.over) {
+      for (std::size_t i = 0; i < Trophies::kCount; ++i) {
+        if (world.trophies.claims(i).empty()) continue;
+        calls.lookup(world.trophy_folder(), Trophies::name(i));
+        ++storm.observed;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  } catch (const std::exception& error) {
+    storm.fail("observer", error);
+  }
+}
+
+// One loss of each kind: a name, an object, a link too many, a name too many.
+void damage(StormWorld& world, const std::vector<std::unique_ptr<StormWorker>>& workers) {
+  Patient& calls = workers[0]->calls();
+  int done = 0;
+  for (const auto& [place, object] : workers[0]->model()) {
+    if (object->type != NF3REG || object->links != 1) continue;
+    const Handle& folder = world.folder(place.folder);
+    const std::string extra = place.name + "-extra";
+    if (done == 0) {
+      must(calls.status(kRemove, REMOVE3args{in_folder(folder, place.name)}), "REMOVE");
+    } else if (done == 1) {
+      must(calls.status(kLink, LINK3args{object->handle.raw(), in_folder(folder, extra)}), "LINK");
+    } else if (done == 2) {
+      calls.create(folder, extra);
+    } else if (done == 3) {
+      must(calls.status(kRemove, REMOVE3args{in_folder(folder, place.name)}), "REMOVE");
+      calls.create(folder, place.name);
+    } else {
+      break;
+    }
+    std::printf("damaged %s\n", (done == 2 ? extra : place.name).c_str());
+    ++done;
+  }
+}
+
+int run(const Settings& settings, const Arguments& arguments) {
+  StormWorld world(settings);
+  Storm storm;
+  storm.until = now() + static_cast<double>(arguments.number("--seconds", 10));
+  storm.most_steps = arguments.number("--steps", 0);
+  std::vector<std::unique_ptr<StormWorker>> workers;
+  for (std::uint64_t i = 0; i < arguments.number("--workers", 4); ++i) {
+    workers.push_back(std::make_unique<StormWorker>(world, i, arguments.number("--seed", 1),
+                                                    i % 2 == 0 ? Transport::kTcp : Transport::kUdp));
+  }
+  std::thread observer([&] { observe(storm, world); });
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    threads.emplace_back([&, i] { work(storm, *workers[i], i); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  storm.over = true;
+  observer.join();
+
+  std::uint64_t acknowledged = 0, resent = 0, waits = 0;
+  double longest = 0;
+  std::vector<const StormModel*> models;
+  for (const auto& worker : workers) {
+    models.push_back(&worker->model());
+    acknowledged += worker->acknowledged();
+    waits += worker->calls().told_to_wait();
+    resent += worker->calls().nfs().counters().resent;
+    longest = std::max(longest, worker->calls().nfs().counters().longest_wait);
+  }
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::printf(
+      "%llu operations acknowledged, %llu looks at names being replaced, %llu calls sent again, %llu told to "
+      "wait, longest wait %.1f s\n",
+      number(acknowledged), number(storm.observed), number(resent), number(waits), longest);
+  if (storm.failed || acknowledged == 0) return 1;
+  if (arguments.flag("--damage")) damage(world, workers);
+  if (world.verify(models) != 0) return 1;
+  std::printf("ok name-storm: %zu objects are as acknowledged\n", world.verified());
+  if (arguments.flag("--remove")) world.remove();
+  return 0;
+}
+
+}  // namespace
+}  // namespace slice::client
+
+int main(int argc, char** argv) {
+  using namespace slice::client;
+  const Arguments arguments(argc, argv, {"--damage", "--remove"});
+  try {
+    return run(settings_from(arguments), arguments);
+  } catch (const std::exception& error) {
+    std::printf("not ok name-storm: %s\n", error.what());
+    return 1;
+  }
+}
