@@ -80,3 +80,13 @@ def table(rows):
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def owners(slice_):
+    """The directory server of each directory site, by name."""
+    return json.loads(slice_.slicectl("tables", "--sites", "--json").stdout)["classes"]["directory"]
+
+
+def pids(slice_, *roles):
+    """NAME=PID,... of the processes whose names begin so."""
+    return ",".join(f"{name}={pid}" for name, pid in slice_.pids().items() if name.startswith(roles))

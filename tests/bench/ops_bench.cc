@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/bench/processes.h"
 #include "tests/cluster/client/session.h"
@@ -38,7 +37,8 @@ class Bench {
       : session_(settings, "ops-bench"),
         data_(&session_.nfs()),
         seconds_(static_cast<double>(arguments.number("--seconds", 2))),
-        outstanding_(arguments.number("--outstanding", 16)) {
+        outstanding_(arguments.number("--outstanding", 16)),
+        pids_(pids_from(arguments.text("--pids", ""))) {
     const std::string direct = arguments.text("--data-server", "");
     if (!direct.empty()) {
       ConnectionOptions options = session_.nfs_options({});
@@ -46,11 +46,6 @@ class Bench {
       options.port = static_cast<std::uint16_t>(std::stoi(direct.substr(direct.find(':') + 1)));
       direct_ = std::make_unique<NfsConnection>(options);
       data_ = direct_.get();
-    }
-    std::istringstream pids(arguments.text("--pids", ""));
-    for (std::string one; std::getline(pids, one, ',');) {
-      const std::size_t equals = one.find('=');
-      pids_[one.substr(0, equals)] = std::stoi(one.substr(equals + 1));
     }
   }
 

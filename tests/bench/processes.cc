@@ -7,6 +7,16 @@
 
 namespace slice::client {
 
+std::map<std::string, int> pids_from(const std::string& text) {
+  std::map<std::string, int> pids;
+  std::istringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    const std::size_t equals = one.find('=');
+    pids[one.substr(0, equals)] = std::stoi(one.substr(equals + 1));
+  }
+  return pids;
+}
+
 double processor_seconds(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -3,10 +3,13 @@
 #define TESTS_BENCH_PROCESSES_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace slice::client {
 
+// "NAME=PID,NAME=PID".
+std::map<std::string, int> pids_from(const std::string& text);
 // Seconds of processor time that a process has used, all threads together, user and kernel; 0 where there is
 // no such process. A tick (10 ms) is the resolution.
 double processor_seconds(int pid);
