@@ -13,6 +13,7 @@ inline constexpr std::uint32_t kObjectProgram = 0x20534c02;       // slice-small
 inline constexpr std::uint32_t kCoordinatorProgram = 0x20534c03;  // slice-coordd
 inline constexpr std::uint32_t kManagerProgram = 0x20534c04;      // slice-managerd
 inline constexpr std::uint32_t kAdminProgram = 0x20534c05;        // every process
+inline constexpr std::uint32_t kDirectoryProgram = 0x20534c06;    // slice-dird, among themselves
 inline constexpr std::uint32_t kInternalVersion = 1;
 inline constexpr std::size_t kHandleSize = 56;
 
