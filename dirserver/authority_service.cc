@@ -105,6 +105,7 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   if (opened && volume_.locks.busy(opened->fileid)) {
     lock.emplace(co_await volume_.locks.lock(opened->fileid));
   }
+  if (opened) co_await volume_.held.until_free(opened->fileid);
   Transaction transaction(volume_.cells);
   auto cell = load_file(volume_, transaction, args.handle);
   if (!cell) co_return co_await finish(transaction, failed(cell.error()));
@@ -117,6 +118,8 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
 
 Task<wire::MergeResult> AuthorityService::merge(const wire::MergeArgs& args) {
   merges_.add();
+  if (auto opened = volume_.context.handles.open(args.handle))
+    co_await volume_.held.until_free(opened->fileid);
   Transaction transaction(volume_.cells);
   auto loaded = load_file(volume_, transaction, args.handle);
   if (!loaded) co_return co_await finish(transaction, failed(loaded.error()));

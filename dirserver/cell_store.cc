@@ -20,10 +20,26 @@ std::uint64_t cost_of(const NameBucket& bucket) {
   return bytes;
 }
 
+std::int64_t directories_in(const Target& target) {
+  return target.type == nfs3::FileType::kDirectory ? 1 : 0;
+}
+
+void move_count(std::uint64_t& count, std::int64_t by) {
+  // Damage that fsck finds must not become a count near 2^64.
+  count = by < 0 && count < static_cast<std::uint64_t>(-by) ? 0 : count + static_cast<std::uint64_t>(by);
+}
+
+void add(DirectoryChange& sum, const DirectoryChange& more) {
+  sum.entries += more.entries;
+  sum.subdirectories += more.subdirectories;
+  sum.at = std::max(sum.at, more.at);
+}
+
 }  // namespace
 
-CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes)
+CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes, Owns owns)
     : store_(store),
+      owns_(std::move(owns)),
       attributes_(cache_bytes / 2),
       names_(cache_bytes / 2),
       hits_(metrics.counter("cell_cache_hits_total")),
@@ -71,9 +87,42 @@ Result<const NameBucket*> CellStore::bucket(const NameKey& key) {
 }
 
 Result<const NameEntry*> CellStore::find(const NamePlace& place) {
-  auto found = bucket({place.site, place.directory, place.position});
+  auto found = bucket({place.site, place.directory.fileid, place.position});
   if (!found) return fail(std::move(found.error()));
   return (*found)->find(place.name);
+}
+
+Result<bool> CellStore::position_full(const NamePlace& place) {
+  auto found = bucket({place.site, place.directory.fileid, place.position});
+  if (!found) return fail(std::move(found.error()));
+  return (*found)->entries.size() >= kSlots;
+}
+
+Result<PartCell> CellStore::part(SiteId site, const CellRef& directory) {
+  auto value = store_.get(part_key(site, directory.fileid));
+  if (!value) return fail(value.error(), fmt::format("part of directory {:#x}", directory.fileid.value));
+  if (!*value) return PartCell{.directory = directory};
+  return decode_part(**value);
+}
+
+Status CellStore::take_range(SiteId site, Sequence& sequence) {
+  auto value = store_.get(sequence_key(site));
+  if (!value) return fail(value.error(), "sequence of fileIDs");
+  std::uint64_t start = site == kRootSite ? kRootId.value + 1 : 1;
+  if (*value) {
+    auto stored = decode_number(**value);
+    if (!stored) return fail(stored.error(), "sequence of fileIDs");
+    start = *stored;
+  }
+  if (((start + kSequenceRange) >> kSequenceBits) != 0) {
+    return fail(Errc::kNoSpace, "site {} has used up its fileIDs", site.value);
+  }
+  // By itself, before any batch that uses a number of it: the store's log keeps the order.
+  storage::WriteBatch batch;
+  batch.put(sequence_key(site), encode_number(start + kSequenceRange));
+  if (auto applied = store_.apply(batch); !applied) return fail(std::move(applied.error()));
+  sequence = {start, start + kSequenceRange};
+  return {};
 }
 
 void CellStore::remember(const AttributeCell& cell) {
@@ -102,6 +151,12 @@ storage::LogPosition CellStore::pending(FileId file) {
   return found == pending_.end() ? storage::LogPosition{} : found->second;
 }
 
+void apply(AttributeCell& directory, const DirectoryChange& change) {
+  move_count(directory.entries, change.entries);
+  directory.nlink += static_cast<std::uint32_t>(change.subdirectories);
+  directory.mtime = directory.ctime = nfs3::later(*change.at, std::max(directory.mtime, directory.ctime));
+}
+
 // ---- Transaction ----
 
 Result<AttributeCell*> Transaction::load(const CellRef& ref) {
@@ -112,7 +167,7 @@ Result<AttributeCell*> Transaction::load(const CellRef& ref) {
   auto cell = cells_.attributes(ref);
   if (!cell) return fail(std::move(cell.error()));
   if (*cell == nullptr) return nullptr;
-  attributes_.push_back(std::make_unique<CellSlot>(CellSlot{**cell}));
+  attributes_.push_back(std::make_unique<CellSlot>(CellSlot{.cell = **cell, .names = {}}));
   return &attributes_.back()->cell;
 }
 
@@ -128,7 +183,8 @@ void Transaction::change(AttributeCell& cell) {
 }
 
 AttributeCell& Transaction::create(AttributeCell cell) {
-  attributes_.push_back(std::make_unique<CellSlot>(CellSlot{std::move(cell), true}));
+  attributes_.push_back(std::make_unique<CellSlot>(
+      CellSlot{.cell = std::move(cell), .changed = true, .created = true, .names = {}}));
   return attributes_.back()->cell;
 }
 
@@ -137,34 +193,13 @@ void Transaction::erase(AttributeCell& cell) {
 }
 
 Result<FileId> Transaction::allocate(SiteId site) {
-  assert(!new_range_);
   CellStore::Sequence& sequence = cells_.sequences_[site.value];
-  if (!sequence.loaded) {
-    auto value = cells_.store_.get(sequence_key(site));
-    if (!value) return fail(value.error(), "sequence of fileIDs");
-    std::uint64_t start = site == kRootSite ? kRootId.value + 1 : 1;
-    if (*value) {
-      auto stored = decode_number(**value);
-      if (!stored) return fail(stored.error(), "sequence of fileIDs");
-      start = *stored;
-    }
-    sequence = {start, start, true};
-  }
-  std::uint64_t number = sequence.next;
-  if (sequence.next == sequence.limit) {
-    if (((number + kSequenceRange) >> kSequenceBits) != 0) {
-      return fail(Errc::kNoSpace, "site {} has used up its fileIDs", site.value);
-    }
-    new_range_ = {site, number};
-    batch_.put(sequence_key(site), encode_number(number + kSequenceRange));
-  } else {
-    ++sequence.next;
-  }
-  return FileId{std::uint64_t{site.value} << kSequenceBits | number};
+  if (sequence.next == sequence.limit) SLICE_RETURN_IF_ERROR(cells_.take_range(site, sequence));
+  return FileId{std::uint64_t{site.value} << kSequenceBits | sequence.next++};
 }
 
 Result<Transaction::BucketSlot*> Transaction::bucket(const NamePlace& place) {
-  CellStore::NameKey key{place.site, place.directory, place.position};
+  CellStore::NameKey key{place.site, place.directory.fileid, place.position};
   for (auto& slot : buckets_) {
     if (slot->key == key) return slot.get();
   }
@@ -180,40 +215,169 @@ Result<const NameEntry*> Transaction::find(const NamePlace& place) {
   return std::as_const((*slot)->bucket).find(place.name);
 }
 
-Status Transaction::link(const NamePlace& place, const Target& target) {
+Status Transaction::link(const NamePlace& place, const Target& target, nfs3::Time now) {
   auto slot = bucket(place);
   if (!slot) return fail(std::move(slot.error()));
   assert((*slot)->bucket.find(place.name) == nullptr);
   if (!(*slot)->bucket.insert(place.name, target)) {
-    return fail(Errc::kNoSpace, "directory {:#x}: {} names share one position", place.directory.value,
+    return fail(Errc::kNoSpace, "directory {:#x}: {} names share one position", place.directory.fileid.value,
                 kSlots);
   }
   (*slot)->changed = true;
+  return count(place, {.entries = 1, .subdirectories = directories_in(target), .at = now});
+}
+
+Status Transaction::unlink(const NamePlace& place, nfs3::Time now) {
+  auto slot = bucket(place);
+  if (!slot) return fail(std::move(slot.error()));
+  const NameEntry* entry = std::as_const((*slot)->bucket).find(place.name);
+  assert(entry != nullptr);
+  DirectoryChange names{.entries = -1, .subdirectories = -directories_in(entry->target), .at = now};
+  (*slot)->bucket.erase(place.name);
+  (*slot)->changed = true;
+  return count(place, names);
+}
+
+Status Transaction::retarget(const NamePlace& place, const Target& target, nfs3::Time now) {
+  auto slot = bucket(place);
+  if (!slot) return fail(std::move(slot.error()));
+  NameEntry* entry = (*slot)->bucket.find(place.name);
+  assert(entry != nullptr);
+  DirectoryChange names{.subdirectories = directories_in(target) - directories_in(entry->target), .at = now};
+  entry->target = target;
+  (*slot)->changed = true;
+  return count(place, names);
+}
+
+// The directory's counts follow its names: in its own cell, in a part, or in both.
+Status Transaction::count(const NamePlace& place, const DirectoryChange& names) {
+  if (place.site == place.directory.site) return count_in_cell(place.directory, names);
+  auto found = std::find_if(parts_.begin(), parts_.end(), [&](const PartSlot& slot) {
+    return slot.site == place.site && slot.directory == place.directory;
+  });
+  if (found == parts_.end()) found = parts_.insert(parts_.end(), {place.site, place.directory, {}});
+  add(found->names, names);
+  if (!cells_.owns(place.directory.site)) return {};
+  return count_in_cell(place.directory, {.subdirectories = names.subdirectories, .at = names.at});
+}
+
+Status Transaction::count_in_cell(const CellRef& directory, const DirectoryChange& names) {
+  auto cell = load(directory);
+  if (!cell) return fail(std::move(cell.error()));
+  if (*cell == nullptr) {
+    return fail(Errc::kCorrupt, "directory {:#x} has names and no attribute cell", directory.fileid.value);
+  }
+  add(slot_of(**cell).names, names);
+  apply(**cell, names);
   return {};
 }
 
-void Transaction::unlink(const NamePlace& place) {
-  auto slot = bucket(place);
-  assert(slot.has_value());
-  (*slot)->bucket.erase(place.name);
-  (*slot)->changed = true;
+Result<bool> Transaction::touch(const CellRef& directory, SiteId part, const KnownPart& known,
+                                nfs3::Time now) {
+  auto cell = load(directory);
+  if (!cell) return fail(std::move(cell.error()));
+  if (*cell == nullptr) return false;
+  DirectoryChange names{.at = now};
+  if (known.version != 0) {
+    std::string key = known_part_key(directory.site, directory.fileid, part);
+    auto value = cells_.store_.get(key);
+    if (!value) return fail(std::move(value.error()));
+    KnownPart before;
+    if (*value) {
+      auto decoded = decode_known_part(**value);
+      if (!decoded) return fail(std::move(decoded.error()));
+      before = *decoded;
+    }
+    if (known.version > before.version) {
+      names.subdirectories = static_cast<std::int64_t>(known.subdirectories - before.subdirectories);
+      batch_.put(std::move(key), encode(known));
+    }
+  }
+  SLICE_RETURN_IF_ERROR(count_in_cell(directory, names));
+  return true;
 }
 
-void Transaction::retarget(const NamePlace& place, const Target& target) {
-  auto slot = bucket(place);
-  assert(slot.has_value() && (*slot)->bucket.find(place.name) != nullptr);
-  (*slot)->bucket.find(place.name)->target = target;
-  (*slot)->changed = true;
+std::vector<Transaction::Key> Transaction::keys() const {
+  std::vector<Key> keys;
+  for (const auto& slot : attributes_) {
+    if (!slot->created) keys.push_back({slot->cell.self.cell.fileid, {}, slot->changed || slot->erased});
+  }
+  for (const auto& slot : buckets_) keys.push_back({slot->key.directory, slot->key.position, slot->changed});
+  for (const PartSlot& slot : parts_) keys.push_back({slot.directory.fileid, {}, false});
+  return keys;
 }
 
-Result<storage::LogPosition> Transaction::commit() {
+// A directory whose names alone changed: its cell may have moved since it was loaded.
+Status Transaction::refresh(CellSlot& slot) {
+  auto now = cells_.attributes(slot.cell.self.cell);
+  if (!now) return fail(std::move(now.error()));
+  if (*now == nullptr) {
+    return fail(Errc::kCorrupt, "directory {:#x} went away under a change of its names",
+                slot.cell.self.cell.fileid.value);
+  }
+  slot.cell = **now;
+  apply(slot.cell, slot.names);
+  slot.changed = true;
+  return {};
+}
+
+Status Transaction::commit_part(const PartSlot& slot) {
+  auto part = cells_.part(slot.site, slot.directory);
+  if (!part) return fail(std::move(part.error()));
+  move_count(part->entries, slot.names.entries);
+  move_count(part->subdirectories, slot.names.subdirectories);
+  std::string key = part_key(slot.site, slot.directory.fileid);
+  if (part->entries == 0) {
+    batch_.erase(std::move(key));
+  } else {
+    batch_.put(std::move(key), encode(*part));
+  }
+  std::uint64_t version = 0;
+  if (slot.names.subdirectories != 0) {
+    auto number = allocate(slot.site);
+    if (!number) return fail(std::move(number.error()));
+    version = number->value;
+  }
+  if (cells_.owns(slot.directory.site)) {
+    if (version == 0) return {};
+    batch_.put(known_part_key(slot.directory.site, slot.directory.fileid, slot.site),
+               encode(KnownPart{version, part->subdirectories}));
+    return {};
+  }
+  std::string owed_key = owed_touch_key(slot.site, slot.directory.fileid);
+  OwedTouch owed{slot.directory, version};
+  if (version == 0) {
+    auto before = cells_.store_.get(owed_key);
+    if (!before) return fail(std::move(before.error()));
+    if (*before) {
+      auto decoded = decode_owed_touch(**before);
+      if (!decoded) return fail(std::move(decoded.error()));
+      owed.version = decoded->version;
+    }
+  }
+  batch_.put(std::move(owed_key), encode(owed));
+  touches_.push_back({slot.site, owed});
+  return {};
+}
+
+Status Transaction::erase_known_parts(const AttributeCell& directory) {
+  const CellRef& ref = directory.self.cell;
+  KeyRange range = range_of_known_parts(ref.site, ref.fileid);
+  auto at = cells_.store_.iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) batch_.erase(std::string(at->key()));
+  return at->status();
+}
+
+Status Transaction::fill_batch() {
   for (const auto& slot : attributes_) {
     const CellRef& ref = slot->cell.self.cell;
     if (slot->erased) {
       batch_.erase(attribute_key(ref.site, ref.fileid));
-    } else if (slot->changed) {
-      batch_.put(attribute_key(ref.site, ref.fileid), encode(slot->cell));
+      if (slot->cell.directory()) SLICE_RETURN_IF_ERROR(erase_known_parts(slot->cell));
+      continue;
     }
+    if (!slot->changed && slot->names.at) SLICE_RETURN_IF_ERROR(refresh(*slot));
+    if (slot->changed) batch_.put(attribute_key(ref.site, ref.fileid), encode(slot->cell));
   }
   for (const auto& slot : buckets_) {
     if (!slot->changed) continue;
@@ -224,16 +388,14 @@ Result<storage::LogPosition> Transaction::commit() {
       batch_.put(std::move(key), encode(slot->bucket));
     }
   }
-  if (batch_.empty()) return shown_;
-  auto position = cells_.store_.apply(batch_);
-  if (!position) return position;
-  if (new_range_) {
-    cells_.sequences_[new_range_->first.value] = {new_range_->second + 1, new_range_->second + kSequenceRange,
-                                                  true};
-  }
+  for (const PartSlot& slot : parts_) SLICE_RETURN_IF_ERROR(commit_part(slot));
+  return {};
+}
+
+void Transaction::remember(storage::LogPosition position) {
   for (const auto& slot : attributes_) {
     if (!slot->erased && !slot->changed) continue;
-    cells_.note_pending(slot->cell.self.cell.fileid, *position);
+    cells_.note_pending(slot->cell.self.cell.fileid, position);
     if (slot->erased) {
       cells_.attributes_.erase(slot->cell.self.cell.fileid);
     } else {
@@ -243,6 +405,22 @@ Result<storage::LogPosition> Transaction::commit() {
   for (auto& slot : buckets_) {
     if (slot->changed) cells_.remember(slot->key, std::move(slot->bucket));
   }
+  for (const PartSlot& slot : parts_) cells_.note_pending(slot.directory.fileid, position);
+}
+
+bool Transaction::dirty() const {
+  auto changed = [](const auto& slot) { return slot->changed; };
+  return !batch_.empty() || std::any_of(buckets_.begin(), buckets_.end(), changed) ||
+         std::any_of(attributes_.begin(), attributes_.end(),
+                     [](const auto& slot) { return slot->changed || slot->erased || slot->names.at; });
+}
+
+Result<storage::LogPosition> Transaction::commit() {
+  SLICE_RETURN_IF_ERROR(fill_batch());
+  if (batch_.empty()) return shown_;
+  auto position = cells_.store_.apply(batch_);
+  if (!position) return position;
+  remember(*position);
   return std::max(*position, shown_);
 }
 

@@ -6,6 +6,7 @@
 #define SLICE_DIRSERVER_CELL_STORE_H
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -21,7 +22,7 @@ namespace slice::dirserver {
 // Where a name is, or would be.
 struct NamePlace {
   SiteId site;
-  FileId directory;
+  CellRef directory;
   Position position;
   std::string_view name;   // the caller's
   std::uint64_t hash = 0;  // of (directory, name), by the volume's hash
@@ -29,7 +30,11 @@ struct NamePlace {
 
 class CellStore {
  public:
-  CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes);
+  // `owns`: whether this server has the site.
+  using Owns = std::function<bool(SiteId)>;
+  CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes, Owns owns);
+
+  bool owns(SiteId site) const { return owns_(site); }
 
   // The cell; null where there is none of that generation. Valid until the next call of a method.
   Result<const AttributeCell*> attributes(const CellRef& ref);
@@ -37,6 +42,10 @@ class CellStore {
   Result<const AttributeCell*> any_generation(const CellRef& ref);
   // The entry; null where there is none. Valid until the next call of a method.
   Result<const NameEntry*> find(const NamePlace& place);
+  // Whether the position of a name that is not there has no slot left.
+  Result<bool> position_full(const NamePlace& place);
+  // The directory's names on a site that is not its own; all zero where there are none.
+  Result<PartCell> part(SiteId site, const CellRef& directory);
 
   // Up to where the log must be durable before a reply may show this file's (or directory's) cell: zero
   // where nothing is pending. A directory's position covers its names.
@@ -64,15 +73,16 @@ class CellStore {
   struct Sequence {
     std::uint64_t next = 0;
     std::uint64_t limit = 0;  // end of the range taken; next == limit: take another
-    bool loaded = false;
   };
 
   Result<const NameBucket*> bucket(const NameKey& key);
   void remember(const AttributeCell& cell);
   void remember(const NameKey& key, NameBucket bucket);
+  Status take_range(SiteId site, Sequence& sequence);
   void note_pending(FileId file, storage::LogPosition position);
 
   storage::KvStore& store_;
+  Owns owns_;
   LruCache<FileId, AttributeCell> attributes_;
   LruCache<NameKey, NameBucket, NameKeyHash> names_;
   std::unordered_map<std::uint32_t, Sequence> sequences_;  // by site
@@ -88,8 +98,17 @@ class CellStore {
   Counter& misses_;
 };
 
+// What happened to the names of a directory: counts and times that any number of changes move side by side.
+struct DirectoryChange {
+  std::int64_t entries = 0;
+  std::int64_t subdirectories = 0;
+  std::optional<nfs3::Time> at;
+};
+void apply(AttributeCell& directory, const DirectoryChange& change);
+
 // Reads through to the cells, keeps one copy of each that it touches, and writes those that were changed in
-// one batch. Dropping it without commit() changes nothing.
+// one batch. Dropping it without commit() changes nothing. What it read must not change before commit() but
+// for counts and times of directories: nothing is awaited between, or the cells are locked (keys()).
 class Transaction {
  public:
   explicit Transaction(CellStore& cells) : cells_(cells) {}
@@ -103,42 +122,81 @@ class Transaction {
   // A new cell; `cell.self.cell` must come from allocate().
   AttributeCell& create(AttributeCell cell);
   void erase(AttributeCell& cell);
+  // Never given out again, whether this commits or not.
   Result<FileId> allocate(SiteId site);
 
   // Null where there is no such name. Valid until the bucket is changed.
   Result<const NameEntry*> find(const NamePlace& place);
-  // The name must not exist. kNoSpace where its position has no slot left.
-  Status link(const NamePlace& place, const Target& target);
-  void unlink(const NamePlace& place);                          // the name must exist
-  void retarget(const NamePlace& place, const Target& target);  // keeps the entry's cookie
+  // Changes of names on this server's sites, at a time; the directory's counts, nlink and times follow: in
+  // its cell, where it is on the name's site, else in the part, and by touches(). The name must not exist, or
+  // must. kNoSpace where its position has no slot left.
+  Status link(const NamePlace& place, const Target& target, nfs3::Time now);
+  Status unlink(const NamePlace& place, nfs3::Time now);
+  // Keeps the entry's cookie. `target` is a directory where the old one was.
+  Status retarget(const NamePlace& place, const Target& target, nfs3::Time now);
+
+  // Names of the directory, whose cell is here, changed on a site of another server. False: no such
+  // directory.
+  Result<bool> touch(const CellRef& directory, SiteId part, const KnownPart& known, nfs3::Time now);
 
   // Other records, in the same batch.
   void put(std::string key, std::string value) { batch_.put(std::move(key), std::move(value)); }
   void erase_record(std::string key) { batch_.erase(std::move(key)); }
 
+  // What commit() depends on: each key of a cell or name (dirserver/lock_table.h), and whether it rewrites
+  // it.
+  struct Key {
+    FileId file;
+    Position position;
+    bool rewrites = false;
+  };
+  std::vector<Key> keys() const;
   // Up to where the log must be durable before a reply may show any cell that was loaded.
   storage::LogPosition shown() const { return shown_; }
+  // Whether commit() has anything to write.
+  bool dirty() const;
   // Applies everything; at most once. Nothing has changed where it fails.
   Result<storage::LogPosition> commit();
+  // After commit(): parts whose directories are other servers', which have to be told (OwedTouch).
+  struct Touch {
+    SiteId part;
+    OwedTouch owed;
+  };
+  const std::vector<Touch>& touches() const { return touches_; }
 
  private:
   struct CellSlot {
     AttributeCell cell;
     bool changed = false;
+    bool created = false;
     bool erased = false;
+    DirectoryChange names;
   };
   struct BucketSlot {
     CellStore::NameKey key;
     NameBucket bucket;
     bool changed = false;
   };
+  struct PartSlot {
+    SiteId site;
+    CellRef directory;
+    DirectoryChange names;
+  };
   Result<BucketSlot*> bucket(const NamePlace& place);
   CellSlot& slot_of(const AttributeCell& cell);
+  Status count(const NamePlace& place, const DirectoryChange& names);
+  Status count_in_cell(const CellRef& directory, const DirectoryChange& names);
+  Status commit_part(const PartSlot& slot);
+  Status refresh(CellSlot& slot);
+  Status erase_known_parts(const AttributeCell& directory);
+  Status fill_batch();
+  void remember(storage::LogPosition position);
 
   CellStore& cells_;
   std::vector<std::unique_ptr<CellSlot>> attributes_;
   std::vector<std::unique_ptr<BucketSlot>> buckets_;
-  std::optional<std::pair<SiteId, std::uint64_t>> new_range_;  // site, first fileID sequence of it
+  std::vector<PartSlot> parts_;
+  std::vector<Touch> touches_;
   storage::WriteBatch batch_;
   storage::LogPosition shown_;
 };

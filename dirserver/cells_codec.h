@@ -133,7 +133,8 @@ class CellReader {
   // The value, where all of it was read and made sense.
   template <class T>
   Result<T> finish(T value, std::string_view what) const {
-    if (!ok_ || !left_.empty()) return ::slice::fail(Errc::kCorrupt, "{}: the stored value does not decode", what);
+    if (!ok_ || !left_.empty())
+      return ::slice::fail(Errc::kCorrupt, "{}: the stored value does not decode", what);
     return value;
   }
 

@@ -110,7 +110,7 @@ class DuplicateBoundsTest : public ::testing::Test {
   Metrics metrics_;
   storage::MemoryMedium medium_;
   storage::MemoryStore store_{loop_, medium_};
-  CellStore cells_{store_, metrics_, 1 << 20};
+  CellStore cells_{store_, metrics_, 1 << 20, [](SiteId) { return true; }};
 };
 
 TEST_F(DuplicateBoundsTest, EntriesAreBoundedAlsoInTheStore) {

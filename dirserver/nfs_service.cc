@@ -55,8 +55,16 @@ NfsService::NfsService(Volume& volume) : NfsProgram(volume.context, wire::Role::
 
 Task<service::NfsAnswer> NfsService::around(const Operation& operation, service::NfsRequest& request,
                                             rpc::XdrWriter& results) {
-  if (!remembered(request.procedure)) return operation(request, results);
-  return around_change(operation, request, results);
+  if (remembered(request.procedure)) return around_change(operation, request, results);
+  bool wait = volume_.held.stops_reading({request.handle.fileid, {}});
+  return wait ? after_waiting(operation, request, results) : operation(request, results);
+}
+
+// A cell that is prepared to change is not shown before it is decided whether it does.
+Task<service::NfsAnswer> NfsService::after_waiting(const Operation& operation, service::NfsRequest& request,
+                                                   rpc::XdrWriter& results) {
+  co_await volume_.held.until_readable({request.handle.fileid, {}});
+  co_return co_await operation(request, results);
 }
 
 Task<service::NfsAnswer> NfsService::around_change(const Operation& operation, service::NfsRequest& request,

@@ -26,6 +26,8 @@ class NfsService : public service::NfsProgram {
              });
   }
 
+  Task<service::NfsAnswer> after_waiting(const Operation& operation, service::NfsRequest& request,
+                                         rpc::XdrWriter& results);
   Task<service::NfsAnswer> around_change(const Operation& operation, service::NfsRequest& request,
                                          rpc::XdrWriter& results);
 

@@ -60,109 +60,41 @@ Task<NfsAnswer> refuse_shown(Volume& volume, NfsRequest& request, rpc::XdrWriter
   return answer_shown(volume, request, shown, status);
 }
 
-Change::Change(Volume& in, NfsRequest& of, rpc::XdrWriter& to)
-    : volume(in), request(of), out(to), transaction(in.cells), now(in.now()), start_(to.size()) {}
-
-Answer<AttributeCell*> Change::object(const routing::FileHandle& handle) {
-  auto cell = transaction.load(cell_of(handle));
-  if (!cell) return refuse(cell.error());
-  if (*cell == nullptr || (*cell)->self.type != handle.type) return refuse(Status::kStale);
-  return *cell;
-}
-
-Answer<AttributeCell*> Change::directory(const routing::FileHandle& handle) {
-  auto cell = object(handle);
-  if (cell && !(*cell)->directory()) return refuse(Status::kNotDir);
-  return cell;
-}
-
-Answer<routing::FileHandle> Change::open(nfs3::HandleView handle) const {
-  auto opened = volume.context.handles.open(handle);
-  if (!opened) return refuse(Status::kBadHandle);
-  return *opened;
-}
-
-Answer<NamedEntry> Change::look_up(AttributeCell& in, std::string_view name) {
-  if (Status status = check_name(name); status != Status::kOk) return refuse(status);
-  if (!may(request.who, in, service::kMayExecute)) return refuse(Status::kAcces);
-  NamedEntry named{.directory = &in, .place = volume.placement.place(in.self.cell, name)};
-  auto entry = transaction.find(named.place);
-  if (!entry) return refuse(entry.error());
-  if (*entry != nullptr) named.target = (*entry)->target;
-  return named;
-}
-
-Answer<AttributeCell*> Change::target(const NamedEntry& entry) {
-  auto cell = transaction.load(entry.target->cell);
-  if (!cell) return refuse(cell.error());
-  if (*cell == nullptr) {
-    return refuse(Error{Errc::kCorrupt, fmt::format("a name in directory {:#x} points to file {:#x}, which "
-                                                    "has no attribute cell",
-                                                    entry.directory->self.cell.fileid.value,
-                                                    entry.target->cell.fileid.value)});
+Task<Answer<std::optional<AttributeCell>>> read_cell(Volume& volume, CellRef ref,
+                                                     storage::LogPosition& shown) {
+  if (!volume.peers.owns(ref.site)) {
+    auto far = co_await volume.peers.read(ref, false);
+    if (!far) co_return refuse(far.error());
+    co_return std::move(*far);
   }
-  return *cell;
+  co_await volume.held.until_readable({ref.fileid, {}});
+  shown = std::max(shown, volume.cells.pending(ref.fileid));
+  auto cell = volume.cells.attributes(ref);
+  if (!cell) co_return refuse(cell.error());
+  if (*cell == nullptr) co_return std::nullopt;
+  co_return std::optional<AttributeCell>(**cell);
 }
 
-void Change::touch_directory(AttributeCell& cell) {
-  cell.mtime = cell.ctime = later(now, std::max(cell.mtime, cell.ctime));
-  transaction.change(cell);
-}
-
-void Change::drop_link(AttributeCell& cell) {
-  if (!cell.directory() && cell.nlink > 1) {
-    --cell.nlink;
-    cell.ctime = later(now, cell.ctime);
-    transaction.change(cell);
-    return;
+Task<Answer<ReadDirectory>> read_directory(Volume& volume, const routing::FileHandle& handle,
+                                           storage::LogPosition& shown) {
+  CellRef ref = cell_of(handle);
+  std::optional<ReadDirectory> found;
+  if (volume.peers.owns(ref.site)) {
+    co_await volume.held.until_readable({ref.fileid, {}});
+    auto cell = read_object(volume, handle, shown);
+    if (!cell) co_return refuse(cell.error());
+    found = ReadDirectory{**cell, false};
   }
-  transaction.erase(cell);
-  if (!cell.regular()) return;
-  if (cell.truncating) {
-    transaction.erase_record(truncation_key(cell.self.cell.site, cell.self.cell.fileid));
-  }
-  if (auto record = volume.reclaimer.add(transaction, cell)) reclaims_.push_back(std::move(*record));
-}
-
-nfs3::WccData Change::wcc_after(const nfs3::WccData& before, const AttributeCell& cell) const {
-  return {.before = before.before, .after = volume.attributes(cell)};
-}
-
-Task<NfsAnswer> Change::commit() {
-  CallKey call = key_of(request.call);
-  volume.duplicates.record(call, as_text(out.view()).substr(start_), request.handle.directory_site,
-                           transaction);
-  auto position = transaction.commit();
-  if (position) {
-    if (auto durable = co_await volume.cells.durable(*position); !durable) {
-      position = tl::unexpected(std::move(durable.error()));
+  while (!found) {
+    shown = std::max(shown, volume.cells.pending(ref.fileid));
+    if (const AttributeCell* leased = volume.parts.leased(ref)) {
+      found = ReadDirectory{*leased, true};
+    } else if (auto taken = co_await volume.parts.take_lease(ref); !taken) {
+      co_return refuse(taken.error());
     }
   }
-  if (!position) {
-    out.rewind(start_);
-    Status status = refuse(position.error()).value();
-    // Nothing is said of attributes: they may be those that did not come to be.
-    nfs3::encode_failure(out, request.procedure, status);
-    co_return NfsAnswer::written(status);
-  }
-  for (ReclaimRecord& record : reclaims_) volume.reclaimer.enqueue(std::move(record));
-  co_return NfsAnswer::written();
-}
-
-Task<slice::Status> Change::commit_first_step() {
-  auto position = transaction.commit();
-  if (!position) co_return tl::unexpected(std::move(position.error()));
-  co_return co_await volume.cells.durable(*position);
-}
-
-Task<NfsAnswer> Change::fail(Status status) {
-  out.rewind(start_);
-  nfs3::encode_failure(out, request.procedure, status, request.attributes, request.wcc);
-  return answer(status);
-}
-
-Task<NfsAnswer> Change::answer(Status status) {
-  return answer_shown(volume, request, transaction.shown(), status);
+  if (found->cell.self.type != handle.type) co_return refuse(Status::kStale);
+  co_return std::move(*found);
 }
 
 }  // namespace slice::dirserver

@@ -1,13 +1,9 @@
-// What the operations in ops/ share: looking up what a call names, permission, and how an operation ends.
-//
-// A changing operation reads, decides and commits without awaiting anything between, by one Change; so its
-// pre-operation attributes are taken atomically with it. Its reply is encoded before the commit, since the
-// reply is stored in the same batch (DuplicateCache).
+// What the operations in ops/ share: the protocol's refusals, permission, and how an operation that only
+// reads ends. Those that change something: change.h.
 #ifndef SLICE_DIRSERVER_OPERATION_H
 #define SLICE_DIRSERVER_OPERATION_H
 
 #include <tl/expected.hpp>
-#include <vector>
 
 #include "dirserver/volume.h"
 #include "service/nfs_program.h"
@@ -48,56 +44,17 @@ Task<NfsAnswer> answer_shown(Volume& volume, NfsRequest& request, storage::LogPo
 Task<NfsAnswer> refuse_shown(Volume& volume, NfsRequest& request, rpc::XdrWriter& out,
                              storage::LogPosition shown, nfs3::Status status);
 
-// ---- changing operations ----
-
-// A name in a directory, as (directory, name) of a call's arguments.
-struct NamedEntry {
-  AttributeCell* directory = nullptr;
-  NamePlace place;
-  std::optional<Target> target;  // where the name exists
+// A cell of any server's, as it is when nothing is about to change it; nothing where it is gone. `shown` as
+// in read_object().
+Task<Answer<std::optional<AttributeCell>>> read_cell(Volume& volume, CellRef ref,
+                                                     storage::LogPosition& shown);
+// What a directory's names are judged by: its cell, or a lease of it. STALE.
+struct ReadDirectory {
+  AttributeCell cell;
+  bool leased = false;  // counts and times are not to be shown
 };
-
-class Change {
- public:
-  Change(Volume& volume, NfsRequest& request, rpc::XdrWriter& out);
-
-  // The cell of a handle: STALE, and NOTDIR from directory().
-  Answer<AttributeCell*> object(const routing::FileHandle& handle);
-  Answer<AttributeCell*> directory(const routing::FileHandle& handle);
-  // A handle that is not the first of the arguments: BADHANDLE.
-  Answer<routing::FileHandle> open(nfs3::HandleView handle) const;
-  // Looks `name` up in a directory that was loaded: NAMETOOLONG, INVAL, ACCES where the directory may not be
-  // searched. The caller has dealt with "." and "..".
-  Answer<NamedEntry> look_up(AttributeCell& in, std::string_view name);
-  // The cell a name points to.
-  Answer<AttributeCell*> target(const NamedEntry& entry);
-
-  // The directory got or lost a name.
-  void touch_directory(AttributeCell& cell);
-  // Takes one name off an object, and the object away with its last one.
-  void drop_link(AttributeCell& cell);
-  nfs3::WccData wcc_after(const nfs3::WccData& before, const AttributeCell& cell) const;
-
-  // Ends the operation well: `results` are written; their record, commit, durable.
-  Task<NfsAnswer> commit();
-  // Commits, durably, the first of two steps: nothing is answered yet.
-  Task<slice::Status> commit_first_step();
-  // Ends it badly: writes the procedure's failure body with the request's attributes and wcc, and changes
-  // nothing.
-  Task<NfsAnswer> fail(nfs3::Status status);
-  // Ends it without a change; the results, with `status`, are written.
-  Task<NfsAnswer> answer(nfs3::Status status);
-
-  Volume& volume;
-  NfsRequest& request;
-  rpc::XdrWriter& out;
-  Transaction transaction;
-  nfs3::Time now;
-
- private:
-  std::size_t start_;  // of this operation's results in `out`
-  std::vector<ReclaimRecord> reclaims_;
-};
+Task<Answer<ReadDirectory>> read_directory(Volume& volume, const routing::FileHandle& handle,
+                                           storage::LogPosition& shown);
 
 }  // namespace slice::dirserver
 

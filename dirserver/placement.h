@@ -23,7 +23,7 @@ class Placement {
   NamePlace place(const CellRef& directory, std::string_view name) const {
     std::uint64_t hash = tables_.get()->name_hash(directory.fileid, name);
     SiteId site = hashed() ? tables_.get()->name_site(hash) : directory.site;
-    return {site, directory.fileid, position_of(hash), name, hash};
+    return {site, directory, position_of(hash), name, hash};
   }
 
   // Where the attribute cell of a new object goes: to its name, but a directory that mkdir switching
@@ -46,9 +46,10 @@ class Placement {
   }
   std::uint32_t sites() const { return sites_; }
 
- private:
+  // Name hashing: a directory's names are on all sites.
   bool hashed() const { return policy_ == VolumeConfig::NamePolicy::kNameHashing; }
 
+ private:
   VolumeConfig::NamePolicy policy_;
   std::uint32_t sites_;
   const routing::TableHolder& tables_;

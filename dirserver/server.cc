@@ -25,15 +25,6 @@ DirectoryServer::~DirectoryServer() {
 }
 
 Task<Status> DirectoryServer::start() {
-  auto directories = std::count_if(context_.config.servers.begin(), context_.config.servers.end(),
-                                   [](const auto& each) { return each.role == ServerRole::kDirectory; });
-  if (directories != 1) {
-    co_return fail(Errc::kInvalid,
-                   "{}: {} directory servers: names on several of them need two-phase commit, which this "
-                   "version does not have; configure one (it holds all {} directory sites)",
-                   context_.config.path, directories,
-                   context_.config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)]);
-  }
   auto store = open_store_(context_);
   if (!store) co_return fail(std::move(store.error()));
   store_ = std::move(*store);
@@ -41,11 +32,12 @@ Task<Status> DirectoryServer::start() {
   SLICE_CO_RETURN_IF_ERROR(co_await volume_->start());
   nfs_ = std::make_unique<NfsService>(*volume_);
   authority_ = std::make_unique<AuthorityService>(*volume_);
+  peer_service_ = std::make_unique<PeerService>(*volume_);
   co_return Status{};
 }
 
 std::vector<rpc::Program*> DirectoryServer::programs() {
-  return {nfs_.get(), authority_.get()};
+  return {nfs_.get(), authority_.get(), peer_service_.get()};
 }
 
 Task<void> DirectoryServer::stop() {

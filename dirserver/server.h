@@ -8,6 +8,7 @@
 
 #include "dirserver/authority_service.h"
 #include "dirserver/nfs_service.h"
+#include "dirserver/peer_service.h"
 #include "dirserver/volume.h"
 #include "service/process.h"
 #include "storage/kv_store.h"
@@ -23,7 +24,7 @@ class DirectoryServer : public service::Role {
   explicit DirectoryServer(service::ServiceContext& context, OpenStore open_store = open_rocks_store);
   ~DirectoryServer() override;
 
-  // kInvalid where the configuration has more than one directory server, which this version does not serve.
+  // kInvalid where the store is another volume's or configuration's.
   Task<Status> start() override;
   std::vector<rpc::Program*> programs() override;
   Task<void> stop() override;
@@ -36,6 +37,7 @@ class DirectoryServer : public service::Role {
   std::unique_ptr<Volume> volume_;
   std::unique_ptr<NfsService> nfs_;
   std::unique_ptr<AuthorityService> authority_;
+  std::unique_ptr<PeerService> peer_service_;
 };
 
 }  // namespace slice::dirserver

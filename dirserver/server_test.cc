@@ -33,26 +33,6 @@ TEST_F(ServerTest, RefusesAStoreOfAnotherConfiguration) {
   EXPECT_NE(refused.error().message.find("name-hashing"), std::string::npos) << refused.error().message;
 }
 
-class TwoDirectoryServersTest : public ServerTest {
- protected:
-  static EnsembleConfig two() {
-    EnsembleConfig config = test_config();
-    ServerConfig second = config.servers[0];
-    second.name = "dir2";
-    second.index = static_cast<std::uint32_t>(config.servers.size());
-    second.address += 100;
-    config.servers.push_back(second);
-    return config;
-  }
-  TwoDirectoryServersTest() : ServerTest(two()) {}
-};
-
-TEST_F(TwoDirectoryServersTest, AreRefusedWithTheLimitNamed) {
-  slice::Status refused = start(medium_, context_);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message.find("2 directory servers"), std::string::npos);
-}
-
 // The real store under the same server: what was answered is there when it is opened again without a clean
 // stop of the volume.
 TEST_F(ServerTest, OnRocksDb) {

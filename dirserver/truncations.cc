@@ -3,10 +3,11 @@
 namespace slice::dirserver {
 
 Truncations::Truncations(service::ServiceContext& context, CellStore& cells, FileLocks& locks,
-                         DataServers& servers, DuplicateCache& duplicates)
+                         LockTable& held, DataServers& servers, DuplicateCache& duplicates)
     : context_(context),
       cells_(cells),
       locks_(locks),
+      held_(held),
       servers_(servers),
       duplicates_(duplicates),
       begun_(context.metrics.counter("truncations_total")),
@@ -87,6 +88,7 @@ Task<void> Truncations::finish_recovered(TruncationRecord record) {
   if (record.call) duplicates_.begin(*record.call);
   auto lock = co_await locks_.lock(record.file.cell.fileid);
   if (!co_await carry_out(record)) co_return;
+  co_await held_.until_free(record.file.cell.fileid);
   Transaction transaction(cells_);
   auto cell = end(transaction, record);
   std::string reply;

@@ -12,13 +12,14 @@
 #include "dirserver/data_servers.h"
 #include "dirserver/duplicate_cache.h"
 #include "dirserver/file_locks.h"
+#include "dirserver/lock_table.h"
 
 namespace slice::dirserver {
 
 class Truncations {
  public:
-  Truncations(service::ServiceContext& context, CellStore& cells, FileLocks& locks, DataServers& servers,
-              DuplicateCache& duplicates);
+  Truncations(service::ServiceContext& context, CellStore& cells, FileLocks& locks, LockTable& held,
+              DataServers& servers, DuplicateCache& duplicates);
 
   // The cell has its new size and epoch already; marks it and puts the record. `call`: the SETATTR that a
   // restart is to answer, with its pre-operation attributes.
@@ -40,6 +41,7 @@ class Truncations {
   service::ServiceContext& context_;
   CellStore& cells_;
   FileLocks& locks_;
+  LockTable& held_;
   DataServers& servers_;
   DuplicateCache& duplicates_;
   bool stopping_ = false;

@@ -4,14 +4,26 @@ namespace slice::dirserver {
 Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store,
                DuplicateCache::Options duplicate_options)
     : context(service_context),
-      cells(store, context.metrics, context.self.cache_bytes / 2),
+      peers(context),
+      cells(store, context.metrics, context.self.cache_bytes / 2,
+            [this](SiteId site) { return peers.owns(site); }),
       placement(context.config, context.tables),
       locks(context.loop),
+      held(context.loop),
       duplicates(context.loop, context.metrics, duplicate_options),
       space(context),
       servers(context),
-      truncations(context, cells, locks, servers, duplicates),
-      reclaimer(context, cells, locks, servers, placement.sites()) {}
+      truncations(context, cells, locks, held, servers, duplicates),
+      reclaimer(context, cells, locks, servers, placement.sites()),
+      parts(context, cells, held, peers),
+      intentions(context, cells, peers),
+      participant({context, cells, held, peers, parts, placement, reclaimer}) {}
+
+SiteId Volume::site_of(const service::NfsRequest& request) const {
+  auto route = context.tables.get()->route(request.procedure, request.call.arguments);
+  bool ours = route && route->site_class == wire::Role::kDirectory && peers.owns(route->site);
+  return ours ? route->site : request.handle.directory_site;
+}
 
 nfs3::Time Volume::now() const {
   return nfs3::time_of(context.loop.wall());
@@ -32,36 +44,46 @@ Task<Status> Volume::start() {
   if (!stored) co_return fail(stored.error(), "the store's format");
   std::string expected = format();
   if (!*stored) {
-    SLICE_CO_RETURN_IF_ERROR(co_await create_root(expected));
+    SLICE_CO_RETURN_IF_ERROR(co_await create(expected));
   } else if (**stored != expected) {
     co_return fail(Errc::kInvalid, "the store was made for \"{}\", the configuration says \"{}\"", **stored,
                    expected);
   }
   SLICE_CO_RETURN_IF_ERROR(duplicates.load(cells, placement.sites()));
+  // Locks of what was promised first: nothing may run in between.
+  SLICE_CO_RETURN_IF_ERROR(participant.recover());
+  SLICE_CO_RETURN_IF_ERROR(intentions.recover(placement.sites()));
+  SLICE_CO_RETURN_IF_ERROR(parts.recover(placement.sites()));
   SLICE_CO_RETURN_IF_ERROR(truncations.recover(placement.sites()));
   reclaimer.recover();
   co_return Status{};
 }
 
-Task<Status> Volume::create_root(std::string format) {
-  const VolumeConfig& config = context.config.volume;
-  AttributeCell root;
-  root.self = target_of(routing::root_handle(config));
-  root.mode = config.root_mode;
-  root.uid = config.root_uid;
-  root.gid = config.root_gid;
-  root.nlink = 2;
-  root.atime = root.mtime = root.ctime = now();
-  root.parent = root.self.cell;
+// The store's format and, with the root's site, the root directory.
+Task<Status> Volume::create(std::string format) {
   Transaction transaction(cells);
-  transaction.create(std::move(root));
   transaction.put(format_key(), std::move(format));
+  if (peers.owns(kRootSite)) {
+    const VolumeConfig& config = context.config.volume;
+    AttributeCell root;
+    root.self = target_of(routing::root_handle(config));
+    root.mode = config.root_mode;
+    root.uid = config.root_uid;
+    root.gid = config.root_gid;
+    root.nlink = 2;
+    root.atime = root.mtime = root.ctime = now();
+    root.parent = root.self.cell;
+    transaction.create(std::move(root));
+  }
   auto position = transaction.commit();
-  if (!position) co_return fail(position.error(), "making the root directory");
+  if (!position) co_return fail(position.error(), "making the store");
   co_return co_await cells.durable(*position);
 }
 
 void Volume::stop() {
+  participant.stop();
+  intentions.stop();
+  parts.stop();
   truncations.stop();
   reclaimer.stop();
 }

@@ -4,13 +4,18 @@
 
 #include "dirserver/cell_store.h"
 #include "dirserver/data_servers.h"
+#include "dirserver/directory_parts.h"
 #include "dirserver/duplicate_cache.h"
 #include "dirserver/file_locks.h"
+#include "dirserver/initiator.h"
+#include "dirserver/intentions.h"
+#include "dirserver/participant.h"
 #include "dirserver/placement.h"
 #include "dirserver/reclaimer.h"
 #include "dirserver/space.h"
 #include "dirserver/truncations.h"
 #include "service/context.h"
+#include "service/nfs_program.h"
 
 namespace slice::dirserver {
 
@@ -31,18 +36,27 @@ class Volume {
   nfs3::Attributes attributes(const AttributeCell& cell) const { return attributes_of(cell, id()); }
   routing::HandleBytes mint(const Target& target) const { return context.handles.mint(handle_of(target)); }
 
+  // The site by which a request came here: one of this server's.
+  SiteId site_of(const service::NfsRequest& request) const;
+  Initiator::Seams initiator_seams() { return {context, held, peers, parts, intentions}; }
+
   service::ServiceContext& context;
+  Peers peers;
   CellStore cells;
   Placement placement;
-  FileLocks locks;
+  FileLocks locks;  // of truncations
+  LockTable held;   // of changes over several servers
   DuplicateCache duplicates;
   SpaceMonitor space;
   DataServers servers;
   Truncations truncations;
   Reclaimer reclaimer;
+  DirectoryParts parts;
+  Intentions intentions;
+  Participant participant;
 
  private:
-  Task<Status> create_root(std::string format);
+  Task<Status> create(std::string format);
   std::string format() const;
 };
 

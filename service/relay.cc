@@ -11,6 +11,8 @@ namespace {
 
 constexpr Duration kReportTimeout = std::chrono::seconds(2);
 
+}  // namespace
+
 rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   rpc::Request request;
   request.to = to;
@@ -28,8 +30,6 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   request.on_behalf.datagram = call.datagram;
   return request;
 }
-
-}  // namespace
 
 // Tells proxies of misdirected requests. A proxy puts all of its entries right at once, so that one report a
 // second will do, whatever site it is of.

@@ -12,6 +12,9 @@
 
 namespace slice::service {
 
+// An NFS call for another server, on behalf of the client that made `call`; one relay further.
+rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to);
+
 class Relay {
  public:
   static constexpr Duration kPatience = std::chrono::seconds(8);  // with the owner

@@ -3,31 +3,38 @@
 namespace slice::dirserver::ops {
 namespace {
 
-struct Found {
-  Target target;
-  nfs3::Attributes attributes;
-};
+using nfs3::Status;
 
-// The object of a name; `shown` as in read_object().
-Answer<Found> look_up(Volume& volume, const NfsRequest& request, const AttributeCell& directory,
-                      std::string_view name, storage::LogPosition& shown) {
-  if (auto status = check_name(name); status != nfs3::Status::kOk) return refuse(status);
-  if (!may(request.who, directory, service::kMayExecute)) return refuse(nfs3::Status::kAcces);
-  if (name == ".") return Found{directory.self, volume.attributes(directory)};
-  CellRef ref;
-  if (name == "..") {
-    ref = directory.parent;
-  } else {
-    auto entry = volume.cells.find(volume.placement.place(directory.self.cell, name));
-    if (!entry) return refuse(entry.error());
-    if (*entry == nullptr) return refuse(nfs3::Status::kNoEnt);
-    ref = (*entry)->target.cell;
+// Between reading a name and the cell it points to, others run: the name may have gone meanwhile, and is
+// looked up again, but not for ever.
+constexpr unsigned kTries = 4;
+
+// What the name points to. The directory may be searched, and the name is well formed.
+Task<Answer<CellRef>> find(Volume& volume, const AttributeCell& directory, std::string_view name,
+                           storage::LogPosition& shown) {
+  if (name == ".") co_return directory.self.cell;
+  if (name == "..") co_return directory.parent;
+  NamePlace place = volume.placement.place(directory.self.cell, name);
+  co_await volume.held.until_readable({place.directory.fileid, place.position});
+  shown = std::max(shown, volume.cells.pending(place.directory.fileid));
+  auto entry = volume.cells.find(place);
+  if (!entry) co_return refuse(entry.error());
+  if (*entry == nullptr) co_return refuse(Status::kNoEnt);
+  co_return (*entry)->target.cell;
+}
+
+Task<Answer<AttributeCell>> look_up(Volume& volume, const NfsRequest& request, const AttributeCell& directory,
+                                    std::string_view name, storage::LogPosition& shown) {
+  if (auto status = check_name(name); status != Status::kOk) co_return refuse(status);
+  if (!may(request.who, directory, service::kMayExecute)) co_return refuse(Status::kAcces);
+  for (unsigned tries = 0; tries < kTries; ++tries) {
+    auto ref = co_await find(volume, directory, name, shown);
+    if (!ref) co_return refuse(ref.error());
+    auto cell = co_await read_cell(volume, *ref, shown);
+    if (!cell) co_return refuse(cell.error());
+    if (*cell) co_return std::move(**cell);
   }
-  shown = std::max(shown, volume.cells.pending(ref.fileid));
-  auto cell = volume.cells.attributes(ref);
-  if (!cell) return refuse(cell.error());
-  if (*cell == nullptr) return refuse(nfs3::Status::kStale);
-  return Found{(*cell)->self, volume.attributes(**cell)};
+  co_return refuse(Status::kStale);
 }
 
 }  // namespace
@@ -35,19 +42,18 @@ Answer<Found> look_up(Volume& volume, const NfsRequest& request, const Attribute
 Task<NfsAnswer> lookup(Volume& volume, NfsRequest& request, const nfs3::LookupArgs& arguments,
                        rpc::XdrWriter& out) {
   storage::LogPosition shown;
-  auto cell = read_object(volume, request.handle, shown);
-  if (!cell) return refuse_shown(volume, request, out, shown, cell.error());
-  request.attributes = volume.attributes(**cell);
-  if (!(*cell)->directory()) return refuse_shown(volume, request, out, shown, nfs3::Status::kNotDir);
-  // A copy: looking further may move what the cache holds.
-  AttributeCell directory = **cell;
-  auto found = look_up(volume, request, directory, arguments.name, shown);
-  if (!found) return refuse_shown(volume, request, out, shown, found.error());
-  routing::HandleBytes handle = volume.mint(found->target);
+  auto directory = co_await read_directory(volume, request.handle, shown);
+  if (!directory) co_return co_await refuse_shown(volume, request, out, shown, directory.error());
+  if (!directory->leased) request.attributes = volume.attributes(directory->cell);
+  if (!directory->cell.directory())
+    co_return co_await refuse_shown(volume, request, out, shown, Status::kNotDir);
+  auto found = co_await look_up(volume, request, directory->cell, arguments.name, shown);
+  if (!found) co_return co_await refuse_shown(volume, request, out, shown, found.error());
+  routing::HandleBytes handle = volume.mint(found->self);
   nfs3::encode_result(
-      out,
-      nfs3::LookupOk{.object = handle, .attributes = found->attributes, .directory = request.attributes});
-  return answer_shown(volume, request, shown, nfs3::Status::kOk);
+      out, nfs3::LookupOk{
+               .object = handle, .attributes = volume.attributes(*found), .directory = request.attributes});
+  co_return co_await answer_shown(volume, request, shown, Status::kOk);
 }
 
 }  // namespace slice::dirserver::ops

@@ -5,10 +5,9 @@ namespace slice::dirserver::ops {
 
 Task<NfsAnswer> mkdir(Volume& volume, NfsRequest& request, const nfs3::MkdirArgs& arguments,
                       rpc::XdrWriter& out) {
-  Change change(volume, request, out);
-  auto added = add_object(change, arguments.where, nfs3::FileType::kDirectory, arguments.attributes);
-  if (!added) co_return co_await change.fail(added.error());
-  co_return co_await commit_object(change, added->first, *added->second);
+  return run_change(volume, request, out, [&arguments](Change& change) {
+    return plan_object(change, arguments.where, nfs3::FileType::kDirectory, arguments.attributes);
+  });
 }
 
 }  // namespace slice::dirserver::ops

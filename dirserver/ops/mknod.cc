@@ -18,21 +18,24 @@ nfs3::Status check_type(nfs3::FileType type, const Identity& who) {
   }
 }
 
+nfs3::Status plan(Change& change, const nfs3::MknodArgs& arguments) {
+  auto entry = find_place(change, arguments.where);
+  if (!entry) return entry.error();
+  if (auto status = check_type(arguments.type, change.request.who); status != nfs3::Status::kOk) {
+    return entry->target ? nfs3::Status::kExist : status;
+  }
+  auto cell = make_object(change, *entry, arguments.type, arguments.attributes);
+  if (!cell) return cell.error();
+  (*cell)->rdev_major = arguments.rdev_major;
+  (*cell)->rdev_minor = arguments.rdev_minor;
+  return created(change, *entry, **cell);
+}
+
 }  // namespace
 
 Task<NfsAnswer> mknod(Volume& volume, NfsRequest& request, const nfs3::MknodArgs& arguments,
                       rpc::XdrWriter& out) {
-  Change change(volume, request, out);
-  auto entry = find_place(change, arguments.where);
-  if (!entry) co_return co_await change.fail(entry.error());
-  if (auto status = check_type(arguments.type, request.who); status != nfs3::Status::kOk) {
-    co_return co_await change.fail(entry->target ? nfs3::Status::kExist : status);
-  }
-  auto cell = make_object(change, *entry, arguments.type, arguments.attributes);
-  if (!cell) co_return co_await change.fail(cell.error());
-  (*cell)->rdev_major = arguments.rdev_major;
-  (*cell)->rdev_minor = arguments.rdev_minor;
-  co_return co_await commit_object(change, *entry, **cell);
+  return run_change(volume, request, out, [&arguments](Change& change) { return plan(change, arguments); });
 }
 
 }  // namespace slice::dirserver::ops

@@ -50,9 +50,10 @@ bool bad_time(const nfs3::SetAttributes& attributes) {
 }  // namespace
 
 Answer<NamedEntry> find_place(Change& change, const nfs3::DirOpArgs& where) {
+  change.expect_name(change.request.handle, where.name);
   auto directory = change.directory(change.request.handle);
   if (!directory) return refuse(directory.error());
-  change.request.wcc = {.before = wcc_of(**directory), .after = change.volume.attributes(**directory)};
+  change.request.wcc = change.wcc_before(**directory);
   if (dot_or_dot_dot(where.name)) return refuse(nfs3::Status::kExist);
   return change.look_up(**directory, where.name);
 }
@@ -82,31 +83,28 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
     cell.parent = directory.self.cell;
   }
   if (cell.regular()) cell.size = attributes.size.value_or(0);
-
-  if (auto linked = change.transaction.link(entry.place, cell.self); !linked) return refuse(linked.error());
-  ++directory.entries;
-  if (cell.directory()) ++directory.nlink;
-  change.touch_directory(directory);
-  return &change.transaction.create(std::move(cell));
+  if (auto status = change.link(entry, cell.self); status != nfs3::Status::kOk) return refuse(status);
+  return &change.create(std::move(cell));
 }
 
-Task<NfsAnswer> commit_object(Change& change, const NamedEntry& entry, const AttributeCell& cell) {
+nfs3::Status created(Change& change, const NamedEntry& entry, const AttributeCell& cell) {
   routing::HandleBytes handle = change.volume.mint(cell.self);
   nfs3::encode_result(change.out,
                       nfs3::CreatedOk{.object = nfs3::HandleView(handle),
                                       .attributes = change.volume.attributes(cell),
                                       .directory = change.wcc_after(change.request.wcc, *entry.directory)});
-  return change.commit();
+  return nfs3::Status::kOk;
 }
 
-Answer<std::pair<NamedEntry, AttributeCell*>> add_object(Change& change, const nfs3::DirOpArgs& where,
-                                                         nfs3::FileType type,
-                                                         const nfs3::SetAttributes& attributes) {
+nfs3::Status plan_object(Change& change, const nfs3::DirOpArgs& where, nfs3::FileType type,
+                         const nfs3::SetAttributes& attributes,
+                         const std::function<nfs3::Status(AttributeCell& cell)>& complete) {
   auto entry = find_place(change, where);
-  if (!entry) return refuse(entry.error());
+  if (!entry) return entry.error();
   auto cell = make_object(change, *entry, type, attributes);
-  if (!cell) return refuse(cell.error());
-  return std::pair(*entry, *cell);
+  if (!cell) return cell.error();
+  nfs3::Status status = complete ? complete(**cell) : nfs3::Status::kOk;
+  return status == nfs3::Status::kOk ? created(change, *entry, **cell) : status;
 }
 
 }  // namespace slice::dirserver::ops

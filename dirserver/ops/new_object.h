@@ -2,7 +2,7 @@
 #ifndef SLICE_DIRSERVER_OPS_NEW_OBJECT_H
 #define SLICE_DIRSERVER_OPS_NEW_OBJECT_H
 
-#include "dirserver/operation.h"
+#include "dirserver/change.h"
 
 namespace slice::dirserver::ops {
 
@@ -15,13 +15,13 @@ Answer<NamedEntry> find_place(Change& change, const nfs3::DirOpArgs& where);
 Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3::FileType type,
                                    const nfs3::SetAttributes& attributes);
 
-// Writes the success of any of the four for a new object, and commits.
-Task<NfsAnswer> commit_object(Change& change, const NamedEntry& entry, const AttributeCell& cell);
+// Writes the success of any of the four for a new object.
+nfs3::Status created(Change& change, const NamedEntry& entry, const AttributeCell& cell);
 
-// The whole of MKDIR and its like where nothing but the cell's making is special.
-Answer<std::pair<NamedEntry, AttributeCell*>> add_object(Change& change, const nfs3::DirOpArgs& where,
-                                                         nfs3::FileType type,
-                                                         const nfs3::SetAttributes& attributes);
+// The whole plan of MKDIR and its like: `complete` does what is special about the new cell, or refuses.
+nfs3::Status plan_object(Change& change, const nfs3::DirOpArgs& where, nfs3::FileType type,
+                         const nfs3::SetAttributes& attributes,
+                         const std::function<nfs3::Status(AttributeCell& cell)>& complete = {});
 
 }  // namespace slice::dirserver::ops
 

@@ -4,20 +4,18 @@
 namespace slice::dirserver::ops {
 namespace {
 
-nfs3::Status plan(Change& change, const nfs3::RemoveArgs& arguments) {
-  if (dot_or_dot_dot(arguments.name)) return nfs3::Status::kInval;
-  auto found = find_victim(change, arguments);
-  if (!found) return found.error();
-  if (found->cell->directory()) return nfs3::Status::kIsDir;
-  unlink_victim(change, *found);
-  return nfs3::Status::kOk;
+nfs3::Status check(Change&, const AttributeCell& victim) {
+  return victim.directory() ? nfs3::Status::kIsDir : nfs3::Status::kOk;
 }
 
 }  // namespace
 
 Task<NfsAnswer> remove(Volume& volume, NfsRequest& request, const nfs3::RemoveArgs& arguments,
                        rpc::XdrWriter& out) {
-  return take_out(volume, request, arguments, out, plan);
+  return run_change(volume, request, out, [&arguments](Change& change) {
+    if (dot_or_dot_dot(arguments.name)) return nfs3::Status::kInval;
+    return take_out(change, arguments.name, check);
+  });
 }
 
 }  // namespace slice::dirserver::ops

@@ -1,3 +1,4 @@
+#include "dirserver/change.h"
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
@@ -13,18 +14,23 @@ struct Rename {
   AttributeCell* replaced = nullptr;  // what `to` named before; null where nothing
 };
 
-// Whether `directory` is `ancestor`, or below it. Walks up by the parents that directories remember.
+bool same(const AttributeCell& a, const AttributeCell& b) {
+  return a.self.cell == b.self.cell;
+}
+
+// Whether `directory` is `ancestor`, or below it. Walks up by the parents that directories remember, which
+// stay as they are while the lock of directory renames is held.
 Answer<bool> is_within(Change& change, const AttributeCell& directory, const AttributeCell& ancestor) {
-  const AttributeCell* at = &directory;
-  while (at != &ancestor) {
-    if (at->self.cell.fileid == kRootId) return false;
-    auto parent = change.transaction.load(at->parent);
-    if (!parent) return refuse(parent.error());
-    if (*parent == nullptr) {
-      return refuse(Error{Errc::kCorrupt, fmt::format("directory {:#x} has a parent without attribute cell",
-                                                      at->self.cell.fileid.value)});
+  CellRef at = directory.self.cell;
+  while (at != ancestor.self.cell) {
+    if (at.fileid == kRootId) return false;
+    auto cell = change.glance(at);
+    if (!cell) return refuse(cell.error());
+    if (*cell == nullptr) {
+      return refuse(Error{Errc::kCorrupt, fmt::format("directory {:#x} is a parent and has no attribute cell",
+                                                      at.fileid.value)});
     }
-    at = *parent;
+    at = (*cell)->parent;
   }
   return true;
 }
@@ -69,6 +75,7 @@ Status check_permission(const Change& change, const Rename& rename) {
 
 Status check_shape(Change& change, const Rename& rename) {
   if (rename.source->directory() && rename.from_directory != rename.to_directory) {
+    if (auto held = change.hold_rename_lock(); held != Status::kOk) return held;
     auto within = is_within(change, *rename.to_directory, *rename.source);
     if (!within) return within.error();
     if (*within) return Status::kInval;
@@ -76,75 +83,64 @@ Status check_shape(Change& change, const Rename& rename) {
   if (rename.replaced == nullptr) return Status::kOk;
   if (rename.source->directory() && !rename.replaced->directory()) return Status::kNotDir;
   if (!rename.source->directory() && rename.replaced->directory()) return Status::kIsDir;
-  if (rename.replaced->directory() && rename.replaced->entries > 0) return Status::kNotEmpty;
-  return Status::kOk;
+  if (!rename.replaced->directory()) return Status::kOk;
+  auto empty = change.empty(*rename.replaced);
+  if (!empty) return empty.error();
+  return *empty ? Status::kOk : Status::kNotEmpty;
 }
 
 Status move(Change& change, Rename& rename) {
-  Transaction& transaction = change.transaction;
-  bool directory = rename.source->directory();
-  Target target = rename.source->self;
-  transaction.unlink(rename.from.place);
-  --rename.from_directory->entries;
-  if (directory) --rename.from_directory->nlink;
+  AttributeCell& source = *rename.source;
+  if (auto status = change.unlink(rename.from); status != Status::kOk) return status;
+  Status named = rename.replaced != nullptr ? change.retarget(rename.to, source.self)
+                                            : change.link(rename.to, source.self);
+  if (named != Status::kOk) return named;
   if (rename.replaced != nullptr) {
-    transaction.retarget(rename.to.place, target);
-    if (rename.replaced->directory()) --rename.to_directory->nlink;
-    change.drop_link(*rename.replaced);
-  } else {
-    if (auto linked = transaction.link(rename.to.place, target); !linked) {
-      return refuse(linked.error()).value();
-    }
-    ++rename.to_directory->entries;
+    if (auto status = change.drop_link(*rename.replaced); status != Status::kOk) return status;
   }
-  if (directory) {
-    ++rename.to_directory->nlink;
-    rename.source->parent = rename.to_directory->self.cell;
-  }
-  rename.source->ctime = later(change.now, rename.source->ctime);
-  transaction.change(*rename.source);
-  change.touch_directory(*rename.from_directory);
-  if (rename.to_directory != rename.from_directory) change.touch_directory(*rename.to_directory);
-  return Status::kOk;
+  if (source.directory()) source.parent = rename.to_directory->self.cell;
+  source.ctime = later(change.now, source.ctime);
+  return change.rewrite(source);
 }
 
-Status plan(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
+Status decide(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
   if (auto status = find(change, arguments, rename); status != Status::kOk) return status;
   // Onto itself, or onto another name of the same file: both names stay (RFC 1813 section 3.3.14).
-  if (rename.source == rename.replaced) return Status::kOk;
+  if (rename.replaced != nullptr && same(*rename.source, *rename.replaced)) return Status::kOk;
   if (auto status = check_permission(change, rename); status != Status::kOk) return status;
   if (auto status = check_shape(change, rename); status != Status::kOk) return status;
   return move(change, rename);
+}
+
+Status plan(Change& change, const nfs3::RenameArgs& arguments) {
+  Rename rename;
+  nfs3::RenameResult result;
+  auto handle = change.open(arguments.to.directory);
+  change.expect_name(change.request.handle, arguments.from.name);
+  if (handle) change.expect_name(*handle, arguments.to.name);
+  auto from = change.directory(change.request.handle);
+  if (!from) return from.error();
+  result.from = change.request.wcc = change.wcc_before(**from);
+  if (!handle) return handle.error();
+  auto to = change.directory(*handle);
+  if (!to) return to.error();
+  result.to = change.wcc_before(**to);
+  rename.from_directory = *from;
+  rename.to_directory = *to;
+  Status status = decide(change, arguments, rename);
+  if (status == Status::kOk) {
+    result.from = change.wcc_after(result.from, **from);
+    result.to = change.wcc_after(result.to, **to);
+  }
+  nfs3::encode_result(change.out, status, result);
+  return status;
 }
 
 }  // namespace
 
 Task<NfsAnswer> rename(Volume& volume, NfsRequest& request, const nfs3::RenameArgs& arguments,
                        rpc::XdrWriter& out) {
-  Change change(volume, request, out);
-  std::size_t start = out.size();
-  Rename rename;
-  nfs3::RenameResult result;
-  auto from = change.directory(request.handle);
-  if (!from) co_return co_await change.fail(from.error());
-  result.from = {.before = wcc_of(**from), .after = volume.attributes(**from)};
-  request.wcc = result.from;
-  auto handle = change.open(arguments.to.directory);
-  if (!handle) co_return co_await change.fail(handle.error());
-  auto to = change.directory(*handle);
-  if (!to) co_return co_await change.fail(to.error());
-  result.to = {.before = wcc_of(**to), .after = volume.attributes(**to)};
-  rename.from_directory = *from;
-  rename.to_directory = *to;
-  Status status = plan(change, arguments, rename);
-  if (status == Status::kOk) {
-    result.from = change.wcc_after(result.from, **from);
-    result.to = change.wcc_after(result.to, **to);
-  }
-  out.rewind(start);
-  nfs3::encode_result(out, status, result);
-  if (status != Status::kOk) co_return co_await change.answer(status);
-  co_return co_await change.commit();
+  return run_change(volume, request, out, [&arguments](Change& change) { return plan(change, arguments); });
 }
 
 }  // namespace slice::dirserver::ops

@@ -1,5 +1,7 @@
 #include "dirserver/ops/resize.h"
 
+#include "dirserver/ops/ops.h"
+
 namespace slice::dirserver::ops {
 
 nfs3::Status check_resize(const Identity& who, const AttributeCell& cell, std::uint64_t size) {
@@ -32,6 +34,30 @@ Task<tl::expected<TruncationRecord, NfsAnswer>> cut(Change& change, AttributeCel
   }
   if (!co_await volume.truncations.carry_out(record)) co_return tl::unexpected(NfsAnswer::drop());
   co_return record;
+}
+
+Task<nfs3::Status> set_size(Volume& volume, const NfsRequest& request, const Target& file,
+                            std::uint64_t size) {
+  routing::HandleBytes handle = volume.mint(file);
+  nfs3::SetattrArgs set{.object = handle, .attributes = {.size = size}, .guard = {}};
+  rpc::XdrWriter arguments;
+  nfs3::encode_arguments(arguments, set);
+  // Another call than the one it is part of: its reply is not remembered for that one.
+  rpc::Call call = request.call;
+  call.procedure = static_cast<std::uint32_t>(nfs3::Procedure::kSetattr);
+  call.arguments = arguments.view();
+  rpc::XdrWriter results;
+  if (!volume.peers.owns(file.cell.site)) co_return co_await volume.peers.setattr(call, file.cell.site);
+  NfsRequest own{.call = call,
+                 .procedure = nfs3::Procedure::kSetattr,
+                 .handle = handle_of(file),
+                 .handle_bytes = handle,
+                 .who = request.who,
+                 .attributes = {},
+                 .wcc = {}};
+  NfsAnswer answer = co_await setattr(volume, own, set, results);
+  rpc::XdrReader in(results.view());
+  co_return results.size() < 4 ? nfs3::Status::kJukebox : static_cast<nfs3::Status>(in.u32());
 }
 
 }  // namespace slice::dirserver::ops

@@ -3,7 +3,7 @@
 #ifndef SLICE_DIRSERVER_OPS_RESIZE_H
 #define SLICE_DIRSERVER_OPS_RESIZE_H
 
-#include "dirserver/operation.h"
+#include "dirserver/change.h"
 
 namespace slice::dirserver::ops {
 
@@ -20,6 +20,10 @@ void resize(AttributeCell& cell, const Identity& who, std::uint64_t size, nfs3::
 // end with, or how the operation ends instead. `call`: what a restart is to answer; SETATTR only.
 Task<tl::expected<TruncationRecord, NfsAnswer>> cut(Change& change, AttributeCell& cell,
                                                     std::optional<CallKey> call, nfs3::WccAttributes before);
+
+// A SETATTR of the size alone by the request's caller, of any server's file, and with a reply of its own.
+Task<nfs3::Status> set_size(Volume& volume, const NfsRequest& request, const Target& file,
+                            std::uint64_t size);
 
 }  // namespace slice::dirserver::ops
 

@@ -4,22 +4,22 @@
 namespace slice::dirserver::ops {
 namespace {
 
-nfs3::Status plan(Change& change, const nfs3::RmdirArgs& arguments) {
-  if (arguments.name == ".") return nfs3::Status::kInval;
-  if (arguments.name == "..") return nfs3::Status::kExist;
-  auto found = find_victim(change, arguments);
-  if (!found) return found.error();
-  if (!found->cell->directory()) return nfs3::Status::kNotDir;
-  if (found->cell->entries > 0) return nfs3::Status::kNotEmpty;
-  unlink_victim(change, *found);
-  return nfs3::Status::kOk;
+nfs3::Status check(Change& change, const AttributeCell& victim) {
+  if (!victim.directory()) return nfs3::Status::kNotDir;
+  auto empty = change.empty(victim);
+  if (!empty) return empty.error();
+  return *empty ? nfs3::Status::kOk : nfs3::Status::kNotEmpty;
 }
 
 }  // namespace
 
 Task<NfsAnswer> rmdir(Volume& volume, NfsRequest& request, const nfs3::RmdirArgs& arguments,
                       rpc::XdrWriter& out) {
-  return take_out(volume, request, arguments, out, plan);
+  return run_change(volume, request, out, [&arguments](Change& change) {
+    if (arguments.name == ".") return nfs3::Status::kInval;
+    if (arguments.name == "..") return nfs3::Status::kExist;
+    return take_out(change, arguments.name, check);
+  });
 }
 
 }  // namespace slice::dirserver::ops

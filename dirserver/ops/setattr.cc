@@ -1,3 +1,4 @@
+#include "dirserver/change.h"
 #include "dirserver/ops/ops.h"
 #include "dirserver/ops/resize.h"
 
@@ -58,7 +59,7 @@ void set_times(AttributeCell& cell, const nfs3::SetAttributes& set) {
   if (set.set_mtime != TimeHow::kDontChange) cell.mtime_set = cell.ctime;
 }
 
-Status plan(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& arguments) {
+Status apply(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& arguments) {
   if (arguments.guard && *arguments.guard != cell.ctime) return Status::kNotSync;
   const nfs3::SetAttributes& set = arguments.attributes;
   const Identity& who = change.request.who;
@@ -69,18 +70,35 @@ Status plan(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& argume
   if (!set.size) cell.ctime = later(change.now, cell.ctime);
   set_times(cell, set);
   cell.exclusive_verifier.reset();
-  change.transaction.change(cell);
+  return change.rewrite(cell);
+}
+
+Status plan(Change& change, const nfs3::SetattrArgs& arguments) {
+  auto cell = change.object(change.request.handle);
+  if (!cell) return cell.error();
+  change.request.wcc = change.wcc_before(**cell);
+  if (auto status = apply(change, **cell, arguments); status != Status::kOk) return status;
+  nfs3::encode_result(change.out, Status::kOk, change.wcc_after(change.request.wcc, **cell));
   return Status::kOk;
 }
 
+bool bytes_elsewhere(Change& change) {
+  auto cell = change.object(change.request.handle);
+  return change.volume.servers.involved((*cell)->striped);
+}
+
 // The rest of a SETATTR of the size: the bytes are cut before it is answered.
-Task<NfsAnswer> truncate(Change& change, AttributeCell& cell, nfs3::WccAttributes before) {
-  auto record = co_await cut(change, cell, key_of(change.request.call), before);
+Task<NfsAnswer> truncate(Change& change) {
+  Volume& volume = change.volume;
+  change.discard_results();
+  auto cell = change.object(change.request.handle);
+  auto record = co_await cut(change, **cell, key_of(change.request.call), *change.request.wcc.before);
   if (!record) co_return record.error();
-  Change last(change.volume, change.request, change.out);
-  auto now = change.volume.truncations.end(last.transaction, *record);
+  co_await volume.held.until_free(record->file.cell.fileid);
+  Change last(volume, change.request, change.out, change.initiator);
+  auto now = volume.truncations.end(last.transaction, *record);
   if (!now) co_return co_await last.fail(refuse(now.error()).value());
-  last.out.fixed(as_bytes(truncated_reply(*record, *now, change.volume.id())));
+  last.out.fixed(as_bytes(truncated_reply(*record, *now, volume.id())));
   co_return co_await last.commit();
 }
 
@@ -91,19 +109,11 @@ Task<NfsAnswer> setattr(Volume& volume, NfsRequest& request, const nfs3::Setattr
   std::optional<FileLocks::Held> lock;
   bool sized = arguments.attributes.size.has_value();
   if (sized) lock.emplace(co_await volume.locks.lock(request.handle.fileid));
-  Change change(volume, request, out);
-  auto cell = change.object(request.handle);
-  if (!cell) co_return co_await change.fail(cell.error());
-  nfs3::WccAttributes before = wcc_of(**cell);
-  request.wcc = {.before = before, .after = volume.attributes(**cell)};
-  if (auto status = plan(change, **cell, arguments); status != Status::kOk) {
-    co_return co_await change.fail(status);
-  }
-  if (sized && volume.servers.involved((*cell)->striped)) {
-    co_return co_await truncate(change, **cell, before);
-  }
-  nfs3::encode_result(out, Status::kOk, change.wcc_after(request.wcc, **cell));
-  co_return co_await change.commit();
+  co_return co_await run_change(
+      volume, request, out, [&arguments](Change& change) { return plan(change, arguments); },
+      [sized](Change& change) {
+        return sized && bytes_elsewhere(change) ? truncate(change) : change.commit();
+      });
 }
 
 }  // namespace slice::dirserver::ops

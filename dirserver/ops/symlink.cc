@@ -5,15 +5,16 @@ namespace slice::dirserver::ops {
 
 Task<NfsAnswer> symlink(Volume& volume, NfsRequest& request, const nfs3::SymlinkArgs& arguments,
                         rpc::XdrWriter& out) {
-  Change change(volume, request, out);
-  auto added = add_object(change, arguments.where, nfs3::FileType::kSymlink, arguments.attributes);
-  if (!added) co_return co_await change.fail(added.error());
-  if (arguments.target.empty()) co_return co_await change.fail(nfs3::Status::kInval);
-  if (arguments.target.size() > nfs3::kMaxPath) co_return co_await change.fail(nfs3::Status::kNameTooLong);
-  AttributeCell& cell = *added->second;
-  cell.symlink_target = arguments.target;
-  cell.size = arguments.target.size();
-  co_return co_await commit_object(change, added->first, cell);
+  return run_change(volume, request, out, [&arguments](Change& change) {
+    return plan_object(change, arguments.where, nfs3::FileType::kSymlink, arguments.attributes,
+                       [&arguments](AttributeCell& cell) {
+                         if (arguments.target.empty()) return nfs3::Status::kInval;
+                         if (arguments.target.size() > nfs3::kMaxPath) return nfs3::Status::kNameTooLong;
+                         cell.symlink_target = arguments.target;
+                         cell.size = arguments.target.size();
+                         return nfs3::Status::kOk;
+                       });
+  });
 }
 
 }  // namespace slice::dirserver::ops

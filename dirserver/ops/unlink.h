@@ -2,26 +2,16 @@
 #ifndef SLICE_DIRSERVER_OPS_UNLINK_H
 #define SLICE_DIRSERVER_OPS_UNLINK_H
 
-#include "dirserver/operation.h"
+#include "dirserver/change.h"
 
 namespace slice::dirserver::ops {
 
-struct Victim {
-  NamedEntry entry;
-  AttributeCell* cell = nullptr;
-};
+// Whether the procedure may take this object out: ISDIR, NOTDIR, NOTEMPTY.
+using CheckVictim = nfs3::Status (*)(Change& change, const AttributeCell& victim);
 
-// The name and what it points to, where the caller may take it out of the request's directory: NOENT, ACCES,
-// PERM (sticky bit).
-Answer<Victim> find_victim(Change& change, const nfs3::DirOpArgs& where);
-// Takes the name away, and the object with its last one.
-void unlink_victim(Change& change, Victim& victim);
-
-// The whole operation: runs `plan` over the request's directory and answers with the wcc_data before and
-// after (REMOVE3res and RMDIR3res are alike).
-using UnlinkPlan = nfs3::Status (*)(Change& change, const nfs3::DirOpArgs& where);
-Task<NfsAnswer> take_out(Volume& volume, NfsRequest& request, const nfs3::DirOpArgs& where,
-                         rpc::XdrWriter& out, UnlinkPlan plan);
+// The whole plan: the name goes from the request's directory, and the object with its last one; answers with
+// the wcc_data before and after (REMOVE3res and RMDIR3res are alike). NOENT, ACCES, PERM (sticky bit).
+nfs3::Status take_out(Change& change, std::string_view name, CheckVictim check);
 
 }  // namespace slice::dirserver::ops
 

@@ -1,0 +1,136 @@
+// Change: a changing operation. It is a plan: it reads, decides and writes its reply without awaiting
+// anything between, by one Change, and is committed in the same step, so that its pre-operation attributes
+// are taken atomically with it. Its reply is encoded before the commit, since it is stored in the same batch
+// (DuplicateCache). Where it takes cells of other servers, the very same plan runs again when they are here
+// and locked (initiator.h).
+#ifndef SLICE_DIRSERVER_CHANGE_H
+#define SLICE_DIRSERVER_CHANGE_H
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dirserver/initiator.h"
+#include "dirserver/operation.h"
+
+namespace slice::dirserver {
+
+// A name in a directory, as (directory, name) of a call's arguments.
+struct NamedEntry {
+  AttributeCell* directory = nullptr;
+  NamePlace place;
+  std::optional<Target> target;  // where the name exists
+};
+
+// One try of a changing operation: the cells that it reads, wherever they are, and what it makes of them.
+// What it lacks it notes as needs(), and answers JUKEBOX: the operation is then tried again by run_change()
+// when the initiator has it. Cells of other servers and their changes become steps for these.
+class Change {
+ public:
+  Change(Volume& volume, NfsRequest& request, rpc::XdrWriter& out, Initiator& initiator);
+
+  // ---- reading ----
+  // The cell of a handle, to be changed: STALE, and NOTDIR from directory(), whose names may be changed.
+  Answer<AttributeCell*> object(const routing::FileHandle& handle);
+  Answer<AttributeCell*> directory(const routing::FileHandle& handle);
+  // A handle that is not the first of the arguments: BADHANDLE.
+  Answer<routing::FileHandle> open(nfs3::HandleView handle) const;
+  // Says early that a name will be looked up, so that what it takes comes in one round trip with the rest.
+  void expect_name(const routing::FileHandle& directory, std::string_view name);
+  // Looks `name` up in a directory that was loaded: NAMETOOLONG, INVAL, ACCES where the directory may not be
+  // searched. The caller has dealt with "." and "..".
+  Answer<NamedEntry> look_up(AttributeCell& in, std::string_view name);
+  // The cell a name points to, to be changed.
+  Answer<AttributeCell*> target(const NamedEntry& entry);
+  // The same only to be read. It may be out of date when it is used, unless something keeps it.
+  Answer<AttributeCell*> glance(const CellRef& ref);
+  // Whether a directory that is to go has no names, and gets none any more.
+  Answer<bool> empty(const AttributeCell& directory);
+  // Until the end nobody else moves a directory to another one: OK, or JUKEBOX as long as it is not had.
+  nfs3::Status hold_rename_lock();
+  // Whether the cell is of this server, so that what is said of it before and after is true.
+  bool near(const AttributeCell& cell) const;
+
+  // ---- changing ----
+  // Says that `cell` was or will be changed. OK, or JUKEBOX as above.
+  nfs3::Status rewrite(AttributeCell& cell);
+  AttributeCell& create(AttributeCell cell) { return transaction.create(std::move(cell)); }
+  // Names: entry.target is what was looked up; NOSPC from link(). The directory's counts and times follow.
+  nfs3::Status link(const NamedEntry& entry, const Target& target);
+  nfs3::Status unlink(const NamedEntry& entry);
+  nfs3::Status retarget(const NamedEntry& entry, const Target& target);
+  // Takes one name off an object, and the object away with its last one.
+  nfs3::Status drop_link(AttributeCell& cell);
+
+  nfs3::WccData wcc_before(const AttributeCell& cell) const;  // as it is now, also as `after`
+  nfs3::WccData wcc_after(const nfs3::WccData& before, const AttributeCell& cell) const;
+  nfs3::PostOpAttributes shown_attributes(const AttributeCell& cell) const;
+
+  // ---- what run_change() does with it ----
+  std::vector<Need> take_needs() { return std::move(needs_); }
+  bool lacks_something() const { return !needs_.empty(); }
+  // A key that somebody else holds.
+  std::optional<Transaction::Key> blocked() const;
+  std::vector<SiteSteps> steps() const;
+  // Ends the operation well: `results` are written; their record, commit, durable.
+  Task<NfsAnswer> commit();
+  // The same, although nothing but the reply is to be remembered.
+  Task<NfsAnswer> commit_reply();
+  // Commits, durably, the first of two steps: nothing is answered yet.
+  Task<slice::Status> commit_first_step();
+  // What the plan wrote does not count.
+  void discard_results() { out.rewind(start_); }
+  // Ends it badly: writes the procedure's failure body with the request's attributes and wcc, unless the plan
+  // wrote its own, and changes nothing.
+  Task<NfsAnswer> fail(nfs3::Status status);
+  // Ends it without a change; the results, with `status`, are written.
+  Task<NfsAnswer> answer(nfs3::Status status);
+
+  Volume& volume;
+  NfsRequest& request;
+  rpc::XdrWriter& out;
+  Initiator& initiator;
+  Transaction transaction;
+  nfs3::Time now;
+
+ private:
+  // A cell of another server.
+  struct Far {
+    AttributeCell cell;
+    bool exclusive = false;
+    bool changed = false;
+    bool erased = false;
+  };
+  nfs3::Status need(Need need);
+  nfs3::Status need_cell(const CellRef& ref, LockMode mode);
+  nfs3::Status need_name(const NamePlace& place);
+  // Null: there is none.
+  Answer<AttributeCell*> load(const CellRef& ref, LockMode mode);
+  Answer<AttributeCell*> load_far(const CellRef& ref, LockMode mode);
+  Answer<AttributeCell*> load_leased(const CellRef& ref);
+  AttributeCell* keep_far(const AttributeCell& cell, bool exclusive);
+  Far* far_of(const AttributeCell& cell);
+  Answer<std::uint64_t> names_near(const AttributeCell& directory);
+  nfs3::Status change_name(NameStep::How how, const NamedEntry& entry, const Target& target);
+  void remember_reply();
+
+  std::size_t start_;  // of this operation's results in `out`
+  std::vector<std::unique_ptr<Far>> far_;
+  std::vector<std::pair<SiteId, NameStep>> name_steps_;
+  std::vector<Need> needs_;
+  std::vector<ReclaimRecord> freed_;
+};
+
+// Decides one try: changes cells by `change`, writes the results and answers OK; or answers why not, with or
+// without having written the procedure's failure body.
+using Plan = std::function<nfs3::Status(Change& change)>;
+// How a try that was decided ends; by default Change::commit().
+using Finish = std::function<Task<NfsAnswer>(Change& change)>;
+// Tries until the plan has all that it needs and nothing is in its way, then finishes. What the callables
+// refer to must live until the task ends.
+Task<NfsAnswer> run_change(Volume& volume, NfsRequest& request, rpc::XdrWriter& out, Plan plan,
+                           Finish finish = {});
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_CHANGE_H

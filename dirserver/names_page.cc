@@ -1,0 +1,165 @@
+#include "dirserver/names_page.h"
+
+#include <algorithm>
+
+namespace slice::dirserver {
+namespace {
+
+using nfs3::Status;
+using wire::ListedName;
+
+// What an entry takes beside its name.
+constexpr std::uint32_t kNameCost = 24, kAttributesCost = 88 + 64;
+
+// A name, and the cell that is still to be read for it.
+struct Found {
+  ListedName listed;
+  CellRef target;
+};
+
+struct Collected {
+  bool end = false;
+  std::vector<Found> found;
+};
+
+class Collector {
+ public:
+  Collector(Volume& volume, const CellRef& directory, PageLimits limits)
+      : volume_(volume), directory_(directory), limits_(limits) {}
+
+  Answer<Collected> run(const Cookie& after) {
+    Collected page;
+    for (SiteId site : volume_.placement.name_sites(directory_, after.site)) {
+      if (!volume_.peers.owns(site)) continue;
+      auto ended = add_site(site, site == after.site ? after : Cookie{.site = site}, page);
+      if (!ended) return refuse(ended.error());
+      if (!*ended) return page;
+    }
+    page.end = true;
+    return page;
+  }
+
+ private:
+  Answer<bool> add_site(SiteId site, const Cookie& after, Collected& page) {
+    KeyRange range = range_of_directory(site, directory_.fileid);
+    if (after.position.value > 0) range.begin = name_key(site, directory_.fileid, after.position);
+    auto at = volume_.cells.store().iterate(range.begin, range.end);
+    for (; at->valid(); at->next()) {
+      auto bucket = decode_name_bucket(at->value());
+      if (!bucket) return refuse(bucket.error());
+      Cookie cookie{site, Position{last_number(at->key())}, 0};
+      for (NameEntry& entry : bucket->entries) {
+        cookie.slot = entry.slot;
+        if (cookie <= after) continue;
+        used_ += kNameCost + static_cast<std::uint32_t>(entry.name.size()) +
+                 (limits_.attributes ? kAttributesCost : 0);
+        if (used_ > limits_.bytes && !page.found.empty()) return false;
+        page.found.push_back({{.file = entry.target.cell.fileid,
+                               .name = std::move(entry.name),
+                               .cookie = encode_cookie(cookie),
+                               .handle = {},
+                               .attributes = {}},
+                              entry.target.cell});
+      }
+    }
+    if (auto status = at->status(); !status) return refuse(status.error());
+    return true;
+  }
+
+  Volume& volume_;
+  CellRef directory_;
+  PageLimits limits_;
+  std::uint32_t used_ = 0;
+};
+
+void describe(const Volume& volume, const AttributeCell& cell, ListedName& listed) {
+  listed.attributes = volume.attributes(cell);
+  listed.handle = as_text(volume.mint(cell.self));
+}
+
+// One that cannot be read is listed without attributes: the client's own look-up shows the error.
+Task<bool> describe_far(Volume& volume, Found& found) {
+  auto cell = co_await volume.peers.read(found.target, false);
+  if (cell && *cell) describe(volume, **cell, found.listed);
+  co_return true;
+}
+
+Task<void> describe_all(Volume& volume, std::vector<Found>& page, storage::LogPosition& shown) {
+  std::vector<Task<bool>> far;
+  for (Found& found : page) {
+    if (!volume.peers.owns(found.target.site)) {
+      far.push_back(describe_far(volume, found));
+      continue;
+    }
+    if (volume.held.stops_reading({found.target.fileid, {}})) continue;
+    auto cell = volume.cells.attributes(found.target);
+    if (!cell || *cell == nullptr) continue;
+    describe(volume, **cell, found.listed);
+    shown = std::max(shown, volume.cells.pending(found.target.fileid));
+  }
+  if (!far.empty()) co_await all(std::move(far));
+}
+
+std::uint64_t last_cookie(const std::vector<ListedName>& names) {
+  return names.empty() ? 0 : names.back().cookie;
+}
+
+// What of several pages is complete: names up to where the first of them broke off.
+NamesPage merge(std::vector<NamesPage> pages) {
+  NamesPage merged{.end = true, .names = {}};
+  std::uint64_t complete = ~std::uint64_t{0};
+  for (NamesPage& page : pages) {
+    if (!page.end) complete = std::min(complete, last_cookie(page.names));
+    merged.end = merged.end && page.end;
+    std::move(page.names.begin(), page.names.end(), std::back_inserter(merged.names));
+  }
+  std::erase_if(merged.names, [&](const ListedName& each) { return each.cookie > complete; });
+  std::sort(merged.names.begin(), merged.names.end(),
+            [](const ListedName& a, const ListedName& b) { return a.cookie < b.cookie; });
+  return merged;
+}
+
+}  // namespace
+
+Task<Answer<NamesPage>> names_here(Volume& volume, CellRef directory, Cookie after, PageLimits limits,
+                                   storage::LogPosition& shown) {
+  while (volume.held.stops_listing(directory.fileid)) {
+    co_await volume.held.listing_changed(directory.fileid, std::chrono::seconds(1));
+  }
+  shown = std::max(shown, volume.cells.pending(directory.fileid));
+  auto collected = Collector(volume, directory, limits).run(after);
+  if (!collected) co_return refuse(collected.error());
+  if (limits.attributes) co_await describe_all(volume, collected->found, shown);
+  NamesPage page{.end = collected->end, .names = {}};
+  for (Found& found : collected->found) page.names.push_back(std::move(found.listed));
+  co_return page;
+}
+
+Task<Answer<NamesPage>> names_everywhere(Volume& volume, CellRef directory, Cookie after, PageLimits limits,
+                                         storage::LogPosition& shown) {
+  auto here = co_await names_here(volume, directory, after, limits, shown);
+  if (!here || !volume.placement.hashed()) co_return here;
+  bool first_site_fills = !here->end && decode_cookie(last_cookie(here->names)).site == after.site;
+  std::vector<SiteId> others = volume.peers.others();
+  if (others.empty() || first_site_fills) co_return here;
+
+  wire::ListArgs args{.directory = name_of(directory),
+                      .after = encode_cookie(after),
+                      .bytes = limits.bytes,
+                      .attributes = limits.attributes};
+  std::vector<Task<Result<wire::ListResult>>> calls;
+  for (SiteId other : others) {
+    calls.push_back(volume.peers.call<wire::ListResult>(other, wire::DirectoryProcedure::kList, args));
+  }
+  auto answers = co_await all(std::move(calls));
+  std::vector<NamesPage> pages;
+  pages.push_back(std::move(*here));
+  for (auto& answer : answers) {
+    if (!answer) co_return refuse(answer.error());
+    if (answer->status != wire::PeerStatus::kOk) co_return refuse(Status::kJukebox);
+    pages.push_back({answer->end, std::move(answer->names)});
+  }
+  co_return merge(std::move(pages));
+}
+
+}  // namespace slice::dirserver
