@@ -156,11 +156,11 @@ Participant::Value Participant::value_of(const LockItem& item, storage::LogPosit
   return std::string();
 }
 
-// The directory's names on all of this server's sites but its own.
+// The directory's names on all of this server's sites; on its own site, it has no part.
 Participant::Value Participant::part_value(const CellRef& directory) {
   std::uint64_t entries = 0;
   for (std::uint32_t site = 0; site < seams_.placement.sites(); ++site) {
-    if (SiteId{site} == directory.site || !seams_.peers.owns(SiteId{site})) continue;
+    if (!seams_.peers.owns(SiteId{site})) continue;
     auto part = seams_.cells.part(SiteId{site}, directory);
     if (!part) return fail(std::move(part.error()));
     entries += part->entries;
