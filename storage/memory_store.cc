@@ -164,7 +164,13 @@ void MemoryStore::end_sync(std::uint64_t up_to) {
   });
   start_sync();
   auto alive = alive_;
-  for (Waiter& waiter : ready) waiter.done.set(Status{});
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    ready[i].done.set(Status{});
+    if (*alive) continue;
+    // Killed by the one that was resumed: the others wait for ever.
+    waiters_.insert(waiters_.end(), ready.begin() + static_cast<std::ptrdiff_t>(i) + 1, ready.end());
+    return;
+  }
 }
 
 void MemoryStore::fail_waiters(Errc code, std::string_view reason) {
@@ -172,14 +178,23 @@ void MemoryStore::fail_waiters(Errc code, std::string_view reason) {
 }
 
 void MemoryStore::crash() {
+  close_medium(0);
+  fail_waiters(Errc::kUnavailable, "memory store: crashed");
+}
+
+void MemoryStore::kill(std::uint64_t survivors) {
+  if (*alive_) close_medium(survivors);
+}
+
+void MemoryStore::close_medium(std::uint64_t survivors) {
   *alive_ = false;
+  medium_.durable_ = std::min(applied_, medium_.durable_ + survivors);
   for (auto entry = medium_.keys_.begin(); entry != medium_.keys_.end();) {
     auto& versions = entry->second;
     std::erase_if(versions, [&](const auto& version) { return version.position > medium_.durable_; });
     if (versions.size() > 1) versions.erase(versions.begin(), versions.end() - 1);
     entry = versions.empty() ? medium_.keys_.erase(entry) : std::next(entry);
   }
-  fail_waiters(Errc::kUnavailable, "memory store: crashed");
 }
 
 void MemoryStore::set_no_space(bool no_space) {

@@ -58,6 +58,9 @@ class MemoryStore : public KvStore {
   // Power off, now: every later call fails (kIo), waiters get kUnavailable, and the medium keeps only what
   // was durable.
   void crash();
+  // kill -9 of its process, now: of the batches that were applied and not durable the first `survivors` are
+  // kept, as they had reached the system's cache. Later calls fail; nobody who waits is ever resumed.
+  void kill(std::uint64_t survivors);
 
   // Faults.
   void fail_next_sync() { fail_next_sync_ = true; }
@@ -74,6 +77,7 @@ class MemoryStore : public KvStore {
   void start_sync();
   void end_sync(std::uint64_t up_to);
   void drop_old_versions(MemoryMedium::Versions& versions) const;
+  void close_medium(std::uint64_t survivors);
   void fail_waiters(Errc code, std::string_view reason);
 
   Loop& loop_;

@@ -1,0 +1,274 @@
+#include "tests/sim/ensemble.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/server.h"
+#include "dirserver/server.h"
+#include "service/testing/sample_config.h"
+#include "smallfile/server.h"
+#include "storagenode/server.h"
+
+namespace slice::sim {
+namespace {
+
+constexpr std::uint32_t kDirectorySites = 8;
+constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
+constexpr double kHotShare = 0.3;            // of the crash points, in one run
+constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
+constexpr Duration kShortestAbsence = std::chrono::milliseconds(10);
+constexpr Duration kLongestAbsence = std::chrono::seconds(3);
+
+double one_of(Random& random, std::initializer_list<double> values) {
+  return values.begin()[random.below(values.size())];
+}
+
+// Every run has faults of its own: some are calm, some lose every tenth datagram.
+SimNetwork::Faults draw_faults(Random random) {
+  SimNetwork::Faults faults;
+  faults.most_delay = std::chrono::microseconds(random.chance(0.5) ? 500 : 20'000);
+  faults.loss = one_of(random, {0, 0.01, 0.1});
+  faults.duplication = one_of(random, {0, 0.05, 0.3});
+  faults.straggling = one_of(random, {0, 0.01, 0.1});
+  return faults;
+}
+
+}  // namespace
+
+EnsembleConfig make_config(const EnsembleOptions& options) {
+  EnsembleConfig config = service::testing::sample_config();
+  for (unsigned i = 2; i <= options.directory_servers; ++i) {
+    service::testing::add_server(config, "dir" + std::to_string(i), ServerRole::kDirectory);
+  }
+  config.volume.policy = options.policy;
+  config.volume.mkdir_probability = options.mkdir_probability;
+  config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)] = kDirectorySites;
+  return config;
+}
+
+// What outlives a process.
+struct SimEnsemble::Machine {
+  Machine(ManualLoop& loop, const ServerConfig& server, std::uint64_t seed)
+      : config(server), disk(loop, storage::MemoryDisk::Options{.seed = seed}) {}
+  rpc::Endpoint endpoint() const { return {config.address, config.port}; }
+
+  const ServerConfig& config;
+  storage::MemoryMedium medium;
+  storage::MemoryDisk disk;
+  std::unique_ptr<Process> process;
+  bool serving = false;
+};
+
+class SimEnsemble::Process {
+ public:
+  Process(SimEnsemble& ensemble, Machine& machine)
+      : machine_(machine),
+        random_(ensemble.random_.fork(machine.config.name)),
+        loop_(ensemble.loop_),
+        socket_(loop_, ensemble.network_,
+                {.self = machine.endpoint(),
+                 .key = ensemble.config_.ensemble_key,
+                 .sender = machine.config.index,
+                 .first_xid = static_cast<std::uint32_t>(random_.next())}),
+        disk_(machine.disk.session()),
+        tables_(ensemble.tables_),
+        verifier_(Verifier{++ensemble.next_verifier_}),
+        context_{.loop = loop_,
+                 .channel = socket_,
+                 .metrics = metrics_,
+                 .disk = *disk_,
+                 .config = ensemble.config_,
+                 .self = machine.config,
+                 .handles = ensemble.handles_,
+                 .tables = tables_,
+                 .verifier = verifier_,
+                 .random = [this] { return random_.next(); },
+                 .crash = crash_},
+        dispatcher_(ensemble.config_.ensemble_key, metrics_, &loop_),
+        role_(make_role()) {
+    crash_.set([this, &ensemble](std::string_view point) {
+      return !loop_.alive() || ensemble.dies_at(machine_, point);
+    });
+  }
+
+  Task<slice::Status> start() {
+    SLICE_CO_RETURN_IF_ERROR(co_await role_->start());
+    for (rpc::Program* program : role_->programs()) dispatcher_.add(*program);
+    socket_.serve(dispatcher_);
+    co_return slice::Status{};
+  }
+
+  void die(std::uint64_t survivors, std::uint64_t seed) {
+    loop_.die();
+    socket_.close();
+    if (store_ != nullptr) store_->kill(survivors);
+    machine_.disk.crash(storage::MemoryDisk::Crash::kSeeded, seed);
+  }
+  bool alive() const { return loop_.alive(); }
+  const storage::KvStore* store() const { return store_; }
+
+ private:
+  Result<std::unique_ptr<storage::KvStore>> open_store() {
+    storage::MemoryStore::Options options{
+        .sync_time = random_.between(std::chrono::microseconds(100), std::chrono::milliseconds(8))};
+    auto store = std::make_unique<storage::MemoryStore>(loop_, machine_.medium, options);
+    store_ = store.get();
+    return std::unique_ptr<storage::KvStore>(std::move(store));
+  }
+  std::unique_ptr<service::Role> make_role() {
+    auto open = [this](service::ServiceContext&) { return open_store(); };
+    switch (machine_.config.role) {
+      case ServerRole::kDirectory:
+        return std::make_unique<dirserver::DirectoryServer>(context_, open);
+      case ServerRole::kSmallFile:
+        return std::make_unique<smallfile::SmallFileServer>(context_, open);
+      case ServerRole::kStorage:
+        return storagenode::make_storage_server(context_);
+      default:
+        return std::make_unique<coordinator::Coordinator>(context_);
+    }
+  }
+
+  Machine& machine_;
+  Random random_;
+  ProcessLoop loop_;
+  Metrics metrics_;
+  SimSocket socket_;
+  std::unique_ptr<storage::Disk> disk_;
+  routing::TableHolder tables_;
+  service::VerifierClock verifier_;
+  CrashPoints crash_;
+  service::ServiceContext context_;
+  rpc::Dispatcher dispatcher_;
+  storage::MemoryStore* store_ = nullptr;  // the role's
+  std::unique_ptr<service::Role> role_;
+};
+
+SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
+    : config_(make_config(options)),
+      random_(options.seed),
+      trace_(loop_, std::move(print)),
+      network_(loop_, random_.fork("network"), trace_),
+      handles_(config_),
+      tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()),
+      faults_(draw_faults(random_.fork("faults"))),
+      hot_points_(random_.next()) {
+  for (const ServerConfig& server : config_.servers) {
+    if (server.role == ServerRole::kManager || server.role == ServerRole::kProxy) continue;
+    machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
+  }
+}
+
+SimEnsemble::~SimEnsemble() = default;
+
+bool SimEnsemble::start() {
+  for (auto& machine : machines_) boot(*machine);
+  bool up = loop_.run_until([&] { return !failure_.empty() || all_serving(); }, std::chrono::minutes(1));
+  if (!up && failure_.empty()) failure_ = "not every process comes to serve";
+  return failure_.empty();
+}
+
+void SimEnsemble::boot(Machine& machine) {
+  trace_.note("{} starts", machine.config.name);
+  machine.process = std::make_unique<Process>(*this, machine);
+  spawn([](SimEnsemble& self, Machine& on, Process& process) -> Task<void> {
+    slice::Status started = co_await process.start();
+    if (!process.alive()) co_return;
+    if (started) {
+      self.trace_.note("{} serves", on.config.name);
+      on.serving = true;
+    } else {
+      self.failure_ = fmt::format("{} does not start: {}", on.config.name, started.error().message);
+    }
+  }(*this, machine, *machine.process));
+}
+
+void SimEnsemble::kill(Machine& machine, std::string_view why) {
+  ++kills_;
+  trace_.note("{} dies: {}", machine.config.name, why);
+  machine.serving = false;
+  machine.process->die(random_.below(kMostSurvivors), random_.next());
+  dead_.push_back(std::move(machine.process));
+  loop_.after(random_.between(kShortestAbsence, kLongestAbsence), [this, &machine] {
+    if (!machine.process) boot(machine);
+  });
+}
+
+bool SimEnsemble::dies_at(Machine& machine, std::string_view point) {
+  PointCount& count = points_.try_emplace(std::string(point)).first->second;
+  ++count.reached;
+  if (!stormy_ || crashes_left_ == 0 || !machine.process) return false;
+  bool hot = Random(mix_text(point, hot_points_)).chance(kHotShare);
+  if (!hot || !random_.chance(kDeathAtHotPoint)) return false;
+  --crashes_left_;
+  ++count.died;
+  kill(machine, point);
+  return true;
+}
+
+// Rather a directory server than another.
+SimEnsemble::Machine& SimEnsemble::any_machine() {
+  bool any = !random_.chance(0.7);
+  for (;;) {
+    Machine& machine = *machines_[random_.below(machines_.size())];
+    if (any || machine.config.role == ServerRole::kDirectory) return machine;
+  }
+}
+
+void SimEnsemble::schedule_kill(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_ || crashes_left_ == 0) return;
+    Machine& machine = any_machine();
+    if (!machine.process) return;
+    --crashes_left_;
+    kill(machine, "killed");
+  });
+}
+
+void SimEnsemble::schedule_cut(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_) return;
+    const Machine& one = any_machine();
+    const Machine& other = any_machine();
+    Duration time = random_.between(kShortestAbsence, kLongestAbsence);
+    if (&one == &other) {
+      network_.isolate(one.endpoint(), time);
+    } else {
+      network_.cut(one.endpoint(), other.endpoint(), time);
+    }
+  });
+}
+
+void SimEnsemble::storm(Duration soon, unsigned crashes) {
+  ++storms_;
+  stormy_ = true;
+  crashes_left_ = crashes;
+  network_.set_faults(faults_);
+  for (unsigned i = 0; i < crashes; ++i) {
+    if (random_.chance(0.5)) schedule_kill(soon);
+  }
+  if (random_.chance(0.3)) schedule_cut(soon);
+}
+
+void SimEnsemble::calm() {
+  stormy_ = false;
+  network_.set_faults({});
+  network_.heal();
+  for (auto& machine : machines_) {
+    if (!machine->process) boot(*machine);
+  }
+}
+
+bool SimEnsemble::all_serving() const {
+  return std::all_of(machines_.begin(), machines_.end(), [](const auto& each) { return each->serving; });
+}
+
+std::vector<const storage::KvStore*> SimEnsemble::directory_stores() const {
+  std::vector<const storage::KvStore*> stores;
+  for (const auto& machine : machines_) {
+    if (machine->config.role == ServerRole::kDirectory) stores.push_back(machine->process->store());
+  }
+  return stores;
+}
+
+}  // namespace slice::sim

@@ -1,0 +1,97 @@
+// SimEnsemble: all servers of an ensemble in one process, on simulated time, network and disks. Processes
+// die, at times that the seed says and at named crash points, keep what was durable, and come back after a
+// while.
+#ifndef SLICE_TESTS_SIM_ENSEMBLE_H
+#define SLICE_TESTS_SIM_ENSEMBLE_H
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/manual_loop.h"
+#include "service/process.h"
+#include "storage/memory_disk.h"
+#include "storage/memory_store.h"
+#include "tests/sim/network.h"
+
+namespace slice::sim {
+
+struct EnsembleOptions {
+  std::uint64_t seed = 1;
+  unsigned directory_servers = 1;
+  VolumeConfig::NamePolicy policy = VolumeConfig::NamePolicy::kMkdirSwitching;
+  double mkdir_probability = 0.5;
+};
+EnsembleConfig make_config(const EnsembleOptions& options);
+
+// How often the processes came to each crash point, and died there.
+struct PointCount {
+  unsigned reached = 0, died = 0;
+};
+using PointCounts = std::map<std::string, PointCount, std::less<>>;
+
+class SimEnsemble {
+ public:
+  SimEnsemble(const EnsembleOptions& options, Trace::Print print = nullptr);
+  ~SimEnsemble();
+  SimEnsemble(const SimEnsemble&) = delete;
+  SimEnsemble& operator=(const SimEnsemble&) = delete;
+
+  // Lets every process start. False, with failure(), where one does not.
+  bool start();
+  // From now on until calm(): faults of the network as the seed has it, and at most `crashes` processes die:
+  // at crash points, and at random within `soon`.
+  void storm(Duration soon, unsigned crashes);
+  // Ends a storm: the network is whole, nothing dies, all processes come back.
+  void calm();
+  bool all_serving() const;
+  // What a process complained about: empty as long as all is well.
+  const std::string& failure() const { return failure_; }
+
+  ManualLoop& loop() { return loop_; }
+  SimNetwork& network() { return network_; }
+  Trace& trace() { return trace_; }
+  Random& random() { return random_; }
+  const EnsembleConfig& config() const { return config_; }
+  const routing::HandleCodec& handles() const { return handles_; }
+  const routing::RoutingTables& tables() const { return *tables_; }
+  const PointCounts& points() const { return points_; }
+  unsigned kills() const { return kills_; }
+  // What the directory servers have in their stores, durable or not.
+  std::vector<const storage::KvStore*> directory_stores() const;
+
+ private:
+  struct Machine;
+  class Process;
+
+  void boot(Machine& machine);
+  void kill(Machine& machine, std::string_view why);
+  bool dies_at(Machine& machine, std::string_view point);
+  Machine& any_machine();
+  void schedule_kill(Duration within);
+  void schedule_cut(Duration within);
+
+  EnsembleConfig config_;
+  Random random_;
+  ManualLoop loop_;
+  Trace trace_;
+  SimNetwork network_;
+  routing::HandleCodec handles_;
+  std::shared_ptr<const routing::RoutingTables> tables_;
+  SimNetwork::Faults faults_;
+  std::uint64_t next_verifier_ = 0;
+  std::uint64_t hot_points_;  // seeds which crash points are dangerous in this run
+  unsigned crashes_left_ = 0;
+  unsigned kills_ = 0;
+  std::uint64_t storms_ = 0;  // number of the storm, for what was planned for an earlier one
+  bool stormy_ = false;
+  PointCounts points_;
+  std::string failure_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::unique_ptr<Process>> dead_;  // kept: what they hold is never freed, as they never ran on
+};
+
+}  // namespace slice::sim
+
+#endif  // SLICE_TESTS_SIM_ENSEMBLE_H

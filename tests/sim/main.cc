@@ -1,0 +1,218 @@
+// slice-sim: runs simulations, seed after seed, and says how to run a failing one again.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/log.h"
+#include "tests/sim/simulation.h"
+
+namespace slice::sim {
+namespace {
+
+constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
+                 [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
+                 [--operations N] [--crashes N] [--points] [--keep-going] [--log]
+
+Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
+default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
+last) with the command that runs it again. --seed S runs that one; --trace prints all that happens, --log also
+what the servers log. --points prints how often each crash point was reached, and how often a process died
+there. A run is the same whenever its options are.
+)";
+
+struct Arguments {
+  SimulationOptions simulation;
+  std::uint64_t from = 1, seeds = 100;
+  bool trace = false, log = false, points = false, keep_going = false;
+};
+
+std::optional<std::uint64_t> number(const char* text) {
+  char* end = nullptr;
+  std::uint64_t value = std::strtoull(text, &end, 10);
+  return *text != 0 && *end == 0 ? std::optional(value) : std::nullopt;
+}
+
+class Parser {
+ public:
+  std::optional<Arguments> parse(int argc, char** argv) {
+    for (int i = 1; i < argc; ++i) {
+      std::string_view flag = argv[i];
+      if (flag == "--trace") {
+        arguments_.trace = true;
+      } else if (flag == "--log") {
+        arguments_.log = true;
+      } else if (flag == "--points") {
+        arguments_.points = true;
+      } else if (flag == "--keep-going") {
+        arguments_.keep_going = true;
+      } else if (i + 1 == argc || !set(flag, argv[++i])) {
+        return std::nullopt;
+      }
+    }
+    return arguments_;
+  }
+
+ private:
+  bool set(std::string_view flag, const char* value) {
+    SimulationOptions& simulation = arguments_.simulation;
+    if (flag == "--policy") return set_policy(value);
+    if (flag == "--mkdir-probability") {
+      simulation.ensemble.mkdir_probability = std::atof(value);
+      return true;
+    }
+    auto given = number(value);
+    if (!given) return false;
+    auto small = static_cast<unsigned>(*given);
+    if (flag == "--seeds") {
+      arguments_.seeds = *given;
+    } else if (flag == "--from") {
+      arguments_.from = *given;
+    } else if (flag == "--seed") {
+      arguments_.from = *given;
+      arguments_.seeds = 1;
+    } else if (flag == "--servers") {
+      simulation.ensemble.directory_servers = small;
+    } else if (flag == "--clients") {
+      simulation.clients = small;
+    } else if (flag == "--rounds") {
+      simulation.rounds = small;
+    } else if (flag == "--operations") {
+      simulation.operations = small;
+    } else if (flag == "--crashes") {
+      simulation.crashes = small;
+    } else {
+      return false;
+    }
+    return true;
+  }
+  bool set_policy(std::string_view value) {
+    bool hashing = value == "name-hashing";
+    if (!hashing && value != "mkdir-switching") return false;
+    arguments_.simulation.ensemble.policy =
+        hashing ? VolumeConfig::NamePolicy::kNameHashing : VolumeConfig::NamePolicy::kMkdirSwitching;
+    return true;
+  }
+  Arguments arguments_;
+};
+
+std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
+  const SimulationOptions& simulation = arguments.simulation;
+  bool hashing = simulation.ensemble.policy == VolumeConfig::NamePolicy::kNameHashing;
+  return fmt::format(
+      "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
+      "{} "
+      "--operations {} --crashes {}",
+      seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
+      simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
+      simulation.crashes);
+}
+
+// What a batch of seeds tells its parent.
+struct Totals {
+  std::uint64_t operations = 0, unanswered = 0, kills = 0, undecided = 0;
+  std::map<std::string, unsigned> answers;
+  PointCounts points;
+
+  void add(const SimulationResult& result) {
+    operations += result.operations;
+    unanswered += result.unanswered;
+    kills += result.kills;
+    undecided += result.undecided;
+    for (const auto& [answer, count] : result.answers) answers[answer] += count;
+    for (const auto& [point, count] : result.points) {
+      points[point].reached += count.reached;
+      points[point].died += count.died;
+    }
+  }
+};
+
+void print(const Totals& totals, bool points) {
+  std::printf(
+      "%llu operations (%llu unanswered), %llu processes died, %llu rounds undecided\n",
+      static_cast<unsigned long long>(totals.operations), static_cast<unsigned long long>(totals.unanswered),
+      static_cast<unsigned long long>(totals.kills), static_cast<unsigned long long>(totals.undecided));
+  if (!points) return;
+  for (const auto& [answer, count] : totals.answers) std::printf("  %-28s %8u\n", answer.c_str(), count);
+  for (const auto& [point, count] : totals.points) {
+    std::printf("  %-40s reached %8u, died %6u\n", point.c_str(), count.reached, count.died);
+  }
+}
+
+// False where the seed fails.
+bool run_seed(const Arguments& arguments, std::uint64_t seed, Totals& totals) {
+  SimulationOptions options = arguments.simulation;
+  options.ensemble.seed = seed;
+  Trace::Print to_stdout;
+  if (arguments.trace) {
+    to_stdout = [](std::string_view line) {
+      std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    };
+  }
+  SimulationResult result = simulate(options, to_stdout);
+  totals.add(result);
+  if (result.failure.empty()) return true;
+  std::printf("seed %llu fails: %s\nagain: %s\n", static_cast<unsigned long long>(seed),
+              result.failure.c_str(), replay_command(arguments, seed).c_str());
+  return false;
+}
+
+// Seeds [from, from + count) in a process of their own, since what a simulation held is never freed; and so a
+// seed that ends the process is told, too.
+bool run_batch(const Arguments& arguments, std::uint64_t from, std::uint64_t count) {
+  std::fflush(stdout);
+  pid_t child = fork();
+  if (child < 0) {
+    std::perror("slice-sim: fork");
+    return false;
+  }
+  if (child == 0) {
+    Totals totals;
+    bool good = true;
+    for (std::uint64_t seed = from; seed < from + count && (good || arguments.keep_going); ++seed) {
+      if (!run_seed(arguments, seed, totals)) good = false;
+    }
+    if (arguments.points || arguments.seeds == 1) print(totals, arguments.points);
+    std::fflush(stdout);
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status)) {
+    std::printf("a seed of %llu..%llu ends the process: %s\n", static_cast<unsigned long long>(from),
+                static_cast<unsigned long long>(from + count - 1), strsignal(WTERMSIG(status)));
+  }
+  return status == 0;
+}
+
+int run(const Arguments& arguments) {
+  constexpr std::uint64_t kBatch = 100;
+  bool good = true;
+  std::uint64_t end = arguments.from + arguments.seeds;
+  for (std::uint64_t seed = arguments.from; seed < end && (good || arguments.keep_going); seed += kBatch) {
+    if (!run_batch(arguments, seed, std::min(kBatch, end - seed))) good = false;
+  }
+  std::printf("seeds %llu..%llu: %s\n", static_cast<unsigned long long>(arguments.from),
+              static_cast<unsigned long long>(end - 1), good ? "all good" : "FAILED");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace slice::sim
+
+int main(int argc, char** argv) {
+  auto arguments = slice::sim::Parser().parse(argc, argv);
+  if (!arguments) {
+    std::fputs(slice::sim::kUsage, stderr);
+    return 2;
+  }
+  // Servers complain of all that they are made to suffer here.
+  slice::configure_log("sim", arguments->log ? slice::LogLevel::kDebug : slice::LogLevel::kError);
+  return slice::sim::run(*arguments);
+}

@@ -1,0 +1,52 @@
+// ProcessLoop: the shared simulated loop as one process has it. When the process dies nothing that it posted
+// or set a timer for ever runs: its coroutines stop where they are. What they hold is kept, as the memory of
+// a killed process would be of no concern to anybody.
+#ifndef SLICE_TESTS_SIM_PROCESS_LOOP_H
+#define SLICE_TESTS_SIM_PROCESS_LOOP_H
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/loop.h"
+
+namespace slice::sim {
+
+class ProcessLoop : public Loop {
+ public:
+  explicit ProcessLoop(Loop& shared) : shared_(shared), life_(std::make_shared<Life>()) {}
+  void die() { life_->alive = false; }
+  bool alive() const { return life_->alive; }
+
+  MonoTime now() const override { return shared_.now(); }
+  WallTime wall() const override { return shared_.wall(); }
+  void post(std::function<void()> action) override { shared_.post(mortal(std::move(action))); }
+  void post_from_any_thread(std::function<void()> action) override { post(std::move(action)); }
+  TimerId at(MonoTime when, std::function<void()> action) override {
+    return shared_.at(when, mortal(std::move(action)));
+  }
+  void cancel(TimerId timer) override { shared_.cancel(timer); }
+
+ private:
+  struct Life {
+    bool alive = true;
+    std::vector<std::function<void()>> never;  // came too late
+  };
+  std::function<void()> mortal(std::function<void()> action) {
+    return [life = life_, action = std::move(action)]() mutable {
+      if (life->alive) {
+        action();
+      } else {
+        life->never.push_back(std::move(action));
+      }
+    };
+  }
+
+  Loop& shared_;
+  std::shared_ptr<Life> life_;
+};
+
+}  // namespace slice::sim
+
+#endif  // SLICE_TESTS_SIM_PROCESS_LOOP_H

@@ -1,0 +1,111 @@
+// A bounded number of seeds, and that a simulation notices what is wrong. `./slice sim` runs more.
+#include "tests/sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include "common/log.h"
+
+namespace slice::sim {
+namespace {
+
+using Policy = VolumeConfig::NamePolicy;
+
+constexpr std::uint64_t kSeeds = 150;  // of each ensemble
+
+struct Ensemble {
+  unsigned directory_servers;
+  Policy policy;
+  double mkdir_probability;
+};
+
+SimulationOptions options_of(const Ensemble& ensemble, std::uint64_t seed) {
+  return {.ensemble = {.seed = seed,
+                       .directory_servers = ensemble.directory_servers,
+                       .policy = ensemble.policy,
+                       .mkdir_probability = ensemble.mkdir_probability}};
+}
+
+class SimulationTest : public ::testing::TestWithParam<Ensemble> {
+ protected:
+  // Servers complain of all that they are made to suffer here.
+  SimulationTest() { configure_log("sim", LogLevel::kError); }
+};
+
+TEST_P(SimulationTest, WhatClientsSawIsExplained) {
+  unsigned undecided = 0, kills = 0, unanswered = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulationResult result = simulate(options_of(GetParam(), seed));
+    ASSERT_EQ(result.failure, "") << "seed " << seed;
+    undecided += result.undecided;
+    kills += result.kills;
+    unanswered += result.unanswered;
+  }
+  EXPECT_EQ(undecided, 0u);
+  EXPECT_GT(kills, kSeeds);
+  EXPECT_GT(unanswered, 0u);
+}
+
+TEST_P(SimulationTest, TheSameSeedIsTheSameRun) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    std::vector<std::string> first, second;
+    SimulationResult one =
+        simulate(options_of(GetParam(), seed), [&](std::string_view line) { first.emplace_back(line); });
+    SimulationResult two =
+        simulate(options_of(GetParam(), seed), [&](std::string_view line) { second.emplace_back(line); });
+    ASSERT_GT(first.size(), 100u);
+    ASSERT_EQ(first, second) << "seed " << seed;
+    EXPECT_EQ(one.checksum, two.checksum);
+    EXPECT_NE(one.checksum, simulate(options_of(GetParam(), seed + 1)).checksum);
+  }
+}
+
+// How many of some runs fail, where `tamper` changes what is on its way.
+unsigned failures_with(const Ensemble& ensemble, const SimNetwork::Tamper& tamper) {
+  unsigned failures = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SimulationOptions options = options_of(ensemble, seed);
+    options.tamper = tamper;
+    if (!simulate(options).failure.empty()) ++failures;
+  }
+  return failures;
+}
+
+bool client(rpc::Endpoint at) {
+  return at.address >> 8 == 0x0a4d01;
+}
+
+// A server that says of every tenth removal of what is not there that it removed it.
+TEST_P(SimulationTest, AFalseAnswerIsNoticed) {
+  constexpr std::size_t kStatusAt = 24;               // behind the header of a reply
+  constexpr std::size_t kSize = kStatusAt + 4 + 116;  // a status and wcc_data with all its parts
+  unsigned seen = 0;
+  unsigned failures = failures_with(GetParam(), [&](rpc::Endpoint, rpc::Endpoint to, Buffer& bytes) {
+    if (!client(to) || bytes.size() != kSize) return;
+    std::uint8_t* status = bytes.data() + kStatusAt;
+    if (load_be<std::uint32_t>(status) != static_cast<std::uint32_t>(nfs3::Status::kNoEnt)) return;
+    if (++seen % 10 == 0) store_be(status, static_cast<std::uint32_t>(nfs3::Status::kOk));
+  });
+  EXPECT_GT(seen, 100u);
+  EXPECT_GE(failures, 7u);
+}
+
+// Calls that the server takes for others, so that a client's retransmission is carried out once more.
+TEST_P(SimulationTest, ACallCarriedOutTwiceIsNoticed) {
+  unsigned calls = 0;
+  unsigned failures = failures_with(GetParam(), [&](rpc::Endpoint from, rpc::Endpoint, Buffer& bytes) {
+    if (client(from) && ++calls % 20 == 0) bytes.data()[0] ^= 0x80;
+  });
+  EXPECT_GE(failures, 7u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SimulationTest,
+                         ::testing::Values(Ensemble{1, Policy::kMkdirSwitching, 0.5},
+                                           Ensemble{1, Policy::kNameHashing, 0}),
+                         [](const auto& param) {
+                           return std::to_string(param.param.directory_servers) +
+                                  (param.param.policy == Policy::kNameHashing ? "NameHashing"
+                                                                              : "MkdirSwitching");
+                         });
+
+}  // namespace
+}  // namespace slice::sim
