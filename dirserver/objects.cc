@@ -45,9 +45,7 @@ void erase_object(Reclaimer& reclaimer, Transaction& transaction, AttributeCell&
                   std::vector<ReclaimRecord>& freed) {
   transaction.erase(cell);
   if (!cell.regular()) return;
-  if (cell.truncating) {
-    transaction.erase_record(truncation_key(cell.self.cell.site, cell.self.cell.fileid));
-  }
+  // A truncation under way keeps its record: its call is still to be answered, also after a crash.
   if (auto record = reclaimer.add(transaction, cell)) freed.push_back(std::move(*record));
 }
 

@@ -196,6 +196,28 @@ TEST_F(SetattrTest, AnUnfinishedTruncationIsFinishedAfterACrash) {
   EXPECT_EQ(small_.asked.size(), 1u);  // and it is not done again
 }
 
+TEST_F(SetattrTest, OneWhoseFileIsRemovedMeanwhileIsAnsweredAfterACrash) {
+  Made file = create(root(), "f");
+  silence("small1");
+  nfs3::SetAttributes set;
+  set.size = 7;
+  nfs3::SetattrArgs args{.object = file.handle, .attributes = set};
+  send(Procedure::kSetattr, args, {}, 99);
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(attributes(file.handle).size, 7u);  // it had its effect
+  EXPECT_EQ(remove(root(), "f"), Status::kOk);
+  restart();
+  serve("small1", small_);
+  loop_.advance(std::chrono::seconds(10));
+  rpc::XdrReader in(wait(send(Procedure::kSetattr, args, {}, 99)));
+  Status status;
+  nfs3::WccData wcc;
+  ASSERT_TRUE(nfs3::decode_result(in, status, wcc));
+  EXPECT_EQ(status, Status::kOk);
+  ASSERT_FALSE(small_.asked.empty());
+  EXPECT_TRUE(small_.asked.back().remove);  // the bytes are freed last
+}
+
 TEST_F(SetattrTest, TruncationsOfOneFileFollowOneAnother) {
   Made file = create(root(), "f");
   small_.takes = std::chrono::seconds(1);

@@ -15,6 +15,7 @@ constexpr Duration kResend = std::chrono::milliseconds(400);
 constexpr Duration kJukeboxPause = std::chrono::milliseconds(100);
 constexpr unsigned kMostPages = 2000;  // of one listing: a server that never ends it
 constexpr const char* kLinkText = "somewhere";
+constexpr std::string_view kWritten = "ten bytes.";
 
 std::optional<Status> status_of(const Buffer& results) {
   if (results.size() < sizeof(std::uint32_t)) return std::nullopt;
@@ -34,6 +35,13 @@ std::size_t History::called(Operation operation) {
   operation.start = instant();
   operations_.push_back(std::move(operation));
   return operations_.size() - 1;
+}
+
+void History::disregard_written_sizes() {
+  for (Operation& each : operations_) {
+    ObjectId of = each.result != kNoObject ? each.result : each.object;
+    if (each.seen && written_.contains(of)) each.seen->size.reset();
+  }
 }
 
 SimClient::SimClient(SimEnsemble& ensemble, History& history, unsigned number)
@@ -238,6 +246,34 @@ Task<Operation> SimClient::setattr(KnownObject object, Operation operation) {
       co_await call(Procedure::kSetattr,
                     nfs3::SetattrArgs{.object = object.handle, .attributes = attributes_of(operation)});
   nfs3::WccData ok;
+  if (results) decode(*results, operation, ok);
+  co_return end(number, std::move(operation));
+}
+
+Task<Operation> SimClient::write(KnownObject file, std::uint64_t offset) {
+  ByteView data = as_bytes(kWritten);
+  Operation operation{.kind = Kind::kWrite, .object = file.id, .size = offset + data.size()};
+  history_.note_written(file.id);
+  std::size_t number = begin(operation);
+  nfs3::WriteArgs args{.file = file.handle,
+                       .offset = offset,
+                       .count = static_cast<std::uint32_t>(data.size()),
+                       .stable = nfs3::Stable::kFileSync,
+                       .data = data};
+  auto results = co_await call(Procedure::kWrite, args);
+  nfs3::WriteOk ok;
+  if (results && decode(*results, operation, ok) && operation.status == Status::kOk &&
+      ok.count != data.size()) {
+    wrong("a short WRITE: " + describe(operation));
+  }
+  co_return end(number, std::move(operation));
+}
+
+Task<Operation> SimClient::commit(KnownObject file) {
+  Operation operation{.kind = Kind::kCommit, .object = file.id};
+  std::size_t number = begin(operation);
+  auto results = co_await call(Procedure::kCommit, nfs3::CommitArgs{.file = file.handle});
+  nfs3::CommitOk ok;
   if (results) decode(*results, operation, ok);
   co_return end(number, std::move(operation));
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,15 @@ class History {
   Operation& at(std::size_t number) { return operations_[number]; }
   const std::vector<Operation>& operations() const { return operations_; }
   void clear() { operations_.clear(); }
+  // Notes that a file is written to: its size is its own matter from now on.
+  void note_written(ObjectId file) { written_.insert(file); }
+  // Takes the sizes of such files out of all answers.
+  void disregard_written_sizes();
 
  private:
   std::uint64_t instants_ = 0;
   std::vector<Operation> operations_;
+  std::set<ObjectId> written_;
 };
 
 class SimClient {
@@ -52,6 +58,8 @@ class SimClient {
   Task<Operation> rename(KnownObject from, KnownObject to, Operation operation);
   Task<Operation> link(KnownObject file, KnownObject to, Operation operation);
   Task<Operation> setattr(KnownObject object, Operation operation);
+  Task<Operation> write(KnownObject file, std::uint64_t offset);  // a few bytes
+  Task<Operation> commit(KnownObject file);
   // A listing, page by page. `exact`: one operation for all of it; else one for each of `names`, since
   // nothing is promised of what changes meanwhile but that each name is listed or not as it was at some
   // instant.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--points] [--keep-going] [--log]
+                 [--operations N] [--crashes N] [--truncating-creates] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
@@ -50,6 +50,8 @@ class Parser {
         arguments_.log = true;
       } else if (flag == "--points") {
         arguments_.points = true;
+      } else if (flag == "--truncating-creates") {
+        arguments_.simulation.truncating_creates = true;
       } else if (flag == "--keep-going") {
         arguments_.keep_going = true;
       } else if (i + 1 == argc || !set(flag, argv[++i])) {
@@ -108,10 +110,10 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {}",
+      "--operations {} --crashes {}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
-      simulation.crashes);
+      simulation.crashes, simulation.truncating_creates ? " --truncating-creates" : "");
 }
 
 // What a batch of seeds tells its parent.
@@ -208,10 +210,9 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   auto arguments = slice::sim::Parser().parse(argc, argv);
-  if (!arguments) {
-    std::fputs(slice::sim::kUsage, stderr);
-    return 2;
-  }
+  bool help = argc == 2 && std::string_view(argv[1]) == "--help";
+  if (!arguments) std::fputs(slice::sim::kUsage, help ? stdout : stderr);
+  if (!arguments) return help ? 0 : 2;
   // Servers complain of all that they are made to suffer here.
   slice::configure_log("sim", arguments->log ? slice::LogLevel::kDebug : slice::LogLevel::kError);
   return slice::sim::run(*arguments);

@@ -27,6 +27,10 @@ const char* kind_name(Kind kind) {
       return "LINK";
     case Kind::kSetattr:
       return "SETATTR";
+    case Kind::kWrite:
+      return "WRITE";
+    case Kind::kCommit:
+      return "COMMIT";
     case Kind::kListedName:
       return "listed";
     case Kind::kListing:
@@ -57,7 +61,7 @@ std::string answer(const Operation& operation) {
   if (operation.seen) {
     const Seen& seen = *operation.seen;
     text += fmt::format(" type={} mode={:o} nlink={} size={}", static_cast<unsigned>(seen.type), seen.mode,
-                        seen.nlink, seen.size);
+                        seen.nlink, seen.size ? std::to_string(*seen.size) : "?");
   }
   for (const auto& [name, id] : operation.listing) text += fmt::format(" {}={:x}", name, id);
   return text;

@@ -25,6 +25,8 @@ enum class Kind {
   kRename,
   kLink,
   kSetattr,
+  kWrite,
+  kCommit,
   kListedName,  // what one listing said of one name: there, or not
   kListing,     // a whole listing while nothing else went on
 };
@@ -33,7 +35,7 @@ enum class Kind {
 struct Seen {
   nfs3::FileType type = nfs3::FileType::kRegular;
   std::uint32_t mode = 0, nlink = 0;
-  std::uint64_t size = 0;
+  std::optional<std::uint64_t> size = 0;  // nothing: not to be judged
 };
 
 // Instants are numbers of a counter, so that of any two it is known which was first.

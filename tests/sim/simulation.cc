@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/sim/linearizability.h"
+#include "tests/sim/store_check.h"
 #include "tests/sim/workload.h"
 
 namespace slice::sim {
@@ -30,7 +31,8 @@ class Simulation {
   Simulation(const SimulationOptions& options, Trace::Print print)
       : options_(options), ensemble_(std::make_unique<SimEnsemble>(options.ensemble, std::move(print))) {
     ensemble_->network().set_tamper(options.tamper);
-    workload_ = std::make_unique<Workload>(*ensemble_, options.clients, options.operations);
+    workload_ = std::make_unique<Workload>(*ensemble_, options.clients, options.operations,
+                                           options.truncating_creates);
     states_ = {Model::with_root(workload_->root().id, ensemble_->config().volume.root_mode)};
   }
   ~Simulation() {
@@ -92,6 +94,7 @@ class Simulation {
   }
 
   bool explain_history() {
+    workload_->history().disregard_written_sizes();
     const std::vector<Operation>& history = workload_->history().operations();
     Verdict verdict = linearize(states_, history);
     if (verdict.gave_up) ++result_.undecided;
@@ -108,6 +111,7 @@ class Simulation {
 
   // Nothing goes on any more: each look at the tree leaves those states that it fits.
   void compare_tree() {
+    workload_->history().disregard_written_sizes();
     const std::vector<Operation>& looks = workload_->history().operations();
     for (std::size_t i = 0; i < looks.size(); ++i) {
       std::vector<Model> fitting;
@@ -124,6 +128,8 @@ class Simulation {
       states_ = std::move(fitting);
     }
     workload_->history().clear();
+    std::string wrong = check_stores(ensemble_->directory_stores(), states_.front());
+    if (!wrong.empty()) fail_with("what is stored is not the tree\n" + wrong + states_.front().describe());
   }
 
   SimulationOptions options_;

@@ -17,10 +17,11 @@ constexpr std::size_t kRecent = 6;  // calls fall mostly on what became known la
 
 }  // namespace
 
-Workload::Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations)
+Workload::Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations, bool truncating_creates)
     : ensemble_(ensemble),
       random_(ensemble.random().fork("workload")),
       operations_(operations),
+      truncating_creates_(truncating_creates),
       longest_pause_(std::chrono::milliseconds(random_.chance(0.5) ? 60 : 4)),
       names_{"a", "b", "c", "d"} {
   routing::FileHandle root = routing::root_handle(ensemble.config().volume);
@@ -96,7 +97,8 @@ Task<void> Workload::one_operation(SimClient& client) {
   std::uint64_t roll = random_.below(100);
   if (roll < 35) return make(client);
   if (roll < 55) return take_away(client);
-  if (roll < 80) return change(client);
+  if (roll < 78) return change(client);
+  if (roll < 83) return touch_bytes(client);
   return look(client);
 }
 
@@ -115,7 +117,8 @@ Task<void> Workload::make(SimClient& client) {
       operation.verifier = random_.below(3);
     } else {
       operation.mode = 0644;
-      if (random_.chance(0.3)) operation.size = random_.below(3) * 5000;
+      bool new_only = operation.how == CreateMode::kGuarded;
+      if ((new_only || truncating_creates_) && random_.chance(0.3)) operation.size = random_.below(3) * 5000;
     }
   }
   co_await client.create(directory, std::move(operation));
@@ -146,6 +149,15 @@ Task<void> Workload::change(SimClient& client) {
     }
     co_await client.setattr(object, std::move(operation));
   }
+}
+
+// Above the threshold too, so that storage nodes have a part in the file, and the coordinator in its end.
+Task<void> Workload::touch_bytes(SimClient& client) {
+  KnownObject object = any_object();
+  if (object.type != FileType::kRegular) co_return;
+  std::uint64_t offset = random_.below(4) * ensemble_.config().volume.threshold;
+  co_await client.write(object, offset);
+  if (random_.chance(0.5)) co_await client.commit(object);
 }
 
 Task<void> Workload::look(SimClient& client) {

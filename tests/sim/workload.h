@@ -14,7 +14,7 @@ namespace slice::sim {
 
 class Workload {
  public:
-  Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations);
+  Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations, bool truncating_creates);
 
   const KnownObject& root() const { return known_.front(); }
   History& history() { return history_; }
@@ -37,6 +37,7 @@ class Workload {
   Task<void> take_away(SimClient& client);
   Task<void> look(SimClient& client);
   Task<void> change(SimClient& client);
+  Task<void> touch_bytes(SimClient& client);
   Task<void> read_tree(SimClient& client);
   void learn(const SimClient& client);
   const KnownObject& any_directory();
@@ -47,6 +48,7 @@ class Workload {
   Random random_;
   History history_;
   unsigned operations_;
+  bool truncating_creates_;
   Duration longest_pause_;  // between a client's calls
   unsigned busy_ = 0;
   std::vector<std::string> names_;
