@@ -63,7 +63,9 @@ Answer<AttributeCell*> Change::load(const CellRef& ref, LockMode mode) {
     return *cell;
   }
   // What directories under name hashing have to be known for does not take a lock of their home.
-  if (volume.placement.hashed() && mode == LockMode::kShared) return load_leased(ref);
+  // But where the lock is held, a lease would wait for it: RENAME d/x onto d.
+  bool held = initiator.cell(ref) != nullptr;
+  if (volume.placement.hashed() && mode == LockMode::kShared && !held) return load_leased(ref);
   return load_far(ref, mode);
 }
 
