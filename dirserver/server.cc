@@ -33,11 +33,12 @@ Task<Status> DirectoryServer::start() {
   nfs_ = std::make_unique<NfsService>(*volume_);
   authority_ = std::make_unique<AuthorityService>(*volume_);
   peer_service_ = std::make_unique<PeerService>(*volume_);
+  scan_ = std::make_unique<ScanService>(context_, *store_);
   co_return Status{};
 }
 
 std::vector<rpc::Program*> DirectoryServer::programs() {
-  return {nfs_.get(), authority_.get(), peer_service_.get()};
+  return {nfs_.get(), authority_.get(), peer_service_.get(), scan_.get()};
 }
 
 Task<void> DirectoryServer::stop() {

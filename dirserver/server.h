@@ -9,6 +9,7 @@
 #include "dirserver/authority_service.h"
 #include "dirserver/nfs_service.h"
 #include "dirserver/peer_service.h"
+#include "dirserver/scan_service.h"
 #include "dirserver/volume.h"
 #include "service/process.h"
 #include "storage/kv_store.h"
@@ -38,6 +39,7 @@ class DirectoryServer : public service::Role {
   std::unique_ptr<NfsService> nfs_;
   std::unique_ptr<AuthorityService> authority_;
   std::unique_ptr<PeerService> peer_service_;
+  std::unique_ptr<ScanService> scan_;
 };
 
 }  // namespace slice::dirserver

@@ -2,6 +2,7 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/perf_context.h>
@@ -11,6 +12,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -116,6 +118,39 @@ rocksdb::Options rocks_options(const RocksStore::Options& options) {
   return out;
 }
 
+Result<std::optional<std::string>> get_from(rocksdb::DB& db, std::string_view key) {
+  std::string value;
+  rocksdb::Status status = db.Get(rocksdb::ReadOptions(), as_slice(key), &value);
+  if (status.ok()) return std::optional<std::string>(std::move(value));
+  if (status.IsNotFound()) return std::optional<std::string>();
+  return tl::unexpected(error_of(status, "get"));
+}
+
+// RocksDB's own log is a file beside the store.
+class SilentLog : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+class ReadOnlyRocks : public KvStore {
+ public:
+  explicit ReadOnlyRocks(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+  Result<std::optional<std::string>> get(std::string_view key) const override { return get_from(*db_, key); }
+  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override {
+    return std::make_unique<RocksIterator>(*db_, begin, end,
+                                           [](std::uint64_t, std::string_view, std::string_view) {});
+  }
+  Result<LogPosition> apply(const WriteBatch&) override {
+    return fail(Errc::kDenied, "kv store: it is open for reading alone");
+  }
+  Task<Status> durable(LogPosition) override { co_return Status{}; }
+  LogPosition durable_position() const override { return LogPosition{db_->GetLatestSequenceNumber()}; }
+
+ private:
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
 }  // namespace
 
 // Members are of the loop's thread, but for the block under `mutex_`, which the sync thread shares.
@@ -155,13 +190,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     db_.reset();
   }
 
-  Result<std::optional<std::string>> get(std::string_view key) const {
-    std::string value;
-    rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), as_slice(key), &value);
-    if (status.ok()) return std::optional<std::string>(std::move(value));
-    if (status.IsNotFound()) return std::optional<std::string>();
-    return tl::unexpected(error_of(status, "get"));
-  }
+  Result<std::optional<std::string>> get(std::string_view key) const { return get_from(*db_, key); }
 
   std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) {
     return std::make_unique<RocksIterator>(
@@ -418,6 +447,20 @@ Task<Status> RocksStore::durable(LogPosition position) {
 }
 LogPosition RocksStore::durable_position() const {
   return impl_->durable_position();
+}
+
+Result<std::unique_ptr<KvStore>> open_rocks_read_only(const RocksStore::Options& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.folder, error)) {
+    return fail(Errc::kNotFound, "there is no store {}", options.folder);
+  }
+  rocksdb::Options rocks = rocks_options(options);
+  rocks.create_if_missing = false;
+  rocks.info_log = std::make_shared<SilentLog>();
+  rocksdb::DB* db = nullptr;
+  rocksdb::Status status = rocksdb::DB::OpenForReadOnly(rocks, options.folder, &db);
+  if (!status.ok()) return tl::unexpected(error_of(status, fmt::format("read {}", options.folder)));
+  return std::make_unique<ReadOnlyRocks>(std::unique_ptr<rocksdb::DB>(db));
 }
 
 }  // namespace slice::storage

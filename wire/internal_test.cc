@@ -9,6 +9,7 @@
 #include "wire/mount3.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
+#include "wire/scan.h"
 
 namespace slice::wire {
 namespace {
@@ -73,6 +74,31 @@ TEST(ObjectMessages, Codec) {
   check_message(ObjectCommitResult{Status::kOk, Verifier{1}, 2, {3, 4}, Epoch{5}});
   check_message(ObjectCommitResult{.status = Status::kIo});
   check_message(ObjectStatusResult{Status::kOk});
+}
+
+TEST(ScanMessages, Codec) {
+  check_message(ScanArgs{SiteId{3}, {"a key", "another"}, "begin", "end", 77});
+  check_message(ScanArgs{});
+  ScanResult result{.values = {{}, {ScanValue::State::kPresent, "v"}, {ScanValue::State::kUnreadable, "why"}},
+                    .cells = {{"k1", "v1"}, {"k2", ""}},
+                    .gaps = {{"from", "to", "why"}},
+                    .next = "k3"};
+  check_message(result);
+  check_message(ScanResult{.status = Status::kJukebox});
+}
+
+TEST(ScanMessages, CountsAndLengthsAreBounded) {
+  rpc::XdrWriter out;
+  encode(out, ScanArgs{.keys = std::vector<std::string>(kMaxScanKeys + 1, "k")});
+  ScanArgs args;
+  EXPECT_FALSE(decode(out.view(), args));
+  out.rewind(0);
+  encode(out, ScanArgs{.begin = std::string(kMaxScanKey + 1, 'k')});
+  EXPECT_FALSE(decode(out.view(), args));
+  out.rewind(0);
+  encode(out, ScanResult{.cells = {{"k", std::string(kMaxScanValue + 1, 'v')}}});
+  ScanResult result;
+  EXPECT_FALSE(decode(out.view(), result));
 }
 
 TEST(ObjectMessages, KindsAndCountsAreBounded) {

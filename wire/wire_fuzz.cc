@@ -13,6 +13,7 @@
 #include "wire/nfs3_readdir.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
+#include "wire/scan.h"
 
 namespace slice {
 namespace {
@@ -136,6 +137,8 @@ const std::vector<Try>& tries() {
                                        message<CoordinatorResult>,
                                        message<MetricsResult>,
                                        message<MisdirectedArgs>,
+                                       message<ScanArgs>,
+                                       message<ScanResult>,
                                        message<mount3::MntResult>,
                                        message<std::vector<mount3::MountEntry>>,
                                        message<std::vector<mount3::ExportEntry>>,

@@ -1,6 +1,11 @@
 // slicectl: the operator's command (docs/operations.md).
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "control/slicectl/render.h"
@@ -117,6 +122,23 @@ int check(const Arguments& arguments) {
   return print(render_check(*config, arguments.json ? Format::kJson : Format::kText));
 }
 
+// Becomes the checker of names, which lies beside this program: control/ knows no server's cells. Its exit
+// codes are its own.
+int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
+  std::error_code error;
+  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  program.replace_filename("slice-fsck");
+  std::vector<std::string> words{program.string(), "--config", arguments.config};
+  if (arguments.json) words.emplace_back("--json");
+  words.insert(words.end(), given.begin(), given.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  std::fprintf(stderr, "slicectl: %s: %s\n", program.c_str(), std::strerror(errno));
+  return kBadUsage;
+}
+
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("slicectl: asks a Slice ensemble how it is");
@@ -129,7 +151,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.footer(
       "Exit codes: 0 answered; 1 no answer, or no such path or server; 2 wrong usage or configuration;\n"
-      "3 some servers did not answer (metrics, where: the rest is shown).");
+      "3 some servers did not answer (metrics, where: the rest is shown). fsck: 0 clean; 1 findings; 2 not\n"
+      "everything could be read, or wrong usage.");
   auto* status = app.add_subcommand("status", "every process: alive, state, generation, free space");
   auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
   auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
@@ -139,6 +162,10 @@ int main(int argc, char** argv) {
   auto* metrics = app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
   metrics->add_option("name", arguments.name, "which server");
   metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
+  auto* fsck_command = app.add_subcommand(
+      "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help");
+  fsck_command->prefix_command()->fallthrough(false);
+  fsck_command->set_help_flag();
   auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
   check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
   try {
@@ -147,6 +174,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? kGood : kBadUsage;
   }
   if (check_command->parsed()) return check(arguments);
+  if (fsck_command->parsed()) return fsck(arguments, fsck_command->remaining());
   auto config = load_ensemble(arguments.config);
   if (!config) {
     say(config.error());

@@ -1,0 +1,133 @@
+#include "dirserver/fsck/local_source.h"
+
+#include <filesystem>
+
+#include "dirserver/scan_page.h"
+#include "storage/rocks_store.h"
+#include "wire/nfs_status.h"
+
+namespace slice::dirserver::fsck {
+namespace {
+
+constexpr std::uint32_t kDataFormat = 1;  // as slice-dird claims its data directory
+
+bool has_cells(const storage::KvStore& store, SiteId site) {
+  KeyRange range{attribute_key(site, {}).substr(0, 4),
+                 attribute_key(SiteId{site.value + 1}, {}).substr(0, 4)};
+  auto at = store.iterate(range.begin, range.end);
+  return at->valid() || !at->status();  // what cannot be read is there
+}
+
+// What of a store's format text says where names are.
+Status check_format(const storage::KvStore& store, const EnsembleConfig& config, std::uint32_t sites) {
+  auto stored = store.get(format_key());
+  if (!stored) return fail(stored.error(), "the store's format");
+  if (!*stored) return fail(Errc::kInvalid, "the store has no format: its server has never started");
+  const VolumeConfig& volume = config.volume;
+  bool hashed = volume.policy == VolumeConfig::NamePolicy::kNameHashing;
+  bool md5 = volume.hash == VolumeConfig::NameHash::kMd5;
+  for (const std::string& word :
+       {fmt::format(" volume={}", volume.id.value),
+        fmt::format(" policy={}", hashed ? "name-hashing" : "mkdir-switching"),
+        fmt::format(" hash={}", md5 ? "md5" : "siphash13"), fmt::format(" sites={}", sites)}) {
+    if ((**stored + " ").find(word + " ") == std::string::npos) {
+      return fail(Errc::kInvalid, "the store was made for \"{}\", the configuration says{}", **stored, word);
+    }
+  }
+  return {};
+}
+
+std::uint64_t bytes_in(const std::string& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+    std::uint64_t size = file.is_regular_file(error) ? file.file_size(error) : 0;
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+Result<LocalSource::Store> open_store(const EnsembleConfig& config,
+                                      ServerConfig server) {
+  std::error_code error;
+  // Claiming makes what is not there, which a check must not.
+  if (!std::filesystem::exists(server.data + "/FORMAT", error)) {
+    return fail(
+        Errc::kNotFound,
+        "{}: no data directory {} on this host: run this where it is, name a copy with --data {}=FOLDER, "
+        "or ask the running servers, without --offline",
+        server.name, server.data, server.name);
+  }
+  auto claim = service::DataDirectory::claim(server, config.volume.id, kDataFormat);
+  if (!claim && claim.error().code == Errc::kExists) {
+    return fail(Errc::kExists, "{} is running (it holds {}): stop it, or check without --offline", server.name,
+                server.data);
+  }
+  if (!claim) return fail(claim.error(), server.name);
+  std::string folder = server.data + "/cells";
+  storage::RocksStore::Options options;
+  options.folder = folder;
+  auto store = storage::open_rocks_read_only(options);
+  if (!store) return fail(store.error(), server.name);
+  auto sites = config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)];
+  if (auto good = check_format(**store, config, sites); !good) return fail(good.error(), server.name);
+  return LocalSource::Store{server.name, std::move(*store), std::move(*claim), bytes_in(folder)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalSource>> LocalSource::open(Loop& loop, Metrics& metrics,
+                                                       const EnsembleConfig& config,
+                                                       const std::map<std::string, std::string>& folders) {
+  for (const auto& [name, folder] : folders) {
+    const ServerConfig* server = config.find(name);
+    if (server == nullptr || server->role != ServerRole::kDirectory) {
+      return fail(Errc::kInvalid, "--data {}={}: no directory server has this name", name, folder);
+    }
+  }
+  std::vector<Store> stores;
+  for (ServerConfig server : config.servers) {
+    if (server.role != ServerRole::kDirectory) continue;
+    if (auto folder = folders.find(server.name); folder != folders.end()) server.data = folder->second;
+    auto store = open_store(config, std::move(server));
+    if (!store) return fail(std::move(store).error());
+    stores.push_back(std::move(*store));
+  }
+  return std::make_unique<LocalSource>(std::move(stores),
+                                       config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)]);
+}
+
+LocalSource::LocalSource(std::vector<Store> stores, std::uint32_t sites)
+    : stores_(std::move(stores)), store_of_(sites, 0) {
+  for (std::uint32_t site = 0; site < sites; ++site) {
+    const Store* owner = nullptr;
+    for (std::size_t i = 0; i < stores_.size(); ++i) {
+      if (!has_cells(*stores_[i].cells, SiteId{site})) continue;
+      if (owner == nullptr) {
+        owner = &stores_[i];
+        store_of_[site] = i;
+      } else {
+        conflicts_.push_back({.kind = Kind::kSiteTwice,
+                              .site = SiteId{site},
+                              .what = fmt::format("{} and {} both have cells of it; those of {} are checked",
+                                                  owner->server, stores_[i].server, owner->server)});
+      }
+    }
+  }
+}
+
+Task<Result<wire::ScanResult>> LocalSource::scan(wire::ScanArgs args) {
+  wire::ScanResult result = scan_page(*stores_[store_of_.at(args.site.value)].cells, args);
+  if (result.status != nfs3::Status::kOk) {
+    co_return fail(Errc::kInvalid, "site {}: {}", args.site.value, nfs3::status_name(result.status));
+  }
+  co_return result;
+}
+
+std::uint64_t LocalSource::disk_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Store& store : stores_) bytes += store.disk_bytes;
+  return bytes;
+}
+
+}  // namespace slice::dirserver::fsck

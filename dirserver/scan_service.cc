@@ -1,0 +1,48 @@
+#include "dirserver/scan_service.h"
+
+#include "common/log.h"
+#include "dirserver/scan_page.h"
+
+namespace slice::dirserver {
+
+ScanService::ScanService(service::ServiceContext& context, const storage::KvStore& store)
+    : context_(context),
+      store_(store),
+      pages_(context.metrics.counter("scan_pages_total")),
+      cells_(context.metrics.counter("scan_cells_total")),
+      gaps_(context.metrics.counter("scan_unreadable_total")) {}
+
+Task<rpc::Outcome> ScanService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  if (!call.internal) co_return rpc::Outcome::kDenied;
+  switch (static_cast<wire::ScanProcedure>(call.procedure)) {
+    case wire::ScanProcedure::kNull:
+      co_return rpc::Outcome::kReply;
+    case wire::ScanProcedure::kScan: {
+      wire::ScanArgs args;
+      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+      encode(results, scan(args));
+      co_return rpc::Outcome::kReply;
+    }
+  }
+  co_return rpc::Outcome::kNoProcedure;
+}
+
+wire::ScanResult ScanService::scan(const wire::ScanArgs& args) {
+  if (args.site.value >= context_.config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)]) {
+    return {.status = nfs3::Status::kInval};
+  }
+  if (!context_.tables.get()->owns(context_.self.index, wire::Role::kDirectory, args.site)) {
+    return {.status = nfs3::Status::kJukebox};
+  }
+  wire::ScanResult result = scan_page(store_, args);
+  pages_.add();
+  cells_.add(result.cells.size());
+  for (const wire::ScanGap& gap : result.gaps) {
+    gaps_.add();
+    log_error("site {}: cells between {} and {} cannot be read: {}", args.site.value,
+              to_hex(as_bytes(gap.begin)), to_hex(as_bytes(gap.end)), gap.reason);
+  }
+  return result;
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,34 @@
+// ScanService: the scan program (wire/scan.h): the stored cells of this server's sites, for the checker of
+// the name space. One loop.
+#ifndef SLICE_DIRSERVER_SCAN_SERVICE_H
+#define SLICE_DIRSERVER_SCAN_SERVICE_H
+
+#include "rpc/dispatcher.h"
+#include "service/context.h"
+#include "storage/kv_store.h"
+#include "wire/scan.h"
+
+namespace slice::dirserver {
+
+class ScanService : public rpc::Program {
+ public:
+  // Both must outlive this.
+  ScanService(service::ServiceContext& context, const storage::KvStore& store);
+
+  std::uint32_t number() const override { return wire::kScanProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+
+ private:
+  wire::ScanResult scan(const wire::ScanArgs& args);
+
+  service::ServiceContext& context_;
+  const storage::KvStore& store_;
+  Counter& pages_;
+  Counter& cells_;
+  Counter& gaps_;
+};
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_SCAN_SERVICE_H

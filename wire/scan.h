@@ -1,0 +1,61 @@
+// The scan program of slice-dird: the stored cells of a directory site, as they lie in its store
+// (docs/formats/cells.md). For the checker of the name space; nothing is changed by it.
+#ifndef SLICE_WIRE_SCAN_H
+#define SLICE_WIRE_SCAN_H
+
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "wire/internal.h"
+#include "wire/nfs3.h"
+
+namespace slice::wire {
+
+enum class ScanProcedure : std::uint32_t { kNull = 0, kScan = 1 };
+
+inline constexpr std::size_t kMaxScanKey = 64;           // bytes
+inline constexpr std::size_t kMaxScanValue = 128 << 10;  // bytes
+inline constexpr std::size_t kMaxScanKeys = 256;
+inline constexpr std::size_t kMaxScanCells = 32768;
+inline constexpr std::uint32_t kMaxScanBytes = 1 << 20;
+
+// SCAN: the values of `keys`, and the cells with keys in [begin, end) from the first on, about `limit` bytes
+// of them, but one at least; all as they were at one moment. Both may be empty. All keys are of `site`.
+struct ScanArgs {
+  SiteId site;
+  std::vector<std::string> keys;
+  std::string begin, end;
+  std::uint32_t limit = kMaxScanBytes;
+};
+struct ScanCell {
+  std::string key, value;
+  bool operator==(const ScanCell&) const = default;
+};
+// What a get of one key gave.
+struct ScanValue {
+  enum class State : std::uint32_t { kAbsent = 0, kPresent = 1, kUnreadable = 2 };
+  State state = State::kAbsent;
+  std::string value;  // kPresent: the value; kUnreadable: why
+  bool operator==(const ScanValue&) const = default;
+};
+// Keys in [begin, end) that the store cannot read: its blocks fail their checksums.
+struct ScanGap {
+  std::string begin, end, reason;
+};
+struct ScanResult {
+  nfs3::Status status = nfs3::Status::kOk;  // kJukebox: the site is another server's; kInval: see above
+  std::vector<ScanValue> values;            // of `keys`, in their order
+  std::vector<ScanCell> cells;
+  std::vector<ScanGap> gaps;
+  std::string next;  // where the rest of the range begins; empty: it ended
+};
+
+void encode(rpc::XdrWriter& out, const ScanArgs& args);
+bool decode(ByteView bytes, ScanArgs& out);
+void encode(rpc::XdrWriter& out, const ScanResult& result);
+bool decode(ByteView bytes, ScanResult& out);
+
+}  // namespace slice::wire
+
+#endif  // SLICE_WIRE_SCAN_H
