@@ -47,8 +47,7 @@ std::uint64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
-Result<LocalSource::Store> open_store(const EnsembleConfig& config,
-                                      ServerConfig server) {
+Result<LocalSource::Store> open_store(const EnsembleConfig& config, ServerConfig server) {
   std::error_code error;
   // Claiming makes what is not there, which a check must not.
   if (!std::filesystem::exists(server.data + "/FORMAT", error)) {
@@ -60,8 +59,8 @@ Result<LocalSource::Store> open_store(const EnsembleConfig& config,
   }
   auto claim = service::DataDirectory::claim(server, config.volume.id, kDataFormat);
   if (!claim && claim.error().code == Errc::kExists) {
-    return fail(Errc::kExists, "{} is running (it holds {}): stop it, or check without --offline", server.name,
-                server.data);
+    return fail(Errc::kExists, "{} is running (it holds {}): stop it, or check without --offline",
+                server.name, server.data);
   }
   if (!claim) return fail(claim.error(), server.name);
   std::string folder = server.data + "/cells";
@@ -76,8 +75,7 @@ Result<LocalSource::Store> open_store(const EnsembleConfig& config,
 
 }  // namespace
 
-Result<std::unique_ptr<LocalSource>> LocalSource::open(Loop& loop, Metrics& metrics,
-                                                       const EnsembleConfig& config,
+Result<std::unique_ptr<LocalSource>> LocalSource::open(const EnsembleConfig& config,
                                                        const std::map<std::string, std::string>& folders) {
   for (const auto& [name, folder] : folders) {
     const ServerConfig* server = config.find(name);

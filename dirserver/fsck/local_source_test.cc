@@ -55,9 +55,7 @@ class LocalSourceTest : public ::testing::Test {
     make("dir1", cells_of("dir1"));
     make("dir2", cells_of("dir2"));
   }
-  Result<std::unique_ptr<LocalSource>> open() {
-    return LocalSource::open(config_, folders_);
-  }
+  Result<std::unique_ptr<LocalSource>> open() { return LocalSource::open(config_, folders_); }
   Report check(LocalSource& source) {
     std::optional<Result<Report>> report;
     spawn(keep(fsck::check(source, volume_.placement(), loop_, {}), report));

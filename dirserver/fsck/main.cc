@@ -20,7 +20,7 @@ constexpr std::uint32_t kSender = 0xffffffff;
 
 struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
-  bool online = false, json = false;
+  bool offline = false, json = false;
   std::string memory = "1GiB";
   double timeout = 30;
   std::uint64_t limit = Options{}.limit;
@@ -47,7 +47,7 @@ T run(rpc::EpollLoop& loop, Task<T> task) {
 }
 
 int show(const Report& report, const Arguments& arguments) {
-  std::string_view mode = arguments.online ? "online" : "offline";
+  std::string_view mode = arguments.offline ? "offline" : "online";
   std::string text = arguments.json ? render_json(report, mode) : render_text(report, mode);
   std::fputs(text.c_str(), stdout);
   if (!report.clean()) return kFindings;
@@ -62,6 +62,10 @@ int check_with(CellSource& source, std::uint64_t memory, const EnsembleConfig& c
   Options options = options_for(memory);
   options.limit = arguments.limit;
   auto report = run(loop, check(source, placement, loop, options));
+  if (!report && local == nullptr) {
+    return say(
+        {report.error().code, report.error().message + " (--offline is for servers that are stopped)"});
+  }
   if (!report) return say(report.error());
   if (local != nullptr) {
     report->totals.disk_bytes = local->disk_bytes();
@@ -72,8 +76,7 @@ int check_with(CellSource& source, std::uint64_t memory, const EnsembleConfig& c
 
 int offline(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
   rpc::EpollLoop loop;
-  Metrics metrics;
-  auto source = LocalSource::open(loop, metrics, config, arguments.folders);
+  auto source = LocalSource::open(config, arguments.folders);
   if (!source) return say(source.error());
   return check_with(**source, memory, config, arguments, loop, source->get());
 }
@@ -100,14 +103,14 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
       ->take_last()  // slicectl gives its own first
       ->capture_default_str();
   app.add_flag(
-      "--online", arguments.online,
-      "ask the running directory servers; otherwise they must be stopped, and their data directories "
-      "be on this host");
+      "--offline", arguments.offline,
+      "read the stores of directory servers that are stopped, whose data directories are on this host, "
+      "instead of asking servers that run");
   app.add_flag("--json", arguments.json, "JSON instead of text");
   app.add_option("--memory", arguments.memory, "about what it may take; less makes more passes")
       ->capture_default_str();
   app.add_option("--limit", arguments.limit, "findings to list; all are counted")->capture_default_str();
-  app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer, with --online")
+  app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer of a server")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
   app.add_option("--data", arguments.data,
@@ -127,8 +130,8 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
     }
     arguments.folders[each.substr(0, equals)] = each.substr(equals + 1);
   }
-  if (arguments.online && !arguments.folders.empty()) {
-    return say({Errc::kInvalid, "--data is for stores that are read, not with --online"});
+  if (!arguments.offline && !arguments.folders.empty()) {
+    return say({Errc::kInvalid, "--data is for stores that are read: give --offline, too"});
   }
   return std::nullopt;
 }
@@ -141,7 +144,7 @@ int main(int argc, char** argv) {
   if (!config) return say(config.error());
   auto memory = parse_size(arguments.memory);
   if (!memory) return say(memory.error());
-  return arguments.online ? online(*memory, *config, arguments) : offline(*memory, *config, arguments);
+  return arguments.offline ? offline(*memory, *config, arguments) : online(*memory, *config, arguments);
 }
 
 }  // namespace
