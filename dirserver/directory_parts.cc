@@ -119,10 +119,12 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
   wire::TouchArgs args{.directory = name_of(directory), .part = key.first, .version = debt.owed.version};
   auto part = cells_.part(key.first, directory);
   if (part) args.subdirectories = part->subdirectories;
+  // The home must not hear of what a crash here could still undo.
+  Status durable = co_await cells_.durable(cells_.pending(directory.fileid));
   MonoTime asked = context_.loop.now();
   std::uint64_t revocations = revocations_;
   bool heard = false;
-  if (part) {
+  if (part && durable) {
     touches_.add();
     auto result =
         co_await peers_.call<wire::CellResult>(directory.site, wire::DirectoryProcedure::kTouch, args);

@@ -32,9 +32,12 @@ Task<Answer<AttributeCell>> look_up(Volume& volume, const NfsRequest& request, c
     if (!ref) co_return refuse(ref.error());
     auto cell = co_await read_cell(volume, *ref, shown);
     if (!cell) co_return refuse(cell.error());
-    if (*cell) co_return std::move(**cell);
+    if (*cell && volume.peers.owns(ref->site)) co_return std::move(**cell);
+    // Was it still under this name when its attributes were read?
+    auto again = co_await find(volume, directory, name, shown);
+    if (*cell && again && *again == *ref) co_return std::move(**cell);
   }
-  co_return refuse(Status::kStale);
+  co_return refuse(Status::kJukebox);
 }
 
 }  // namespace
