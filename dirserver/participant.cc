@@ -66,6 +66,11 @@ void Participant::count() {
   under_way_.set(guests_.size());
 }
 
+bool Participant::over(const TransactionId& id) const {
+  auto guest = guests_.find(id);
+  return ended_.contains(id) || (guest != guests_.end() && guest->second.finished_at);
+}
+
 void Participant::forget(const TransactionId& id) {
   seams_.locks.release(id);
   guests_.erase(id);
@@ -82,7 +87,7 @@ void Participant::forget(const TransactionId& id) {
 Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
   wire::LockResult result;
   LockOwner owner{id_of(args.id), args.age};
-  if (forgotten(owner.id)) co_return wire::LockResult{PeerStatus::kRefused, {}};
+  if (over(owner.id)) co_return wire::LockResult{PeerStatus::kRefused, {}};
   Guest& guest = guests_[owner.id];
   guest.owner = owner;
   guest.heard = seams_.context.loop.now();
@@ -106,7 +111,7 @@ Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
   }
   // What is decided upon must not be forgotten by a crash here.
   if (!co_await seams_.cells.durable(shown)) co_return wire::LockResult{PeerStatus::kFailed, {}};
-  if (forgotten(owner.id)) co_return wire::LockResult{PeerStatus::kRefused, {}};
+  if (over(owner.id)) co_return wire::LockResult{PeerStatus::kRefused, {}};
   locks_given_.add(args.items.size());
   co_return result;
 }
@@ -114,7 +119,7 @@ Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
 Task<bool> Participant::lock_item(LockOwner owner, LockItem item) {
   for (const WantedLock& wanted : locks_of(item)) {
     bool got = co_await seams_.locks.acquire(owner, wanted.key, wanted.mode, kLockLimit);
-    if (forgotten(owner.id)) {
+    if (over(owner.id)) {
       seams_.locks.release(owner.id);
       co_return false;
     }
@@ -123,7 +128,7 @@ Task<bool> Participant::lock_item(LockOwner owner, LockItem item) {
   if (!seams_.placement.hashed() || !item.exclusive) co_return true;
   if (item.kind == LockItem::Kind::kPart) seams_.parts.forget(item.cell.file);
   if (item.kind == LockItem::Kind::kCell) co_await seams_.parts.revoke(item.cell.file);
-  co_return !forgotten(owner.id);
+  co_return !over(owner.id);
 }
 
 Participant::Value Participant::value_of(const LockItem& item, storage::LogPosition& shown) {
@@ -197,7 +202,7 @@ std::optional<std::vector<PreparedRecord>> Participant::accept(const wire::Prepa
 Task<PeerStatus> Participant::prepare(const wire::PrepareArgs& args) {
   TransactionId id = id_of(args.id);
   auto guest = guests_.find(id);
-  if (guest == guests_.end()) co_return PeerStatus::kRefused;
+  if (guest == guests_.end() || over(id)) co_return PeerStatus::kRefused;
   guest->second.heard = seams_.context.loop.now();
   auto records = accept(args);
   if (!records) co_return PeerStatus::kRefused;
@@ -216,7 +221,7 @@ Task<PeerStatus> Participant::prepare(const wire::PrepareArgs& args) {
   co_await seams_.context.crash.reach("participant.prepared");
   if (!durable) co_return PeerStatus::kFailed;
   prepared_.add();
-  co_return guests_.contains(id) ? PeerStatus::kOk : PeerStatus::kRefused;
+  co_return over(id) ? PeerStatus::kRefused : PeerStatus::kOk;
 }
 
 // ---- FINISH ----

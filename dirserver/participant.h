@@ -60,7 +60,8 @@ class Participant {
   };
   using Value = Result<std::string>;
 
-  bool forgotten(const TransactionId& id) const { return ended_.contains(id); }
+  // Late copies of its messages must not begin anything again.
+  bool over(const TransactionId& id) const;
   void forget(const TransactionId& id);
   Task<bool> lock_item(LockOwner owner, wire::LockItem item);
   Value value_of(const wire::LockItem& item, storage::LogPosition& shown);
