@@ -120,7 +120,8 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
   auto part = cells_.part(key.first, directory);
   if (part) args.subdirectories = part->subdirectories;
   // The home must not hear of what a crash here could still undo.
-  Status durable = co_await cells_.durable(cells_.pending(directory.fileid));
+  storage::LogPosition position = cells_.pending(directory.fileid);
+  Status durable = co_await cells_.durable(position);
   MonoTime asked = context_.loop.now();
   std::uint64_t revocations = revocations_;
   bool heard = false;
@@ -140,15 +141,16 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
   if (heard) {
     Debt& now = debts_[key];
     now.told = changes;
-    settle(key, now);
+    settle(key, now, position);
   }
   for (const OneShot<bool>& each : waiting) each.set(heard);
   co_return heard;
 }
 
-// Erases the record once nothing newer is owed; lazily: told twice is harmless.
-void DirectoryParts::settle(DebtKey key, Debt& debt) {
-  if (debt.told != debt.changes) return;
+// Erases the record once nothing newer is owed; lazily: told twice is harmless. A change that is committed and
+// not yet durable is no debt yet, but the record is its own, too.
+void DirectoryParts::settle(DebtKey key, const Debt& debt, storage::LogPosition told) {
+  if (debt.told != debt.changes || cells_.pending(key.second) > told) return;
   storage::WriteBatch batch;
   batch.erase(owed_touch_key(key.first, key.second));
   if (auto erased = cells_.store().apply(batch); !erased && log_.allow()) {

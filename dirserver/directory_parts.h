@@ -63,7 +63,7 @@ class DirectoryParts {
   void keep(const AttributeCell& cell, MonoTime asked, std::uint64_t revocations);
   Task<void> pay(DebtKey key);
   Task<bool> pay_once(DebtKey key);
-  void settle(DebtKey key, Debt& debt);
+  void settle(DebtKey key, const Debt& debt, storage::LogPosition told);
 
   service::ServiceContext& context_;
   CellStore& cells_;

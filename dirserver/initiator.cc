@@ -47,6 +47,7 @@ void Initiator::give_up() {
   }
   id_.reset();
   contacted_.clear();
+  incarnations_.clear();
   participants_.clear();
 }
 
@@ -148,6 +149,8 @@ Task<bool> Initiator::lock_at(std::uint32_t server, std::vector<LockItem> items)
   if (!result || result->status != wire::PeerStatus::kOk || result->values.size() != args.items.size()) {
     co_return false;
   }
+  auto [before, first] = incarnations_.emplace(server, result->incarnation);
+  if (!first && before->second != result->incarnation) co_return false;
   bool good = true;
   for (std::size_t i = 0; i < args.items.size(); ++i) {
     if (args.items[i].kind == LockItem::Kind::kPart) {

@@ -108,9 +108,10 @@ class Initiator {
   MonoTime deadline_;
   unsigned tries_ = 0;
   std::optional<TransactionId> id_;
-  std::map<std::uint32_t, SiteId> contacted_;  // servers that may hold something for it
-  std::vector<SiteId> participants_;           // that have promised something
-  bool handed_over_ = false;                   // decided: not to be given up any more
+  std::map<std::uint32_t, SiteId> contacted_;            // servers that may hold something for it
+  std::map<std::uint32_t, std::uint64_t> incarnations_;  // of servers that gave locks
+  std::vector<SiteId> participants_;                     // that have promised something
+  bool handed_over_ = false;                             // decided: not to be given up any more
 
   std::map<CellRef, HeldCell> cells_;
   std::map<CellRef, HeldCell> read_;

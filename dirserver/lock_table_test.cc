@@ -16,7 +16,8 @@ class LockTableTest : public ::testing::Test {
   static constexpr LockKey kName{FileId{5}, Position{9}};
 
   // Nothing as long as it waits.
-  std::shared_ptr<std::optional<bool>> ask(std::uint64_t age, LockKey key, LockMode mode, Duration limit = 10s) {
+  std::shared_ptr<std::optional<bool>> ask(std::uint64_t age, LockKey key, LockMode mode,
+                                           Duration limit = 10s) {
     auto result = std::make_shared<std::optional<bool>>();
     spawn([](LockTable& table, LockOwner who, LockKey what, LockMode how, Duration most,
              std::shared_ptr<std::optional<bool>> to) -> Task<void> {

@@ -36,6 +36,10 @@ std::vector<WantedLock> locks_of(const LockItem& item) {
   return {};
 }
 
+wire::LockResult refused(PeerStatus status) {
+  return {.status = status, .values = {}};
+}
+
 std::vector<WantedLock> locks_of(const PreparedRecord& record) {
   std::vector<WantedLock> locks;
   if (record.rename_lock) locks.push_back({kRenameLock, LockMode::kExclusive});
@@ -55,6 +59,7 @@ std::vector<WantedLock> locks_of(const PreparedRecord& record) {
 
 Participant::Participant(const Seams& seams)
     : seams_(seams),
+      incarnation_(seams.context.random()),
       locks_given_(seams.context.metrics.counter("directory_locks_total")),
       locks_refused_(seams.context.metrics.counter("directory_locks_refused_total")),
       prepared_(seams.context.metrics.counter("directory_changes_prepared_total")),
@@ -85,19 +90,19 @@ void Participant::forget(const TransactionId& id) {
 // ---- LOCK ----
 
 Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
-  wire::LockResult result;
+  wire::LockResult result{.incarnation = incarnation_, .values = {}};
   LockOwner owner{id_of(args.id), args.age};
-  if (over(owner.id)) co_return wire::LockResult{PeerStatus::kRefused, {}};
+  if (over(owner.id)) co_return refused(PeerStatus::kRefused);
   Guest& guest = guests_[owner.id];
   guest.owner = owner;
   guest.heard = seams_.context.loop.now();
   count();
   watch_soon();
   for (const LockItem& item : args.items) {
-    if (!seams_.peers.owns(item.cell.site)) co_return wire::LockResult{PeerStatus::kMisdirected, {}};
+    if (!seams_.peers.owns(item.cell.site)) co_return refused(PeerStatus::kMisdirected);
     if (!co_await lock_item(owner, item)) {
       locks_refused_.add();
-      co_return wire::LockResult{PeerStatus::kRefused, {}};
+      co_return refused(PeerStatus::kRefused);
     }
   }
   storage::LogPosition shown;
@@ -105,13 +110,13 @@ Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
     Value value = value_of(item, shown);
     if (!value) {
       log_error("a cell that is to be locked cannot be read: {}", value.error().message);
-      co_return wire::LockResult{PeerStatus::kFailed, {}};
+      co_return refused(PeerStatus::kFailed);
     }
     result.values.push_back(std::move(*value));
   }
   // What is decided upon must not be forgotten by a crash here.
-  if (!co_await seams_.cells.durable(shown)) co_return wire::LockResult{PeerStatus::kFailed, {}};
-  if (over(owner.id)) co_return wire::LockResult{PeerStatus::kRefused, {}};
+  if (!co_await seams_.cells.durable(shown)) co_return refused(PeerStatus::kFailed);
+  if (over(owner.id)) co_return refused(PeerStatus::kRefused);
   locks_given_.add(args.items.size());
   co_return result;
 }

@@ -76,6 +76,7 @@ class Participant {
   void count();
 
   Seams seams_;
+  std::uint64_t incarnation_;
   std::map<TransactionId, Guest> guests_;
   // Changes that have ended: late copies of their messages find nobody. The oldest go.
   std::set<TransactionId> ended_;

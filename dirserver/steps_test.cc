@@ -16,7 +16,8 @@ PreparedRecord sample() {
                 .position = Position{77},
                 .name = std::string(255, 'n'),
                 .target = cell.self};
-  PreparedRecord record{.id = {SiteId{2}, 0x1122334455667788, 5}, .rename_lock = true, .what = {SiteId{3}, {}}};
+  PreparedRecord record{
+      .id = {SiteId{2}, 0x1122334455667788, 5}, .rename_lock = true, .what = {SiteId{3}, {}}};
   record.what.steps = {CellStep{false, cell}, name, CellStep{true, cell}};
   return record;
 }

@@ -45,8 +45,8 @@ class RocksStore : public KvStore {
   std::shared_ptr<Impl> impl_;
 };
 
-// Opens a store that is there for reading alone, and changes nothing on the disk: apply() is refused (kDenied).
-// Nobody else may have it open for changes. kNotFound: there is none.
+// Opens a store that is there for reading alone, and changes nothing on the disk: apply() is refused
+// (kDenied). Nobody else may have it open for changes. kNotFound: there is none.
 Result<std::unique_ptr<KvStore>> open_rocks_read_only(const RocksStore::Options& options);
 
 }  // namespace slice::storage

@@ -125,11 +125,16 @@ bool decode(ByteView bytes, LockArgs& out) {
 
 void encode(XdrWriter& out, const LockResult& result) {
   put_status(out, result.status);
-  if (result.status == PeerStatus::kOk) put_all(out, result.values);
+  if (result.status != PeerStatus::kOk) return;
+  out.u64(result.incarnation);
+  put_all(out, result.values);
 }
 bool decode(ByteView bytes, LockResult& out) {
   XdrReader in(bytes);
-  if (get_status(in, out.status)) get_all(in, out.values, kMaxItems);
+  if (get_status(in, out.status)) {
+    out.incarnation = in.u64();
+    get_all(in, out.values, kMaxItems);
+  }
   return in.complete();
 }
 

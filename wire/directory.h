@@ -69,7 +69,9 @@ struct LockArgs {
 };
 struct LockResult {
   PeerStatus status = PeerStatus::kOk;
-  std::vector<std::string> values;  // kOk: one an item
+  // kOk. Of the process that gave the locks: another one than before has lost those it gave.
+  std::uint64_t incarnation = 0;
+  std::vector<std::string> values;  // one an item
 };
 
 // PREPARE: notes durably what this server's sites are to do. kOk is a promise to do it when told so.
