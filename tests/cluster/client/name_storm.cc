@@ -58,29 +58,32 @@ void observe(Storm& storm, StormWorld& world) {
   }
 }
 
-// One loss of each kind: a name, an object, a link too many, a name too many.
+// Files that have one name.
+std::vector<std::pair<StormPlace, const StormObject*>> single_files(
+    const std::vector<std::unique_ptr<StormWorker>>& workers) {
+  std::vector<std::pair<StormPlace, const StormObject*>> files;
+  for (const auto& worker : workers) {
+    for (const auto& [place, object] : worker->model()) {
+      if (object->type == NF3REG && object->links == 1) files.emplace_back(place, object.get());
+    }
+  }
+  return files;
+}
+
+// One loss of each kind: a name that is missing, a link too many, a name too many, another file.
 void damage(StormWorld& world, const std::vector<std::unique_ptr<StormWorker>>& workers) {
   Patient& calls = workers[0]->calls();
-  int done = 0;
-  for (const auto& [place, object] : workers[0]->model()) {
-    if (object->type != NF3REG || object->links != 1) continue;
-    const Handle& folder = world.folder(place.folder);
-    const std::string extra = place.name + "-extra";
-    if (done == 0) {
-      must(calls.status(kRemove, REMOVE3args{in_folder(folder, place.name)}), "REMOVE");
-    } else if (done == 1) {
-      must(calls.status(kLink, LINK3args{object->handle.raw(), in_folder(folder, extra)}), "LINK");
-    } else if (done == 2) {
-      calls.create(folder, extra);
-    } else if (done == 3) {
-      must(calls.status(kRemove, REMOVE3args{in_folder(folder, place.name)}), "REMOVE");
-      calls.create(folder, place.name);
-    } else {
-      break;
-    }
-    std::printf("damaged %s\n", (done == 2 ? extra : place.name).c_str());
-    ++done;
-  }
+  const auto files = single_files(workers);
+  if (files.size() < 4) throw RpcError("too few files to damage");
+  const auto folder = [&](std::size_t i) -> const Handle& { return world.folder(files[i].first.folder); };
+  const auto name = [&](std::size_t i) -> const std::string& { return files[i].first.name; };
+  const std::string linked = name(1) + "-extra", made = name(2) + "-extra";
+  must(calls.status(kRemove, REMOVE3args{in_folder(folder(0), name(0))}), "REMOVE");
+  must(calls.status(kLink, LINK3args{files[1].second->handle.raw(), in_folder(folder(1), linked)}), "LINK");
+  calls.create(folder(2), made);
+  must(calls.status(kRemove, REMOVE3args{in_folder(folder(3), name(3))}), "REMOVE");
+  calls.create(folder(3), name(3));
+  for (const std::string& each : {name(0), name(1), made, name(3)}) std::printf("damaged %s\n", each.c_str());
 }
 
 int run(const Settings& settings, const Arguments& arguments) {
