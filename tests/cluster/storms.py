@@ -44,7 +44,7 @@ def on_each(target, options, sizes, storm):
         start = time.monotonic()
         with target.make(f"{size}{policy[0]}", directories=size, policy=policy) as slice_:
             ok = storm(slice_, size, policy) and fsck(slice_, "while it serves")
-            ok = ok and fsck_after_restart(slice_)
+            ok = ok and fsck_killed(slice_)
         print(f"-- {'passed' if ok else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)
         good &= ok
     return good
@@ -54,14 +54,15 @@ def directories(slice_):
     return [name for name in slice_.process_names if name.startswith("dir")]
 
 
-def fsck_after_restart(slice_):
-    """All directory servers killed and started: what is on the disks is whole too."""
+def fsck_killed(slice_):
+    """All directory servers killed: what is on their disks is whole, and so is what they make of it when they are started again."""
     for name in directories(slice_):
         slice_.kill(name)
+    ok = fsck(slice_, "after kill -9 of all directory servers", "--offline")
     for name in directories(slice_):
         slice_.start(name)
     slice_.wait_serving()
-    return fsck(slice_, "after kill -9 of all directory servers")
+    return ok and fsck(slice_, "when they serve again")
 
 
 def storm(target, options):
