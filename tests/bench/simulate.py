@@ -11,7 +11,7 @@ def calls_of(object_, policy):
     folder, parent, site = object_
     name = site if policy == "name-hashing" or not folder else parent  # where its name is
     made = site  # where CREATE or MKDIR is sent: under both policies to the new object's site
-    other = parent if folder and parent != site else None
+    other = parent if parent != site else None  # the other half of the change, or (name hashing) the folder's times
     return [(name, None, False), (parent, None, False), (made, other, True), (site, None, False), (name, None, False),
             (site, None, True), (site, None, True)]
 

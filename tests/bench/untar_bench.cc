@@ -17,7 +17,7 @@
 
 #include "tests/bench/processes.h"
 #include "tests/bench/sites.h"
-#include "tests/cluster/client/patient.h"
+#include "tests/cluster/client/caller.h"
 #include "tests/cluster/client/session.h"
 
 namespace slice::client {
@@ -59,7 +59,7 @@ class Process {
     made_.push_back({folder, directory_site(parent), directory_site(object)});
   }
 
-  Patient calls_;
+  Caller calls_;
   std::vector<Handle> folders_;
   std::vector<Made> made_;
   double seconds_ = 0;
@@ -88,7 +88,7 @@ nlohmann::json summary_of(const std::vector<std::unique_ptr<Process>>& processes
   }
   nlohmann::json result{
       {"seconds", longest},     {"mean_seconds", sum / static_cast<double>(processes.size())},
-      {"objects", objects},     {"calls", objects * Patient::kCallsToUnpack},
+      {"objects", objects},     {"calls", objects * Caller::kCallsToUnpack},
       {"files_by_site", files}, {"folders_by_site", folders}};
   if (trace) result["trace"] = std::move(traces);
   return result;

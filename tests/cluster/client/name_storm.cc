@@ -44,7 +44,7 @@ void work(Storm& storm, StormWorker& worker, std::uint64_t number) {
 // A name that was acknowledged once and only ever replaced is there at every moment.
 void observe(Storm& storm, StormWorld& world) {
   try {
-    Patient calls(world.nfs_options());
+    Caller calls(world.nfs_options());
     while (!storm.over) {
       for (std::size_t i = 0; i < Trophies::kCount; ++i) {
         if (world.trophies.claims(i).empty()) continue;
@@ -72,7 +72,7 @@ std::vector<std::pair<StormPlace, const StormObject*>> single_files(
 
 // One loss of each kind: a name that is missing, a link too many, a name too many, another file.
 void damage(StormWorld& world, const std::vector<std::unique_ptr<StormWorker>>& workers) {
-  Patient& calls = workers[0]->calls();
+  Caller& calls = workers[0]->calls();
   const auto files = single_files(workers);
   if (files.size() < 4) throw RpcError("too few files to damage");
   const auto folder = [&](std::size_t i) -> const Handle& { return world.folder(files[i].first.folder); };
@@ -111,7 +111,7 @@ int run(const Settings& settings, const Arguments& arguments) {
   for (const auto& worker : workers) {
     models.push_back(&worker->model());
     acknowledged += worker->acknowledged();
-    waits += worker->calls().told_to_wait();
+    waits += worker->calls().nfs().counters().told_to_wait;
     resent += worker->calls().nfs().counters().resent;
     longest = std::max(longest, worker->calls().nfs().counters().longest_wait);
   }

@@ -18,6 +18,8 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -25,12 +27,16 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 namespace slice::client {
 
 enum class Transport { kUdp, kTcp };
+
+// Seconds on the monotonic clock.
+double now();
 
 // Whom a call comes from (AUTH_SYS).
 struct Credential {
@@ -92,7 +98,8 @@ struct ConnectionOptions {
 // What a connection did besides sending each call once.
 struct ConnectionCounters {
   std::uint64_t resent = 0, reconnects = 0;
-  double longest_wait = 0;  // seconds between a call and its answer
+  std::uint64_t told_to_wait = 0;  // answered JUKEBOX and made anew
+  double longest_wait = 0;         // seconds between a call and its answer
 };
 
 class NfsConnection {
@@ -126,24 +133,19 @@ class NfsConnection {
         xid);
   }
 
-  // Sends a call and waits for its answer. Throws RpcError.
+  // Sends a call and waits for its answer. One that is answered JUKEBOX ("wait") is made anew a little later
+  // under an xid of its own, unless `xid` gives one. Throws RpcError.
   template <typename Arguments, typename Result>
   Answer<Result> call(const Procedure<Arguments, Result>& procedure, Arguments arguments,
                       std::uint32_t xid = 0) {
-    Answer<Result> answer;
-    std::string failure;
-    bool finished = false;
-    call_async<Arguments, Result>(
-        procedure, arguments,
-        [&](Answer<Result> got, const std::string& error) {
-          answer = std::move(got);
-          failure = error;
-          finished = true;
-        },
-        xid);
-    while (!finished) run_once(0.1);
-    if (!answer) throw RpcError(failure);
-    return answer;
+    const double start = now();
+    for (double pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      Answer<Result> answer = call_once(procedure, arguments, xid);
+      if (xid != 0 || !told_to_wait(**answer)) return answer;
+      ++counters_.told_to_wait;
+      if (now() - start > options_.patience) throw RpcError("nothing but JUKEBOX within the patience");
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    }
   }
 
   // Receives, sends and resends for at most `seconds`, less when something happened.
@@ -160,6 +162,33 @@ class NfsConnection {
     RawDone done;
     double started = 0, resend_at = 0, pause = 0;
   };
+
+  static constexpr double kFirstPause = 0.01, kLongestPause = 0.5;  // seconds, after a JUKEBOX
+
+  template <typename Result>
+  static bool told_to_wait(const Result& result) {
+    if constexpr (requires { result.status == NFS3ERR_JUKEBOX; }) return result.status == NFS3ERR_JUKEBOX;
+    return false;
+  }
+
+  template <typename Arguments, typename Result>
+  Answer<Result> call_once(const Procedure<Arguments, Result>& procedure, const Arguments& arguments,
+                           std::uint32_t xid) {
+    Answer<Result> answer;
+    std::string failure;
+    bool finished = false;
+    call_async<Arguments, Result>(
+        procedure, arguments,
+        [&](Answer<Result> got, const std::string& error) {
+          answer = std::move(got);
+          failure = error;
+          finished = true;
+        },
+        xid);
+    while (!finished) run_once(0.1);
+    if (!answer) throw RpcError(failure);
+    return answer;
+  }
 
   template <typename Arguments, typename Result>
   std::string_view encode(const Procedure<Arguments, Result>& procedure, Arguments& arguments) {
@@ -201,9 +230,6 @@ class NfsConnection {
   double resend_checked_ = 0;
   ConnectionCounters counters_;
 };
-
-// Seconds on the monotonic clock.
-double now();
 
 // --- the procedures
 // ------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ class Load {
     } else {
       list();
     }
+    if (counters().told_to_wait != 0) throw RpcError("a call was answered JUKEBOX");
     ++steps_;
   }
   void verify() {

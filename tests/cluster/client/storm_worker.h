@@ -20,7 +20,7 @@ class StormWorker {
   void step();
   const StormModel& model() const { return model_; }
   std::uint64_t acknowledged() const { return acknowledged_; }
-  Patient& calls() { return calls_; }
+  Caller& calls() { return calls_; }
 
  private:
   using Entry = StormModel::value_type;
@@ -59,7 +59,7 @@ class StormWorker {
                    const char* what);
 
   StormWorld& world_;
-  Patient calls_;
+  Caller calls_;
   std::uint64_t number_, random_, names_ = 0, acknowledged_ = 0;
   StormModel model_;
 };

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cluster/client/patient.h"
+#include "tests/cluster/client/caller.h"
 #include "tests/cluster/client/session.h"
 
 namespace slice::client {
@@ -73,7 +73,7 @@ class StormWorld {
   void wrong(const std::string& what);
 
   Session session_;
-  Patient calls_;
+  Caller calls_;
   std::vector<Handle> folders_;
   std::vector<std::set<std::string>> inner_;  // names of the shared folders that lie in each
   Handle trophy_folder_;

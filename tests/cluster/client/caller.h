@@ -1,12 +1,8 @@
-// Calls as a kernel's hard mount makes them: one that is answered JUKEBOX ("wait") is made anew a little
-// later, under an xid of its own. And the paper's untar, in such calls.
-#ifndef TESTS_CLUSTER_CLIENT_PATIENT_H_
-#define TESTS_CLUSTER_CLIENT_PATIENT_H_
+// Calls in short, for loads that check every status; two calls at once; and the paper's untar.
+#ifndef TESTS_CLUSTER_CLIENT_CALLER_H_
+#define TESTS_CLUSTER_CLIENT_CALLER_H_
 
-#include <algorithm>
-#include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "tests/cluster/client/nfs_connection.h"
@@ -16,21 +12,13 @@ namespace slice::client {
 // Throws RpcError with what was tried unless the status is the wanted one.
 void must(nfsstat3 status, const std::string& what, nfsstat3 wanted = NFS3_OK);
 
-class Patient {
+class Caller {
  public:
-  explicit Patient(const ConnectionOptions& options) : nfs_(options), patience_(options.patience) {}
+  explicit Caller(const ConnectionOptions& options) : nfs_(options) {}
 
-  // Throws RpcError when no answer but JUKEBOX came within the patience.
   template <typename Arguments, typename Result>
   Answer<Result> call(const Procedure<Arguments, Result>& procedure, Arguments arguments) {
-    const double start = now();
-    for (double pause = 0.01;; pause = std::min(pause * 2, 0.5)) {
-      Answer<Result> answer = nfs_.call(procedure, arguments);
-      if ((*answer)->status != NFS3ERR_JUKEBOX) return answer;
-      ++told_to_wait_;
-      if (now() - start > patience_) throw RpcError("nothing but JUKEBOX within the patience");
-      std::this_thread::sleep_for(std::chrono::duration<double>(pause));
-    }
+    return nfs_.call(procedure, arguments);
   }
 
   template <typename Arguments, typename Result>
@@ -74,7 +62,6 @@ class Patient {
   Handle unpack_folder(const Handle& folder, const std::string& name);
 
   NfsConnection& nfs() { return nfs_; }
-  std::uint64_t told_to_wait() const { return told_to_wait_; }
 
  private:
   void before_unpacking(const Handle& folder, const std::string& name);
@@ -83,10 +70,8 @@ class Patient {
   void set_attributes(const Handle& object, const sattr3& attributes);
 
   NfsConnection nfs_;
-  double patience_;
-  std::uint64_t told_to_wait_ = 0;
 };
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_PATIENT_H_
+#endif  // TESTS_CLUSTER_CLIENT_CALLER_H_

@@ -1,4 +1,4 @@
-#include "tests/cluster/client/patient.h"
+#include "tests/cluster/client/caller.h"
 
 namespace slice::client {
 
@@ -17,31 +17,31 @@ Handle handle_of(const post_op_fh3& from, const std::string& what) {
 
 }  // namespace
 
-Handle Patient::lookup(const Handle& folder, const std::string& name) {
+Handle Caller::lookup(const Handle& folder, const std::string& name) {
   const auto found = call(kLookup, LOOKUP3args{in_folder(folder, name)});
   must((*found)->status, "LOOKUP of " + name);
   return Handle((*found)->LOOKUP3res_u.resok.object);
 }
 
-fattr3 Patient::attributes(const Handle& object) {
+fattr3 Caller::attributes(const Handle& object) {
   const auto got = call(kGetattr, GETATTR3args{object.raw()});
   must((*got)->status, "GETATTR");
   return (*got)->GETATTR3res_u.resok.obj_attributes;
 }
 
-Handle Patient::create(const Handle& folder, const std::string& name) {
+Handle Caller::create(const Handle& folder, const std::string& name) {
   const auto made = call(kCreate, create_arguments(folder, name, GUARDED));
   must((*made)->status, "CREATE of " + name);
   return handle_of((*made)->CREATE3res_u.resok.obj, "CREATE");
 }
 
-Handle Patient::make_folder(const Handle& folder, const std::string& name) {
+Handle Caller::make_folder(const Handle& folder, const std::string& name) {
   const auto made = call(kMkdir, MKDIR3args{in_folder(folder, name), with_mode(0755)});
   must((*made)->status, "MKDIR of " + name);
   return handle_of((*made)->MKDIR3res_u.resok.obj, "MKDIR");
 }
 
-void Patient::set_attributes(const Handle& object, const sattr3& attributes) {
+void Caller::set_attributes(const Handle& object, const sattr3& attributes) {
   SETATTR3args arguments;
   std::memset(&arguments, 0, sizeof arguments);
   arguments.object = object.raw();
@@ -49,14 +49,14 @@ void Patient::set_attributes(const Handle& object, const sattr3& attributes) {
   must(status(kSetattr, arguments), "SETATTR");
 }
 
-void Patient::before_unpacking(const Handle& folder, const std::string& name) {
+void Caller::before_unpacking(const Handle& folder, const std::string& name) {
   must(status(kLookup, LOOKUP3args{in_folder(folder, name)}), "LOOKUP of " + name + " before it is made",
        NFS3ERR_NOENT);
   must(status(kAccess, ACCESS3args{folder.raw(), 0x1f}), "ACCESS");
 }
 
-void Patient::after_unpacking(const Handle& folder, const std::string& name, const Handle& object,
-                              std::uint32_t mode) {
+void Caller::after_unpacking(const Handle& folder, const std::string& name, const Handle& object,
+                             std::uint32_t mode) {
   attributes(object);
   if (lookup(folder, name).bytes() != object.bytes()) throw RpcError(name + " leads to another file");
   set_attributes(object, with_mode(mode));
@@ -66,14 +66,14 @@ void Patient::after_unpacking(const Handle& folder, const std::string& name, con
   set_attributes(object, times);
 }
 
-Handle Patient::unpack_file(const Handle& folder, const std::string& name) {
+Handle Caller::unpack_file(const Handle& folder, const std::string& name) {
   before_unpacking(folder, name);
   Handle file = create(folder, name);
   after_unpacking(folder, name, file, 0444);
   return file;
 }
 
-Handle Patient::unpack_folder(const Handle& folder, const std::string& name) {
+Handle Caller::unpack_folder(const Handle& folder, const std::string& name) {
   before_unpacking(folder, name);
   Handle made = make_folder(folder, name);
   after_unpacking(folder, name, made, 0755);
