@@ -327,6 +327,7 @@ Task<NfsAnswer> Change::commit_reply() {
   remember_reply();
   initiator.record(transaction);
   auto position = transaction.commit();
+  Task<bool> told = volume.parts.tell(transaction.touches());
   if (position) {
     if (auto durable = co_await volume.cells.durable(*position); !durable) {
       initiator.in_doubt();
@@ -345,7 +346,7 @@ Task<NfsAnswer> Change::commit_reply() {
   if (volume.placement.hashed()) {
     // The directories' homes know before the client does, so that it sees its own changes of their times.
     co_await others;
-    co_await volume.parts.tell(transaction.touches());
+    co_await told;
   } else {
     // Nobody reads what is promised before it is carried out: no need to wait for that.
     spawn([](Task<bool> task) -> Task<void> { co_await task; }(std::move(others)));

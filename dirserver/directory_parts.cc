@@ -57,24 +57,31 @@ Task<Status> DirectoryParts::take_lease(CellRef directory) {
 
 // ---- owed touches ----
 
-Task<bool> DirectoryParts::tell(std::vector<Transaction::Touch> touches) {
-  std::vector<OneShot<bool>> waiting;
+namespace {
+
+Task<bool> all_true(std::vector<OneShot<bool>> answers) {
+  bool all = true;
+  for (const OneShot<bool>& each : answers) all = co_await each && all;
+  co_return all;
+}
+
+}  // namespace
+
+Task<bool> DirectoryParts::tell(const std::vector<Transaction::Touch>& touches) {
+  std::vector<OneShot<bool>> answers;
   for (const Transaction::Touch& touch : touches) {
     DebtKey key{touch.part, touch.owed.directory.fileid};
     Debt& debt = debts_[key];
     debt.owed.directory = touch.owed.directory;
     debt.owed.version = std::max(debt.owed.version, touch.owed.version);
     ++debt.changes;
-    waiting.push_back(debt.waiting.emplace_back());
-    if (!debt.sending) {
-      debt.sending = true;
-      spawn(pay(key));
-    }
+    answers.push_back(debt.waiting.emplace_back());
+    if (debt.sending) continue;
+    debt.sending = true;
+    spawn(pay(key));
   }
   owed_.set(debts_.size());
-  bool all = true;
-  for (const OneShot<bool>& each : waiting) all = co_await each && all;
-  co_return all;
+  return all_true(std::move(answers));
 }
 
 Status DirectoryParts::recover(std::uint32_t sites) {
@@ -84,9 +91,7 @@ Status DirectoryParts::recover(std::uint32_t sites) {
     for (; at->valid(); at->next()) {
       auto owed = decode_owed_touch(at->value());
       if (!owed) return fail(std::move(owed.error()));
-      spawn([](DirectoryParts& parts, Transaction::Touch touch) -> Task<void> {
-        co_await parts.tell({touch});
-      }(*this, {SiteId{site}, *owed}));
+      [[maybe_unused]] auto paid = tell({{SiteId{site}, *owed}});
     }
     SLICE_RETURN_IF_ERROR(at->status());
   }
@@ -120,8 +125,7 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
   auto part = cells_.part(key.first, directory);
   if (part) args.subdirectories = part->subdirectories;
   // The home must not hear of what a crash here could still undo.
-  storage::LogPosition position = cells_.pending(directory.fileid);
-  Status durable = co_await cells_.durable(position);
+  Status durable = co_await cells_.durable(cells_.pending(directory.fileid));
   MonoTime asked = context_.loop.now();
   std::uint64_t revocations = revocations_;
   bool heard = false;
@@ -141,16 +145,15 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
   if (heard) {
     Debt& now = debts_[key];
     now.told = changes;
-    settle(key, now, position);
+    settle(key, now);
   }
   for (const OneShot<bool>& each : waiting) each.set(heard);
   co_return heard;
 }
 
-// Erases the record once nothing newer is owed; lazily: told twice is harmless. A change that is committed and
-// not yet durable is no debt yet, but the record is its own, too.
-void DirectoryParts::settle(DebtKey key, const Debt& debt, storage::LogPosition told) {
-  if (debt.told != debt.changes || cells_.pending(key.second) > told) return;
+// Erases the record once nothing newer is owed; lazily: told twice is harmless.
+void DirectoryParts::settle(DebtKey key, const Debt& debt) {
+  if (debt.told != debt.changes) return;
   storage::WriteBatch batch;
   batch.erase(owed_touch_key(key.first, key.second));
   if (auto erased = cells_.store().apply(batch); !erased && log_.allow()) {

@@ -31,8 +31,10 @@ class DirectoryParts {
   Task<Status> take_lease(CellRef directory);
   void forget(FileId directory);
 
-  // Of a committed transaction. True: the homes know; false: not yet, and it is tried again until they do.
-  Task<bool> tell(std::vector<Transaction::Touch> touches);
+  // Of a transaction, in the same step as its commit: from now on they are owed, and paid when it is durable.
+  // What is returned need not be awaited. True: the homes know; false: not yet, and it is tried again until
+  // they do.
+  Task<bool> tell(const std::vector<Transaction::Touch>& touches);
   // Goes on with what is owed from before; once, at start.
   Status recover(std::uint32_t sites);
   void stop() { stopping_ = true; }
@@ -63,7 +65,7 @@ class DirectoryParts {
   void keep(const AttributeCell& cell, MonoTime asked, std::uint64_t revocations);
   Task<void> pay(DebtKey key);
   Task<bool> pay_once(DebtKey key);
-  void settle(DebtKey key, const Debt& debt, storage::LogPosition told);
+  void settle(DebtKey key, const Debt& debt);
 
   service::ServiceContext& context_;
   CellStore& cells_;

@@ -266,13 +266,14 @@ Task<PeerStatus> Participant::carry_out(const TransactionId& finished) {
     if (log_.allow()) log_error("a change that was promised fails: {}", position.error().message);
     co_return PeerStatus::kFailed;
   }
+  Task<bool> told = seams_.parts.tell(transaction.touches());
   guest.finished_at = *position;
   seams_.locks.release(id);
   Status durable = co_await seams_.cells.durable(*position);
   co_await seams_.context.crash.reach("participant.finished");
   if (!durable) co_return PeerStatus::kFailed;
   for (ReclaimRecord& record : freed) seams_.reclaimer.enqueue(std::move(record));
-  if (!transaction.touches().empty()) co_await seams_.parts.tell(transaction.touches());
+  co_await told;
   committed_.add();
   forget(id);
   co_return PeerStatus::kOk;
