@@ -285,10 +285,6 @@ nfs3::WccData Change::wcc_after(const nfs3::WccData& before, const AttributeCell
   return after;
 }
 
-nfs3::PostOpAttributes Change::shown_attributes(const AttributeCell& cell) const {
-  return volume.attributes(cell);
-}
-
 // ---- the end of a try ----
 
 std::optional<Transaction::Key> Change::blocked() const {

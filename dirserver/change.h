@@ -64,7 +64,6 @@ class Change {
 
   nfs3::WccData wcc_before(const AttributeCell& cell) const;  // as it is now, also as `after`
   nfs3::WccData wcc_after(const nfs3::WccData& before, const AttributeCell& cell) const;
-  nfs3::PostOpAttributes shown_attributes(const AttributeCell& cell) const;
 
   // ---- what run_change() does with it ----
   std::vector<Need> take_needs() { return std::move(needs_); }

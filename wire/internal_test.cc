@@ -5,6 +5,7 @@
 #include "wire/authority.h"
 #include "wire/codec_checks.h"
 #include "wire/coordinator.h"
+#include "wire/directory.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/object.h"
@@ -52,6 +53,31 @@ TEST(CoordinatorMessages, Codec) {
   check_message(CoordinatorTruncateArgs{handle(), 1ull << 33, Epoch{4}});
   check_message(CoordinatorRemoveArgs{handle()});
   check_message(CoordinatorResult{Status::kJukebox});
+}
+
+TEST(DirectoryMessages, Codec) {
+  TransactionName id{SiteId{3}, 0x1122334455667788, 9};
+  CellName cell{SiteId{63}, FileId{0x3000000000005}, 7};
+  LockItem name{.kind = LockItem::Kind::kName, .exclusive = true, .cell = cell, .position = 44, .name = "a"};
+  LockItem part{.kind = LockItem::Kind::kPart, .cell = cell, .name = {}};
+  check_message(LockArgs{id, 1ull << 60, {name, part}});
+  check_message(LockResult{PeerStatus::kOk, 5, {"", std::string(100, 'v')}});
+  check_message(LockResult{.status = PeerStatus::kRefused, .values = {}});
+  check_message(PrepareArgs{id, {{SiteId{1}, "steps"}, {SiteId{2}, ""}}});
+  check_message(FinishArgs{id, true});
+  check_message(PeerResult{PeerStatus::kFailed});
+  check_message(OutcomeArgs{id});
+  check_message(OutcomeResult{PeerStatus::kOk, TransactionOutcome::kCommitted});
+  check_message(OutcomeResult{.status = PeerStatus::kMisdirected});
+  check_message(ReadArgs{cell, true});
+  check_message(CellResult{PeerStatus::kOk, std::string(200, 'c')});
+  check_message(CellResult{.status = PeerStatus::kStale, .cell = {}});
+  check_message(TouchArgs{cell, SiteId{5}, 6, 7});
+  check_message(RevokeArgs{FileId{8}});
+  check_message(ListArgs{cell, ~0ull >> 1, 65536, true});
+  ListedName listed{FileId{8}, "name", 1ull << 50, std::string(kHandleSize, 'h'), attributes()};
+  check_message(ListResult{PeerStatus::kOk, true, {listed, {FileId{9}, "bare", 3, {}, {}}}});
+  check_message(ListResult{.status = PeerStatus::kFailed, .names = {}});
 }
 
 TEST(ObjectMessages, Codec) {

@@ -7,6 +7,7 @@
 #include "wire/admin.h"
 #include "wire/authority.h"
 #include "wire/coordinator.h"
+#include "wire/directory.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
@@ -128,8 +129,9 @@ const std::vector<Try>& tries() {
                                        listing<true>,
 #define X(Message) message<Message>,
                                        SLICE_WIRE_OBJECT_MESSAGES(X) SLICE_WIRE_MANAGER_MESSAGES(X)
+                                           SLICE_WIRE_DIRECTORY_MESSAGES(X)
 #undef X
-                                           message<FetchArgs>,
+                                               message<FetchArgs>,
                                        message<FetchResult>,
                                        message<MergeArgs>,
                                        message<CoordinatorTruncateArgs>,

@@ -21,7 +21,7 @@ nfs3::Status plan(Change& change, const nfs3::LinkArgs& arguments) {
   if (handle) change.expect_name(*handle, arguments.link.name);
   auto file = change.object(change.request.handle);
   if (!file) return file.error();
-  change.request.attributes = change.shown_attributes(**file);
+  change.request.attributes = change.volume.attributes(**file);
   if (!handle) return handle.error();
   auto directory = change.directory(*handle);
   if (!directory) return directory.error();
@@ -37,7 +37,7 @@ nfs3::Status plan(Change& change, const nfs3::LinkArgs& arguments) {
   if (auto status = change.rewrite(**file); status != nfs3::Status::kOk) return status;
   if (auto status = change.link(*entry, (*file)->self); status != nfs3::Status::kOk) return status;
   nfs3::encode_result(change.out, nfs3::Status::kOk,
-                      nfs3::LinkResult{.attributes = change.shown_attributes(**file),
+                      nfs3::LinkResult{.attributes = change.volume.attributes(**file),
                                        .directory = change.wcc_after(change.request.wcc, **directory)});
   return nfs3::Status::kOk;
 }
