@@ -17,21 +17,19 @@ namespace {
 
 using Policy = VolumeConfig::NamePolicy;
 
-constexpr std::uint64_t kSeeds = 100;  // of each ensemble
+constexpr std::uint64_t kSeeds = 40;  // of each ensemble
 
 struct Ensemble {
   unsigned directory_servers;
   Policy policy;
   double mkdir_probability;
-  unsigned crashes = SimulationOptions{}.crashes;
 };
 
 SimulationOptions options_of(const Ensemble& ensemble, std::uint64_t seed) {
   return {.ensemble = {.seed = seed,
                        .directory_servers = ensemble.directory_servers,
                        .policy = ensemble.policy,
-                       .mkdir_probability = ensemble.mkdir_probability},
-          .crashes = ensemble.crashes};
+                       .mkdir_probability = ensemble.mkdir_probability}};
 }
 
 class SimulationTest : public ::testing::TestWithParam<Ensemble> {
@@ -50,7 +48,7 @@ TEST_P(SimulationTest, WhatClientsSawIsExplained) {
     unanswered += result.unanswered;
   }
   EXPECT_EQ(undecided, 0u);
-  EXPECT_GE(kills, GetParam().crashes > 0 ? kSeeds : 0);
+  EXPECT_GT(kills, kSeeds);
   EXPECT_GT(unanswered, 0u);
 }
 
@@ -95,7 +93,7 @@ TEST_P(SimulationTest, AFalseAnswerIsNoticed) {
     if (load_be<std::uint32_t>(status) != static_cast<std::uint32_t>(nfs3::Status::kNoEnt)) return;
     if (++seen % 10 == 0) store_be(status, static_cast<std::uint32_t>(nfs3::Status::kOk));
   });
-  EXPECT_GT(seen, 100u);
+  EXPECT_GT(seen, 20u);
   EXPECT_GE(failures, 4u);
 }
 
@@ -140,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, SimulationTest,
     ::testing::Values(Ensemble{1, Policy::kMkdirSwitching, 0.5}, Ensemble{1, Policy::kNameHashing, 0},
                       Ensemble{2, Policy::kMkdirSwitching, 0.5}, Ensemble{4, Policy::kMkdirSwitching, 1},
-                      Ensemble{2, Policy::kNameHashing, 0, 0}, Ensemble{4, Policy::kNameHashing, 0, 0}),
+                      Ensemble{2, Policy::kNameHashing, 0}, Ensemble{4, Policy::kNameHashing, 0}),
     [](const auto& param) {
       return std::to_string(param.param.directory_servers) +
              (param.param.policy == Policy::kNameHashing ? "NameHashing" : "MkdirSwitching");
