@@ -73,11 +73,11 @@ def storm(target, options):
 
 
 def storm_kill(target, options):
-    """The same while directory servers are killed at random; at the end the checker is checked."""
+    """The same while directory servers are killed at random; at the end the checker is checked. (One server alone: see `durability`.)"""
     def one(slice_, size, policy):
-        ok = with_kills(slice_, options, 7 * options.scale)
+        ok = with_kills(slice_, options, 6 * options.scale)
         return ok and notices_damage(slice_, options)
-    return on_each(target, options, (1, 2, 4), one)
+    return on_each(target, options, (2, 4), one)
 
 
 def with_kills(slice_, options, seconds):
