@@ -37,7 +37,7 @@ Task<rpc::Outcome> PeerService::handle(const rpc::Call& call, rpc::XdrWriter& re
     case Procedure::kOutcome:
       co_return co_await answer<wire::OutcomeArgs>(call, results);
     case Procedure::kRead:
-      co_return co_await answer<wire::ReadArgs>(call, results);
+      co_return co_await answer<wire::CellReadArgs>(call, results);
     case Procedure::kTouch:
       co_return co_await answer<wire::TouchArgs>(call, results);
     case Procedure::kRevoke:
@@ -65,7 +65,7 @@ Task<wire::OutcomeResult> PeerService::serve(const wire::OutcomeArgs& args) {
   co_return wire::OutcomeResult{.outcome = volume_.intentions.outcome(id_of(args.id))};
 }
 
-Task<wire::CellResult> PeerService::serve(const wire::ReadArgs& args) {
+Task<wire::CellResult> PeerService::serve(const wire::CellReadArgs& args) {
   if (!volume_.peers.owns(args.cell.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
   CellRef ref = ref_of(args.cell);
   // A lease is given only while nobody is about to change what it promises.

@@ -21,7 +21,7 @@ class PeerService : public rpc::Program {
   Task<wire::PeerResult> serve(const wire::PrepareArgs& args);
   Task<wire::PeerResult> serve(const wire::FinishArgs& args);
   Task<wire::OutcomeResult> serve(const wire::OutcomeArgs& args);
-  Task<wire::CellResult> serve(const wire::ReadArgs& args);
+  Task<wire::CellResult> serve(const wire::CellReadArgs& args);
   Task<wire::CellResult> serve(const wire::TouchArgs& args);
   Task<wire::PeerResult> serve(const wire::RevokeArgs& args);
   Task<wire::ListResult> serve(const wire::ListArgs& args);

@@ -47,7 +47,7 @@ std::vector<SiteId> Peers::others() const {
 }
 
 Task<Result<std::optional<AttributeCell>>> Peers::read(CellRef ref, bool lease) {
-  wire::ReadArgs args{.cell = name_of(ref), .lease = lease};
+  wire::CellReadArgs args{.cell = name_of(ref), .lease = lease};
   auto result = co_await call<wire::CellResult>(ref.site, wire::DirectoryProcedure::kRead, args);
   if (!result) co_return fail(std::move(result.error()));
   switch (result->status) {

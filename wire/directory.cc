@@ -192,11 +192,11 @@ bool decode(ByteView bytes, OutcomeResult& out) {
   return in.complete();
 }
 
-void encode(XdrWriter& out, const ReadArgs& args) {
+void encode(XdrWriter& out, const CellReadArgs& args) {
   put(out, args.cell);
   out.boolean(args.lease);
 }
-bool decode(ByteView bytes, ReadArgs& out) {
+bool decode(ByteView bytes, CellReadArgs& out) {
   XdrReader in(bytes);
   get(in, out.cell);
   out.lease = in.boolean();

@@ -106,7 +106,7 @@ struct OutcomeResult {
 // caller is told otherwise (REVOKE, LOCK) or kLease has passed since it asked, nobody but its own site's
 // server changes who may do what in it.
 inline constexpr std::uint32_t kLeaseMilliseconds = 2000;
-struct ReadArgs {
+struct CellReadArgs {
   CellName cell;
   bool lease = false;
 };
@@ -156,7 +156,7 @@ struct ListResult {
   X(PeerResult) \
   X(OutcomeArgs) \
   X(OutcomeResult) \
-  X(ReadArgs) \
+  X(CellReadArgs) \
   X(CellResult) \
   X(TouchArgs) \
   X(RevokeArgs) \

@@ -69,7 +69,7 @@ TEST(DirectoryMessages, Codec) {
   check_message(OutcomeArgs{id});
   check_message(OutcomeResult{PeerStatus::kOk, TransactionOutcome::kCommitted});
   check_message(OutcomeResult{.status = PeerStatus::kMisdirected});
-  check_message(ReadArgs{cell, true});
+  check_message(CellReadArgs{cell, true});
   check_message(CellResult{PeerStatus::kOk, std::string(200, 'c')});
   check_message(CellResult{.status = PeerStatus::kStale, .cell = {}});
   check_message(TouchArgs{cell, SiteId{5}, 6, 7});
