@@ -153,6 +153,9 @@ std::string duplicate_key(SiteId site, std::uint64_t order) {
 std::string truncation_key(SiteId site, FileId file) {
   return key_of(site, CellKind::kTruncation, file.value);
 }
+std::string cut_key(const TransactionId& id) {
+  return key_of(id.site, CellKind::kCut, id.incarnation, id.sequence);
+}
 std::string reclaim_key(SiteId site, FileId file) {
   return key_of(site, CellKind::kReclaim, file.value);
 }

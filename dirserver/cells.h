@@ -15,6 +15,7 @@
 #include "common/loop.h"
 #include "common/result.h"
 #include "routing/file_handle.h"
+#include "rpc/auth.h"
 #include "rpc/endpoint.h"
 #include "wire/nfs3.h"
 
@@ -130,9 +131,9 @@ struct TruncationRecord {
   std::uint64_t size = 0;
   Epoch epoch;
   bool striped = false;
-  std::optional<CallKey> call;  // the SETATTR to answer when it is done
-  nfs3::WccAttributes before;   // its pre-operation attributes
-  nfs3::Time changed;           // the ctime it gave the file
+  CallKey call;                // the SETATTR to answer when it is done
+  nfs3::WccAttributes before;  // its pre-operation attributes
+  nfs3::Time changed;          // the ctime it gave the file
 };
 // A file without names whose bytes are still to be freed.
 struct ReclaimRecord {
@@ -170,10 +171,23 @@ struct IntentionRecord {
   TransactionId id;
   std::vector<SiteId> participants;
 };
+// A CREATE that sets the size of a file that exists: decided, not yet answered (cuts.h).
+struct CutRecord {
+  TransactionId id;  // holds the name; its site is that of the record
+  CallKey call;
+  rpc::Endpoint client;
+  std::optional<rpc::AuthSys> credential;
+  FileId directory;
+  Position position;
+  Target file;
+  std::uint64_t size = 0;
+  nfs3::Time changed;  // the file's ctime when it was decided
+};
 
 // ---- keys ----
 enum class CellKind : char {
   kAttributes = 'A',
+  kCut = 'C',
   kDuplicate = 'D',
   kFormat = 'F',
   kIntention = 'I',
@@ -191,6 +205,7 @@ std::string name_key(SiteId site, FileId directory, Position position);
 std::string sequence_key(SiteId site);
 std::string duplicate_key(SiteId site, std::uint64_t order);
 std::string truncation_key(SiteId site, FileId file);
+std::string cut_key(const TransactionId& id);
 std::string reclaim_key(SiteId site, FileId file);
 std::string part_key(SiteId site, FileId directory);
 std::string known_part_key(SiteId own_site, FileId directory, SiteId part_site);
@@ -213,6 +228,7 @@ std::string encode(const AttributeCell& cell);
 std::string encode(const NameBucket& bucket);
 std::string encode(const DuplicateRecord& record);
 std::string encode(const TruncationRecord& record);
+std::string encode(const CutRecord& record);
 std::string encode(const ReclaimRecord& record);
 std::string encode(const PartCell& part);
 std::string encode(const KnownPart& known);
@@ -223,6 +239,7 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
 Result<NameBucket> decode_name_bucket(std::string_view value);
 Result<DuplicateRecord> decode_duplicate(std::string_view value);
 Result<TruncationRecord> decode_truncation(std::string_view value);
+Result<CutRecord> decode_cut(std::string_view value);
 Result<ReclaimRecord> decode_reclaim(std::string_view value);
 Result<PartCell> decode_part(std::string_view value);
 Result<KnownPart> decode_known_part(std::string_view value);

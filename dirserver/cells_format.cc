@@ -117,13 +117,10 @@ std::string encode(const TruncationRecord& record) {
   out.number(record.size);
   out.number(record.epoch.value);
   out.number(static_cast<std::uint8_t>(record.striped));
-  out.number(static_cast<std::uint8_t>(record.call.has_value()));
-  if (record.call) {
-    out.call(*record.call);
-    out.number(record.before.size);
-    out.time(record.before.mtime);
-    out.time(record.before.ctime);
-  }
+  out.call(record.call);
+  out.number(record.before.size);
+  out.time(record.before.mtime);
+  out.time(record.before.ctime);
   out.time(record.changed);
   return out.take();
 }
@@ -135,14 +132,50 @@ Result<TruncationRecord> decode_truncation(std::string_view value) {
   record.size = in.number<std::uint64_t>();
   record.epoch.value = in.number<std::uint32_t>();
   record.striped = in.number<std::uint8_t>() != 0;
-  if (in.number<std::uint8_t>() != 0) {
-    record.call = in.call();
-    record.before.size = in.number<std::uint64_t>();
-    record.before.mtime = in.time();
-    record.before.ctime = in.time();
-  }
+  record.call = in.call();
+  record.before.size = in.number<std::uint64_t>();
+  record.before.mtime = in.time();
+  record.before.ctime = in.time();
   record.changed = in.time();
   return in.finish(std::move(record), "truncation record");
+}
+
+std::string encode(const CutRecord& record) {
+  CellWriter out;
+  out.transaction(record.id);
+  out.call(record.call);
+  out.number(record.client.address);
+  out.number(record.client.port);
+  rpc::XdrWriter credential;
+  if (record.credential) rpc::encode_auth_sys(credential, *record.credential);
+  constexpr std::size_t kFlavorAndLength = 8;
+  out.text(as_text(credential.view().subspan(std::min(credential.size(), kFlavorAndLength))));
+  out.number(record.directory.value);
+  out.number(record.position.value);
+  out.target(record.file);
+  out.number(record.size);
+  out.time(record.changed);
+  return out.take();
+}
+
+Result<CutRecord> decode_cut(std::string_view value) {
+  CellReader in(value);
+  CutRecord record;
+  record.id = in.transaction();
+  record.call = in.call();
+  record.client.address = in.number<std::uint32_t>();
+  record.client.port = in.number<std::uint16_t>();
+  if (std::string body = in.text(); !body.empty()) {
+    auto credential = rpc::decode_auth_sys(as_bytes(body));
+    if (!credential) return fail(Errc::kCorrupt, "cut record: {}", credential.error().message);
+    record.credential = std::move(*credential);
+  }
+  record.directory.value = in.number<std::uint64_t>();
+  record.position.value = in.number<std::uint64_t>();
+  record.file = in.target();
+  record.size = in.number<std::uint64_t>();
+  record.changed = in.time();
+  return in.finish(std::move(record), "cut record");
 }
 
 std::string encode(const ReclaimRecord& record) {

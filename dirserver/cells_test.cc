@@ -95,8 +95,21 @@ TEST(CellsTest, OtherRecordsComeBackWhole) {
   ASSERT_TRUE(t.has_value());
   EXPECT_EQ(encode(*t), encode(truncation));
   EXPECT_EQ(t->before.ctime, (nfs3::Time{11, 12}));
-  truncation.call.reset();
-  EXPECT_FALSE(decode_truncation(encode(truncation))->call.has_value());
+  CutRecord cut{.id = {SiteId{1}, 2, 3},
+                .call = duplicate.call,
+                .client = {4, 5},
+                .credential = rpc::AuthSys{.machine_name = "m", .uid = 6, .gid = 7, .groups = {8, 9}},
+                .directory = FileId{10},
+                .position = Position{11},
+                .file = target(5),
+                .size = 12,
+                .changed = {13, 14}};
+  auto c = decode_cut(encode(cut));
+  ASSERT_TRUE(c.has_value());
+  EXPECT_EQ(encode(*c), encode(cut));
+  EXPECT_EQ(c->credential->groups, (std::vector<std::uint32_t>{8, 9}));
+  cut.credential.reset();
+  EXPECT_FALSE(decode_cut(encode(cut))->credential.has_value());
   auto r = decode_reclaim(encode(ReclaimRecord{target(5), true}));
   ASSERT_TRUE(r.has_value());
   EXPECT_TRUE(r->striped);

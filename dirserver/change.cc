@@ -196,6 +196,12 @@ Answer<bool> Change::empty(const AttributeCell& directory) {
   return *entries + *elsewhere == 0;
 }
 
+Status Change::hold_name(const NamedEntry& entry) {
+  LockKey key{entry.place.directory.fileid, entry.place.position};
+  if (initiator.holds(key, LockMode::kExclusive)) return Status::kOk;
+  return need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = key, .mode = LockMode::kExclusive});
+}
+
 Status Change::hold_rename_lock() {
   if (initiator.holds_rename_lock() || volume.peers.others().empty()) return Status::kOk;
   if (volume.peers.owns(kRootSite)) {

@@ -48,6 +48,9 @@ class Change {
   Answer<bool> empty(const AttributeCell& directory);
   // Until the end nobody else moves a directory to another one: OK, or JUKEBOX as long as it is not had.
   nfs3::Status hold_rename_lock();
+  // Nobody else changes the name, from before it is looked at until the end: OK, or JUKEBOX as long as it is
+  // not had.
+  nfs3::Status hold_name(const NamedEntry& entry);
   // Whether the cell is of this server, so that what is said of it before and after is true.
   bool near(const AttributeCell& cell) const;
 

@@ -74,6 +74,18 @@ void LockTable::prepare(const TransactionId& owner) {
   }
 }
 
+void LockTable::make_oldest(const TransactionId& owner) {
+  auto held = held_.find(owner);
+  if (held == held_.end()) return;
+  for (const LockKey& key : held->second) {
+    Entry& entry = entries_[key];
+    for (Holder& holder : entry.holders) {
+      if (holder.owner.id == owner) holder.owner.age = kOldest;
+    }
+    wake(entry);
+  }
+}
+
 void LockTable::release(const TransactionId& owner) {
   auto held = held_.extract(owner);
   if (held.empty()) return;

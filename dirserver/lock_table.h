@@ -43,6 +43,8 @@ struct LockOwner {
 
 class LockTable {
  public:
+  static constexpr std::uint64_t kOldest = 0;  // an age
+
   explicit LockTable(Loop& loop) : loop_(loop) {}
   LockTable(const LockTable&) = delete;
   LockTable& operator=(const LockTable&) = delete;
@@ -57,6 +59,9 @@ class LockTable {
   bool holds(const TransactionId& owner, LockKey key, LockMode mode) const;
   // What `owner` holds may be about to change everywhere at once: readers wait from now on, too.
   void prepare(const TransactionId& owner);
+  // Nobody waits for `owner` any more: all others give up what they hold, and come again. So it may wait for
+  // a call to another server, which has no age.
+  void make_oldest(const TransactionId& owner);
   void release(const TransactionId& owner);
 
   // Whether a change in this mode by `self` (nullptr: one of a single step) has to stand back.

@@ -102,6 +102,18 @@ TEST_F(LockTableTest, ReadersWaitForWhatIsPrepared) {
   EXPECT_TRUE(table_.empty());
 }
 
+TEST_F(LockTableTest, WhoBecomesTheOldestIsWaitedForByNobody) {
+  EXPECT_EQ(*ask(5, kName, LockMode::kExclusive), true);
+  auto older = ask(1, kName, LockMode::kExclusive);
+  EXPECT_FALSE(older->has_value());
+  table_.make_oldest(owner(5).id);
+  loop_.run_ready();
+  EXPECT_EQ(*older, false);
+  EXPECT_EQ(*ask(1, kName, LockMode::kExclusive), false);
+  table_.release(owner(5).id);
+  EXPECT_EQ(*ask(1, kName, LockMode::kExclusive), true);
+}
+
 TEST_F(LockTableTest, ItsOwnLocksDoNotStopAnOwner) {
   EXPECT_EQ(*ask(1, kFile, LockMode::kExclusive), true);
   TransactionId self = owner(1).id, other = owner(2).id;

@@ -31,6 +31,8 @@ bool may(const Identity& who, const AttributeCell& cell, unsigned wanted);
 // Whether the sticky bit of `directory` keeps `who` from removing or renaming `cell` in it.
 bool sticky_keeps(const Identity& who, const AttributeCell& directory, const AttributeCell& cell);
 
+inline constexpr std::uint64_t kMaxFileSize = nfs3::FsinfoOk{}.max_file_size;
+
 // ---- reading operations ----
 
 // The object of the request's handle; STALE where it is gone. Valid until the next use of the cells. `shown`

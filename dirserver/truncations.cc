@@ -14,8 +14,8 @@ Truncations::Truncations(service::ServiceContext& context, CellStore& cells, Fil
       retries_(context.metrics.counter("truncation_retries_total")),
       under_way_(context.metrics.counter("truncations_under_way")) {}
 
-TruncationRecord Truncations::begin(Transaction& transaction, AttributeCell& cell,
-                                    std::optional<CallKey> call, const nfs3::WccAttributes& before) {
+TruncationRecord Truncations::begin(Transaction& transaction, AttributeCell& cell, const CallKey& call,
+                                    const nfs3::WccAttributes& before) {
   begun_.add();
   cell.truncating = true;
   transaction.change(cell);
@@ -85,16 +85,16 @@ Status Truncations::recover(std::uint32_t sites) {
 
 Task<void> Truncations::finish_recovered(TruncationRecord record) {
   // In progress from now on: retransmissions of the SETATTR wait for this, as they would have before.
-  if (record.call) duplicates_.begin(*record.call);
+  duplicates_.begin(record.call);
   auto lock = co_await locks_.lock(record.file.cell.fileid);
   if (!co_await carry_out(record)) co_return;
   co_await held_.until_free(record.file.cell.fileid);
   Transaction transaction(cells_);
   auto cell = end(transaction, record);
   std::string reply;
-  if (cell && record.call) {
+  if (cell) {
     reply = truncated_reply(record, *cell, context_.config.volume.id);
-    duplicates_.record(*record.call, reply, record.file.cell.site, transaction);
+    duplicates_.record(record.call, reply, record.file.cell.site, transaction);
   }
   auto position = cell ? transaction.commit() : Result<storage::LogPosition>(fail(std::move(cell.error())));
   if (position) {
@@ -104,7 +104,7 @@ Task<void> Truncations::finish_recovered(TruncationRecord record) {
               position.error().message);
     reply.clear();
   }
-  if (record.call) duplicates_.finish(*record.call, reply);
+  duplicates_.finish(record.call, reply);
 }
 
 }  // namespace slice::dirserver

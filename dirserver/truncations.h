@@ -23,7 +23,7 @@ class Truncations {
 
   // The cell has its new size and epoch already; marks it and puts the record. `call`: the SETATTR that a
   // restart is to answer, with its pre-operation attributes.
-  TruncationRecord begin(Transaction& transaction, AttributeCell& cell, std::optional<CallKey> call,
+  TruncationRecord begin(Transaction& transaction, AttributeCell& cell, const CallKey& call,
                          const nfs3::WccAttributes& before);
   // After the record is durable: has the bytes cut, trying again until it is done. False where the server
   // stops before: then nothing may be answered. Ends early where the file was removed meanwhile.

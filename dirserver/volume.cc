@@ -14,6 +14,7 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       space(context),
       servers(context),
       truncations(context, cells, locks, held, servers, duplicates),
+      cuts(context, cells, held, peers, duplicates),
       reclaimer(context, cells, locks, servers, placement.sites()),
       parts(context, cells, held, peers),
       intentions(context, cells, peers),
@@ -52,6 +53,7 @@ Task<Status> Volume::start() {
   SLICE_CO_RETURN_IF_ERROR(duplicates.load(cells, placement.sites()));
   // Locks of what was promised first: nothing may run in between.
   SLICE_CO_RETURN_IF_ERROR(participant.recover());
+  SLICE_CO_RETURN_IF_ERROR(cuts.recover(placement.sites()));
   SLICE_CO_RETURN_IF_ERROR(intentions.recover(placement.sites()));
   SLICE_CO_RETURN_IF_ERROR(parts.recover(placement.sites()));
   SLICE_CO_RETURN_IF_ERROR(truncations.recover(placement.sites()));
@@ -85,6 +87,7 @@ void Volume::stop() {
   intentions.stop();
   parts.stop();
   truncations.stop();
+  cuts.stop();
   reclaimer.stop();
 }
 

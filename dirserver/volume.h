@@ -3,6 +3,7 @@
 #define SLICE_DIRSERVER_VOLUME_H
 
 #include "dirserver/cell_store.h"
+#include "dirserver/cuts.h"
 #include "dirserver/data_servers.h"
 #include "dirserver/directory_parts.h"
 #include "dirserver/duplicate_cache.h"
@@ -50,6 +51,7 @@ class Volume {
   SpaceMonitor space;
   DataServers servers;
   Truncations truncations;
+  Cuts cuts;
   Reclaimer reclaimer;
   DirectoryParts parts;
   Intentions intentions;

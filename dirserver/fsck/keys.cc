@@ -23,6 +23,7 @@ int numbers_size(CellKind kind) {
     case CellKind::kReclaim:
     case CellKind::kTruncation:
       return 8;
+    case CellKind::kCut:
     case CellKind::kIntention:
     case CellKind::kKnownPart:
     case CellKind::kName:
@@ -47,6 +48,8 @@ Status check_value(std::string_view key, std::string_view value) {
       return status_of(decode_attribute_cell(site_of(key), value));
     case CellKind::kDuplicate:
       return status_of(decode_duplicate(value));
+    case CellKind::kCut:
+      return status_of(decode_cut(value));
     case CellKind::kReclaim:
       return status_of(decode_reclaim(value));
     case CellKind::kTruncation:

@@ -1,6 +1,5 @@
 #include "dirserver/ops/new_object.h"
 #include "dirserver/ops/ops.h"
-#include "dirserver/ops/resize.h"
 
 namespace slice::dirserver::ops {
 namespace {
@@ -19,17 +18,22 @@ Status make(Change& change, const NamedEntry& entry, const nfs3::CreateArgs& arg
   return created(change, entry, **cell);
 }
 
-// The name exists: whether this call may have it. CREATE UNCHECKED with a size is a SETATTR of the size then,
-// which is to be done before: `resize` is set.
+// The name exists: whether this call may have it. CREATE UNCHECKED with a size sets that of the file: `cut`,
+// and then the name is held.
 Status take(Change& change, const NamedEntry& entry, const nfs3::CreateArgs& arguments,
-            std::optional<Target>& resize) {
+            std::optional<CutRecord>& cut) {
   auto cell = change.glance(entry.target->cell);
   if (!cell) return cell.error();
   if (*cell == nullptr) return Status::kStale;  // removed since: the client looks again
   bool same = arguments.mode == CreateMode::kExclusive && (*cell)->exclusive_verifier == arguments.verifier;
   bool unchecked = arguments.mode == CreateMode::kUnchecked && (*cell)->regular();
   if (!same && !unchecked) return Status::kExist;
-  if (unchecked && arguments.attributes.size) resize = (*cell)->self;
+  if (unchecked && arguments.attributes.size) {
+    if (auto status = change.hold_name(entry); status != Status::kOk) return status;
+    LockKey name{entry.place.directory.fileid, entry.place.position};
+    cut = Cuts::make(*change.initiator.id(), change.request.call, name, **cell, *arguments.attributes.size);
+    return Status::kOk;
+  }
   routing::HandleBytes handle = change.volume.mint((*cell)->self);
   nfs3::encode_result(change.out, nfs3::CreatedOk{.object = nfs3::HandleView(handle),
                                                   .attributes = change.volume.attributes(**cell),
@@ -37,28 +41,30 @@ Status take(Change& change, const NamedEntry& entry, const nfs3::CreateArgs& arg
   return Status::kOk;
 }
 
-Status plan(Change& change, const nfs3::CreateArgs& arguments, std::optional<Target>& resize) {
-  resize.reset();
+Status plan(Change& change, const nfs3::CreateArgs& arguments, std::optional<CutRecord>& cut) {
+  cut.reset();
   auto entry = find_place(change, arguments.where);
   if (!entry) return entry.error();
-  return entry->target ? take(change, *entry, arguments, resize) : make(change, *entry, arguments);
+  return entry->target ? take(change, *entry, arguments, cut) : make(change, *entry, arguments);
+}
+
+Task<NfsAnswer> carry_out(Change& change, CutRecord cut) {
+  change.volume.held.make_oldest(cut.id);
+  auto results = co_await change.volume.cuts.run(std::move(cut));
+  if (!results) co_return NfsAnswer::drop();
+  change.out.fixed(as_bytes(*results));
+  rpc::XdrReader in(as_bytes(*results));
+  co_return NfsAnswer::written(static_cast<Status>(in.u32()));
 }
 
 }  // namespace
 
 Task<NfsAnswer> create(Volume& volume, NfsRequest& request, const nfs3::CreateArgs& arguments,
                        rpc::XdrWriter& out) {
-  std::optional<Target> resize;
-  std::size_t start = out.size();
-  Plan make_or_take = [&](Change& change) { return plan(change, arguments, resize); };
-  NfsAnswer answer = co_await run_change(volume, request, out, make_or_take);
-  if (!resize) co_return answer;
-  out.rewind(start);
-  Status set = co_await set_size(volume, request, *resize, *arguments.attributes.size);
-  if (set != Status::kOk) co_return set;
-  // Once more, for the attributes as they are now; this reply is the one to remember.
-  co_return co_await run_change(volume, request, out, make_or_take,
-                                [](Change& change) { return change.commit_reply(); });
+  std::optional<CutRecord> cut;
+  co_return co_await run_change(
+      volume, request, out, [&](Change& change) { return plan(change, arguments, cut); },
+      [&](Change& change) { return cut ? carry_out(change, std::move(*cut)) : change.commit(); });
 }
 
 }  // namespace slice::dirserver::ops

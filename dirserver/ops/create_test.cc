@@ -64,6 +64,40 @@ TEST_F(CreateTest, UncheckedWithSizeZeroTruncates) {
             Status::kAcces);
 }
 
+// A crash in the middle: the file that was chosen is cut before its name may be given to another.
+TEST_F(CreateTest, TheFileThatIsCutIsChosenOnce) {
+  Made first = create(root(), "f");
+  Handle other = create(root(), "other").handle;
+  merge(first.handle, 5000, 0);
+  merge(other, 5000, 0);
+  small_.takes = std::chrono::seconds(2);
+  Handle directory = root();
+  nfs3::CreateArgs args{.where = {directory, "f"}, .mode = CreateMode::kUnchecked};
+  args.attributes.size = 0;
+  auto lost = send(Procedure::kCreate, args, {}, 77);
+  loop_.advance(std::chrono::seconds(1));
+  ASSERT_FALSE(lost->ended);
+  restart();
+  auto replaced = send(Procedure::kRename, nfs3::RenameArgs{{directory, "other"}, {directory, "f"}});
+  auto early = send(Procedure::kCreate, args, {}, 77);
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_FALSE(replaced->ended);
+  EXPECT_TRUE(early->ended && !early->reply) << "in progress";
+  loop_.advance(std::chrono::seconds(9));
+  ASSERT_TRUE(replaced->ended);
+  rpc::XdrReader in(wait(send(Procedure::kCreate, args, {}, 77)));
+  Status status = Status::kServerFault;
+  nfs3::CreatedOk ok;
+  ASSERT_TRUE(nfs3::decode_result(in, status, ok));
+  EXPECT_EQ(status, Status::kOk);
+  EXPECT_TRUE(std::equal(ok.object->begin(), ok.object->end(), first.handle.begin(), first.handle.end()));
+  EXPECT_EQ(lookup(root(), "f").handle, other);
+  EXPECT_EQ(attributes(other).size, 5000u);
+  restart();
+  EXPECT_EQ(lookup(root(), "f").handle, other) << "and it is not done again";
+  EXPECT_EQ(attributes(other).size, 5000u);
+}
+
 TEST_F(CreateTest, ANewFileMayHaveASizeAtOnce) {
   Made made = create(root(), "f", {}, 0644, CreateMode::kUnchecked, 12345);
   EXPECT_EQ(made.attributes.size, 12345u);

@@ -1,6 +1,5 @@
 #include "dirserver/change.h"
 #include "dirserver/ops/ops.h"
-#include "dirserver/ops/resize.h"
 
 namespace slice::dirserver::ops {
 namespace {
@@ -10,6 +9,7 @@ using TimeHow = nfs3::SetAttributes::TimeHow;
 
 constexpr std::uint32_t kAllModes = 07777;
 constexpr std::uint32_t kNanosecondsPerSecond = 1'000'000'000;
+constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
 
 bool bad_time(TimeHow how, const nfs3::Time& time) {
   return how == TimeHow::kClientTime && time.nanoseconds >= kNanosecondsPerSecond;
@@ -18,6 +18,15 @@ bool bad_time(TimeHow how, const nfs3::Time& time) {
 bool sets_something(const nfs3::SetAttributes& set) {
   return set.mode || set.uid || set.gid || set.size || set.set_atime != TimeHow::kDontChange ||
          set.set_mtime != TimeHow::kDontChange;
+}
+
+Status check_resize(const Identity& who, const AttributeCell& cell, std::uint64_t size) {
+  if (cell.directory()) return Status::kIsDir;
+  if (!cell.regular()) return Status::kInval;
+  if (size > kMaxFileSize) return Status::kFbig;
+  // The owner always may: the file may have been opened before a chmod.
+  if (who.uid != cell.uid && !may(who, cell, service::kMayWrite)) return Status::kAcces;
+  return Status::kOk;
 }
 
 // As chown(2), chmod(2) and utimes(2) have it, for the caller as squashed.
@@ -35,6 +44,18 @@ Status check_permission(const Identity& who, const AttributeCell& cell, const nf
   }
   if (bad_time(set.set_atime, set.atime) || bad_time(set.set_mtime, set.mtime)) return Status::kInval;
   return set.size ? check_resize(who, cell, *set.size) : Status::kOk;
+}
+
+// Size, epoch and times, and what a write by this caller takes off the mode.
+void resize(AttributeCell& cell, const Identity& who, std::uint64_t size, nfs3::Time now) {
+  cell.size = size;
+  ++cell.epoch.value;
+  cell.ctime = later(now, cell.ctime);
+  cell.mtime = cell.ctime;
+  if (!who.superuser()) {
+    cell.mode &= ~kSetUid;
+    if ((cell.mode & kGroupExecute) != 0) cell.mode &= ~kSetGid;
+  }
 }
 
 void set_owner_and_mode(AttributeCell& cell, const Identity& who, const nfs3::SetAttributes& set) {
@@ -87,18 +108,24 @@ bool bytes_elsewhere(Change& change) {
   return change.volume.servers.involved((*cell)->striped);
 }
 
-// The rest of a SETATTR of the size: the bytes are cut before it is answered.
+// The rest of a SETATTR of the size: the bytes are cut before it is answered. The caller holds the file's
+// lock from before the cell was read.
 Task<NfsAnswer> truncate(Change& change) {
   Volume& volume = change.volume;
   change.discard_results();
   auto cell = change.object(change.request.handle);
-  auto record = co_await cut(change, **cell, key_of(change.request.call), *change.request.wcc.before);
-  if (!record) co_return record.error();
-  co_await volume.held.until_free(record->file.cell.fileid);
+  TruncationRecord record = volume.truncations.begin(change.transaction, **cell, key_of(change.request.call),
+                                                     *change.request.wcc.before);
+  if (slice::Status committed = co_await change.commit_first_step(); !committed) {
+    change.request.wcc = {};
+    co_return co_await change.fail(refuse(committed.error()).value());
+  }
+  if (!co_await volume.truncations.carry_out(record)) co_return NfsAnswer::drop();
+  co_await volume.held.until_free(record.file.cell.fileid);
   Change last(volume, change.request, change.out, change.initiator);
-  auto now = volume.truncations.end(last.transaction, *record);
+  auto now = volume.truncations.end(last.transaction, record);
   if (!now) co_return co_await last.fail(refuse(now.error()).value());
-  last.out.fixed(as_bytes(truncated_reply(*record, *now, volume.id())));
+  last.out.fixed(as_bytes(truncated_reply(record, *now, volume.id())));
   co_return co_await last.commit();
 }
 

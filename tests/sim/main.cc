@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--truncating-creates] [--points] [--keep-going] [--log]
+                 [--operations N] [--crashes N] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
@@ -50,8 +50,6 @@ class Parser {
         arguments_.log = true;
       } else if (flag == "--points") {
         arguments_.points = true;
-      } else if (flag == "--truncating-creates") {
-        arguments_.simulation.truncating_creates = true;
       } else if (flag == "--keep-going") {
         arguments_.keep_going = true;
       } else if (i + 1 == argc || !set(flag, argv[++i])) {
@@ -110,10 +108,10 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {}{}",
+      "--operations {} --crashes {}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
-      simulation.crashes, simulation.truncating_creates ? " --truncating-creates" : "");
+      simulation.crashes);
 }
 
 // What a batch of seeds tells its parent.

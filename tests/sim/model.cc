@@ -189,7 +189,12 @@ class ModelChange {
     if (!unchecked && !same) return fails({Status::kExist});
     if (!success()) return false;
     if (operation_.answered && !is(id, operation_.result)) return false;
-    if (unchecked && operation_.size) edit(id, [&](Model::Node& node) { node.size = *operation_.size; });
+    if (unchecked && operation_.size) {
+      edit(id, [&](Model::Node& node) {
+        node.size = *operation_.size;
+        node.verifier.reset();  // as any SETATTR does
+      });
+    }
     return shows(id);
   }
 

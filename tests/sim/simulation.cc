@@ -31,8 +31,7 @@ class Simulation {
   Simulation(const SimulationOptions& options, Trace::Print print)
       : options_(options), ensemble_(std::make_unique<SimEnsemble>(options.ensemble, std::move(print))) {
     ensemble_->network().set_tamper(options.tamper);
-    workload_ = std::make_unique<Workload>(*ensemble_, options.clients, options.operations,
-                                           options.truncating_creates);
+    workload_ = std::make_unique<Workload>(*ensemble_, options.clients, options.operations);
     states_ = {Model::with_root(workload_->root().id, ensemble_->config().volume.root_mode)};
   }
   ~Simulation() {

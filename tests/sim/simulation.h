@@ -17,8 +17,6 @@ struct SimulationOptions {
   unsigned rounds = 4;
   unsigned operations = 8;  // of each client in each round
   unsigned crashes = 3;     // at most, in each round
-  // CREATE UNCHECKED with a size, of files that exist: two steps in the server, which can be told from one.
-  bool truncating_creates = false;
   SimNetwork::Tamper tamper;
 };
 

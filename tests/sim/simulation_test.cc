@@ -124,7 +124,7 @@ TEST(CrashPointTest, AProcessDiesAtEachOfThem) {
   configure_log("sim", LogLevel::kError);
   std::set<std::string> left = named_points();
   ASSERT_FALSE(left.empty());
-  for (std::uint64_t seed = 1; !left.empty() && seed <= kSeeds; ++seed) {
+  for (std::uint64_t seed = 1; !left.empty() && seed <= 10 * kSeeds; ++seed) {
     SimulationResult result = simulate(options_of({2, Policy::kMkdirSwitching, 1}, seed));
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     for (const auto& [name, count] : result.points) {

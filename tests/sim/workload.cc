@@ -17,11 +17,10 @@ constexpr std::size_t kRecent = 6;  // calls fall mostly on what became known la
 
 }  // namespace
 
-Workload::Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations, bool truncating_creates)
+Workload::Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations)
     : ensemble_(ensemble),
       random_(ensemble.random().fork("workload")),
       operations_(operations),
-      truncating_creates_(truncating_creates),
       longest_pause_(std::chrono::milliseconds(random_.chance(0.5) ? 60 : 4)),
       names_{"a", "b", "c", "d"} {
   routing::FileHandle root = routing::root_handle(ensemble.config().volume);
@@ -117,8 +116,7 @@ Task<void> Workload::make(SimClient& client) {
       operation.verifier = random_.below(3);
     } else {
       operation.mode = 0644;
-      bool new_only = operation.how == CreateMode::kGuarded;
-      if ((new_only || truncating_creates_) && random_.chance(0.3)) operation.size = random_.below(3) * 5000;
+      if (random_.chance(0.3)) operation.size = random_.below(3) * 5000;
     }
   }
   co_await client.create(directory, std::move(operation));

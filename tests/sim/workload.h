@@ -14,7 +14,7 @@ namespace slice::sim {
 
 class Workload {
  public:
-  Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations, bool truncating_creates);
+  Workload(SimEnsemble& ensemble, unsigned clients, unsigned operations);
 
   const KnownObject& root() const { return known_.front(); }
   History& history() { return history_; }
@@ -48,7 +48,6 @@ class Workload {
   Random random_;
   History history_;
   unsigned operations_;
-  bool truncating_creates_;
   Duration longest_pause_;  // between a client's calls
   unsigned busy_ = 0;
   std::vector<std::string> names_;
