@@ -331,6 +331,8 @@ TEST(WriteBackTest, DirtyEntriesAreToldWithinASecondOrTwo) {
   ensemble.authority->owner = true;
   ASSERT_TRUE(ensemble.run_until([&] { return ensemble.authority->merges.size() == 2; }));
   EXPECT_EQ(ensemble.authority->merges[1], std::pair(std::uint64_t{5}, std::uint64_t{1500}));
+  Counter& told = ensemble.metrics.counter("proxy_attribute_merges_total");
+  ASSERT_TRUE(ensemble.run_until([&] { return told.value() == 2; }));  // answered: nothing is under way
 }
 
 }  // namespace

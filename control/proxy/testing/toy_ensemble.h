@@ -110,7 +110,7 @@ class ToyEnsemble {
   explicit ToyEnsemble(ToyOptions options = {});
   ~ToyEnsemble();
 
-  bool run_until(const std::function<bool()>& done, Duration limit = std::chrono::seconds(20));
+  bool run_until(const std::function<bool()>& done, Duration limit = std::chrono::minutes(1));
   routing::HandleBytes handle(std::uint64_t fileid) const;
   std::unique_ptr<WireClient> connect();
   // A call message of a client with AUTH_SYS credentials.
