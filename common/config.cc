@@ -69,6 +69,11 @@ void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& vol
     unit = 64 << 10;
   }
   volume.stripe_shift = static_cast<std::uint32_t>(std::countr_zero(unit));
+  volume.copies = section.number32("copies", 1, 1);
+  if (volume.copies > kMaxCopies) {
+    section.refuse("copies", "{}: a file has at most {}", volume.copies, kMaxCopies);
+    volume.copies = 1;
+  }
   volume.threshold = section.size("threshold", 64 << 10);
   if (volume.threshold > kMaxThreshold) {
     section.refuse("threshold", "{} bytes is over 8MiB", volume.threshold);
@@ -359,6 +364,11 @@ const ServerConfig* EnsembleConfig::find(std::string_view server_name) const {
   return found == servers.end() ? nullptr : &*found;
 }
 
+std::size_t EnsembleConfig::count(ServerRole role) const {
+  return static_cast<std::size_t>(std::count_if(
+      servers.begin(), servers.end(), [&](const ServerConfig& server) { return server.role == role; }));
+}
+
 const ServerConfig* EnsembleConfig::first(ServerRole role) const {
   auto found = std::find_if(servers.begin(), servers.end(),
                             [&](const ServerConfig& server) { return server.role == role; });
@@ -380,9 +390,11 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
   read_root(refusals, parsed.table(), config, std::max(lines, 1u));
   if (refusals.error()) return fail(*refusals.error());
   if (config.volume.mkdir_probability < 0) {
-    auto directories = std::count_if(config.servers.begin(), config.servers.end(),
-                                     [](const ServerConfig& s) { return s.role == ServerRole::kDirectory; });
-    config.volume.mkdir_probability = 1.0 / static_cast<double>(directories);
+    config.volume.mkdir_probability = 1.0 / static_cast<double>(config.count(ServerRole::kDirectory));
+  }
+  if (config.volume.copies > config.count(ServerRole::kStorage)) {
+    return fail(Errc::kInvalid, "{}:0: [volume] copies: {} copies need as many storage nodes", path,
+                config.volume.copies);
   }
   return config;
 }

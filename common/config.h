@@ -47,11 +47,14 @@ struct ExportConfig {
   std::uint32_t anonymous_uid = 65534, anonymous_gid = 65534;
 };
 
+inline constexpr std::uint32_t kMaxCopies = 3;
+
 struct VolumeConfig {
   VolumeId id{1};
   std::string export_path = "/";
   std::uint64_t threshold = 64 << 10;  // bytes; a multiple of the stripe unit, or 0 (no small-file service)
   std::uint32_t stripe_shift = 16;     // stripe unit = 1 << stripe_shift bytes
+  std::uint32_t copies = 1;            // of each byte of a new file; over 1: on storage nodes alone
   enum class NamePolicy { kMkdirSwitching, kNameHashing } policy = NamePolicy::kMkdirSwitching;
   enum class NameHash { kMd5, kSipHash13 } hash = NameHash::kMd5;
   double mkdir_probability = 0;  // default 1/number of directory servers
@@ -86,6 +89,7 @@ struct EnsembleConfig {
   // Nothing where there is no such server. Valid as long as this configuration.
   const ServerConfig* find(std::string_view server_name) const;
   const ServerConfig* first(ServerRole role) const;
+  std::size_t count(ServerRole role) const;
 };
 
 // kInvalid: "FILE:LINE: reason". Reads the key file too.

@@ -9,6 +9,18 @@ namespace {
 
 constexpr std::uint32_t kIntention = 1, kCleared = 2;  // the kind of a record
 
+void decode_missing(rpc::XdrReader& in, Intention& out) {
+  out.server = in.u32();
+  out.version = in.u64();
+  std::uint32_t count = in.u32();
+  if (count > wire::kMaxStripeRanges) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    wire::StripeRange range{in.u64(), in.u64()};
+    if (range.first >= range.end) in.fail();
+    out.stripes.push_back(range);
+  }
+}
+
 }  // namespace
 
 Buffer encode_record(const Intention& intention) {
@@ -18,6 +30,15 @@ Buffer encode_record(const Intention& intention) {
   out.fixed(intention.handle);
   out.u64(intention.size);
   out.u32(intention.epoch.value);
+  if (intention.operation == Operation::kMissing) {
+    out.u32(intention.server);
+    out.u64(intention.version);
+    out.u32(static_cast<std::uint32_t>(intention.stripes.size()));
+    for (const wire::StripeRange& range : intention.stripes) {
+      out.u64(range.first);
+      out.u64(range.end);
+    }
+  }
   return out.take();
 }
 
@@ -38,8 +59,9 @@ Result<std::variant<Intention, Cleared>> decode_record(ByteView record) {
     ByteView handle = in.fixed(intention.handle.size());
     intention.size = in.u64();
     intention.epoch = Epoch{in.u32()};
+    if (operation == static_cast<std::uint32_t>(Operation::kMissing)) decode_missing(in, intention);
     if (in.complete() && operation >= static_cast<std::uint32_t>(Operation::kCommit) &&
-        operation <= static_cast<std::uint32_t>(Operation::kRemove)) {
+        operation <= static_cast<std::uint32_t>(Operation::kMissing)) {
       intention.operation = static_cast<Operation>(operation);
       std::copy(handle.begin(), handle.end(), intention.handle.begin());
       return intention;

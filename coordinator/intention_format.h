@@ -11,10 +11,12 @@
 #include "common/result.h"
 #include "routing/file_handle.h"
 #include "storage/log.h"
+#include "wire/layout.h"
 
 namespace slice::coordinator {
 
-enum class Operation : std::uint32_t { kCommit = 1, kTruncate = 2, kRemove = 3 };
+// kMissing: no operation, but what is owed to one copy of a mirrored file.
+enum class Operation : std::uint32_t { kCommit = 1, kTruncate = 2, kRemove = 3, kMissing = 4 };
 
 // An operation over several servers that has begun.
 struct Intention {
@@ -22,6 +24,10 @@ struct Intention {
   routing::HandleBytes handle{};  // hint zero
   std::uint64_t size = 0;         // kTruncate: the new size
   Epoch epoch;                    // kTruncate: the epoch that it starts
+  // kMissing only:
+  std::uint32_t server = 0;  // index in the configuration
+  std::uint64_t version = 0;
+  std::vector<wire::StripeRange> stripes;
 };
 
 // Intentions that are fulfilled, by the sequence numbers of their records.

@@ -24,16 +24,18 @@ std::string_view name_of(wire::ObjectProcedure procedure) {
 
 }  // namespace
 
-Participants::Participants(service::ServiceContext& context)
+Participants::Participants(service::ServiceContext& context, Without without)
     : context_(context),
+      without_(std::move(without)),
       calls_(context.metrics.counter("coordinator_participant_calls_total")),
       retries_(context.metrics.counter("coordinator_participant_retries_total")) {}
 
-std::vector<std::uint32_t> Participants::of(FileId file, bool striped) const {
+std::vector<std::uint32_t> Participants::of(const routing::FileHandle& handle, bool striped) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   std::vector<std::uint32_t> servers;
-  if (context_.config.volume.threshold > 0) {
-    servers.push_back(tables.server_of(wire::Role::kSmallFile, tables.small_file_site(file)).server);
+  if (context_.config.volume.threshold > 0 && !routing::mirrored(handle)) {
+    SiteId site = tables.small_file_site(handle.fileid);
+    servers.push_back(tables.server_of(wire::Role::kSmallFile, site).server);
   }
   if (striped) {
     for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
@@ -53,9 +55,11 @@ void Participants::note_retry(std::uint32_t server, wire::ObjectProcedure proced
 }
 
 template <class R, class Args>
-Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done) {
+Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
+                          std::optional<routing::FileHandle> mirrored) {
   Duration pause = kFirstPause;
   while (true) {
+    if (mirrored && co_await without_(*mirrored, server)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     if (entry == nullptr) {
@@ -78,21 +82,33 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
   }
 }
 
-Task<wire::ObjectCommitResult> Participants::commit(std::uint32_t server, FileId file,
-                                                    Verifier largest_seen) {
-  return ask<wire::ObjectCommitResult>(server, wire::ObjectProcedure::kCommit,
-                                       wire::ObjectCommitArgs{object(file), largest_seen}, false);
+namespace {
+
+std::optional<routing::FileHandle> if_mirrored(const routing::FileHandle& handle) {
+  if (!routing::mirrored(handle)) return std::nullopt;
+  return handle;
 }
 
-Task<bool> Participants::truncate(std::uint32_t server, FileId file, std::uint64_t size, Epoch epoch) {
+}  // namespace
+
+Task<wire::ObjectCommitResult> Participants::commit(std::uint32_t server, routing::FileHandle handle,
+                                                    Verifier largest_seen) {
+  return ask<wire::ObjectCommitResult>(server, wire::ObjectProcedure::kCommit,
+                                       wire::ObjectCommitArgs{object(handle.fileid), largest_seen}, false,
+                                       if_mirrored(handle));
+}
+
+Task<bool> Participants::truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size,
+                                  Epoch epoch) {
   co_await ask<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kTruncate,
-                                         wire::ObjectTruncateArgs{object(file), size, epoch}, true);
+                                         wire::ObjectTruncateArgs{object(handle.fileid), size, epoch}, true,
+                                         if_mirrored(handle));
   co_return true;
 }
 
 Task<bool> Participants::remove(std::uint32_t server, FileId file) {
   co_await ask<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kRemove,
-                                         wire::ObjectRemoveArgs{object(file)}, true);
+                                         wire::ObjectRemoveArgs{object(file)}, true, std::nullopt);
   co_return true;
 }
 

@@ -4,11 +4,14 @@
 #define SLICE_COORDINATOR_PARTICIPANTS_H
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "common/log.h"
 #include "common/metrics.h"
+#include "routing/copies.h"
 #include "service/context.h"
 #include "service/internal_call.h"
 #include "wire/object.h"
@@ -17,29 +20,36 @@ namespace slice::coordinator {
 
 class Participants {
  public:
-  explicit Participants(service::ServiceContext& context);
+  // Whether an operation on a mirrored file may go on without a server that does not answer: noted durably by
+  // then.
+  using Without = std::function<Task<bool>(routing::FileHandle handle, std::uint32_t server)>;
+  Participants(service::ServiceContext& context, Without without);
 
   // Indexes of the servers that may hold bytes of the file: its small-file server (where the volume has a
-  // threshold), and for a striped file every storage server. How far a striped file reaches is not known
-  // surely before all of them were asked, since unstable writes are reported late: so none is left out.
-  std::vector<std::uint32_t> of(FileId file, bool striped) const;
+  // threshold, and the file is not mirrored), and for a striped file every storage server. How far a striped
+  // file reaches is not known surely before all of them were asked, since unstable writes are reported late:
+  // so none is left out.
+  std::vector<std::uint32_t> of(const routing::FileHandle& handle, bool striped) const;
   wire::ObjectName object(FileId file) const {
     return {context_.handles.volume(), file, wire::ObjectKind::kFile};
   }
 
-  // COMMIT: until the participant answers anything but JUKEBOX.
-  Task<wire::ObjectCommitResult> commit(std::uint32_t server, FileId file, Verifier largest_seen);
+  // COMMIT: until the participant answers anything but JUKEBOX. kNoEnt also where it was done without.
+  Task<wire::ObjectCommitResult> commit(std::uint32_t server, routing::FileHandle handle,
+                                        Verifier largest_seen);
   // TRUNCATE, REMOVE: until the participant has done it. Whatever it answers else is tried again, since the
-  // operation is owed.
-  Task<bool> truncate(std::uint32_t server, FileId file, std::uint64_t size, Epoch epoch);
+  // operation is owed. A truncation may be done without, as above.
+  Task<bool> truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size, Epoch epoch);
   Task<bool> remove(std::uint32_t server, FileId file);
 
  private:
   template <class R, class Args>
-  Task<R> ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done);
+  Task<R> ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
+              std::optional<routing::FileHandle> mirrored);
   void note_retry(std::uint32_t server, wire::ObjectProcedure procedure, FileId file, std::string_view why);
 
   service::ServiceContext& context_;
+  Without without_;
   Counter& calls_;
   Counter& retries_;
   LogLimiter retry_log_{1};

@@ -7,6 +7,7 @@
 #include "coordinator/ops/remove.h"
 #include "coordinator/ops/truncate.h"
 #include "coordinator/participants.h"
+#include "coordinator/resync.h"
 #include "service/authority_client.h"
 #include "service/nfs_program.h"
 #include "wire/coordinator.h"
@@ -16,13 +17,16 @@ namespace {
 
 using wire::CoordinatorProcedure;
 
-// TRUNCATE and REMOVE, for directory servers alone.
+// TRUNCATE and REMOVE, for directory servers; SESSION, LAYOUT and MISSED, for storage nodes.
 class CoordinatorProgram : public rpc::Program {
  public:
-  CoordinatorProgram(service::ServiceContext& context, TruncateOperation& truncate, RemoveOperation& remove)
+  CoordinatorProgram(service::ServiceContext& context, TruncateOperation& truncate, RemoveOperation& remove,
+                     Sessions& sessions, Layouts& layouts)
       : context_(context),
         truncate_(truncate),
         remove_(remove),
+        sessions_(sessions),
+        layouts_(layouts),
         misdirected_(context.metrics.counter("coordinator_misdirected_total")) {}
 
   std::uint32_t number() const override { return wire::kCoordinatorProgram; }
@@ -30,30 +34,72 @@ class CoordinatorProgram : public rpc::Program {
 
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
     if (!call.internal) co_return rpc::Outcome::kDenied;
-    wire::CoordinatorResult result;
     switch (static_cast<CoordinatorProcedure>(call.procedure)) {
-      case CoordinatorProcedure::kTruncate: {
-        wire::CoordinatorTruncateArgs args;
-        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-        auto handle = admit(args.handle, result.status);
-        if (handle) result.status = co_await truncate_.run(*handle, args.size, args.epoch);
+      case CoordinatorProcedure::kTruncate:
+        co_return co_await answer<wire::CoordinatorTruncateArgs>(call, results);
+      case CoordinatorProcedure::kRemove:
+        co_return co_await answer<wire::CoordinatorRemoveArgs>(call, results);
+      case CoordinatorProcedure::kSession:
+        co_return co_await answer<wire::SessionArgs>(call, results);
+      case CoordinatorProcedure::kLayout:
+        co_return co_await answer<wire::LayoutArgs>(call, results);
+      case CoordinatorProcedure::kMissed:
+        co_return co_await answer<wire::MissedArgs>(call, results);
+      case CoordinatorProcedure::kNull:
         break;
-      }
-      case CoordinatorProcedure::kRemove: {
-        wire::CoordinatorRemoveArgs args;
-        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-        auto handle = admit(args.handle, result.status);
-        if (handle) result.status = co_await remove_.run(*handle);
-        break;
-      }
-      default:
-        co_return rpc::Outcome::kNoProcedure;
     }
-    encode(results, result);
-    co_return rpc::Outcome::kReply;
+    co_return rpc::Outcome::kNoProcedure;
   }
 
  private:
+  template <class Args>
+  Task<rpc::Outcome> answer(const rpc::Call& call, rpc::XdrWriter& results) {
+    Args args;
+    if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+    encode(results, co_await serve(args));
+    co_return rpc::Outcome::kReply;
+  }
+
+  Task<wire::CoordinatorResult> serve(const wire::CoordinatorTruncateArgs& args) {
+    wire::CoordinatorResult result;
+    auto handle = admit(args.handle, result.status);
+    if (handle) result.status = co_await truncate_.run(*handle, args.size, args.epoch);
+    co_return result;
+  }
+
+  Task<wire::CoordinatorResult> serve(const wire::CoordinatorRemoveArgs& args) {
+    wire::CoordinatorResult result;
+    auto handle = admit(args.handle, result.status);
+    if (handle) result.status = co_await remove_.run(*handle);
+    co_return result;
+  }
+
+  Task<wire::SessionResult> serve(const wire::SessionArgs& args) {
+    const wire::ServerEntry* node = context_.tables.get()->server(args.server);
+    bool known = node != nullptr && node->role == wire::Role::kStorage;
+    if (!known) co_return wire::SessionResult{.status = nfs3::Status::kInval};
+    co_return sessions_.renew(args);
+  }
+
+  Task<wire::LayoutResult> serve(const wire::LayoutArgs& args) {
+    wire::LayoutResult result;
+    auto handle = admit(args.handle, result.status);
+    if (!handle) co_return result;
+    co_await sessions_.settled();
+    result.layout = layouts_.of(handle->fileid);
+    co_return result;
+  }
+
+  Task<wire::LayoutResult> serve(const wire::MissedArgs& args) {
+    wire::LayoutResult result;
+    auto handle = admit(args.handle, result.status);
+    if (!handle) co_return result;
+    co_await sessions_.settled();
+    result.status = co_await layouts_.missed(*handle, args.server, args.stripes);
+    result.layout = layouts_.of(handle->fileid);
+    co_return result;
+  }
+
   // The handle, or nothing with the reason in `status`.
   std::optional<routing::FileHandle> admit(ByteView bytes, nfs3::Status& status) {
     auto handle = context_.handles.open(bytes);
@@ -78,6 +124,8 @@ class CoordinatorProgram : public rpc::Program {
   service::ServiceContext& context_;
   TruncateOperation& truncate_;
   RemoveOperation& remove_;
+  Sessions& sessions_;
+  Layouts& layouts_;
   Counter& misdirected_;
 };
 
@@ -87,24 +135,37 @@ class Coordinator::Programs {
  public:
   Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log)
       : intentions(std::move(log)),
-        participants(context),
+        sessions(context),
+        layouts(context, *intentions, sessions),
+        participants(context, [this](routing::FileHandle handle,
+                                     std::uint32_t server) { return without(handle, server); }),
         authority(context),
         commit(context, *intentions, participants, authority),
         truncate(context, *intentions, participants, authority),
-        remove(context, *intentions, participants, authority),
+        remove(context, *intentions, participants, layouts, authority),
+        resync(context, layouts, sessions, participants, {}),
         nfs(context, wire::Role::kCoordinator),
-        internal(context, truncate, remove) {
+        internal(context, truncate, remove, sessions, layouts) {
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
                              [this](service::NfsRequest& request, const nfs3::CommitArgs&,
                                     rpc::XdrWriter& results) { return commit.run(request, results); });
   }
 
+  // A copy whose server cannot use it misses all that is done without it.
+  Task<bool> without(routing::FileHandle handle, std::uint32_t server) {
+    if (sessions.live(server)) co_return false;
+    co_return co_await layouts.missed(handle, server, {0, wire::kAllStripes}) == nfs3::Status::kOk;
+  }
+
   std::shared_ptr<Intentions> intentions;
+  Sessions sessions;
+  Layouts layouts;
   Participants participants;
   service::AuthorityClient authority;
   CommitOperation commit;
   TruncateOperation truncate;
   RemoveOperation remove;
+  Resync resync;
   service::NfsProgram nfs;
   CoordinatorProgram internal;
 };
@@ -120,10 +181,15 @@ Task<Status> Coordinator::start() {
   programs_ = std::make_unique<Programs>(context_, std::move(*intentions));
   if (!owed.empty()) log_info("the intention log owes {} operations", owed.size());
   fulfil(owed);
+  programs_->resync.start();
   co_return Status{};
 }
 
 void Coordinator::fulfil(const Intentions::Owed& owed) {
+  // First: the operations go by it.
+  for (const auto& [sequence, intention] : owed) {
+    if (intention.operation == Operation::kMissing) programs_->layouts.resume(sequence, intention);
+  }
   for (const auto& [sequence, intention] : owed) {
     switch (intention.operation) {
       case Operation::kCommit:
@@ -135,6 +201,8 @@ void Coordinator::fulfil(const Intentions::Owed& owed) {
       case Operation::kRemove:
         programs_->remove.resume(sequence, intention);
         break;
+      case Operation::kMissing:
+        break;
     }
   }
 }
@@ -144,7 +212,9 @@ std::vector<rpc::Program*> Coordinator::programs() {
 }
 
 Task<void> Coordinator::stop() {
-  if (programs_) co_await programs_->intentions->flush();
+  if (!programs_) co_return;
+  programs_->resync.stop();
+  co_await programs_->intentions->flush();
 }
 
 std::string Coordinator::state() const {
@@ -154,7 +224,11 @@ std::string Coordinator::state() const {
 
 std::string Coordinator::detail() const {
   if (!programs_) return "";
-  return fmt::format("{} open intentions", programs_->intentions->open_count());
+  std::string text = fmt::format("{} open intentions", programs_->intentions->open_count());
+  if (std::size_t missing = programs_->layouts.missing(); missing > 0) {
+    text += fmt::format(", {} copies of mirrored files miss something", missing);
+  }
+  return text;
 }
 
 }  // namespace slice::coordinator

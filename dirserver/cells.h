@@ -46,6 +46,12 @@ Target target_of(const routing::FileHandle& handle);
 CellRef cell_of(const routing::FileHandle& handle);
 
 // The authority's record of one file, directory, symbolic link or node.
+// How new files in a directory are laid out; 0: as the volume says. New directories inherit it.
+struct FilePolicy {
+  std::uint8_t stripe_shift = 0;
+  std::uint8_t copies = 0;
+  bool operator==(const FilePolicy&) const = default;
+};
 struct AttributeCell {
   Target self;
   std::uint32_t mode = 0;  // 07777
@@ -62,6 +68,7 @@ struct AttributeCell {
   nfs3::Time mtime_set;        // when mtime was last set by SETATTR: reports of earlier writes do not move it
   CellRef parent;              // of a directory: what ".." is
   std::uint64_t entries = 0;   // of a directory: its names on its own site, "." and ".." not counted
+  FilePolicy policy;           // of a directory
   std::string symlink_target;  // of a symbolic link
 
   bool directory() const { return self.type == nfs3::FileType::kDirectory; }

@@ -30,6 +30,8 @@ std::string encode(const AttributeCell& cell) {
   if (cell.directory()) {
     out.cell(cell.parent);
     out.number(cell.entries);
+    out.number(cell.policy.stripe_shift);
+    out.number(cell.policy.copies);
   }
   if (cell.self.type == nfs3::FileType::kSymlink) out.text(cell.symlink_target);
   return out.take();
@@ -61,6 +63,8 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
   if (cell.directory()) {
     cell.parent = in.cell();
     cell.entries = in.number<std::uint64_t>();
+    cell.policy.stripe_shift = in.number<std::uint8_t>();
+    cell.policy.copies = in.number<std::uint8_t>();
   }
   if (cell.self.type == nfs3::FileType::kSymlink) cell.symlink_target = in.text();
   if (cell.self.cell.site != site) return fail(Errc::kCorrupt, "attribute cell: it names another site");

@@ -1,5 +1,6 @@
 #include "dirserver/data_servers.h"
 
+#include "bpf/shared/file_handle.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
 #include "wire/object.h"
@@ -18,6 +19,11 @@ Status status_of(const Result<Answer>& result, std::string_view what, FileId fil
 }
 
 }  // namespace
+
+bool DataServers::involved(const AttributeCell& cell) const {
+  bool mirrored = slice_handle_copies(cell.self.flags) > 1;
+  return cell.striped || (context_.config.volume.threshold > 0 && !mirrored);
+}
 
 rpc::Endpoint DataServers::coordinator(FileId file) const {
   const auto& tables = *context_.tables.get();

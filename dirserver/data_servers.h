@@ -12,8 +12,8 @@ class DataServers {
  public:
   explicit DataServers(service::ServiceContext& context) : context_(context) {}
 
-  // Whether any server may hold bytes of the file.
-  bool involved(bool striped) const { return striped || context_.config.volume.threshold > 0; }
+  // Whether any server may hold bytes of the file: all of a mirrored one are on storage nodes.
+  bool involved(const AttributeCell& cell) const;
 
   // One try each. An error says that it must be tried again: nobody answered, or the answer was a failure.
   Task<Status> truncate(const TruncationRecord& record);

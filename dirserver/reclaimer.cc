@@ -18,7 +18,7 @@ Reclaimer::Reclaimer(service::ServiceContext& context, CellStore& cells, FileLoc
       queued_(context.metrics.counter("reclaim_queue_records")) {}
 
 std::optional<ReclaimRecord> Reclaimer::add(Transaction& transaction, const AttributeCell& cell) {
-  if (!servers_.involved(cell.striped)) return std::nullopt;
+  if (!servers_.involved(cell)) return std::nullopt;
   const CellRef& ref = cell.self.cell;
   ReclaimRecord record{cell.self, cell.striped};
   transaction.put(reclaim_key(ref.site, ref.fileid), encode(record));

@@ -155,6 +155,16 @@ std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) co
   return found;
 }
 
+std::vector<std::uint32_t> RoutingTables::copies_of(SiteId site, std::uint32_t copies) const {
+  const auto& sites = tables_.sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  std::vector<std::uint32_t> found;
+  for (std::size_t step = 0; step < sites.size() && found.size() < copies; ++step) {
+    std::uint32_t server = sites[(site.value + step) % sites.size()];
+    if (std::find(found.begin(), found.end(), server) == found.end()) found.push_back(server);
+  }
+  return found;
+}
+
 bool RoutingTables::owns(std::uint32_t server, wire::Role site_class, SiteId site) const {
   return server_of(site_class, site).server == server;
 }

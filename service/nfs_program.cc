@@ -1,7 +1,9 @@
 #include "service/nfs_program.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "routing/copies.h"
 #include "rpc/endpoint.h"
 
 namespace slice::service {
@@ -124,6 +126,10 @@ std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) co
 bool NfsProgram::owns(const NfsRequest& request, std::optional<routing::Route> place) const {
   if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
   if (!place) return true;  // the operation's to refuse
+  if (place->site_class == wire::Role::kStorage && routing::mirrored(request.handle)) {
+    auto copies = context_.tables.get()->copies_of(place->site, routing::copies_of(request.handle));
+    return std::find(copies.begin(), copies.end(), context_.self.index) != copies.end();
+  }
   return place->site_class == site_class_ &&
          context_.tables.get()->owns(context_.self.index, site_class_, place->site);
 }

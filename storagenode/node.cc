@@ -19,7 +19,8 @@ Node::Node(service::ServiceContext& its_context, ObjectStore::Options options)
     : context(its_context),
       authority(its_context),
       store(its_context.loop, its_context.disk, its_context.metrics, options,
-            [this] { return renew_verifier(); }) {}
+            [this] { return renew_verifier(); }),
+      mirrors(its_context, store) {}
 
 ObjectName Node::object_of(const routing::FileHandle& handle) const {
   return {context.config.volume.id, handle.fileid, ObjectKind::kFile};
@@ -33,8 +34,9 @@ std::uint32_t Node::owned(const routing::FileHandle& handle, std::uint64_t offse
                           std::uint32_t count) const {
   const auto& tables = *context.tables.get();
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift, left = count;
-  // The caller has been found to own the first stripe.
+  // The caller has been found to own the first stripe, or to have a copy of it.
   std::uint64_t length = std::min(left, unit - offset % unit);
+  if (routing::mirrored(handle)) return static_cast<std::uint32_t>(length);
   while (length < left) {
     SiteId site = tables.storage_site(handle.fileid, offset + length, handle.stripe_shift);
     if (!tables.owns(context.self.index, wire::Role::kStorage, site)) break;

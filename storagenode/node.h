@@ -6,6 +6,7 @@
 
 #include "service/authority_client.h"
 #include "service/context.h"
+#include "storagenode/mirrors.h"
 #include "storagenode/object_store.h"
 
 namespace slice::storagenode {
@@ -17,6 +18,7 @@ class Node {
   service::ServiceContext& context;
   service::AuthorityClient authority;
   ObjectStore store;
+  Mirrors mirrors;
 
   ObjectName object_of(const routing::FileHandle& handle) const;
   nfs3::Time now() const;

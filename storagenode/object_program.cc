@@ -46,6 +46,12 @@ Task<rpc::Outcome> ObjectProgram::handle(const rpc::Call& call, rpc::XdrWriter& 
       co_return co_await decode_and_run<wire::ObjectListArgs>(call, results);
     case Procedure::kCommit:
       co_return co_await decode_and_run<wire::ObjectCommitArgs>(call, results);
+    case Procedure::kRecall:
+      co_return co_await decode_and_run<wire::RecallArgs>(call, results);
+    case Procedure::kForward:
+      co_return co_await decode_and_run<wire::ForwardArgs>(call, results);
+    case Procedure::kCopy:
+      co_return co_await decode_and_run<wire::CopyArgs>(call, results);
   }
   co_return rpc::Outcome::kNoProcedure;
 }
@@ -132,6 +138,19 @@ Task<void> ObjectProgram::run(wire::ObjectCommitArgs args, rpc::XdrWriter& resul
   }
   result.verifier = node_.context.verifier.largest();
   encode(results, result);
+}
+
+Task<void> ObjectProgram::run(wire::RecallArgs args, rpc::XdrWriter& results) {
+  co_await node_.mirrors.recall(args);
+  encode(results, wire::ObjectStatusResult{});
+}
+
+Task<void> ObjectProgram::run(wire::ForwardArgs args, rpc::XdrWriter& results) {
+  encode(results, co_await node_.mirrors.forward(args));
+}
+
+Task<void> ObjectProgram::run(wire::CopyArgs args, rpc::XdrWriter& results) {
+  encode(results, wire::ObjectStatusResult{co_await node_.mirrors.copy(args)});
 }
 
 }  // namespace slice::storagenode

@@ -82,7 +82,7 @@ Task<Result<ObjectStore::Written>> ObjectStore::write(ObjectName name, std::uint
   std::uint64_t first = offset / kBlock, last = (offset + bytes.size() - 1) / kBlock;
   for (bool again : {true, false}) {
     auto written = co_await write_locked(of, offset, bytes, options);
-    if (!written || !options.sync) co_return written;
+    if (!written || !written->done || !options.sync) co_return written;
     auto status = co_await sync_range(of, first * kBlock / kSegment, last * kBlock / kSegment);
     if (status) co_return written;
     // The disk lost it. Once it is healed, written and synced anew it is as if nothing had been.
@@ -101,6 +101,8 @@ Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std
     if (removed_lately(object.name)) {
       co_return fail(Errc::kStale, "object {}: removed", to_string(object.name));
     }
+  } else if (options.same_epoch && object.epoch != options.epoch) {
+    co_return Written{object.epoch, object.end, false};
   }
   if (auto space = co_await check_space(object, offset, bytes.size()); !space) co_return fail(space.error());
   for (std::size_t done = 0; done < bytes.size();) {

@@ -48,14 +48,16 @@ class ObjectStore {
   Task<Result<Read>> read(ObjectName name, std::uint64_t offset, ByteSpan into);
 
   struct WriteOptions {
-    Epoch epoch;           // of a new object
-    nfs3::Time mtime;      // kept for commit()
-    bool sync = false;     // ends when it is durable
-    bool may_make = true;  // else kNotFound where there is no such object
+    Epoch epoch;              // of a new object
+    nfs3::Time mtime;         // kept for commit()
+    bool sync = false;        // ends when it is durable
+    bool may_make = true;     // else kNotFound where there is no such object
+    bool same_epoch = false;  // only where the object has this very epoch, or is new
   };
   struct Written {
     Epoch epoch;  // the object's
     std::uint64_t end = 0;
+    bool done = true;  // false: it has another epoch, see WriteOptions::same_epoch
   };
   // kNoSpace, kIo, kCorrupt (a block that is written in part), kTooLarge (behind kMaxObjectSize), kStale (the
   // object was removed a moment ago). `bytes` live until the task ends.
@@ -95,6 +97,8 @@ class ObjectStore {
   Task<Result<std::vector<std::uint64_t>>> segments(ObjectName name);
 
   Task<Result<bool>> exists(ObjectName name);
+  // Of the object, also of one without bytes; nothing where there is none.
+  Task<Result<std::optional<Epoch>>> epoch(ObjectName name);
   // Less space is free than the reserve.
   bool out_of_space() const;
   StoreFigures& figures() { return figures_; }

@@ -197,6 +197,13 @@ Task<Result<ObjectStore::Listed>> ObjectStore::list(std::optional<ObjectName> af
   co_return listed;
 }
 
+Task<Result<std::optional<Epoch>>> ObjectStore::epoch(ObjectName name) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  if (!(*object)->exists) co_return std::optional<Epoch>();
+  co_return std::optional<Epoch>((*object)->epoch);
+}
+
 Task<Result<bool>> ObjectStore::exists(ObjectName name) {
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());

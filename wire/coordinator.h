@@ -10,7 +10,14 @@
 
 namespace slice::wire {
 
-enum class CoordinatorProcedure : std::uint32_t { kNull = 0, kTruncate = 1, kRemove = 2 };
+enum class CoordinatorProcedure : std::uint32_t {
+  kNull = 0,
+  kTruncate = 1,
+  kRemove = 2,
+  kSession = 3,  // this and those below: wire/layout.h
+  kLayout = 4,
+  kMissed = 5
+};
 
 struct CoordinatorTruncateArgs {
   ByteView handle;

@@ -19,7 +19,10 @@ enum class ObjectProcedure : std::uint32_t {
   kRemove = 4,
   kStat = 5,
   kList = 6,
-  kCommit = 7
+  kCommit = 7,
+  kRecall = 8,  // this and those below, of mirrored files: wire/layout.h
+  kForward = 9,
+  kCopy = 10
 };
 
 // Objects are named by (volume, fileID, kind).

@@ -44,7 +44,8 @@ SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct 
   struct slice_route route;
   uint64_t hint = slice_find_hint(packet, request);
   slice_route_hashed(packet->config, request, hint != 0, hint & SLICE_HINT_SIZE_MASK, hash, &route);
-  if (SLICE_UNLIKELY(route.outcome == SLICE_OUTCOME_BLOCK_MAPPED)) return slice_refuse(packet, route.outcome);
+  // A file with a block map, or a mirrored one.
+  if (SLICE_UNLIKELY(route.outcome >= SLICE_OUTCOME_NOT_OURS)) return slice_refuse(packet, route.outcome);
   uint32_t key = slice_site_key(route.site_class, route.site);
   const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
   if (SLICE_UNLIKELY(!site)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);

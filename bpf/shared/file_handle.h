@@ -27,6 +27,7 @@ SLICE_STATIC_ASSERT(SLICE_HANDLE_AT_MAC + SLICE_HANDLE_MAC_SIZE == SLICE_HANDLE_
 // Flags.
 #define SLICE_HANDLE_MIRRORED 0x01u
 #define SLICE_HANDLE_BLOCK_MAPPED 0x02u
+#define SLICE_HANDLE_THREE_COPIES 0x04u  // of a mirrored file; else two
 
 // The hint: soft state from the proxy, outside the MAC.
 #define SLICE_HINT_CAN_PATCH (1ULL << 63)   // the proxy can patch the reply's attributes
@@ -48,6 +49,17 @@ struct slice_handle {
   uint8_t mac[SLICE_HANDLE_MAC_SIZE];
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_handle) == SLICE_HANDLE_SIZE, "no padding");
+
+// On how many servers each byte of the file is.
+SLICE_INLINE uint32_t slice_handle_copies(uint32_t flags) {
+  if (!(flags & SLICE_HANDLE_MIRRORED)) return 1;
+  return flags & SLICE_HANDLE_THREE_COPIES ? 3 : 2;
+}
+
+SLICE_INLINE uint8_t slice_handle_flags_of_copies(uint32_t copies) {
+  if (copies < 2) return 0;
+  return copies > 2 ? SLICE_HANDLE_MIRRORED | SLICE_HANDLE_THREE_COPIES : SLICE_HANDLE_MIRRORED;
+}
 
 // The hint that says "can patch", with the size when it fits in 62 bits.
 SLICE_INLINE uint64_t slice_hint_encode(int can_patch, int size_valid, uint64_t size) {

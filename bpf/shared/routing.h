@@ -342,10 +342,13 @@ SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const 
 
 // READ and WRITE: the server of the first byte, and the bytes up to the
 // threshold or the end of the stripe unit. No overflow for any offset or count.
+// All bytes of a mirrored file are on storage servers; the site is that of its
+// first copy, and user space chooses one.
 SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const struct slice_request* request,
                                     struct slice_route* route) {
   uint64_t room;
-  if (request->offset < config->threshold) {
+  int mirrored = (request->handle_flags & SLICE_HANDLE_MIRRORED) != 0;
+  if (request->offset < config->threshold && !mirrored) {
     route->site_class = SLICE_CLASS_SMALL_FILE;
     route->site = slice_small_file_site(request->fileid, config->site_mask[SLICE_CLASS_SMALL_FILE]);
     room = config->threshold - request->offset;
@@ -365,6 +368,7 @@ SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const str
     route->count = (uint32_t)room;
     if (request->procedure == SLICE_NFS_READ) route->outcome = SLICE_OUTCOME_READ_CLAMPED;
   }
+  if (SLICE_UNLIKELY(mirrored)) route->outcome = SLICE_OUTCOME_MIRRORED;
 }
 
 // Whether the request's route depends on the hash of its (directory, name).
@@ -404,7 +408,7 @@ SLICE_INLINE void slice_route_hashed(const struct slice_config* config, const st
       slice_route_bytes(config, request, route);
       return;
     case SLICE_NFS_COMMIT:
-      if (size_known && size <= config->threshold) {
+      if (size_known && size <= config->threshold && !(request->handle_flags & SLICE_HANDLE_MIRRORED)) {
         route->site_class = SLICE_CLASS_SMALL_FILE;
         route->site = slice_small_file_site(request->fileid, config->site_mask[SLICE_CLASS_SMALL_FILE]);
       } else {

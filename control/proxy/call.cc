@@ -104,8 +104,15 @@ std::uint32_t cut_into_pieces(const slice_config& config, const CallFacts& facts
   do {
     auto piece = std::make_unique<Piece>(owner);
     slice_route_call(&config, &request, nullptr, 0, 0, &piece->route);
-    if (piece->route.outcome != facts.procedure && piece->route.outcome != SLICE_OUTCOME_READ_CLAMPED) {
-      return piece->route.outcome;
+    bool routed = piece->route.outcome == facts.procedure ||
+                  piece->route.outcome == SLICE_OUTCOME_READ_CLAMPED ||
+                  piece->route.outcome == SLICE_OUTCOME_MIRRORED;
+    if (!routed) return piece->route.outcome;
+    // Reads are spread over the copies, stripe by stripe; writes are for the first.
+    piece->leg.copies = slice_handle_copies(facts.handle_flags);
+    if (facts.procedure == SLICE_NFS_READ) {
+      piece->leg.first_copy =
+          static_cast<std::uint32_t>(request.offset >> (request.stripe_shift & 63)) % piece->leg.copies;
     }
     piece->offset = request.offset;
     piece->count = piece->route.count;

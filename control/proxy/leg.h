@@ -42,6 +42,8 @@ struct Leg : ListHook<LegTag> {
   std::uint32_t xid = 0;  // ours, towards servers
   std::uint32_t site_class = 0;
   std::uint32_t site = 0;
+  // Of a mirrored file's stripe: on how many servers it is, and with which of them to begin.
+  std::uint32_t copies = 1, first_copy = 0;
   SliceChain request;            // with its record mark
   std::size_t request_size = 0;  // when whole
   std::size_t expected_reply = 0;

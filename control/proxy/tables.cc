@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -33,14 +34,27 @@ bool store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
 
 }  // namespace
 
-std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::uint32_t site) const {
-  std::uint32_t server = slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server);
+std::optional<rpc::Endpoint> Tables::endpoint_at(std::uint32_t server) const {
   if (server == 0 || server >= SLICE_MAX_SERVERS) return std::nullopt;
   std::uint64_t word = endpoint_word(servers[server]);
   slice_server entry{};
   std::memcpy(&entry, &word, sizeof word);
   if (entry.port == 0) return std::nullopt;
   return rpc::Endpoint{load_be<std::uint32_t>(entry.ipv4), entry.port};
+}
+
+std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::uint32_t site) const {
+  return endpoint_at(slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server));
+}
+
+std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t copies) const {
+  std::vector<rpc::Endpoint> found;
+  std::uint32_t mask = config->site_mask[SLICE_CLASS_STORAGE];
+  for (std::uint32_t step = 0; step <= mask && found.size() < copies; ++step) {
+    auto endpoint = endpoint_of(SLICE_CLASS_STORAGE, (site + step) & mask);
+    if (endpoint && std::find(found.begin(), found.end(), *endpoint) == found.end()) found.push_back(*endpoint);
+  }
+  return found;
 }
 
 MemoryTables::MemoryTables() {

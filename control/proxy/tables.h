@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "bpf/shared/map_abi.h"
 #include "common/config.h"
@@ -22,6 +23,11 @@ struct Tables {
 
   // The server that has the site now; nothing where it is bound to none.
   std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;
+  // The servers that have copies of what is on a storage site, as routing::RoutingTables::copies_of() says it.
+  std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
+
+ private:
+  std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;
 };
 
 // Tables in memory of this process, all zero.

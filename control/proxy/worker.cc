@@ -121,12 +121,26 @@ void Worker::resume_paused() {
 }
 
 Backend* Worker::backend_of(const Leg& leg) {
+  if (leg.copies > 1) return backend_of_a_copy(leg);
   auto endpoint = tables.endpoint_of(leg.site_class, leg.site);
-  if (!endpoint) return nullptr;
-  auto& backend = backends_[*endpoint];
+  return endpoint ? &backend_at(*endpoint) : nullptr;
+}
+
+Backend& Worker::backend_at(rpc::Endpoint endpoint) {
+  auto& backend = backends_[endpoint];
   if (backend == nullptr)
-    backend = std::make_unique<Backend>(plumbing, *endpoint, static_cast<Backend::Router&>(*this), metrics);
-  return backend.get();
+    backend = std::make_unique<Backend>(plumbing, endpoint, static_cast<Backend::Router&>(*this), metrics);
+  return *backend;
+}
+
+// The first copy from leg.first_copy on whose server can be reached, as far as is known.
+Backend* Worker::backend_of_a_copy(const Leg& leg) {
+  std::vector<rpc::Endpoint> copies = tables.copies_of(leg.site, leg.copies);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    Backend& backend = backend_at(copies[(leg.first_copy + i) % copies.size()]);
+    if (backend.reachable()) return &backend;
+  }
+  return copies.empty() ? nullptr : &backend_at(copies[leg.first_copy % copies.size()]);
 }
 
 void Worker::route(Leg& leg) {

@@ -45,6 +45,8 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   void retry_parked();
   void resume_paused();
   Backend* backend_of(const Leg& leg);
+  Backend* backend_of_a_copy(const Leg& leg);
+  Backend& backend_at(rpc::Endpoint endpoint);
 
   rpc::EpollLoop& loop_;
   Options options_;

@@ -89,7 +89,7 @@ Task<void> CommitOperation::run_rounds(FileId file) {
 // The intention is written beside the parts, which may be done twice without harm; once all parts have ended
 // nothing is owed, so the answer does not wait for it.
 Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle handle, bool striped) {
-  std::vector<std::uint32_t> servers = participants_.of(handle.fileid, striped);
+  std::vector<std::uint32_t> servers = participants_.of(handle, striped);
   if (servers.size() <= 1) {
     single_.add();
     co_return co_await commit_everywhere(handle, std::move(servers));
@@ -108,9 +108,9 @@ Task<void> CommitOperation::make_durable(storage::LogSequence sequence) {
   (void)co_await intentions_.durable(sequence);  // a failure is counted there, and harms no COMMIT
 }
 
-Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, FileId file,
+Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, routing::FileHandle handle,
                                                          Verifier largest_seen) {
-  Part part{server, co_await participants_.commit(server, file, largest_seen)};
+  Part part{server, co_await participants_.commit(server, handle, largest_seen)};
   if (part.result.status == Status::kNoEnt) {
     part.result = wire::ObjectCommitResult{.status = Status::kOk, .verifier = largest_seen};
   }
@@ -123,13 +123,13 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
                                                                   std::vector<std::uint32_t> servers) {
   std::vector<Task<Part>> tasks;
   for (std::uint32_t server : servers) {
-    tasks.push_back(commit_part(server, handle.fileid, context_.verifier.largest()));
+    tasks.push_back(commit_part(server, handle, context_.verifier.largest()));
   }
   Parts parts = co_await all(std::move(tasks));
   for (const Part& part : parts) {
     if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
   }
-  Verifier verifier = co_await inform_laggards(handle.fileid, parts);
+  Verifier verifier = co_await inform_laggards(handle, parts);
   for (const Part& part : parts) {
     if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
   }
@@ -142,13 +142,13 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
 
 // A participant that went on answering WRITEs with an older verifier than this COMMIT's would make the client
 // write everything again.
-Task<Verifier> CommitOperation::inform_laggards(FileId file, Parts& parts) {
+Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Parts& parts) {
   while (true) {
     Verifier largest = context_.verifier.largest();
     std::vector<Task<Part>> tasks;
     for (const Part& part : parts) {
       if (part.result.status == Status::kOk && part.result.verifier < largest) {
-        tasks.push_back(commit_part(part.server, file, largest));
+        tasks.push_back(commit_part(part.server, handle, largest));
       }
     }
     if (tasks.empty()) co_return largest;

@@ -46,9 +46,9 @@ class CommitOperation {
   Task<void> run_rounds(FileId file);
   Task<Outcome> run_round(routing::FileHandle handle, bool striped);
   Task<Outcome> commit_everywhere(routing::FileHandle handle, std::vector<std::uint32_t> servers);
-  Task<Part> commit_part(std::uint32_t server, FileId file, Verifier largest_seen);
+  Task<Part> commit_part(std::uint32_t server, routing::FileHandle handle, Verifier largest_seen);
   // Ends with the verifier to answer.
-  Task<Verifier> inform_laggards(FileId file, Parts& parts);
+  Task<Verifier> inform_laggards(routing::FileHandle handle, Parts& parts);
   Task<Status> report(const routing::FileHandle& handle, const Parts& parts);
   Task<void> make_durable(storage::LogSequence sequence);
 

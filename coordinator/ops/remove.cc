@@ -7,10 +7,12 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 RemoveOperation::RemoveOperation(service::ServiceContext& context, Intentions& intentions,
-                                 Participants& participants, service::AuthorityClient& authority)
+                                 Participants& participants, Layouts& layouts,
+                                 service::AuthorityClient& authority)
     : context_(context),
       intentions_(intentions),
       participants_(participants),
+      layouts_(layouts),
       authority_(authority),
       done_(context.metrics.counter("coordinator_removes_total")),
       owed_gauge_(context.metrics.counter("coordinator_removes_owed")) {}
@@ -47,7 +49,7 @@ Task<Status> RemoveOperation::begin(routing::FileHandle handle) {
     co_return nfs3::status_of(durable.error());
   }
   co_await context_.crash.reach("remove.durable");
-  queue_.push_back({handle.fileid, *sequence});
+  queue_.push_back({handle, *sequence});
   co_return Status::kOk;
 }
 
@@ -59,7 +61,7 @@ void RemoveOperation::resume(storage::LogSequence sequence, const Intention& int
   }
   owed_[handle->fileid].durable = true;
   owed_gauge_.set(owed_.size());
-  queue_.push_back({handle->fileid, sequence});
+  queue_.push_back({*handle, sequence});
   work();
 }
 
@@ -74,18 +76,20 @@ void RemoveOperation::work() {
 
 Task<void> RemoveOperation::remove_everywhere(Removal removal) {
   std::vector<Task<bool>> tasks;
-  for (std::uint32_t server : participants_.of(removal.file, true)) {
+  for (std::uint32_t server : participants_.of(removal.handle, true)) {
     tasks.push_back([](RemoveOperation& self, std::uint32_t to, FileId file) -> Task<bool> {
       co_await self.participants_.remove(to, file);
       co_await self.context_.crash.reach("remove.part");
       co_return true;
-    }(*this, server, removal.file));
+    }(*this, server, removal.handle.fileid));
   }
   co_await all(std::move(tasks));
   co_await context_.crash.reach("remove.parts");
-  authority_.forget(removal.file);
+  FileId file = removal.handle.fileid;
+  layouts_.forget(file);
+  authority_.forget(file);
   intentions_.end(removal.sequence);
-  owed_.erase(removal.file);
+  owed_.erase(file);
   owed_gauge_.set(owed_.size());
   done_.add();
   --active_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/intentions.h"
+#include "coordinator/layouts.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
 
@@ -19,7 +20,7 @@ class RemoveOperation {
   static constexpr std::size_t kMaxOwed = 1 << 20;  // files; more are answered JUKEBOX
 
   RemoveOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                  service::AuthorityClient& authority);
+                  Layouts& layouts, service::AuthorityClient& authority);
 
   // kOk: owed from now on, whatever happens. Asked again meanwhile it does nothing more; asked again later it
   // finds nothing to remove.
@@ -34,7 +35,7 @@ class RemoveOperation {
     std::vector<OneShot<nfs3::Status>> waiters;  // until it is durable
   };
   struct Removal {
-    FileId file;
+    routing::FileHandle handle;
     storage::LogSequence sequence;
   };
   Task<nfs3::Status> begin(routing::FileHandle handle);
@@ -44,6 +45,7 @@ class RemoveOperation {
   service::ServiceContext& context_;
   Intentions& intentions_;
   Participants& participants_;
+  Layouts& layouts_;
   service::AuthorityClient& authority_;
   std::unordered_map<FileId, Owed> owed_;
   std::deque<Removal> queue_;

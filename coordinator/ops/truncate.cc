@@ -38,24 +38,24 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
     co_return nfs3::status_of(durable.error());
   }
   co_await context_.crash.reach("truncate.durable");
-  co_await cut_everywhere(handle.fileid, size, epoch);
+  co_await cut_everywhere(handle, size, epoch);
   co_await context_.crash.reach("truncate.parts");
   intentions_.end(*sequence);
   co_return Status::kOk;
 }
 
-Task<void> TruncateOperation::cut_everywhere(FileId file, std::uint64_t size, Epoch epoch) {
+Task<void> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
   std::vector<Task<bool>> tasks;
-  for (std::uint32_t server : participants_.of(file, true)) {
-    tasks.push_back([](TruncateOperation& self, std::uint32_t to, FileId cut, std::uint64_t to_size,
-                       Epoch at) -> Task<bool> {
+  for (std::uint32_t server : participants_.of(handle, true)) {
+    tasks.push_back([](TruncateOperation& self, std::uint32_t to, routing::FileHandle cut,
+                       std::uint64_t to_size, Epoch at) -> Task<bool> {
       co_await self.participants_.truncate(to, cut, to_size, at);
       co_await self.context_.crash.reach("truncate.part");
       co_return true;
-    }(*this, server, file, size, epoch));
+    }(*this, server, handle, size, epoch));
   }
   co_await all(std::move(tasks));
-  authority_.forget(file);
+  authority_.forget(handle.fileid);
   done_.add();
 }
 
@@ -64,7 +64,7 @@ Task<void> TruncateOperation::resume(storage::LogSequence sequence, const Intent
   if (handle) {
     Key key{handle->fileid, intention.epoch};
     running_.try_emplace(key);  // the directory server, asking again, waits for this one
-    co_await cut_everywhere(handle->fileid, intention.size, intention.epoch);
+    co_await cut_everywhere(*handle, intention.size, intention.epoch);
     finish(key, Status::kOk);
   }
   intentions_.end(sequence);

@@ -27,7 +27,7 @@ class TruncateOperation {
  private:
   using Key = std::pair<FileId, Epoch>;
   Task<nfs3::Status> begin_and_cut(routing::FileHandle handle, std::uint64_t size, Epoch epoch);
-  Task<void> cut_everywhere(FileId file, std::uint64_t size, Epoch epoch);
+  Task<void> cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch);
   void finish(Key key, nfs3::Status status);
 
   service::ServiceContext& context_;

@@ -2,7 +2,7 @@
 """A whole ensemble on this machine: every host of `ensemble.toml` is a network namespace, joined by veth links to the
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
-    ensemble.py up [--config FILE] [--directories N] [--policy mkdir-switching|name-hashing] [--probability P]
+    ensemble.py up [--config FILE] [--directories N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
                                         make the namespaces, start every process, wait until all serve
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
@@ -63,8 +63,9 @@ def set_volume_key(text, key, value):
     return f"{head}[volume]\n" + "\n".join([*lines, f"{key} = {value}", ""]) + bracket + tail
 
 
-def shaped(text, directories=None, policy=None, probability=None):
-    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, and that policy for names."""
+def shaped(text, directories=None, policy=None, probability=None, copies=None):
+    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that policy for names, and
+    that many copies of new files."""
     there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
     if directories is not None:
         if not len(there) <= directories <= MAX_DIRECTORIES:
@@ -76,12 +77,14 @@ def shaped(text, directories=None, policy=None, probability=None):
         text = set_volume_key(text, "name_policy", f'"{policy}"')
     if probability is not None:
         text = set_volume_key(text, "mkdir_probability", repr(float(probability)))
+    if copies is not None:
+        text = set_volume_key(text, "copies", str(copies))
     return text
 
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, **shape):
-        """`shape`: directories, policy, probability, as for shaped()."""
+        """`shape`: directories, policy, probability, copies, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -309,9 +312,10 @@ def main():
     parser.add_argument("--directories", type=int, help="directory servers (default: as many as the template has)")
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
+    parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
     given = parser.parse_args()
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories,
-                        policy=given.policy, probability=given.probability)
+                        policy=given.policy, probability=given.probability, copies=given.copies)
     try:
         if given.verb == "up":
             ensemble.up()

@@ -1,5 +1,7 @@
 #include "dirserver/ops/new_object.h"
 
+#include "bpf/shared/file_handle.h"
+
 namespace slice::dirserver::ops {
 namespace {
 
@@ -47,6 +49,16 @@ bool bad_time(const nfs3::SetAttributes& attributes) {
          (attributes.set_mtime == TimeHow::kClientTime && attributes.mtime.nanoseconds >= limit);
 }
 
+// Where the bytes of a new file will lie, as its directory says, else the volume.
+void lay_out(AttributeCell& cell, const FilePolicy& policy, const VolumeConfig& volume) {
+  std::uint32_t shift = policy.stripe_shift != 0 ? policy.stripe_shift : volume.stripe_shift;
+  cell.self.stripe_shift = static_cast<std::uint8_t>(shift);
+  if (cell.directory()) cell.policy = policy;
+  if (cell.regular()) {
+    cell.self.flags = slice_handle_flags_of_copies(policy.copies != 0 ? policy.copies : volume.copies);
+  }
+}
+
 }  // namespace
 
 Answer<NamedEntry> find_place(Change& change, const nfs3::DirOpArgs& where) {
@@ -74,8 +86,8 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
   AttributeCell cell;
   cell.self = {.cell = {site, *fileid, static_cast<std::uint32_t>(volume.context.random()) | 1},
                .type = type,
-               .stripe_shift = static_cast<std::uint8_t>(volume.context.config.volume.stripe_shift),
                .cell_key = entry.place.hash};
+  lay_out(cell, directory.policy, volume.context.config.volume);
   set_owner_and_mode(cell, who, directory, attributes);
   set_times(cell, attributes, change.now);
   if (cell.directory()) {

@@ -105,7 +105,7 @@ Status plan(Change& change, const nfs3::SetattrArgs& arguments) {
 
 bool bytes_elsewhere(Change& change) {
   auto cell = change.object(change.request.handle);
-  return change.volume.servers.involved((*cell)->striped);
+  return change.volume.servers.involved(**cell);
 }
 
 // The rest of a SETATTR of the size: the bytes are cut before it is answered. The caller holds the file's

@@ -33,16 +33,12 @@ void put_room(rpc::XdrWriter& results, std::size_t at, const nfs3::Attributes& r
   }
 }
 
-}  // namespace
-
-Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
-                     rpc::XdrWriter& results) {
+// The bytes as the object here has them, as the results of a success.
+Task<slice::Status> read_here(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
+                              KnownFile& known, rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
-  if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
-  auto known = co_await node.authority.fetch_for_transfer(request.who, handle, false);
-  if (!known) co_return known.error();
   service::OwnPart own{.atime = node.now()};
-  request.attributes = service::room_for(handle, *known, own);
+  request.attributes = service::room_for(handle, known, own);
 
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
   results.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));
@@ -53,10 +49,10 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
   results.boolean(false);
   ByteSpan into = results.reserve_opaque(extent.count);
   auto got = co_await node.store.read(node.object_of(handle), extent.offset, into);
-  if (!got) co_return got.error();
+  if (!got) co_return fail(std::move(got.error()));
 
-  auto size = co_await size_for(node, handle, extent.offset + extent.count, got->end, *known);
-  if (!size) co_return size.error();
+  auto size = co_await size_for(node, handle, extent.offset + extent.count, got->end, known);
+  if (!size) co_return fail(std::move(size.error()));
   std::size_t n = extent.offset >= *size ? 0 : std::min<std::uint64_t>(extent.count, *size - extent.offset);
   if (n > got->bytes) std::memset(into.data() + got->bytes, 0, n - got->bytes);
   if (n < extent.count) results.shrink_opaque(extent.count, n);
@@ -64,7 +60,43 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
   results.patch_u32(count_at + 4, extent.offset + n >= *size ? 1 : 0);
   own.epoch = got->epoch;
   own.end = got->end;
-  if (auto room = service::room_for(handle, *known, own)) put_room(results, room_at, *room);
+  if (auto room = service::room_for(handle, known, own)) put_room(results, room_at, *room);
+  co_return slice::Status{};
+}
+
+// By a whole copy: the one here, if it is and stays one until it has been read.
+Task<NfsAnswer> read_mirrored(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
+                              KnownFile& known, rpc::XdrWriter& results) {
+  constexpr int kTries = 5;
+  std::size_t start = results.size();
+  bool not_here = false;
+  for (int i = 0; i < kTries; ++i) {
+    auto passed = co_await node.mirrors.pass_on(request, args.offset, false, not_here, results);
+    if (passed.answer) co_return std::move(*passed.answer);
+    slice::Status status = co_await read_here(node, request, args, known, results);
+    if (status && node.mirrors.still(request.handle, passed.version)) co_return NfsAnswer::written();
+    results.rewind(start);
+    if (status) continue;
+    // What this disk has lost others still have.
+    not_here = status.error().code == Errc::kCorrupt || status.error().code == Errc::kIo;
+    if (!not_here) co_return std::move(status.error());
+    spawn(node.mirrors.lose(request.handle, args.offset >> request.handle.stripe_shift));
+  }
+  co_return nfs3::Status::kJukebox;
+}
+
+}  // namespace
+
+Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
+                     rpc::XdrWriter& results) {
+  if (auto wrong = service::check_transfer_type(request.handle); wrong != nfs3::Status::kOk) co_return wrong;
+  auto known = co_await node.authority.fetch_for_transfer(request.who, request.handle, false);
+  if (!known) co_return known.error();
+  if (routing::mirrored(request.handle)) {
+    co_return co_await read_mirrored(node, request, args, *known, results);
+  }
+  slice::Status status = co_await read_here(node, request, args, *known, results);
+  if (!status) co_return std::move(status.error());
   co_return NfsAnswer::written();
 }
 

@@ -28,8 +28,11 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
       known = *striped;
     }
     nfs3::Time mtime = node.now();
-    auto written = co_await node.store.write(
-        name, offset, data, {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
+    bool mirrored = routing::mirrored(request.handle);
+    ObjectStore::WriteOptions options{
+        .epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make || mirrored};
+    auto written = mirrored ? co_await node.mirrors.write(request.handle, offset, data, options)
+                            : co_await node.store.write(name, offset, data, options);
     if (written) co_return Accepted{*written, mtime};
     // Removed since it was looked for.
     if (make || written.error().code != Errc::kNotFound) co_return fail(written.error());
@@ -47,6 +50,10 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
 
+  if (routing::mirrored(handle)) {
+    auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
+    if (passed.answer) co_return std::move(*passed.answer);
+  }
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
   nfs3::WriteOk ok{.wcc = {}, .count = extent.count, .committed = args.stable, .verifier = {}};
   if (extent.count > 0) {

@@ -1,0 +1,106 @@
+#include "coordinator/resync.h"
+
+#include <algorithm>
+
+#include "service/internal_call.h"
+#include "wire/object.h"
+
+namespace slice::coordinator {
+
+using nfs3::Status;
+
+Resync::Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions,
+               Participants& participants, Options options)
+    : context_(context),
+      layouts_(layouts),
+      sessions_(sessions),
+      participants_(participants),
+      options_(options),
+      files_(context.metrics.counter("coordinator_resynced_copies_total")),
+      stripes_(context.metrics.counter("coordinator_resynced_stripes_total")),
+      failures_(context.metrics.counter("coordinator_resync_failures_total")) {}
+
+void Resync::start() {
+  spawn([](Resync& self, std::shared_ptr<bool> gone) -> Task<void> {
+    while (!self.stopping_) {
+      co_await self.context_.loop.sleep(self.options_.period);
+      if (*gone) co_return;
+      if (!self.stopping_) co_await self.work();
+    }
+  }(*this, gone_));
+}
+
+Task<void> Resync::work() {
+  for (const auto& [handle, server] : layouts_.owed()) {
+    if (stopping_) co_return;
+    if (!sessions_.live(server)) continue;
+    bool whole = co_await make_whole(handle, server);
+    (whole ? files_ : failures_).add();
+    if (!whole && log_.allow()) {
+      log_warning("the copy of file {:#x} on server {} is not whole yet, and is tried again",
+                  handle.fileid.value, server);
+    }
+  }
+}
+
+// How far the file reaches, as those say who have copies. Not known unless all that can be reached answer.
+Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
+  Extent extent{.known = true};
+  for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
+    if (!sessions_.live(node->server)) continue;
+    auto stat = co_await service::internal_call<wire::ObjectStatResult>(
+        context_.channel, node->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kStat,
+        wire::ObjectStatArgs{participants_.object(handle.fileid)});
+    if (!stat || (stat->status != Status::kOk && stat->status != Status::kNoEnt)) co_return Extent{};
+    extent.end = std::max(extent.end, stat->end);
+    extent.epoch = std::max(extent.epoch, stat->epoch);
+  }
+  co_return extent;
+}
+
+Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to) {
+  const auto& tables = *context_.tables.get();
+  wire::FileLayout layout = layouts_.of(handle.fileid);
+  auto copies = routing::copies_of_stripe(tables, layout, handle, stripe);
+  bool has_one = std::find(copies.all.begin(), copies.all.end(), to) != copies.all.end();
+  if (!has_one) co_return true;
+  if (copies.whole.empty()) co_return false;
+  routing::HandleBytes bytes = context_.handles.mint(handle);
+  auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+      context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
+      wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout.version, stripe, to});
+  if (!result || result->status != Status::kOk) co_return false;
+  stripes_.add();
+  co_await context_.crash.reach("resync.copied");
+  std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
+  co_await context_.loop.sleep(std::chrono::nanoseconds(unit * 1'000'000'000 / options_.bytes_per_second));
+  co_return true;
+}
+
+Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) {
+  if (!co_await layouts_.join(handle, server)) co_return true;
+  Extent extent = co_await extent_of(handle);
+  if (!extent.known) co_return false;
+  wire::FileLayout layout = layouts_.of(handle.fileid);
+  const wire::Missing* missing = routing::find_missing(layout, server);
+  if (missing == nullptr) co_return true;
+  // Truncations that were done without it: then it misses everything, and what it has is of no use. Whoever
+  // misses less gets every truncation.
+  if (missing->stripes == std::vector<wire::StripeRange>{{0, wire::kAllStripes}}) {
+    auto cut = co_await service::internal_call<wire::ObjectStatusResult>(
+        context_.channel, context_.tables.get()->server(server)->endpoint, wire::kObjectProgram,
+        wire::ObjectProcedure::kTruncate,
+        wire::ObjectTruncateArgs{participants_.object(handle.fileid), 0, extent.epoch});
+    if (!cut || cut->status != Status::kOk) co_return false;
+  }
+  std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
+  std::uint64_t stripes = extent.end / unit + (extent.end % unit == 0 ? 0 : 1);
+  for (const wire::StripeRange& range : missing->stripes) {
+    for (std::uint64_t stripe = range.first; stripe < std::min(range.end, stripes); ++stripe) {
+      if (stopping_ || !co_await copy(handle, stripe, server)) co_return false;
+    }
+  }
+  co_return co_await layouts_.joined(handle, server);
+}
+
+}  // namespace slice::coordinator

@@ -1,0 +1,55 @@
+// Resync: makes copies that missed writes whole again, in the background: the copy joins (it gets every new
+// write), the stripes that it misses are copied from a whole one, it is read again. One file's copy after
+// another, at a bounded rate. One loop.
+#ifndef SLICE_COORDINATOR_RESYNC_H
+#define SLICE_COORDINATOR_RESYNC_H
+
+#include <memory>
+
+#include "common/log.h"
+#include "coordinator/layouts.h"
+#include "coordinator/participants.h"
+
+namespace slice::coordinator {
+
+class Resync {
+ public:
+  struct Options {
+    Duration period = std::chrono::seconds(1);  // between looks for work
+    std::uint64_t bytes_per_second = 64 << 20;
+  };
+  Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions, Participants& participants,
+         Options options);
+
+  ~Resync() { *gone_ = true; }
+
+  void start();
+  void stop() { stopping_ = true; }
+
+ private:
+  struct Extent {
+    bool known = false;
+    std::uint64_t end = 0;  // of all copies that answer
+    Epoch epoch;
+  };
+  Task<void> work();
+  Task<bool> make_whole(routing::FileHandle handle, std::uint32_t server);
+  Task<Extent> extent_of(const routing::FileHandle& handle);
+  Task<bool> copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to);
+
+  service::ServiceContext& context_;
+  Layouts& layouts_;
+  Sessions& sessions_;
+  Participants& participants_;
+  Options options_;
+  bool stopping_ = false;
+  std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);
+  LogLimiter log_{1};
+  Counter& files_;
+  Counter& stripes_;
+  Counter& failures_;
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_RESYNC_H

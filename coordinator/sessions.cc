@@ -1,0 +1,88 @@
+#include "coordinator/sessions.h"
+
+#include <algorithm>
+
+#include "service/internal_call.h"
+#include "wire/object.h"
+
+namespace slice::coordinator {
+namespace {
+
+constexpr Duration kCallTimeout = std::chrono::seconds(1);  // of one try
+constexpr Duration kPause = std::chrono::milliseconds(50);
+
+}  // namespace
+
+Sessions::Sessions(service::ServiceContext& context)
+    : context_(context),
+      started_(context.loop.now()),
+      recalls_(context.metrics.counter("coordinator_layout_recalls_total")),
+      ended_(context.metrics.counter("coordinator_sessions_ended_total")) {}
+
+Sessions::Session& Sessions::of(std::uint32_t server) {
+  return sessions_.try_emplace(server, Session{0, started_ + kLife}).first->second;
+}
+
+wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
+  Session& session = of(args.server);
+  if (session.recalls > 0) return {.status = nfs3::Status::kJukebox};
+  MonoTime now = context_.loop.now();
+  bool lasts = session.number != 0 && session.number == args.session && now < session.until;
+  if (!lasts) session.number = context_.random() | 1;
+  session.until = now + kLife;
+  return {.session = session.number,
+          .milliseconds = static_cast<std::uint32_t>(
+              std::chrono::duration_cast<std::chrono::milliseconds>(kLife).count())};
+}
+
+bool Sessions::live(std::uint32_t server) const {
+  auto found = sessions_.find(server);
+  MonoTime until = found == sessions_.end() ? started_ + kLife : found->second.until;
+  return context_.loop.now() < until;
+}
+
+Task<void> Sessions::settled() {
+  for (;;) {
+    bool all_new = true;
+    for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
+      auto found = sessions_.find(node->server);
+      all_new = all_new && found != sessions_.end() && found->second.number != 0;
+    }
+    if (all_new || context_.loop.now() >= started_ + kLife) co_return;
+    co_await context_.loop.sleep(kPause);
+  }
+}
+
+Task<void> Sessions::recall(FileId file, std::uint64_t version) {
+  recalls_.add();
+  std::vector<Task<bool>> tasks;
+  for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
+    if (live(node->server)) tasks.push_back(recall_from(node->server, file, version));
+  }
+  co_await all(std::move(tasks));
+}
+
+// True: told. False: its session has ended first.
+Task<bool> Sessions::recall_from(std::uint32_t server, FileId file, std::uint64_t version) {
+  ++of(server).recalls;
+  bool told = false;
+  while (!told && live(server)) {
+    const wire::ServerEntry* entry = context_.tables.get()->server(server);
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kRecall,
+        wire::RecallArgs{file, version},
+        std::min<Duration>(kCallTimeout, of(server).until - context_.loop.now()));
+    told = result && result->status == nfs3::Status::kOk;
+    if (!told) co_await context_.loop.sleep(kPause);
+  }
+  Session& session = of(server);
+  --session.recalls;
+  if (!told) {
+    session.number = 0;
+    ended_.add();
+    if (log_.allow()) log_warning("the session of storage node {} has ended: it does not answer", server);
+  }
+  co_return told;
+}
+
+}  // namespace slice::coordinator

@@ -1,0 +1,48 @@
+// Sessions: which storage nodes may use layouts of mirrored files. A node keeps its session up by asking
+// again and again; a change of a layout is over when every node was told of it, or its session has ended.
+// After a start every node is taken to have one. One loop.
+#ifndef SLICE_COORDINATOR_SESSIONS_H
+#define SLICE_COORDINATOR_SESSIONS_H
+
+#include <map>
+
+#include "common/log.h"
+#include "service/context.h"
+#include "wire/layout.h"
+
+namespace slice::coordinator {
+
+class Sessions {
+ public:
+  static constexpr Duration kLife = std::chrono::seconds(3);
+
+  explicit Sessions(service::ServiceContext& context);
+
+  wire::SessionResult renew(const wire::SessionArgs& args);
+  // Nobody uses layouts of before this start any more: only then may any be given out.
+  Task<void> settled();
+  // False: it can use no layout, and answers nobody that it needs one for.
+  bool live(std::uint32_t server) const;
+  // Ends when no node uses a layout of the file below `version` any more.
+  Task<void> recall(FileId file, std::uint64_t version);
+
+ private:
+  struct Session {
+    std::uint64_t number = 0;  // 0: that of before this start
+    MonoTime until;
+    unsigned recalls = 0;  // under way: then it is not made longer
+  };
+  Session& of(std::uint32_t server);
+  Task<bool> recall_from(std::uint32_t server, FileId file, std::uint64_t version);
+
+  service::ServiceContext& context_;
+  MonoTime started_;
+  std::map<std::uint32_t, Session> sessions_;
+  LogLimiter log_{1};
+  Counter& recalls_;
+  Counter& ended_;
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_SESSIONS_H

@@ -1,0 +1,59 @@
+#include "routing/copies.h"
+
+#include <algorithm>
+
+#include "bpf/shared/file_handle.h"
+
+namespace slice::routing {
+
+std::uint32_t copies_of(const FileHandle& handle) {
+  return slice_handle_copies(handle.flags);
+}
+
+const wire::Missing* find_missing(const wire::FileLayout& layout, std::uint32_t server) {
+  auto found = std::find_if(layout.missing.begin(), layout.missing.end(),
+                            [&](const wire::Missing& each) { return each.server == server; });
+  return found == layout.missing.end() ? nullptr : &*found;
+}
+
+StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
+                              const FileHandle& handle, std::uint64_t stripe) {
+  SiteId site = tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift);
+  StripeCopies copies;
+  copies.all = tables.copies_of(site, copies_of(handle));
+  for (std::uint32_t server : copies.all) {
+    const wire::Missing* missing = find_missing(layout, server);
+    bool misses = missing != nullptr && contains(missing->stripes, stripe);
+    if (!misses) copies.whole.push_back(server);
+    if (!misses || missing->joining) copies.written.push_back(server);
+  }
+  return copies;
+}
+
+bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe) {
+  auto after =
+      std::upper_bound(set.begin(), set.end(), stripe,
+                       [](std::uint64_t at, const wire::StripeRange& range) { return at < range.first; });
+  return after != set.begin() && stripe < std::prev(after)->end;
+}
+
+void add(std::vector<wire::StripeRange>& set, wire::StripeRange range) {
+  auto first = std::find_if(set.begin(), set.end(),
+                            [&](const wire::StripeRange& each) { return each.end >= range.first; });
+  auto last = first;
+  while (last != set.end() && last->first <= range.end) {
+    range.first = std::min(range.first, last->first);
+    range.end = std::max(range.end, last->end);
+    ++last;
+  }
+  set.insert(set.erase(first, last), range);
+  if (set.size() <= wire::kMaxStripeRanges) return;
+  std::size_t nearest = 1;
+  for (std::size_t i = 2; i < set.size(); ++i) {
+    if (set[i].first - set[i - 1].end < set[nearest].first - set[nearest - 1].end) nearest = i;
+  }
+  set[nearest - 1].end = set[nearest].end;
+  set.erase(set.begin() + static_cast<std::ptrdiff_t>(nearest));
+}
+
+}  // namespace slice::routing

@@ -1,0 +1,105 @@
+#include "routing/copies.h"
+
+#include <gtest/gtest.h>
+
+#include "bpf/shared/file_handle.h"
+
+namespace slice::routing {
+namespace {
+
+using wire::StripeRange;
+using Set = std::vector<StripeRange>;
+
+TEST(StripeSetTest, AddedRangesAreMergedAndInOrder) {
+  Set set;
+  add(set, {10, 20});
+  add(set, {30, 40});
+  add(set, {0, 5});
+  EXPECT_EQ(set, (Set{{0, 5}, {10, 20}, {30, 40}}));
+  add(set, {5, 10});
+  EXPECT_EQ(set, (Set{{0, 20}, {30, 40}}));
+  add(set, {15, 35});
+  EXPECT_EQ(set, (Set{{0, 40}}));
+  add(set, {50, wire::kAllStripes});
+  add(set, {7, 8});
+  EXPECT_EQ(set, (Set{{0, 40}, {50, wire::kAllStripes}}));
+}
+
+TEST(StripeSetTest, ContainsWhatWasAdded) {
+  Set set{{0, 5}, {10, 20}};
+  for (std::uint64_t stripe = 0; stripe < 25; ++stripe) {
+    EXPECT_EQ(contains(set, stripe), stripe < 5 || (stripe >= 10 && stripe < 20)) << stripe;
+  }
+  EXPECT_FALSE(contains({}, 0));
+}
+
+TEST(StripeSetTest, TooManyRangesTakeInWhatIsBetweenTheNearest) {
+  Set set;
+  for (std::uint64_t i = 0; i < wire::kMaxStripeRanges; ++i) add(set, {i * 100, i * 100 + 10});
+  add(set, {55, 57});  // 45 behind the first, 43 before the second
+  EXPECT_EQ(set.size(), wire::kMaxStripeRanges);
+  EXPECT_EQ(set[1], (StripeRange{55, 110}));
+  for (std::uint64_t i = 0; i < wire::kMaxStripeRanges; ++i) EXPECT_TRUE(contains(set, i * 100));
+}
+
+class CopiesTest : public ::testing::Test {
+ protected:
+  CopiesTest() {
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      config_.servers.push_back({.name = "store" + std::to_string(i),
+                                 .role = ServerRole::kStorage,
+                                 .index = i,
+                                 .address = i + 1,
+                                 .data = {}});
+    }
+    config_.site_counts = {1, 1, 8, 1};
+    for (auto role : {ServerRole::kDirectory, ServerRole::kSmallFile, ServerRole::kCoordinator}) {
+      auto index = static_cast<std::uint32_t>(config_.servers.size());
+      config_.servers.push_back(
+          {.name = "s" + std::to_string(index), .role = role, .index = index, .address = index + 1, .data = {}});
+    }
+    tables_ = RoutingTables::make(config_, RoutingTables::initial(config_)).value();
+    handle_.fileid = FileId{77};
+    handle_.flags = SLICE_HANDLE_MIRRORED;
+  }
+  std::uint32_t first(std::uint64_t stripe) const {
+    return tables_->server_of(wire::Role::kStorage, tables_->storage_site(FileId{77}, stripe << 16, 16)).server;
+  }
+
+  EnsembleConfig config_;
+  std::shared_ptr<const RoutingTables> tables_;
+  FileHandle handle_;
+};
+
+TEST_F(CopiesTest, AreOnDistinctServers) {
+  for (std::uint32_t site = 0; site < 8; ++site) {
+    EXPECT_EQ(tables_->copies_of(SiteId{site}, 3),
+              (std::vector<std::uint32_t>{site % 4, (site + 1) % 4, (site + 2) % 4}));
+    EXPECT_EQ(tables_->copies_of(SiteId{site}, 9).size(), 4u) << "there are no more";
+  }
+  wire::Tables moved = RoutingTables::initial(config_);
+  moved.sites[2] = {0, 0, 0, 2, 2, 0, 1, 1};
+  auto tables = RoutingTables::make(config_, moved).value();
+  EXPECT_EQ(tables->copies_of(SiteId{0}, 2), (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(tables->copies_of(SiteId{6}, 3), (std::vector<std::uint32_t>{1, 0, 2}));
+}
+
+TEST_F(CopiesTest, WhoMissesAStripeIsNotReadAndWhoJoinsIsWritten) {
+  std::uint32_t a = first(5), b = (a + 1) % 4;
+  wire::FileLayout layout;
+  EXPECT_EQ(copies_of_stripe(*tables_, layout, handle_, 5).whole, (std::vector<std::uint32_t>{a, b}));
+  layout.missing.push_back({.server = a, .joining = false, .stripes = {{5, 6}}});
+  StripeCopies copies = copies_of_stripe(*tables_, layout, handle_, 5);
+  EXPECT_EQ(copies.all, (std::vector<std::uint32_t>{a, b}));
+  EXPECT_EQ(copies.whole, (std::vector<std::uint32_t>{b}));
+  EXPECT_EQ(copies.written, (std::vector<std::uint32_t>{b}));
+  layout.missing[0].joining = true;
+  copies = copies_of_stripe(*tables_, layout, handle_, 5);
+  EXPECT_EQ(copies.whole, (std::vector<std::uint32_t>{b}));
+  EXPECT_EQ(copies.written, (std::vector<std::uint32_t>{a, b}));
+  handle_.flags = 0;
+  EXPECT_FALSE(mirrored(handle_));
+}
+
+}  // namespace
+}  // namespace slice::routing

@@ -1,0 +1,122 @@
+#include "storagenode/layout_cache.h"
+
+#include <algorithm>
+
+#include "service/internal_call.h"
+#include "wire/coordinator.h"
+
+namespace slice::storagenode {
+namespace {
+
+constexpr Duration kSessionTimeout = std::chrono::seconds(1);
+constexpr int kFetchTries = 5;
+
+}  // namespace
+
+LayoutCache::LayoutCache(service::ServiceContext& context)
+    : context_(context),
+      fetched_(context.metrics.counter("mirror_layouts_fetched_total")),
+      recalled_(context.metrics.counter("mirror_layouts_recalled_total")),
+      lost_(context.metrics.counter("mirror_sessions_lost_total")) {}
+
+void LayoutCache::start() {
+  spawn([](LayoutCache& self, std::shared_ptr<bool> gone) -> Task<void> {
+    while (!*gone && !self.stopping_) {
+      for (const wire::ServerEntry* server : self.context_.tables.get()->servers(wire::Role::kCoordinator)) {
+        spawn(self.renew(server->server));
+      }
+      co_await self.context_.loop.sleep(kRenew);
+    }
+  }(*this, gone_));
+}
+
+bool LayoutCache::live(std::uint32_t coordinator) const {
+  auto found = sessions_.find(coordinator);
+  return found != sessions_.end() && context_.loop.now() < found->second.until;
+}
+
+void LayoutCache::drop_all_of(std::uint32_t coordinator) {
+  std::erase_if(entries_, [&](const auto& each) { return each.second.coordinator == coordinator; });
+}
+
+Task<void> LayoutCache::renew(std::uint32_t coordinator) {
+  Session& session = sessions_[coordinator];
+  const wire::ServerEntry* entry = context_.tables.get()->server(coordinator);
+  if (session.asking || entry == nullptr) co_return;
+  session.asking = true;
+  MonoTime asked = context_.loop.now();
+  auto gone = gone_;
+  auto result = co_await service::internal_call<wire::SessionResult>(
+      context_.channel, entry->endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSession,
+      wire::SessionArgs{context_.self.index, session.number}, kSessionTimeout);
+  if (*gone) co_return;
+  session.asking = false;
+  if (!result || result->status != nfs3::Status::kOk) co_return;
+  if (result->session != session.number) {
+    if (session.number != 0) {
+      lost_.add();
+      if (log_.allow()) log_info("a new session with coordinator {}: its layouts are void", entry->name);
+    }
+    drop_all_of(coordinator);
+    session.number = result->session;
+  }
+  session.until = asked + std::chrono::milliseconds(result->milliseconds);
+}
+
+Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle) {
+  const auto& tables = *context_.tables.get();
+  std::uint32_t coordinator =
+      tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).server;
+  if (!live(coordinator)) co_await renew(coordinator);
+  if (!live(coordinator)) co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
+  auto found = entries_.find(handle.fileid);
+  if (found != entries_.end() && found->second.coordinator == coordinator) co_return found->second.layout;
+  Fetch& fetching = fetches_[handle.fileid];
+  ++fetching.count;
+  auto layout = co_await fetch(handle, coordinator);
+  if (--fetches_[handle.fileid].count == 0) fetches_.erase(handle.fileid);
+  co_return layout;
+}
+
+Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& handle,
+                                                  std::uint32_t coordinator) {
+  routing::HandleBytes bytes = context_.handles.mint(handle);
+  for (int i = 0; i < kFetchTries; ++i) {
+    std::uint64_t session = sessions_[coordinator].number;
+    fetched_.add();
+    auto result = co_await service::internal_call<wire::LayoutResult>(
+        context_.channel, context_.tables.get()->server(coordinator)->endpoint, wire::kCoordinatorProgram,
+        wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes});
+    if (!result) co_return fail(std::move(result.error()));
+    if (result->status != nfs3::Status::kOk) {
+      co_return fail(Errc::kUnavailable, "the coordinator answered {} to a LAYOUT",
+                     nfs3::status_name(result->status));
+    }
+    // Another session, or a newer layout, by now: what came is of the past.
+    bool current = session == sessions_[coordinator].number && live(coordinator) &&
+                   result->layout.version >= fetches_[handle.fileid].least_version;
+    if (!current) continue;
+    if (entries_.size() >= kMaxFiles) entries_.clear();
+    entries_[handle.fileid] = {coordinator, result->layout};
+    co_return std::move(result->layout);
+  }
+  co_return fail(Errc::kUnavailable, "the file's layout changes again and again");
+}
+
+bool LayoutCache::still(FileId file, std::uint64_t version) const {
+  auto found = entries_.find(file);
+  return found != entries_.end() && found->second.layout.version == version &&
+         live(found->second.coordinator);
+}
+
+void LayoutCache::recall(FileId file, std::uint64_t version) {
+  recalled_.add();
+  auto found = entries_.find(file);
+  if (found != entries_.end() && found->second.layout.version < version) entries_.erase(found);
+  auto fetching = fetches_.find(file);
+  if (fetching != fetches_.end()) {
+    fetching->second.least_version = std::max(fetching->second.least_version, version);
+  }
+}
+
+}  // namespace slice::storagenode

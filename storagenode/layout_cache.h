@@ -1,0 +1,72 @@
+// LayoutCache: layouts of mirrored files, from their coordinators. A layout holds as long as still() says so:
+// a coordinator that changes it has either recalled it from here by then, or waited until this node's session
+// with it has ended. One loop.
+#ifndef SLICE_STORAGENODE_LAYOUT_CACHE_H
+#define SLICE_STORAGENODE_LAYOUT_CACHE_H
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "common/log.h"
+#include "routing/copies.h"
+#include "service/context.h"
+
+namespace slice::storagenode {
+
+class LayoutCache {
+ public:
+  static constexpr std::size_t kMaxFiles = 65536;
+  static constexpr Duration kRenew = std::chrono::seconds(1);
+
+  explicit LayoutCache(service::ServiceContext& context);
+  ~LayoutCache() { *gone_ = true; }
+  LayoutCache(const LayoutCache&) = delete;
+  LayoutCache& operator=(const LayoutCache&) = delete;
+
+  // Keeps sessions with all coordinators up, until stop().
+  void start();
+  void stop() { stopping_ = true; }
+
+  // kUnavailable: the coordinator does not answer, or gives no session now.
+  Task<Result<wire::FileLayout>> get(routing::FileHandle handle);
+  // Whether the layout with this version, which get() gave, may still be used.
+  bool still(FileId file, std::uint64_t version) const;
+  // Layouts below `version` are void.
+  void recall(FileId file, std::uint64_t version);
+
+ private:
+  struct Session {
+    std::uint64_t number = 0;
+    MonoTime until;
+    bool asking = false;
+  };
+  struct Entry {
+    std::uint32_t coordinator = 0;
+    wire::FileLayout layout;
+  };
+  // Layouts that are being fetched: what was recalled meanwhile.
+  struct Fetch {
+    unsigned count = 0;
+    std::uint64_t least_version = 0;
+  };
+  bool live(std::uint32_t coordinator) const;
+  Task<void> renew(std::uint32_t coordinator);
+  Task<Result<wire::FileLayout>> fetch(const routing::FileHandle& handle, std::uint32_t coordinator);
+  void drop_all_of(std::uint32_t coordinator);
+
+  service::ServiceContext& context_;
+  std::map<std::uint32_t, Session> sessions_;  // by coordinator
+  std::unordered_map<FileId, Entry> entries_;
+  std::unordered_map<FileId, Fetch> fetches_;
+  bool stopping_ = false;
+  std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);
+  LogLimiter log_{1};
+  Counter& fetched_;
+  Counter& recalled_;
+  Counter& lost_;
+};
+
+}  // namespace slice::storagenode
+
+#endif  // SLICE_STORAGENODE_LAYOUT_CACHE_H

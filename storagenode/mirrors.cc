@@ -1,0 +1,326 @@
+#include "storagenode/mirrors.h"
+
+#include <algorithm>
+
+#include "service/internal_call.h"
+#include "service/relay.h"
+#include "wire/coordinator.h"
+
+namespace slice::storagenode {
+namespace {
+
+using nfs3::Status;
+
+constexpr Duration kForwardTimeout = std::chrono::seconds(2);
+constexpr Duration kMissedTimeout = std::chrono::seconds(8);  // a session has to end meanwhile
+constexpr Duration kSuspected = std::chrono::seconds(2);
+constexpr Duration kPatience = std::chrono::seconds(10);
+constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
+
+bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
+  return std::find(servers.begin(), servers.end(), server) != servers.end();
+}
+
+}  // namespace
+
+// The right to order the writes of a range of one file.
+class Mirrors::Order {
+ public:
+  Order(Mirrors& mirrors, FileId file) : mirrors_(mirrors), file_(file) {
+    auto& place = mirrors_.ordered_[file];
+    if (place == nullptr) place = std::make_unique<Ordered>(mirrors_.context_.loop);
+    ordered_ = place.get();
+    ++ordered_->users;
+  }
+  ~Order() {
+    if (--ordered_->users == 0) mirrors_.ordered_.erase(file_);
+  }
+  Order(const Order&) = delete;
+  Order& operator=(const Order&) = delete;
+  RangeLock& lock() { return ordered_->lock; }
+
+ private:
+  Mirrors& mirrors_;
+  FileId file_;
+  Ordered* ordered_;
+};
+
+Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
+    : context_(context),
+      store_(store),
+      layouts_(context),
+      forwarded_(context.metrics.counter("mirror_writes_forwarded_total")),
+      passed_on_(context.metrics.counter("mirror_requests_passed_on_total")),
+      missed_(context.metrics.counter("mirror_copies_missed_total")),
+      copied_(context.metrics.counter("mirror_stripes_copied_total")) {}
+
+ObjectName Mirrors::object_of(const routing::FileHandle& handle) const {
+  return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
+}
+
+rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
+  return context_.tables.get()->server(server)->endpoint;
+}
+
+bool Mirrors::suspect(std::uint32_t server) const {
+  auto found = suspects_.find(server);
+  return found != suspects_.end() && context_.loop.now() < found->second;
+}
+
+// ---- requests of clients ----
+
+Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write,
+                                       bool not_here, rpc::XdrWriter& results) {
+  const routing::FileHandle& handle = request.handle;
+  std::uint64_t stripe = offset >> handle.stripe_shift;
+  MonoTime deadline = context_.loop.now() + kPatience;
+  std::vector<std::uint32_t> silent;
+  while (context_.loop.now() < deadline) {
+    auto layout = co_await layouts_.get(handle);
+    if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
+    auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
+    bool here = has(copies.whole, context_.self.index) && !not_here;
+    if (here && (!write || copies.whole.front() == context_.self.index))
+      co_return Passed{std::nullopt, layout->version};
+    auto to = std::find_if(copies.whole.begin(), copies.whole.end(), [&](std::uint32_t copy) {
+      return copy != context_.self.index && (write || !has(silent, copy));
+    });
+    if (to == copies.whole.end() || request.call.relays >= service::Relay::kMaxRelays) break;
+    if (!suspect(*to)) {
+      passed_on_.add();
+      rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
+      passed.timeout = kForwardTimeout;
+      auto reply = co_await context_.channel.call(std::move(passed));
+      if (reply && reply->results().size() >= 4) {
+        results.fixed(reply->results());
+        co_return Passed{service::NfsAnswer::written(
+            static_cast<Status>(load_be<std::uint32_t>(reply->results().data())))};
+      }
+      suspects_[*to] = context_.loop.now() + kSuspected;
+    }
+    silent.push_back(*to);
+    if (write && !co_await note_missed(handle, *to, stripe)) break;
+  }
+  co_return Passed{service::NfsAnswer(Status::kJukebox)};
+}
+
+Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t server,
+                                std::uint64_t stripe) {
+  missed_.add();
+  const auto& tables = *context_.tables.get();
+  routing::HandleBytes bytes = context_.handles.mint(handle);
+  rpc::Endpoint coordinator =
+      tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).endpoint;
+  auto result = co_await service::internal_call<wire::LayoutResult>(
+      context_.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMissed,
+      wire::MissedArgs{bytes, server, {stripe, stripe + 1}}, kMissedTimeout);
+  bool noted = result && result->status == Status::kOk;
+  if (log_.allow()) {
+    log_warning("server {} misses stripe {} of file {:#x}{}", server, stripe, handle.fileid.value,
+                noted ? "" : ", which the coordinator has not noted");
+  }
+  co_return noted;
+}
+
+Task<void> Mirrors::lose(routing::FileHandle handle, std::uint64_t stripe) {
+  co_await note_missed(handle, context_.self.index, stripe);
+}
+
+// ---- writing ----
+
+Task<Result<ObjectStore::Written>> Mirrors::write(routing::FileHandle handle, std::uint64_t offset,
+                                                  ByteView data, ObjectStore::WriteOptions options) {
+  Order order(*this, handle.fileid);
+  auto held = co_await order.lock().acquire(offset, offset + data.size() - 1, RangeLock::Mode::kExclusive);
+  MonoTime deadline = context_.loop.now() + kPatience;
+  for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
+    Round round = co_await write_round(handle, offset, data, options);
+    if (!round.again) co_return std::move(round.written);
+    co_await context_.loop.sleep(
+        std::min<Duration>(kFirstPause * (1u << std::min(tries, 6u)), kLongestPause));
+  }
+  co_return fail(Errc::kUnavailable, "a write of a mirrored file found no layout that lasts");
+}
+
+Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std::uint64_t offset,
+                                          ByteView data, ObjectStore::WriteOptions options) {
+  std::uint64_t stripe = offset >> handle.stripe_shift;
+  auto layout = co_await layouts_.get(handle);
+  if (!layout) co_return Round{.written = fail(std::move(layout.error()))};
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
+  if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
+    co_return Round{.written = fail(Errc::kMisdirected, "another copy orders the writes of this stripe")};
+  }
+  auto epoch = co_await store_.epoch(object_of(handle));
+  if (!epoch) co_return Round{.written = fail(std::move(epoch.error()))};
+  options.epoch = epoch->value_or(options.epoch);
+  options.same_epoch = true;
+  under_way_[handle.fileid].versions.insert(layout->version);
+  Put put{handle, layout->version, offset, data, options};
+  std::vector<Task<Outcome>> tasks;
+  for (std::uint32_t server : copies.written) {
+    tasks.push_back(server == context_.self.index ? put_here(put) : put_there(put, server));
+  }
+  auto outcomes = co_await all(std::move(tasks));
+  end_under_way(handle.fileid, layout->version);
+  co_await context_.crash.reach("mirror.written");
+
+  auto count = [&](Took took) {
+    return std::count_if(outcomes.begin(), outcomes.end(),
+                         [&](const Outcome& each) { return each.took == took; });
+  };
+  if (count(Took::kOldLayout) > 0) layouts_.recall(handle.fileid, layout->version + 1);
+  if (count(Took::kOldLayout) + count(Took::kOtherEpoch) > 0) co_return Round{.again = true};
+  if (count(Took::kRemoved) > 0) co_return Round{.written = fail(Errc::kStale, "the file was removed")};
+  if (count(Took::kDone) == 0) co_return Round{.written = fail(std::move(*outcomes.front().error))};
+  for (const Outcome& each : outcomes) {
+    if (each.took != Took::kFailed) continue;
+    if (co_await note_missed(handle, each.server, stripe)) continue;
+    co_return Round{.written = fail(Errc::kUnavailable, "a copy that missed a write could not be noted")};
+  }
+  // Others may be among the copies by now: then these get it as well.
+  if (!layouts_.still(handle.fileid, layout->version)) co_return Round{.again = true};
+  auto here = std::find_if(outcomes.begin(), outcomes.end(),
+                           [&](const Outcome& each) { return each.server == context_.self.index; });
+  co_return Round{.written = here->written};
+}
+
+void Mirrors::end_under_way(FileId file, std::uint64_t version) {
+  UnderWay& of = under_way_[file];
+  of.versions.erase(of.versions.find(version));
+  for (const auto& waiter : std::exchange(of.waiting, {})) {
+    context_.loop.post([waiter] { waiter.set(true); });
+  }
+  if (of.versions.empty()) under_way_.erase(file);
+}
+
+Task<Mirrors::Outcome> Mirrors::put_here(Put put) {
+  Outcome outcome{.server = context_.self.index};
+  auto written = co_await store_.write(object_of(put.handle), put.offset, put.data, put.options);
+  if (!written) {
+    if (written.error().code == Errc::kStale) outcome.took = Took::kRemoved;
+    outcome.error = std::move(written.error());
+  } else {
+    outcome.written = *written;
+    outcome.took = written->done ? Took::kDone : Took::kOtherEpoch;
+  }
+  co_return outcome;
+}
+
+Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
+  Outcome outcome{.server = server};
+  if (suspect(server)) {
+    outcome.error = Error{Errc::kUnavailable, "a copy's server was silent a moment ago"};
+    co_return outcome;
+  }
+  forwarded_.add();
+  routing::HandleBytes bytes = context_.handles.mint(put.handle);
+  auto result = co_await service::internal_call<wire::ForwardResult>(
+      context_.channel, endpoint_of(server), wire::kObjectProgram, wire::ObjectProcedure::kForward,
+      wire::ForwardArgs{bytes, put.version, put.options.epoch, put.offset, put.options.mtime,
+                        put.options.sync, put.data},
+      kForwardTimeout);
+  if (!result) {
+    suspects_[server] = context_.loop.now() + kSuspected;
+    outcome.error = std::move(result.error());
+    co_return outcome;
+  }
+  context_.verifier.see(result->verifier);
+  switch (result->status) {
+    case Status::kOk:
+      outcome.took = Took::kDone;
+      break;
+    case Status::kStale:
+      outcome.took = Took::kOldLayout;
+      break;
+    case Status::kNotSync:
+      outcome.took = Took::kOtherEpoch;
+      break;
+    case Status::kNoEnt:
+      outcome.took = Took::kRemoved;
+      break;
+    default:
+      outcome.error =
+          Error{Errc::kIo, fmt::format("a copy's server answered {}", nfs3::status_name(result->status))};
+  }
+  co_return outcome;
+}
+
+// ---- the object program ----
+
+Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
+  wire::ForwardResult result{.verifier = context_.verifier.largest()};
+  auto handle = context_.handles.open(args.handle);
+  std::uint64_t unit = handle ? std::uint64_t{1} << handle->stripe_shift : 1;
+  bool good = handle && routing::mirrored(*handle) && !args.data.empty() && args.offset < kMaxObjectSize &&
+              args.data.size() <= unit - args.offset % unit;
+  if (!good) {
+    result.status = Status::kInval;
+    co_return result;
+  }
+  auto layout = co_await layouts_.get(*handle);
+  if (!layout) {
+    result.status = Status::kJukebox;
+    co_return result;
+  }
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle,
+                                          args.offset >> handle->stripe_shift);
+  if (args.version < layout->changed || !has(copies.written, context_.self.index)) {
+    result.status = Status::kStale;
+    co_return result;
+  }
+  auto written = co_await store_.write(
+      object_of(*handle), args.offset, args.data,
+      {.epoch = args.epoch, .mtime = args.mtime, .sync = args.sync, .same_epoch = true});
+  if (!written) {
+    bool removed = written.error().code == Errc::kStale;
+    result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
+  } else {
+    result.epoch = written->epoch;
+    result.status = written->done ? Status::kOk : Status::kNotSync;
+  }
+  result.verifier = context_.verifier.largest();
+  co_await context_.crash.reach("mirror.forwarded");
+  co_return result;
+}
+
+Task<Status> Mirrors::copy(wire::CopyArgs args) {
+  auto handle = context_.handles.open(args.handle);
+  if (!handle || !routing::mirrored(*handle)) co_return Status::kInval;
+  std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
+  Order order(*this, handle->fileid);
+  auto held = co_await order.lock().acquire(start, start + unit - 1, RangeLock::Mode::kExclusive);
+  auto layout = co_await layouts_.get(*handle);
+  if (!layout) co_return Status::kJukebox;
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
+  bool ours = !copies.whole.empty() && copies.whole.front() == context_.self.index;
+  if (args.version < layout->changed || !ours || !has(copies.written, args.to)) co_return Status::kStale;
+  auto epoch = co_await store_.epoch(object_of(*handle));
+  if (!epoch) co_return nfs3::status_of(epoch.error());
+  if (!*epoch) co_return Status::kOk;  // nothing to copy
+  Buffer data(std::min<std::uint64_t>(unit, nfs3::kMaxTransfer));
+  for (std::uint64_t offset = start; offset < start + unit; offset += data.size()) {
+    auto read = co_await store_.read(object_of(*handle), offset, data.span());
+    if (!read) co_return nfs3::status_of(read.error());
+    if (read->bytes == 0) break;
+    Put put{
+        *handle, layout->version, offset, data.view().first(read->bytes), {.epoch = **epoch, .sync = true}};
+    Outcome outcome = co_await put_there(put, args.to);
+    if (outcome.took != Took::kDone) co_return Status::kStale;
+  }
+  copied_.add();
+  co_return Status::kOk;
+}
+
+Task<void> Mirrors::recall(wire::RecallArgs args) {
+  layouts_.recall(args.file, args.version);
+  for (;;) {
+    auto found = under_way_.find(args.file);
+    if (found == under_way_.end() || *found->second.versions.begin() >= args.version) co_return;
+    OneShot<bool> ended;
+    found->second.waiting.push_back(ended);
+    co_await ended;
+  }
+}
+
+}  // namespace slice::storagenode

@@ -1,0 +1,108 @@
+// Mirrors: a storage node's part in mirrored files (docs/mirrors.md). One whole copy of a stripe, the first
+// in the order of the tables, orders its writes: it writes, has the others write, and answers when all have
+// it. A copy that does not get a write misses it from then on, which the file's coordinator knows durably
+// before the client is answered. Reads are answered by any whole copy. One loop.
+#ifndef SLICE_STORAGENODE_MIRRORS_H
+#define SLICE_STORAGENODE_MIRRORS_H
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "service/nfs_program.h"
+#include "storagenode/layout_cache.h"
+#include "storagenode/object_store.h"
+#include "storagenode/range_lock.h"
+
+namespace slice::storagenode {
+
+class Mirrors {
+ public:
+  Mirrors(service::ServiceContext& context, ObjectStore& store);
+
+  LayoutCache& layouts() { return layouts_; }
+
+  // ---- for READ and WRITE ----
+  struct Passed {
+    std::optional<service::NfsAnswer> answer;  // nothing: the copy here is the one to answer,
+    std::uint64_t version = 0;                 // by the layout with this version
+  };
+  // Gives the request to the copy that it is for, where that is not the one here. `not_here`: that one is of
+  // no use.
+  Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write, bool not_here,
+                       rpc::XdrWriter& results);
+  // What a read of the copy here has shown counts.
+  bool still(const routing::FileHandle& handle, std::uint64_t version) const {
+    return layouts_.still(handle.fileid, version);
+  }
+  // Writes to all copies; all bytes in one stripe. kMisdirected: another copy orders them by now. Else as
+  // ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
+  Task<Result<ObjectStore::Written>> write(routing::FileHandle handle, std::uint64_t offset, ByteView data,
+                                           ObjectStore::WriteOptions options);
+  // The copy here cannot be read: it misses this stripe, and gets it anew from another one.
+  Task<void> lose(routing::FileHandle handle, std::uint64_t stripe);
+
+  // ---- for the object program ----
+  Task<wire::ForwardResult> forward(wire::ForwardArgs args);
+  Task<nfs3::Status> copy(wire::CopyArgs args);
+  // Ends when no write under a layout below args.version is on its way any more.
+  Task<void> recall(wire::RecallArgs args);
+
+ private:
+  struct Ordered {
+    explicit Ordered(Loop& loop) : lock(loop) {}
+    RangeLock lock;
+    unsigned users = 0;
+  };
+  class Order;
+  // How one copy took a write.
+  enum class Took { kDone, kOldLayout, kOtherEpoch, kRemoved, kFailed };
+  struct Outcome {
+    std::uint32_t server = 0;
+    Took took = Took::kFailed;
+    std::optional<Error> error;
+    ObjectStore::Written written;
+  };
+  struct Put {
+    routing::FileHandle handle;
+    std::uint64_t version = 0, offset = 0;
+    ByteView data;
+    ObjectStore::WriteOptions options;
+  };
+  // What one round of a write came to.
+  struct Round {
+    bool again = false;  // under another layout or epoch
+    Result<ObjectStore::Written> written = ObjectStore::Written{};
+  };
+  Task<Round> write_round(const routing::FileHandle& handle, std::uint64_t offset, ByteView data,
+                          ObjectStore::WriteOptions options);
+  Task<Outcome> put_here(Put put);
+  Task<Outcome> put_there(Put put, std::uint32_t server);
+  Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
+  ObjectName object_of(const routing::FileHandle& handle) const;
+  bool suspect(std::uint32_t server) const;
+  rpc::Endpoint endpoint_of(std::uint32_t server) const;
+  void end_under_way(FileId file, std::uint64_t version);
+
+  service::ServiceContext& context_;
+  ObjectStore& store_;
+  LayoutCache layouts_;
+  std::map<FileId, std::unique_ptr<Ordered>> ordered_;
+  struct UnderWay {
+    std::multiset<std::uint64_t> versions;  // of the layouts that writes go by
+    std::vector<OneShot<bool>> waiting;     // for one of them to end
+  };
+  std::map<FileId, UnderWay> under_way_;
+  std::map<std::uint32_t, MonoTime> suspects_;  // servers that were silent; until when none is asked
+  LogLimiter log_{1};
+  Counter& forwarded_;
+  Counter& passed_on_;
+  Counter& missed_;
+  Counter& copied_;
+};
+
+}  // namespace slice::storagenode
+
+#endif  // SLICE_STORAGENODE_MIRRORS_H

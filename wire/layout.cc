@@ -1,0 +1,172 @@
+#include "wire/layout.h"
+
+#include "rpc/xdr.h"
+
+namespace slice::wire {
+
+using rpc::XdrReader;
+using rpc::XdrWriter;
+
+namespace {
+
+void encode_status(XdrWriter& out, nfs3::Status status) {
+  out.u32(static_cast<std::uint32_t>(status));
+}
+nfs3::Status decode_status(XdrReader& in) {
+  return static_cast<nfs3::Status>(in.u32());
+}
+
+void encode_range(XdrWriter& out, const StripeRange& range) {
+  out.u64(range.first);
+  out.u64(range.end);
+}
+StripeRange decode_range(XdrReader& in) {
+  StripeRange range{in.u64(), in.u64()};
+  if (range.first >= range.end) in.fail();
+  return range;
+}
+
+void encode_missing(XdrWriter& out, const Missing& missing) {
+  out.u32(missing.server);
+  out.boolean(missing.joining);
+  out.u32(static_cast<std::uint32_t>(missing.stripes.size()));
+  for (const StripeRange& range : missing.stripes) encode_range(out, range);
+}
+Missing decode_missing(XdrReader& in) {
+  Missing missing;
+  missing.server = in.u32();
+  missing.joining = in.boolean();
+  std::uint32_t count = in.u32();
+  if (count > kMaxStripeRanges) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) missing.stripes.push_back(decode_range(in));
+  return missing;
+}
+
+}  // namespace
+
+void encode(XdrWriter& out, const SessionArgs& args) {
+  out.u32(args.server);
+  out.u64(args.session);
+}
+bool decode(ByteView bytes, SessionArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
+  out.session = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const SessionResult& result) {
+  encode_status(out, result.status);
+  out.u64(result.session);
+  out.u32(result.milliseconds);
+}
+bool decode(ByteView bytes, SessionResult& out) {
+  XdrReader in(bytes);
+  out.status = decode_status(in);
+  out.session = in.u64();
+  out.milliseconds = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const LayoutArgs& args) {
+  out.opaque(args.handle);
+}
+bool decode(ByteView bytes, LayoutArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const LayoutResult& result) {
+  encode_status(out, result.status);
+  out.u64(result.layout.version);
+  out.u64(result.layout.changed);
+  out.u32(static_cast<std::uint32_t>(result.layout.missing.size()));
+  for (const Missing& missing : result.layout.missing) encode_missing(out, missing);
+}
+bool decode(ByteView bytes, LayoutResult& out) {
+  XdrReader in(bytes);
+  out.status = decode_status(in);
+  out.layout.version = in.u64();
+  out.layout.changed = in.u64();
+  out.layout.missing.clear();
+  std::uint32_t count = in.u32();
+  if (count > kMaxMissing) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout.missing.push_back(decode_missing(in));
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MissedArgs& args) {
+  out.opaque(args.handle);
+  out.u32(args.server);
+  encode_range(out, args.stripes);
+}
+bool decode(ByteView bytes, MissedArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.server = in.u32();
+  out.stripes = decode_range(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const RecallArgs& args) {
+  out.u64(args.file.value);
+  out.u64(args.version);
+}
+bool decode(ByteView bytes, RecallArgs& out) {
+  XdrReader in(bytes);
+  out.file = FileId{in.u64()};
+  out.version = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ForwardArgs& args) {
+  out.opaque(args.handle);
+  out.u64(args.version);
+  out.u32(args.epoch.value);
+  out.u64(args.offset);
+  nfs3::encode(out, args.mtime);
+  out.boolean(args.sync);
+  out.opaque(args.data);
+}
+bool decode(ByteView bytes, ForwardArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.version = in.u64();
+  out.epoch = Epoch{in.u32()};
+  out.offset = in.u64();
+  nfs3::decode(in, out.mtime);
+  out.sync = in.boolean();
+  out.data = in.opaque(nfs3::kMaxTransfer);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ForwardResult& result) {
+  encode_status(out, result.status);
+  out.u32(result.epoch.value);
+  out.u64(result.verifier.value);
+}
+bool decode(ByteView bytes, ForwardResult& out) {
+  XdrReader in(bytes);
+  out.status = decode_status(in);
+  out.epoch = Epoch{in.u32()};
+  out.verifier = Verifier{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const CopyArgs& args) {
+  out.opaque(args.handle);
+  out.u64(args.version);
+  out.u64(args.stripe);
+  out.u32(args.to);
+}
+bool decode(ByteView bytes, CopyArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.version = in.u64();
+  out.stripe = in.u64();
+  out.to = in.u32();
+  return in.complete();
+}
+
+}  // namespace slice::wire

@@ -1,0 +1,117 @@
+// What a coordinator and the storage nodes say to each other of mirrored files: which copies miss what
+// (docs/mirrors.md). The coordinator's procedures SESSION, LAYOUT and MISSED; the object program's RECALL,
+// FORWARD and COPY.
+#ifndef SLICE_WIRE_LAYOUT_H
+#define SLICE_WIRE_LAYOUT_H
+
+#include <vector>
+
+#include "common/ids.h"
+#include "wire/internal.h"
+#include "wire/nfs3.h"
+
+namespace slice::wire {
+
+inline constexpr std::uint64_t kAllStripes = ~std::uint64_t{0};
+inline constexpr std::size_t kMaxStripeRanges = 256;  // of one server
+inline constexpr std::size_t kMaxMissing = 256;       // servers of one file
+
+// Stripes [first, end).
+struct StripeRange {
+  std::uint64_t first = 0, end = 0;
+  auto operator<=>(const StripeRange&) const = default;
+};
+// What one server misses of a file.
+struct Missing {
+  std::uint32_t server = 0;          // index in the configuration
+  bool joining = false;              // it gets every write again, and is not read until all was copied
+  std::vector<StripeRange> stripes;  // in order, apart
+};
+// Versions are of the coordinator, and grow. A layout that has `version` holds as long as the file's
+// `changed` is not beyond it.
+struct FileLayout {
+  std::uint64_t version = 0;
+  std::uint64_t changed = 0;
+  std::vector<Missing> missing;
+};
+
+// SESSION: while it lasts, the node may use layouts that it was given; the coordinator tells it of changes,
+// or waits until the session has ended. Asked again and again, with the session's number (0: a new one).
+struct SessionArgs {
+  std::uint32_t server = 0;
+  std::uint64_t session = 0;
+};
+struct SessionResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  std::uint64_t session = 0;       // another one than asked for: all layouts of before are void
+  std::uint32_t milliseconds = 0;  // from when the node asked
+};
+
+struct LayoutArgs {
+  ByteView handle;
+};
+struct LayoutResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  FileLayout layout;
+};
+
+// MISSED: the server has not got a write of these stripes that others have. Answered kOk when that is durable
+// and no node reads them there any more; with the new layout. kJukebox: no other copy is whole.
+struct MissedArgs {
+  ByteView handle;
+  std::uint32_t server = 0;
+  StripeRange stripes;
+};
+
+// RECALL: layouts of the file with a version below `version` are void.
+struct RecallArgs {
+  FileId file;
+  std::uint64_t version = 0;
+};
+
+// FORWARD: a write of a mirrored file, from the copy that orders them. Done only under the same truncation
+// epoch: kNotSync answers the receiver's. kStale: `version` is too old, or the receiver misses this stripe.
+struct ForwardArgs {
+  ByteView handle;
+  std::uint64_t version = 0;
+  Epoch epoch;
+  std::uint64_t offset = 0;
+  nfs3::Time mtime;
+  bool sync = false;
+  ByteView data;
+};
+struct ForwardResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  Epoch epoch;
+  Verifier verifier;
+};
+
+// COPY: have the server `to` write this stripe as the receiver has it. kStale as above.
+struct CopyArgs {
+  ByteView handle;
+  std::uint64_t version = 0;
+  std::uint64_t stripe = 0;
+  std::uint32_t to = 0;
+};
+
+// clang-format off
+#define SLICE_WIRE_LAYOUT_MESSAGES(X) \
+  X(SessionArgs) \
+  X(SessionResult) \
+  X(LayoutArgs) \
+  X(LayoutResult) \
+  X(MissedArgs) \
+  X(RecallArgs) \
+  X(ForwardArgs) \
+  X(ForwardResult) \
+  X(CopyArgs)
+// clang-format on
+#define X(Message)                                          \
+  void encode(rpc::XdrWriter& out, const Message& message); \
+  bool decode(ByteView bytes, Message& out);
+SLICE_WIRE_LAYOUT_MESSAGES(X)
+#undef X
+
+}  // namespace slice::wire
+
+#endif  // SLICE_WIRE_LAYOUT_H
