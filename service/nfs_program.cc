@@ -82,11 +82,38 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   }
   std::size_t start = results.size();
   std::optional<NfsAnswer> answer = admit(request);
-  if (!answer && !owns(request, place_of(request))) answer = co_await redirect(request, results);
-  if (!answer) answer = co_await around(operations_[call.procedure], request, results);
+  bool may_be_late =
+      request.procedure == Procedure::kWrite && (call.relays > 0 || routing::mirrored(request.handle));
+  if (!answer) answer = co_await (may_be_late ? run_write_once(request, results) : run(request, results));
   rpc::Outcome outcome = finish(*answer, request, start, results);
   figures.nanoseconds->add(static_cast<std::uint64_t>((context_.loop.now() - began).count()));
   co_return outcome;
+}
+
+Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
+  if (!owns(request, place_of(request))) {
+    if (auto answer = co_await redirect(request, results)) co_return std::move(*answer);
+  }
+  co_return co_await around(operations_[request.call.procedure], request, results);
+}
+
+Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& results) {
+  LateWrites::Seen seen = late_writes_.begin(request.call);
+  if (seen.state == LateWrites::Seen::State::kUnderWay) {
+    // Whoever passed it on is not to wait for itself.
+    if (request.call.relays > 0) co_return nfs3::Status::kJukebox;
+    co_return NfsAnswer::drop();
+  }
+  if (seen.state == LateWrites::Seen::State::kAnswered) {
+    results.fixed(as_bytes(seen.reply));
+    co_return NfsAnswer::written(status_of(as_bytes(seen.reply)));
+  }
+  std::size_t start = results.size();
+  NfsAnswer answer = co_await run(request, results);
+  const auto* written = std::get_if<NfsAnswer::Written>(&answer.value_);
+  bool done = written != nullptr && written->status == nfs3::Status::kOk;
+  late_writes_.end(request.call, done ? as_text(results.view()).substr(start) : "");
+  co_return answer;
 }
 
 std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {

@@ -27,6 +27,7 @@
 #include "rpc/dispatcher.h"
 #include "service/access.h"
 #include "service/context.h"
+#include "service/late_writes.h"
 #include "service/relay.h"
 #include "wire/manager.h"
 #include "wire/nfs3.h"
@@ -126,6 +127,8 @@ class NfsProgram : public rpc::Program {
   // For what seems to be another server's: nothing where it is ours by newer tables.
   Task<std::optional<NfsAnswer>> redirect(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
+  Task<NfsAnswer> run(NfsRequest& request, rpc::XdrWriter& results);
+  Task<NfsAnswer> run_write_once(NfsRequest& request, rpc::XdrWriter& results);
   rpc::Outcome finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,
                       rpc::XdrWriter& results);
 
@@ -137,6 +140,7 @@ class NfsProgram : public rpc::Program {
   Counter& misdirected_;
   Counter& refused_clients_;
   Relay relay_;
+  LateWrites late_writes_;
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};
 };

@@ -11,6 +11,7 @@ namespace {
 
 using nfs3::Status;
 
+constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(2);
 constexpr Duration kMissedTimeout = std::chrono::seconds(8);  // a session has to end meanwhile
 constexpr Duration kSuspected = std::chrono::seconds(2);
@@ -126,12 +127,36 @@ Task<void> Mirrors::lose(routing::FileHandle handle, std::uint64_t stripe) {
   co_await note_missed(handle, context_.self.index, stripe);
 }
 
+// ---- numbers ----
+
+std::uint64_t Mirrors::next_number() {
+  number_ = std::max(number_ + 1, static_cast<std::uint64_t>(context_.loop.wall().ns));
+  return number_;
+}
+
+std::uint64_t Mirrors::greatest_number(StripeName stripe) const {
+  auto found = numbers_.find(stripe);
+  return found == numbers_.end() ? forgotten_number_ : found->second;
+}
+
+bool Mirrors::take_number(StripeName stripe, std::uint64_t number) {
+  if (number <= greatest_number(stripe)) return false;
+  if (numbers_.size() >= kMaxNumbers) {
+    for (const auto& [of, greatest] : numbers_) forgotten_number_ = std::max(forgotten_number_, greatest);
+    numbers_.clear();
+    if (number <= forgotten_number_) return false;
+  }
+  numbers_[stripe] = number;
+  return true;
+}
+
 // ---- writing ----
 
-Task<Result<ObjectStore::Written>> Mirrors::write(routing::FileHandle handle, std::uint64_t offset,
-                                                  ByteView data, ObjectStore::WriteOptions options) {
+Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::uint64_t offset, ByteView data,
+                                              ObjectStore::WriteOptions options) {
   Order order(*this, handle.fileid);
-  auto held = co_await order.lock().acquire(offset, offset + data.size() - 1, RangeLock::Mode::kExclusive);
+  std::uint64_t stripe = offset >> handle.stripe_shift;
+  auto held = co_await order.lock().acquire(stripe, stripe, RangeLock::Mode::kExclusive);
   MonoTime deadline = context_.loop.now() + kPatience;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
     Round round = co_await write_round(handle, offset, data, options);
@@ -156,7 +181,8 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
   options.epoch = epoch->value_or(options.epoch);
   options.same_epoch = true;
   under_way_[handle.fileid].versions.insert(layout->version);
-  Put put{handle, layout->version, offset, data, options};
+  Put put{handle, layout->version, next_number(), offset, data, options};
+  Verifier verifier = context_.verifier.largest();
   std::vector<Task<Outcome>> tasks;
   for (std::uint32_t server : copies.written) {
     tasks.push_back(server == context_.self.index ? put_here(put) : put_there(put, server));
@@ -182,7 +208,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
   if (!layouts_.still(handle.fileid, layout->version)) co_return Round{.again = true};
   auto here = std::find_if(outcomes.begin(), outcomes.end(),
                            [&](const Outcome& each) { return each.server == context_.self.index; });
-  co_return Round{.written = here->written};
+  co_return Round{.written = Written{here->written, verifier}};
 }
 
 void Mirrors::end_under_way(FileId file, std::uint64_t version) {
@@ -217,7 +243,7 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
   routing::HandleBytes bytes = context_.handles.mint(put.handle);
   auto result = co_await service::internal_call<wire::ForwardResult>(
       context_.channel, endpoint_of(server), wire::kObjectProgram, wire::ObjectProcedure::kForward,
-      wire::ForwardArgs{bytes, put.version, put.options.epoch, put.offset, put.options.mtime,
+      wire::ForwardArgs{bytes, put.version, put.number, put.options.epoch, put.offset, put.options.mtime,
                         put.options.sync, put.data},
       kForwardTimeout);
   if (!result) {
@@ -226,6 +252,7 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
     co_return outcome;
   }
   context_.verifier.see(result->verifier);
+  number_ = std::max(number_, result->number);
   switch (result->status) {
     case Status::kOk:
       outcome.took = Took::kDone;
@@ -269,6 +296,12 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = Status::kStale;
     co_return result;
   }
+  StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
+  if (!take_number(stripe, args.number)) {
+    result.number = greatest_number(stripe);
+    result.status = Status::kNotSync;
+    co_return result;
+  }
   auto written = co_await store_.write(
       object_of(*handle), args.offset, args.data,
       {.epoch = args.epoch, .mtime = args.mtime, .sync = args.sync, .same_epoch = true});
@@ -289,7 +322,7 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
   if (!handle || !routing::mirrored(*handle)) co_return Status::kInval;
   std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
   Order order(*this, handle->fileid);
-  auto held = co_await order.lock().acquire(start, start + unit - 1, RangeLock::Mode::kExclusive);
+  auto held = co_await order.lock().acquire(args.stripe, args.stripe, RangeLock::Mode::kExclusive);
   auto layout = co_await layouts_.get(*handle);
   if (!layout) co_return Status::kJukebox;
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
@@ -303,8 +336,12 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
     auto read = co_await store_.read(object_of(*handle), offset, data.span());
     if (!read) co_return nfs3::status_of(read.error());
     if (read->bytes == 0) break;
-    Put put{
-        *handle, layout->version, offset, data.view().first(read->bytes), {.epoch = **epoch, .sync = true}};
+    Put put{*handle,
+            layout->version,
+            next_number(),
+            offset,
+            data.view().first(read->bytes),
+            {.epoch = **epoch, .sync = true}};
     Outcome outcome = co_await put_there(put, args.to);
     if (outcome.took != Took::kDone) co_return Status::kStale;
   }

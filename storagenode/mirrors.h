@@ -39,8 +39,12 @@ class Mirrors {
   }
   // Writes to all copies; all bytes in one stripe. kMisdirected: another copy orders them by now. Else as
   // ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
-  Task<Result<ObjectStore::Written>> write(routing::FileHandle handle, std::uint64_t offset, ByteView data,
-                                           ObjectStore::WriteOptions options);
+  struct Written {
+    ObjectStore::Written here;
+    Verifier verifier;  // older than that of any copy's server which has started since it was sent there
+  };
+  Task<Result<Written>> write(routing::FileHandle handle, std::uint64_t offset, ByteView data,
+                              ObjectStore::WriteOptions options);
   // The copy here cannot be read: it misses this stripe, and gets it anew from another one.
   Task<void> lose(routing::FileHandle handle, std::uint64_t stripe);
 
@@ -67,20 +71,25 @@ class Mirrors {
   };
   struct Put {
     routing::FileHandle handle;
-    std::uint64_t version = 0, offset = 0;
+    std::uint64_t version = 0, number = 0, offset = 0;
     ByteView data;
     ObjectStore::WriteOptions options;
   };
   // What one round of a write came to.
   struct Round {
     bool again = false;  // under another layout or epoch
-    Result<ObjectStore::Written> written = ObjectStore::Written{};
+    Result<Written> written = Written{};
   };
   Task<Round> write_round(const routing::FileHandle& handle, std::uint64_t offset, ByteView data,
                           ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
   Task<Outcome> put_there(Put put, std::uint32_t server);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
+  // Numbers of forwarded writes, as a sender and as a receiver.
+  std::uint64_t next_number();
+  using StripeName = std::pair<FileId, std::uint64_t>;
+  bool take_number(StripeName stripe, std::uint64_t number);
+  std::uint64_t greatest_number(StripeName stripe) const;
   ObjectName object_of(const routing::FileHandle& handle) const;
   bool suspect(std::uint32_t server) const;
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
@@ -95,6 +104,9 @@ class Mirrors {
     std::vector<OneShot<bool>> waiting;     // for one of them to end
   };
   std::map<FileId, UnderWay> under_way_;
+  std::uint64_t number_ = 0;  // the last one given
+  std::map<StripeName, std::uint64_t> numbers_;
+  std::uint64_t forgotten_number_ = 0;          // at least those of all stripes that are not in numbers_
   std::map<std::uint32_t, MonoTime> suspects_;  // servers that were silent; until when none is asked
   LogLimiter log_{1};
   Counter& forwarded_;

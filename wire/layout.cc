@@ -123,6 +123,7 @@ bool decode(ByteView bytes, RecallArgs& out) {
 void encode(XdrWriter& out, const ForwardArgs& args) {
   out.opaque(args.handle);
   out.u64(args.version);
+  out.u64(args.number);
   out.u32(args.epoch.value);
   out.u64(args.offset);
   nfs3::encode(out, args.mtime);
@@ -133,6 +134,7 @@ bool decode(ByteView bytes, ForwardArgs& out) {
   XdrReader in(bytes);
   out.handle = in.opaque(nfs3::kMaxHandle);
   out.version = in.u64();
+  out.number = in.u64();
   out.epoch = Epoch{in.u32()};
   out.offset = in.u64();
   nfs3::decode(in, out.mtime);
@@ -144,12 +146,14 @@ bool decode(ByteView bytes, ForwardArgs& out) {
 void encode(XdrWriter& out, const ForwardResult& result) {
   encode_status(out, result.status);
   out.u32(result.epoch.value);
+  out.u64(result.number);
   out.u64(result.verifier.value);
 }
 bool decode(ByteView bytes, ForwardResult& out) {
   XdrReader in(bytes);
   out.status = decode_status(in);
   out.epoch = Epoch{in.u32()};
+  out.number = in.u64();
   out.verifier = Verifier{in.u64()};
   return in.complete();
 }

@@ -69,11 +69,14 @@ struct RecallArgs {
   std::uint64_t version = 0;
 };
 
-// FORWARD: a write of a mirrored file, from the copy that orders them. Done only under the same truncation
-// epoch: kNotSync answers the receiver's. kStale: `version` is too old, or the receiver misses this stripe.
+// FORWARD: a write of a mirrored file, from the copy that orders them, which sends one of a stripe after
+// another. Done only under the same truncation epoch, and if its number is greater than those before: a late
+// second copy of a call must not undo a newer one. kNotSync: it is not; the receiver's are in the answer.
+// kStale: `version` is too old, or the receiver misses this stripe.
 struct ForwardArgs {
   ByteView handle;
   std::uint64_t version = 0;
+  std::uint64_t number = 0;
   Epoch epoch;
   std::uint64_t offset = 0;
   nfs3::Time mtime;
@@ -83,6 +86,7 @@ struct ForwardArgs {
 struct ForwardResult {
   nfs3::Status status = nfs3::Status::kOk;
   Epoch epoch;
+  std::uint64_t number = 0;  // the greatest one of the stripe
   Verifier verifier;
 };
 

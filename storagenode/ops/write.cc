@@ -12,31 +12,45 @@ using service::NfsAnswer;
 struct Accepted {
   ObjectStore::Written written;
   nfs3::Time mtime;
+  Verifier verifier;
 };
 
-// Writes into the file's object. Before the first one is made here, the authority notes that the file has
-// stripes: from then on a truncate or remove reaches this node.
+// Before the first object of a file is made here, the authority notes that it has stripes: from then on a
+// truncate or remove reaches this node.
+Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request, KnownFile& known) {
+  auto striped = co_await node.authority.fetch(request.handle, AuthorityClient::Freshness::kCached, true);
+  if (!striped) co_return fail(std::move(striped.error()));
+  known = *striped;
+  co_return slice::Status{};
+}
+
 Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, std::uint64_t offset,
                                     ByteView data, bool sync, KnownFile& known) {
   ObjectName name = node.object_of(request.handle);
   auto exists = co_await node.store.exists(name);
   if (!exists) co_return fail(exists.error());
   for (bool make = !*exists;; make = true) {
-    if (make) {
-      auto striped = co_await node.authority.fetch(request.handle, AuthorityClient::Freshness::kCached, true);
-      if (!striped) co_return fail(striped.error());
-      known = *striped;
-    }
+    if (make) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
     nfs3::Time mtime = node.now();
-    bool mirrored = routing::mirrored(request.handle);
-    ObjectStore::WriteOptions options{
-        .epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make || mirrored};
-    auto written = mirrored ? co_await node.mirrors.write(request.handle, offset, data, options)
-                            : co_await node.store.write(name, offset, data, options);
-    if (written) co_return Accepted{*written, mtime};
+    auto written = co_await node.store.write(
+        name, offset, data, {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
+    if (written) co_return Accepted{*written, mtime, node.context.verifier.largest()};
     // Removed since it was looked for.
     if (make || written.error().code != Errc::kNotFound) co_return fail(written.error());
   }
+}
+
+// The same to all copies.
+Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, std::uint64_t offset,
+                                    ByteView data, bool sync, KnownFile& known) {
+  auto exists = co_await node.store.exists(node.object_of(request.handle));
+  if (!exists) co_return fail(exists.error());
+  if (!*exists) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
+  nfs3::Time mtime = node.now();
+  auto written = co_await node.mirrors.write(request.handle, offset, data,
+                                             {.epoch = known.epoch, .mtime = mtime, .sync = sync});
+  if (!written) co_return fail(std::move(written.error()));
+  co_return Accepted{written->here, mtime, written->verifier};
 }
 
 }  // namespace
@@ -55,15 +69,19 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     if (passed.answer) co_return std::move(*passed.answer);
   }
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
-  nfs3::WriteOk ok{.wcc = {}, .count = extent.count, .committed = args.stable, .verifier = {}};
+  nfs3::WriteOk ok{.wcc = {},
+                   .count = extent.count,
+                   .committed = args.stable,
+                   .verifier = node.context.verifier.largest()};
   if (extent.count > 0) {
     bool sync = args.stable != nfs3::Stable::kUnstable;
     // A client that gets no attributes asks the authority next; it must, if a mode bit went.
     bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
-    auto done =
-        co_await write_object(node, request, extent.offset, args.data.first(extent.count), sync, *known);
+    auto write_all = routing::mirrored(handle) ? write_copies : write_object;
+    auto done = co_await write_all(node, request, extent.offset, args.data.first(extent.count), sync, *known);
     if (!done) co_return done.error();
+    ok.verifier = done->verifier;
     if (tell_now) {
       auto told = co_await node.authority.report(handle, done->written.epoch, end, done->mtime);
       if (!told) co_return told.error();
@@ -80,7 +98,6 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   } else {
     ok.wcc.after = service::room_for(handle, *known, {});
   }
-  ok.verifier = node.context.verifier.largest();
   nfs3::encode_result(results, ok);
   co_return NfsAnswer::written();
 }

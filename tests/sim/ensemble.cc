@@ -40,6 +40,10 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   for (unsigned i = 2; i <= options.directory_servers; ++i) {
     service::testing::add_server(config, "dir" + std::to_string(i), ServerRole::kDirectory);
   }
+  for (unsigned i = 3; i <= options.storage_nodes; ++i) {
+    service::testing::add_server(config, "store" + std::to_string(i), ServerRole::kStorage);
+  }
+  config.volume.copies = options.copies;
   config.volume.policy = options.policy;
   config.volume.mkdir_probability = options.mkdir_probability;
   config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)] = kDirectorySites;
@@ -106,6 +110,7 @@ class SimEnsemble::Process {
   }
   bool alive() const { return loop_.alive(); }
   const storage::KvStore* store() const { return store_; }
+  service::Role& role() { return *role_; }
 
  private:
   Result<std::unique_ptr<storage::KvStore>> open_store() {
@@ -145,7 +150,8 @@ class SimEnsemble::Process {
 };
 
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
-    : config_(make_config(options)),
+    : victims_(options.victims),
+      config_(make_config(options)),
       random_(options.seed),
       trace_(loop_, std::move(print)),
       network_(loop_, random_.fork("network"), trace_),
@@ -206,12 +212,12 @@ bool SimEnsemble::dies_at(Machine& machine, std::string_view point) {
   return true;
 }
 
-// Rather a directory server than another.
+// Rather one of the role that is to suffer most.
 SimEnsemble::Machine& SimEnsemble::any_machine() {
   bool any = !random_.chance(0.7);
   for (;;) {
     Machine& machine = *machines_[random_.below(machines_.size())];
-    if (any || machine.config.role == ServerRole::kDirectory) return machine;
+    if (any || machine.config.role == victims_) return machine;
   }
 }
 
@@ -261,6 +267,19 @@ void SimEnsemble::calm() {
 
 bool SimEnsemble::all_serving() const {
   return std::all_of(machines_.begin(), machines_.end(), [](const auto& each) { return each->serving; });
+}
+
+Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server, FileId file,
+                                                           std::uint64_t offset, std::size_t count) {
+  auto found = std::find_if(machines_.begin(), machines_.end(),
+                            [&](const auto& each) { return each->config.index == server; });
+  if (!(*found)->serving) co_return std::nullopt;
+  auto& node = dynamic_cast<storagenode::StorageServer&>((*found)->process->role()).node();
+  Buffer bytes(count);
+  auto read =
+      co_await node.store.read({config_.volume.id, file, wire::ObjectKind::kFile}, offset, bytes.span());
+  if (!read) co_return std::nullopt;
+  co_return std::string(as_text(bytes.view().first(read->bytes)));
 }
 
 std::vector<const storage::KvStore*> SimEnsemble::directory_stores() const {

@@ -22,6 +22,9 @@ struct EnsembleOptions {
   unsigned directory_servers = 1;
   VolumeConfig::NamePolicy policy = VolumeConfig::NamePolicy::kMkdirSwitching;
   double mkdir_probability = 0.5;
+  unsigned storage_nodes = 2;
+  unsigned copies = 1;                          // of new files
+  ServerRole victims = ServerRole::kDirectory;  // whose processes die most
 };
 EnsembleConfig make_config(const EnsembleOptions& options);
 
@@ -58,6 +61,9 @@ class SimEnsemble {
   const routing::RoutingTables& tables() const { return *tables_; }
   const PointCounts& points() const { return points_; }
   unsigned kills() const { return kills_; }
+  // What a storage node has of a file, as its disk has it.
+  Task<std::optional<std::string>> object_bytes(std::uint32_t server, FileId file, std::uint64_t offset,
+                                                std::size_t count);
   // What the directory servers have in their stores, durable or not.
   std::vector<const storage::KvStore*> directory_stores() const;
 
@@ -72,6 +78,7 @@ class SimEnsemble {
   void schedule_kill(Duration within);
   void schedule_cut(Duration within);
 
+  const ServerRole victims_;
   EnsembleConfig config_;
   Random random_;
   ManualLoop loop_;

@@ -11,26 +11,27 @@
 #include <vector>
 
 #include "common/log.h"
-#include "tests/sim/simulation.h"
+#include "tests/sim/bytes.h"
 
 namespace slice::sim {
 namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--points] [--keep-going] [--log]
+                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
 last) with the command that runs it again. --seed S runs that one; --trace prints all that happens, --log also
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
+--bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them.
 )";
 
 struct Arguments {
   SimulationOptions simulation;
   std::uint64_t from = 1, seeds = 100;
-  bool trace = false, log = false, points = false, keep_going = false;
+  bool trace = false, log = false, points = false, keep_going = false, bytes = false;
 };
 
 std::optional<std::uint64_t> number(const char* text) {
@@ -50,6 +51,9 @@ class Parser {
         arguments_.log = true;
       } else if (flag == "--points") {
         arguments_.points = true;
+      } else if (flag == "--bytes") {
+        arguments_.bytes = true;
+        arguments_.simulation.ensemble.victims = ServerRole::kStorage;
       } else if (flag == "--keep-going") {
         arguments_.keep_going = true;
       } else if (i + 1 == argc || !set(flag, argv[++i])) {
@@ -85,6 +89,10 @@ class Parser {
       simulation.rounds = small;
     } else if (flag == "--operations") {
       simulation.operations = small;
+    } else if (flag == "--storage") {
+      simulation.ensemble.storage_nodes = small;
+    } else if (flag == "--copies") {
+      simulation.ensemble.copies = small;
     } else if (flag == "--crashes") {
       simulation.crashes = small;
     } else {
@@ -108,10 +116,11 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {}",
+      "--operations {} --crashes {} --storage {} --copies {}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
-      simulation.crashes);
+      simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
+      arguments.bytes ? " --bytes" : "");
 }
 
 // What a batch of seeds tells its parent.
@@ -155,7 +164,8 @@ bool run_seed(const Arguments& arguments, std::uint64_t seed, Totals& totals) {
       std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
     };
   }
-  SimulationResult result = simulate(options, to_stdout);
+  SimulationResult result =
+      arguments.bytes ? simulate_bytes(options, to_stdout) : simulate(options, to_stdout);
   totals.add(result);
   if (result.failure.empty()) return true;
   std::printf("seed %llu fails: %s\nagain: %s\n", static_cast<unsigned long long>(seed),

@@ -61,12 +61,14 @@ void SimNetwork::send(rpc::Endpoint from, rpc::Endpoint to, ByteView bytes) {
     return;
   }
   deliver_later(from, to, bytes);
-  if (random_.chance(faults_.duplication)) deliver_later(from, to, bytes);
+  bool stream = streams_.contains(from) || streams_.contains(to);
+  if (!stream && random_.chance(faults_.duplication)) deliver_later(from, to, bytes);
 }
 
 void SimNetwork::deliver_later(rpc::Endpoint from, rpc::Endpoint to, ByteView bytes) {
   Duration delay = random_.between(faults_.least_delay, faults_.most_delay);
-  if (random_.chance(faults_.straggling))
+  bool stream = streams_.contains(from) || streams_.contains(to);
+  if (!stream && random_.chance(faults_.straggling))
     delay = random_.between(delay, std::max(delay, faults_.straggler_delay));
   auto copy = std::make_shared<Buffer>(bytes);
   loop_.after(delay, [this, from, to, copy, receiver = receivers_[to], sender = receivers_[from]] {

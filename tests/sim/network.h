@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/manual_loop.h"
@@ -44,6 +45,8 @@ class SimNetwork {
   SimNetwork(ManualLoop& loop, Random random, Trace& trace) : loop_(loop), random_(random), trace_(trace) {}
 
   void set_faults(const Faults& faults) { faults_ = faults; }
+  // What `client` sends and gets is neither doubled nor late, as over a connection.
+  void set_stream(rpc::Endpoint client) { streams_.insert(client); }
   // nullptr: nobody is there; what arrives is lost. What was sent to one receiver never reaches its
   // successor, and with a receiver go those of its replies that are still on their way: no network keeps them
   // while a process starts again. (Failures are remembered in memory only: a client that got "exists" from a
@@ -73,6 +76,7 @@ class SimNetwork {
   Faults faults_;
   Tamper tamper_;
   std::vector<Cut> cuts_;
+  std::set<rpc::Endpoint> streams_;
   std::map<rpc::Endpoint, Receiver*> receivers_;
 };
 

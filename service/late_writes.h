@@ -1,0 +1,45 @@
+// LateWrites: WRITEs that may come by more than one way, and what they were answered: those that another
+// server passed on, and those of mirrored files, which a proxy sends to another copy when one is silent. One
+// that comes late, behind the answer that the client got by another way, would undo what was written since.
+// Bounded; one loop.
+#ifndef SLICE_SERVICE_LATE_WRITES_H
+#define SLICE_SERVICE_LATE_WRITES_H
+
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "rpc/dispatcher.h"
+
+namespace slice::service {
+
+class LateWrites {
+ public:
+  static constexpr std::size_t kMaxEntries = 16384;
+
+  struct Seen {
+    enum class State { kNew, kUnderWay, kAnswered } state = State::kNew;
+    std::string_view reply;  // kAnswered; valid until the next call of a method
+  };
+  // kNew: the caller runs it now, and must end with end().
+  Seen begin(const rpc::Call& call);
+  // Answered with these results; none: it may run again.
+  void end(const rpc::Call& call, std::string_view results);
+
+ private:
+  using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t>;  // client, its xid, CRC-32C of the arguments
+  struct Entry {
+    bool answered = false;
+    std::string reply;
+  };
+  static Key key_of(const rpc::Call& call);
+
+  std::map<Key, Entry> entries_;
+  std::deque<Key> order_;  // oldest first
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_LATE_WRITES_H

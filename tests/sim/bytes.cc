@@ -1,0 +1,332 @@
+#include "tests/sim/bytes.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "routing/copies.h"
+#include "service/internal_call.h"
+#include "tests/sim/byte_file.h"
+#include "wire/object.h"
+
+namespace slice::sim {
+namespace {
+
+using nfs3::Procedure;
+using nfs3::Status;
+
+constexpr std::uint32_t kFirstAddress = 0x0a4d0100;  // 10.77.1.0
+constexpr Duration kCallTimeout = std::chrono::seconds(20);
+constexpr Duration kResend = std::chrono::seconds(30);  // beyond it: a stream sends nothing twice
+constexpr Duration kStorm = std::chrono::seconds(20);
+constexpr Duration kStormBegins = std::chrono::seconds(2);
+constexpr std::chrono::seconds kLongest{600};
+constexpr Duration kPause = std::chrono::milliseconds(100);
+
+std::vector<std::unique_ptr<SimEnsemble>>& ended() {
+  static auto* all = new std::vector<std::unique_ptr<SimEnsemble>>();
+  return *all;
+}
+
+// A client over a connection, with the proxy's choice of a copy.
+class ByteClient {
+ public:
+  ByteClient(SimEnsemble& ensemble, unsigned number)
+      : ensemble_(ensemble),
+        random_(ensemble.random().fork("bytes")),
+        loop_(ensemble.loop()),
+        self_{kFirstAddress + 2 + number, 700},
+        socket_(loop_, ensemble.network(),
+                {.self = self_,
+                 .key = std::nullopt,
+                 .first_xid = static_cast<std::uint32_t>(random_.next()),
+                 .resend_after = kResend}) {
+    ensemble.network().set_stream(self_);
+  }
+
+  // Until the answer is another than JUKEBOX.
+  template <class Ok, class Args>
+  Task<Status> call(Procedure procedure, const Args& args, Ok& ok, Buffer& keep) {
+    rpc::XdrWriter out;
+    nfs3::encode_arguments(out, args);
+    Buffer arguments = out.take();
+    for (;;) {
+      auto response = co_await socket_.call(request(procedure, arguments));
+      Status status = Status::kJukebox;
+      if (response) {
+        keep = Buffer(response->results());
+        rpc::XdrReader in(keep.view());
+        if (!nfs3::decode_result(in, status, ok)) co_return Status::kServerFault;
+      }
+      if (status != Status::kJukebox) co_return status;
+      co_await loop_.sleep(kPause);
+    }
+  }
+
+ private:
+  rpc::Request request(Procedure procedure, const Buffer& arguments) {
+    const routing::RoutingTables& tables = ensemble_.tables();
+    auto route = tables.route(procedure, arguments.view());
+    rpc::Endpoint to = tables.server_of(route->site_class, route->site).endpoint;
+    rpc::XdrReader in(arguments.view());
+    auto handle = ensemble_.handles().open(in.opaque(nfs3::kMaxHandle));
+    if (route->site_class == wire::Role::kStorage && routing::mirrored(*handle)) {
+      auto copies = tables.copies_of(route->site, routing::copies_of(*handle));
+      bool first = procedure == Procedure::kWrite && random_.chance(0.7);
+      to = tables.server(copies[first ? 0 : random_.below(copies.size())])->endpoint;
+    }
+    return {.to = to,
+            .program = nfs3::kProgram,
+            .version = nfs3::kVersion,
+            .procedure = static_cast<std::uint32_t>(procedure),
+            .arguments = arguments.clone(),
+            .timeout = kCallTimeout,
+            .credential = rpc::AuthSys{.machine_name = "client", .uid = 0, .gid = 0}};
+  }
+
+  SimEnsemble& ensemble_;
+  Random random_;
+  ProcessLoop loop_;
+  rpc::Endpoint self_;
+  SimSocket socket_;
+};
+
+class ByteSimulation {
+ public:
+  ByteSimulation(const SimulationOptions& options, Trace::Print print)
+      : options_(options),
+        ensemble_(std::make_unique<SimEnsemble>(options.ensemble, std::move(print))),
+        random_(ensemble_->random().fork("byte workload")) {
+    ensemble_->network().set_tamper(options.tamper);
+    for (unsigned i = 0; i < options.clients; ++i) {
+      clients_.push_back(std::make_unique<ByteClient>(*ensemble_, i));
+    }
+  }
+  ~ByteSimulation() {
+    for (auto& client : clients_) (void)client.release();  // a task of it may still wait
+    ended().push_back(std::move(ensemble_));
+  }
+  ByteSimulation(const ByteSimulation&) = delete;
+  ByteSimulation& operator=(const ByteSimulation&) = delete;
+
+  SimulationResult run() {
+    if (!ensemble_->start()) wrong(ensemble_->failure());
+    if (good()) make_files();
+    for (unsigned round = 0; good() && round < options_.rounds; ++round) play(round);
+    result_.checksum = ensemble_->trace().checksum();
+    result_.points = ensemble_->points();
+    result_.kills = ensemble_->kills();
+    return std::move(result_);
+  }
+
+ private:
+  bool good() const { return result_.failure.empty(); }
+  void wrong(std::string why) {
+    if (good()) result_.failure = std::move(why);
+  }
+  bool wait_for(const std::function<bool()>& done, std::string_view what) {
+    bool came = ensemble_->loop().run_until(
+        [&] { return done() || !good() || !ensemble_->failure().empty(); }, kLongest);
+    if (!ensemble_->failure().empty()) wrong(ensemble_->failure());
+    if (!came) wrong(fmt::format("{} within {} s", what, kLongest.count()));
+    return good();
+  }
+
+  void make_files() {
+    spawn(make_all());
+    wait_for([&] { return files_.size() == clients_.size(); }, "files are not made");
+  }
+  Task<void> make_all() {
+    routing::HandleBytes root = ensemble_->handles().mint(routing::root_handle(ensemble_->config().volume));
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      std::string name = "file" + std::to_string(i);
+      nfs3::CreatedOk ok;
+      Buffer keep;
+      Status status =
+          co_await clients_[i]->call(Procedure::kCreate, nfs3::CreateArgs{.where = {root, name}}, ok, keep);
+      if (status != Status::kOk || !ok.object) {
+        wrong(fmt::format("CREATE answers {}", nfs3::status_name(status)));
+        co_return;
+      }
+      routing::HandleBytes handle;
+      std::copy(ok.object->begin(), ok.object->end(), handle.begin());
+      files_.emplace_back(handle);
+    }
+  }
+
+  void play(unsigned round) {
+    ensemble_->trace().note("round {}", round);
+    ensemble_->storm(kStormBegins, options_.crashes);
+    busy_ = static_cast<unsigned>(clients_.size());
+    for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
+    ensemble_->loop().run_until([&] { return busy_ == 0; }, kStorm);
+    ensemble_->calm();
+    if (!wait_for([&] { return ensemble_->all_serving(); }, "not every process comes to serve")) return;
+    if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
+    busy_ = 1;
+    spawn(look_at_all());
+    if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
+    // Sessions that ended, and what copies miss, take their time.
+    compare_copies();
+  }
+
+  Task<void> work(unsigned number) {
+    for (unsigned i = 0; good() && i < options_.operations; ++i) {
+      co_await ensemble_->loop().sleep(random_.between({}, kPause));
+      std::uint64_t roll = random_.below(100);
+      ++result_.operations;
+      if (roll < 40) {
+        co_await write(number, random_.below(kBlocks), random_.chance(0.3));
+      } else if (roll < 50) {
+        co_await commit(number);
+      } else if (roll < 55) {
+        co_await truncate(number, random_.below(kBlocks) * kApart);
+      } else {
+        co_await read(*clients_[number], files_[random_.below(files_.size())], random_.below(kBlocks));
+      }
+    }
+    co_await commit(number);
+    --busy_;
+  }
+
+  Task<void> write(unsigned number, std::size_t block, bool durable) {
+    return write_number(number, block, durable, ++last_number_);
+  }
+  Task<void> write_number(unsigned number, std::size_t block, bool durable, std::uint32_t what) {
+    ByteFile& file = files_[number];
+    file.writing(block, what);
+    std::string data = block_of(what);
+    nfs3::WriteOk ok;
+    Buffer keep;
+    ensemble_->trace().note("client {} writes {} into block {}{}", number, what, block,
+                            durable ? " durably" : "");
+    Status status = co_await clients_[number]->call(
+        Procedure::kWrite,
+        nfs3::WriteArgs{.file = file.handle,
+                        .offset = offset_of(block),
+                        .count = kBlock,
+                        .stable = durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
+                        .data = as_bytes(data)},
+        ok, keep);
+    if (status != Status::kOk || ok.count != kBlock) {
+      wrong(fmt::format("WRITE answers {}, {} bytes", nfs3::status_name(status), ok.count));
+      co_return;
+    }
+    ensemble_->trace().note("client {} has written {} verifier {}", number, what, ok.verifier.value);
+    file.written(block, ok.committed != nfs3::Stable::kUnstable, ok.verifier);
+  }
+
+  Task<void> commit(unsigned number) {
+    for (;;) {
+      nfs3::CommitOk ok;
+      Buffer keep;
+      Status status = co_await clients_[number]->call(
+          Procedure::kCommit, nfs3::CommitArgs{.file = files_[number].handle}, ok, keep);
+      if (status != Status::kOk) {
+        wrong(fmt::format("COMMIT answers {}", nfs3::status_name(status)));
+        co_return;
+      }
+      ensemble_->trace().note("client {} has committed, verifier {}", number, ok.verifier.value);
+      std::vector<std::size_t> again = files_[number].committed(ok.verifier);
+      if (again.empty()) co_return;
+      for (std::size_t block : again) co_await write_number(number, block, false, files_[number].last(block));
+    }
+  }
+
+  Task<void> truncate(unsigned number, std::uint64_t size) {
+    ByteFile& file = files_[number];
+    file.truncating(size);
+    nfs3::WccData ok;
+    Buffer keep;
+    ensemble_->trace().note("client {} truncates to {}", number, size);
+    Status status = co_await clients_[number]->call(
+        Procedure::kSetattr,
+        nfs3::SetattrArgs{.object = file.handle, .attributes = {.size = size}, .guard = {}}, ok, keep);
+    if (status != Status::kOk) wrong(fmt::format("SETATTR answers {}", nfs3::status_name(status)));
+    file.truncated(size);
+    ensemble_->trace().note("client {} has truncated", number);
+  }
+
+  Task<void> read(ByteClient& client, ByteFile& file, std::size_t block) {
+    std::size_t since = file.oldest(block);
+    nfs3::ReadOk ok;
+    Buffer keep;
+    Status status = co_await client.call(
+        Procedure::kRead, nfs3::ReadArgs{.file = file.handle, .offset = offset_of(block), .count = kBlock},
+        ok, keep);
+    if (status != Status::kOk) {
+      wrong(fmt::format("READ answers {}", nfs3::status_name(status)));
+      co_return;
+    }
+    if (std::string why = file.check(block, since, ok.data); !why.empty()) wrong("READ: " + why);
+  }
+
+  Task<void> look_at_all() {
+    for (ByteFile& file : files_) {
+      for (std::size_t block = 0; block < kBlocks; ++block) {
+        for (int i = 0; i < 4; ++i) co_await read(*clients_[0], file, block);
+      }
+    }
+    busy_ = 0;
+  }
+
+  // ---- copies ----
+
+  void compare_copies() {
+    if (ensemble_->config().volume.copies < 2) return;
+    std::string why;
+    bool equal = false;
+    bool came = ensemble_->loop().run_until(
+        [&] {
+          if (checking_) return equal;
+          checking_ = true;
+          spawn([](ByteSimulation& self, bool& done, std::string& reason) -> Task<void> {
+            reason = co_await self.difference();
+            done = reason.empty();
+            if (!done) co_await self.ensemble_->loop().sleep(std::chrono::seconds(1));
+            self.checking_ = false;
+          }(*this, equal, why));
+          return equal;
+        },
+        kLongest);
+    if (!came) wrong(why);
+  }
+
+  // Of two copies of a stripe, as their servers have them.
+  Task<std::string> difference() {
+    const routing::RoutingTables& tables = ensemble_->tables();
+    for (ByteFile& file : files_) {
+      auto handle = ensemble_->handles().open(file.handle);
+      for (std::size_t block = 0; block < kBlocks; ++block) {
+        SiteId site = tables.storage_site(handle->fileid, offset_of(block), handle->stripe_shift);
+        std::optional<std::string> first;
+        for (std::uint32_t server : tables.copies_of(site, routing::copies_of(*handle))) {
+          auto bytes = co_await ensemble_->object_bytes(server, handle->fileid, offset_of(block), kBlock);
+          if (!bytes) co_return "a copy cannot be read";
+          bytes->resize(kBlock, '\0');
+          if (!first) first = *bytes;
+          if (*first != *bytes) co_return fmt::format("copies of block {} differ", block);
+        }
+      }
+    }
+    co_return "";
+  }
+
+  const SimulationOptions& options_;
+  std::unique_ptr<SimEnsemble> ensemble_;
+  Random random_;
+  std::vector<std::unique_ptr<ByteClient>> clients_;
+  std::vector<ByteFile> files_;
+  std::uint32_t last_number_ = 0;
+  unsigned busy_ = 0;
+  bool checking_ = false;
+  SimulationResult result_;
+};
+
+}  // namespace
+
+SimulationResult simulate_bytes(const SimulationOptions& options, Trace::Print print) {
+  return ByteSimulation(options, std::move(print)).run();
+}
+
+}  // namespace slice::sim
