@@ -59,6 +59,14 @@ wire::FileLayout Layouts::of(FileId file) const {
   return layout;
 }
 
+bool Layouts::misses_everything(FileId file, std::uint32_t server) const {
+  auto found = files_.find(file);
+  if (found == files_.end()) return false;
+  auto copy = found->second->copies.find(server);
+  return copy != found->second->copies.end() &&
+         copy->second.missing.stripes == std::vector<StripeRange>{{0, wire::kAllStripes}};
+}
+
 void Layouts::drop_if_idle(FileId file) {
   auto found = files_.find(file);
   if (found->second->users > 0 || !found->second->copies.empty()) return;

@@ -21,6 +21,7 @@ class Layouts {
   Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions);
 
   wire::FileLayout of(FileId file) const;
+  bool misses_everything(FileId file, std::uint32_t server) const;
 
   // The copy at `server` misses these stripes. kOk: durable, and nobody reads them there any more. kJukebox:
   // no other copy of one of them is whole.

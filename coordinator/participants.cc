@@ -6,6 +6,7 @@ namespace slice::coordinator {
 namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);  // of one try
+constexpr Duration kMirroredCallTimeout = std::chrono::seconds(2);
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 
@@ -58,16 +59,19 @@ template <class R, class Args>
 Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
                           std::optional<routing::FileHandle> mirrored) {
   Duration pause = kFirstPause;
+  bool silent = false;
   while (true) {
-    if (mirrored && co_await without_(*mirrored, server)) co_return R{.status = nfs3::Status::kNoEnt};
+    if (mirrored && co_await without_(*mirrored, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     if (entry == nullptr) {
       note_retry(server, procedure, args.object.fileid, "the tables do not name it");
     } else {
       calls_.add();
-      auto result = co_await service::internal_call<R>(context_.channel, entry->endpoint,
-                                                       wire::kObjectProgram, procedure, args, kCallTimeout);
+      auto result =
+          co_await service::internal_call<R>(context_.channel, entry->endpoint, wire::kObjectProgram,
+                                             procedure, args, mirrored ? kMirroredCallTimeout : kCallTimeout);
+      silent = !result;
       if (!result) {
         note_retry(server, procedure, args.object.fileid, result.error().message);
       } else if (result->status == nfs3::Status::kOk ||

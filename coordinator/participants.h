@@ -20,9 +20,9 @@ namespace slice::coordinator {
 
 class Participants {
  public:
-  // Whether an operation on a mirrored file may go on without a server that does not answer: noted durably by
-  // then.
-  using Without = std::function<Task<bool>(routing::FileHandle handle, std::uint32_t server)>;
+  // Whether an operation on a mirrored file may go on without a server: that is noted durably by then.
+  // `silent`: it was asked, and did not answer; else only if it was noted before.
+  using Without = std::function<Task<bool>(routing::FileHandle handle, std::uint32_t server, bool silent)>;
   Participants(service::ServiceContext& context, Without without);
 
   // Indexes of the servers that may hold bytes of the file: its small-file server (where the volume has a

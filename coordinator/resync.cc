@@ -43,17 +43,19 @@ Task<void> Resync::work() {
   }
 }
 
-// How far the file reaches, as those say who have copies. Not known unless all that can be reached answer.
+// How far the file reaches, as those say who have copies. Not known unless all answer that may know.
 Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
   Extent extent{.known = true};
   for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
-    if (!sessions_.live(node->server)) continue;
-    auto stat = co_await service::internal_call<wire::ObjectStatResult>(
-        context_.channel, node->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kStat,
-        wire::ObjectStatArgs{participants_.object(handle.fileid)});
-    if (!stat || (stat->status != Status::kOk && stat->status != Status::kNoEnt)) co_return Extent{};
-    extent.end = std::max(extent.end, stat->end);
-    extent.epoch = std::max(extent.epoch, stat->epoch);
+    if (layouts_.misses_everything(handle.fileid, node->server)) continue;
+    // COMMIT, which tells the epoch also of an object without bytes.
+    auto part = co_await service::internal_call<wire::ObjectCommitResult>(
+        context_.channel, node->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kCommit,
+        wire::ObjectCommitArgs{participants_.object(handle.fileid), context_.verifier.largest()});
+    if (!part || part->status != Status::kOk) co_return Extent{};
+    context_.verifier.see(part->verifier);
+    extent.end = std::max(extent.end, part->end);
+    extent.epoch = std::max(extent.epoch, part->epoch);
   }
   co_return extent;
 }
@@ -86,7 +88,7 @@ Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) 
   if (missing == nullptr) co_return true;
   // Truncations that were done without it: then it misses everything, and what it has is of no use. Whoever
   // misses less gets every truncation.
-  if (missing->stripes == std::vector<wire::StripeRange>{{0, wire::kAllStripes}}) {
+  if (layouts_.misses_everything(handle.fileid, server)) {
     auto cut = co_await service::internal_call<wire::ObjectStatusResult>(
         context_.channel, context_.tables.get()->server(server)->endpoint, wire::kObjectProgram,
         wire::ObjectProcedure::kTruncate,

@@ -137,8 +137,8 @@ class Coordinator::Programs {
       : intentions(std::move(log)),
         sessions(context),
         layouts(context, *intentions, sessions),
-        participants(context, [this](routing::FileHandle handle,
-                                     std::uint32_t server) { return without(handle, server); }),
+        participants(context, [this](routing::FileHandle handle, std::uint32_t server,
+                                     bool silent) { return without(handle, server, silent); }),
         authority(context),
         commit(context, *intentions, participants, authority),
         truncate(context, *intentions, participants, authority),
@@ -151,9 +151,10 @@ class Coordinator::Programs {
                                     rpc::XdrWriter& results) { return commit.run(request, results); });
   }
 
-  // A copy whose server cannot use it misses all that is done without it.
-  Task<bool> without(routing::FileHandle handle, std::uint32_t server) {
-    if (sessions.live(server)) co_return false;
+  // A copy whose server is silent, and cannot use it, misses all that is done without it.
+  Task<bool> without(routing::FileHandle handle, std::uint32_t server, bool silent) {
+    if (sessions.live(server) || !(silent || layouts.misses_everything(handle.fileid, server)))
+      co_return false;
     co_return co_await layouts.missed(handle, server, {0, wire::kAllStripes}) == nfs3::Status::kOk;
   }
 

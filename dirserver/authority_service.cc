@@ -9,6 +9,7 @@ namespace {
 
 using nfs3::Status;
 
+constexpr std::uint32_t kLeastStripeShift = 13, kGreatestStripeShift = 30;  // 8 KiB, 1 GiB
 constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
 constexpr std::uint32_t kAtimeLag = 24 * 3600;  // seconds
 
@@ -93,6 +94,12 @@ Task<rpc::Outcome> AuthorityService::handle(const rpc::Call& call, rpc::XdrWrite
       encode(results, co_await merge(args));
       co_return rpc::Outcome::kReply;
     }
+    case wire::AuthorityProcedure::kPolicy: {
+      wire::PolicyArgs args;
+      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+      encode(results, co_await policy(args));
+      co_return rpc::Outcome::kReply;
+    }
   }
   co_return rpc::Outcome::kNoProcedure;
 }
@@ -141,6 +148,29 @@ Task<wire::MergeResult> AuthorityService::merge(const wire::MergeArgs& args) {
   // tell its epoch either.
   if (cell.truncating && args.epoch < cell.epoch) result.attributes.rdev_major = args.epoch.value;
   co_return co_await finish(transaction, std::move(result));
+}
+
+Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) {
+  const EnsembleConfig& config = volume_.context.config;
+  const wire::FilePolicy& wanted = args.policy;
+  bool good_unit = wanted.stripe_shift == 0 ||
+                   (wanted.stripe_shift >= kLeastStripeShift && wanted.stripe_shift <= kGreatestStripeShift);
+  bool good_copies = wanted.copies <= kMaxCopies && wanted.copies <= config.count(ServerRole::kStorage);
+  if (args.set && !(good_unit && good_copies)) co_return wire::PolicyResult{.status = nfs3::Status::kInval};
+  if (auto opened = volume_.context.handles.open(args.handle))
+    co_await volume_.held.until_free(opened->fileid);
+  Transaction transaction(volume_.cells);
+  auto cell = load_file(volume_, transaction, args.handle);
+  if (!cell) co_return wire::PolicyResult{.status = cell.error()};
+  if (!(*cell)->directory()) co_return wire::PolicyResult{.status = nfs3::Status::kNotDir};
+  if (args.set) {
+    (*cell)->policy = {static_cast<std::uint8_t>(wanted.stripe_shift),
+                       static_cast<std::uint8_t>(wanted.copies)};
+    transaction.change(**cell);
+  }
+  wire::PolicyResult result{.policy = {(*cell)->policy.stripe_shift, (*cell)->policy.copies}};
+  result.status = (co_await finish(transaction, wire::FetchResult{})).status;
+  co_return result;
 }
 
 // Commits, and waits until what `result` says is durable.

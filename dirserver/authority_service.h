@@ -20,6 +20,7 @@ class AuthorityService : public rpc::Program {
  private:
   Task<wire::FetchResult> fetch(const wire::FetchArgs& args);
   Task<wire::MergeResult> merge(const wire::MergeArgs& args);
+  Task<wire::PolicyResult> policy(const wire::PolicyArgs& args);
   Task<wire::FetchResult> finish(Transaction& transaction, wire::FetchResult result);
 
   Volume& volume_;

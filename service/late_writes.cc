@@ -12,9 +12,13 @@ LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
   Key key = key_of(call);
   auto [found, fresh] = entries_.try_emplace(key);
   if (!fresh) {
-    if (!found->second.answered) return {Seen::State::kUnderWay, {}};
+    if (!found->second.answered) {
+      bool back = call.relays > found->second.relays;
+      return {back ? Seen::State::kComesBack : Seen::State::kUnderWay, {}};
+    }
     return {Seen::State::kAnswered, found->second.reply};
   }
+  found->second.relays = call.relays;
   order_.push_back(key);
   if (order_.size() > kMaxEntries) {
     entries_.erase(order_.front());
@@ -25,13 +29,12 @@ LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
 
 void LateWrites::end(const rpc::Call& call, std::string_view results) {
   auto found = entries_.find(key_of(call));
-  if (found == entries_.end()) return;
-  if (results.empty()) {
-    std::erase(order_, found->first);
-    entries_.erase(found);
-    return;
-  }
-  found->second = {true, std::string(results)};
+  if (found != entries_.end()) found->second = {call.relays, true, std::string(results)};
+}
+
+void LateWrites::forget(const rpc::Call& call) {
+  Key key = key_of(call);
+  if (entries_.erase(key) > 0) std::erase(order_, key);
 }
 
 }  // namespace slice::service

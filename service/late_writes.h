@@ -20,17 +20,22 @@ class LateWrites {
   static constexpr std::size_t kMaxEntries = 16384;
 
   struct Seen {
-    enum class State { kNew, kUnderWay, kAnswered } state = State::kNew;
-    std::string_view reply;  // kAnswered; valid until the next call of a method
+    // kComesBack: it is under way here, and was passed on by a server that this one has passed it on to.
+    enum class State { kNew, kUnderWay, kComesBack, kAnswered } state = State::kNew;
+    std::string_view reply;  // kAnswered; empty: with a failure. Valid until the next call of a method
   };
   // kNew: the caller runs it now, and must end with end().
   Seen begin(const rpc::Call& call);
-  // Answered with these results; none: it may run again.
+  // Answered with these results; none: with a failure. A client that was asked to come again does so with
+  // another call, and this one may not have an effect any more.
   void end(const rpc::Call& call, std::string_view results);
+  // Not answered: it may run again.
+  void forget(const rpc::Call& call);
 
  private:
   using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t>;  // client, its xid, CRC-32C of the arguments
   struct Entry {
+    unsigned relays = 0;
     bool answered = false;
     std::string reply;
   };

@@ -99,12 +99,11 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
 
 Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& results) {
   LateWrites::Seen seen = late_writes_.begin(request.call);
-  if (seen.state == LateWrites::Seen::State::kUnderWay) {
-    // Whoever passed it on is not to wait for itself.
-    if (request.call.relays > 0) co_return nfs3::Status::kJukebox;
-    co_return NfsAnswer::drop();
-  }
+  if (seen.state == LateWrites::Seen::State::kUnderWay) co_return NfsAnswer::drop();
+  // Whoever passed it on is not to wait for itself.
+  if (seen.state == LateWrites::Seen::State::kComesBack) co_return nfs3::Status::kJukebox;
   if (seen.state == LateWrites::Seen::State::kAnswered) {
+    if (seen.reply.empty()) co_return nfs3::Status::kJukebox;
     results.fixed(as_bytes(seen.reply));
     co_return NfsAnswer::written(status_of(as_bytes(seen.reply)));
   }
@@ -112,7 +111,11 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   NfsAnswer answer = co_await run(request, results);
   const auto* written = std::get_if<NfsAnswer::Written>(&answer.value_);
   bool done = written != nullptr && written->status == nfs3::Status::kOk;
-  late_writes_.end(request.call, done ? as_text(results.view()).substr(start) : "");
+  if (std::holds_alternative<NfsAnswer::Drop>(answer.value_)) {
+    late_writes_.forget(request.call);
+  } else {
+    late_writes_.end(request.call, done ? as_text(results.view()).substr(start) : "");
+  }
   co_return answer;
 }
 

@@ -76,6 +76,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
   std::uint64_t stripe = offset >> handle.stripe_shift;
   MonoTime deadline = context_.loop.now() + kPatience;
   std::vector<std::uint32_t> silent;
+  bool asked = false;
   while (context_.loop.now() < deadline) {
     auto layout = co_await layouts_.get(handle);
     if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
@@ -89,6 +90,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
     if (to == copies.whole.end() || request.call.relays >= service::Relay::kMaxRelays) break;
     if (!suspect(*to)) {
       passed_on_.add();
+      asked = true;
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
       passed.timeout = kForwardTimeout;
       auto reply = co_await context_.channel.call(std::move(passed));
@@ -102,6 +104,9 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
     silent.push_back(*to);
     if (write && !co_await note_missed(handle, *to, stripe)) break;
   }
+  // A write that a silent server may still carry out: without an answer the client repeats the same call, which
+  // is known again.
+  if (write && asked) co_return Passed{service::NfsAnswer::drop()};
   co_return Passed{service::NfsAnswer(Status::kJukebox)};
 }
 

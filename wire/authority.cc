@@ -65,4 +65,32 @@ bool decode(ByteView bytes, MergeArgs& out) {
   return in.complete();
 }
 
+void encode(XdrWriter& out, const PolicyArgs& args) {
+  out.opaque(args.handle);
+  out.boolean(args.set);
+  out.u32(args.policy.stripe_shift);
+  out.u32(args.policy.copies);
+}
+bool decode(ByteView bytes, PolicyArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.set = in.boolean();
+  out.policy.stripe_shift = in.u32();
+  out.policy.copies = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const PolicyResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.status));
+  out.u32(result.policy.stripe_shift);
+  out.u32(result.policy.copies);
+}
+bool decode(ByteView bytes, PolicyResult& out) {
+  XdrReader in(bytes);
+  out.status = static_cast<nfs3::Status>(in.u32());
+  out.policy.stripe_shift = in.u32();
+  out.policy.copies = in.u32();
+  return in.complete();
+}
+
 }  // namespace slice::wire

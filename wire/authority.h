@@ -9,7 +9,7 @@
 
 namespace slice::wire {
 
-enum class AuthorityProcedure : std::uint32_t { kNull = 0, kFetch = 1, kMerge = 2 };
+enum class AuthorityProcedure : std::uint32_t { kNull = 0, kFetch = 1, kMerge = 2, kPolicy = 3 };
 
 // FETCH: the attributes of a file. Waits while a truncation of the file is under way.
 // with_striped: the caller, a storage node, is about to hold its first bytes of the file; the authority has
@@ -37,6 +37,28 @@ struct MergeArgs {
 };
 using MergeResult = FetchResult;
 
+// POLICY: how new files in a directory are laid out, and those of new directories in it. Sets it first, where
+// `set`; durable when answered. Servers that hold a lease of the directory go by it 2 s later. 0 in either
+// field: as the volume says.
+struct FilePolicy {
+  std::uint32_t stripe_shift = 0;
+  std::uint32_t copies = 0;
+  bool operator==(const FilePolicy&) const = default;
+};
+struct PolicyArgs {
+  ByteView handle;
+  bool set = false;
+  FilePolicy policy;
+};
+struct PolicyResult {
+  nfs3::Status status = nfs3::Status::kOk;  // kNotDir; kInval: a unit or number that there is not
+  FilePolicy policy;
+};
+
+void encode(rpc::XdrWriter& out, const PolicyArgs& args);
+bool decode(ByteView bytes, PolicyArgs& out);
+void encode(rpc::XdrWriter& out, const PolicyResult& result);
+bool decode(ByteView bytes, PolicyResult& out);
 void encode(rpc::XdrWriter& out, const FetchArgs& args);
 bool decode(ByteView bytes, FetchArgs& out);
 void encode(rpc::XdrWriter& out, const FetchResult& result);

@@ -6,6 +6,7 @@
 #include "wire/codec_checks.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
+#include "wire/layout.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/object.h"
@@ -47,6 +48,34 @@ TEST(AuthorityMessages, Codec) {
   check_message(FetchResult{.status = Status::kStale});
   check_message(MergeArgs{.handle = handle(), .epoch = Epoch{3}, .size = 77});
   check_message(MergeArgs{handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}});
+  check_message(PolicyArgs{handle(), true, {20, 3}});
+  check_message(PolicyResult{Status::kNotDir, {13, 2}});
+}
+
+TEST(LayoutMessages, Codec) {
+  check_message(SessionArgs{3, 1ull << 60});
+  check_message(SessionResult{Status::kOk, 5, 3000});
+  check_message(LayoutArgs{handle()});
+  check_message(LayoutResult{.status = Status::kJukebox});
+  check_message(
+      LayoutResult{Status::kOk, {1, 2, {{3, true, {{4, 5}, {6, kAllStripes}}}, {7, false, {{0, 1}}}}}});
+  check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
+  check_message(RecallArgs{FileId{5}, 6});
+  check_message(ForwardArgs{handle(), 1, 2, Epoch{3}, 4, {5, 6}, true, handle().first(7)});
+  check_message(ForwardResult{Status::kNotSync, Epoch{1}, 2, Verifier{3}});
+  check_message(CopyArgs{handle(), 1, 2, 3});
+}
+
+TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
+  rpc::XdrWriter empty;
+  encode(empty, MissedArgs{handle(), 4, {5, 5}});
+  MissedArgs args;
+  EXPECT_FALSE(decode(empty.view(), args));
+  LayoutResult many{Status::kOk,
+                    {1, 2, {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}}};
+  rpc::XdrWriter out;
+  encode(out, many);
+  EXPECT_FALSE(decode(out.view(), many));
 }
 
 TEST(CoordinatorMessages, Codec) {

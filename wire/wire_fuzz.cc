@@ -8,6 +8,7 @@
 #include "wire/authority.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
+#include "wire/layout.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
@@ -129,9 +130,11 @@ const std::vector<Try>& tries() {
                                        listing<true>,
 #define X(Message) message<Message>,
                                        SLICE_WIRE_OBJECT_MESSAGES(X) SLICE_WIRE_MANAGER_MESSAGES(X)
-                                           SLICE_WIRE_DIRECTORY_MESSAGES(X)
+                                           SLICE_WIRE_DIRECTORY_MESSAGES(X) SLICE_WIRE_LAYOUT_MESSAGES(X)
 #undef X
                                                message<FetchArgs>,
+                                       message<PolicyArgs>,
+                                       message<PolicyResult>,
                                        message<FetchResult>,
                                        message<MergeArgs>,
                                        message<CoordinatorTruncateArgs>,

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +24,8 @@ struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
   bool json = false;
   double timeout = 5;
-  std::string path, name, match;
+  std::string path, name, match, stripe_unit;
+  std::optional<std::uint32_t> copies;
   bool every_site = false;
 };
 
@@ -89,6 +91,24 @@ class Command {
     bool whole = std::all_of(where->storage.begin(), where->storage.end(), answered) &&
                  (!where->small_file || answered(*where->small_file));
     return print(render_where(config_, *where, format_), whole ? kGood : kPartial);
+  }
+
+  int policy(bool set) {
+    std::optional<wire::FilePolicy> wanted;
+    if (set) {
+      wanted.emplace(wire::FilePolicy{.copies = arguments_.copies.value_or(0)});
+      auto unit = parse_size(arguments_.stripe_unit.empty() ? "0" : arguments_.stripe_unit);
+      if (!unit) return say(unit.error());
+      if (*unit != 0 && !std::has_single_bit(*unit)) {
+        return say({Errc::kInvalid, "a stripe unit is a power of two from 8KiB to 1GiB"});
+      }
+      if (*unit != 0) wanted->stripe_shift = static_cast<std::uint32_t>(std::countr_zero(*unit));
+    }
+    auto tables = run(ask_tables(seams_));
+    if (!tables) return say(tables.error());
+    auto policy = run(ask_policy(seams_, *tables, arguments_.path, wanted));
+    if (!policy) return say(policy.error());
+    return print(render_policy(config_, arguments_.path, *policy, format_));
   }
 
  private:
@@ -159,6 +179,14 @@ int main(int argc, char** argv) {
   tables->add_flag("--sites", arguments.every_site, "one line a site");
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
+  auto* policy = app.add_subcommand("policy", "how new files in a directory are laid out (docs/mirrors.md)");
+  policy->require_subcommand(1);
+  auto* policy_show = policy->add_subcommand("show", "shows it");
+  policy_show->add_option("path", arguments.path, "absolute path of the directory")->required();
+  auto* policy_set = policy->add_subcommand("set", "sets it; what is not given is as the volume says");
+  policy_set->add_option("path", arguments.path, "absolute path of the directory")->required();
+  policy_set->add_option("--stripe-unit", arguments.stripe_unit, "bytes on one storage node, e.g. 1MiB");
+  policy_set->add_option("--copies", arguments.copies, "on how many storage nodes each byte is");
   auto* metrics = app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
   metrics->add_option("name", arguments.name, "which server");
   metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
@@ -185,6 +213,8 @@ int main(int argc, char** argv) {
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (where->parsed()) return command.where();
+  if (policy_show->parsed()) return command.policy(false);
+  if (policy_set->parsed()) return command.policy(true);
   if (metrics->parsed()) return command.metrics();
   return kBadUsage;
 }

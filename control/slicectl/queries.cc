@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "routing/copies.h"
 #include "service/internal_call.h"
 
 namespace slice::slicectl {
@@ -157,7 +158,7 @@ class Finder {
     asked.reserve(nodes.size() + 1);
     for (const wire::ServerEntry* node : nodes) asked.push_back(part(*node));
     SiteId site = tables_->small_file_site(file);
-    bool small = seams_.config.volume.threshold > 0;
+    bool small = seams_.config.volume.threshold > 0 && !routing::mirrored(where_.handle);
     if (small) asked.push_back(part(tables_->server_of(wire::Role::kSmallFile, site)));
     where_.storage = co_await all(std::move(asked));
     if (small) {
@@ -171,14 +172,16 @@ class Finder {
   void deal_stripes(const std::vector<const wire::ServerEntry*>& nodes) {
     std::uint8_t shift = where_.handle.stripe_shift;
     std::uint64_t size = where_.attributes.size;
-    if (size <= seams_.config.volume.threshold) return;
-    std::uint64_t first = seams_.config.volume.threshold >> shift;
+    std::uint64_t start = where_.small_file ? seams_.config.volume.threshold : 0;
+    if (size <= start) return;
+    std::uint64_t first = start >> shift;
     std::uint64_t last = (size - 1) >> shift;
     for (std::uint64_t stripe = first; stripe <= last && stripe - first < kMaxStripes; ++stripe) {
       SiteId site = tables_->storage_site(where_.handle.fileid, stripe << shift, shift);
-      const wire::ServerEntry& owner = tables_->server_of(wire::Role::kStorage, site);
-      for (std::size_t i = 0; i < nodes.size(); ++i) {
-        if (nodes[i]->server == owner.server) where_.storage[i].stripes.push_back(stripe);
+      for (std::uint32_t owner : tables_->copies_of(site, routing::copies_of(where_.handle))) {
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+          if (nodes[i]->server == owner) where_.storage[i].stripes.push_back(stripe);
+        }
       }
     }
   }
@@ -221,6 +224,35 @@ Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing:
                               std::string path) {
   Finder finder(seams, std::move(tables), std::move(path));
   co_return co_await finder.find();
+}
+
+Task<Result<wire::FilePolicy>> ask_policy(const Seams& seams,
+                                          std::shared_ptr<const routing::RoutingTables> tables,
+                                          std::string path, std::optional<wire::FilePolicy> set) {
+  Finder finder(seams, tables, std::move(path));
+  auto where = co_await finder.find();
+  if (!where) co_return fail(std::move(where.error()));
+  const wire::ServerEntry& server = tables->server_of(wire::Role::kDirectory, where->handle.directory_site);
+  wire::PolicyArgs args{
+      .handle = where->bytes, .set = set.has_value(), .policy = set.value_or(wire::FilePolicy{})};
+  auto result = co_await service::internal_call<wire::PolicyResult>(
+      seams.channel, server.endpoint, wire::kAuthorityProgram, wire::AuthorityProcedure::kPolicy, args,
+      seams.timeout);
+  if (!result) co_return fail(result.error(), server.name);
+  switch (result->status) {
+    case nfs3::Status::kOk:
+      co_return result->policy;
+    case nfs3::Status::kNotDir:
+      co_return fail(Errc::kInvalid, "{}: not a directory", where->path);
+    case nfs3::Status::kInval:
+      co_return fail(
+          Errc::kInvalid,
+          "a stripe unit is a power of two from 8KiB to 1GiB; copies are at most {}, each on a storage "
+          "node of its own",
+          kMaxCopies);
+    default:
+      co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(result->status));
+  }
 }
 
 }  // namespace slice::slicectl

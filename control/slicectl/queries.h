@@ -16,6 +16,7 @@
 #include "routing/tables.h"
 #include "rpc/channel.h"
 #include "wire/admin.h"
+#include "wire/authority.h"
 #include "wire/object.h"
 
 namespace slice::slicectl {
@@ -55,7 +56,7 @@ struct Where {
   // Regular files only:
   SiteId coordinator_site;
   std::string coordinator;
-  std::optional<Part> small_file;  // nothing where the threshold is 0
+  std::optional<Part> small_file;  // nothing where the threshold is 0, and of a mirrored file
   std::vector<Part> storage;       // every storage server that holds sites
 };
 // Resolves `path` (absolute within the volume) by NFS LOOKUPs as the superuser, straight at the directory
@@ -63,6 +64,11 @@ struct Where {
 // directory"), kUnavailable. Data servers that do not answer have an error in their Part.
 Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                               std::string path);
+
+// What a directory says of new files in it; sets that first where `set` has something. Errors as ask_where().
+Task<Result<wire::FilePolicy>> ask_policy(const Seams& seams,
+                                          std::shared_ptr<const routing::RoutingTables> tables,
+                                          std::string path, std::optional<wire::FilePolicy> set);
 
 }  // namespace slice::slicectl
 

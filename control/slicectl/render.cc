@@ -322,4 +322,22 @@ std::string render_check(const EnsembleConfig& config, Format format) {
   return text;
 }
 
+std::string render_policy(const EnsembleConfig& config, const std::string& path,
+                          const wire::FilePolicy& policy, Format format) {
+  std::uint32_t shift = policy.stripe_shift != 0 ? policy.stripe_shift : config.volume.stripe_shift;
+  std::uint32_t copies = policy.copies != 0 ? policy.copies : config.volume.copies;
+  if (format == Format::kJson) {
+    nlohmann::json json{{"path", path},
+                        {"stripe_unit", std::uint64_t{1} << shift},
+                        {"stripe_unit_from", policy.stripe_shift != 0 ? "directory" : "volume"},
+                        {"copies", copies},
+                        {"copies_from", policy.copies != 0 ? "directory" : "volume"}};
+    return json.dump(1) + "\n";
+  }
+  auto from = [](std::uint32_t own) { return own != 0 ? "the directory's" : "the volume's"; };
+  return fmt::format("new files in {}: stripe unit {} KiB ({}), {} {} ({})\n", path,
+                     (std::uint64_t{1} << shift) >> 10, from(policy.stripe_shift), copies,
+                     copies == 1 ? "copy" : "copies", from(policy.copies));
+}
+
 }  // namespace slice::slicectl

@@ -27,6 +27,9 @@ std::string render_check(const EnsembleConfig& config, Format format);
 // "1.5 GiB"; exact below 1 KiB.
 std::string bytes_text(std::uint64_t bytes);
 
+std::string render_policy(const EnsembleConfig& config, const std::string& path,
+                          const wire::FilePolicy& policy, Format format);
+
 }  // namespace slice::slicectl
 
 #endif  // SLICE_CONTROL_SLICECTL_RENDER_H

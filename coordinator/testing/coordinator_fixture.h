@@ -13,6 +13,7 @@
 
 #include "coordinator/server.h"
 #include "rpc/call.h"
+#include "service/internal_call.h"
 #include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
 #include "wire/authority.h"

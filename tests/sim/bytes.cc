@@ -122,6 +122,7 @@ class ByteSimulation {
  private:
   bool good() const { return result_.failure.empty(); }
   void wrong(std::string why) {
+    ensemble_->trace().note("wrong: {}", why);
     if (good()) result_.failure = std::move(why);
   }
   bool wait_for(const std::function<bool()>& done, std::string_view what) {
@@ -159,7 +160,7 @@ class ByteSimulation {
     ensemble_->storm(kStormBegins, options_.crashes);
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
-    ensemble_->loop().run_until([&] { return busy_ == 0; }, kStorm);
+    ensemble_->loop().run_until([&] { return busy_ == 0 || !good(); }, kStorm);
     ensemble_->calm();
     if (!wait_for([&] { return ensemble_->all_serving(); }, "not every process comes to serve")) return;
     if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "common/log.h"
+#include "tests/sim/bytes.h"
 
 namespace slice::sim {
 namespace {
@@ -106,11 +107,47 @@ TEST_P(SimulationTest, ACallCarriedOutTwiceIsNoticed) {
   EXPECT_GE(failures, 4u);
 }
 
-// The names that the sources of the directory server give to crash points.
-std::set<std::string> named_points() {
+class ByteSimulationTest : public ::testing::TestWithParam<unsigned> {
+ protected:
+  ByteSimulationTest() { configure_log("sim", LogLevel::kError); }
+  static SimulationOptions options(std::uint64_t seed) {
+    return {
+        .ensemble = {.seed = seed, .storage_nodes = 3, .copies = GetParam(), .victims = ServerRole::kStorage},
+        .operations = 30};
+  }
+};
+
+TEST_P(ByteSimulationTest, ReadsShowWhatWasWritten) {
+  unsigned kills = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulationResult result = simulate_bytes(options(seed));
+    ASSERT_EQ(result.failure, "") << "seed " << seed;
+    kills += result.kills;
+  }
+  EXPECT_GT(kills, kSeeds);
+}
+
+// A server that answers a READ with a byte that was never written.
+TEST_P(ByteSimulationTest, AWrongByteIsNoticed) {
+  unsigned noticed = 0;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    SimulationOptions given = options(seed);
+    given.tamper = [](rpc::Endpoint, rpc::Endpoint to, Buffer& bytes) {
+      constexpr std::uint32_t kClients = 0x0a4d0100;
+      if ((to.address & ~0xffu) == kClients && bytes.size() > 4096) bytes.data()[bytes.size() - 1] ^= 1;
+    };
+    noticed += simulate_bytes(given).failure.empty() ? 0 : 1;
+  }
+  EXPECT_EQ(noticed, 5u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Copies, ByteSimulationTest, ::testing::Values(1u, 2u, 3u));
+
+// The names that the sources of a server give to crash points.
+std::set<std::string> named_points(const std::string& folder) {
   std::set<std::string> names;
   std::regex reach(R"(crash\.reach\(\"([^\"]+)\"\))");
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(SLICE_SOURCE_FOLDER "/dirserver")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(SLICE_SOURCE_FOLDER "/" + folder)) {
     if (entry.path().extension() != ".cc") continue;
     std::ifstream file(entry.path());
     std::string text(std::istreambuf_iterator<char>(file), {});
@@ -122,10 +159,31 @@ std::set<std::string> named_points() {
 
 TEST(CrashPointTest, AProcessDiesAtEachOfThem) {
   configure_log("sim", LogLevel::kError);
-  std::set<std::string> left = named_points();
+  std::set<std::string> left = named_points("dirserver");
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 10 * kSeeds; ++seed) {
     SimulationResult result = simulate(options_of({2, Policy::kMkdirSwitching, 1}, seed));
+    ASSERT_EQ(result.failure, "") << "seed " << seed;
+    for (const auto& [name, count] : result.points) {
+      if (count.died > 0) left.erase(name);
+    }
+  }
+  EXPECT_EQ(left, std::set<std::string>()) << "no process died there";
+}
+
+TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
+  configure_log("sim", LogLevel::kError);
+  std::set<std::string> left = named_points("coordinator");
+  left.merge(named_points("storagenode"));
+  ASSERT_FALSE(left.empty());
+  for (std::uint64_t seed = 1; !left.empty() && seed <= 20 * kSeeds; ++seed) {
+    SimulationOptions options{
+        .ensemble = {.seed = seed, .storage_nodes = 3, .copies = 2, .victims = ServerRole::kStorage},
+        .operations = 30,
+        .crashes = 5};
+    bool names = seed % 2 == 0;  // where files are removed, too
+    SimulationResult result =
+        names ? simulate(options_of({1, Policy::kMkdirSwitching, 0.5}, seed)) : simulate_bytes(options);
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     for (const auto& [name, count] : result.points) {
       if (count.died > 0) left.erase(name);

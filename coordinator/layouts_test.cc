@@ -1,0 +1,108 @@
+#include "coordinator/layouts.h"
+
+#include "bpf/shared/file_handle.h"
+#include "coordinator/testing/coordinator_fixture.h"
+#include "wire/layout.h"
+
+namespace slice::coordinator {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs3::Status;
+using wire::StripeRange;
+
+// Two storage nodes, so that both have a copy of every stripe.
+class LayoutsTest : public testing::CoordinatorFixture {
+ protected:
+  routing::FileHandle mirrored() const {
+    routing::FileHandle handle = file();
+    handle.flags = SLICE_HANDLE_MIRRORED;
+    return handle;
+  }
+  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
+
+  template <class R, class Args>
+  Task<Result<R>> ask(wire::CoordinatorProcedure procedure, Args args) {
+    return service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram, procedure, args,
+                                     20s);
+  }
+  Status missed(const std::string& server, StripeRange stripes) {
+    routing::HandleBytes bytes = handles_.mint(mirrored());
+    auto result = run(ask<wire::LayoutResult>(wire::CoordinatorProcedure::kMissed,
+                                              wire::MissedArgs{bytes, index(server), stripes}));
+    return result ? result->status : Status::kServerFault;
+  }
+  wire::FileLayout layout() {
+    routing::HandleBytes bytes = handles_.mint(mirrored());
+    auto result = run(ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes}));
+    EXPECT_TRUE(result && result->status == Status::kOk);
+    return result ? result->layout : wire::FileLayout{};
+  }
+  wire::SessionResult session(const std::string& server, std::uint64_t number) {
+    return run(ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,
+                                        wire::SessionArgs{index(server), number}))
+        .value();
+  }
+  // Both nodes keep sessions up; the fake ones answer RECALL with NO PROCEDURE, as if they were away.
+  std::vector<StripeRange> stripes_missed_by(const std::string& server) {
+    wire::FileLayout now = layout();
+    const wire::Missing* missing = routing::find_missing(now, index(server));
+    return missing == nullptr ? std::vector<StripeRange>() : missing->stripes;
+  }
+};
+
+TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
+  EXPECT_TRUE(layout().missing.empty());
+  ASSERT_EQ(missed("store2", {5, 6}), Status::kOk);
+  ASSERT_EQ(missed("store2", {9, 12}), Status::kOk);
+  std::vector<StripeRange> both{{5, 6}, {9, 12}};
+  EXPECT_EQ(stripes_missed_by("store2"), both);
+  std::uint64_t version = layout().version;
+  kill();
+  boot();
+  EXPECT_EQ(stripes_missed_by("store2"), both);
+  EXPECT_TRUE(stripes_missed_by("store1").empty());
+  EXPECT_GT(layout().changed, version) << "layouts of before are void";
+}
+
+TEST_F(LayoutsTest, TheLastWholeCopyCannotBeMissed) {
+  ASSERT_EQ(missed("store1", {5, 7}), Status::kOk);
+  EXPECT_EQ(missed("store2", {6, 7}), Status::kJukebox);
+  EXPECT_EQ(missed("store2", {0, wire::kAllStripes}), Status::kJukebox);
+  EXPECT_EQ(missed("store2", {8, 9}), Status::kOk);
+  EXPECT_EQ(process().metric("coordinator_missed_refused_total"), 2u);
+}
+
+// A node that does not answer may use what it was given until its session ends.
+TEST_F(LayoutsTest, AChangeWaitsForTheSessionOfANodeThatIsSilent) {
+  layout();
+  loop_.advance(Sessions::kLife);
+  wire::SessionResult first = session("store2", 0);
+  ASSERT_EQ(first.status, Status::kOk);
+  EXPECT_EQ(session("store2", first.session).session, first.session) << "it goes on";
+  silence("store2");
+  MonoTime before = loop_.now();
+  ASSERT_EQ(missed("store1", {1, 2}), Status::kOk);
+  Duration took = loop_.now() - before;
+  EXPECT_GT(took, Sessions::kLife - 200ms);
+  EXPECT_LT(took, Sessions::kLife + 2s);
+  EXPECT_NE(session("store2", first.session).session, first.session) << "and has to begin anew";
+}
+
+// COMMIT and TRUNCATE of a mirrored file are done without a node that is away; it misses everything then.
+TEST_F(LayoutsTest, OperationsGoOnWithoutOneCopy) {
+  loop_.advance(Sessions::kLife);
+  silence("store2");
+  auto result = run(truncate_call(mirrored(), 1000, Epoch{3}, 30s));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, Status::kOk);
+  EXPECT_EQ(store1_.truncates, 1);
+  EXPECT_EQ(small_.truncates, 0) << "a mirrored file has no bytes there";
+  EXPECT_EQ(stripes_missed_by("store2"), (std::vector<StripeRange>{{0, wire::kAllStripes}}));
+  MonoTime before = loop_.now();
+  EXPECT_EQ(commit_now(mirrored()).status, Status::kOk);
+  EXPECT_LT(loop_.now() - before, 100ms) << "nobody waits for it again";
+}
+
+}  // namespace
+}  // namespace slice::coordinator
