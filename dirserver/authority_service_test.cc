@@ -1,4 +1,6 @@
+#include "bpf/shared/file_handle.h"
 #include "dirserver/testing/fixture.h"
+#include "service/internal_call.h"
 
 namespace slice::dirserver::testing {
 namespace {
@@ -117,6 +119,39 @@ TEST_F(AuthorityTest, FetchesWaitForATruncationAndMergesDoNotTellItsEpoch) {
   EXPECT_FALSE(truncation->ended);
   EXPECT_EQ(fetch(file.handle).attributes.rdev_major, 1u);
   EXPECT_TRUE(truncation->ended);
+}
+
+TEST_F(AuthorityTest, ADirectorysPolicyIsThatOfNewFilesAndDirectories) {
+  Handle directory = mkdir(root(), "d").handle;
+  Handle old = create(directory, "old").handle;
+  auto ask = [&](const Handle& of, bool set, wire::FilePolicy policy) {
+    auto result = run(service::internal_call<wire::PolicyResult>(
+        network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kPolicy,
+        wire::PolicyArgs{of, set, policy}));
+    EXPECT_TRUE(result.has_value());
+    return *result;
+  };
+  wire::FilePolicy wanted{.stripe_shift = 20, .copies = 2};
+  EXPECT_EQ(ask(directory, true, wanted).policy, wanted);
+  Handle below = mkdir(directory, "below").handle;
+  restart();
+  EXPECT_EQ(ask(below, false, {}).policy, wanted) << "it is inherited, and durable";
+  EXPECT_EQ(ask(root(), false, {}).policy, wire::FilePolicy{});
+  for (const Handle& in : {directory, below}) {
+    auto made = handles_.open(create(in, "new").handle);
+    EXPECT_EQ(made->stripe_shift, 20u);
+    EXPECT_EQ(made->flags, SLICE_HANDLE_MIRRORED);
+  }
+  EXPECT_EQ(handles_.open(old)->flags, 0u);
+  EXPECT_EQ(handles_.open(lookup(directory, "old").handle)->stripe_shift, 16u);
+  EXPECT_EQ(ask(old, true, wanted).status, Status::kNotDir);
+  EXPECT_EQ(ask(directory, true, {.stripe_shift = 12}).status, Status::kInval);
+  EXPECT_EQ(ask(directory, true, {.copies = 3}).status, Status::kInval) << "there are two storage nodes";
+  // Nobody else has bytes of a mirrored file that no storage node knows.
+  small_.asked.clear();
+  EXPECT_EQ(remove(directory, "new"), Status::kOk);
+  loop_.advance(std::chrono::seconds(5));
+  EXPECT_TRUE(small_.asked.empty());
 }
 
 }  // namespace
