@@ -50,7 +50,8 @@ std::string plot_script(const std::vector<Report>& reports, const std::string& p
       "set xlabel \"offered load, operations/s\"\nset ylabel \"throughput, operations/s\"\nset xrange "
       "[0:*]\nset yrange [0:*]\nplot x with lines dt 2 lc rgb \"gray\" title \"all of it\"";
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    out += fmt::format(", \\\n  $R{} using 1:2 with linespoints lw 2 title {}", i, title_of(reports[i]));
+    out += fmt::format(", \\\n  $R{} using 1:2 with linespoints lw 2 lc {} title {}", i, i + 1,
+                       title_of(reports[i]));
   }
   out +=
       "\nset xlabel \"throughput, operations/s\"\nset ylabel \"latency, ms\"\nset logscale y\nset yrange "
