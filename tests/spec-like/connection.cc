@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t kScratch = 256 << 10;
 constexpr std::size_t kLargestReply = 4 << 20;
-constexpr int kUdpRoom = 8 << 20;                            // bytes of socket buffer, each way
+constexpr int kUdpRoom = 8 << 20;       // bytes of socket buffer, each way
+constexpr int kUserTimeoutMs = 10'000;  // unacknowledged bytes that long: the server's host is gone
 constexpr Duration kWatch = std::chrono::milliseconds(100);  // between looks for late calls
 constexpr Duration kLongestPause = std::chrono::seconds(8);  // between two sendings of a datagram
 constexpr Duration kReconnectPause = std::chrono::milliseconds(100);
@@ -109,9 +110,10 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   void open() {
     fd_ = ::socket(AF_INET, (tcp_ ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd_ < 0) return lost(errno);
-    int on = 1;
+    const int on = 1;
     if (tcp_) {
       ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      ::setsockopt(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
     } else {
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kUdpRoom, sizeof kUdpRoom);
       ::setsockopt(fd_, SOL_SOCKET, SO_SNDBUFFORCE, &kUdpRoom, sizeof kUdpRoom);

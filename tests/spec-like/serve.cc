@@ -52,38 +52,63 @@ Json answer_of(const Status& status) {
   return {{"ok", false}, {"error", status.error().message}};
 }
 
-// Throws what nlohmann throws where the request lacks something.
-Json answer(Worker& worker, const Json& request) {
-  const auto what = request.at("do").get<std::string>();
-  if (what == "prepare") return answer_of(prepare(worker, request));
-  if (what == "grow") {
-    Json out = answer_of(worker.grow(request.at("rate").get<double>()));
-    out["files"] = worker.files();
-    out["texts"] = worker.take_texts();
-    return out;
+// One controller's worker.
+class Service {
+ public:
+  Json answer_line(const std::string& line) {
+    try {
+      return answer(Json::parse(line));
+    } catch (const Json::exception& error) {
+      return {{"ok", false}, {"error", error.what()}};
+    }
   }
-  if (what == "run") {
-    auto tally = worker.run(request.at("rate").get<double>(), request.at("warm_up").get<double>(),
-                            request.at("interval").get<double>());
-    if (!tally) return {{"ok", false}, {"error", tally.error().message}};
-    return {{"ok", true}, {"tally", to_json(*tally)}, {"files", worker.files()}};
+  // For a controller that hung up before it said what is to become of the files.
+  void end() {
+    if (!files_are_there_) return;
+    if (auto done = worker_.clean(); !done) log_error("worker: {}", done.error().message);
   }
-  if (what == "keep") return {{"ok", true}};
-  if (what == "clean") {
-    Json out = answer_of(worker.clean());
-    out["texts"] = worker.take_texts();
-    return out;
-  }
-  return {{"ok", false}, {"error", "no such request: " + what}};
-}
 
-Json answer_line(Worker& worker, const std::string& line) {
-  try {
-    return answer(worker, Json::parse(line));
-  } catch (const Json::exception& error) {
-    return {{"ok", false}, {"error", error.what()}};
+ private:
+  // Throws what nlohmann throws where the request lacks something.
+  Json answer(const Json& request) {
+    const auto what = request.at("do").get<std::string>();
+    if (what == "prepare") return prepare_job(request);
+    if (what == "grow") return grow(request.at("rate").get<double>());
+    if (what == "run") return run(request);
+    if (what == "clean") return clean();
+    if (what != "keep") return {{"ok", false}, {"error", "no such request: " + what}};
+    files_are_there_ = false;
+    return {{"ok", true}};
   }
-}
+
+  Json prepare_job(const Json& request) {
+    if (files_are_there_) return {{"ok", false}, {"error", "prepared before"}};
+    const Json done = answer_of(prepare(worker_, request));
+    files_are_there_ = true;
+    return done;
+  }
+  Json grow(double rate) {
+    Json out = answer_of(worker_.grow(rate));
+    out["files"] = worker_.files();
+    out["texts"] = worker_.take_texts();
+    return out;
+  }
+  Json run(const Json& request) {
+    auto tally = worker_.run(request.at("rate").get<double>(), request.at("warm_up").get<double>(),
+                             request.at("interval").get<double>());
+    if (!tally) return {{"ok", false}, {"error", tally.error().message}};
+    return {{"ok", true}, {"tally", to_json(*tally)}, {"files", worker_.files()}};
+  }
+  Json clean() {
+    files_are_there_ = false;
+    Json out = answer_of(worker_.clean());
+    out["texts"] = worker_.take_texts();
+    return out;
+  }
+
+  Worker worker_;
+  bool files_are_there_ = false;
+};
 
 }  // namespace
 
@@ -141,19 +166,15 @@ Result<std::optional<std::string>> Lines::read() {
 
 void serve_controller(int fd) {
   Lines lines(fd);
-  Worker worker;
-  bool cleaned = true;
+  Service service;
   while (true) {
     auto line = lines.read();
     if (!line) log_error("worker: {}", line.error().message);
     if (!line || !*line) break;
-    cleaned =
-        (*line)->find("\"clean\"") != std::string::npos || (*line)->find("\"keep\"") != std::string::npos;
-    const std::string said = answer_line(worker, **line).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string said = service.answer_line(**line).dump(-1, ' ', false, Json::error_handler_t::replace);
     if (!lines.write(said)) break;
   }
-  if (cleaned) return;
-  if (auto done = worker.clean(); !done) log_error("worker: {}", done.error().message);
+  service.end();
 }
 
 Status serve_connections(rpc::Endpoint at) {

@@ -84,11 +84,13 @@ Status Worker::prepare(const Job& job) {
 }
 
 Status Worker::grow(double operations_per_second) {
+  if (clients_.empty()) return fail(Errc::kInvalid, "not prepared");
   const double each = operations_per_second / static_cast<double>(clients_.size());
   return each_client([each](Client& client) { return client.grow(each); });
 }
 
 Result<Tally> Worker::run(double operations_per_second, double warm_up, double interval) {
+  if (clients_.empty()) return fail(Errc::kInvalid, "not prepared");
   Client::Phase phase;
   phase.operations_per_second = operations_per_second / static_cast<double>(clients_.size());
   phase.begin = precise_now() + kStart;

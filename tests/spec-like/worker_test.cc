@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <thread>
@@ -180,6 +181,52 @@ TEST(Worker, LatencyCountsFromWhenAnOperationWasDue) {
   EXPECT_NEAR(static_cast<double>(tally->latency().count()), 200, 60);  // none is left out
   EXPECT_GT(tally->latency().quantile(0.5), 300'000'000u);              // not 50 ms
   ASSERT_TRUE(worker.clean());
+}
+
+// A worker's end of a stream, served on a thread; what it answers to a line.
+class Served {
+ public:
+  Served() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    lines_.emplace(ends[0]);
+    thread_ = std::thread([fd = ends[1]] { serve_controller(fd); });
+  }
+  ~Served() { hang_up(); }
+  std::string answer(const std::string& line) {
+    EXPECT_TRUE(lines_->write(line));
+    auto answer = lines_->read();
+    return answer && *answer ? **answer : std::string();
+  }
+  void hang_up() {
+    lines_.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::optional<Lines> lines_;
+  std::thread thread_;
+};
+
+TEST(Worker, AnswersNonsenseWithAnError) {
+  Served worker;
+  for (const char* line :
+       {"", "{", "[]", "{}", "{\"do\":1}", "{\"do\":\"dance\"}", "{\"do\":\"prepare\"}",
+        "{\"do\":\"prepare\",\"job\":{}}", "{\"do\":\"run\",\"rate\":1,\"warm_up\":0,\"interval\":1}",
+        "{\"do\":\"grow\",\"rate\":1}", "{\"do\":\"grow\"}"}) {
+    EXPECT_THAT(worker.answer(line), HasSubstr("\"ok\":false")) << line;
+  }
+}
+
+TEST(Worker, CleansUpAfterAControllerThatHangsUp) {
+  Toy toy(Lie::kNone);
+  Served worker;
+  EXPECT_THAT(worker.answer(to_line(job_for(toy))), HasSubstr("\"ok\":true"));
+  EXPECT_THAT(worker.answer("{\"do\":\"grow\",\"rate\":100}"), HasSubstr("\"files\":"));
+  EXPECT_THAT(worker.answer("{\"do\":\"run\",\"rate\":100,\"warm_up\":0,\"interval\":0.2}"),
+              HasSubstr("\"violations\":0"));
+  worker.hang_up();
+  EXPECT_EQ(toy.stop(), 0u);
 }
 
 TEST(Worker, SaysWhatCannotBeMounted) {
