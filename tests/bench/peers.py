@@ -2,10 +2,11 @@
 """A SPEC-like load at several offered rates: a local ensemble through its proxy, beside NFS-Ganesha on the same machine, in the
 same run, with the same durability: both keep their data in one folder's file system (tmpfs by default). Servers share
 processor 0, the generator (slice-load) has processor 1. Each rate: a warm-up, then an interval that is measured, and
-within it the processor time of all processes that serve, together. Every reply is checked.
+within it the processor time of all processes that serve, together. Every reply is checked. The two take turns, --rounds times;
+of each rate the round with the median of mean latencies counts.
 
     peers.py [--json] [--mix M] [--rates A,B,C] [--transport tcp|udp] [--clients N] [--bytes-per-op SIZE] [--warm-up S] [--interval S]
-             [--folder DIR] [--pictures DIR]
+             [--rounds N] [--folder DIR] [--pictures DIR]
 
 --pictures keeps both reports and draws them: MIX-TRANSPORT.svg."""
 
@@ -40,17 +41,21 @@ class Sampler:
 
     def __init__(self, process, pids, options):
         self.process, self.pids, self.options = process, pids, options
-        self.used, self.said = [], ""
+        self.used, self.samples = [], []
         self.thread = threading.Thread(target=self._watch)
         self.thread.start()
 
+    def join(self):
+        for thread in [self.thread, *self.samples]:
+            thread.join()
+
     def _watch(self):
         for line in self.process.stderr:
-            self.said += line
             bench.say(line.rstrip())
             if BEGINS.search(line):
-                threading.Thread(target=self._sample, args=(len(self.used),)).start()
-                self.used.append(None)
+                self.samples.append(threading.Thread(target=self._sample, args=(len(self.used),)))
+                self.used.append(0)
+                self.samples[-1].start()
 
     def _sample(self, at):
         time.sleep(self.options.warm_up)
@@ -60,7 +65,7 @@ class Sampler:
 
 
 def measure(options, folder, label, netns, server, export, mount_port, pids):
-    """The points of one system's report, each with the servers' processor time; the report stays in `folder`."""
+    """One system's report, each point with the servers' processor time for an operation, `server_us`."""
     report = folder / f"{label.lower()}.json"
     words = ["taskset", "-c", ops.client_cpu(), options.build / "bin/slice-load", "--server", server, "--export", export,
              "--mount-port", mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
@@ -70,13 +75,23 @@ def measure(options, folder, label, netns, server, export, mount_port, pids):
         words += ["--bytes-per-op", options.bytes_per_op]
     with subprocess.Popen(uml.in_netns(netns, *map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as load:
         sampler = Sampler(load, pids, options)
-        sampler.thread.join()
-    if load.returncode != 0:
+        sampler.join()
+    if load.returncode not in (0, 1) or not report.exists():  # 1: wrong replies, which the figures tell
         raise SystemExit(f"slice-load against {label}: exit code {load.returncode}")
-    points = json.loads(report.read_text())["points"]
-    for point, used in zip(points, sampler.used):
+    result = json.loads(report.read_text())
+    for point, used in zip(result["points"], sampler.used):
         point["server_us"] = 1e6 * used / max(1, sum(each["completed"] for each in point["operations"].values()))
-    return points
+    return result
+
+
+def median_of(reports):
+    """A report with, for each rate, the point of the round whose mean latency is the median; the wrong replies of all rounds."""
+    middle = []
+    for points in zip(*(report["points"] for report in reports)):
+        point = dict(sorted(points, key=lambda point: point["latency_ns"]["mean"])[len(points) // 2])
+        point["violations"] = sum(each["violations"] for each in points)
+        middle.append(point)
+    return {**reports[0], "points": middle}
 
 
 def figures_of(system, points):
@@ -87,55 +102,64 @@ def figures_of(system, points):
         figures += [bench.figure(f"{at}_achieved", "op/s", point["achieved_per_second"]),
                     bench.figure(f"{at}_mean", "ms", latency["mean"] / 1e6), bench.figure(f"{at}_p50", "ms", latency["p50"] / 1e6),
                     bench.figure(f"{at}_p99", "ms", latency["p99"] / 1e6),
-                    bench.figure(f"{at}_cpu_total", "us/op", point["server_us"])]
+                    bench.figure(f"{at}_cpu_total", "us/op", point["server_us"]),
+                    bench.figure(f"{at}_violations", "replies", point["violations"])]
     return figures
 
 
 def readable(results):
-    rows = [["offered/s"] + [f"{system} {what}" for system in results for what in ("op/s", "mean ms", "p99 ms", "CPU us/op")]]
-    for points in zip(*results.values()):
+    rows = [["offered/s"] + [f"{system} {what}" for system in results for what in ("op/s", "mean ms", "p99 ms", "CPU us/op", "wrong")]]
+    for points in zip(*(report["points"] for report in results.values())):
         row = [f"{points[0]['offered_per_second']:.0f}"]
         for point in points:
             row += [f"{point['achieved_per_second']:.0f}", f"{point['latency_ns']['mean'] / 1e6:.2f}",
-                    f"{point['latency_ns']['p99'] / 1e6:.2f}", f"{point['server_us']:.0f}"]
+                    f"{point['latency_ns']['p99'] / 1e6:.2f}", f"{point['server_us']:.0f}", str(point["violations"])]
         rows.append(row)
     return bench.table(rows)
 
 
-def draw(options, folder, systems):
+def draw(options, results):
     pictures = pathlib.Path(options.pictures)
     pictures.mkdir(parents=True, exist_ok=True)
     name = f"{pathlib.Path(options.mix).stem}-{options.transport}"
     reports = []
-    for system in systems:
+    for system, report in results.items():
         reports.append(pictures / f"{name}-{system.lower()}.json")
-        reports[-1].write_text((folder / f"{system.lower()}.json").read_text())
+        reports[-1].write_text(json.dumps(report, indent=1) + "\n")
     subprocess.run([options.build / "bin/slice-load", "--plot", pictures / f"{name}.svg", "--from", ",".join(map(str, reports))],
                    check=True)
+
+
+def take_turns(options, folder):
+    rounds = {"Slice": [], "Ganesha": []}
+    with bench.ensemble(options, folder) as slice_, ganesha.Ganesha(folder / "ganesha", cpus=ops.SERVER_CPU) as peer:
+        ops.pin(slice_.pids())
+        for turn in range(options.rounds):
+            bench.say(f"round {turn + 1} of {options.rounds}")
+            rounds["Slice"].append(measure(options, folder, "Slice", slice_.netns, slice_.server, slice_.export, slice_.mount_port,
+                                           slice_.pids().values()))
+            rounds["Ganesha"].append(measure(options, folder, "Ganesha", peer.netns, peer.address, peer.export, peer.mount_port,
+                                             [peer.pid]))
+    return {system: median_of(reports) for system, reports in rounds.items()}
 
 
 def main() -> int:
     parser = bench.arguments(__doc__)
     parser.add_argument("--mix", default="specsfs")
-    parser.add_argument("--rates", default="500,1000,2000,4000,6000,8000")
+    parser.add_argument("--rates", default="1000,2000,4000,8000,12000")
     parser.add_argument("--transport", choices=("tcp", "udp"), default="tcp")
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--bytes-per-op", default="100KiB", help="of the file set; empty: the mix's own")
-    parser.add_argument("--warm-up", type=float, default=2)
-    parser.add_argument("--interval", type=float, default=6)
+    parser.add_argument("--bytes-per-op", default="50KiB", help="of the file set; empty: the mix's own")
+    parser.add_argument("--warm-up", type=float, default=1)
+    parser.add_argument("--interval", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pictures", help="folder for the reports and the picture")
     options = parser.parse_args()
-    results = {}
     with bench.scratch(options) as folder:
-        with bench.ensemble(options, folder) as slice_:
-            ops.pin(slice_.pids())
-            results["Slice"] = measure(options, folder, "Slice", slice_.netns, slice_.server, slice_.export, slice_.mount_port,
-                                       slice_.pids().values())
-        with ganesha.Ganesha(folder / "ganesha", cpus=ops.SERVER_CPU) as peer:
-            results["Ganesha"] = measure(options, folder, "Ganesha", peer.netns, peer.address, peer.export, peer.mount_port, [peer.pid])
-        if options.pictures:
-            draw(options, folder, results)
-    figures = [figure for system, points in results.items() for figure in figures_of(system.lower(), points)]
+        results = take_turns(options, folder)
+    if options.pictures:
+        draw(options, results)
+    figures = [figure for system, report in results.items() for figure in figures_of(system.lower(), report["points"])]
     bench.finish(options, "peers", figures, readable(results))
     return 0
 

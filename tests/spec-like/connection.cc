@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -115,8 +116,10 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
       ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       ::setsockopt(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
     } else {
-      ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kUdpRoom, sizeof kUdpRoom);
-      ::setsockopt(fd_, SOL_SOCKET, SO_SNDBUFFORCE, &kUdpRoom, sizeof kUdpRoom);
+      // As much as the system gives; more for root.
+      for (int room : {SO_RCVBUF, SO_SNDBUF, SO_RCVBUFFORCE, SO_SNDBUFFORCE}) {
+        ::setsockopt(fd_, SOL_SOCKET, room, &kUdpRoom, sizeof kUdpRoom);
+      }
     }
     // Servers that export "secure" want a port that only root may have; where there is none, any will do.
     if (::geteuid() == 0) ::bindresvport(fd_, nullptr);
@@ -136,6 +139,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
     }
     up_ = blocked_ = false;
     queue_.clear();
+    datagrams_.clear();
     reader_ = rpc::RecordReader(kLargestReply);
   }
 
@@ -169,9 +173,25 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
       queue_.push(record);
       return;
     }
-    const ByteView datagram = record->view().subspan(rpc::kRecordMark);
-    // What does not leave now is sent again like one that was lost on its way.
-    [[maybe_unused]] ssize_t n = ::send(fd_, datagram.data(), datagram.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    datagrams_.push_back(record);
+    if (!blocked_) flush_datagrams();
+  }
+
+  // What the system refuses otherwise is sent again like what was lost on its way.
+  void flush_datagrams() {
+    blocked_ = false;
+    for (; !datagrams_.empty(); datagrams_.pop_front()) {
+      const ByteView datagram = datagrams_.front()->view().subspan(rpc::kRecordMark);
+      const ssize_t n = ::send(fd_, datagram.data(), datagram.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      blocked_ = n < 0 && (errno == EAGAIN || errno == ENOBUFS);
+      if (blocked_) break;
+    }
+    watch_writing(blocked_);
+  }
+
+  void watch_writing(bool wanted) {
+    const std::uint32_t events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    if (events != interest_) loop_.change(fd_, interest_ = events);
   }
 
   void flush() {
@@ -179,8 +199,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
     const auto result = queue_.flush(fd_);
     if (result == rpc::SendQueue::Flush::kBroken) return lost(errno);
     blocked_ = result == rpc::SendQueue::Flush::kBlocked;
-    const std::uint32_t wanted = blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    if (wanted != interest_) loop_.change(fd_, interest_ = wanted);
+    watch_writing(blocked_);
   }
 
   void on_events(std::uint32_t events) {
@@ -189,7 +208,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
       while (fd_ >= 0 && (tcp_ ? read_stream() : read_datagram())) {
       }
     }
-    if (fd_ >= 0 && (events & EPOLLOUT) != 0) flush();
+    if (fd_ >= 0 && (events & EPOLLOUT) != 0) tcp_ ? flush() : flush_datagrams();
   }
 
   // True where there may be more to read.
@@ -270,7 +289,8 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   const char* why_ = "";
   Buffer scratch_, credential_;
   rpc::RecordReader reader_;
-  rpc::SendQueue queue_;
+  rpc::SendQueue queue_;                                 // TCP
+  std::deque<std::shared_ptr<const Buffer>> datagrams_;  // UDP, not yet sent
   std::uint32_t next_xid_;
   std::unordered_map<std::uint32_t, Pending> pending_;
   TimerId reconnect_ = TimerId::kNone, watch_ = TimerId::kNone;

@@ -21,14 +21,16 @@ constexpr std::array<std::string_view, kSteps> kStepNames{
     "lookup", "missing", "access", "getattr", "setattr",  "read",    "write",       "append",
     "commit", "create",  "remove", "rename",  "readlink", "readdir", "readdirplus", "fsstat"};
 constexpr std::size_t kMaxTransactions = 100, kMaxStepsOfOne = 50, kMaxSizes = 100;
+constexpr double kLargestWeight = 1e6;
 constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 40;
 
 void read_weights(Refusals& refusals, const toml::table& table,
                   const std::function<void(std::string_view, double)>& take) {
   for (const auto& [key, value] : table) {
     auto weight = value.value<double>();
-    if (!weight || !(*weight > 0)) {
-      refusals.add(line_of(value), "the weight of {} is not a number above 0", key.str());
+    if (!weight || !(*weight > 0 && *weight <= kLargestWeight)) {
+      refusals.add(line_of(value), "the weight of {} is not a number above 0, up to {}", key.str(),
+                   kLargestWeight);
       return;
     }
     take(key.str(), *weight);
