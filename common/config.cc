@@ -293,48 +293,6 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   read_key(refusals, top.line("key_file"), key_file, config);
 }
 
-// The part of a line before its comment.
-std::string_view without_comment(std::string_view line) {
-  char quote = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (quote == 0 && line[i] == '#') return line.substr(0, i);
-    if (quote == '"' && line[i] == '\\') {
-      ++i;
-    } else if (line[i] == '"' || line[i] == '\'') {
-      if (quote == 0) {
-        quote = line[i];
-      } else if (quote == line[i]) {
-        quote = 0;
-      }
-    }
-  }
-  return line;
-}
-
-// toml++ 3.3 asserts, rather than refuses, where a table header's name starts with a character that no name
-// has, and runs into undefined behaviour at some characters beyond ASCII. Such lines are found before it sees
-// them. Nothing else of ours starts a line with a bracket.
-void check_lines(Refusals& refusals, std::string_view text) {
-  std::uint32_t number = 0;
-  while (!text.empty()) {
-    ++number;
-    std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = without_comment(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    bool ascii =
-        std::all_of(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-    if (!ascii) refusals.add(number, "characters beyond ASCII are for comments only");
-    auto skip_blanks = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
-    skip_blanks();
-    if (!line.starts_with('[')) continue;
-    line.remove_prefix(line.starts_with("[[") ? 2 : 1);
-    skip_blanks();
-    bool named = !line.empty() && (std::isalnum(static_cast<unsigned char>(line[0])) != 0 ||
-                                   std::string_view("_-\"'").find(line[0]) != std::string_view::npos);
-    if (!named) refusals.add(number, "a table's name is expected behind '['");
-  }
-}
-
 }  // namespace
 
 std::string_view role_name(ServerRole role) {

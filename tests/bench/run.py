@@ -43,6 +43,8 @@ BENCHMARKS = {
     "xdp": (command(BUILD / "bench/xdp_bench"), "nanoseconds per packet of the XDP program, beside a bare XDP_TX"),
     "ops": (command(sys.executable, ROOT / "tests/bench/ops.py"),
             "operations and MB per second through the proxy over TCP, beside NFS-Ganesha, with CPU per operation"),
+    "peers": (command(sys.executable, ROOT / "tests/bench/peers.py"),
+              "a SPEC-like load (slice-load) at several offered rates, beside NFS-Ganesha: throughput, latency, CPU; pictures"),
     "bigdir": (command(sys.executable, ROOT / "tests/bench/bigdir.py"),
                "a directory as it grows to --entries names (1 million): cost of operations, memory, disk; emptying it"),
     "figure3": (command(sys.executable, ROOT / "tests/bench/figure3.py"),

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 
+import load
 import mirrors
 import sites
 import storms
@@ -299,6 +300,7 @@ SUITES = {
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
+    "load": (load.load, "slice-load, the load generator, finds nothing wrong; its workers, comparison and pictures"),
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }

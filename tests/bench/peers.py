@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""A SPEC-like load at several offered rates: a local ensemble through its proxy, beside NFS-Ganesha on the same machine, in the
+same run, with the same durability: both keep their data in one folder's file system (tmpfs by default). Servers share
+processor 0, the generator (slice-load) has processor 1. Each rate: a warm-up, then an interval that is measured, and
+within it the processor time of all processes that serve, together. Every reply is checked. The two take turns, --rounds times;
+of each rate the round with the median of mean latencies counts.
+
+    peers.py [--json] [--mix M] [--rates A,B,C] [--transport tcp|udp] [--clients N] [--bytes-per-op SIZE] [--warm-up S] [--interval S]
+             [--rounds N] [--folder DIR] [--pictures DIR]
+
+--pictures keeps both reports and draws them: MIX-TRANSPORT.svg."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import bench
+from bench import targets, uml
+import ganesha
+import ops
+
+BEGINS = re.compile(r"operations/s for ")
+
+
+def processor_seconds(pids):
+    """Of all these processes together, user and kernel."""
+    ticks = 0
+    for pid in pids:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Sampler:
+    """Reads what slice-load says as it goes, and for each of its intervals the servers' processor time."""
+
+    def __init__(self, process, pids, options):
+        self.process, self.pids, self.options = process, pids, options
+        self.used, self.samples = [], []
+        self.thread = threading.Thread(target=self._watch)
+        self.thread.start()
+
+    def join(self):
+        for thread in [self.thread, *self.samples]:
+            thread.join()
+
+    def _watch(self):
+        for line in self.process.stderr:
+            bench.say(line.rstrip())
+            if BEGINS.search(line):
+                self.samples.append(threading.Thread(target=self._sample, args=(len(self.used),)))
+                self.used.append(0)
+                self.samples[-1].start()
+
+    def _sample(self, at):
+        time.sleep(self.options.warm_up)
+        before = processor_seconds(self.pids)
+        time.sleep(self.options.interval)
+        self.used[at] = processor_seconds(self.pids) - before
+
+
+def measure(options, folder, label, netns, server, export, mount_port, pids):
+    """One system's report, each point with the servers' processor time for an operation, `server_us`."""
+    report = folder / f"{label.lower()}.json"
+    words = ["taskset", "-c", ops.client_cpu(), options.build / "bin/slice-load", "--server", server, "--export", export,
+             "--mount-port", mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
+             "--transport", options.transport, "--clients", options.clients, "--warm-up", options.warm_up, "--interval",
+             options.interval]
+    if options.bytes_per_op:
+        words += ["--bytes-per-op", options.bytes_per_op]
+    with subprocess.Popen(uml.in_netns(netns, *map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as load:
+        sampler = Sampler(load, pids, options)
+        sampler.join()
+    if load.returncode not in (0, 1) or not report.exists():  # 1: wrong replies, which the figures tell
+        raise SystemExit(f"slice-load against {label}: exit code {load.returncode}")
+    result = json.loads(report.read_text())
+    for point, used in zip(result["points"], sampler.used):
+        point["server_us"] = 1e6 * used / max(1, sum(each["completed"] for each in point["operations"].values()))
+    return result
+
+
+def median_of(reports):
+    """A report with, for each rate, the point of the round whose mean latency is the median; the wrong replies of all rounds."""
+    middle = []
+    for points in zip(*(report["points"] for report in reports)):
+        point = dict(sorted(points, key=lambda point: point["latency_ns"]["mean"])[len(points) // 2])
+        point["violations"] = sum(each["violations"] for each in points)
+        middle.append(point)
+    return {**reports[0], "points": middle}
+
+
+def figures_of(system, points):
+    figures = []
+    for point in points:
+        at = f"{system}_{point['offered_per_second']:.0f}"
+        latency = point["latency_ns"]
+        figures += [bench.figure(f"{at}_achieved", "op/s", point["achieved_per_second"]),
+                    bench.figure(f"{at}_mean", "ms", latency["mean"] / 1e6), bench.figure(f"{at}_p50", "ms", latency["p50"] / 1e6),
+                    bench.figure(f"{at}_p99", "ms", latency["p99"] / 1e6),
+                    bench.figure(f"{at}_cpu_total", "us/op", point["server_us"]),
+                    bench.figure(f"{at}_violations", "replies", point["violations"])]
+    return figures
+
+
+def readable(results):
+    rows = [["offered/s"] + [f"{system} {what}" for system in results for what in ("op/s", "mean ms", "p99 ms", "CPU us/op", "wrong")]]
+    for points in zip(*(report["points"] for report in results.values())):
+        row = [f"{points[0]['offered_per_second']:.0f}"]
+        for point in points:
+            row += [f"{point['achieved_per_second']:.0f}", f"{point['latency_ns']['mean'] / 1e6:.2f}",
+                    f"{point['latency_ns']['p99'] / 1e6:.2f}", f"{point['server_us']:.0f}", str(point["violations"])]
+        rows.append(row)
+    return bench.table(rows)
+
+
+def draw(options, results):
+    pictures = pathlib.Path(options.pictures)
+    pictures.mkdir(parents=True, exist_ok=True)
+    name = f"{pathlib.Path(options.mix).stem}-{options.transport}"
+    reports = []
+    for system, report in results.items():
+        reports.append(pictures / f"{name}-{system.lower()}.json")
+        reports[-1].write_text(json.dumps(report, indent=1) + "\n")
+    subprocess.run([options.build / "bin/slice-load", "--plot", pictures / f"{name}.svg", "--from", ",".join(map(str, reports))],
+                   check=True)
+
+
+def take_turns(options, folder):
+    rounds = {"Slice": [], "Ganesha": []}
+    with bench.ensemble(options, folder) as slice_, ganesha.Ganesha(folder / "ganesha", cpus=ops.SERVER_CPU) as peer:
+        ops.pin(slice_.pids())
+        for turn in range(options.rounds):
+            bench.say(f"round {turn + 1} of {options.rounds}")
+            rounds["Slice"].append(measure(options, folder, "Slice", slice_.netns, slice_.server, slice_.export, slice_.mount_port,
+                                           slice_.pids().values()))
+            rounds["Ganesha"].append(measure(options, folder, "Ganesha", peer.netns, peer.address, peer.export, peer.mount_port,
+                                             [peer.pid]))
+    return {system: median_of(reports) for system, reports in rounds.items()}
+
+
+def main() -> int:
+    parser = bench.arguments(__doc__)
+    parser.add_argument("--mix", default="specsfs")
+    parser.add_argument("--rates", default="1000,2000,4000,8000,12000")
+    parser.add_argument("--transport", choices=("tcp", "udp"), default="tcp")
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--bytes-per-op", default="50KiB", help="of the file set; empty: the mix's own")
+    parser.add_argument("--warm-up", type=float, default=1)
+    parser.add_argument("--interval", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pictures", help="folder for the reports and the picture")
+    options = parser.parse_args()
+    with bench.scratch(options) as folder:
+        results = take_turns(options, folder)
+    if options.pictures:
+        draw(options, results)
+    figures = [figure for system, report in results.items() for figure in figures_of(system.lower(), report["points"])]
+    bench.finish(options, "peers", figures, readable(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

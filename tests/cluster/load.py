@@ -1,0 +1,79 @@
+"""The suite of slice-load: the load generator (tests/spec-like) finds nothing wrong over TCP and UDP, with processes here and
+with workers that it reaches over TCP, and its reports, comparison and picture say what was run."""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+
+import uml
+
+SPECSFS = {"LOOKUP", "READ", "WRITE", "GETATTR", "READLINK", "READDIR", "CREATE", "REMOVE", "FSSTAT", "SETATTR", "READDIRPLUS",
+           "ACCESS", "COMMIT"}
+RATES = [150, 300]
+WORKER = "127.0.0.1:20490"
+
+
+def load(target, options):
+    program = options.programs.parent / "bin/slice-load"
+    with tempfile.TemporaryDirectory(prefix="slice-load-") as folder:
+        run = Run(target, program, pathlib.Path(folder), options.seed)
+        checks = [run.specsfs("tcp"), run.specsfs("udp"), run.by_workers(), run.compared(), run.drawn()]
+    return all(checks)
+
+
+class Run:
+    def __init__(self, target, program, folder, seed):
+        self.target, self.program, self.folder, self.seed = target, program, folder, seed
+
+    def command(self, name, *more):
+        return [self.program, "--server", f"{self.target.server}:{self.target.port}", "--export", self.target.export,
+                "--seed", self.seed, "--label", self.target.name, "--json", self.folder / f"{name}.json", *more]
+
+    def load(self, name, *more, timeout=60):
+        """A load without a violation, whose report is told."""
+        text, code = uml.run_in_netns(self.target.netns, self.command(name, *more), timeout)
+        path = self.folder / f"{name}.json"
+        report = json.loads(path.read_text()) if path.exists() else {"points": []}
+        right = code == 0 and bool(report["points"]) and all(
+            point["violations"] == 0 and point["failed"] == 0 and point["achieved_per_second"] > point["offered_per_second"] / 4
+            for point in report["points"])
+        return right, report
+
+    def say(self, what, ok, why=""):
+        print(f"{'ok' if ok else 'not ok'} load {what}{'' if ok else ': ' + str(why)}", flush=True)
+        return ok
+
+    def specsfs(self, transport):
+        right, report = self.load(transport, "--transport", transport, "--mount-port", self.target.mount_port, "--mix", "specsfs",
+                                  "--bytes-per-op", "20KiB", "--rates", ",".join(map(str, RATES)), "--processes", 2, "--warm-up", 0.3,
+                                  "--interval", 2)
+        seen = {name for point in report["points"] for name in point["operations"]}
+        return self.say(f"specsfs_{transport}", right and seen == SPECSFS and len(report["points"]) == len(RATES),
+                        f"operations {sorted(seen)}")
+
+    def by_workers(self):
+        """The controller has two processes of a worker make the load; by the port that PORTMAP tells."""
+        command = uml.in_netns(self.target.netns, str(self.program), "worker", "--listen", WORKER)
+        with contextlib.ExitStack() as stack:
+            worker = stack.enter_context(subprocess.Popen(command))
+            stack.callback(worker.terminate)
+            time.sleep(0.3)
+            right, report = self.load("workers", "--hosts", WORKER, "--processes", 2, "--mix", "untar", "--rate", 200, "--warm-up", 0.2, "--interval", 1)
+        return self.say("workers", right and report["processes"] == 2, report)
+
+    def compared(self):
+        done = subprocess.run([self.program, "--compare", self.folder / "tcp.json", self.folder / "udp.json"],
+                              capture_output=True, text=True)
+        loads = [line.split()[0] for line in done.stdout.splitlines()[3:]]
+        return self.say("compare", done.returncode == 0 and loads[:2] == [f"{rate:.1f}" for rate in RATES], done.stdout)
+
+    def drawn(self):
+        picture = self.folder / "both.svg"
+        done = subprocess.run([self.program, "--plot", picture, "--from", f"{self.folder / 'tcp.json'},{self.folder / 'udp.json'}"],
+                              capture_output=True, text=True)
+        text = picture.read_text() if picture.exists() else ""
+        good = done.returncode == 0 and all(f"{self.target.name} ({transport})" in text for transport in ("tcp", "udp"))
+        return self.say("picture", good and text.rstrip().endswith("</svg>"), done.stderr)
