@@ -6,7 +6,7 @@ namespace slice::coordinator {
 namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);  // of one try
-constexpr Duration kMirroredCallTimeout = std::chrono::seconds(2);
+constexpr Duration kMirroredCallTimeout = std::chrono::seconds(3);
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 

@@ -2,7 +2,7 @@
 """A whole ensemble on this machine: every host of `ensemble.toml` is a network namespace, joined by veth links to the
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
-    ensemble.py up [--config FILE] [--directories N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
+    ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
                                         make the namespaces, start every process, wait until all serve
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
@@ -40,6 +40,8 @@ START_ORDER = ["manager", "directory", "small-file", "storage", "coordinator", "
 
 FIRST_SPARE_LEG = 20  # hosts of the directory servers that the template does not have
 MAX_DIRECTORIES = 16
+FIRST_SPARE_STORAGE_LEG = 40  # and of storage nodes
+MAX_STORAGE_NODES = 16
 
 
 class Failure(Exception):
@@ -63,9 +65,23 @@ def set_volume_key(text, key, value):
     return f"{head}[volume]\n" + "\n".join([*lines, f"{key} = {value}", ""]) + bracket + tail
 
 
-def shaped(text, directories=None, policy=None, probability=None, copies=None):
-    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that policy for names, and
-    that many copies of new files."""
+def with_storage_nodes(text, wanted):
+    """The configuration with that many storage nodes: the template's last ones go, or more are added on hosts of their own."""
+    head, *servers = text.split("\n[[server]]\n")
+    nodes = [s for s in servers if 'role = "storage"' in s]
+    if not 1 <= wanted <= MAX_STORAGE_NODES:
+        raise Failure(f"--storage {wanted}: from 1 to {MAX_STORAGE_NODES}")
+    servers = [s for s in servers if s not in nodes[wanted:]]
+    servers += [f'name = "store{number}"\nrole = "storage"\naddress = "10.77.{FIRST_SPARE_STORAGE_LEG + number}.2"\ndata = "@RUN@/data/store{number}"\n'
+                for number in range(len(nodes) + 1, wanted + 1)]
+    return "\n[[server]]\n".join([head, *servers])
+
+
+def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None):
+    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes,
+    that policy for names, and that many copies of new files."""
+    if storage is not None:
+        text = with_storage_nodes(text, storage)
     there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
     if directories is not None:
         if not len(there) <= directories <= MAX_DIRECTORIES:
@@ -84,7 +100,7 @@ def shaped(text, directories=None, policy=None, probability=None, copies=None):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, **shape):
-        """`shape`: directories, policy, probability, copies, as for shaped()."""
+        """`shape`: directories, storage, policy, probability, copies, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -310,11 +326,12 @@ def main():
     parser.add_argument("--bin", default=ROOT / "build/release/bin")
     parser.add_argument("--config", help="template of ensemble.toml (default deploy/local/ensemble.toml)")
     parser.add_argument("--directories", type=int, help="directory servers (default: as many as the template has)")
+    parser.add_argument("--storage", type=int, help="storage nodes (default: as many as the template has)")
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
     given = parser.parse_args()
-    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories,
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         policy=given.policy, probability=given.probability, copies=given.copies)
     try:
         if given.verb == "up":

@@ -1,13 +1,14 @@
 // Operations per second of an NFSv3 server over TCP: one client thread, a number of calls outstanding.
 //
 //   ops_bench --server A --export PATH [--seconds N] [--outstanding N] [--only OP,...] [--pids NAME=PID,...]
-//             [--data-server A:PORT] [--json]
+//             [--data-server A:PORT] [--name FOLDER] [--json]
 //
 // Measures null, getattr, lookup, create_remove, read_8k, write_8k, write_8k_sync, write_1m and read_1m. For
 // each it says operations per second, MB/s where bytes move, and the processor time that each process of
 // --pids used per operation. With --data-server only write_1m and read_1m run, names and attributes going to
 // --server but bytes straight there: what a direct connection does, to hold the proxy against. Every answer's
-// status and count is checked. Exit code 1 when a call failed.
+// status and count is checked. --name: of the folder that it works in; several at once need their own. Exit
+// code 1 when a call failed.
 
 #include <cstdio>
 #include <memory>
@@ -34,7 +35,7 @@ struct Figure {
 class Bench {
  public:
   Bench(const Settings& settings, const Arguments& arguments)
-      : session_(settings, "ops-bench"),
+      : session_(settings, arguments.text("--name", "ops-bench")),
         data_(&session_.nfs()),
         seconds_(static_cast<double>(arguments.number("--seconds", 2))),
         outstanding_(arguments.number("--outstanding", 16)),

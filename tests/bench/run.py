@@ -55,6 +55,8 @@ BENCHMARKS = {
                 "how evenly entries lie over directory servers and sites, with chi-square"),
     "cross-site": (command(sys.executable, ROOT / "tests/bench/cross_site.py"),
                    "operations over two directory servers beside those on one: rate, calls between servers, log writes"),
+    "table2": (command(sys.executable, ROOT / "tests/bench/table2.py"),
+               "the paper's Table 2: bandwidth of 1 and 8 clients over 1, 2, 4, 8 throttled storage nodes, mirrored and not"),
     "rpc": (google("rpc_bench"), "codec, and null calls over loopback"),
     "proxy": (google("proxy_bench"), "records through the proxy's TCP path, beside a direct connection"),
     "dirserver": (google("dirserver_bench"), "directory operations inside one process"),

@@ -16,9 +16,9 @@ using nfs3::Procedure;
 using nfs3::Status;
 
 constexpr std::uint32_t kFirstAddress = 0x0a4d0100;  // 10.77.1.0
-constexpr Duration kCallTimeout = std::chrono::seconds(20);
-constexpr Duration kResend = std::chrono::seconds(30);  // beyond it: a stream sends nothing twice
-constexpr Duration kStorm = std::chrono::seconds(20);
+constexpr Duration kCallTimeout = std::chrono::seconds(60);
+constexpr Duration kResend = std::chrono::seconds(90);  // beyond it: a stream sends nothing twice
+constexpr Duration kStorm = std::chrono::seconds(40);
 constexpr Duration kStormBegins = std::chrono::seconds(2);
 constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
