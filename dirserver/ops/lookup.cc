@@ -30,9 +30,10 @@ Task<Answer<AttributeCell>> look_up(Volume& volume, const NfsRequest& request, c
   for (unsigned tries = 0; tries < kTries; ++tries) {
     auto ref = co_await find(volume, directory, name, shown);
     if (!ref) co_return refuse(ref.error());
+    bool at_once = volume.peers.owns(ref->site) && !volume.held.stops_reading({ref->fileid, {}});
     auto cell = co_await read_cell(volume, *ref, shown);
     if (!cell) co_return refuse(cell.error());
-    if (*cell && volume.peers.owns(ref->site)) co_return std::move(**cell);
+    if (*cell && at_once) co_return std::move(**cell);
     // Was it still under this name when its attributes were read?
     auto again = co_await find(volume, directory, name, shown);
     if (*cell && again && *again == *ref) co_return std::move(**cell);
