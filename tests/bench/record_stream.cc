@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kXidAt = rpc::kRecordMark;
 constexpr std::size_t kReadOffsetFromEnd = 12, kWriteOffsetFromEnd = 20;  // where the calls have their offset
-constexpr std::size_t kMostBesideData = 1024;                            // of an answer
+constexpr std::size_t kMostBesideData = 1024;                             // of an answer
 
 // A call as it is sent, with its record mark; `more` bytes of data follow it.
 template <class Args>
@@ -31,7 +31,8 @@ Buffer encoded(nfs3::Procedure procedure, const Args& args, std::size_t more) {
                        .arguments = arguments.take(),
                        .credential = rpc::AuthSys{.machine_name = "bench", .uid = 0, .gid = 0}};
   Buffer call = rpc::encode_request(request, Xid{0}, {}, rpc::kRecordMark);
-  store_be(call.data(), static_cast<std::uint32_t>(call.size() - rpc::kRecordMark + more) | rpc::kLastFragment);
+  store_be(call.data(),
+           static_cast<std::uint32_t>(call.size() - rpc::kRecordMark + more) | rpc::kLastFragment);
   return call;
 }
 
@@ -73,7 +74,8 @@ RecordStream::RecordStream(const Options& options)
   std::uint8_t* end = write_call_.data() + write_call_.size();
   store_be(end - 12, options_.record);  // count
   store_be(end - 4, options_.record);   // length of the data, which follows
-  for (std::size_t i = 0; i < data_.size(); ++i) data_.data()[i] = static_cast<std::uint8_t>(i * 131 + i / 977);
+  for (std::size_t i = 0; i < data_.size(); ++i)
+    data_.data()[i] = static_cast<std::uint8_t>(i * 131 + i / 977);
 
   socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
@@ -110,7 +112,8 @@ ByteView RecordStream::receive(std::uint32_t& xid) {
   std::uint8_t mark[rpc::kRecordMark];
   receive_whole(mark);
   const std::uint32_t word = load_be<std::uint32_t>(mark), size = word & ~rpc::kLastFragment;
-  if ((word & rpc::kLastFragment) == 0 || size > answer_.size()) throw RpcError("an answer of an unknown form");
+  if ((word & rpc::kLastFragment) == 0 || size > answer_.size())
+    throw RpcError("an answer of an unknown form");
   receive_whole(answer_.span().first(size));
   const auto reply = rpc::decode_reply(answer_.view().first(size));
   if (!reply || !reply->accepted || reply->accept_stat != rpc::AcceptStat::kSuccess) {
@@ -140,16 +143,15 @@ void RecordStream::write(const std::vector<std::uint32_t>& numbers) {
         send(write_call_, write_call_.size() - kWriteOffsetFromEnd, number, data_.view());
       },
       [this](std::uint32_t, ByteView results) {
-        if (results_of<nfs3::WriteOk>(results, "WRITE").count != options_.record) throw RpcError("WRITE was short");
+        if (results_of<nfs3::WriteOk>(results, "WRITE").count != options_.record)
+          throw RpcError("WRITE was short");
       });
 }
 
 void RecordStream::read(const std::vector<std::uint32_t>& numbers) {
   pass(
       numbers,
-      [this](std::uint32_t number) {
-        send(read_call_, read_call_.size() - kReadOffsetFromEnd, number, {});
-      },
+      [this](std::uint32_t number) { send(read_call_, read_call_.size() - kReadOffsetFromEnd, number, {}); },
       [this](std::uint32_t number, ByteView results) {
         const ByteView data = results_of<nfs3::ReadOk>(results, "READ").data;
         if (data.size() != options_.record) throw RpcError("READ was short");

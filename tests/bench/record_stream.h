@@ -1,6 +1,7 @@
-// A connection that moves a file's bytes in records of one size, with many calls outstanding and as little work of
-// its own as there can be, so that a benchmark's figures are the server's: calls are encoded once, answers received
-// into one place. Every answer is checked, and every record that is read for the number that was written into it.
+// A connection that moves a file's bytes in records of one size, with many calls outstanding and as little
+// work of its own as there can be, so that a benchmark's figures are the server's: calls are encoded once,
+// answers received into one place. Every answer is checked, and every record that is read for the number that
+// was written into it.
 #ifndef TESTS_BENCH_RECORD_STREAM_H_
 #define TESTS_BENCH_RECORD_STREAM_H_
 
@@ -18,9 +19,9 @@ class RecordStream {
   struct Options {
     std::string server;  // numeric address
     std::uint16_t port = 2049;
-    std::string handle;          // of the file, as it is to be sent
-    std::uint32_t record = 0;    // bytes of one, a multiple of 16
-    std::uint64_t first = 0;     // offset of record 0
+    std::string handle;        // of the file, as it is to be sent
+    std::uint32_t record = 0;  // bytes of one, a multiple of 16
+    std::uint64_t first = 0;   // offset of record 0
     unsigned outstanding = 1;
   };
   explicit RecordStream(const Options& options);

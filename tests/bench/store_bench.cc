@@ -1,12 +1,14 @@
 // One pass over a large file, straight to the server that has its bytes: MB per second and processor time.
 //
-//   store_bench PATTERN --server A [--export PATH] [--port N] [--mount-port N] [--data-server A:PORT] [--name NAME]
+//   store_bench PATTERN --server A [--export PATH] [--port N] [--mount-port N] [--data-server A:PORT] [--name
+//   NAME]
 //               [--megabytes N] [--record BYTES] [--outstanding N] [--pids NAME=PID,...] [--json]
 //
-// PATTERN: write (a new file, in order), random-write (every record of it once, in an order of chance), both UNSTABLE
-// and then COMMIT, which belongs to the time; read, random-read. Names, attributes and COMMIT go to --server. With
-// --data-server READ and WRITE go to that storage node, with the hint in the handle that a proxy would stamp there.
-// Bytes lie from 1 MiB on, above any threshold. Exit code 1 when a call failed or bytes are wrong.
+// PATTERN: write (a new file, in order), random-write (every record of it once, in an order of chance), both
+// UNSTABLE and then COMMIT, which belongs to the time; read, random-read. Names, attributes and COMMIT go to
+// --server. With
+// --data-server READ and WRITE go to that storage node, with the hint in the handle that a proxy would stamp
+// there. Bytes lie from 1 MiB on, above any threshold. Exit code 1 when a call failed or bytes are wrong.
 
 #include <algorithm>
 #include <cstdio>
@@ -34,7 +36,8 @@ struct Figure {
 // The handle as a proxy that knows the file sends it on.
 std::string stamped(std::string handle, std::uint64_t size) {
   if (handle.size() != SLICE_HANDLE_SIZE) throw RpcError("not a handle of Slice");
-  store_be(reinterpret_cast<std::uint8_t*>(handle.data()) + SLICE_HANDLE_AT_HINT, slice_hint_encode(1, 1, size));
+  store_be(reinterpret_cast<std::uint8_t*>(handle.data()) + SLICE_HANDLE_AT_HINT,
+           slice_hint_encode(1, 1, size));
   return handle;
 }
 
