@@ -52,6 +52,11 @@ class Loop {
   // No effect on a timer that has run or was cancelled.
   virtual void cancel(TimerId timer) = 0;
 
+  // Calls `ready` on the loop's thread whenever `fd` can be read, until unwatch_readable(), which has to come
+  // before the descriptor is closed.
+  virtual void watch_readable(int fd, std::function<void()> ready) = 0;
+  virtual void unwatch_readable(int fd) = 0;
+
   // co_await loop.sleep(100ms)
   auto sleep(Duration delay) {
     struct Awaiter {

@@ -1,5 +1,7 @@
 #include "common/manual_loop.h"
 
+#include <poll.h>
+
 #include <algorithm>
 
 namespace slice {
@@ -29,6 +31,25 @@ void ManualLoop::cancel(TimerId timer) {
   timer_times_.erase(found);
 }
 
+void ManualLoop::watch_readable(int fd, std::function<void()> ready) {
+  readable_[fd] = std::move(ready);
+}
+
+void ManualLoop::unwatch_readable(int fd) {
+  readable_.erase(fd);
+}
+
+bool ManualLoop::serve_readable() {
+  for (const auto& [fd, ready] : readable_) {
+    pollfd entry{fd, POLLIN, 0};
+    if (::poll(&entry, 1, 0) <= 0) continue;
+    auto action = ready;  // which may unwatch it
+    action();
+    return true;
+  }
+  return false;
+}
+
 bool ManualLoop::run_one() {
   std::function<void()> action;
   {
@@ -39,7 +60,7 @@ bool ManualLoop::run_one() {
     }
   }
   if (!action) {
-    if (timers_.empty() || timers_.begin()->first.first > now_) return false;
+    if (timers_.empty() || timers_.begin()->first.first > now_) return serve_readable();
     auto first = timers_.begin();
     action = std::move(first->second);
     timer_times_.erase(first->first.second);

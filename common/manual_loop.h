@@ -24,6 +24,8 @@ class ManualLoop : public Loop {
   void post_from_any_thread(std::function<void()> action) override;
   TimerId at(MonoTime when, std::function<void()> action) override;
   void cancel(TimerId timer) override;
+  void watch_readable(int fd, std::function<void()> ready) override;
+  void unwatch_readable(int fd) override;
 
   // Runs what is posted and due now, and what that posts, until nothing is left to do at this time.
   void run_ready();
@@ -37,6 +39,7 @@ class ManualLoop : public Loop {
 
  private:
   bool run_one();
+  bool serve_readable();
   bool step_to_next_timer(MonoTime limit);
 
   WallTime wall_at_start_;
@@ -44,6 +47,8 @@ class ManualLoop : public Loop {
   std::uint64_t next_timer_ = 1;
   std::map<std::pair<MonoTime, std::uint64_t>, std::function<void()>> timers_;
   std::map<std::uint64_t, MonoTime> timer_times_;
+  std::map<int, std::function<void()>>
+      readable_;              // what is real is looked at when nothing else is to be done
   mutable std::mutex mutex_;  // guards posted_
   std::deque<std::function<void()>> posted_;
 };

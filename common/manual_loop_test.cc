@@ -1,6 +1,7 @@
 #include "common/manual_loop.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -105,6 +106,29 @@ TEST(Task, AsyncMutexIsFirstComeFirstServed) {
   loop.advance(4s);
   EXPECT_EQ(seen, "aAbBcC");
   EXPECT_TRUE(mutex.idle());
+}
+
+TEST(ManualLoop, ServesDescriptorsThatCanBeRead) {
+  ManualLoop loop;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::string seen;
+  loop.watch_readable(ends[0], [&] {
+    char byte = 0;
+    ASSERT_EQ(::read(ends[0], &byte, 1), 1);
+    seen += byte;
+  });
+  loop.run_ready();
+  EXPECT_EQ(seen, "");
+  ASSERT_EQ(::write(ends[1], "ab", 2), 2);
+  loop.run_ready();
+  EXPECT_EQ(seen, "ab");
+  loop.unwatch_readable(ends[0]);
+  ASSERT_EQ(::write(ends[1], "c", 1), 1);
+  loop.run_ready();
+  EXPECT_EQ(seen, "ab");
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 Task<void> wait_for(OneShot<int> value, int& out) {

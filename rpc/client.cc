@@ -229,6 +229,7 @@ void SocketChannel::Impl::Peer::on_events(std::uint32_t events) {
 bool SocketChannel::Impl::Peer::read_some() {
   ByteSpan direct = reader_.direct();
   ByteSpan scratch = owner_.scratch_.span();
+  scratch = scratch.first(std::min(scratch.size(), reader_.room_behind()));
   iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
   bool has_direct = !direct.empty();
   ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);

@@ -206,6 +206,9 @@ TimerId EpollLoop::at(MonoTime when, std::function<void()> action) {
 void EpollLoop::cancel(TimerId timer) {
   impl_->cancel(timer);
 }
+void EpollLoop::watch_readable(int fd, std::function<void()> ready) {
+  impl_->watch(fd, EPOLLIN, [ready = std::move(ready)](std::uint32_t) { ready(); });
+}
 void EpollLoop::watch(int fd, std::uint32_t events, std::function<void(std::uint32_t)> ready) {
   impl_->watch(fd, events, std::move(ready));
 }

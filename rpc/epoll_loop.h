@@ -21,6 +21,8 @@ class EpollLoop : public Loop {
   void post_from_any_thread(std::function<void()> action) override;
   TimerId at(MonoTime when, std::function<void()> action) override;
   void cancel(TimerId timer) override;
+  void watch_readable(int fd, std::function<void()> ready) override;
+  void unwatch_readable(int fd) override { unwatch(fd); }
 
   // Calls `ready(events)` with EPOLL* bits whenever fd has some of `events`, until unwatch(). The handler may
   // unwatch and close any descriptor, its own included.

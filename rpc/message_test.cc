@@ -350,6 +350,26 @@ TEST(Record, AnyCuttingGivesTheSameRecords) {
   }
 }
 
+// With large records little is taken behind one, so that the next one's bytes are not copied out of the
+// scratch.
+TEST(Record, TakesLittleBehindLargeRecords) {
+  RecordReader reader(1 << 20);
+  EXPECT_GT(reader.room_behind(), 1u << 20);
+  Buffer record;
+  auto give = [&](std::size_t n) {
+    XdrWriter out;
+    out.u32(static_cast<std::uint32_t>(n) | kLastFragment);
+    out.fixed(Buffer(n).view());
+    Buffer stream = out.take();
+    reader.give(stream.view());
+    return reader.next(record);
+  };
+  ASSERT_TRUE(give(200 << 10));
+  EXPECT_LE(reader.room_behind(), 4096u);
+  ASSERT_TRUE(give(100));
+  EXPECT_GT(reader.room_behind(), 1u << 20);
+}
+
 TEST(Record, TheLimitHoldsOverFragments) {
   RecordReader reader(10);
   XdrWriter out;

@@ -42,6 +42,7 @@ bool RecordReader::take_mark() {
     return false;
   }
   in_fragment_ = true;
+  large_ = missing_ >= kLarge;
   record_.reserve(record_.size() + missing_);
   return true;
 }

@@ -22,6 +22,7 @@ inline void mark_record(Buffer& marked_record) {
 // Cuts a stream into records. Fragments are joined. A record whose bytes have not all come has room made for
 // it, so that the rest can be read straight into its place.
 //
+//   scratch = scratch.first(min(scratch, reader.room_behind()));
 //   iovec into[2] = {reader.direct(), scratch};          // direct() is empty most of the time
 //   n = readv(fd, into, 2);
 //   reader.give_direct(min(n, direct)); reader.give(scratch.first(the rest));
@@ -36,6 +37,9 @@ class RecordReader {
   ByteSpan direct();
   // `n` bytes of the stream were put to the front of direct().
   void give_direct(std::size_t n);
+  // How many bytes to take behind direct(), or without it: few where records are large, so that the rest of
+  // the next one is read straight into its place as well.
+  std::size_t room_behind() const { return large_ ? kHead : ~std::size_t{0}; }
   // The next bytes of the stream; they must live until next() has answered false.
   void give(ByteView chunk) { chunk_ = chunk; }
   // The next whole record, without marks.
@@ -46,6 +50,9 @@ class RecordReader {
   bool within_record() const { return mark_bytes_ > 0 || in_fragment_ || record_.size() > 0; }
 
  private:
+  static constexpr std::size_t kHead = 4096;       // bytes: a call's header, or a few small records
+  static constexpr std::size_t kLarge = 64 << 10;  // bytes of a fragment
+
   bool take_mark();
   bool finish_fragment(Buffer& record);
 
@@ -57,6 +64,7 @@ class RecordReader {
   std::size_t mark_bytes_ = 0;  //
   bool in_fragment_ = false;    // the mark is known
   bool last_ = false;           // the current fragment is its record's last
+  bool large_ = false;          // the last fragment that began is large
   bool broken_ = false;
 };
 

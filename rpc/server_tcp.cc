@@ -56,6 +56,7 @@ void TcpConnection::on_events(std::uint32_t events) {
 bool TcpConnection::read_some() {
   ByteSpan direct = reader_.direct();
   ByteSpan scratch = server_.scratch();
+  scratch = scratch.first(std::min(scratch.size(), reader_.room_behind()));
   iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
   bool has_direct = !direct.empty();
   ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);

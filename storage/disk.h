@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,17 @@ struct Range {
   constexpr auto operator<=>(const Range&) const = default;
 };
 
+// A part of several reads or writes that belong together.
+struct ReadPiece {
+  std::uint64_t offset = 0;
+  ByteSpan into;
+  std::size_t got = 0;  // bytes, as File::read() returns them
+};
+struct WritePiece {
+  std::uint64_t offset = 0;
+  ByteView bytes;
+};
+
 // An open file. Operations on one file may overlap; the caller orders those that must not. Offsets and sizes
 // in bytes. Errors: kIo, kNoSpace. Destroying a File closes it; no operation may be under way then.
 class File {
@@ -34,6 +46,22 @@ class File {
   virtual Task<Result<std::size_t>> read(std::uint64_t offset, ByteSpan into) = 0;
   // Writes all of `bytes` (they must live until the task ends), extending the file where needed.
   virtual Task<Status> write(std::uint64_t offset, ByteView bytes) = 0;
+  // Several reads at once, as cheaply as one where there is nothing to wait for.
+  virtual Task<Status> read_pieces(std::span<ReadPiece> pieces) {
+    for (ReadPiece& piece : pieces) {
+      auto got = co_await read(piece.offset, piece.into);
+      if (!got) co_return fail(got.error());
+      piece.got = *got;
+    }
+    co_return Status{};
+  }
+  // Several writes, in this order: what stands behind one that fails is not written.
+  virtual Task<Status> write_pieces(std::span<const WritePiece> pieces) {
+    for (const WritePiece& piece : pieces) {
+      SLICE_CO_RETURN_IF_ERROR(co_await write(piece.offset, piece.bytes));
+    }
+    co_return Status{};
+  }
   // Makes every write that was completed before the call durable, with the file's size. Callers that wait at
   // the same time share one fsync. An fsync that failed is an error for each of them and for every later
   // sync() of this File: the system forgets what it could not write, so the data counts as lost until it is

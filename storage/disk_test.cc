@@ -1,10 +1,12 @@
 // The same tests over every Disk, and what only the in-memory one can do: crash and fail.
 #include "storage/disk.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -121,6 +123,45 @@ TYPED_TEST(DiskTest, WritesMoreThanFitsInline) {
   EXPECT_EQ(this->read(*file, 6 << 20, 4096), std::string(4096, '\0'));
 }
 
+TYPED_TEST(DiskTest, ReadsPiecesAtOnce) {
+  auto file = this->open("f");
+  Buffer bytes = pattern(10000, 5);
+  ASSERT_TRUE(this->write(*file, 0, bytes.view()));
+  Buffer one(100), behind(6000), none(10);
+  std::array<ReadPiece, 3> pieces{{{50, one.span()}, {9000, behind.span()}, {20000, none.span()}}};
+  ASSERT_TRUE(run(this->made.loop, file->read_pieces(pieces)));
+  EXPECT_EQ(pieces[0].got, 100u);
+  EXPECT_EQ(pieces[1].got, 1000u);
+  EXPECT_EQ(pieces[2].got, 0u);
+  EXPECT_EQ(text(one.view()), text(bytes.view().subspan(50, 100)));
+  EXPECT_EQ(text(behind.view().first(1000)), text(bytes.view().subspan(9000)));
+}
+
+TYPED_TEST(DiskTest, WritesPiecesInOrderAndNoneBehindOneThatFails) {
+  auto file = this->open("f");
+  std::array<WritePiece, 2> good{{{0, as_bytes("first")}, {3, as_bytes("second")}}};
+  ASSERT_TRUE(run(this->made.loop, file->write_pieces(good)));
+  EXPECT_EQ(this->read(*file, 0, 100), "firsecond");
+  std::array<WritePiece, 2> bad{{{~std::uint64_t{0} - 1, as_bytes("ab")}, {0, as_bytes("never")}}};
+  EXPECT_FALSE(run(this->made.loop, file->write_pieces(bad)));
+  EXPECT_EQ(this->read(*file, 0, 100), "firsecond");
+}
+
+TYPED_TEST(DiskTest, ManyWritesAtOnceAllArrive) {
+  auto file = this->open("f");
+  std::vector<Buffer> parts;
+  std::vector<Task<Status>> writes;
+  for (std::uint8_t i = 0; i < 40; ++i) {
+    parts.push_back(pattern(300'000, i));
+    writes.push_back(file->write(i * 300'000, parts.back().view()));
+  }
+  for (auto& status : run(this->made.loop, all(std::move(writes)))) EXPECT_TRUE(status);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(this->read(*file, i * 300'000, 300'000), text(parts[i].view())) << i;
+  }
+  EXPECT_EQ(file->size(), 40u * 300'000);
+}
+
 TYPED_TEST(DiskTest, MissingFilesAreNotFound) {
   auto opened = run(this->made.loop, this->made.disk->open("none", Disk::Mode::kMustExist));
   ASSERT_FALSE(opened);
@@ -204,6 +245,40 @@ TYPED_TEST(DiskTest, KnowsItsSpace) {
   EXPECT_GT(space->total_bytes, 0u);
   EXPECT_LE(space->free_bytes, space->total_bytes);
 }
+
+// What the page cache does not have, by io_uring and by threads.
+class ColdReadTest : public testing::TestWithParam<bool> {};
+
+TEST_P(ColdReadTest, BytesThatAreNotInMemory) {
+  Posix made;
+  made.disk.reset();
+  made.disk = std::move(PosixDisk::open(made.loop, made.path, {.io_uring = GetParam()}).value());
+  auto file = std::move(run(made.loop, made.disk->open("f", Disk::Mode::kCreate)).value());
+  Buffer bytes = pattern((8 << 20) + 777, 3);
+  ASSERT_TRUE(run(made.loop, file->write(0, bytes.view())));
+  ASSERT_TRUE(run(made.loop, file->sync()));
+  for (std::size_t size : {std::size_t{1} << 20, std::size_t{70'001}}) {
+    int fd = ::open((made.path + "/f").c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ::close(fd);
+    std::vector<Buffer> parts;
+    std::vector<Task<Result<std::size_t>>> reads;
+    for (std::size_t at = 0; at < bytes.size() + size; at += size) {
+      parts.emplace_back(size);
+      reads.push_back(file->read(at, parts.back().span()));
+    }
+    std::string all_bytes;
+    auto counts = run(made.loop, all(std::move(reads)));
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      ASSERT_TRUE(counts[i]) << counts[i].error().message;
+      all_bytes += text(parts[i].view().first(*counts[i]));
+    }
+    EXPECT_EQ(all_bytes, text(bytes.view()));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Engines, ColdReadTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "IoUring" : "Threads"; });
 
 TEST(PosixDiskTest, TellsOfAMissingFolder) {
   ManualLoop loop;

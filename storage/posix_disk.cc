@@ -21,7 +21,10 @@ using posix::system_error;
 
 struct PosixDisk::Shared {
   Shared(Loop& loop, int folder, const Options& options)
-      : root(folder), io{Workers(loop, options.threads), 0, options.inline_unsynced_bytes} {}
+      : root(folder),
+        io{.workers = Workers(loop, options.threads),
+           .uring = options.io_uring ? Uring::make(loop) : nullptr,
+           .inline_unsynced_bytes = options.inline_unsynced_bytes} {}
   Descriptor root;
   posix::Io io;
 };

@@ -1,7 +1,7 @@
 // PosixDisk: the real Disk: files below one folder of a local file system (XFS, ext4). What the page cache
-// answers is done on the loop's thread; what would block goes to a few worker threads, which resume through
-// Loop::post_from_any_thread(). Writes go to the page cache; sync() is an fsync shared by those who wait for
-// it.
+// answers is done on the loop's thread; reads that have to wait go to io_uring, what else would block to a
+// few worker threads, which resume through Loop::post_from_any_thread(). Writes go to the page cache; sync()
+// is an fsync shared by those who wait for it.
 #ifndef SLICE_STORAGE_POSIX_DISK_H
 #define SLICE_STORAGE_POSIX_DISK_H
 
@@ -19,6 +19,9 @@ class PosixDisk : public Disk {
  public:
   struct Options {
     unsigned threads = 4;
+    // What is not in memory is read by io_uring, where the system has it; else by the threads, as all the
+    // rest.
+    bool io_uring = true;
     // Bytes written and not yet synced, over all files, above which writes go to the workers: the system
     // makes heavy writers wait for its disk, and the loop must not.
     std::uint64_t inline_unsynced_bytes = 64 << 20;

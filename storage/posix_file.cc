@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
+#include <span>
 #include <system_error>
 #include <vector>
 
@@ -41,6 +43,21 @@ Status write_now(int fd, const std::string& path, std::uint64_t offset, ByteView
   return {};
 }
 
+Status write_pieces_now(int fd, const std::string& path, std::span<const WritePiece> pieces) {
+  for (const WritePiece& piece : pieces) {
+    SLICE_RETURN_IF_ERROR(write_now(fd, path, piece.offset, piece.bytes));
+  }
+  return {};
+}
+
+// Writes that wait for their worker.
+struct Write {
+  std::span<const WritePiece> pieces;
+  std::size_t bytes = 0;
+  OneShot<Status> done;
+};
+constexpr std::size_t kWriteBatch = 4 << 20;  // bytes that a worker is given at once
+
 // Everything a File may still need after it is destroyed, because a worker or a shared sync holds it.
 struct State {
   State(std::string name, int fd, bool is_new) : path(std::move(name)), file(fd), created(is_new) {}
@@ -53,6 +70,8 @@ struct State {
   bool syncing = false;
   std::uint64_t unsynced_bytes = 0;
   std::vector<OneShot<Status>> waiters;  // of the next fsync
+  bool writing = false;                  // a worker is
+  std::deque<Write> writes;              // behind that one
 };
 
 Status sync_now(const State& state, int root) {
@@ -89,6 +108,31 @@ Task<void> run_syncs(Io& io, int root, std::shared_ptr<State> state) {
   }
 }
 
+// Runs writes until none is left, a batch at a time. One worker for a file: the system lets one write at a
+// time into it, and threads that wait for one another cost more than they move.
+Task<void> run_writes(Io& io, std::shared_ptr<State> state) {
+  while (!state->writes.empty()) {
+    std::vector<Write> batch;
+    for (std::size_t bytes = 0; !state->writes.empty() && bytes < kWriteBatch; bytes += batch.back().bytes) {
+      batch.push_back(std::move(state->writes.front()));
+      state->writes.pop_front();
+    }
+    auto results = co_await io.workers.run([&state, &batch] {
+      std::vector<Status> each;
+      each.reserve(batch.size());
+      for (const Write& write : batch) {
+        each.push_back(write_pieces_now(state->file.fd(), state->path, write.pieces));
+      }
+      return each;
+    });
+    // A waiter that is resumed may well write again: then that one starts its own run.
+    bool last = state->writes.empty();
+    if (last) state->writing = false;
+    for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done.set(std::move(results[i]));
+    if (last) co_return;
+  }
+}
+
 class PosixFile : public File {
  public:
   PosixFile(Io& io, int root, std::string path, int fd, bool created)
@@ -96,27 +140,59 @@ class PosixFile : public File {
   ~PosixFile() override { io_.unsynced_bytes -= state_->unsynced_bytes; }
 
   Task<Result<std::size_t>> read(std::uint64_t offset, ByteSpan into) override {
-    auto cached = read_cached(offset, into);
-    if (!cached) co_return fail(cached.error());
-    if (cached->whole) co_return cached->bytes;
-    auto rest = co_await io_.workers.run([this, offset, into, done = cached->bytes] {
-      return read_now(state_->file.fd(), state_->path, offset + done, into.subspan(done));
-    });
-    if (!rest) co_return fail(rest.error());
-    co_return cached->bytes + *rest;
+    ReadPiece piece{offset, into};
+    auto status = co_await read_pieces({&piece, 1});
+    if (!status) co_return fail(status.error());
+    co_return piece.got;
+  }
+
+  Task<Status> read_pieces(std::span<ReadPiece> pieces) override {
+    std::vector<ReadPiece*> missing;
+    for (ReadPiece& piece : pieces) {
+      auto cached = read_cached(piece.offset, piece.into);
+      if (!cached) co_return fail(cached.error());
+      piece.got = cached->bytes;
+      if (!cached->whole) missing.push_back(&piece);
+    }
+    if (missing.empty()) co_return Status{};
+    if (io_.uring == nullptr) {
+      co_return co_await io_.workers.run([this, &missing] { return read_rest_now(missing); });
+    }
+    std::vector<Task<Status>> reads;
+    reads.reserve(missing.size());
+    for (ReadPiece* piece : missing) reads.push_back(read_rest(*piece));
+    for (auto& status : co_await all(std::move(reads))) {
+      if (!status) co_return fail(status.error());
+    }
+    co_return Status{};
   }
 
   Task<Status> write(std::uint64_t offset, ByteView bytes) override {
-    if (offset > static_cast<std::uint64_t>(INT64_MAX) - bytes.size()) {
-      co_return fail(Errc::kTooLarge, "{}: offset {} is over the file system's limit", state_->path, offset);
+    WritePiece piece{offset, bytes};
+    co_return co_await write_pieces({&piece, 1});
+  }
+
+  Task<Status> write_pieces(std::span<const WritePiece> pieces) override {
+    std::size_t bytes = 0;
+    for (const WritePiece& piece : pieces) {
+      if (piece.offset > static_cast<std::uint64_t>(INT64_MAX) - piece.bytes.size()) {
+        co_return fail(Errc::kTooLarge, "{}: offset {} is over the file system's limit", state_->path,
+                       piece.offset);
+      }
+      bytes += piece.bytes.size();
     }
-    state_->unsynced_bytes += bytes.size();
-    io_.unsynced_bytes += bytes.size();
-    if (io_.unsynced_bytes <= io_.inline_unsynced_bytes) {
-      co_return write_now(state_->file.fd(), state_->path, offset, bytes);
+    state_->unsynced_bytes += bytes;
+    io_.unsynced_bytes += bytes;
+    if (io_.unsynced_bytes <= io_.inline_unsynced_bytes && !state_->writing) {
+      co_return write_pieces_now(state_->file.fd(), state_->path, pieces);
     }
-    co_return co_await io_.workers.run(
-        [this, offset, bytes] { return write_now(state_->file.fd(), state_->path, offset, bytes); });
+    OneShot<Status> done;
+    state_->writes.push_back({pieces, bytes, done});
+    if (!state_->writing) {
+      state_->writing = true;
+      spawn(run_writes(io_, state_));
+    }
+    co_return co_await done;
   }
 
   Task<Status> sync() override {
@@ -196,6 +272,34 @@ class PosixFile : public File {
     std::size_t bytes = 0;
     bool whole = false;  // nothing is left to read: all asked for, or the end of the file
   };
+  // What the page cache did not have of a piece.
+  Task<Status> read_rest(ReadPiece& piece) {
+    while (piece.got < piece.into.size()) {
+      int n = co_await io_.uring->read(state_->file.fd(), piece.offset + piece.got,
+                                       piece.into.subspan(piece.got));
+      if (n == 0) break;
+      if (n == -EAGAIN || n == -EINTR) {
+        ReadPiece* only[] = {&piece};
+        co_return co_await io_.workers.run([this, &only] { return read_rest_now(only); });
+      }
+      if (n < 0) {
+        errno = -n;
+        co_return system_error(state_->path, "read");
+      }
+      piece.got += static_cast<std::size_t>(n);
+    }
+    co_return Status{};
+  }
+  // The same, for workers.
+  Status read_rest_now(std::span<ReadPiece* const> pieces) const {
+    for (ReadPiece* piece : pieces) {
+      auto rest = read_now(state_->file.fd(), state_->path, piece->offset + piece->got,
+                           piece->into.subspan(piece->got));
+      if (!rest) return fail(rest.error());
+      piece->got += *rest;
+    }
+    return {};
+  }
   // What the page cache has, without waiting.
   Result<Cached> read_cached(std::uint64_t offset, ByteSpan into) {
     Cached cached;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "storage/disk.h"
+#include "storage/uring.h"
 #include "storage/workers.h"
 
 namespace slice::storage::posix {
@@ -32,6 +33,7 @@ tl::unexpected<Error> system_error(std::string_view path, std::string_view what)
 // What the files of one disk share. The loop's thread only, but for what runs inside the workers.
 struct Io {
   Workers workers;
+  std::unique_ptr<Uring> uring;  // nothing: workers read what is not in memory
   std::uint64_t unsynced_bytes = 0;
   std::uint64_t inline_unsynced_bytes;
 };

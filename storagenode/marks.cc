@@ -50,6 +50,18 @@ bool Marks::covered(const SegmentName& segment, std::size_t first, std::size_t l
   return true;
 }
 
+std::optional<std::size_t> Marks::unmarked_behind(const SegmentName& segment, std::size_t last,
+                                                  std::size_t within) const {
+  auto found = marks_.find(segment);
+  if (found == marks_.end() || last == 0) return std::nullopt;
+  const Mark& mark = found->second;
+  if (!mark.durable[last] || !mark.durable[last - 1]) return std::nullopt;
+  for (std::size_t i = last + 1; i <= std::min(last + within, kGranulesPerSegment - 1); ++i) {
+    if (!mark.wanted[i]) return i;
+  }
+  return std::nullopt;
+}
+
 Marks::Mark& Marks::mark_of(const SegmentName& segment) {
   auto [at, made] = marks_.try_emplace(segment);
   if (made && !free_slots_.empty()) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/loop.h"
@@ -32,6 +33,11 @@ class Marks {
   Task<Status> ensure(const SegmentName& segment, Epoch epoch, std::size_t first, std::size_t last);
   // The same without waiting, where they are marked already: the fast path.
   bool covered(const SegmentName& segment, std::size_t first, std::size_t last);
+
+  // For a writer of granule `last`, which is marked: where it has come there in order, the first granule
+  // behind it that is not marked, nor about to be, if that is at most `within` away.
+  std::optional<std::size_t> unmarked_behind(const SegmentName& segment, std::size_t last,
+                                             std::size_t within) const;
 
   // For the cleaner, which goes over names() once a period: rotate(), then sync the segment, then settle().
   std::vector<SegmentName> names() const;

@@ -11,6 +11,7 @@ using Mode = RangeLock::Mode;
 
 constexpr Duration kRemovedMemory = std::chrono::seconds(60);
 constexpr std::size_t kMaxRemoved = 100'000;
+constexpr std::size_t kMarkedAhead = 64;           // granules marked at once before a sequential writer
 constexpr std::uint64_t kSequentialGap = 4 << 20;  // bytes that a sequential reader may leave to other nodes
 
 }  // namespace
@@ -32,6 +33,7 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
   auto held = co_await of.lock.acquire(offset / kBlock, (offset + into.size() - 1) / kBlock, Mode::kShared);
   if (offset >= of.end) co_return Read{0, of.end, of.epoch};
   std::size_t n = std::min<std::uint64_t>(into.size(), of.end - offset);
+  prefetch(of, offset, offset + n);
   for (std::size_t done = 0; done < n;) {
     std::uint64_t at = offset + done, index = at / kSegment;
     std::size_t piece = std::min<std::uint64_t>(n - done, kSegment - at % kSegment), got = 0;
@@ -45,11 +47,11 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
     std::memset(into.data() + done + got, 0, piece - got);
     done += piece;
   }
-  prefetch(of, offset, offset + n);
   co_return Read{n, of.end, of.epoch};
 }
 
-// Reads ahead of a reader that goes forward, over what other nodes hold.
+// Reads ahead of a reader that goes forward, over what other nodes hold. Called when a read comes, since
+// several may be under way, and end in any order.
 void ObjectStore::prefetch(Object& object, std::uint64_t offset, std::uint64_t end) {
   bool sequential = offset >= object.read_to && offset - object.read_to <= kSequentialGap && offset > 0;
   object.read_to = end;
@@ -126,11 +128,28 @@ Task<Status> ObjectStore::write_piece(Object& object, std::uint64_t offset, Byte
     figures_.marked_granules.set(marks_.granules());
     if (marks_.granules() > options_.max_marked_granules && !cleaning_) spawn(clean());
   }
+  mark_ahead(name, last, object.exists ? object.epoch : epoch);
   auto use = co_await table_.make_segment(object, name.index, epoch);
   if (!use) co_return fail(use.error());
   Status status = co_await (*use)->segment.write(at, bytes);
   object.end = std::max(object.end, name.index * kSegment + (*use)->segment.end());
   co_return status;
+}
+
+// So that a sequential writer waits for no mark, those of the granules that it will come to are made
+// meanwhile.
+void ObjectStore::mark_ahead(const SegmentName& name, std::size_t last, Epoch epoch) {
+  if (marks_.granules() + 2 * kMarkedAhead > options_.max_marked_granules) return;
+  auto from = marks_.unmarked_behind(name, last, kMarkedAhead / 2);
+  if (!from) return;
+  ++background_;
+  spawn([](ObjectStore& store, SegmentName segment, Epoch at, std::size_t first) -> Task<void> {
+    std::size_t end = std::min(first + kMarkedAhead, kGranulesPerSegment) - 1;
+    // An error is the next write's, which will find no mark and ask for one.
+    (void)co_await store.marks_.ensure(segment, at, first, end);
+    store.figures_.marked_granules.set(store.marks_.granules());
+    --store.background_;
+  }(*this, name, epoch, *from));
 }
 
 // Below the reserve only what has its place on disk may be written.

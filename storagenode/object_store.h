@@ -119,6 +119,7 @@ class ObjectStore {
   Task<Status> cut_boundary(Object& object, std::uint64_t size);
   Task<Status> sync_folder(std::string folder);  // fine where there is none
   Task<Status> adopt_epoch(Object& object, Epoch epoch);
+  void mark_ahead(const SegmentName& name, std::size_t last, Epoch epoch);
   void prefetch(Object& object, std::uint64_t offset, std::uint64_t end);
   void note_removed(const ObjectName& name);
   bool removed_lately(const ObjectName& name);

@@ -412,6 +412,16 @@ TEST_F(FewFilesTest, OpenFilesAreBounded) {
   }
 }
 
+// A sequential writer's marks are made before it comes to them, and few at a time would be a sync each.
+TEST_F(ObjectStoreTest, SequentialWritersShareMarks) {
+  Buffer megabyte = pattern(kGranule, 1);
+  std::uint64_t before = h.disk.syncs();
+  for (std::uint64_t i = 0; i < 256; ++i) ASSERT_TRUE(h.write(name, i * kGranule, megabyte.view()));
+  EXPECT_LE(h.disk.syncs() - before, 8u);
+  EXPECT_GE(h.count("store_marked_granules"), 256u);
+  EXPECT_LE(h.count("store_marked_granules"), 256u + 96u);
+}
+
 class ManyMarksTest : public ObjectStoreTest {
  protected:
   ManyMarksTest()

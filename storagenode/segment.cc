@@ -113,15 +113,21 @@ Task<Status> Segment::write_sums(std::uint64_t first, const std::uint32_t* sums,
 
 Task<Status> Segment::read_blocks(std::uint64_t first, ByteSpan into) {
   std::size_t count = into.size() / kBlock;
-  SLICE_CO_RETURN_IF_ERROR(co_await read_raw(first, into));
-  auto stored = co_await read_sums(first, count);
-  if (!stored) co_return fail(stored.error());
+  Buffer stored(count * 4);
+  std::array<storage::ReadPiece, 2> pieces{
+      {{kDataStart + first * kBlock, into}, {kSumsStart + first * 4, stored.span()}}};
+  if (auto status = co_await file_->read_pieces(pieces); !status) {
+    figures_.io_errors.add();
+    co_return status;
+  }
+  for (const auto& piece : pieces)
+    std::memset(piece.into.data() + piece.got, 0, piece.into.size() - piece.got);
   std::array<std::uint32_t, 64> computed;
   for (std::size_t done = 0; done < count;) {
     std::size_t n = std::min(count - done, computed.size());
     compute_sums(into.subspan(done * kBlock, n * kBlock), seed_, first + done, computed.data());
     for (std::size_t i = 0; i < n; ++i) {
-      auto sum = load_be<std::uint32_t>(stored->data() + (done + i) * 4);
+      auto sum = load_be<std::uint32_t>(stored.data() + (done + i) * 4);
       if (sum != computed[i]) co_return mismatch(first + done + i, sum, computed[i]);
     }
     done += n;
@@ -201,8 +207,9 @@ Task<Status> Segment::write(std::uint64_t offset, ByteView bytes) {
 Task<Status> Segment::write_both(std::uint64_t offset, ByteView bytes, std::uint64_t first,
                                  const Buffer& sums) {
   ++written_;
-  Status status = co_await file_->write(kSumsStart + first * 4, sums.view());
-  if (status) status = co_await file_->write(kDataStart + offset, bytes);
+  std::array<storage::WritePiece, 2> pieces{
+      {{kSumsStart + first * 4, sums.view()}, {kDataStart + offset, bytes}}};
+  Status status = co_await file_->write_pieces(pieces);
   if (!status) {
     auto& figure = status.error().code == Errc::kNoSpace ? figures_.no_space : figures_.io_errors;
     figure.add();

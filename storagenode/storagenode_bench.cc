@@ -1,6 +1,7 @@
 // The store alone, on a real folder: what a READ, WRITE and COMMIT cost before any network. The folder is
 // made below $SLICE_BENCH_FOLDER, else below the folder for temporary files, and removed at the end.
 #include <benchmark/benchmark.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -22,14 +23,15 @@ Buffer filled(std::size_t n) {
 
 class Bench {
  public:
-  Bench() {
+  explicit Bench(storage::PosixDisk::Options options = {}, std::uint64_t prefetch_bytes = 256 << 10) {
     const char* wanted = std::getenv("SLICE_BENCH_FOLDER");  // NOLINT(concurrency-mt-unsafe): before threads
     std::filesystem::path below = wanted != nullptr ? wanted : std::filesystem::temp_directory_path();
     std::string made = below / "slice-store-bench-XXXXXX";
     folder = ::mkdtemp(made.data());
-    disk = std::move(storage::PosixDisk::open(loop, folder).value());
-    store = std::make_unique<ObjectStore>(loop, *disk, metrics, ObjectStore::Options{.reserve_bytes = 0},
-                                          nullptr);
+    disk = std::move(storage::PosixDisk::open(loop, folder, options).value());
+    store = std::make_unique<ObjectStore>(
+        loop, *disk, metrics, ObjectStore::Options{.reserve_bytes = 0, .prefetch_bytes = prefetch_bytes},
+        nullptr);
     if (!run(store->open())) std::abort();
   }
   ~Bench() {
@@ -102,6 +104,59 @@ void read_cached(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
+void forget_pages(Bench& bench) {
+  int fd = ::open((bench.folder + "/" + head_path(bench.name)).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) std::abort();
+  ::close(fd);
+}
+
+Task<void> read_every(Bench& bench, std::uint64_t first, std::uint64_t step, std::size_t size,
+                      std::uint64_t& ended) {
+  Buffer into(size);
+  for (std::uint64_t at = first * size; at < kFile; at += step * size) {
+    if (!co_await bench.store->read(bench.name, at, into.span())) std::abort();
+  }
+  ++ended;
+}
+
+// The whole file in order out of the disk, with a number of reads of 1 MiB under way: by io_uring or by
+// threads.
+void read_cold(benchmark::State& state) {
+  Bench bench({.io_uring = state.range(0) != 0});
+  fill(bench);
+  auto outstanding = static_cast<std::uint64_t>(state.range(1));
+  for (auto _ : state) {
+    state.PauseTiming();
+    forget_pages(bench);
+    state.ResumeTiming();
+    std::uint64_t ended = 0;
+    for (std::uint64_t i = 0; i < outstanding; ++i) spawn(read_every(bench, i, outstanding, 1 << 20, ended));
+    if (!bench.loop.run_until([&] { return ended == outstanding; }, std::chrono::seconds(60))) std::abort();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kFile));
+}
+
+// One reader, one read under way, in order over every third stripe of 64 KiB: what a node of three has of a
+// file.
+void read_cold_stripes(benchmark::State& state) {
+  constexpr std::uint64_t kStripe = 64 << 10;
+  Bench bench({}, static_cast<std::uint64_t>(state.range(0)) << 10);
+  Buffer bytes = filled(kStripe);
+  for (std::uint64_t at = 0; at < kFile; at += 3 * kStripe) {
+    if (!bench.run(bench.store->write(bench.name, at, bytes.view(), {}))) std::abort();
+  }
+  if (!bench.run(bench.store->commit(bench.name))) std::abort();
+  for (auto _ : state) {
+    state.PauseTiming();
+    forget_pages(bench);
+    state.ResumeTiming();
+    for (std::uint64_t at = 0; at < kFile; at += 3 * kStripe) {
+      if (!bench.run(bench.store->read(bench.name, at, bytes.span()))) std::abort();
+    }
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kFile / 3));
+}
+
 // What the system alone takes for the same, to compare with.
 void pread_cached(benchmark::State& state) {
   Bench bench;
@@ -156,6 +211,17 @@ BENCHMARK(checksum)->Arg(4096)->Arg(65536)->Arg(1 << 20);
 BENCHMARK(copy)->Arg(4096)->Arg(65536)->Arg(1 << 20);
 BENCHMARK(pread_cached)->Arg(8192)->Arg(65536)->Arg(1 << 20);
 BENCHMARK(read_cached)->Arg(8192)->Arg(65536)->Arg(1 << 20);
+BENCHMARK(read_cold)
+    ->ArgNames({"io_uring", "outstanding"})
+    ->ArgsProduct({{0, 1}, {1, 4, 16}})
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
+BENCHMARK(read_cold_stripes)
+    ->ArgName("prefetch_KiB")
+    ->Arg(0)
+    ->Arg(256)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 BENCHMARK(write_unstable)->Arg(8192)->Arg(65536)->Arg(1 << 20)->UseRealTime();
 BENCHMARK(write_sync)->Arg(8192)->UseRealTime();
 BENCHMARK(create_and_commit)->UseRealTime();

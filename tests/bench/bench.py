@@ -41,9 +41,10 @@ def scratch(options):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def ensemble(options, folder, **shape):
-    """A context: an ensemble of its own, shaped as `ensemble.py up --help` says."""
-    return targets.Slice(instance=f"bench{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, shape=shape)
+def ensemble(options, folder, config=None, **shape):
+    """A context: an ensemble of its own, after the template `config`, shaped as `ensemble.py up --help` says."""
+    return targets.Slice(instance=f"bench{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, config=config,
+                         shape=shape)
 
 
 def client(options, slice_, program, *words):

@@ -45,6 +45,8 @@ BENCHMARKS = {
             "operations and MB per second through the proxy over TCP, beside NFS-Ganesha, with CPU per operation"),
     "peers": (command(sys.executable, ROOT / "tests/bench/peers.py"),
               "a SPEC-like load (slice-load) at several offered rates, beside NFS-Ganesha: throughput, latency, CPU; pictures"),
+    "store": (command(sys.executable, ROOT / "tests/bench/store.py"),
+              "READ and WRITE of 1 MiB straight to a storage node on a disk, beside fio on the same disk, with CPU per GiB"),
     "bigdir": (command(sys.executable, ROOT / "tests/bench/bigdir.py"),
                "a directory as it grows to --entries names (1 million): cost of operations, memory, disk; emptying it"),
     "figure3": (command(sys.executable, ROOT / "tests/bench/figure3.py"),

@@ -30,6 +30,10 @@ class ProcessLoop : public Loop {
     return shared_.at(when, mortal(std::move(action)));
   }
   void cancel(TimerId timer) override { shared_.cancel(timer); }
+  void watch_readable(int fd, std::function<void()> ready) override {
+    shared_.watch_readable(fd, mortal(std::move(ready)));
+  }
+  void unwatch_readable(int fd) override { shared_.unwatch_readable(fd); }
 
  private:
   struct Life {
