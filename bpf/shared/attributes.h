@@ -116,18 +116,21 @@ SLICE_INLINE void slice_attr_export(const struct slice_attr_bucket* bucket, uint
   out->epoch = entry->epoch;
   out->directory_site = entry->directory_site;
   out->flags = bucket->flags[way & (SLICE_ATTR_WAYS - 1)] & SLICE_ATTR_DIRTY;
+  if (bucket->flags[way & (SLICE_ATTR_WAYS - 1)] & SLICE_ATTR_SAVING)
+    out->flags |= SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME;
   out->reserved = 0;
 }
 
-// Write-back, step 1: copies the unsaved changes of a way and marks them saved.
-// If the merge then fails, slice_attr_mark_dirty puts the marks back. Answers
-// whether there was anything.
+// Write-back, step 1: copies the unsaved changes of a way and marks them as being
+// saved: until slice_attr_saved the entry is not given away, since the authority
+// would answer what it knew before. If the merge fails, slice_attr_mark_dirty puts
+// the marks back. Answers whether there was anything.
 SLICE_INLINE int slice_attr_take_dirty(struct slice_attr_bucket* bucket, uint32_t way,
                                        struct slice_eviction* out) {
   way &= SLICE_ATTR_WAYS - 1;
   if (bucket->fileid[way] == 0 || !(bucket->flags[way] & SLICE_ATTR_DIRTY)) return 0;
   slice_attr_export(bucket, way, out);
-  bucket->flags[way] &= ~SLICE_ATTR_DIRTY;
+  bucket->flags[way] = (bucket->flags[way] & ~SLICE_ATTR_DIRTY) | SLICE_ATTR_SAVING;
   return 1;
 }
 
@@ -137,7 +140,19 @@ SLICE_INLINE void slice_attr_mark_dirty(struct slice_attr_bucket* bucket,
   uint32_t way = slice_attr_find(bucket, changes->fileid);
   if (way >= SLICE_ATTR_WAYS) return;
   way &= SLICE_ATTR_WAYS - 1;
+  bucket->flags[way] &= ~SLICE_ATTR_SAVING;
   if (bucket->entry[way].epoch == changes->epoch) bucket->flags[way] |= changes->flags & SLICE_ATTR_DIRTY;
+}
+
+// Write-back, step 2: the authority knows these changes, and there are no newer ones.
+SLICE_INLINE void slice_attr_saved(struct slice_attr_bucket* bucket, const struct slice_eviction* changes) {
+  uint32_t way = slice_attr_find(bucket, changes->fileid);
+  if (way >= SLICE_ATTR_WAYS) return;
+  way &= SLICE_ATTR_WAYS - 1;
+  const struct slice_attr_entry* entry = &bucket->entry[way];
+  if (entry->epoch != changes->epoch || entry->size != changes->size || entry->mtime != changes->mtime)
+    return;
+  bucket->flags[way] &= ~SLICE_ATTR_SAVING;
 }
 
 // Forgets the file's base and overlay (after a REMOVE, or when a server says stale).
@@ -157,7 +172,8 @@ SLICE_INLINE uint32_t slice_attr_victim(const struct slice_attr_bucket* bucket) 
   for (uint32_t i = 0; i < SLICE_ATTR_WAYS; i++) {
     uint32_t way = (bucket->next_way + i) & (SLICE_ATTR_WAYS - 1);
     if (bucket->fileid[way] == 0) return way;
-    if (clean == SLICE_ATTR_WAYS && !(bucket->flags[way] & SLICE_ATTR_DIRTY)) clean = way;
+    if (clean == SLICE_ATTR_WAYS && !(bucket->flags[way] & (SLICE_ATTR_DIRTY | SLICE_ATTR_SAVING)))
+      clean = way;
   }
   return clean < SLICE_ATTR_WAYS ? clean : bucket->next_way & (SLICE_ATTR_WAYS - 1);
 }
@@ -330,7 +346,7 @@ SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_
   uint32_t way = slice_attr_find(bucket, fileid);
   if (way < SLICE_ATTR_WAYS) return way;
   way = slice_attr_victim(bucket) & (SLICE_ATTR_WAYS - 1);
-  if (bucket->fileid[way] != 0 && (bucket->flags[way] & SLICE_ATTR_DIRTY)) {
+  if (bucket->fileid[way] != 0 && (bucket->flags[way] & (SLICE_ATTR_DIRTY | SLICE_ATTR_SAVING))) {
     struct slice_eviction eviction;
     slice_attr_export(bucket, way, &eviction);
     if (!evict(context, &eviction)) return SLICE_ATTR_WAYS;

@@ -275,4 +275,32 @@ TEST(Pending, MixedEntriesDoNotVouch) {
   EXPECT_NE(check({}), 0u) << "an empty entry vouches for nothing";
 }
 
+// A file whose changes the authority is being told of keeps its entry: else its attributes would be what the
+// authority knew before.
+TEST(AttributeTest, WhatIsBeingSavedIsNotGivenAway) {
+  slice_attr_bucket bucket{};
+  int evicted = 0;
+  auto refuse = [](void*, const slice_eviction*) { return 0; };
+  auto claim = [&](std::uint64_t file) {
+    return slice_attr_claim(&bucket, file, 1, 2, refuse, nullptr, &evicted);
+  };
+  for (std::uint64_t file = 1; file <= SLICE_ATTR_WAYS; ++file) {
+    std::uint32_t way = claim(file);
+    ASSERT_LT(way, SLICE_ATTR_WAYS);
+    bucket.entry[way].size = 100 * file;
+    bucket.flags[way] = SLICE_ATTR_VALID | SLICE_ATTR_DIRTY_SIZE;
+  }
+  slice_eviction changes{};
+  ASSERT_TRUE(slice_attr_take_dirty(&bucket, slice_attr_find(&bucket, 3), &changes));
+  EXPECT_EQ(changes.size, 300u);
+  EXPECT_EQ(claim(9), SLICE_ATTR_WAYS) << "nothing may go, and nobody takes it";
+  slice_eviction older = changes;
+  older.size = 250;
+  slice_attr_saved(&bucket, &older);
+  EXPECT_EQ(claim(9), SLICE_ATTR_WAYS) << "there are newer changes";
+  slice_attr_saved(&bucket, &changes);
+  EXPECT_LT(claim(9), SLICE_ATTR_WAYS);
+  EXPECT_EQ(slice_attr_find(&bucket, 3), SLICE_ATTR_WAYS) << "it was the only one that could go";
+}
+
 }  // namespace

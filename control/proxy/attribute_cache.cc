@@ -103,6 +103,13 @@ void AttributeCache::put_back(const slice_eviction& changes) {
   slice_attr_unlock(&where);
 }
 
+void AttributeCache::saved(const slice_eviction& changes) {
+  slice_attr_bucket& where = bucket(FileId{changes.fileid});
+  if (!lock(where)) return;
+  slice_attr_saved(&where, &changes);
+  slice_attr_unlock(&where);
+}
+
 std::vector<slice_eviction> AttributeCache::take_all_dirty(std::uint32_t flags, std::size_t limit) {
   std::vector<slice_eviction> all;
   for (std::size_t i = 0; i < SLICE_ATTR_BUCKETS && all.size() < limit; ++i) {
@@ -118,6 +125,18 @@ std::vector<slice_eviction> AttributeCache::take_all_dirty(std::uint32_t flags, 
     slice_attr_unlock(&where);
   }
   return all;
+}
+
+void AttributeCache::recover() {
+  recover_locks();
+  // Whether what was being saved came to be known nobody can say any more.
+  for (std::size_t i = 0; i < SLICE_ATTR_BUCKETS; ++i) {
+    for (std::uint32_t& flags : buckets_[i].flags) {
+      if ((slice_load_relaxed32(&flags) & SLICE_ATTR_SAVING) == 0 || !lock(buckets_[i])) continue;
+      flags = (flags & ~SLICE_ATTR_SAVING) | SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME;
+      slice_attr_unlock(&buckets_[i]);
+    }
+  }
 }
 
 void AttributeCache::recover_locks() {

@@ -31,15 +31,18 @@ class AttributeCache {
   void overlay(FileId file, std::uint8_t* fattr);
   void forget(FileId file);
 
-  // Write-back. take_dirty marks as saved; put_back undoes that where the merge failed.
+  // Write-back. take_dirty marks as being saved; saved ends that, put_back undoes it where the merge failed.
   std::optional<slice_eviction> take_dirty(FileId file);
+  void saved(const slice_eviction& changes);
   void put_back(const slice_eviction& changes);
   // Every unsaved change whose flags have some of `flags`, at most `limit`.
   std::vector<slice_eviction> take_all_dirty(std::uint32_t flags, std::size_t limit);
-  // Once, at start, on pinned entries: frees locks whose holder was killed. Takes a few milliseconds.
-  void recover_locks();
+  // Once, at start, on pinned entries: frees locks whose holder was killed, and marks what it was saving as
+  // unsaved. Takes a few milliseconds.
+  void recover();
 
  private:
+  void recover_locks();
   slice_attr_bucket& bucket(FileId file) { return buckets_[slice_attr_bucket_key(file.value)]; }
   bool lock(slice_attr_bucket& bucket);
   static int evict(void* self, const slice_eviction* eviction);

@@ -49,7 +49,7 @@ Task<Status> ProxyRole::start() {
       tables_.attributes, tables_.config, context_.metrics, [this](const slice_eviction& changes) {
         loop_.post_from_any_thread([this, changes] { write_back_->add(changes); });
       });
-  if (loader_ != nullptr && loader_->reused()) cache_->recover_locks();
+  if (loader_ != nullptr && loader_->reused()) cache_->recover();
   write_back_ = std::make_unique<WriteBack>(loop_, context_.channel, tables_, *cache_, context_.handles,
                                             context_.metrics);
   keep_tables();

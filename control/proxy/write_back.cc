@@ -41,7 +41,10 @@ Task<std::optional<nfs3::Status>> merge_changes(rpc::Channel& channel, const Tab
     wire::MergeResult result;
     // kJukebox: not the owner of the file's site, or its disk is in trouble: told again.
     bool told = response && wire::decode(response->results(), result);
-    if (told && result.status != nfs3::Status::kJukebox) co_return result.status;
+    if (told && result.status != nfs3::Status::kJukebox) {
+      cache.saved(changes);
+      co_return result.status;
+    }
   }
   cache.put_back(changes);
   co_return std::nullopt;
