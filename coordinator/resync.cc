@@ -21,18 +21,17 @@ Resync::Resync(service::ServiceContext& context, Layouts& layouts, Sessions& ses
       failures_(context.metrics.counter("coordinator_resync_failures_total")) {}
 
 void Resync::start() {
-  spawn([](Resync& self, std::shared_ptr<bool> gone) -> Task<void> {
-    while (!self.stopping_) {
-      co_await self.context_.loop.sleep(self.options_.period);
-      if (*gone) co_return;
-      if (!self.stopping_) co_await self.work();
-    }
-  }(*this, gone_));
+  timer_ = context_.loop.after(options_.period, [this] {
+    if (stopping_) return;
+    if (!working_ && layouts_.missing() > 0) spawn(work());
+    start();
+  });
 }
 
 Task<void> Resync::work() {
+  working_ = true;
   for (const auto& [handle, server] : layouts_.owed()) {
-    if (stopping_) co_return;
+    if (stopping_) break;
     if (!sessions_.live(server)) continue;
     bool whole = co_await make_whole(handle, server);
     (whole ? files_ : failures_).add();
@@ -41,6 +40,7 @@ Task<void> Resync::work() {
                   handle.fileid.value, server);
     }
   }
+  working_ = false;
 }
 
 // How far the file reaches, as those say who have copies. Not known unless all answer that may know.

@@ -4,8 +4,6 @@
 #ifndef SLICE_COORDINATOR_RESYNC_H
 #define SLICE_COORDINATOR_RESYNC_H
 
-#include <memory>
-
 #include "common/log.h"
 #include "coordinator/layouts.h"
 #include "coordinator/participants.h"
@@ -21,7 +19,9 @@ class Resync {
   Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions, Participants& participants,
          Options options);
 
-  ~Resync() { *gone_ = true; }
+  ~Resync() { context_.loop.cancel(timer_); }
+  Resync(const Resync&) = delete;
+  Resync& operator=(const Resync&) = delete;
 
   void start();
   void stop() { stopping_ = true; }
@@ -43,7 +43,8 @@ class Resync {
   Participants& participants_;
   Options options_;
   bool stopping_ = false;
-  std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);
+  bool working_ = false;
+  TimerId timer_ = TimerId::kNone;
   LogLimiter log_{1};
   Counter& files_;
   Counter& stripes_;

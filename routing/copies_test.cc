@@ -55,15 +55,19 @@ class CopiesTest : public ::testing::Test {
     config_.site_counts = {1, 1, 8, 1};
     for (auto role : {ServerRole::kDirectory, ServerRole::kSmallFile, ServerRole::kCoordinator}) {
       auto index = static_cast<std::uint32_t>(config_.servers.size());
-      config_.servers.push_back(
-          {.name = "s" + std::to_string(index), .role = role, .index = index, .address = index + 1, .data = {}});
+      config_.servers.push_back({.name = "s" + std::to_string(index),
+                                 .role = role,
+                                 .index = index,
+                                 .address = index + 1,
+                                 .data = {}});
     }
     tables_ = RoutingTables::make(config_, RoutingTables::initial(config_)).value();
     handle_.fileid = FileId{77};
     handle_.flags = SLICE_HANDLE_MIRRORED;
   }
   std::uint32_t first(std::uint64_t stripe) const {
-    return tables_->server_of(wire::Role::kStorage, tables_->storage_site(FileId{77}, stripe << 16, 16)).server;
+    return tables_->server_of(wire::Role::kStorage, tables_->storage_site(FileId{77}, stripe << 16, 16))
+        .server;
   }
 
   EnsembleConfig config_;

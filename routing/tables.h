@@ -61,8 +61,8 @@ class RoutingTables {
   const wire::ServerEntry* server(std::uint32_t index) const;
   // The distinct servers of a class that hold sites, by index; for a role without sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;
-  // The distinct servers that have copies of what is on a storage site: its own, then those of the sites behind
-  // it; `copies` of them at most. All that there are where the class has fewer.
+  // The distinct servers that have copies of what is on a storage site: its own, then those of the sites
+  // behind it; `copies` of them at most. All that there are where the class has fewer.
   std::vector<std::uint32_t> copies_of(SiteId site, std::uint32_t copies) const;
   bool owns(std::uint32_t server, wire::Role site_class, SiteId site) const;
   // What the routing core is configured with; flags, now_ms and other fields of the proxy's own are zero.

@@ -308,7 +308,7 @@ TEST_F(RocksStoreTest, ListingWhereManyKeysWereDeletedBecomesCheap) {
     EXPECT_EQ(keys("n", "o"), "");
     return passed.value() - before;
   };
-  EXPECT_GE(cost(), std::uint64_t{kKeys});  // what the rest of this test would end
+  EXPECT_GE(cost(), std::uint64_t{kKeys});                           // what the rest of this test would end
   Counter& clearings = made_.metrics.counter("kv_clearings_total");  // counted when it has ended
   EXPECT_TRUE(run_until(made_.loop, [&] { return cost() < 1000 && clearings.value() > 0; }));
 }

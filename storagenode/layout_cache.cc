@@ -20,14 +20,12 @@ LayoutCache::LayoutCache(service::ServiceContext& context)
       lost_(context.metrics.counter("mirror_sessions_lost_total")) {}
 
 void LayoutCache::start() {
-  spawn([](LayoutCache& self, std::shared_ptr<bool> gone) -> Task<void> {
-    while (!*gone && !self.stopping_) {
-      for (const wire::ServerEntry* server : self.context_.tables.get()->servers(wire::Role::kCoordinator)) {
-        spawn(self.renew(server->server));
-      }
-      co_await self.context_.loop.sleep(kRenew);
-    }
-  }(*this, gone_));
+  for (const wire::ServerEntry* server : context_.tables.get()->servers(wire::Role::kCoordinator)) {
+    spawn(renew(server->server));
+  }
+  timer_ = context_.loop.after(kRenew, [this] {
+    if (!stopping_) start();
+  });
 }
 
 bool LayoutCache::live(std::uint32_t coordinator) const {

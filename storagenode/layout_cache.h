@@ -20,7 +20,10 @@ class LayoutCache {
   static constexpr Duration kRenew = std::chrono::seconds(1);
 
   explicit LayoutCache(service::ServiceContext& context);
-  ~LayoutCache() { *gone_ = true; }
+  ~LayoutCache() {
+    context_.loop.cancel(timer_);
+    *gone_ = true;
+  }
   LayoutCache(const LayoutCache&) = delete;
   LayoutCache& operator=(const LayoutCache&) = delete;
 
@@ -60,6 +63,7 @@ class LayoutCache {
   std::unordered_map<FileId, Entry> entries_;
   std::unordered_map<FileId, Fetch> fetches_;
   bool stopping_ = false;
+  TimerId timer_ = TimerId::kNone;
   std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);
   LogLimiter log_{1};
   Counter& fetched_;

@@ -13,7 +13,7 @@ using nfs3::Status;
 
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
-constexpr Duration kMissedTimeout = std::chrono::seconds(8);  // a session has to end meanwhile
+constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
 constexpr Duration kSuspected = std::chrono::seconds(2);
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
@@ -104,8 +104,8 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
     silent.push_back(*to);
     if (write && !co_await note_missed(handle, *to, stripe)) break;
   }
-  // A write that a silent server may still carry out: without an answer the client repeats the same call, which
-  // is known again.
+  // A write that a silent server may still carry out: without an answer the client repeats the same call,
+  // which is known again.
   if (write && asked) co_return Passed{service::NfsAnswer::drop()};
   co_return Passed{service::NfsAnswer(Status::kJukebox)};
 }

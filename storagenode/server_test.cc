@@ -55,7 +55,10 @@ class StorageServerTest : public ServiceFixture {
     start_server();
     handle = authority.add(FileId{42});
   }
-  ~StorageServerTest() override { stop_server(); }
+  ~StorageServerTest() override {
+    stop_server();
+    loop_.advance(std::chrono::seconds(2));  // what is under way ends by its time-out
+  }
 
   void start_server() {
     server = std::make_unique<StorageServer>(context_);

@@ -62,7 +62,7 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(REPLY_UNMATCHED, 50, PASS, "RPC reply to no request remembered here")                             \
   X(NO_NEXT_HOP, 51, PASS, "request re-addressed, and forwarded by the stack for want of a next hop") \
   X(TRAILER, 52, PASS, "frame longer than the IP datagram in it")                                     \
-  X(MIRRORED, 53, PASS, "READ or WRITE of a mirrored file, whose copy user space chooses")             \
+  X(MIRRORED, 53, PASS, "READ or WRITE of a mirrored file, whose copy user space chooses")            \
   /* dropped */                                                                                       \
   X(MALFORMED, 64, DROP, "lengths in IP, UDP or RPC headers that contradict one another")             \
   X(TRUNCATED, 65, DROP, "RPC call that ends before its arguments do")                                \

@@ -52,7 +52,8 @@ std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t c
   std::uint32_t mask = config->site_mask[SLICE_CLASS_STORAGE];
   for (std::uint32_t step = 0; step <= mask && found.size() < copies; ++step) {
     auto endpoint = endpoint_of(SLICE_CLASS_STORAGE, (site + step) & mask);
-    if (endpoint && std::find(found.begin(), found.end(), *endpoint) == found.end()) found.push_back(*endpoint);
+    if (endpoint && std::find(found.begin(), found.end(), *endpoint) == found.end())
+      found.push_back(*endpoint);
   }
   return found;
 }

@@ -23,7 +23,8 @@ struct Tables {
 
   // The server that has the site now; nothing where it is bound to none.
   std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;
-  // The servers that have copies of what is on a storage site, as routing::RoutingTables::copies_of() says it.
+  // The servers that have copies of what is on a storage site, as routing::RoutingTables::copies_of() says
+  // it.
   std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
 
  private:
