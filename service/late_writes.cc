@@ -4,19 +4,15 @@
 
 namespace slice::service {
 
-LateWrites::Key LateWrites::key_of(const rpc::Call& call) {
-  return {call.client, call.xid, crc32c(call.arguments)};
-}
-
 LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
-  Key key = key_of(call);
+  Key key{call.client, call.xid, crc32c(call.arguments)};
   auto [found, fresh] = entries_.try_emplace(key);
   if (!fresh) {
     if (!found->second.answered) {
       bool back = call.relays > found->second.relays;
-      return {back ? Seen::State::kComesBack : Seen::State::kUnderWay, {}};
+      return {back ? Seen::State::kComesBack : Seen::State::kUnderWay, {}, key};
     }
-    return {Seen::State::kAnswered, found->second.reply};
+    return {Seen::State::kAnswered, found->second.reply, key};
   }
   found->second.relays = call.relays;
   order_.push_back(key);
@@ -24,16 +20,17 @@ LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
     entries_.erase(order_.front());
     order_.pop_front();
   }
-  return {};
+  return {.key = key};
 }
 
-void LateWrites::end(const rpc::Call& call, std::string_view results) {
-  auto found = entries_.find(key_of(call));
-  if (found != entries_.end()) found->second = {call.relays, true, std::string(results)};
+void LateWrites::end(const Key& key, std::string_view results) {
+  auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  found->second.answered = true;
+  found->second.reply = results;
 }
 
-void LateWrites::forget(const rpc::Call& call) {
-  Key key = key_of(call);
+void LateWrites::forget(const Key& key) {
   if (entries_.erase(key) > 0) std::erase(order_, key);
 }
 

@@ -19,27 +19,28 @@ class LateWrites {
  public:
   static constexpr std::size_t kMaxEntries = 16384;
 
+  using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t>;  // client, its xid, CRC-32C of the arguments
+
   struct Seen {
     // kComesBack: it is under way here, and was passed on by a server that this one has passed it on to.
     enum class State { kNew, kUnderWay, kComesBack, kAnswered } state = State::kNew;
     std::string_view reply;  // kAnswered; empty: with a failure. Valid until the next call of a method
+    Key key{};               // for end() and forget(): made once, since it takes in all of the data
   };
   // kNew: the caller runs it now, and must end with end().
   Seen begin(const rpc::Call& call);
   // Answered with these results; none: with a failure. A client that was asked to come again does so with
   // another call, and this one may not have an effect any more.
-  void end(const rpc::Call& call, std::string_view results);
+  void end(const Key& key, std::string_view results);
   // Not answered: it may run again.
-  void forget(const rpc::Call& call);
+  void forget(const Key& key);
 
  private:
-  using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t>;  // client, its xid, CRC-32C of the arguments
   struct Entry {
     unsigned relays = 0;
     bool answered = false;
     std::string reply;
   };
-  static Key key_of(const rpc::Call& call);
 
   std::map<Key, Entry> entries_;
   std::deque<Key> order_;  // oldest first

@@ -21,10 +21,11 @@ class LateWritesTest : public ::testing::Test {
 };
 
 TEST_F(LateWritesTest, AnAnswerIsGivenAgain) {
-  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
+  auto seen = writes_.begin(call(1));
+  EXPECT_EQ(seen.state, State::kNew);
   EXPECT_EQ(writes_.begin(call(1)).state, State::kUnderWay);
-  writes_.end(call(1), "reply");
-  auto seen = writes_.begin(call(1, 1));
+  writes_.end(seen.key, "reply");
+  seen = writes_.begin(call(1, 1));
   EXPECT_EQ(seen.state, State::kAnswered);
   EXPECT_EQ(seen.reply, "reply");
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
@@ -40,20 +41,17 @@ TEST_F(LateWritesTest, WhatComesBackIsToldFromWhatComesTwice) {
 }
 
 TEST_F(LateWritesTest, AFailureStaysOneAndNoAnswerMayBecomeOne) {
-  writes_.begin(call(1));
-  writes_.end(call(1), "");
+  writes_.end(writes_.begin(call(1)).key, "");
   auto seen = writes_.begin(call(1, 1));
   EXPECT_EQ(seen.state, State::kAnswered);
   EXPECT_EQ(seen.reply, "");
-  writes_.begin(call(2));
-  writes_.forget(call(2));
+  writes_.forget(writes_.begin(call(2)).key);
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
 }
 
 TEST_F(LateWritesTest, IsBounded) {
   for (std::uint32_t i = 1; i <= LateWrites::kMaxEntries + 1; ++i) {
-    writes_.begin(call(i));
-    writes_.end(call(i), "reply");
+    writes_.end(writes_.begin(call(i)).key, "reply");
   }
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
   EXPECT_EQ(writes_.begin(call(3)).state, State::kAnswered);

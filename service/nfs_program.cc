@@ -112,9 +112,9 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   const auto* written = std::get_if<NfsAnswer::Written>(&answer.value_);
   bool done = written != nullptr && written->status == nfs3::Status::kOk;
   if (std::holds_alternative<NfsAnswer::Drop>(answer.value_)) {
-    late_writes_.forget(request.call);
+    late_writes_.forget(seen.key);
   } else {
-    late_writes_.end(request.call, done ? as_text(results.view()).substr(start) : "");
+    late_writes_.end(seen.key, done ? as_text(results.view()).substr(start) : "");
   }
   co_return answer;
 }
