@@ -34,8 +34,6 @@ constexpr std::size_t kMaxNameLength = 63;
 constexpr std::size_t kMaxServers = 1023;                      // entries of the proxy's servers table
 constexpr std::uint32_t kMaxSites = 4096;                      // of one class
 constexpr std::uint64_t kMaxThreshold = 8ull << 20;            // bytes
-constexpr std::uint64_t kMinStripe = 8ull << 10;               // bytes: a small-file block
-constexpr std::uint64_t kMaxStripe = 1ull << 30;               // bytes
 constexpr std::size_t kMinKeyBytes = 16, kMaxKeyBytes = 4096;  // of the key file
 
 std::string ipv4_text(std::uint32_t address) {
@@ -64,7 +62,7 @@ void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& vol
     section.refuse("export", "an absolute path of at most 255 bytes is expected");
   }
   std::uint64_t unit = section.size("stripe_unit", 64 << 10);
-  if (!std::has_single_bit(unit) || unit < kMinStripe || unit > kMaxStripe) {
+  if (!is_stripe_unit(unit)) {
     section.refuse("stripe_unit", "{} bytes is not a power of two from 8KiB to 1GiB", unit);
     unit = 64 << 10;
   }
@@ -74,6 +72,7 @@ void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& vol
     section.refuse("copies", "{}: a file has at most {}", volume.copies, kMaxCopies);
     volume.copies = 1;
   }
+  volume.placement = static_cast<Placement>(section.choice("placement", kPlacementNames, 0));
   volume.threshold = section.size("threshold", 64 << 10);
   if (volume.threshold > kMaxThreshold) {
     section.refuse("threshold", "{} bytes is over 8MiB", volume.threshold);

@@ -4,6 +4,7 @@
 #define SLICE_COMMON_CONFIG_H
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,6 +49,15 @@ struct ExportConfig {
 };
 
 inline constexpr std::uint32_t kMaxCopies = 3;
+// A power of two from 8 KiB, a block of the small-file server, to 1 GiB.
+constexpr bool is_stripe_unit(std::uint64_t bytes) {
+  return std::has_single_bit(bytes) && bytes >= 8ull << 10 && bytes <= 1ull << 30;
+}
+
+// On which storage nodes the stripes of a file go: by the hash of (fileID, stripe), or by free space, as its
+// block map says.
+enum class Placement : std::uint8_t { kHash, kFreeSpace };
+inline constexpr std::array<std::string_view, 2> kPlacementNames{"hash", "free-space"};
 
 struct VolumeConfig {
   VolumeId id{1};
@@ -55,6 +65,7 @@ struct VolumeConfig {
   std::uint64_t threshold = 64 << 10;  // bytes; a multiple of the stripe unit, or 0 (no small-file service)
   std::uint32_t stripe_shift = 16;     // stripe unit = 1 << stripe_shift bytes
   std::uint32_t copies = 1;            // of each byte of a new file; over 1: on storage nodes alone
+  Placement placement = Placement::kHash;  // of a new file
   enum class NamePolicy { kMkdirSwitching, kNameHashing } policy = NamePolicy::kMkdirSwitching;
   enum class NameHash { kMd5, kSipHash13 } hash = NameHash::kMd5;
   double mkdir_probability = 0;  // default 1/number of directory servers

@@ -39,6 +39,11 @@ Buffer encode_record(const Intention& intention) {
       out.u64(range.end);
     }
   }
+  if (intention.operation == Operation::kMove) {
+    out.u64(intention.stripe);
+    out.u32(intention.from_site);
+    out.u32(intention.to_site);
+  }
   return out.take();
 }
 
@@ -60,8 +65,13 @@ Result<std::variant<Intention, Cleared>> decode_record(ByteView record) {
     intention.size = in.u64();
     intention.epoch = Epoch{in.u32()};
     if (operation == static_cast<std::uint32_t>(Operation::kMissing)) decode_missing(in, intention);
+    if (operation == static_cast<std::uint32_t>(Operation::kMove)) {
+      intention.stripe = in.u64();
+      intention.from_site = in.u32();
+      intention.to_site = in.u32();
+    }
     if (in.complete() && operation >= static_cast<std::uint32_t>(Operation::kCommit) &&
-        operation <= static_cast<std::uint32_t>(Operation::kMissing)) {
+        operation <= static_cast<std::uint32_t>(Operation::kMove)) {
       intention.operation = static_cast<Operation>(operation);
       std::copy(handle.begin(), handle.end(), intention.handle.begin());
       return intention;

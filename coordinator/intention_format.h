@@ -16,7 +16,7 @@
 namespace slice::coordinator {
 
 // kMissing: no operation, but what is owed to one copy of a mirrored file.
-enum class Operation : std::uint32_t { kCommit = 1, kTruncate = 2, kRemove = 3, kMissing = 4 };
+enum class Operation : std::uint32_t { kCommit = 1, kTruncate = 2, kRemove = 3, kMissing = 4, kMove = 5 };
 
 // An operation over several servers that has begun.
 struct Intention {
@@ -28,6 +28,9 @@ struct Intention {
   std::uint32_t server = 0;  // index in the configuration
   std::uint64_t version = 0;
   std::vector<wire::StripeRange> stripes;
+  // kMove only: of one stripe, from one storage site to another.
+  std::uint64_t stripe = 0;
+  std::uint32_t from_site = 0, to_site = 0;
 };
 
 // Intentions that are fulfilled, by the sequence numbers of their records.

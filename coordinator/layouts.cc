@@ -10,6 +10,7 @@ using wire::StripeRange;
 namespace {
 
 constexpr std::uint64_t kFewStripes = 1024;  // looked at one by one
+constexpr std::size_t kMaxRemoved = 65536;   // files that are remembered as removed
 
 }  // namespace
 
@@ -40,23 +41,88 @@ class Layouts::Use {
 };
 
 // Versions go on where the last process stopped: by the clock, and by what the log says.
-Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions)
+Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
+                 BlockMaps& maps)
     : context_(context),
       intentions_(intentions),
       sessions_(sessions),
+      maps_(maps),
       version_(static_cast<std::uint64_t>(context.loop.wall().ns)),
       dropped_(version_),
       missing_gauge_(context.metrics.counter("coordinator_copies_missing_something")),
       missed_(context.metrics.counter("coordinator_missed_total")),
-      refused_(context.metrics.counter("coordinator_missed_refused_total")) {}
+      refused_(context.metrics.counter("coordinator_missed_refused_total")),
+      placed_(context.metrics.counter("coordinator_stripes_placed_total")) {}
 
-wire::FileLayout Layouts::of(FileId file) const {
-  wire::FileLayout layout{.version = version_, .changed = dropped_, .missing = {}};
+std::vector<wire::Missing> Layouts::missing_of(FileId file) const {
+  std::vector<wire::Missing> missing;
   auto found = files_.find(file);
-  if (found == files_.end()) return layout;
-  layout.changed = found->second->changed;
-  for (const auto& [server, copy] : found->second->copies) layout.missing.push_back(copy.missing);
+  if (found == files_.end()) return missing;
+  for (const auto& [server, copy] : found->second->copies) missing.push_back(copy.missing);
+  return missing;
+}
+
+Result<wire::FileLayout> Layouts::of(const routing::FileHandle& handle, std::uint64_t stripe) const {
+  wire::FileLayout layout{.version = version_, .changed = dropped_, .missing = missing_of(handle.fileid)};
+  if (auto found = files_.find(handle.fileid); found != files_.end()) {
+    layout.changed = found->second->changed;
+    layout.moving = found->second->moving;
+  }
+  if (routing::block_mapped(handle)) {
+    auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
+    if (!piece) return fail(std::move(piece).error());
+    layout.piece = std::move(*piece);
+  }
   return layout;
+}
+
+bool Layouts::being_placed(const routing::FileHandle& handle, std::uint64_t piece) const {
+  return placing_.contains({handle.fileid, piece});
+}
+
+// What has its place is answered at once, since a write under way elsewhere, which a change may be waiting
+// for, may need it. What has none, not while it is being placed: somebody may still read it where the hash
+// has it.
+Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t stripe, bool place_it) {
+  std::uint64_t piece = wire::piece_of(stripe);
+  wire::LayoutResult result;
+  auto layout = of(handle, stripe);
+  bool unplaced = layout && layout->piece.sites.empty() && routing::block_mapped(handle);
+  if (unplaced || being_placed(handle, piece)) {
+    Use use(*this, handle);
+    auto lock = co_await use.file().lock.lock();
+    layout = of(handle, stripe);
+    if (layout && layout->piece.sites.empty() && place_it) {
+      result.status = co_await place(use.file(), handle, piece);
+      layout = of(handle, stripe);
+    }
+  }
+  if (layout) {
+    result.layout = std::move(*layout);
+  } else {
+    result.status = nfs3::status_of(layout.error());
+  }
+  co_return result;
+}
+
+Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
+  if (removed_.contains(handle.fileid)) co_return Status::kStale;
+  placing_.insert({handle.fileid, piece});
+  auto sites =
+      place_by_free_space(*context_.tables.get(), sessions_.rooms(), wire::kStripesOfPiece, context_.random);
+  auto put = co_await maps_.put(handle.fileid, {.number = piece, .sites = std::move(sites)});
+  co_await context_.crash.reach("map.placed");
+  if (put) {
+    placed_.add(wire::kStripesOfPiece);
+    co_await change(file);
+  }
+  placing_.erase({handle.fileid, piece});
+  co_return put ? Status::kOk : nfs3::status_of(put.error());
+}
+
+Task<void> Layouts::change(File& file) {
+  file.changed = next_version();
+  co_await sessions_.recall(file.handle.fileid, file.changed);
 }
 
 bool Layouts::misses_everything(FileId file, std::uint32_t server) const {
@@ -69,7 +135,8 @@ bool Layouts::misses_everything(FileId file, std::uint32_t server) const {
 
 void Layouts::drop_if_idle(FileId file) {
   auto found = files_.find(file);
-  if (found->second->users > 0 || !found->second->copies.empty()) return;
+  const File& idle = *found->second;
+  if (idle.users > 0 || !idle.copies.empty() || idle.moving) return;
   dropped_ = std::max(dropped_, found->second->changed);
   files_.erase(found);
 }
@@ -85,7 +152,7 @@ bool Layouts::another_is_whole(const File& file, const routing::FileHandle& hand
         [&](const StripeRange& range) { return range.first < stripes.end && stripes.first < range.end; });
     if (overlaps) incomplete.push_back(other);
   }
-  if (incomplete.size() == 1) return true;
+  if (incomplete.size() == 1 && routing::mirrored(handle)) return true;
   auto covered = [&](const std::vector<std::uint32_t>& copies) {
     return std::all_of(copies.begin(), copies.end(), [&](std::uint32_t copy) {
       return std::find(incomplete.begin(), incomplete.end(), copy) != incomplete.end();
@@ -98,9 +165,10 @@ bool Layouts::another_is_whole(const File& file, const routing::FileHandle& hand
     }
     return true;
   }
-  wire::FileLayout layout = of(handle.fileid);
   for (std::uint64_t stripe = stripes.first; stripe < stripes.end; ++stripe) {
-    auto whole = routing::copies_of_stripe(tables, layout, handle, stripe).whole;
+    auto layout = of(handle, stripe);
+    if (!layout) return false;
+    auto whole = routing::copies_of_stripe(tables, *layout, handle, stripe).whole;
     std::erase(whole, server);
     if (whole.empty()) return false;
   }
@@ -126,16 +194,43 @@ Task<Status> Layouts::put(File& file, const routing::FileHandle& handle, wire::M
   missing_ += fresh ? 1 : 0;
   missing_gauge_.set(missing_);
   place->second = {std::move(missing), *sequence};
-  file.changed = next_version();
-  co_await sessions_.recall(handle.fileid, file.changed);
+  co_await change(file);
   co_await context_.crash.reach("missing.recalled");
   co_return Status::kOk;
+}
+
+// Whether the server misses nothing because these stripes are not there. One that they were to be moved to is
+// not any more.
+Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,
+                               StripeRange stripes) {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  auto has = [server](const std::vector<std::uint32_t>& servers) {
+    return std::find(servers.begin(), servers.end(), server) != servers.end();
+  };
+  if (stripes.end - stripes.first > 1) {
+    if (file.moving && has(tables.copies_of(SiteId{file.moving->site}, routing::copies_of(handle)))) {
+      file.moving.reset();  // what follows changes the layout
+    }
+    co_return false;
+  }
+  auto layout = of(handle, stripes.first);
+  if (!layout) co_return false;
+  auto copies = routing::copies_of_stripe(tables, *layout, handle, stripes.first);
+  if (has(copies.all)) co_return false;
+  if (has(copies.written)) {
+    file.moving.reset();
+    co_await change(file);
+  }
+  co_return true;
 }
 
 Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, StripeRange stripes) {
   Use use(*this, handle);
   File& file = use.file();
   auto lock = co_await file.lock.lock();
+  if (file.unsure) co_return Status::kJukebox;
+  if (routing::block_mapped(handle) && co_await no_copy_at(file, handle, server, stripes))
+    co_return Status::kOk;
   wire::Missing missing{.server = server, .stripes = {}};
   if (auto found = file.copies.find(server); found != file.copies.end()) {
     missing = found->second.missing;
@@ -165,8 +260,7 @@ Task<bool> Layouts::join(routing::FileHandle handle, std::uint32_t server) {
   if (found == file.copies.end()) co_return false;
   if (found->second.missing.joining) co_return true;
   found->second.missing.joining = true;
-  file.changed = next_version();
-  co_await sessions_.recall(handle.fileid, file.changed);
+  co_await change(file);
   co_await context_.crash.reach("missing.joining");
   co_return true;
 }
@@ -178,7 +272,7 @@ Task<bool> Layouts::joined(routing::FileHandle handle, std::uint32_t server) {
   auto found = file.copies.find(server);
   if (found == file.copies.end() || !found->second.missing.joining) co_return false;
   erase(file, server);
-  co_await sessions_.recall(handle.fileid, file.changed);
+  co_await change(file);
   co_await context_.crash.reach("missing.whole");
   co_return true;
 }
@@ -191,11 +285,70 @@ void Layouts::erase(File& file, std::uint32_t server) {
   missing_gauge_.set(--missing_);
 }
 
-void Layouts::forget(FileId file) {
-  auto found = files_.find(file);
-  if (found == files_.end()) return;
-  while (!found->second->copies.empty()) erase(*found->second, found->second->copies.begin()->first);
-  drop_if_idle(file);
+// ---- moving a stripe ----
+
+Task<bool> Layouts::begin_move(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
+  Use use(*this, handle);
+  File& file = use.file();
+  auto lock = co_await file.lock.lock();
+  if (file.moving || removed_.contains(handle.fileid)) co_return false;
+  file.moving = wire::Moving{.stripe = stripe, .site = site.value};
+  co_await change(file);
+  co_await context_.crash.reach("move.joining");
+  co_return true;
+}
+
+// Two changes, so that nodes which act by the layouts before and after one of them agree on who gets writes
+// and who answers reads: first it is used at the new site, but still written at both; then the old one is
+// out.
+Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe) {
+  Use use(*this, handle);
+  File& file = use.file();
+  auto lock = co_await file.lock.lock();
+  if (!file.moving || file.moving->stripe != stripe) co_return Status::kJukebox;
+  auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
+  if (!piece || piece->sites.empty()) co_return Status::kJukebox;
+  file.moving->switched = true;
+  co_await change(file);
+  co_await context_.crash.reach("move.switched");
+  piece->sites[stripe % wire::kStripesOfPiece] = static_cast<std::uint16_t>(file.moving->site);
+  file.unsure = true;
+  auto put = co_await maps_.put(handle.fileid, std::move(*piece));
+  co_await context_.crash.reach("move.placed");
+  // Where it is not known what is durable, both sites go on to get every write.
+  if (!put) co_return Status::kIo;
+  file.unsure = false;
+  file.moving.reset();
+  co_await change(file);
+  co_await context_.crash.reach("move.moved");
+  co_return Status::kOk;
+}
+
+Task<void> Layouts::give_up_move(routing::FileHandle handle) {
+  Use use(*this, handle);
+  File& file = use.file();
+  auto lock = co_await file.lock.lock();
+  if (!file.moving || file.unsure) co_return;
+  file.moving.reset();
+  co_await change(file);
+}
+
+Task<slice::Status> Layouts::forget(FileId file) {
+  note_removed(file);
+  if (auto found = files_.find(file); found != files_.end()) {
+    while (!found->second->copies.empty()) erase(*found->second, found->second->copies.begin()->first);
+    drop_if_idle(file);
+  }
+  co_return co_await maps_.forget(file);
+}
+
+// A write that comes late must not place stripes of it anew.
+void Layouts::note_removed(FileId file) {
+  if (!removed_.insert(file).second) return;
+  removed_order_.push_back(file);
+  if (removed_order_.size() <= kMaxRemoved) return;
+  removed_.erase(removed_order_.front());
+  removed_order_.pop_front();
 }
 
 void Layouts::resume(storage::LogSequence sequence, const Intention& intention) {

@@ -1,13 +1,18 @@
-// Layouts: which copies of mirrored files miss what. Durable in the intention log (MISSING), and kept in
-// memory whole. Whoever changes one knows, when that ends, that no node acts on an older one. One loop.
+// Layouts: which copies of mirrored files miss what, and where the stripes of block-mapped files are. The
+// first is durable in the intention log (MISSING) and kept in memory whole, the second in BlockMaps. Whoever
+// changes one knows, when that ends, that no node acts on an older one. One loop.
 #ifndef SLICE_COORDINATOR_LAYOUTS_H
 #define SLICE_COORDINATOR_LAYOUTS_H
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <set>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "coordinator/block_maps.h"
 #include "coordinator/intentions.h"
 #include "coordinator/sessions.h"
 #include "routing/copies.h"
@@ -18,9 +23,14 @@ class Layouts {
  public:
   static constexpr std::size_t kMaxMissing = 1 << 20;  // copies; more of them are not noted: JUKEBOX
 
-  Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions);
+  Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps);
 
-  wire::FileLayout of(FileId file) const;
+  // For one stripe, to be given to a node that asks. `place`: the stripe's piece gets its sites now, where it
+  // has none. kJukebox, kIo, kStale (the file was removed).
+  Task<wire::LayoutResult> give(routing::FileHandle handle, std::uint64_t stripe, bool place);
+  // The same as this process goes by it. kCorrupt, kIo.
+  Result<wire::FileLayout> of(const routing::FileHandle& handle, std::uint64_t stripe) const;
+  std::vector<wire::Missing> missing_of(FileId file) const;
   bool misses_everything(FileId file, std::uint32_t server) const;
 
   // The copy at `server` misses these stripes. kOk: durable, and nobody reads them there any more. kJukebox:
@@ -30,8 +40,17 @@ class Layouts {
   Task<bool> join(routing::FileHandle handle, std::uint32_t server);
   // The copy misses nothing any more, unless it does not join now.
   Task<bool> joined(routing::FileHandle handle, std::uint32_t server);
-  // The file is gone.
-  void forget(FileId file);
+  // ---- moving a stripe (docs/block-maps.md), in this order ----
+  // From the end of this on the servers of `site` get every write of the stripe. False: not now.
+  Task<bool> begin_move(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
+  // They have all of it. kOk: it is there now, durably, and nobody uses it where it was. kJukebox: it stays
+  // where it was, a server could not keep up. kIo: which of the two is known after the next start.
+  Task<nfs3::Status> end_move(routing::FileHandle handle, std::uint64_t stripe);
+  // It stays where it was, and nobody writes it at the other site.
+  Task<void> give_up_move(routing::FileHandle handle);
+
+  // The file is gone: durably, also its map.
+  Task<Status> forget(FileId file);
 
   // What a crash has left; before the first call of anything else.
   void resume(storage::LogSequence sequence, const Intention& intention);
@@ -50,6 +69,8 @@ class Layouts {
     routing::FileHandle handle;
     std::uint64_t changed = 0;
     std::map<std::uint32_t, Copy> copies;  // by server
+    std::optional<wire::Moving> moving;
+    bool unsure = false;  // of the move: whether it is durable
     AsyncMutex lock;
     unsigned users = 0;
   };
@@ -58,6 +79,13 @@ class Layouts {
 
   bool another_is_whole(const File& file, const routing::FileHandle& handle, std::uint32_t server,
                         wire::StripeRange stripes) const;
+  Task<nfs3::Status> place(File& file, const routing::FileHandle& handle, std::uint64_t piece);
+  bool being_placed(const routing::FileHandle& handle, std::uint64_t piece) const;
+  Task<bool> no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,
+                        wire::StripeRange stripes);
+  // Makes what is changed by now the file's layout: nobody acts on an older one at the end.
+  Task<void> change(File& file);
+  void note_removed(FileId file);
   Task<nfs3::Status> put(File& file, const routing::FileHandle& handle, wire::Missing missing);
   void erase(File& file, std::uint32_t server);
   std::uint64_t next_version() { return ++version_; }
@@ -66,13 +94,18 @@ class Layouts {
   service::ServiceContext& context_;
   Intentions& intentions_;
   Sessions& sessions_;
+  BlockMaps& maps_;
   std::map<FileId, std::unique_ptr<File>> files_;
+  std::set<std::pair<FileId, std::uint64_t>> placing_;  // pieces whose old layouts may still be in use
+  std::deque<FileId> removed_order_;                    // the last ones; fileIDs never come back
+  std::unordered_set<FileId> removed_;
   std::uint64_t version_;
   std::uint64_t dropped_;  // the version when a file was last dropped from `files_`
   std::size_t missing_ = 0;
   Counter& missing_gauge_;
   Counter& missed_;
   Counter& refused_;
+  Counter& placed_;
 };
 
 }  // namespace slice::coordinator

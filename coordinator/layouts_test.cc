@@ -28,8 +28,8 @@ class LayoutsTest : public testing::CoordinatorFixture {
   }
   Status missed(const std::string& server, StripeRange stripes) {
     routing::HandleBytes bytes = handles_.mint(mirrored());
-    auto result = run(ask<wire::LayoutResult>(wire::CoordinatorProcedure::kMissed,
-                                              wire::MissedArgs{bytes, index(server), stripes}));
+    auto result = run(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMissed,
+                                                   wire::MissedArgs{bytes, index(server), stripes}));
     return result ? result->status : Status::kServerFault;
   }
   wire::FileLayout layout() {

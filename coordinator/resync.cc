@@ -62,15 +62,16 @@ Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
 
 Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to) {
   const auto& tables = *context_.tables.get();
-  wire::FileLayout layout = layouts_.of(handle.fileid);
-  auto copies = routing::copies_of_stripe(tables, layout, handle, stripe);
+  auto layout = layouts_.of(handle, stripe);
+  if (!layout) co_return false;
+  auto copies = routing::copies_of_stripe(tables, *layout, handle, stripe);
   bool has_one = std::find(copies.all.begin(), copies.all.end(), to) != copies.all.end();
   if (!has_one) co_return true;
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
   auto result = co_await service::internal_call<wire::ObjectStatusResult>(
       context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
-      wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout.version, stripe, to});
+      wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout->version, stripe, to});
   if (!result || result->status != Status::kOk) co_return false;
   stripes_.add();
   co_await context_.crash.reach("resync.copied");
@@ -83,9 +84,10 @@ Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) 
   if (!co_await layouts_.join(handle, server)) co_return true;
   Extent extent = co_await extent_of(handle);
   if (!extent.known) co_return false;
-  wire::FileLayout layout = layouts_.of(handle.fileid);
-  const wire::Missing* missing = routing::find_missing(layout, server);
-  if (missing == nullptr) co_return true;
+  std::vector<wire::Missing> all = layouts_.missing_of(handle.fileid);
+  auto missing =
+      std::find_if(all.begin(), all.end(), [&](const wire::Missing& each) { return each.server == server; });
+  if (missing == all.end()) co_return true;
   // Truncations that were done without it: then it misses everything, and what it has is of no use. Whoever
   // misses less gets every truncation.
   if (layouts_.misses_everything(handle.fileid, server)) {

@@ -4,12 +4,14 @@
 
 #include "common/log.h"
 #include "coordinator/ops/commit.h"
+#include "coordinator/ops/move.h"
 #include "coordinator/ops/remove.h"
 #include "coordinator/ops/truncate.h"
 #include "coordinator/participants.h"
 #include "coordinator/resync.h"
 #include "service/authority_client.h"
 #include "service/nfs_program.h"
+#include "storage/rocks_store.h"
 #include "wire/coordinator.h"
 
 namespace slice::coordinator {
@@ -17,14 +19,26 @@ namespace {
 
 using wire::CoordinatorProcedure;
 
-// TRUNCATE and REMOVE, for directory servers; SESSION, LAYOUT and MISSED, for storage nodes.
+Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
+  constexpr std::uint64_t kShare = 2;  // of the server's memory for caching, each
+  auto store = storage::RocksStore::open(context.loop, context.metrics,
+                                         {.folder = context.self.data + "/maps",
+                                          .cache_bytes = context.self.cache_bytes / kShare,
+                                          .memory_bytes = context.self.cache_bytes / kShare});
+  if (!store) return fail(std::move(store).error());
+  return std::unique_ptr<storage::KvStore>(std::move(*store));
+}
+
+// TRUNCATE and REMOVE, for directory servers; SESSION, LAYOUT and MISSED, for storage nodes; MAP, for whoever
+// sends requests on their way; MOVE, for an operator.
 class CoordinatorProgram : public rpc::Program {
  public:
   CoordinatorProgram(service::ServiceContext& context, TruncateOperation& truncate, RemoveOperation& remove,
-                     Sessions& sessions, Layouts& layouts)
+                     MoveOperation& move, Sessions& sessions, Layouts& layouts)
       : context_(context),
         truncate_(truncate),
         remove_(remove),
+        move_(move),
         sessions_(sessions),
         layouts_(layouts),
         misdirected_(context.metrics.counter("coordinator_misdirected_total")) {}
@@ -45,6 +59,10 @@ class CoordinatorProgram : public rpc::Program {
         co_return co_await answer<wire::LayoutArgs>(call, results);
       case CoordinatorProcedure::kMissed:
         co_return co_await answer<wire::MissedArgs>(call, results);
+      case CoordinatorProcedure::kMap:
+        co_return co_await answer<wire::MapArgs>(call, results);
+      case CoordinatorProcedure::kMove:
+        co_return co_await answer<wire::MoveArgs>(call, results);
       case CoordinatorProcedure::kNull:
         break;
     }
@@ -86,17 +104,37 @@ class CoordinatorProgram : public rpc::Program {
     auto handle = admit(args.handle, result.status);
     if (!handle) co_return result;
     co_await sessions_.settled();
-    result.layout = layouts_.of(handle->fileid);
+    co_return co_await layouts_.give(*handle, args.stripe, args.place && routing::block_mapped(*handle));
+  }
+
+  Task<wire::MapResult> serve(const wire::MapArgs& args) {
+    wire::MapResult result;
+    auto handle = admit(args.handle, result.status);
+    if (!handle) co_return result;
+    auto layout = layouts_.of(*handle, args.stripe);
+    if (layout) {
+      result.piece = std::move(layout->piece);
+    } else {
+      result.status = nfs3::status_of(layout.error());
+    }
     co_return result;
   }
 
-  Task<wire::LayoutResult> serve(const wire::MissedArgs& args) {
-    wire::LayoutResult result;
+  Task<wire::CoordinatorResult> serve(const wire::MoveArgs& args) {
+    wire::CoordinatorResult result;
+    auto handle = admit(args.handle, result.status);
+    if (!handle) co_return result;
+    co_await sessions_.settled();
+    result.status = co_await move_.run(*handle, args.stripe, SiteId{args.site});
+    co_return result;
+  }
+
+  Task<wire::CoordinatorResult> serve(const wire::MissedArgs& args) {
+    wire::CoordinatorResult result;
     auto handle = admit(args.handle, result.status);
     if (!handle) co_return result;
     co_await sessions_.settled();
     result.status = co_await layouts_.missed(*handle, args.server, args.stripes);
-    result.layout = layouts_.of(handle->fileid);
     co_return result;
   }
 
@@ -124,6 +162,7 @@ class CoordinatorProgram : public rpc::Program {
   service::ServiceContext& context_;
   TruncateOperation& truncate_;
   RemoveOperation& remove_;
+  MoveOperation& move_;
   Sessions& sessions_;
   Layouts& layouts_;
   Counter& misdirected_;
@@ -133,19 +172,22 @@ class CoordinatorProgram : public rpc::Program {
 
 class Coordinator::Programs {
  public:
-  Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log)
+  Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log,
+           std::unique_ptr<storage::KvStore> store)
       : intentions(std::move(log)),
+        maps(context, std::move(store)),
         sessions(context),
-        layouts(context, *intentions, sessions),
+        layouts(context, *intentions, sessions, maps),
         participants(context, [this](routing::FileHandle handle, std::uint32_t server,
                                      bool silent) { return without(handle, server, silent); }),
         authority(context),
         commit(context, *intentions, participants, authority),
         truncate(context, *intentions, participants, authority),
         remove(context, *intentions, participants, layouts, authority),
+        move(context, *intentions, sessions, layouts),
         resync(context, layouts, sessions, participants, {}),
         nfs(context, wire::Role::kCoordinator),
-        internal(context, truncate, remove, sessions, layouts) {
+        internal(context, truncate, remove, move, sessions, layouts) {
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
                              [this](service::NfsRequest& request, const nfs3::CommitArgs&,
                                     rpc::XdrWriter& results) { return commit.run(request, results); });
@@ -159,6 +201,7 @@ class Coordinator::Programs {
   }
 
   std::shared_ptr<Intentions> intentions;
+  BlockMaps maps;
   Sessions sessions;
   Layouts layouts;
   Participants participants;
@@ -166,20 +209,26 @@ class Coordinator::Programs {
   CommitOperation commit;
   TruncateOperation truncate;
   RemoveOperation remove;
+  MoveOperation move;
   Resync resync;
   service::NfsProgram nfs;
   CoordinatorProgram internal;
 };
 
 Coordinator::Coordinator(service::ServiceContext& context, Intentions::Options options)
-    : context_(context), options_(options) {}
+    : Coordinator(context, open_rocks, options) {}
+Coordinator::Coordinator(service::ServiceContext& context, BlockMaps::OpenStore open_maps,
+                         Intentions::Options options)
+    : context_(context), open_maps_(std::move(open_maps)), options_(options) {}
 Coordinator::~Coordinator() = default;
 
 Task<Status> Coordinator::start() {
   Intentions::Owed owed;
   auto intentions = co_await Intentions::open(context_, options_, owed);
   if (!intentions) co_return fail(std::move(intentions).error());
-  programs_ = std::make_unique<Programs>(context_, std::move(*intentions));
+  auto maps = open_maps_(context_);
+  if (!maps) co_return fail(maps.error(), "block maps");
+  programs_ = std::make_unique<Programs>(context_, std::move(*intentions), std::move(*maps));
   if (!owed.empty()) log_info("the intention log owes {} operations", owed.size());
   fulfil(owed);
   programs_->resync.start();
@@ -201,6 +250,9 @@ void Coordinator::fulfil(const Intentions::Owed& owed) {
         break;
       case Operation::kRemove:
         programs_->remove.resume(sequence, intention);
+        break;
+      case Operation::kMove:
+        spawn(programs_->move.resume(sequence, intention));
         break;
       case Operation::kMissing:
         break;

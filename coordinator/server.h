@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/block_maps.h"
 #include "coordinator/intentions.h"
 #include "service/context.h"
 #include "service/process.h"
@@ -16,6 +17,8 @@ namespace slice::coordinator {
 class Coordinator : public service::Role {
  public:
   explicit Coordinator(service::ServiceContext& context, Intentions::Options options = {});
+  Coordinator(service::ServiceContext& context, BlockMaps::OpenStore open_maps,
+              Intentions::Options options = {});
   ~Coordinator() override;
 
   // Scans the intention log. What is owed is fulfilled in the background, since a participant may be away.
@@ -30,6 +33,7 @@ class Coordinator : public service::Role {
   void fulfil(const Intentions::Owed& owed);
 
   service::ServiceContext& context_;
+  BlockMaps::OpenStore open_maps_;
   Intentions::Options options_;
   std::unique_ptr<Programs> programs_;
 };

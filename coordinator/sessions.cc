@@ -30,6 +30,7 @@ wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
   bool lasts = session.number != 0 && session.number == args.session && now < session.until;
   if (!lasts) session.number = context_.random() | 1;
   session.until = now + kLife;
+  session.free_bytes = args.free_bytes;
   return {.session = session.number,
           .milliseconds = static_cast<std::uint32_t>(
               std::chrono::duration_cast<std::chrono::milliseconds>(kLife).count())};
@@ -39,6 +40,14 @@ bool Sessions::live(std::uint32_t server) const {
   auto found = sessions_.find(server);
   MonoTime until = found == sessions_.end() ? started_ + kLife : found->second.until;
   return context_.loop.now() < until;
+}
+
+std::vector<Room> Sessions::rooms() const {
+  std::vector<Room> rooms;
+  for (const auto& [server, session] : sessions_) {
+    if (session.number != 0 && live(server)) rooms.push_back({server, session.free_bytes});
+  }
+  return rooms;
 }
 
 Task<void> Sessions::settled() {

@@ -1,4 +1,4 @@
-// Sessions: which storage nodes may use layouts of mirrored files. A node keeps its session up by asking
+// Sessions: which storage nodes may use layouts of files. A node keeps its session up by asking
 // again and again; a change of a layout is over when every node was told of it, or its session has ended.
 // After a start every node is taken to have one. One loop.
 #ifndef SLICE_COORDINATOR_SESSIONS_H
@@ -7,6 +7,7 @@
 #include <map>
 
 #include "common/log.h"
+#include "coordinator/placement.h"
 #include "service/context.h"
 #include "wire/layout.h"
 
@@ -23,6 +24,8 @@ class Sessions {
   Task<void> settled();
   // False: it can use no layout, and answers nobody that it needs one for.
   bool live(std::uint32_t server) const;
+  // What nodes with a session have said of their disks.
+  std::vector<Room> rooms() const;
   // Ends when no node uses a layout of the file below `version` any more.
   Task<void> recall(FileId file, std::uint64_t version);
 
@@ -30,6 +33,7 @@ class Sessions {
   struct Session {
     std::uint64_t number = 0;  // 0: that of before this start
     MonoTime until;
+    std::uint64_t free_bytes = 0;
     unsigned recalls = 0;  // under way: then it is not made longer
   };
   Session& of(std::uint32_t server);

@@ -9,7 +9,6 @@ namespace {
 
 using nfs3::Status;
 
-constexpr std::uint32_t kLeastStripeShift = 13, kGreatestStripeShift = 30;  // 8 KiB, 1 GiB
 constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
 constexpr std::uint32_t kAtimeLag = 24 * 3600;  // seconds
 
@@ -154,9 +153,11 @@ Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) 
   const EnsembleConfig& config = volume_.context.config;
   const wire::FilePolicy& wanted = args.policy;
   bool good_unit = wanted.stripe_shift == 0 ||
-                   (wanted.stripe_shift >= kLeastStripeShift && wanted.stripe_shift <= kGreatestStripeShift);
+                   (wanted.stripe_shift < 64 && is_stripe_unit(std::uint64_t{1} << wanted.stripe_shift));
   bool good_copies = wanted.copies <= kMaxCopies && wanted.copies <= config.count(ServerRole::kStorage);
-  if (args.set && !(good_unit && good_copies)) co_return wire::PolicyResult{.status = nfs3::Status::kInval};
+  bool good_placement = wanted.placement <= kPlacementNames.size();
+  if (args.set && !(good_unit && good_copies && good_placement))
+    co_return wire::PolicyResult{.status = nfs3::Status::kInval};
   if (auto opened = volume_.context.handles.open(args.handle))
     co_await volume_.held.until_free(opened->fileid);
   Transaction transaction(volume_.cells);
@@ -165,10 +166,11 @@ Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) 
   if (!(*cell)->directory()) co_return wire::PolicyResult{.status = nfs3::Status::kNotDir};
   if (args.set) {
     (*cell)->policy = {static_cast<std::uint8_t>(wanted.stripe_shift),
-                       static_cast<std::uint8_t>(wanted.copies)};
+                       static_cast<std::uint8_t>(wanted.copies), static_cast<std::uint8_t>(wanted.placement)};
     transaction.change(**cell);
   }
-  wire::PolicyResult result{.policy = {(*cell)->policy.stripe_shift, (*cell)->policy.copies}};
+  const FilePolicy& policy = (*cell)->policy;
+  wire::PolicyResult result{.policy = {policy.stripe_shift, policy.copies, policy.placement}};
   result.status = (co_await finish(transaction, wire::FetchResult{})).status;
   co_return result;
 }

@@ -50,6 +50,7 @@ CellRef cell_of(const routing::FileHandle& handle);
 struct FilePolicy {
   std::uint8_t stripe_shift = 0;
   std::uint8_t copies = 0;
+  std::uint8_t placement = 0;  // else 1 + Placement
   bool operator==(const FilePolicy&) const = default;
 };
 struct AttributeCell {

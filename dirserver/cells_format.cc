@@ -32,6 +32,7 @@ std::string encode(const AttributeCell& cell) {
     out.number(cell.entries);
     out.number(cell.policy.stripe_shift);
     out.number(cell.policy.copies);
+    out.number(cell.policy.placement);
   }
   if (cell.self.type == nfs3::FileType::kSymlink) out.text(cell.symlink_target);
   return out.take();
@@ -65,6 +66,7 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
     cell.entries = in.number<std::uint64_t>();
     cell.policy.stripe_shift = in.number<std::uint8_t>();
     cell.policy.copies = in.number<std::uint8_t>();
+    cell.policy.placement = in.number<std::uint8_t>();
   }
   if (cell.self.type == nfs3::FileType::kSymlink) cell.symlink_target = in.text();
   if (cell.self.cell.site != site) return fail(Errc::kCorrupt, "attribute cell: it names another site");

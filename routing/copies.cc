@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "bpf/shared/file_handle.h"
-
 namespace slice::routing {
 
 std::uint32_t copies_of(const FileHandle& handle) {
@@ -16,9 +14,21 @@ const wire::Missing* find_missing(const wire::FileLayout& layout, std::uint32_t 
   return found == layout.missing.end() ? nullptr : &*found;
 }
 
+SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
+                      std::uint64_t stripe) {
+  const std::vector<std::uint16_t>& sites = layout.piece.sites;
+  if (block_mapped(handle) && !sites.empty()) return SiteId{sites[stripe % wire::kStripesOfPiece]};
+  return tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift);
+}
+
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe) {
-  SiteId site = tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift);
+  SiteId site = site_of_stripe(tables, layout, handle, stripe);
+  std::optional<SiteId> other;
+  if (layout.moving && layout.moving->stripe == stripe) {
+    other = SiteId{layout.moving->site};
+    if (layout.moving->switched) std::swap(site, *other);
+  }
   StripeCopies copies;
   copies.all = tables.copies_of(site, copies_of(handle));
   for (std::uint32_t server : copies.all) {
@@ -26,6 +36,11 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
     bool misses = missing != nullptr && contains(missing->stripes, stripe);
     if (!misses) copies.whole.push_back(server);
     if (!misses || missing->joining) copies.written.push_back(server);
+  }
+  if (!other) return copies;
+  for (std::uint32_t server : tables.copies_of(*other, copies_of(handle))) {
+    bool counted = std::find(copies.all.begin(), copies.all.end(), server) != copies.all.end();
+    if (!counted) copies.written.push_back(server);
   }
   return copies;
 }

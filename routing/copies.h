@@ -1,11 +1,12 @@
-// Copies: which servers have a stripe of a mirrored file, and which of them may be used, by the tables and
-// the file's layout (docs/mirrors.md). Pure functions: any thread.
+// Copies: which servers have a stripe of a file that has a layout, and which of them may be used, by the
+// tables and the layout (docs/mirrors.md, docs/block-maps.md). Pure functions: any thread.
 #ifndef SLICE_ROUTING_COPIES_H
 #define SLICE_ROUTING_COPIES_H
 
 #include <optional>
 #include <vector>
 
+#include "bpf/shared/file_handle.h"
 #include "routing/file_handle.h"
 #include "routing/tables.h"
 #include "wire/layout.h"
@@ -18,10 +19,23 @@ inline bool mirrored(const FileHandle& handle) {
   return copies_of(handle) > 1;
 }
 
+inline bool block_mapped(const FileHandle& handle) {
+  return (handle.flags & SLICE_HANDLE_BLOCK_MAPPED) != 0;
+}
+// Its coordinator says which servers have what; else the tables alone do.
+inline bool has_layout(const FileHandle& handle) {
+  return mirrored(handle) || block_mapped(handle);
+}
+
+// By the file's block map, or by the hash where that says nothing. `layout` has the stripe's piece.
+SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
+                      std::uint64_t stripe);
+
 struct StripeCopies {
   std::vector<std::uint32_t> all;      // in the order of the tables
   std::vector<std::uint32_t> whole;    // those that miss nothing of it; the first one orders its writes
-  std::vector<std::uint32_t> written;  // those that get its writes: the whole ones and those that join again
+  std::vector<std::uint32_t> written;  // those that get its writes: the whole ones, those that join again,
+                                       // and those of the other site while it is moved
 };
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe);

@@ -88,6 +88,30 @@ TEST_F(CopiesTest, AreOnDistinctServers) {
   EXPECT_EQ(tables->copies_of(SiteId{6}, 3), (std::vector<std::uint32_t>{1, 0, 2}));
 }
 
+TEST_F(CopiesTest, ABlockMapSaysWhereAStripeIsAndAMoveWhoGetsItsWrites) {
+  using Servers = std::vector<std::uint32_t>;
+  handle_.flags = SLICE_HANDLE_BLOCK_MAPPED;
+  wire::FileLayout layout;
+  EXPECT_EQ(copies_of_stripe(*tables_, layout, handle_, 5).all, Servers{first(5)}) << "not placed yet";
+  layout.piece.sites.assign(wire::kStripesOfPiece, 2);
+  layout.moving = wire::Moving{.stripe = 5, .site = 3};
+  StripeCopies copies = copies_of_stripe(*tables_, layout, handle_, 5);
+  EXPECT_EQ(copies.whole, Servers{2});
+  EXPECT_EQ(copies.written, (Servers{2, 3}));
+  EXPECT_EQ(copies_of_stripe(*tables_, layout, handle_, 6).written, Servers{2});
+  layout.moving->switched = true;
+  copies = copies_of_stripe(*tables_, layout, handle_, 5);
+  EXPECT_EQ(copies.whole, Servers{3});
+  EXPECT_EQ(copies.written, (Servers{3, 2}));
+  handle_.flags |= SLICE_HANDLE_MIRRORED;
+  copies = copies_of_stripe(*tables_, layout, handle_, 5);
+  EXPECT_EQ(copies.whole, (Servers{3, 0}));
+  EXPECT_EQ(copies.written, (Servers{3, 0, 2})) << "who has a copy at both sites is named once";
+  handle_.flags = SLICE_HANDLE_MIRRORED;
+  EXPECT_EQ(copies_of_stripe(*tables_, wire::FileLayout{.piece = layout.piece}, handle_, 5).all.front(),
+            first(5));
+}
+
 TEST_F(CopiesTest, WhoMissesAStripeIsNotReadAndWhoJoinsIsWritten) {
   std::uint32_t a = first(5), b = (a + 1) % 4;
   wire::FileLayout layout;

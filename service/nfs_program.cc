@@ -83,7 +83,7 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   std::size_t start = results.size();
   std::optional<NfsAnswer> answer = admit(request);
   bool may_be_late =
-      request.procedure == Procedure::kWrite && (call.relays > 0 || routing::mirrored(request.handle));
+      request.procedure == Procedure::kWrite && (call.relays > 0 || routing::has_layout(request.handle));
   if (!answer) answer = co_await (may_be_late ? run_write_once(request, results) : run(request, results));
   rpc::Outcome outcome = finish(*answer, request, start, results);
   figures.nanoseconds->add(static_cast<std::uint64_t>((context_.loop.now() - began).count()));
@@ -156,6 +156,10 @@ std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) co
 bool NfsProgram::owns(const NfsRequest& request, std::optional<routing::Route> place) const {
   if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
   if (!place) return true;  // the operation's to refuse
+  // Any storage server asks the coordinator for the map, and passes on what is not for it.
+  if (place->site_class == wire::Role::kStorage && routing::block_mapped(request.handle)) {
+    return site_class_ == wire::Role::kStorage;
+  }
   if (place->site_class == wire::Role::kStorage && routing::mirrored(request.handle)) {
     auto copies = context_.tables.get()->copies_of(place->site, routing::copies_of(request.handle));
     return std::find(copies.begin(), copies.end(), context_.self.index) != copies.end();

@@ -9,6 +9,7 @@ namespace slice::storagenode {
 namespace {
 
 constexpr Duration kSessionTimeout = std::chrono::seconds(1);
+constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
 constexpr int kFetchTries = 5;
 
 }  // namespace
@@ -44,9 +45,12 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   session.asking = true;
   MonoTime asked = context_.loop.now();
   auto gone = gone_;
+  auto space = context_.disk.space();
+  std::uint64_t free = space ? space->free_bytes : 0;
+  std::uint64_t usable = free - std::min(free, context_.self.reserve_bytes);
   auto result = co_await service::internal_call<wire::SessionResult>(
       context_.channel, entry->endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSession,
-      wire::SessionArgs{context_.self.index, session.number}, kSessionTimeout);
+      wire::SessionArgs{context_.self.index, session.number, usable}, kSessionTimeout);
   if (*gone) co_return;
   session.asking = false;
   if (!result || result->status != nfs3::Status::kOk) co_return;
@@ -61,30 +65,38 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   session.until = asked + std::chrono::milliseconds(result->milliseconds);
 }
 
-Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle) {
+LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uint64_t stripe) {
+  return {handle.fileid, routing::block_mapped(handle) ? wire::piece_of(stripe) : 0};
+}
+
+Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std::uint64_t stripe,
+                                                bool place) {
   const auto& tables = *context_.tables.get();
   std::uint32_t coordinator =
       tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).server;
   if (!live(coordinator)) co_await renew(coordinator);
   if (!live(coordinator)) co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
-  auto found = entries_.find(handle.fileid);
-  if (found != entries_.end() && found->second.coordinator == coordinator) co_return found->second.layout;
+  place = place && routing::block_mapped(handle);
+  auto found = entries_.find(key_of(handle, stripe));
+  bool good = found != entries_.end() && found->second.coordinator == coordinator &&
+              !(place && found->second.layout.piece.sites.empty());
+  if (good) co_return found->second.layout;
   Fetch& fetching = fetches_[handle.fileid];
   ++fetching.count;
-  auto layout = co_await fetch(handle, coordinator);
+  routing::HandleBytes bytes = context_.handles.mint(handle);
+  auto layout = co_await fetch(handle, coordinator, wire::LayoutArgs{bytes, stripe, place});
   if (--fetches_[handle.fileid].count == 0) fetches_.erase(handle.fileid);
   co_return layout;
 }
 
 Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& handle,
-                                                  std::uint32_t coordinator) {
-  routing::HandleBytes bytes = context_.handles.mint(handle);
+                                                  std::uint32_t coordinator, wire::LayoutArgs args) {
   for (int i = 0; i < kFetchTries; ++i) {
     std::uint64_t session = sessions_[coordinator].number;
     fetched_.add();
     auto result = co_await service::internal_call<wire::LayoutResult>(
         context_.channel, context_.tables.get()->server(coordinator)->endpoint, wire::kCoordinatorProgram,
-        wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes});
+        wire::CoordinatorProcedure::kLayout, args, kLayoutTimeout);
     if (!result) co_return fail(std::move(result.error()));
     if (result->status != nfs3::Status::kOk) {
       co_return fail(Errc::kUnavailable, "the coordinator answered {} to a LAYOUT",
@@ -94,23 +106,25 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
     bool current = session == sessions_[coordinator].number && live(coordinator) &&
                    result->layout.version >= fetches_[handle.fileid].least_version;
     if (!current) continue;
-    if (entries_.size() >= kMaxFiles) entries_.clear();
-    entries_[handle.fileid] = {coordinator, result->layout};
+    if (entries_.size() >= kMaxLayouts) entries_.clear();
+    entries_[key_of(handle, args.stripe)] = {coordinator, result->layout};
     co_return std::move(result->layout);
   }
   co_return fail(Errc::kUnavailable, "the file's layout changes again and again");
 }
 
-bool LayoutCache::still(FileId file, std::uint64_t version) const {
-  auto found = entries_.find(file);
+bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,
+                        std::uint64_t version) const {
+  auto found = entries_.find(key_of(handle, stripe));
   return found != entries_.end() && found->second.layout.version == version &&
          live(found->second.coordinator);
 }
 
 void LayoutCache::recall(FileId file, std::uint64_t version) {
   recalled_.add();
-  auto found = entries_.find(file);
-  if (found != entries_.end() && found->second.layout.version < version) entries_.erase(found);
+  for (auto at = entries_.lower_bound({file, 0}); at != entries_.end() && at->first.first == file;) {
+    at = at->second.layout.version < version ? entries_.erase(at) : std::next(at);
+  }
   auto fetching = fetches_.find(file);
   if (fetching != fetches_.end()) {
     fetching->second.least_version = std::max(fetching->second.least_version, version);

@@ -1,4 +1,5 @@
-// LayoutCache: layouts of mirrored files, from their coordinators. A layout holds as long as still() says so:
+// LayoutCache: layouts of mirrored and block-mapped files, from their coordinators; of the latter with one
+// piece of the map each. A layout holds as long as still() says so:
 // a coordinator that changes it has either recalled it from here by then, or waited until this node's session
 // with it has ended. One loop.
 #ifndef SLICE_STORAGENODE_LAYOUT_CACHE_H
@@ -7,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "common/log.h"
 #include "routing/copies.h"
@@ -16,7 +18,7 @@ namespace slice::storagenode {
 
 class LayoutCache {
  public:
-  static constexpr std::size_t kMaxFiles = 65536;
+  static constexpr std::size_t kMaxLayouts = 65536;
   static constexpr Duration kRenew = std::chrono::seconds(1);
 
   explicit LayoutCache(service::ServiceContext& context);
@@ -31,10 +33,11 @@ class LayoutCache {
   void start();
   void stop() { stopping_ = true; }
 
+  // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
   // kUnavailable: the coordinator does not answer, or gives no session now.
-  Task<Result<wire::FileLayout>> get(routing::FileHandle handle);
+  Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
   // Whether the layout with this version, which get() gave, may still be used.
-  bool still(FileId file, std::uint64_t version) const;
+  bool still(const routing::FileHandle& handle, std::uint64_t stripe, std::uint64_t version) const;
   // Layouts below `version` are void.
   void recall(FileId file, std::uint64_t version);
 
@@ -55,12 +58,15 @@ class LayoutCache {
   };
   bool live(std::uint32_t coordinator) const;
   Task<void> renew(std::uint32_t coordinator);
-  Task<Result<wire::FileLayout>> fetch(const routing::FileHandle& handle, std::uint32_t coordinator);
+  using Key = std::pair<FileId, std::uint64_t>;  // with the number of the piece
+  static Key key_of(const routing::FileHandle& handle, std::uint64_t stripe);
+  Task<Result<wire::FileLayout>> fetch(const routing::FileHandle& handle, std::uint32_t coordinator,
+                                       wire::LayoutArgs args);
   void drop_all_of(std::uint32_t coordinator);
 
   service::ServiceContext& context_;
   std::map<std::uint32_t, Session> sessions_;  // by coordinator
-  std::unordered_map<FileId, Entry> entries_;
+  std::map<Key, Entry> entries_;
   std::unordered_map<FileId, Fetch> fetches_;
   bool stopping_ = false;
   TimerId timer_ = TimerId::kNone;

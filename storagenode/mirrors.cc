@@ -78,7 +78,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
   std::vector<std::uint32_t> silent;
   bool asked = false;
   while (context_.loop.now() < deadline) {
-    auto layout = co_await layouts_.get(handle);
+    auto layout = co_await layouts_.get(handle, stripe, write);
     if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
     auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
     bool here = has(copies.whole, context_.self.index) && !not_here;
@@ -117,7 +117,7 @@ Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t
   routing::HandleBytes bytes = context_.handles.mint(handle);
   rpc::Endpoint coordinator =
       tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).endpoint;
-  auto result = co_await service::internal_call<wire::LayoutResult>(
+  auto result = co_await service::internal_call<wire::CoordinatorResult>(
       context_.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMissed,
       wire::MissedArgs{bytes, server, {stripe, stripe + 1}}, kMissedTimeout);
   bool noted = result && result->status == Status::kOk;
@@ -175,7 +175,7 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::u
 Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std::uint64_t offset,
                                           ByteView data, ObjectStore::WriteOptions options) {
   std::uint64_t stripe = offset >> handle.stripe_shift;
-  auto layout = co_await layouts_.get(handle);
+  auto layout = co_await layouts_.get(handle, stripe, true);
   if (!layout) co_return Round{.written = fail(std::move(layout.error()))};
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
   if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
@@ -185,7 +185,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
   if (!epoch) co_return Round{.written = fail(std::move(epoch.error()))};
   options.epoch = epoch->value_or(options.epoch);
   options.same_epoch = true;
-  under_way_[handle.fileid].versions.insert(layout->version);
+  begin_under_way(handle.fileid, layout->version);
   Put put{handle, layout->version, next_number(), offset, data, options};
   Verifier verifier = context_.verifier.largest();
   std::vector<Task<Outcome>> tasks;
@@ -210,7 +210,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
     co_return Round{.written = fail(Errc::kUnavailable, "a copy that missed a write could not be noted")};
   }
   // Others may be among the copies by now: then these get it as well.
-  if (!layouts_.still(handle.fileid, layout->version)) co_return Round{.again = true};
+  if (!layouts_.still(handle, stripe, layout->version)) co_return Round{.again = true};
   auto here = std::find_if(outcomes.begin(), outcomes.end(),
                            [&](const Outcome& each) { return each.server == context_.self.index; });
   co_return Round{.written = Written{here->written, verifier}};
@@ -284,32 +284,33 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
   wire::ForwardResult result{.verifier = context_.verifier.largest()};
   auto handle = context_.handles.open(args.handle);
   std::uint64_t unit = handle ? std::uint64_t{1} << handle->stripe_shift : 1;
-  bool good = handle && routing::mirrored(*handle) && !args.data.empty() && args.offset < kMaxObjectSize &&
+  bool good = handle && routing::has_layout(*handle) && !args.data.empty() && args.offset < kMaxObjectSize &&
               args.data.size() <= unit - args.offset % unit;
   if (!good) {
     result.status = Status::kInval;
     co_return result;
   }
-  auto layout = co_await layouts_.get(*handle);
+  StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
+  auto layout = co_await layouts_.get(*handle, stripe.second, false);
   if (!layout) {
     result.status = Status::kJukebox;
     co_return result;
   }
-  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle,
-                                          args.offset >> handle->stripe_shift);
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, stripe.second);
   if (args.version < layout->changed || !has(copies.written, context_.self.index)) {
     result.status = Status::kStale;
     co_return result;
   }
-  StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
   if (!take_number(stripe, args.number)) {
     result.number = greatest_number(stripe);
     result.status = Status::kNotSync;
     co_return result;
   }
+  begin_under_way(handle->fileid, layout->version);
   auto written = co_await store_.write(
       object_of(*handle), args.offset, args.data,
       {.epoch = args.epoch, .mtime = args.mtime, .sync = args.sync, .same_epoch = true});
+  end_under_way(handle->fileid, layout->version);
   if (!written) {
     bool removed = written.error().code == Errc::kStale;
     result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
@@ -324,11 +325,11 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
 
 Task<Status> Mirrors::copy(wire::CopyArgs args) {
   auto handle = context_.handles.open(args.handle);
-  if (!handle || !routing::mirrored(*handle)) co_return Status::kInval;
+  if (!handle || !routing::has_layout(*handle)) co_return Status::kInval;
   std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
   Order order(*this, handle->fileid);
   auto held = co_await order.lock().acquire(args.stripe, args.stripe, RangeLock::Mode::kExclusive);
-  auto layout = co_await layouts_.get(*handle);
+  auto layout = co_await layouts_.get(*handle, args.stripe, false);
   if (!layout) co_return Status::kJukebox;
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
   bool ours = !copies.whole.empty() && copies.whole.front() == context_.self.index;
@@ -352,6 +353,25 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
   }
   copied_.add();
   co_return Status::kOk;
+}
+
+// Beside writes under the same layout, which are not for this node; a recall waits for it, so that it is over
+// before the stripe may come here.
+Task<Status> Mirrors::discard(wire::DiscardArgs args) {
+  auto handle = context_.handles.open(args.handle);
+  if (!handle || !routing::block_mapped(*handle)) co_return Status::kInval;
+  std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift;
+  if (args.stripe >= kMaxObjectSize >> handle->stripe_shift) co_return Status::kInval;
+  auto layout = co_await layouts_.get(*handle, args.stripe, false);
+  if (!layout) co_return Status::kJukebox;
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
+  bool here = has(copies.all, context_.self.index) || has(copies.written, context_.self.index);
+  if (args.version < layout->changed || here) co_return Status::kStale;
+  begin_under_way(handle->fileid, layout->version);
+  auto status = co_await store_.discard(object_of(*handle), args.stripe << handle->stripe_shift, unit);
+  end_under_way(handle->fileid, layout->version);
+  co_await context_.crash.reach("map.discarded");
+  co_return status ? Status::kOk : nfs3::status_of(status.error());
 }
 
 Task<void> Mirrors::recall(wire::RecallArgs args) {

@@ -1,7 +1,8 @@
-// Mirrors: a storage node's part in mirrored files (docs/mirrors.md). One whole copy of a stripe, the first
-// in the order of the tables, orders its writes: it writes, has the others write, and answers when all have
-// it. A copy that does not get a write misses it from then on, which the file's coordinator knows durably
-// before the client is answered. Reads are answered by any whole copy. One loop.
+// Mirrors: a storage node's part in files that have a layout: mirrored ones (docs/mirrors.md), and
+// block-mapped ones, which are the same with one copy (docs/block-maps.md). One whole copy of a stripe, the
+// first in the order of the tables, orders its writes: it writes, has the others write, and answers when all
+// have it. A copy that does not get a write misses it from then on, which the file's coordinator knows
+// durably before the client is answered. Reads are answered by any whole copy. One loop.
 #ifndef SLICE_STORAGENODE_MIRRORS_H
 #define SLICE_STORAGENODE_MIRRORS_H
 
@@ -34,8 +35,8 @@ class Mirrors {
   Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write, bool not_here,
                        rpc::XdrWriter& results);
   // What a read of the copy here has shown counts.
-  bool still(const routing::FileHandle& handle, std::uint64_t version) const {
-    return layouts_.still(handle.fileid, version);
+  bool still(const routing::FileHandle& handle, std::uint64_t offset, std::uint64_t version) const {
+    return layouts_.still(handle, offset >> handle.stripe_shift, version);
   }
   // Writes to all copies; all bytes in one stripe. kMisdirected: another copy orders them by now. Else as
   // ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
@@ -51,7 +52,8 @@ class Mirrors {
   // ---- for the object program ----
   Task<wire::ForwardResult> forward(wire::ForwardArgs args);
   Task<nfs3::Status> copy(wire::CopyArgs args);
-  // Ends when no write under a layout below args.version is on its way any more.
+  Task<nfs3::Status> discard(wire::DiscardArgs args);
+  // Ends when no write or discard under a layout below args.version is on its way any more.
   Task<void> recall(wire::RecallArgs args);
 
  private:
@@ -93,6 +95,7 @@ class Mirrors {
   ObjectName object_of(const routing::FileHandle& handle) const;
   bool suspect(std::uint32_t server) const;
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
+  void begin_under_way(FileId file, std::uint64_t version) { under_way_[file].versions.insert(version); }
   void end_under_way(FileId file, std::uint64_t version);
 
   service::ServiceContext& context_;

@@ -36,7 +36,7 @@ std::uint32_t Node::owned(const routing::FileHandle& handle, std::uint64_t offse
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift, left = count;
   // The caller has been found to own the first stripe, or to have a copy of it.
   std::uint64_t length = std::min(left, unit - offset % unit);
-  if (routing::mirrored(handle)) return static_cast<std::uint32_t>(length);
+  if (routing::has_layout(handle)) return static_cast<std::uint32_t>(length);
   while (length < left) {
     SiteId site = tables.storage_site(handle.fileid, offset + length, handle.stripe_shift);
     if (!tables.owns(context.self.index, wire::Role::kStorage, site)) break;

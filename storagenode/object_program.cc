@@ -52,6 +52,8 @@ Task<rpc::Outcome> ObjectProgram::handle(const rpc::Call& call, rpc::XdrWriter& 
       co_return co_await decode_and_run<wire::ForwardArgs>(call, results);
     case Procedure::kCopy:
       co_return co_await decode_and_run<wire::CopyArgs>(call, results);
+    case Procedure::kDiscard:
+      co_return co_await decode_and_run<wire::DiscardArgs>(call, results);
   }
   co_return rpc::Outcome::kNoProcedure;
 }
@@ -151,6 +153,10 @@ Task<void> ObjectProgram::run(wire::ForwardArgs args, rpc::XdrWriter& results) {
 
 Task<void> ObjectProgram::run(wire::CopyArgs args, rpc::XdrWriter& results) {
   encode(results, wire::ObjectStatusResult{co_await node_.mirrors.copy(args)});
+}
+
+Task<void> ObjectProgram::run(wire::DiscardArgs args, rpc::XdrWriter& results) {
+  encode(results, wire::ObjectStatusResult{co_await node_.mirrors.discard(args)});
 }
 
 }  // namespace slice::storagenode

@@ -27,6 +27,7 @@ class ObjectProgram : public rpc::Program {
   Task<void> run(wire::RecallArgs args, rpc::XdrWriter& results);
   Task<void> run(wire::ForwardArgs args, rpc::XdrWriter& results);
   Task<void> run(wire::CopyArgs args, rpc::XdrWriter& results);
+  Task<void> run(wire::DiscardArgs args, rpc::XdrWriter& results);
   template <class Args>
   Task<rpc::Outcome> decode_and_run(const rpc::Call& call, rpc::XdrWriter& results);
   nfs3::Status failed(const Error& error);

@@ -264,7 +264,9 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
 Task<Status> ObjectStore::cut(Object& object, std::uint64_t size) {
   std::uint64_t boundary = size / kSegment;
   SLICE_CO_RETURN_IF_ERROR(co_await remove_segments_behind(object, boundary));
-  if (object.present.contains(boundary)) SLICE_CO_RETURN_IF_ERROR(co_await cut_boundary(object, size));
+  if (object.present.contains(boundary)) {
+    SLICE_CO_RETURN_IF_ERROR(co_await give_up(object, boundary, size % kSegment, std::nullopt));
+  }
   auto lock = co_await object.opening.lock();
   co_return co_await table_.find_end(object);
 }
@@ -284,15 +286,33 @@ Task<Status> ObjectStore::remove_segments_behind(Object& object, std::uint64_t l
   co_return Status{};
 }
 
-Task<Status> ObjectStore::cut_boundary(Object& object, std::uint64_t size) {
-  std::uint64_t within = size % kSegment;
-  auto use = co_await table_.segment(object, size / kSegment);
+Task<Status> ObjectStore::discard(ObjectName name, std::uint64_t offset, std::uint64_t length) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  if (!of.exists || offset >= of.end || length == 0) co_return Status{};
+  auto held = co_await of.lock.acquire(offset / kBlock, (offset + length - 1) / kBlock, Mode::kExclusive);
+  std::uint64_t end = std::min(offset + length, of.end);
+  while (offset < end) {
+    std::uint64_t index = offset / kSegment, within = offset % kSegment;
+    std::uint64_t piece = std::min(end - offset, kSegment - within);
+    if (of.present.contains(index)) SLICE_CO_RETURN_IF_ERROR(co_await give_up(of, index, within, piece));
+    offset += piece;
+  }
+  co_return Status{};
+}
+
+// Durably: what a segment has in `length` bytes from `within` on, or, without a length, all behind.
+Task<Status> ObjectStore::give_up(Object& object, std::uint64_t index, std::uint64_t within,
+                                  std::optional<std::uint64_t> length) {
+  auto use = co_await table_.segment(object, index);
   if (!use) co_return fail(use.error());
   Segment& segment = (*use)->segment;
   if (within >= segment.end()) co_return Status{};
-  std::size_t first = within / kGranule, last = (segment.end() - 1) / kGranule;
+  std::uint64_t end = length ? std::min(within + *length, segment.end()) : segment.end();
+  std::size_t first = within / kGranule, last = (end - 1) / kGranule;
   SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(segment.name(), object.epoch, first, last));
-  Status status = co_await segment.truncate(within);
+  Status status = co_await (length ? segment.discard(within, *length) : segment.truncate(within));
   if (!status) {
     Granules touched;
     for (std::size_t i = first; i <= last; ++i) touched.set(i);

@@ -67,6 +67,10 @@ class ObjectStore {
   Task<Status> truncate(ObjectName name, std::uint64_t size, Epoch epoch);
   Task<Status> remove(ObjectName name);
 
+  // Makes a hole of [offset, offset + length), whole blocks, and gives its space back; durable when it ends.
+  // The object's end stays where it is.
+  Task<Status> discard(ObjectName name, std::uint64_t offset, std::uint64_t length);
+
   struct Committed {
     bool exists = false;
     Epoch epoch;
@@ -116,7 +120,8 @@ class ObjectStore {
   Task<Status> heal_segment(OpenSegment& open);
   Task<Status> cut(Object& object, std::uint64_t size);
   Task<Status> remove_segments_behind(Object& object, std::uint64_t last);
-  Task<Status> cut_boundary(Object& object, std::uint64_t size);
+  Task<Status> give_up(Object& object, std::uint64_t index, std::uint64_t within,
+                       std::optional<std::uint64_t> length);
   Task<Status> sync_folder(std::string folder);  // fine where there is none
   Task<Status> adopt_epoch(Object& object, Epoch epoch);
   void mark_ahead(const SegmentName& name, std::size_t last, Epoch epoch);

@@ -110,6 +110,45 @@ TEST_F(ObjectStoreTest, TruncateNeverLetsOldBytesReappear) {
   EXPECT_EQ(h.count("store_checksum_errors_total"), 0u);
 }
 
+TEST_F(ObjectStoreTest, WhatIsDiscardedIsAHoleAndStaysOne) {
+  Buffer bytes = pattern(3 << 16, 5);
+  std::string expected = text(bytes);
+  ASSERT_TRUE(h.write(name, kSegment - (1 << 16), bytes.view(), true));
+  auto allocated = h.run(h.store->stat(name, 10))->allocated;
+  for (std::uint64_t at : {kSegment - (1 << 16), kSegment + (1 << 16)}) {  // the last: up to the end
+    ASSERT_TRUE(h.run(h.store->discard(name, at, 1 << 16)));
+    expected.replace(at - (kSegment - (1 << 16)), 1 << 16, std::string(1 << 16, '\0'));
+    EXPECT_EQ(*h.read(name, kSegment - (1 << 16), 4 << 16), expected) << "the end stays";
+  }
+  EXPECT_LE(h.run(h.store->stat(name, 10))->allocated + (2 << 16), allocated);
+  h.crash(MemoryDisk::Crash::kDropUnsynced, 0);
+  ASSERT_TRUE(h.open());
+  EXPECT_EQ(*h.read(name, kSegment - (1 << 16), 4 << 16), expected);
+  ASSERT_TRUE(h.write(name, kSegment - (1 << 16), as_bytes("new")));
+  EXPECT_EQ(h.read(name, kSegment - (1 << 16), 5)->substr(0, 5), std::string("new\0\0", 5));
+  ASSERT_TRUE(h.run(h.store->discard(file_object(99), 0, 1 << 16))) << "none there";
+  EXPECT_EQ(h.count("store_checksum_errors_total"), 0u);
+}
+
+TEST_F(ObjectStoreTest, ADiscardThatFailsLeavesNothingThatCannotBeRead) {
+  Buffer bytes = pattern(1 << 17, 6);
+  ASSERT_TRUE(h.write(name, 0, bytes.view(), true));
+  for (std::uint64_t fails_at : {std::uint64_t{1} << 20, std::uint64_t{4096}}) {  // of data, of checksums
+    fail_when(
+        [fails_at](const MemoryDisk::Access& access) {
+          return access.operation == MemoryOperation::kPunch && access.offset <= fails_at + 4096 &&
+                 access.offset >= fails_at;
+        },
+        Errc::kIo);
+    EXPECT_FALSE(h.run(h.store->discard(name, 0, 1 << 16)));
+    h.disk.set_fault(nullptr);
+    auto read = h.read(name, 1 << 16, 1 << 16);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(*read, text(bytes).substr(1 << 16));
+    ASSERT_TRUE(h.read(name, 0, 1 << 16));
+  }
+}
+
 TEST_F(ObjectStoreTest, TruncateOfAnOldEpochChangesNothing) {
   ASSERT_TRUE(h.write(name, 0, as_bytes("abcdef")));
   ASSERT_TRUE(h.run(h.store->truncate(name, 3, Epoch{5})));

@@ -259,6 +259,15 @@ Task<Status> Segment::truncate(std::uint64_t size) {
   co_return Status{};
 }
 
+Task<Status> Segment::discard(std::uint64_t offset, std::uint64_t length) {
+  SLICE_CO_RETURN_IF_ERROR(refuse_broken());
+  if (offset >= end_) co_return Status{};
+  length = std::min(length, end_ - offset);
+  ++written_;
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->punch(kDataStart + offset, length));
+  co_return co_await file_->punch(kSumsStart + offset / kBlock * 4, blocks_of(length) * 4);
+}
+
 Task<Status> Segment::sync() {
   std::uint64_t covers = written_;
   ++syncing_;

@@ -47,6 +47,8 @@ class Segment {
   Task<Status> write(std::uint64_t offset, ByteView bytes);
   // Nothing at or behind `size` is left, also when the segment grows again. No effect where it is no shorter.
   Task<Status> truncate(std::uint64_t size);
+  // Makes a hole of whole blocks, at most up to the end, which stays where it is.
+  Task<Status> discard(std::uint64_t offset, std::uint64_t length);
   // Covers every write that ended before. After kIo the segment must be closed and opened again (reopen).
   Task<Status> sync();
   bool sync_failed() const { return sync_failed_; }

@@ -1,5 +1,6 @@
 #include "wire/authority.h"
 
+#include "common/config.h"
 #include "rpc/xdr.h"
 
 namespace slice::wire {
@@ -70,6 +71,7 @@ void encode(XdrWriter& out, const PolicyArgs& args) {
   out.boolean(args.set);
   out.u32(args.policy.stripe_shift);
   out.u32(args.policy.copies);
+  out.u32(args.policy.placement);
 }
 bool decode(ByteView bytes, PolicyArgs& out) {
   XdrReader in(bytes);
@@ -77,6 +79,8 @@ bool decode(ByteView bytes, PolicyArgs& out) {
   out.set = in.boolean();
   out.policy.stripe_shift = in.u32();
   out.policy.copies = in.u32();
+  out.policy.placement = in.u32();
+  if (out.policy.placement > kPlacementNames.size()) in.fail();
   return in.complete();
 }
 
@@ -84,12 +88,15 @@ void encode(XdrWriter& out, const PolicyResult& result) {
   out.u32(static_cast<std::uint32_t>(result.status));
   out.u32(result.policy.stripe_shift);
   out.u32(result.policy.copies);
+  out.u32(result.policy.placement);
 }
 bool decode(ByteView bytes, PolicyResult& out) {
   XdrReader in(bytes);
   out.status = static_cast<nfs3::Status>(in.u32());
   out.policy.stripe_shift = in.u32();
   out.policy.copies = in.u32();
+  out.policy.placement = in.u32();
+  if (out.policy.placement > kPlacementNames.size()) in.fail();
   return in.complete();
 }
 

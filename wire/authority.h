@@ -38,11 +38,12 @@ struct MergeArgs {
 using MergeResult = FetchResult;
 
 // POLICY: how new files in a directory are laid out, and those of new directories in it. Sets it first, where
-// `set`; durable when answered. Servers that hold a lease of the directory go by it 2 s later. 0 in either
+// `set`; durable when answered. Servers that hold a lease of the directory go by it 2 s later. 0 in any
 // field: as the volume says.
 struct FilePolicy {
   std::uint32_t stripe_shift = 0;
   std::uint32_t copies = 0;
+  std::uint32_t placement = 0;  // else 1 + Placement
   bool operator==(const FilePolicy&) const = default;
 };
 struct PolicyArgs {

@@ -16,7 +16,9 @@ enum class CoordinatorProcedure : std::uint32_t {
   kRemove = 2,
   kSession = 3,  // this and those below: wire/layout.h
   kLayout = 4,
-  kMissed = 5
+  kMissed = 5,
+  kMap = 6,
+  kMove = 7
 };
 
 struct CoordinatorTruncateArgs {

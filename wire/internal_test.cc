@@ -57,8 +57,18 @@ TEST(LayoutMessages, Codec) {
   check_message(SessionResult{Status::kOk, 5, 3000});
   check_message(LayoutArgs{handle()});
   check_message(LayoutResult{.status = Status::kJukebox});
-  check_message(
-      LayoutResult{Status::kOk, {1, 2, {{3, true, {{4, 5}, {6, kAllStripes}}}, {7, false, {{0, 1}}}}}});
+  check_message(LayoutResult{Status::kOk,
+                             {1, 2, {{3, true, {{4, 5}, {6, kAllStripes}}}, {7, false, {{0, 1}}}}, {}, {}}});
+  LayoutResult mapped{Status::kOk,
+                      {1, 2, {}, Moving{77, 5, true}, {3, std::vector<std::uint16_t>(256, 4095)}}};
+  mapped.layout.piece.sites[1] = 1;
+  check_message(mapped);
+  check_message(LayoutArgs{handle(), 1ull << 40, true});
+  check_message(MapArgs{handle(), 1ull << 40});
+  check_message(MapResult{Status::kOk, mapped.layout.piece});
+  check_message(MapResult{Status::kIo, {}});
+  check_message(MoveArgs{handle(), 1ull << 40, 17});
+  check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
   check_message(RecallArgs{FileId{5}, 6});
   check_message(ForwardArgs{handle(), 1, 2, Epoch{3}, 4, {5, 6}, true, handle().first(7)});
@@ -72,7 +82,7 @@ TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
   MissedArgs args;
   EXPECT_FALSE(decode(empty.view(), args));
   LayoutResult many{Status::kOk,
-                    {1, 2, {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}}};
+                    {1, 2, {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}, {}, {}}};
   rpc::XdrWriter out;
   encode(out, many);
   EXPECT_FALSE(decode(out.view(), many));

@@ -42,16 +42,37 @@ Missing decode_missing(XdrReader& in) {
   return missing;
 }
 
+void encode_piece(XdrWriter& out, const MapPiece& piece) {
+  out.u64(piece.number);
+  out.boolean(!piece.sites.empty());
+  for (std::size_t i = 0; i + 1 < piece.sites.size(); i += 2) {
+    out.u32(std::uint32_t{piece.sites[i]} << 16 | piece.sites[i + 1]);
+  }
+}
+MapPiece decode_piece(XdrReader& in) {
+  MapPiece piece{.number = in.u64(), .sites = {}};
+  if (!in.boolean()) return piece;
+  piece.sites.resize(kStripesOfPiece);
+  for (std::size_t i = 0; i < kStripesOfPiece; i += 2) {
+    std::uint32_t two = in.u32();
+    piece.sites[i] = static_cast<std::uint16_t>(two >> 16);
+    piece.sites[i + 1] = static_cast<std::uint16_t>(two);
+  }
+  return piece;
+}
+
 }  // namespace
 
 void encode(XdrWriter& out, const SessionArgs& args) {
   out.u32(args.server);
   out.u64(args.session);
+  out.u64(args.free_bytes);
 }
 bool decode(ByteView bytes, SessionArgs& out) {
   XdrReader in(bytes);
   out.server = in.u32();
   out.session = in.u64();
+  out.free_bytes = in.u64();
   return in.complete();
 }
 
@@ -70,10 +91,14 @@ bool decode(ByteView bytes, SessionResult& out) {
 
 void encode(XdrWriter& out, const LayoutArgs& args) {
   out.opaque(args.handle);
+  out.u64(args.stripe);
+  out.boolean(args.place);
 }
 bool decode(ByteView bytes, LayoutArgs& out) {
   XdrReader in(bytes);
   out.handle = in.opaque(nfs3::kMaxHandle);
+  out.stripe = in.u64();
+  out.place = in.boolean();
   return in.complete();
 }
 
@@ -83,6 +108,14 @@ void encode(XdrWriter& out, const LayoutResult& result) {
   out.u64(result.layout.changed);
   out.u32(static_cast<std::uint32_t>(result.layout.missing.size()));
   for (const Missing& missing : result.layout.missing) encode_missing(out, missing);
+  const std::optional<Moving>& moving = result.layout.moving;
+  out.boolean(moving.has_value());
+  if (moving) {
+    out.u64(moving->stripe);
+    out.u32(moving->site);
+    out.boolean(moving->switched);
+  }
+  encode_piece(out, result.layout.piece);
 }
 bool decode(ByteView bytes, LayoutResult& out) {
   XdrReader in(bytes);
@@ -93,6 +126,14 @@ bool decode(ByteView bytes, LayoutResult& out) {
   std::uint32_t count = in.u32();
   if (count > kMaxMissing) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout.missing.push_back(decode_missing(in));
+  out.layout.moving.reset();
+  if (in.boolean()) {
+    Moving& moving = out.layout.moving.emplace();
+    moving.stripe = in.u64();
+    moving.site = in.u32();
+    moving.switched = in.boolean();
+  }
+  out.layout.piece = decode_piece(in);
   return in.complete();
 }
 
@@ -170,6 +211,54 @@ bool decode(ByteView bytes, CopyArgs& out) {
   out.version = in.u64();
   out.stripe = in.u64();
   out.to = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MapArgs& args) {
+  out.opaque(args.handle);
+  out.u64(args.stripe);
+}
+bool decode(ByteView bytes, MapArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.stripe = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MapResult& result) {
+  encode_status(out, result.status);
+  encode_piece(out, result.piece);
+}
+bool decode(ByteView bytes, MapResult& out) {
+  XdrReader in(bytes);
+  out.status = decode_status(in);
+  out.piece = decode_piece(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MoveArgs& args) {
+  out.opaque(args.handle);
+  out.u64(args.stripe);
+  out.u32(args.site);
+}
+bool decode(ByteView bytes, MoveArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.stripe = in.u64();
+  out.site = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const DiscardArgs& args) {
+  out.opaque(args.handle);
+  out.u64(args.version);
+  out.u64(args.stripe);
+}
+bool decode(ByteView bytes, DiscardArgs& out) {
+  XdrReader in(bytes);
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.version = in.u64();
+  out.stripe = in.u64();
   return in.complete();
 }
 

@@ -1,9 +1,11 @@
-// What a coordinator and the storage nodes say to each other of mirrored files: which copies miss what
-// (docs/mirrors.md). The coordinator's procedures SESSION, LAYOUT and MISSED; the object program's RECALL,
-// FORWARD and COPY.
+// What a coordinator and the storage nodes say to each other of files that have a layout: which copies of
+// mirrored ones miss what (docs/mirrors.md), and where the stripes of block-mapped ones are
+// (docs/block-maps.md). The coordinator's procedures SESSION, LAYOUT, MISSED, MAP and MOVE; the object
+// program's RECALL, FORWARD, COPY and DISCARD.
 #ifndef SLICE_WIRE_LAYOUT_H
 #define SLICE_WIRE_LAYOUT_H
 
+#include <optional>
 #include <vector>
 
 #include "common/ids.h"
@@ -27,12 +29,32 @@ struct Missing {
   bool joining = false;              // it gets every write again, and is not read until all was copied
   std::vector<StripeRange> stripes;  // in order, apart
 };
+// A piece of a file's block map: the storage sites of kStripesOfPiece stripes from number * kStripesOfPiece
+// on. None: not placed yet; then each is where the hash has it.
+inline constexpr std::uint64_t kStripesOfPiece = 256;
+struct MapPiece {
+  std::uint64_t number = 0;
+  std::vector<std::uint16_t> sites;  // none, or kStripesOfPiece
+  bool operator==(const MapPiece&) const = default;
+};
+constexpr std::uint64_t piece_of(std::uint64_t stripe) {
+  return stripe / kStripesOfPiece;
+}
+// A stripe that is on its way to another site. All writes of it go to the servers of both sites; it is read,
+// and its writes are ordered, at the old one until `switched`, then at the new one.
+struct Moving {
+  std::uint64_t stripe = 0;
+  std::uint32_t site = 0;  // the new one
+  bool switched = false;
+};
 // Versions are of the coordinator, and grow. A layout that has `version` holds as long as the file's
 // `changed` is not beyond it.
 struct FileLayout {
   std::uint64_t version = 0;
   std::uint64_t changed = 0;
   std::vector<Missing> missing;
+  std::optional<Moving> moving;
+  MapPiece piece;  // that was asked for; of a file that is not block-mapped: without sites
 };
 
 // SESSION: while it lasts, the node may use layouts that it was given; the coordinator tells it of changes,
@@ -40,6 +62,7 @@ struct FileLayout {
 struct SessionArgs {
   std::uint32_t server = 0;
   std::uint64_t session = 0;
+  std::uint64_t free_bytes = 0;  // of the node's disk, above its reserve
 };
 struct SessionResult {
   nfs3::Status status = nfs3::Status::kOk;
@@ -47,8 +70,12 @@ struct SessionResult {
   std::uint32_t milliseconds = 0;  // from when the node asked
 };
 
+// LAYOUT: with the piece of the block map that `stripe` is in; `place`: it is going to be written, so the
+// piece gets its sites now.
 struct LayoutArgs {
   ByteView handle;
+  std::uint64_t stripe = 0;
+  bool place = false;
 };
 struct LayoutResult {
   nfs3::Status status = nfs3::Status::kOk;
@@ -56,11 +83,30 @@ struct LayoutResult {
 };
 
 // MISSED: the server has not got a write of these stripes that others have. Answered kOk when that is durable
-// and no node reads them there any more; with the new layout. kJukebox: no other copy is whole.
+// and no node reads them there any more; kJukebox: no other copy is whole.
 struct MissedArgs {
   ByteView handle;
   std::uint32_t server = 0;
   StripeRange stripes;
+};
+
+// MAP: the same piece for who may use it as a hint alone: a proxy, an operator.
+struct MapArgs {
+  ByteView handle;
+  std::uint64_t stripe = 0;
+};
+struct MapResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  MapPiece piece;
+};
+
+// MOVE: a stripe of a block-mapped file to another site, while it is used. Answered when it is there.
+// kJukebox: not now (a server is away, another stripe of the file is being moved); then it is where it was.
+// kStale: the file is being removed.
+struct MoveArgs {
+  ByteView handle;
+  std::uint64_t stripe = 0;
+  std::uint32_t site = 0;
 };
 
 // RECALL: layouts of the file with a version below `version` are void.
@@ -98,6 +144,14 @@ struct CopyArgs {
   std::uint32_t to = 0;
 };
 
+// DISCARD: gives back what the receiver has of this stripe, which is not there, by the layout `version`.
+// kStale: it is, or `version` is too old.
+struct DiscardArgs {
+  ByteView handle;
+  std::uint64_t version = 0;
+  std::uint64_t stripe = 0;
+};
+
 // clang-format off
 #define SLICE_WIRE_LAYOUT_MESSAGES(X) \
   X(SessionArgs) \
@@ -108,7 +162,11 @@ struct CopyArgs {
   X(RecallArgs) \
   X(ForwardArgs) \
   X(ForwardResult) \
-  X(CopyArgs)
+  X(CopyArgs) \
+  X(MapArgs) \
+  X(MapResult) \
+  X(MoveArgs) \
+  X(DiscardArgs)
 // clang-format on
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \

@@ -20,9 +20,10 @@ enum class ObjectProcedure : std::uint32_t {
   kStat = 5,
   kList = 6,
   kCommit = 7,
-  kRecall = 8,  // this and those below, of mirrored files: wire/layout.h
+  kRecall = 8,  // this and those below, of files with a layout: wire/layout.h
   kForward = 9,
-  kCopy = 10
+  kCopy = 10,
+  kDiscard = 11
 };
 
 // Objects are named by (volume, fileID, kind).

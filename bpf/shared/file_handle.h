@@ -26,7 +26,7 @@ SLICE_STATIC_ASSERT(SLICE_HANDLE_AT_MAC + SLICE_HANDLE_MAC_SIZE == SLICE_HANDLE_
 
 // Flags.
 #define SLICE_HANDLE_MIRRORED 0x01u
-#define SLICE_HANDLE_BLOCK_MAPPED 0x02u
+#define SLICE_HANDLE_BLOCK_MAPPED 0x02u  // its coordinator's block map says where its stripes are
 #define SLICE_HANDLE_THREE_COPIES 0x04u  // of a mirrored file; else two
 
 // The hint: soft state from the proxy, outside the MAC.

@@ -343,7 +343,8 @@ SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const 
 // READ and WRITE: the server of the first byte, and the bytes up to the
 // threshold or the end of the stripe unit. No overflow for any offset or count.
 // All bytes of a mirrored file are on storage servers; the site is that of its
-// first copy, and user space chooses one.
+// first copy, and user space chooses one. The site of a block-mapped file's
+// stripe is the one it has where its map says nothing; user space knows the map.
 SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const struct slice_request* request,
                                     struct slice_route* route) {
   uint64_t room;
@@ -353,10 +354,6 @@ SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const str
     route->site = slice_small_file_site(request->fileid, config->site_mask[SLICE_CLASS_SMALL_FILE]);
     room = config->threshold - request->offset;
   } else {
-    if (request->handle_flags & SLICE_HANDLE_BLOCK_MAPPED) {
-      route->outcome = SLICE_OUTCOME_BLOCK_MAPPED;
-      return;
-    }
     uint32_t shift = request->stripe_shift & 63;
     uint64_t unit = 1ULL << shift;
     route->site_class = SLICE_CLASS_STORAGE;
@@ -369,6 +366,10 @@ SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const str
     if (request->procedure == SLICE_NFS_READ) route->outcome = SLICE_OUTCOME_READ_CLAMPED;
   }
   if (SLICE_UNLIKELY(mirrored)) route->outcome = SLICE_OUTCOME_MIRRORED;
+  if (SLICE_UNLIKELY(request->handle_flags & SLICE_HANDLE_BLOCK_MAPPED) &&
+      route->site_class == SLICE_CLASS_STORAGE) {
+    route->outcome = SLICE_OUTCOME_BLOCK_MAPPED;
+  }
 }
 
 // Whether the request's route depends on the hash of its (directory, name).

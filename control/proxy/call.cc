@@ -11,8 +11,13 @@ constexpr std::size_t kNominalReply = 1024;  // of calls whose replies are short
 }  // namespace
 
 Services::Services(Plumbing plumbing_in, Tables tables_in, AttributeCache& cache_in, CallEncoder& encoder_in,
-                   Metrics& metrics_in)
-    : plumbing(plumbing_in), tables(tables_in), cache(cache_in), encoder(encoder_in), metrics(metrics_in) {
+                   MapCache& maps_in, Metrics& metrics_in)
+    : plumbing(plumbing_in),
+      tables(tables_in),
+      cache(cache_in),
+      encoder(encoder_in),
+      maps(maps_in),
+      metrics(metrics_in) {
   for (std::uint32_t i = 0; i < SLICE_OUTCOME_COUNT; ++i) {
     const char* name = slice_outcome_name(i);
     outcomes_[i] =
@@ -91,8 +96,9 @@ SliceChain Call::rewrite(const SliceChain& reply, std::uint64_t offset, PatchedR
   return record;
 }
 
-std::uint32_t cut_into_pieces(const slice_config& config, const CallFacts& facts, LegOwner& owner,
-                              std::vector<std::unique_ptr<Piece>>& pieces) {
+std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const CallFacts& facts,
+                                                    LegOwner& owner) {
+  std::vector<std::unique_ptr<Piece>> pieces;
   slice_request request{};
   request.procedure = facts.procedure;
   request.fileid = facts.fileid.value;
@@ -103,16 +109,17 @@ std::uint32_t cut_into_pieces(const slice_config& config, const CallFacts& facts
   request.count = facts.count;
   do {
     auto piece = std::make_unique<Piece>(owner);
-    slice_route_call(&config, &request, nullptr, 0, 0, &piece->route);
-    bool routed = piece->route.outcome == facts.procedure ||
-                  piece->route.outcome == SLICE_OUTCOME_READ_CLAMPED ||
-                  piece->route.outcome == SLICE_OUTCOME_MIRRORED;
-    if (!routed) return piece->route.outcome;
+    slice_route_call(services.tables.config, &request, nullptr, 0, 0, &piece->route);
+    std::uint64_t stripe = request.offset >> (request.stripe_shift & 63);
+    if (piece->route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) {
+      MonoTime now = services.plumbing.loop.now();
+      auto site = services.maps.site(facts.handle, facts.fileid, stripe, now);
+      piece->route.site = site.value_or(piece->route.site);
+    }
     // Reads are spread over the copies, stripe by stripe; writes are for the first.
     piece->leg.copies = slice_handle_copies(facts.handle_flags);
     if (facts.procedure == SLICE_NFS_READ) {
-      piece->leg.first_copy =
-          static_cast<std::uint32_t>(request.offset >> (request.stripe_shift & 63)) % piece->leg.copies;
+      piece->leg.first_copy = static_cast<std::uint32_t>(stripe) % piece->leg.copies;
     }
     piece->offset = request.offset;
     piece->count = piece->route.count;
@@ -120,7 +127,7 @@ std::uint32_t cut_into_pieces(const slice_config& config, const CallFacts& facts
     request.count -= piece->count;
     pieces.push_back(std::move(piece));
   } while (request.count > 0);
-  return 0;
+  return pieces;
 }
 
 ReplyWriter::ReplyWriter(Xid xid, std::size_t reserve) {

@@ -8,6 +8,7 @@
 
 #include "control/proxy/backend.h"
 #include "control/proxy/call_encoder.h"
+#include "control/proxy/map_cache.h"
 #include "control/proxy/out_queue.h"
 #include "control/proxy/reply_patch.h"
 #include "control/proxy/tables.h"
@@ -56,7 +57,7 @@ class Client {
 class Services {
  public:
   Services(Plumbing plumbing_in, Tables tables_in, AttributeCache& cache_in, CallEncoder& encoder_in,
-           Metrics& metrics_in);
+           MapCache& maps_in, Metrics& metrics_in);
   virtual ~Services() = default;
   // Sends a whole leg to the server that has its site now; keeps it while there is none.
   virtual void route(Leg& leg) = 0;
@@ -70,6 +71,7 @@ class Services {
   Tables tables;
   AttributeCache& cache;
   CallEncoder& encoder;
+  MapCache& maps;
   Metrics& metrics;
 
  private:
@@ -131,10 +133,10 @@ struct Piece {
   Leg leg;
   bool done = false;
 };
-// Cuts [offset, offset + count) at every boundary, by the routing core. The outcome is that of the piece
-// which cannot be routed, else 0.
-std::uint32_t cut_into_pieces(const slice_config& config, const CallFacts& facts, LegOwner& owner,
-                              std::vector<std::unique_ptr<Piece>>& pieces);
+// Cuts [offset, offset + count) at every boundary, by the routing core, and by the block map of a file that
+// has one.
+std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const CallFacts& facts,
+                                                    LegOwner& owner);
 
 // A record of `body_size` bytes begun: mark, xid, accepted, success, status 0.
 class ReplyWriter {
@@ -167,7 +169,7 @@ class ReadCall : public Call {
  public:
   // Starts at once. The range crosses at least no boundary or some: one piece or more.
   ReadCall(Services& services, Client& client, CallFacts facts);
-  bool start();  // false: not routable; the caller answers
+  void start();
 
  private:
   struct Part {
@@ -205,7 +207,7 @@ class WriteCall : public Call {
  public:
   WriteCall(Services& services, Client& client, CallFacts facts);
   // `data_at`: where the data begins in the record.
-  bool start(std::size_t data_at);
+  void start(std::size_t data_at);
   void on_request_piece(const Slice& piece) override;
 
  private:

@@ -82,10 +82,6 @@ bool CallRouter::answer(Client& client, const slice_request& request, std::uint3
       nfs3::encode_failure(out, static_cast<nfs3::Procedure>(request.procedure), nfs3::Status::kBadHandle);
       break;
     }
-    case SLICE_OUTCOME_BLOCK_MAPPED:
-      rpc::encode_success(out, xid);
-      nfs3::encode_failure(out, static_cast<nfs3::Procedure>(request.procedure), nfs3::Status::kNotSupp);
-      break;
     case SLICE_OUTCOME_TRUNCATED:
       if (request.arguments == nullptr) return false;
       rpc::encode_error(out, xid, rpc::AcceptStat::kGarbageArguments);
@@ -118,24 +114,16 @@ bool CallRouter::take(Client& client, const SliceChain& message, std::uint32_t l
   if (request.procedure == SLICE_NFS_READ && message.size() == arguments_at + kReadArguments) {
     facts.count = std::min(facts.count, largest_transfer);
     auto* call = new ReadCall(services_, client, std::move(facts));
-    if (call->start()) {
-      services_.count(SLICE_OUTCOME_ROUTED_READ);
-      return true;
-    }
-    delete call;
-    services_.count(SLICE_OUTCOME_BLOCK_MAPPED);
-    return answer(client, request, SLICE_OUTCOME_BLOCK_MAPPED, head);
+    services_.count(SLICE_OUTCOME_ROUTED_READ);
+    call->start();
+    return true;
   }
   if (request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, message.size())) {
     auto* call = new WriteCall(services_, client, std::move(facts));
-    if (call->start(arguments_at + kWriteArguments)) {
-      services_.count(SLICE_OUTCOME_ROUTED_WRITE);
-      for (const Slice& slice : message.slices()) call->on_request_piece(slice);
-      return true;
-    }
-    delete call;
-    services_.count(SLICE_OUTCOME_BLOCK_MAPPED);
-    return answer(client, request, SLICE_OUTCOME_BLOCK_MAPPED, head);
+    services_.count(SLICE_OUTCOME_ROUTED_WRITE);
+    call->start(arguments_at + kWriteArguments);
+    for (const Slice& slice : message.slices()) call->on_request_piece(slice);
+    return true;
   }
   forward(client, std::move(facts), request, head, message, largest_transfer);
   return true;
@@ -149,10 +137,7 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
     return nullptr;
   }
   auto* call = new WriteCall(services_, client, facts_of(client, request));
-  if (!call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments)) {
-    delete call;
-    return nullptr;
-  }
+  call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments);
   services_.count(SLICE_OUTCOME_ROUTED_WRITE);
   return call;
 }

@@ -152,7 +152,7 @@ struct Proxy {
     Worker::Options options;
     options.tables = memory.tables();
     options.sender = {9, memory.tables().config, &config.ensemble_key};
-    worker.emplace(loop, options, *cache, metrics);
+    worker.emplace(loop, options, *cache, maps, metrics);
     at = worker->listen_tcp({kLoopback, 0}).value();
     thread = std::thread([this] { loop.run(); });
   }
@@ -161,6 +161,7 @@ struct Proxy {
   MemoryTables memory;
   rpc::EpollLoop loop;
   std::optional<AttributeCache> cache;
+  MapCache maps{[](const routing::HandleBytes&, FileId, std::uint64_t) {}, metrics};
   std::optional<Worker> worker;
   std::thread thread;
   rpc::Endpoint at;

@@ -1,6 +1,9 @@
 #include "control/proxy/proxy_role.h"
 
+#include "bpf/shared/routing.h"
 #include "common/log.h"
+#include "service/internal_call.h"
+#include "wire/coordinator.h"
 
 namespace slice::proxy {
 namespace {
@@ -50,6 +53,12 @@ Task<Status> ProxyRole::start() {
         loop_.post_from_any_thread([this, changes] { write_back_->add(changes); });
       });
   if (loader_ != nullptr && loader_->reused()) cache_->recover();
+  maps_ = std::make_unique<MapCache>(
+      [this](const routing::HandleBytes& handle, FileId file, std::uint64_t stripe) {
+        loop_.post_from_any_thread(
+            [this, handle, file, stripe] { spawn(fetch_piece(*this, handle, file, stripe)); });
+      },
+      context_.metrics);
   write_back_ = std::make_unique<WriteBack>(loop_, context_.channel, tables_, *cache_, context_.handles,
                                             context_.metrics);
   keep_tables();
@@ -80,7 +89,7 @@ Status ProxyRole::start_workers() {
     options.tables = tables_;
     options.sender = {context_.self.index, tables_.config, &context_.config.ensemble_key};
     options.memory_limit = kMemory / count;
-    one->worker = std::make_unique<Worker>(one->loop, options, *cache_, context_.metrics);
+    one->worker = std::make_unique<Worker>(one->loop, options, *cache_, *maps_, context_.metrics);
     rpc::Endpoint at{config.virtual_address, config.nfs_port};
     if (auto bound = one->worker->listen_tcp(at); !bound) return fail(std::move(bound).error());
     if (auto bound = one->worker->listen_udp(at); !bound) return fail(std::move(bound).error());
@@ -171,6 +180,24 @@ void ProxyRole::misdirected(const wire::MisdirectedArgs& report) {
 Task<void> ProxyRole::refresh(ProxyRole& self) {
   co_await self.context_.refresh_tables();
   self.follow_tables();
+}
+
+Task<void> ProxyRole::fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
+                                  std::uint64_t stripe) {
+  std::uint32_t site =
+      slice_coordinator_site(file.value, self.tables_.config->site_mask[SLICE_CLASS_COORDINATOR]);
+  auto coordinator = self.tables_.endpoint_of(SLICE_CLASS_COORDINATOR, site);
+  Result<wire::MapResult> result = fail(Errc::kUnavailable, "no coordinator");
+  if (coordinator) {
+    result = co_await service::internal_call<wire::MapResult>(
+        self.context_.channel, *coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
+        wire::MapArgs{handle, stripe});
+  }
+  if (result && result->status == nfs3::Status::kOk) {
+    self.maps_->put(file, result->piece, self.loop_.now());
+  } else {
+    self.maps_->failed(file, wire::piece_of(stripe), self.loop_.now());
+  }
 }
 
 void ProxyRole::keep_ways() {

@@ -47,6 +47,8 @@ class ProxyRole : public service::Role {
   // Binds all of them again, whatever the pinned entries say.
   std::size_t mend();
   static Task<void> refresh(ProxyRole& self);
+  static Task<void> fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
+                                std::uint64_t stripe);
   void keep_ways();
 
   service::ServiceContext& context_;
@@ -56,6 +58,7 @@ class ProxyRole : public service::Role {
   Tables tables_;
   std::string xdp_reason_;
   std::unique_ptr<AttributeCache> cache_;
+  std::unique_ptr<MapCache> maps_;
   std::unique_ptr<WriteBack> write_back_;
   std::unique_ptr<Rings> rings_;
   Neighbours neighbours_;

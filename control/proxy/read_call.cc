@@ -18,14 +18,11 @@ ReadCall::ReadCall(Services& services, Client& client, CallFacts facts)
   charge(facts_.count);
 }
 
-bool ReadCall::start() {
-  std::vector<std::unique_ptr<Piece>> pieces;
-  if (cut_into_pieces(*services_.tables.config, facts_, *this, pieces) != 0) return false;
-  pieces_ = std::move(pieces);
+void ReadCall::start() {
+  pieces_ = cut_into_pieces(services_, facts_, *this);
   parts_.resize(pieces_.size());
   left_ = pieces_.size();
   for (std::size_t i = 0; i < pieces_.size(); ++i) send(i, pieces_[i]->offset, pieces_[i]->count);
-  return true;
 }
 
 void ReadCall::send(std::size_t index, std::uint64_t offset, std::uint32_t count) {

@@ -59,6 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const rpc::EnsembleKey key{};
   static AttributeCache cache(memory.tables().attributes, memory.tables().config, metrics,
                               [](const slice_eviction&) {});
+  static MapCache maps([](const routing::HandleBytes&, FileId, std::uint64_t) {}, metrics);
   slice_config& config = *memory.tables().config;
   config.abi = SLICE_MAP_ABI;
   config.volume = 1;
@@ -68,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     LegTable legs;
     CallEncoder encoder(pool, {1, &config, &key}, loop);
-    NoServers services(Plumbing{loop, pool, legs, flusher}, memory.tables(), cache, encoder, metrics);
+    NoServers services(Plumbing{loop, pool, legs, flusher}, memory.tables(), cache, encoder, maps, metrics);
     CallRouter router(services);
     Sink client;
     Harness harness(router, client);

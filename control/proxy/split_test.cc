@@ -214,5 +214,20 @@ TEST(Split, OffsetsAtTheEndOfTheWorld) {
   EXPECT_EQ(read_result(reply, Xid{2}, ok), nfs3::Status::kOk);
 }
 
+// Pieces of a block map are asked for once, and tell where requests go as soon as they are here.
+TEST(Split, BlockMappedFilesGoWhereTheMapSays) {
+  Model model({.handle_flags = SLICE_HANDLE_BLOCK_MAPPED});
+  model.write(0, pattern(5 << 16, 1));
+  ASSERT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
+  EXPECT_EQ(model.ensemble.pieces_asked_for.front(), std::pair(FileId{42}, std::uint64_t{0}));
+  // All of it on one site; the bytes move with it.
+  wire::MapPiece piece{.number = 0, .sites = std::vector<std::uint16_t>(wire::kStripesOfPiece, 3)};
+  model.ensemble.maps->put(FileId{42}, piece, model.ensemble.loop.now());
+  model.ensemble.map = piece;
+  model.write(1 << 16, pattern(4 << 16, 2));
+  model.read(0, 5 << 16);
+  EXPECT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
+}
+
 }  // namespace
 }  // namespace slice::proxy::testing

@@ -22,8 +22,10 @@ constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
 
-Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, Metrics& metrics_in)
-    : Services(Plumbing{loop, pool_, legs_, flusher_}, options.tables, cache_in, encoder_, metrics_in),
+Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, MapCache& maps_in,
+               Metrics& metrics_in)
+    : Services(Plumbing{loop, pool_, legs_, flusher_}, options.tables, cache_in, encoder_, maps_in,
+               metrics_in),
       loop_(loop),
       options_(options),
       flusher_(loop),

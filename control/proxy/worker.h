@@ -22,7 +22,7 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
     std::size_t client_limit = 16 << 20;
     std::size_t max_clients = 8192;
   };
-  Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache, Metrics& metrics);
+  Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache, MapCache& maps, Metrics& metrics);
   ~Worker() override;
 
   // Both before the loop runs, or on its thread.

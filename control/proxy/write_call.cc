@@ -11,16 +11,13 @@ WriteCall::WriteCall(Services& services, Client& client, CallFacts facts)
   charge(facts_.count);
 }
 
-bool WriteCall::start(std::size_t data_at) {
-  std::vector<std::unique_ptr<Piece>> pieces;
-  if (cut_into_pieces(*services_.tables.config, facts_, *this, pieces) != 0) return false;
-  pieces_ = std::move(pieces);
+void WriteCall::start(std::size_t data_at) {
+  pieces_ = cut_into_pieces(services_, facts_, *this);
   parts_.resize(pieces_.size());
   left_ = pieces_.size();
   skip_ = data_at;
   hint_ = services_.cache.hint(facts_.fileid);
   if (facts_.count == 0) send(0);
-  return true;
 }
 
 void WriteCall::on_request_piece(const Slice& piece) {

@@ -26,6 +26,9 @@ struct Arguments {
   double timeout = 5;
   std::string path, name, match, stripe_unit;
   std::optional<std::uint32_t> copies;
+  std::string placement;
+  std::uint64_t stripe = 0;
+  std::string to;
   bool every_site = false;
 };
 
@@ -89,17 +92,26 @@ class Command {
     auto where = run(ask_where(seams_, *tables, arguments_.path));
     if (!where) return say(where.error());
     bool whole = std::all_of(where->storage.begin(), where->storage.end(), answered) &&
-                 (!where->small_file || answered(*where->small_file));
+                 (!where->small_file || answered(*where->small_file)) && !where->map_error;
     return print(render_where(config_, *where, format_), whole ? kGood : kPartial);
+  }
+  int move() {
+    auto tables = run(ask_tables(seams_));
+    if (!tables) return say(tables.error());
+    auto moved = run(ask_move(seams_, *tables, arguments_.path, arguments_.stripe, arguments_.to));
+    if (!moved) return say(moved.error());
+    return print(
+        fmt::format("stripe {} of {} is on {}\n", arguments_.stripe, arguments_.path, arguments_.to));
   }
 
   int policy(bool set) {
     std::optional<wire::FilePolicy> wanted;
     if (set) {
-      wanted.emplace(wire::FilePolicy{.copies = arguments_.copies.value_or(0)});
+      wanted.emplace(
+          wire::FilePolicy{.copies = arguments_.copies.value_or(0), .placement = placement_number()});
       auto unit = parse_size(arguments_.stripe_unit.empty() ? "0" : arguments_.stripe_unit);
       if (!unit) return say(unit.error());
-      if (*unit != 0 && !std::has_single_bit(*unit)) {
+      if (*unit != 0 && !is_stripe_unit(*unit)) {
         return say({Errc::kInvalid, "a stripe unit is a power of two from 8KiB to 1GiB"});
       }
       if (*unit != 0) wanted->stripe_shift = static_cast<std::uint32_t>(std::countr_zero(*unit));
@@ -112,6 +124,12 @@ class Command {
   }
 
  private:
+  // As wire::FilePolicy has it.
+  std::uint32_t placement_number() const {
+    auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), arguments_.placement);
+    return found == kPlacementNames.end() ? 0
+                                          : static_cast<std::uint32_t>(found - kPlacementNames.begin()) + 1;
+  }
   template <class T>
   static Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
     value.emplace(co_await std::move(task));
@@ -187,6 +205,12 @@ int main(int argc, char** argv) {
   policy_set->add_option("path", arguments.path, "absolute path of the directory")->required();
   policy_set->add_option("--stripe-unit", arguments.stripe_unit, "bytes on one storage node, e.g. 1MiB");
   policy_set->add_option("--copies", arguments.copies, "on how many storage nodes each byte is");
+  policy_set->add_option("--placement", arguments.placement, "on which storage nodes (docs/block-maps.md)")
+      ->check(CLI::IsMember(std::vector<std::string>(kPlacementNames.begin(), kPlacementNames.end())));
+  auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
+  move->add_option("path", arguments.path, "absolute path within the volume")->required();
+  move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
+  move->add_option("--to", arguments.to, "name of a storage server")->required();
   auto* metrics = app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
   metrics->add_option("name", arguments.name, "which server");
   metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
@@ -215,6 +239,7 @@ int main(int argc, char** argv) {
   if (where->parsed()) return command.where();
   if (policy_show->parsed()) return command.policy(false);
   if (policy_set->parsed()) return command.policy(true);
+  if (move->parsed()) return command.move();
   if (metrics->parsed()) return command.metrics();
   return kBadUsage;
 }

@@ -5,6 +5,7 @@
 
 #include "routing/copies.h"
 #include "service/internal_call.h"
+#include "wire/coordinator.h"
 
 namespace slice::slicectl {
 namespace {
@@ -166,19 +167,40 @@ class Finder {
       where_.small_file->site = site;
       where_.storage.pop_back();
     }
-    deal_stripes(nodes);
+    co_await deal_stripes(nodes);
   }
 
-  void deal_stripes(const std::vector<const wire::ServerEntry*>& nodes) {
+  Task<Result<wire::MapPiece>> piece_of_map(std::uint64_t stripe) {
+    const wire::ServerEntry& server = tables_->server_of(wire::Role::kCoordinator, where_.coordinator_site);
+    auto result = co_await service::internal_call<wire::MapResult>(
+        seams_.channel, server.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
+        wire::MapArgs{where_.bytes, stripe}, seams_.timeout);
+    if (!result) co_return fail(result.error(), server.name);
+    if (result->status != nfs3::Status::kOk) {
+      co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(result->status));
+    }
+    co_return std::move(result->piece);
+  }
+
+  Task<void> deal_stripes(std::vector<const wire::ServerEntry*> nodes) {
     std::uint8_t shift = where_.handle.stripe_shift;
     std::uint64_t size = where_.attributes.size;
     std::uint64_t start = where_.small_file ? seams_.config.volume.threshold : 0;
-    if (size <= start) return;
+    if (size <= start) co_return;
     std::uint64_t first = start >> shift;
     std::uint64_t last = (size - 1) >> shift;
+    wire::FileLayout layout;
     for (std::uint64_t stripe = first; stripe <= last && stripe - first < kMaxStripes; ++stripe) {
-      SiteId site = tables_->storage_site(where_.handle.fileid, stripe << shift, shift);
-      for (std::uint32_t owner : tables_->copies_of(site, routing::copies_of(where_.handle))) {
+      bool next_piece = stripe == first || stripe % wire::kStripesOfPiece == 0;
+      if (routing::block_mapped(where_.handle) && next_piece) {
+        auto piece = co_await piece_of_map(stripe);
+        if (!piece) {
+          where_.map_error = std::move(piece.error());
+          co_return;
+        }
+        layout.piece = std::move(*piece);
+      }
+      for (std::uint32_t owner : routing::copies_of_stripe(*tables_, layout, where_.handle, stripe).all) {
         for (std::size_t i = 0; i < nodes.size(); ++i) {
           if (nodes[i]->server == owner) where_.storage[i].stripes.push_back(stripe);
         }
@@ -250,6 +272,44 @@ Task<Result<wire::FilePolicy>> ask_policy(const Seams& seams,
           "a stripe unit is a power of two from 8KiB to 1GiB; copies are at most {}, each on a storage "
           "node of its own",
           kMaxCopies);
+    default:
+      co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(result->status));
+  }
+}
+
+Task<Status> ask_move(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                      std::string path, std::uint64_t stripe, std::string to) {
+  constexpr Duration kMoveTimeout = std::chrono::seconds(60);
+  Finder finder(seams, tables, std::move(path));
+  auto where = co_await finder.find();
+  if (!where) co_return fail(std::move(where.error()));
+  bool regular = where->handle.type == nfs3::FileType::kRegular;
+  if (!regular || !routing::block_mapped(where->handle)) {
+    co_return fail(Errc::kInvalid, "{}: no block-mapped file (slicectl policy set --placement)", where->path);
+  }
+  std::vector<std::uint32_t> sites;
+  const auto& all = tables->wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  for (std::uint32_t site = 0; site < all.size(); ++site) {
+    if (tables->server(all[site])->name == to) sites.push_back(site);
+  }
+  if (sites.empty())
+    co_return fail(Errc::kInvalid, "no storage server that holds sites has the name '{}'", to);
+  // One of them, so that not all that is moved there lies on one site.
+  std::uint32_t site = sites[(where->handle.fileid.value + stripe) % sites.size()];
+  const wire::ServerEntry& server = tables->server_of(wire::Role::kCoordinator, where->coordinator_site);
+  auto result = co_await service::internal_call<wire::CoordinatorResult>(
+      seams.channel, server.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMove,
+      wire::MoveArgs{where->bytes, stripe, site}, kMoveTimeout);
+  if (!result) co_return fail(result.error(), server.name);
+  switch (result->status) {
+    case nfs3::Status::kOk:
+      co_return Status{};
+    case nfs3::Status::kJukebox:
+      co_return fail(
+          Errc::kUnavailable,
+          "{}: stripe {} stays where it is for now: a server is away, or another stripe of the file is "
+          "being moved",
+          where->path, stripe);
     default:
       co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(result->status));
   }

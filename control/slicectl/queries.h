@@ -58,6 +58,8 @@ struct Where {
   std::string coordinator;
   std::optional<Part> small_file;  // nothing where the threshold is 0, and of a mirrored file
   std::vector<Part> storage;       // every storage server that holds sites
+  std::optional<Error>
+      map_error;  // why it is not known which stripes these have: the block map cannot be had
 };
 // Resolves `path` (absolute within the volume) by NFS LOOKUPs as the superuser, straight at the directory
 // servers, and asks the data servers. Symbolic links are not followed. kNotFound, kInvalid ("a is not a
@@ -69,6 +71,11 @@ Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing:
 Task<Result<wire::FilePolicy>> ask_policy(const Seams& seams,
                                           std::shared_ptr<const routing::RoutingTables> tables,
                                           std::string path, std::optional<wire::FilePolicy> set);
+
+// Moves a stripe of a block-mapped file to a storage server, and waits until it is there. As ask_where();
+// also kInvalid: no block-mapped file, no storage server of this name that holds sites.
+Task<Status> ask_move(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                      std::string path, std::uint64_t stripe, std::string to);
 
 }  // namespace slice::slicectl
 

@@ -146,6 +146,7 @@ Json where_json(const EnsembleConfig& config, const Where& where) {
     entry["stripes"] = part.stripes;
     json["storage"].push_back(std::move(entry));
   }
+  if (where.map_error) json["map_error"] = where.map_error->message;
   return json;
 }
 
@@ -305,6 +306,7 @@ std::string render_where(const EnsembleConfig& config, const Where& where, Forma
       std::string stripes = part.stripes.empty() ? "no stripes" : "stripes " + ranges_text(part.stripes, 12);
       rows.push_back({"storage", fmt::format("{}: {}; {}", part.server, part_text(part), stripes)});
     }
+    if (where.map_error) rows.push_back({"block map", where.map_error->message});
   }
   return where.path + "\n" + table(rows);
 }
@@ -326,18 +328,23 @@ std::string render_policy(const EnsembleConfig& config, const std::string& path,
                           const wire::FilePolicy& policy, Format format) {
   std::uint32_t shift = policy.stripe_shift != 0 ? policy.stripe_shift : config.volume.stripe_shift;
   std::uint32_t copies = policy.copies != 0 ? policy.copies : config.volume.copies;
+  std::string_view placement =
+      kPlacementNames[policy.placement != 0 ? policy.placement - 1
+                                            : static_cast<std::size_t>(config.volume.placement)];
   if (format == Format::kJson) {
     nlohmann::json json{{"path", path},
                         {"stripe_unit", std::uint64_t{1} << shift},
                         {"stripe_unit_from", policy.stripe_shift != 0 ? "directory" : "volume"},
                         {"copies", copies},
-                        {"copies_from", policy.copies != 0 ? "directory" : "volume"}};
+                        {"copies_from", policy.copies != 0 ? "directory" : "volume"},
+                        {"placement", placement},
+                        {"placement_from", policy.placement != 0 ? "directory" : "volume"}};
     return json.dump(1) + "\n";
   }
   auto from = [](std::uint32_t own) { return own != 0 ? "the directory's" : "the volume's"; };
-  return fmt::format("new files in {}: stripe unit {} KiB ({}), {} {} ({})\n", path,
+  return fmt::format("new files in {}: stripe unit {} KiB ({}), {} {} ({}), placed by {} ({})\n", path,
                      (std::uint64_t{1} << shift) >> 10, from(policy.stripe_shift), copies,
-                     copies == 1 ? "copy" : "copies", from(policy.copies));
+                     copies == 1 ? "copy" : "copies", from(policy.copies), placement, from(policy.placement));
 }
 
 }  // namespace slice::slicectl

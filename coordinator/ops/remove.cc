@@ -86,9 +86,10 @@ Task<void> RemoveOperation::remove_everywhere(Removal removal) {
   co_await all(std::move(tasks));
   co_await context_.crash.reach("remove.parts");
   FileId file = removal.handle.fileid;
-  layouts_.forget(file);
+  // Where its map cannot be taken away, the removal is owed until the next start.
+  auto forgotten = co_await layouts_.forget(file);
   authority_.forget(file);
-  intentions_.end(removal.sequence);
+  if (forgotten) intentions_.end(removal.sequence);
   owed_.erase(file);
   owed_gauge_.set(owed_.size());
   done_.add();

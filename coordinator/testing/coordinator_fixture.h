@@ -16,6 +16,7 @@
 #include "service/internal_call.h"
 #include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
+#include "storage/memory_store.h"
 #include "wire/authority.h"
 #include "wire/coordinator.h"
 #include "wire/object.h"
@@ -61,6 +62,21 @@ class FakeObjects : public rpc::Program {
         encode(results, wire::ObjectStatusResult{status});
         break;
       }
+      case wire::ObjectProcedure::kRecall:
+        encode(results, wire::ObjectStatusResult{});
+        break;
+      case wire::ObjectProcedure::kCopy:
+        ++copies;
+        encode(results, wire::ObjectStatusResult{copy_status});
+        break;
+      case wire::ObjectProcedure::kDiscard: {
+        wire::DiscardArgs args;
+        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        ++discards;
+        if (status == nfs3::Status::kOk) discarded.insert(args.stripe);
+        encode(results, wire::ObjectStatusResult{status});
+        break;
+      }
       default:
         co_return rpc::Outcome::kNoProcedure;
     }
@@ -68,7 +84,7 @@ class FakeObjects : public rpc::Program {
   }
 
   // What it answers.
-  nfs3::Status status = nfs3::Status::kOk;
+  nfs3::Status status = nfs3::Status::kOk, copy_status = nfs3::Status::kOk;
   Verifier verifier{1};
   std::uint64_t end = 0;
   nfs3::Time mtime;
@@ -76,7 +92,8 @@ class FakeObjects : public rpc::Program {
   Duration delay{0};
   std::function<void()> before;
   // What it was asked.
-  int commits = 0, truncates = 0, removes = 0;
+  int commits = 0, truncates = 0, removes = 0, copies = 0, discards = 0;
+  std::set<std::uint64_t> discarded;  // stripes
   std::size_t under_way = 0, most_under_way = 0;
   std::map<FileId, std::pair<std::uint64_t, Epoch>> truncated;
   std::set<FileId> removed;
@@ -104,7 +121,7 @@ class MortalChannel : public rpc::Channel {
 class CoordinatorFixture : public service::testing::ServiceFixture {
  protected:
   struct Process {
-    Process(service::ServiceContext& base, Intentions::Options options)
+    Process(service::ServiceContext& base, storage::MemoryMedium& medium, Intentions::Options options)
         : channel(base.channel),
           verifier(Verifier{0}),
           context{.loop = base.loop,
@@ -118,7 +135,14 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
                   .verifier = verifier,
                   .random = base.random,
                   .crash = points},
-          role(context, options),
+          role(
+              context,
+              [this, &medium](service::ServiceContext& on) {
+                auto made = std::make_unique<storage::MemoryStore>(on.loop, medium);
+                store = made.get();
+                return Result<std::unique_ptr<storage::KvStore>>(std::move(made));
+              },
+              options),
           dispatcher(base.config.ensemble_key, metrics) {}
     std::uint64_t metric(std::string_view name) { return metrics.counter(name).value(); }
 
@@ -126,6 +150,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     MortalChannel channel;
     service::VerifierClock verifier;
     CrashPoints points;
+    storage::MemoryStore* store = nullptr;  // the role's
     service::ServiceContext context;
     Coordinator role;
     rpc::Dispatcher dispatcher;
@@ -152,7 +177,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
   }
 
   void boot() {
-    processes_.push_back(std::make_unique<Process>(context_, options_));
+    processes_.push_back(std::make_unique<Process>(context_, medium_, options_));
     Process& process = *processes_.back();
     auto started = run(process.role.start());
     ASSERT_TRUE(started) << started.error().message;
@@ -165,20 +190,22 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     process().channel.dead = true;
     process().points.set([](std::string_view) { return true; });
     network_.attach(endpoint("coord1"), nullptr);
+    process().store->crash();
     disk_.crash(how);
   }
   // Kills the process the n-th time it comes to `point`.
   void kill_at(std::string point, int n = 1) {
-    process().points.set([this, point = std::move(point), left = n,
-                          &channel = process().channel](std::string_view name) mutable {
-      if (channel.dead) return true;
-      if (name != point || --left > 0) return false;
-      ++kills_;
-      channel.dead = true;
-      network_.attach(endpoint("coord1"), nullptr);
-      disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
-      return true;
-    });
+    process().points.set(
+        [this, point = std::move(point), left = n, &of = process()](std::string_view name) mutable {
+          if (of.channel.dead) return true;
+          if (name != point || --left > 0) return false;
+          ++kills_;
+          of.channel.dead = true;
+          network_.attach(endpoint("coord1"), nullptr);
+          of.store->crash();
+          disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+          return true;
+        });
   }
 
   // What the authority knows of the one file that it knows.
@@ -234,6 +261,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
   std::vector<FakeObjects*> participants() { return {&small_, &store1_, &store2_}; }
 
   Intentions::Options options_;
+  storage::MemoryMedium medium_;
   FakeObjects small_, store1_, store2_;
   service::testing::FakeAuthority authority_;
   int kills_ = 0;

@@ -56,6 +56,9 @@ void lay_out(AttributeCell& cell, const FilePolicy& policy, const VolumeConfig& 
   if (cell.directory()) cell.policy = policy;
   if (cell.regular()) {
     cell.self.flags = slice_handle_flags_of_copies(policy.copies != 0 ? policy.copies : volume.copies);
+    auto placement =
+        policy.placement != 0 ? static_cast<slice::Placement>(policy.placement - 1) : volume.placement;
+    if (placement == slice::Placement::kFreeSpace) cell.self.flags |= SLICE_HANDLE_BLOCK_MAPPED;
   }
 }
 

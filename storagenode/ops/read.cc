@@ -65,8 +65,8 @@ Task<slice::Status> read_here(Node& node, service::NfsRequest& request, const nf
 }
 
 // By a whole copy: the one here, if it is and stays one until it has been read.
-Task<NfsAnswer> read_mirrored(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
-                              KnownFile& known, rpc::XdrWriter& results) {
+Task<NfsAnswer> read_by_layout(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
+                               KnownFile& known, rpc::XdrWriter& results) {
   constexpr int kTries = 5;
   std::size_t start = results.size();
   bool not_here = false;
@@ -74,11 +74,13 @@ Task<NfsAnswer> read_mirrored(Node& node, service::NfsRequest& request, const nf
     auto passed = co_await node.mirrors.pass_on(request, args.offset, false, not_here, results);
     if (passed.answer) co_return std::move(*passed.answer);
     slice::Status status = co_await read_here(node, request, args, known, results);
-    if (status && node.mirrors.still(request.handle, passed.version)) co_return NfsAnswer::written();
+    if (status && node.mirrors.still(request.handle, args.offset, passed.version))
+      co_return NfsAnswer::written();
     results.rewind(start);
     if (status) continue;
     // What this disk has lost others still have.
-    not_here = status.error().code == Errc::kCorrupt || status.error().code == Errc::kIo;
+    not_here = routing::mirrored(request.handle) &&
+               (status.error().code == Errc::kCorrupt || status.error().code == Errc::kIo);
     if (!not_here) co_return std::move(status.error());
     spawn(node.mirrors.lose(request.handle, args.offset >> request.handle.stripe_shift));
   }
@@ -92,8 +94,8 @@ Task<NfsAnswer> read(Node& node, service::NfsRequest& request, const nfs3::ReadA
   if (auto wrong = service::check_transfer_type(request.handle); wrong != nfs3::Status::kOk) co_return wrong;
   auto known = co_await node.authority.fetch_for_transfer(request.who, request.handle, false);
   if (!known) co_return known.error();
-  if (routing::mirrored(request.handle)) {
-    co_return co_await read_mirrored(node, request, args, *known, results);
+  if (routing::has_layout(request.handle)) {
+    co_return co_await read_by_layout(node, request, args, *known, results);
   }
   slice::Status status = co_await read_here(node, request, args, *known, results);
   if (!status) co_return std::move(status.error());

@@ -40,7 +40,7 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
   }
 }
 
-// The same to all copies.
+// The same to all copies, as the file's layout has them. kMisdirected: another server orders them by now.
 Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, std::uint64_t offset,
                                     ByteView data, bool sync, KnownFile& known) {
   auto exists = co_await node.store.exists(node.object_of(request.handle));
@@ -64,7 +64,8 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
 
-  if (routing::mirrored(handle)) {
+  bool by_layout = routing::has_layout(handle);
+  if (by_layout) {
     auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
     if (passed.answer) co_return std::move(*passed.answer);
   }
@@ -78,8 +79,13 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     // A client that gets no attributes asks the authority next; it must, if a mode bit went.
     bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
-    auto write_all = routing::mirrored(handle) ? write_copies : write_object;
-    auto done = co_await write_all(node, request, extent.offset, args.data.first(extent.count), sync, *known);
+    ByteView data = args.data.first(extent.count);
+    auto done =
+        co_await (by_layout ? write_copies : write_object)(node, request, extent.offset, data, sync, *known);
+    if (!done && by_layout && done.error().code == Errc::kMisdirected) {
+      auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
+      co_return passed.answer ? std::move(*passed.answer) : NfsAnswer(nfs3::Status::kJukebox);
+    }
     if (!done) co_return done.error();
     ok.verifier = done->verifier;
     if (tell_now) {

@@ -11,8 +11,9 @@ FOLDER = "/mirrors"
 WHOLE_SECONDS = 120  # for copies to be whole again
 
 
-def guest(target, *words, timeout=240):
-    command = ["python3", str(uml.ROOT / "tests/cluster/guest/mirrors.py"), words[0], f".{FOLDER}", *map(str, words[1:])]
+def guest(target, folder, what, *words, timeout=240):
+    """tests/cluster/guest/known_bytes.py on a client; whether all was right."""
+    command = ["python3", str(uml.ROOT / "tests/cluster/guest/known_bytes.py"), what, f".{folder}", *map(str, words)]
     with target.client(command, output=sys.stdout, timeout=timeout) as client:
         code = client.wait()
     if code in (uml.EXIT_TIMEOUT, uml.EXIT_NO_BOOT):
@@ -39,7 +40,7 @@ def whole_again(target):
 def written_while(target, victim, seconds):
     """A client writes; meanwhile the victim is killed, stays away, and comes back."""
     result = []
-    load = threading.Thread(target=lambda: result.append(guest(target, "write", "--seconds", seconds)))
+    load = threading.Thread(target=lambda: result.append(guest(target, FOLDER, "write", "--seconds", seconds)))
     load.start()
     time.sleep(seconds * 0.35)
     target.kill(victim)
@@ -52,7 +53,7 @@ def written_while(target, victim, seconds):
 def read_without(target, victim):
     target.kill(victim)
     try:
-        return say(guest(target, "check"), f"every byte is right without {victim}")
+        return say(guest(target, FOLDER, "check"), f"every byte is right without {victim}")
     finally:
         target.start(victim)
 

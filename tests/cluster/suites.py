@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 
+import block_maps
 import load
 import mirrors
 import sites
@@ -295,6 +296,7 @@ SUITES = {
     "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
+    "block-maps": (block_maps.block_maps, "files placed by free space, whose stripes are moved while a client writes them; the coordinator is killed meanwhile"),
     "mirrors": (mirrors.mirrors, "files with two copies: storage nodes killed under load, copies made whole again, every byte right"),
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),

@@ -7,6 +7,7 @@
 #include "routing/copies.h"
 #include "service/internal_call.h"
 #include "tests/sim/byte_file.h"
+#include "tests/sim/stripe_mover.h"
 #include "wire/object.h"
 
 namespace slice::sim {
@@ -22,6 +23,7 @@ constexpr Duration kStorm = std::chrono::seconds(40);
 constexpr Duration kStormBegins = std::chrono::seconds(2);
 constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
+constexpr Duration kMovePause = std::chrono::seconds(2);
 
 std::vector<std::unique_ptr<SimEnsemble>>& ended() {
   static auto* all = new std::vector<std::unique_ptr<SimEnsemble>>();
@@ -75,6 +77,11 @@ class ByteClient {
       bool first = procedure == Procedure::kWrite && random_.chance(0.7);
       to = tables.server(copies[first ? 0 : random_.below(copies.size())])->endpoint;
     }
+    // A proxy's piece of the map may be old, or not there.
+    if (route->site_class == wire::Role::kStorage && routing::block_mapped(*handle)) {
+      auto nodes = tables.servers(wire::Role::kStorage);
+      to = nodes[random_.below(nodes.size())]->endpoint;
+    }
     return {.to = to,
             .program = nfs3::kProgram,
             .version = nfs3::kVersion,
@@ -98,12 +105,14 @@ class ByteSimulation {
         ensemble_(std::make_unique<SimEnsemble>(options.ensemble, std::move(print))),
         random_(ensemble_->random().fork("byte workload")) {
     ensemble_->network().set_tamper(options.tamper);
+    mover_ = std::make_unique<StripeMover>(*ensemble_);
     for (unsigned i = 0; i < options.clients; ++i) {
       clients_.push_back(std::make_unique<ByteClient>(*ensemble_, i));
     }
   }
   ~ByteSimulation() {
     for (auto& client : clients_) (void)client.release();  // a task of it may still wait
+    (void)mover_.release();
     ended().push_back(std::move(ensemble_));
   }
   ByteSimulation(const ByteSimulation&) = delete;
@@ -160,6 +169,7 @@ class ByteSimulation {
     ensemble_->storm(kStormBegins, options_.crashes);
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
+    if (mapped()) spawn(move_stripes());
     ensemble_->loop().run_until([&] { return busy_ == 0 || !good(); }, kStorm);
     ensemble_->calm();
     if (!wait_for([&] { return ensemble_->all_serving(); }, "not every process comes to serve")) return;
@@ -167,8 +177,18 @@ class ByteSimulation {
     busy_ = 1;
     spawn(look_at_all());
     if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
-    // Sessions that ended, and what copies miss, take their time.
+    // Sessions that ended, what copies miss, and what moved stripes have left take their time.
     compare_copies();
+  }
+
+  bool mapped() const { return ensemble_->config().volume.placement == Placement::kFreeSpace; }
+  // Until the clients are done.
+  Task<void> move_stripes() {
+    while (busy_ > 0 && good()) {
+      co_await ensemble_->loop().sleep(random_.between({}, kMovePause));
+      co_await mover_->move_one(files_[random_.below(files_.size())].handle,
+                                kBlocks * kApart >> ensemble_->config().volume.stripe_shift);
+    }
   }
 
   Task<void> work(unsigned number) {
@@ -274,12 +294,12 @@ class ByteSimulation {
   // ---- copies ----
 
   void compare_copies() {
-    if (ensemble_->config().volume.copies < 2) return;
+    if (ensemble_->config().volume.copies < 2 && !mapped()) return;
     std::string why;
     bool equal = false;
     bool came = ensemble_->loop().run_until(
         [&] {
-          if (checking_) return equal;
+          if (equal || checking_) return equal;
           checking_ = true;
           spawn([](ByteSimulation& self, bool& done, std::string& reason) -> Task<void> {
             reason = co_await self.difference();
@@ -299,12 +319,28 @@ class ByteSimulation {
     for (ByteFile& file : files_) {
       auto handle = ensemble_->handles().open(file.handle);
       for (std::size_t block = 0; block < kBlocks; ++block) {
-        SiteId site = tables.storage_site(handle->fileid, offset_of(block), handle->stripe_shift);
+        if (!routing::mirrored(*handle) && offset_of(block) < ensemble_->config().volume.threshold) continue;
+        std::uint64_t stripe = offset_of(block) >> handle->stripe_shift;
+        wire::FileLayout layout;
+        if (mapped()) {
+          auto piece = co_await mover_->map(file.handle, stripe);
+          if (!piece) co_return "the map cannot be read";
+          layout.piece = std::move(*piece);
+        }
+        auto copies = routing::copies_of_stripe(tables, layout, *handle, stripe).all;
         std::optional<std::string> first;
-        for (std::uint32_t server : tables.copies_of(site, routing::copies_of(*handle))) {
-          auto bytes = co_await ensemble_->object_bytes(server, handle->fileid, offset_of(block), kBlock);
+        for (const wire::ServerEntry* node : tables.servers(wire::Role::kStorage)) {
+          bool has_it = std::find(copies.begin(), copies.end(), node->server) != copies.end();
+          if (!has_it && !mapped()) continue;
+          auto bytes =
+              co_await ensemble_->object_bytes(node->server, handle->fileid, offset_of(block), kBlock);
           if (!bytes) co_return "a copy cannot be read";
           bytes->resize(kBlock, '\0');
+          if (!has_it) {
+            if (*bytes != std::string(kBlock, '\0'))
+              co_return fmt::format("block {} is left where it was", block);
+            continue;
+          }
           if (!first) first = *bytes;
           if (*first != *bytes) co_return fmt::format("copies of block {} differ", block);
         }
@@ -317,6 +353,7 @@ class ByteSimulation {
   std::unique_ptr<SimEnsemble> ensemble_;
   Random random_;
   std::vector<std::unique_ptr<ByteClient>> clients_;
+  std::unique_ptr<StripeMover> mover_;
   std::vector<ByteFile> files_;
   std::uint32_t last_number_ = 0;
   unsigned busy_ = 0;

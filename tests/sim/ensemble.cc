@@ -44,6 +44,7 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
     service::testing::add_server(config, "store" + std::to_string(i), ServerRole::kStorage);
   }
   config.volume.copies = options.copies;
+  config.volume.placement = options.placement;
   config.volume.policy = options.policy;
   config.volume.mkdir_probability = options.mkdir_probability;
   config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)] = kDirectorySites;
@@ -130,7 +131,7 @@ class SimEnsemble::Process {
       case ServerRole::kStorage:
         return storagenode::make_storage_server(context_);
       default:
-        return std::make_unique<coordinator::Coordinator>(context_);
+        return std::make_unique<coordinator::Coordinator>(context_, open);
     }
   }
 

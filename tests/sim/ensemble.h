@@ -24,6 +24,7 @@ struct EnsembleOptions {
   double mkdir_probability = 0.5;
   unsigned storage_nodes = 2;
   unsigned copies = 1;                          // of new files
+  Placement placement = Placement::kHash;       // of their stripes
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
 };
 EnsembleConfig make_config(const EnsembleOptions& options);

@@ -18,14 +18,16 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--points] [--keep-going] [--log]
+                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N]
+                 [--placement hash|free-space] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
 last) with the command that runs it again. --seed S runs that one; --trace prints all that happens, --log also
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
---bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them.
+--bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
+--placement free-space: in block-mapped files, whose stripes are moved meanwhile.
 )";
 
 struct Arguments {
@@ -67,6 +69,7 @@ class Parser {
   bool set(std::string_view flag, const char* value) {
     SimulationOptions& simulation = arguments_.simulation;
     if (flag == "--policy") return set_policy(value);
+    if (flag == "--placement") return set_placement(value);
     if (flag == "--mkdir-probability") {
       simulation.ensemble.mkdir_probability = std::atof(value);
       return true;
@@ -107,6 +110,12 @@ class Parser {
         hashing ? VolumeConfig::NamePolicy::kNameHashing : VolumeConfig::NamePolicy::kMkdirSwitching;
     return true;
   }
+  bool set_placement(std::string_view value) {
+    auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), value);
+    if (found == kPlacementNames.end()) return false;
+    arguments_.simulation.ensemble.placement = static_cast<Placement>(found - kPlacementNames.begin());
+    return true;
+  }
   Arguments arguments_;
 };
 
@@ -116,10 +125,11 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --placement {}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
+      kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "");
 }
 

@@ -97,10 +97,10 @@ void ToyServer::check_owner(const routing::FileHandle& file, std::uint64_t offse
     return;
   }
   std::uint64_t unit = std::uint64_t{1} << file.stripe_shift;
-  EXPECT_EQ(
-      tables.server_of(wire::Role::kStorage, tables.storage_site(file.fileid, offset, file.stripe_shift))
-          .server,
-      index);
+  wire::FileLayout layout;
+  layout.piece = ensemble_.map.value_or(wire::MapPiece{});
+  SiteId site = routing::site_of_stripe(tables, layout, file, offset >> file.stripe_shift);
+  EXPECT_EQ(tables.server_of(wire::Role::kStorage, site).server, index);
   EXPECT_LE(offset % unit + count, unit);
 }
 
@@ -197,7 +197,7 @@ Task<rpc::Outcome> ToyAuthority::handle(const rpc::Call& call, rpc::XdrWriter& r
   co_return rpc::Outcome::kReply;
 }
 
-ToyEnsemble::ToyEnsemble(ToyOptions options) {
+ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   config.volume.threshold = options.threshold;
   config.volume.stripe_shift = options.stripe_shift;
   config.ensemble_key = {1, 2, 3};
@@ -229,12 +229,17 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) {
   cache =
       std::make_unique<AttributeCache>(memory.tables().attributes, memory.tables().config, metrics,
                                        [this](const slice_eviction& changes) { evicted.push_back(changes); });
+  maps = std::make_unique<MapCache>(
+      [this](const routing::HandleBytes&, FileId file, std::uint64_t stripe) {
+        pieces_asked_for.emplace_back(file, wire::piece_of(stripe));
+      },
+      metrics);
   Worker::Options worker_options;
   worker_options.tables = memory.tables();
   worker_options.sender = {99, memory.tables().config, &config.ensemble_key};
   worker_options.memory_limit = options.memory_limit;
   worker_options.client_limit = options.client_limit;
-  worker = std::make_unique<Worker>(loop, worker_options, *cache, metrics);
+  worker = std::make_unique<Worker>(loop, worker_options, *cache, *maps, metrics);
   auto bound = worker->listen_tcp({0x7f000001, 0});
   EXPECT_TRUE(bound);
   tcp = *bound;
@@ -257,6 +262,7 @@ routing::HandleBytes ToyEnsemble::handle(std::uint64_t fileid) const {
   routing::FileHandle file;
   file.fileid = FileId{fileid};
   file.stripe_shift = static_cast<std::uint8_t>(config.volume.stripe_shift);
+  file.flags = options_.handle_flags;
   return codec->mint(file);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "control/proxy/worker.h"
+#include "routing/copies.h"
 #include "routing/file_handle.h"
 #include "rpc/server.h"
 #include "wire/authority.h"
@@ -22,6 +23,7 @@ namespace slice::proxy::testing {
 struct ToyOptions {
   std::uint64_t threshold = 64 << 10;
   std::uint32_t stripe_shift = 16;
+  std::uint8_t handle_flags = 0;
   std::size_t memory_limit = 256 << 20;
   std::size_t client_limit = 16 << 20;
 };
@@ -132,10 +134,16 @@ class ToyEnsemble {
   std::map<std::uint64_t, std::uint64_t> sizes;  // the truth, by fileID
   std::vector<slice_eviction> evicted;
   std::unique_ptr<AttributeCache> cache;
+  std::unique_ptr<MapCache> maps;
+  std::vector<std::pair<FileId, std::uint64_t>> pieces_asked_for;
+  std::optional<wire::MapPiece> map;  // of every block-mapped file; else no server minds what comes to it
   std::unique_ptr<Worker> worker;
   rpc::Endpoint tcp, udp;
   ToyServer& server(wire::Role role, std::size_t which = 0);
   void learn(std::uint64_t fileid);  // makes the proxy know the file's attributes
+
+ private:
+  ToyOptions options_;
 };
 
 std::vector<std::uint8_t> pattern(std::size_t size, std::uint32_t seed);

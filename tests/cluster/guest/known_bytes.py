@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files with bytes that are known, on a mounted volume: mirrors.py write|check FOLDER --files N --size BYTES --seconds S --seed N
+"""Files with bytes that are known, on a mounted volume: known_bytes.py write|check FOLDER --files N --size BYTES --seconds S --seed N
 
 `write` rewrites its files again and again for S seconds, syncs each, reads some back, and says how long the longest of these
 operations took. `check` reads all of them, from a client that has none in memory, and compares. Exit code 1 where a byte is wrong."""

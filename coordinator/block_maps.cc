@@ -1,0 +1,111 @@
+#include "coordinator/block_maps.h"
+
+#include <limits>
+
+namespace slice::coordinator {
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kRecordSize = 1 + 2 * wire::kStripesOfPiece;
+constexpr std::size_t kErasedAtOnce = 4096;
+
+std::string key_of(FileId file, std::uint64_t number) {
+  std::string key(16, '\0');
+  auto* at = reinterpret_cast<std::uint8_t*>(key.data());
+  store_be(at, file.value);
+  store_be(at + 8, number);
+  return key;
+}
+
+}  // namespace
+
+std::string encode_piece_record(const wire::MapPiece& piece) {
+  std::string record(kRecordSize, '\0');
+  auto* at = reinterpret_cast<std::uint8_t*>(record.data());
+  *at++ = kVersion;
+  for (std::uint16_t site : piece.sites) {
+    store_be(at, site);
+    at += 2;
+  }
+  return record;
+}
+
+Result<std::vector<std::uint16_t>> decode_piece_record(std::string_view record) {
+  if (record.size() != kRecordSize || static_cast<std::uint8_t>(record[0]) != kVersion) {
+    return fail(Errc::kCorrupt, "a piece of a block map of {} bytes is malformed", record.size());
+  }
+  std::vector<std::uint16_t> sites(wire::kStripesOfPiece);
+  const auto* at = reinterpret_cast<const std::uint8_t*>(record.data()) + 1;
+  for (std::uint16_t& site : sites) {
+    site = load_be<std::uint16_t>(at);
+    at += 2;
+  }
+  return sites;
+}
+
+BlockMaps::BlockMaps(service::ServiceContext& context, std::unique_ptr<storage::KvStore> store)
+    : store_(std::move(store)),
+      put_(context.metrics.counter("coordinator_map_pieces_put_total")),
+      failures_(context.metrics.counter("coordinator_map_failures_total")) {}
+
+Result<wire::MapPiece> BlockMaps::stored(FileId file, std::uint64_t number) const {
+  wire::MapPiece piece{.number = number, .sites = {}};
+  auto record = store_->get(key_of(file, number));
+  if (!record) return fail(std::move(record).error());
+  if (!*record) return piece;
+  auto sites = decode_piece_record(**record);
+  if (!sites) return fail(std::move(sites).error());
+  piece.sites = std::move(*sites);
+  return piece;
+}
+
+Result<wire::MapPiece> BlockMaps::piece(FileId file, std::uint64_t number) const {
+  auto old = old_.find({file, number});
+  if (old != old_.end()) return old->second;
+  auto piece = stored(file, number);
+  if (!piece) failures_.add();
+  return piece;
+}
+
+Task<Status> BlockMaps::put(FileId file, wire::MapPiece piece) {
+  auto old = stored(file, piece.number);
+  if (!old) co_return fail(std::move(old).error());
+  storage::WriteBatch batch;
+  batch.put(key_of(file, piece.number), encode_piece_record(piece));
+  auto position = store_->apply(batch);
+  if (!position) {
+    failures_.add();
+    co_return fail(std::move(position).error());
+  }
+  old_[{file, piece.number}] = std::move(*old);
+  Status durable = co_await store_->durable(*position);
+  // Whether it is there after a start is not known where this failed; the store takes no change any more.
+  if (!durable) {
+    failures_.add();
+    co_return durable;
+  }
+  old_.erase({file, piece.number});
+  put_.add();
+  co_return Status{};
+}
+
+Task<Status> BlockMaps::forget(FileId file) {
+  constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+  storage::LogPosition last;
+  for (;;) {
+    storage::WriteBatch batch;
+    auto at = store_->iterate(key_of(file, 0), key_of(file, kLast));
+    for (at->seek(key_of(file, 0)); at->valid() && batch.changes().size() < kErasedAtOnce; at->next()) {
+      batch.erase(std::string(at->key()));
+    }
+    SLICE_CO_RETURN_IF_ERROR(at->status());
+    if (batch.empty()) break;
+    auto position = store_->apply(batch);
+    if (!position) co_return fail(std::move(position).error());
+    last = *position;
+  }
+  if (last.value == 0) co_return Status{};
+  co_return co_await store_->durable(last);
+}
+
+}  // namespace slice::coordinator

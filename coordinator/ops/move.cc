@@ -1,0 +1,198 @@
+#include "coordinator/ops/move.h"
+
+#include <algorithm>
+
+#include "service/internal_call.h"
+#include "wire/object.h"
+
+namespace slice::coordinator {
+
+using nfs3::Status;
+
+namespace {
+
+constexpr Duration kCallTimeout = std::chrono::seconds(5);
+constexpr Duration kFirstPause = std::chrono::milliseconds(50), kLongestPause = std::chrono::seconds(5);
+constexpr int kCopyTries = 5;  // a truncation that passes, a layout that changes
+
+bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
+  return std::find(servers.begin(), servers.end(), server) != servers.end();
+}
+
+std::vector<std::uint32_t> without(std::vector<std::uint32_t> servers,
+                                   const std::vector<std::uint32_t>& others) {
+  std::erase_if(servers, [&](std::uint32_t server) { return has(others, server); });
+  return servers;
+}
+
+}  // namespace
+
+MoveOperation::MoveOperation(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
+                             Layouts& layouts)
+    : context_(context),
+      intentions_(intentions),
+      sessions_(sessions),
+      layouts_(layouts),
+      moved_(context.metrics.counter("coordinator_stripes_moved_total")),
+      given_up_(context.metrics.counter("coordinator_moves_given_up_total")) {}
+
+MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::uint64_t stripe, SiteId from,
+                                        SiteId to) const {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  auto before = tables.copies_of(from, routing::copies_of(handle));
+  auto after = tables.copies_of(to, routing::copies_of(handle));
+  return {.handle = handle,
+          .stripe = stripe,
+          .from = from,
+          .to = to,
+          .left = without(before, after),
+          .come = without(after, before)};
+}
+
+Task<Status> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
+  bool sound = routing::block_mapped(handle) &&
+               site.value <= context_.tables.get()->core().site_mask[SLICE_CLASS_STORAGE] &&
+               stripe <= wire::kAllStripes >> (handle.stripe_shift + 1);
+  if (!sound) co_return Status::kInval;
+  if (!busy_.insert(handle.fileid).second) co_return Status::kJukebox;
+  co_return co_await run_alone(handle, stripe, site);
+}
+
+// Whoever ends it takes the file out of busy_: here, or when everything is given back.
+Task<Status> MoveOperation::run_alone(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
+  wire::LayoutResult now = co_await layouts_.give(handle, stripe, true);
+  SiteId from = routing::site_of_stripe(*context_.tables.get(), now.layout, handle, stripe);
+  Move move = plan(handle, stripe, from, site);
+  Status status = now.status;
+  if (status == Status::kOk && from != site && !ready(move)) status = Status::kJukebox;
+  if (status != Status::kOk || from == site) {
+    busy_.erase(handle.fileid);
+    co_return status;
+  }
+  auto sequence = intentions_.begin({.operation = Operation::kMove,
+                                     .handle = context_.handles.mint(handle),
+                                     .stripe = stripe,
+                                     .from_site = from.value,
+                                     .to_site = site.value});
+  if (!sequence) {
+    busy_.erase(handle.fileid);
+    co_return nfs3::status_of(sequence.error());
+  }
+  co_await context_.crash.reach("move.begun");
+  if (auto durable = co_await intentions_.durable(*sequence); !durable) {
+    intentions_.end(*sequence);
+    busy_.erase(handle.fileid);
+    co_return nfs3::status_of(durable.error());
+  }
+  co_await context_.crash.reach("move.durable");
+  status = co_await carry_out(move);
+  (status == Status::kOk ? moved_ : given_up_).add();
+  // kIo: what is durable shows after the next start, which fulfils the intention.
+  if (status != Status::kIo) {
+    spawn(give_back(move, status == Status::kOk ? move.left : move.come, *sequence));
+  }
+  co_return status;
+}
+
+// A server that has missed something of the file, or is away, is nowhere to move to.
+bool MoveOperation::ready(const Move& move) const {
+  std::vector<wire::Missing> missing = layouts_.missing_of(move.handle.fileid);
+  return std::all_of(move.come.begin(), move.come.end(), [&](std::uint32_t server) {
+    bool misses = std::any_of(missing.begin(), missing.end(),
+                              [&](const wire::Missing& each) { return each.server == server; });
+    return sessions_.live(server) && !misses;
+  });
+}
+
+Task<Status> MoveOperation::carry_out(const Move& move) {
+  // What came there when the stripe was there before, and was not given back.
+  for (std::uint32_t server : move.come) {
+    if (co_await discard(move.handle, move.stripe, server) != Status::kOk) co_return Status::kJukebox;
+  }
+  if (!co_await layouts_.begin_move(move.handle, move.stripe, move.to)) co_return Status::kJukebox;
+  bool copied = true;
+  for (std::uint32_t server : move.come) copied = copied && co_await copy(move, server);
+  co_await context_.crash.reach("move.copied");
+  if (copied) {
+    Status ended = co_await layouts_.end_move(move.handle, move.stripe);
+    if (ended != Status::kJukebox) co_return ended;
+  }
+  co_await layouts_.give_up_move(move.handle);
+  co_return Status::kJukebox;
+}
+
+Task<bool> MoveOperation::copy(const Move& move, std::uint32_t to) {
+  routing::HandleBytes bytes = context_.handles.mint(move.handle);
+  Duration pause = kFirstPause;
+  for (int i = 0; i < kCopyTries; ++i, pause *= 2) {
+    const routing::RoutingTables& tables = *context_.tables.get();
+    auto layout = layouts_.of(move.handle, move.stripe);
+    if (!layout || !layout->moving) co_return false;
+    auto copies = routing::copies_of_stripe(tables, *layout, move.handle, move.stripe);
+    if (copies.whole.empty()) co_return false;
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
+        wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout->version, move.stripe, to}, kCallTimeout);
+    if (result && result->status == Status::kOk) co_return true;
+    co_await context_.loop.sleep(pause);
+  }
+  co_return false;
+}
+
+Task<Status> MoveOperation::discard(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t server) {
+  const wire::ServerEntry* entry = context_.tables.get()->server(server);
+  if (entry == nullptr) co_return Status::kOk;  // with its disk it has left the ensemble
+  auto layout = layouts_.of(handle, stripe);
+  if (!layout) co_return nfs3::status_of(layout.error());
+  routing::HandleBytes bytes = context_.handles.mint(handle);
+  auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+      context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kDiscard,
+      wire::DiscardArgs{bytes, layout->version, stripe}, kCallTimeout);
+  co_return result ? result->status : Status::kJukebox;
+}
+
+Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> servers,
+                                    storage::LogSequence sequence) {
+  Duration pause = kFirstPause;
+  while (!servers.empty()) {
+    Status status = co_await discard(move.handle, move.stripe, servers.back());
+    co_await context_.crash.reach("move.given_back");
+    if (status == Status::kOk) {
+      servers.pop_back();
+      continue;
+    }
+    if (log_.allow()) {
+      log_warning("stripe {} of file {:#x} is not given back by server {} yet: {}", move.stripe,
+                  move.handle.fileid.value, servers.back(), nfs3::status_name(status));
+    }
+    co_await context_.loop.sleep(pause);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+  intentions_.end(sequence);
+  busy_.erase(move.handle.fileid);
+}
+
+Task<void> MoveOperation::resume(storage::LogSequence sequence, const Intention& intention) {
+  auto handle = context_.handles.open(intention.handle);
+  if (!handle) {
+    intentions_.end(sequence);
+    co_return;
+  }
+  busy_.insert(handle->fileid);
+  auto layout = layouts_.of(*handle, intention.stripe);
+  if (!layout) {
+    log_error("a move of stripe {} of file {:#x} stays owed until the next start: {}", intention.stripe,
+              handle->fileid.value, layout.error().message);
+    co_return;
+  }
+  Move move = plan(*handle, intention.stripe, SiteId{intention.from_site}, SiteId{intention.to_site});
+  SiteId now = routing::site_of_stripe(*context_.tables.get(), *layout, *handle, intention.stripe);
+  // A removed file has no map any more, and nothing that could be given back.
+  bool removed = layout->piece.sites.empty();
+  std::vector<std::uint32_t> servers = now == move.to ? move.left : move.come;
+  if (removed) servers.clear();
+  co_await sessions_.settled();
+  co_await give_back(move, std::move(servers), sequence);
+}
+
+}  // namespace slice::coordinator

@@ -1,0 +1,74 @@
+#include "coordinator/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "service/testing/sample_config.h"
+
+namespace slice::coordinator {
+namespace {
+
+constexpr std::uint64_t kGiB = 1 << 30;
+
+class PlacementTest : public ::testing::Test {
+ protected:
+  PlacementTest() : config_(service::testing::sample_config()) {
+    service::testing::add_server(config_, "store3", ServerRole::kStorage);
+    tables_ = routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value();
+  }
+  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
+  // How many of the stripes each server got.
+  std::map<std::uint32_t, std::size_t> placed(const std::vector<Room>& rooms, std::size_t count) {
+    std::map<std::uint32_t, std::size_t> by_server;
+    sites_ = place_by_free_space(*tables_, rooms, count, [this] { return seed_ += 0x9e3779b97f4a7c15; });
+    EXPECT_EQ(sites_.size(), count);
+    for (std::uint16_t site : sites_) {
+      ++by_server[tables_->server_of(wire::Role::kStorage, SiteId{site}).server];
+    }
+    return by_server;
+  }
+
+  EnsembleConfig config_;
+  std::shared_ptr<const routing::RoutingTables> tables_;
+  std::vector<std::uint16_t> sites_;
+  std::uint64_t seed_ = 5;
+};
+
+TEST_F(PlacementTest, GoesByTheShareOfFreeSpace) {
+  std::map<std::uint32_t, std::size_t> all;
+  for (int file = 0; file < 100; ++file) {
+    auto one =
+        placed({{index("store1"), 6 * kGiB}, {index("store2"), 3 * kGiB}, {index("store3"), kGiB}}, 10);
+    for (auto [server, count] : one) all[server] += count;
+  }
+  EXPECT_NEAR(static_cast<double>(all[index("store1")]), 600, 30);
+  EXPECT_NEAR(static_cast<double>(all[index("store2")]), 300, 30);
+  EXPECT_NEAR(static_cast<double>(all[index("store3")]), 100, 30);
+}
+
+TEST_F(PlacementTest, MixesTheServersEvenly) {
+  placed({{index("store1"), kGiB}, {index("store2"), kGiB}, {index("store3"), kGiB}}, 256);
+  for (std::size_t i = 0; i + 3 <= sites_.size(); i += 3) {
+    std::set<std::uint32_t> servers;
+    for (std::size_t j = i; j < i + 3; ++j) {
+      servers.insert(tables_->server_of(wire::Role::kStorage, SiteId{sites_[j]}).server);
+    }
+    EXPECT_EQ(servers.size(), 3u) << i;
+  }
+  std::set<std::uint16_t> distinct(sites_.begin(), sites_.end());
+  EXPECT_GT(distinct.size(), 200u) << "many sites of a server, so that these can move one by one";
+}
+
+TEST_F(PlacementTest, ServersWithoutSpaceOrWordGetNothing) {
+  auto by_server = placed({{index("store1"), 0}, {index("store2"), kGiB}}, 256);
+  EXPECT_EQ(by_server[index("store2")], 256u);
+}
+
+TEST_F(PlacementTest, WithoutAnySpaceAllAreAlike) {
+  auto by_server = placed({}, 255);
+  for (const char* name : {"store1", "store2", "store3"}) EXPECT_EQ(by_server[index(name)], 85u) << name;
+}
+
+}  // namespace
+}  // namespace slice::coordinator
