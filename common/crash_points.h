@@ -43,6 +43,12 @@ class CrashPoints {
   std::function<bool(std::string_view)> dies_;
 };
 
+// For what is not to die anywhere.
+inline const CrashPoints& no_crash_points() {
+  static const CrashPoints none;
+  return none;
+}
+
 }  // namespace slice
 
 #endif  // SLICE_COMMON_CRASH_POINTS_H

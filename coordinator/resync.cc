@@ -68,6 +68,7 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   if (!has_one) co_return true;
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
+  co_await context_.crash.reach("resync.copying");
   auto result = co_await service::internal_call<wire::ObjectStatusResult>(
       context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
       wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout.version, stripe, to});
@@ -89,10 +90,12 @@ Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) 
   // Truncations that were done without it: then it misses everything, and what it has is of no use. Whoever
   // misses less gets every truncation.
   if (layouts_.misses_everything(handle.fileid, server)) {
+    co_await context_.crash.reach("resync.cutting");
     auto cut = co_await service::internal_call<wire::ObjectStatusResult>(
         context_.channel, context_.tables.get()->server(server)->endpoint, wire::kObjectProgram,
         wire::ObjectProcedure::kTruncate,
         wire::ObjectTruncateArgs{participants_.object(handle.fileid), 0, extent.epoch});
+    co_await context_.crash.reach("resync.cut");
     if (!cut || cut->status != Status::kOk) co_return false;
   }
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;

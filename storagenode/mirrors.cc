@@ -120,6 +120,7 @@ Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t
   auto result = co_await service::internal_call<wire::LayoutResult>(
       context_.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMissed,
       wire::MissedArgs{bytes, server, {stripe, stripe + 1}}, kMissedTimeout);
+  co_await context_.crash.reach("mirror.noted");
   bool noted = result && result->status == Status::kOk;
   if (log_.allow()) {
     log_warning("server {} misses stripe {} of file {:#x}{}", server, stripe, handle.fileid.value,
@@ -188,6 +189,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
   under_way_[handle.fileid].versions.insert(layout->version);
   Put put{handle, layout->version, next_number(), offset, data, options};
   Verifier verifier = context_.verifier.largest();
+  co_await context_.crash.reach("mirror.ordered");
   std::vector<Task<Outcome>> tasks;
   for (std::uint32_t server : copies.written) {
     tasks.push_back(server == context_.self.index ? put_here(put) : put_there(put, server));
@@ -307,6 +309,7 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = Status::kNotSync;
     co_return result;
   }
+  co_await context_.crash.reach("mirror.forwarding");
   auto written = co_await store_.write(
       object_of(*handle), args.offset, args.data,
       {.epoch = args.epoch, .mtime = args.mtime, .sync = args.sync, .same_epoch = true});
@@ -347,7 +350,9 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
             offset,
             data.view().first(read->bytes),
             {.epoch = **epoch, .sync = true}};
+    co_await context_.crash.reach("mirror.copying");
     Outcome outcome = co_await put_there(put, args.to);
+    co_await context_.crash.reach("mirror.copied");
     if (outcome.took != Took::kDone) co_return Status::kStale;
   }
   copied_.add();

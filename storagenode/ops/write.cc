@@ -20,6 +20,7 @@ struct Accepted {
 Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request, KnownFile& known) {
   auto striped = co_await node.authority.fetch(request.handle, AuthorityClient::Freshness::kCached, true);
   if (!striped) co_return fail(std::move(striped.error()));
+  co_await node.context.crash.reach("write.striped");
   known = *striped;
   co_return slice::Status{};
 }
@@ -82,12 +83,11 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     auto done = co_await write_all(node, request, extent.offset, args.data.first(extent.count), sync, *known);
     if (!done) co_return done.error();
     ok.verifier = done->verifier;
-    if (tell_now) {
-      auto told = co_await node.authority.report(handle, done->written.epoch, end, done->mtime);
+    if (tell_now || sync) {
+      auto told = tell_now ? co_await node.authority.report(handle, done->written.epoch, end, done->mtime)
+                           : co_await node.told_durable(handle, done->written.epoch, end, done->mtime);
       if (!told) co_return told.error();
-    } else if (sync) {
-      auto told = co_await node.told_durable(handle, done->written.epoch, end, done->mtime);
-      if (!told) co_return told.error();
+      co_await node.context.crash.reach("write.told");
     } else {
       node.authority.note(handle, done->written.epoch, end, done->mtime);
     }

@@ -25,6 +25,7 @@ struct EnsembleOptions {
   unsigned storage_nodes = 2;
   unsigned copies = 1;                          // of new files
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
+  std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
 };
 EnsembleConfig make_config(const EnsembleOptions& options);
 
@@ -79,6 +80,7 @@ class SimEnsemble {
   void schedule_cut(Duration within);
 
   const ServerRole victims_;
+  const std::string dangerous_;
   EnsembleConfig config_;
   Random random_;
   ManualLoop loop_;
