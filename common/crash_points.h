@@ -1,5 +1,6 @@
-// CrashPoints: named places between durable steps, where a simulation may let a process die. In production
-// nothing is set and reaching one costs a test of a pointer.
+// CrashPoints: named places between durable steps, where a process may be made to die: by a simulation, or in
+// production by an operator who asks for it (service/crash_at.h). Otherwise nothing is set and reaching one
+// costs a test of a pointer.
 //
 //   co_await crash_points.reach("truncate.durable");
 //
@@ -41,6 +42,12 @@ class CrashPoints {
  private:
   std::function<bool(std::string_view)> dies_;
 };
+
+// For what is not to die anywhere.
+inline const CrashPoints& no_crash_points() {
+  static const CrashPoints none;
+  return none;
+}
 
 }  // namespace slice
 

@@ -28,6 +28,7 @@ Task<Result<std::shared_ptr<Intentions>>> Intentions::open(service::ServiceConte
       [self](LogSequence sequence, ByteView record) { return self->replay(sequence, record); });
   if (!log) co_return fail(log.error(), "intention log");
   self->log_ = std::move(*log);
+  co_await context.crash.reach("intentions.recovered");
   self->open_gauge_.set(self->open_.size());
   owed.assign(self->open_.begin(), self->open_.end());
   co_return self;
@@ -141,10 +142,13 @@ Task<Status> Intentions::tidy() {
     SLICE_CO_RETURN_IF_ERROR(carry_forward());
   }
   LogSequence last = log_->last();
+  co_await context_.crash.reach("intentions.clearing");
   SLICE_CO_RETURN_IF_ERROR(co_await durable(last));
   co_await context_.crash.reach("intentions.cleared");
   LogSequence oldest = open_.empty() ? LogSequence{last.value + 1} : open_.begin()->first;
-  co_return co_await log_->trim(oldest);
+  SLICE_CO_RETURN_IF_ERROR(co_await log_->trim(oldest));
+  co_await context_.crash.reach("intentions.trimmed");
+  co_return Status{};
 }
 
 Task<void> Intentions::flush() {

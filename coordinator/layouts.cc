@@ -125,6 +125,13 @@ Task<void> Layouts::change(File& file) {
   co_await sessions_.recall(file.handle.fileid, file.changed);
 }
 
+bool Layouts::joins(FileId file, std::uint32_t server) const {
+  auto found = files_.find(file);
+  if (found == files_.end()) return false;
+  auto copy = found->second->copies.find(server);
+  return copy != found->second->copies.end() && copy->second.missing.joining;
+}
+
 bool Layouts::misses_everything(FileId file, std::uint32_t server) const {
   auto found = files_.find(file);
   if (found == files_.end()) return false;
@@ -252,13 +259,14 @@ Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, S
   co_return co_await put(file, handle, std::move(missing));
 }
 
-Task<bool> Layouts::join(routing::FileHandle handle, std::uint32_t server) {
+Task<bool> Layouts::join(routing::FileHandle handle, std::uint32_t server, bool emptied) {
   Use use(*this, handle);
   File& file = use.file();
   auto lock = co_await file.lock.lock();
   auto found = file.copies.find(server);
   if (found == file.copies.end()) co_return false;
   if (found->second.missing.joining) co_return true;
+  if (!emptied && misses_everything(handle.fileid, server)) co_return false;
   found->second.missing.joining = true;
   co_await change(file);
   co_await context_.crash.reach("missing.joining");

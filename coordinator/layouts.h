@@ -32,12 +32,14 @@ class Layouts {
   Result<wire::FileLayout> of(const routing::FileHandle& handle, std::uint64_t stripe) const;
   std::vector<wire::Missing> missing_of(FileId file) const;
   bool misses_everything(FileId file, std::uint32_t server) const;
+  bool joins(FileId file, std::uint32_t server) const;
 
   // The copy at `server` misses these stripes. kOk: durable, and nobody reads them there any more. kJukebox:
   // no other copy of one of them is whole.
   Task<nfs3::Status> missed(routing::FileHandle handle, std::uint32_t server, wire::StripeRange stripes);
-  // From the end of this on the copy gets every write that ends well. False: it misses nothing (any more).
-  Task<bool> join(routing::FileHandle handle, std::uint32_t server);
+  // From the end of this on the copy gets every write that ends well. False: it misses nothing (any more), or
+  // everything and was not emptied for this.
+  Task<bool> join(routing::FileHandle handle, std::uint32_t server, bool emptied);
   // The copy misses nothing any more, unless it does not join now.
   Task<bool> joined(routing::FileHandle handle, std::uint32_t server);
   // ---- moving a stripe (docs/block-maps.md), in this order ----

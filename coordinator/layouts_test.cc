@@ -46,7 +46,7 @@ class LayoutsTest : public testing::CoordinatorFixture {
   // Both nodes keep sessions up; the fake ones answer RECALL with NO PROCEDURE, as if they were away.
   std::vector<StripeRange> stripes_missed_by(const std::string& server) {
     wire::FileLayout now = layout();
-    const wire::Missing* missing = routing::find_missing(now, index(server));
+    const wire::Missing* missing = routing::find_missing(now.missing, index(server));
     return missing == nullptr ? std::vector<StripeRange>() : missing->stripes;
   }
 };
@@ -103,6 +103,19 @@ TEST_F(LayoutsTest, OperationsGoOnWithoutOneCopy) {
   MonoTime before = loop_.now();
   EXPECT_EQ(commit_now(mirrored()).status, Status::kOk);
   EXPECT_LT(loop_.now() - before, 100ms) << "nobody waits for it again";
+}
+
+// Else it would have the epoch of the last truncation, with bytes that an earlier one cut elsewhere.
+TEST_F(LayoutsTest, ACopyThatMissesEverythingIsEmptiedBeforeItTakesPartInTruncations) {
+  ASSERT_EQ(missed("store2", {0, wire::kAllStripes}), Status::kOk);
+  ASSERT_EQ(session("store2", 0).status, Status::kOk) << "it is back";
+  ASSERT_EQ(run(truncate_call(mirrored(), 1000, Epoch{4}, 30s))->status, Status::kOk);
+  FileId id = mirrored().fileid;
+  EXPECT_EQ(store1_.truncated[id], std::pair(std::uint64_t{1000}, Epoch{4}));
+  EXPECT_FALSE(store2_.truncated.contains(id));
+  store1_.epoch = Epoch{4};
+  loop_.advance(1500ms);
+  EXPECT_EQ(store2_.truncated[id], std::pair(std::uint64_t{0}, Epoch{4}));
 }
 
 }  // namespace

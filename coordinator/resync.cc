@@ -10,11 +10,12 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 Resync::Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions,
-               Participants& participants, Options options)
+               Participants& participants, CutOrder& order, Options options)
     : context_(context),
       layouts_(layouts),
       sessions_(sessions),
       participants_(participants),
+      order_(order),
       options_(options),
       files_(context.metrics.counter("coordinator_resynced_copies_total")),
       stripes_(context.metrics.counter("coordinator_resynced_stripes_total")),
@@ -69,6 +70,7 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   if (!has_one) co_return true;
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
+  co_await context_.crash.reach("resync.copying");
   auto result = co_await service::internal_call<wire::ObjectStatusResult>(
       context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
       wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout->version, stripe, to});
@@ -80,23 +82,35 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   co_return true;
 }
 
+// A copy that misses everything may have missed truncations, and what it has is of no use: it is cut to
+// nothing, under the epoch of the last of them. From then on it gets every truncation.
+Task<bool> Resync::empty_and_join(const routing::FileHandle& handle, std::uint32_t server) {
+  if (!order_.idle(handle.fileid)) co_return false;
+  auto turn = co_await order_.turn(handle.fileid);
+  Extent extent = co_await extent_of(handle);
+  if (!extent.known) co_return false;
+  if (!layouts_.misses_everything(handle.fileid, server)) co_return false;  // the file was removed
+  co_await context_.crash.reach("resync.cutting");
+  auto cut = co_await service::internal_call<wire::ObjectStatusResult>(
+      context_.channel, context_.tables.get()->server(server)->endpoint, wire::kObjectProgram,
+      wire::ObjectProcedure::kTruncate,
+      wire::ObjectTruncateArgs{participants_.object(handle.fileid), 0, extent.epoch});
+  co_await context_.crash.reach("resync.cut");
+  if (!cut || cut->status != Status::kOk) co_return false;
+  co_return co_await layouts_.join(handle, server, true);
+}
+
 Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) {
-  if (!co_await layouts_.join(handle, server)) co_return true;
+  // One that misses less has had every truncation.
+  bool empty = layouts_.misses_everything(handle.fileid, server) && !layouts_.joins(handle.fileid, server);
+  bool joins =
+      empty ? co_await empty_and_join(handle, server) : co_await layouts_.join(handle, server, false);
+  if (!joins) co_return routing::find_missing(layouts_.missing_of(handle.fileid), server) == nullptr;
   Extent extent = co_await extent_of(handle);
   if (!extent.known) co_return false;
   std::vector<wire::Missing> all = layouts_.missing_of(handle.fileid);
-  auto missing =
-      std::find_if(all.begin(), all.end(), [&](const wire::Missing& each) { return each.server == server; });
-  if (missing == all.end()) co_return true;
-  // Truncations that were done without it: then it misses everything, and what it has is of no use. Whoever
-  // misses less gets every truncation.
-  if (layouts_.misses_everything(handle.fileid, server)) {
-    auto cut = co_await service::internal_call<wire::ObjectStatusResult>(
-        context_.channel, context_.tables.get()->server(server)->endpoint, wire::kObjectProgram,
-        wire::ObjectProcedure::kTruncate,
-        wire::ObjectTruncateArgs{participants_.object(handle.fileid), 0, extent.epoch});
-    if (!cut || cut->status != Status::kOk) co_return false;
-  }
+  const wire::Missing* missing = routing::find_missing(all, server);
+  if (missing == nullptr) co_return true;
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
   std::uint64_t stripes = extent.end / unit + (extent.end % unit == 0 ? 0 : 1);
   for (const wire::StripeRange& range : missing->stripes) {

@@ -5,6 +5,7 @@
 #define SLICE_COORDINATOR_RESYNC_H
 
 #include "common/log.h"
+#include "coordinator/cut_order.h"
 #include "coordinator/layouts.h"
 #include "coordinator/participants.h"
 
@@ -17,7 +18,7 @@ class Resync {
     std::uint64_t bytes_per_second = 64 << 20;
   };
   Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions, Participants& participants,
-         Options options);
+         CutOrder& order, Options options);
 
   ~Resync() { context_.loop.cancel(timer_); }
   Resync(const Resync&) = delete;
@@ -35,12 +36,14 @@ class Resync {
   Task<void> work();
   Task<bool> make_whole(routing::FileHandle handle, std::uint32_t server);
   Task<Extent> extent_of(const routing::FileHandle& handle);
+  Task<bool> empty_and_join(const routing::FileHandle& handle, std::uint32_t server);
   Task<bool> copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to);
 
   service::ServiceContext& context_;
   Layouts& layouts_;
   Sessions& sessions_;
   Participants& participants_;
+  CutOrder& order_;
   Options options_;
   bool stopping_ = false;
   bool working_ = false;

@@ -180,12 +180,13 @@ class Coordinator::Programs {
         layouts(context, *intentions, sessions, maps),
         participants(context, [this](routing::FileHandle handle, std::uint32_t server,
                                      bool silent) { return without(handle, server, silent); }),
+        cuts(context.loop),
         authority(context),
         commit(context, *intentions, participants, authority),
-        truncate(context, *intentions, participants, authority),
+        truncate(context, *intentions, participants, cuts, authority),
         remove(context, *intentions, participants, layouts, authority),
         move(context, *intentions, sessions, layouts),
-        resync(context, layouts, sessions, participants, {}),
+        resync(context, layouts, sessions, participants, cuts, {}),
         nfs(context, wire::Role::kCoordinator),
         internal(context, truncate, remove, move, sessions, layouts) {
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
@@ -193,10 +194,12 @@ class Coordinator::Programs {
                                     rpc::XdrWriter& results) { return commit.run(request, results); });
   }
 
-  // A copy whose server is silent, and cannot use it, misses all that is done without it.
+  // A copy whose server is silent, and cannot use it, misses all that is done without it. So does one that
+  // misses everything, until it joins: a truncation would make it look as if it had had those before, too.
   Task<bool> without(routing::FileHandle handle, std::uint32_t server, bool silent) {
-    if (sessions.live(server) || !(silent || layouts.misses_everything(handle.fileid, server)))
-      co_return false;
+    bool stale = layouts.misses_everything(handle.fileid, server);
+    bool away = !sessions.live(server) && (silent || stale);
+    if (!away && !(stale && !layouts.joins(handle.fileid, server))) co_return false;
     co_return co_await layouts.missed(handle, server, {0, wire::kAllStripes}) == nfs3::Status::kOk;
   }
 
@@ -205,6 +208,7 @@ class Coordinator::Programs {
   Sessions sessions;
   Layouts layouts;
   Participants participants;
+  CutOrder cuts;
   service::AuthorityClient authority;
   CommitOperation commit;
   TruncateOperation truncate;

@@ -8,10 +8,10 @@ std::uint32_t copies_of(const FileHandle& handle) {
   return slice_handle_copies(handle.flags);
 }
 
-const wire::Missing* find_missing(const wire::FileLayout& layout, std::uint32_t server) {
-  auto found = std::find_if(layout.missing.begin(), layout.missing.end(),
+const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std::uint32_t server) {
+  auto found = std::find_if(missing.begin(), missing.end(),
                             [&](const wire::Missing& each) { return each.server == server; });
-  return found == layout.missing.end() ? nullptr : &*found;
+  return found == missing.end() ? nullptr : &*found;
 }
 
 SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
@@ -32,7 +32,7 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
   StripeCopies copies;
   copies.all = tables.copies_of(site, copies_of(handle));
   for (std::uint32_t server : copies.all) {
-    const wire::Missing* missing = find_missing(layout, server);
+    const wire::Missing* missing = find_missing(layout.missing, server);
     bool misses = missing != nullptr && contains(missing->stripes, stripe);
     if (!misses) copies.whole.push_back(server);
     if (!misses || missing->joining) copies.written.push_back(server);

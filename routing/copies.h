@@ -45,7 +45,7 @@ bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe);
 // At most wire::kMaxStripeRanges remain: beyond, what is between the two nearest is taken in, too.
 void add(std::vector<wire::StripeRange>& set, wire::StripeRange range);
 
-const wire::Missing* find_missing(const wire::FileLayout& layout, std::uint32_t server);
+const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std::uint32_t server);
 
 }  // namespace slice::routing
 

@@ -157,12 +157,8 @@ std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) co
 
 std::vector<std::uint32_t> RoutingTables::copies_of(SiteId site, std::uint32_t copies) const {
   const auto& sites = tables_.sites[static_cast<std::size_t>(wire::Role::kStorage)];
-  std::vector<std::uint32_t> found;
-  for (std::size_t step = 0; step < sites.size() && found.size() < copies; ++step) {
-    std::uint32_t server = sites[(site.value + step) % sites.size()];
-    if (std::find(found.begin(), found.end(), server) == found.end()) found.push_back(server);
-  }
-  return found;
+  return owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies,
+                     [&](std::uint32_t at) { return std::optional(sites[at]); });
 }
 
 bool RoutingTables::owns(std::uint32_t server, wire::Role site_class, SiteId site) const {

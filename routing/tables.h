@@ -4,6 +4,7 @@
 #ifndef SLICE_ROUTING_TABLES_H
 #define SLICE_ROUTING_TABLES_H
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,19 @@
 #include "wire/manager.h"
 
 namespace slice::routing {
+
+// The distinct owners of `site` and of the sites behind it, in that order, `count` of them at most: those
+// that have copies of what is on a storage site. `owner_of(site)`: an optional; none where a site has no
+// owner.
+template <class OwnerOf>
+auto owners_from(std::uint32_t site, std::uint32_t mask, std::uint32_t count, const OwnerOf& owner_of) {
+  std::vector<typename decltype(owner_of(site))::value_type> found;
+  for (std::uint32_t step = 0; step <= mask && found.size() < count; ++step) {
+    auto owner = owner_of((site + step) & mask);
+    if (owner && std::find(found.begin(), found.end(), *owner) == found.end()) found.push_back(*owner);
+  }
+  return found;
+}
 
 struct Route {
   wire::Role site_class = wire::Role::kDirectory;

@@ -29,7 +29,7 @@ struct ServiceContext {
   routing::TableHolder& tables;
   VerifierClock& verifier;
   std::function<std::uint64_t()> random;  // 64 random bits
-  const CrashPoints& crash;               // where a simulated process may die
+  const CrashPoints& crash;               // where the process may be made to die
   // Takes the manager's tables now, not at the next heartbeat; ends when they are in use, or within a second
   // without them. None: a process that has no manager.
   std::function<Task<void>()> refresh_tables = nullptr;

@@ -18,6 +18,7 @@
 #include "rpc/epoll_loop.h"
 #include "rpc/server.h"
 #include "service/admin_program.h"
+#include "service/crash_at.h"
 #include "service/data_directory.h"
 #include "service/manager_session.h"
 #include "storage/memory_disk.h"
@@ -57,6 +58,19 @@ std::optional<int> parse_arguments(const ProcessOptions& options, int argc, char
   return std::nullopt;
 }
 
+// What the environment asks for; false, with a log line, where that is not understood.
+bool read_crash_at(std::optional<CrashAt>& out) {
+  const char* text = std::getenv(kCrashAtVariable);  // NOLINT(concurrency-mt-unsafe): before threads
+  if (text == nullptr || *text == 0) return true;
+  auto parsed = parse_crash_at(text);
+  if (!parsed) {
+    log_error("{}", parsed.error().message);
+    return false;
+  }
+  out = std::move(*parsed);
+  return true;
+}
+
 std::uint64_t random_bits() {
   std::uint64_t bits = 0;
   // The system's pool is there long before any server starts; 8 bytes never come short then.
@@ -75,12 +89,15 @@ void raise_descriptor_limit() {
 // Everything one process consists of. Members are in the order of their making: each knows those above it.
 class Process {
  public:
-  Process(const ProcessOptions& options, EnsembleConfig config, const std::string& name)
+  Process(const ProcessOptions& options, EnsembleConfig config, const std::string& name,
+          const std::optional<CrashAt>& crash_at)
       : options_(options),
         config_(std::move(config)),
         self_(*config_.find(name)),
         handles_(config_),
-        tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {}
+        tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {
+    if (crash_at) arm(crash_, *crash_at);
+  }
 
   int run(const MakeRole& make_role) {
     if (Status claimed = claim_data(); !claimed) {
@@ -152,7 +169,7 @@ class Process {
                                     .tables = tables_,
                                     .verifier = verifier_,
                                     .random = random_bits,
-                                    .crash = never_,
+                                    .crash = crash_,
                                     .refresh_tables = [this] { return session_->refresh(); }});
     role_ = make_role(*context_);
     Status started = co_await role_->start();
@@ -234,7 +251,7 @@ class Process {
   std::unique_ptr<storage::Disk> disk_;
   std::optional<rpc::SocketChannel> channel_;
   std::optional<ManagerSession> session_;
-  CrashPoints never_;
+  CrashPoints crash_;  // without fault injection none kills
   std::optional<ServiceContext> context_;
   std::unique_ptr<Role> role_;
   std::optional<AdminProgram> admin_;
@@ -252,6 +269,8 @@ int run_process(const ProcessOptions& options, int argc, char** argv, const Make
   Arguments arguments;
   if (auto code = parse_arguments(options, argc, argv, arguments)) return *code;
   configure_log(arguments.name, arguments.level);
+  std::optional<CrashAt> crash_at;
+  if (!read_crash_at(crash_at)) return kBadUsage;
   auto config = load_ensemble(arguments.config);
   if (!config) {
     log_error("{}", config.error().message);
@@ -276,7 +295,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv, const Make
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   raise_descriptor_limit();
   keep_freed_memory();
-  Process process(options, std::move(*config), arguments.name);
+  Process process(options, std::move(*config), arguments.name, crash_at);
   int code = process.run(make_role);
   // Calls and disk operations may still be under way: nothing is taken apart beneath them. What was answered
   // as durable is durable, and the role has stopped.

@@ -56,8 +56,9 @@ using MakeRole = std::function<std::unique_ptr<Role>(ServiceContext&)>;
 // gets a Disk in memory), free space (below the reserve it starts all the same, since what is stored must be
 // readable: it says so, and changes are refused by the role); then takes tables and, where the role draws
 // one, a verifier, makes and starts the role, and serves its programs and the admin program until SIGTERM or
-// SIGINT. Nothing listens before the role has started. Exit codes: 0 clean stop, 1 failed at start or while
-// serving, 2 bad usage, configuration, or a data directory of another server.
+// SIGINT. The environment may ask for a death at a crash point (service/crash_at.h). Nothing listens before
+// the role has started. Exit codes: 0 clean stop, 1 failed at start or while serving, 2 bad usage,
+// configuration, or a data directory of another server.
 int run_process(const ProcessOptions& options, int argc, char** argv, const MakeRole& make_role);
 
 }  // namespace slice::service

@@ -89,6 +89,7 @@ class FakeStorage : public Role {
   }
   std::vector<rpc::Program*> programs() override { return {}; }
   Task<void> stop() override {
+    co_await context_.crash.reach("fake.stopping");
     auto file = co_await context_.disk.open("stopped", storage::Disk::Mode::kCreate);
     if (std::filesystem::exists(context_.self.data + "/hang")) co_await context_.loop.sleep(1h);
   }
@@ -97,6 +98,18 @@ class FakeStorage : public Role {
 
  private:
   ServiceContext& context_;
+};
+
+// For processes forked while it lives.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
 };
 
 // One forked process and what it writes to standard error.
@@ -337,6 +350,30 @@ TEST_F(ProcessTest, EndsWithTheReasonWhereItsDataOrPortAreNotUsable) {
   EXPECT_EQ(blocked->wait(), 1);
   EXPECT_THAT(blocked->output(), HasSubstr(fmt::format("127.77.3.2:{}", port_)));
   ::close(fd);
+}
+
+TEST_F(ProcessTest, KillsItselfAtTheCrashPointThatItIsToldTo) {
+  auto manager = start_manager();
+  std::unique_ptr<Child> storage;
+  {
+    Environment armed("SLICE_CRASH_AT", "fake.stopping");
+    storage = start_storage();
+  }
+  ASSERT_TRUE(storage->says("serving as storage")) << storage->output();
+  EXPECT_THAT(storage->output(),
+              HasSubstr("warning storage1 fault injection: SLICE_CRASH_AT=fake.stopping:1"));
+  storage->signal(SIGTERM);
+  EXPECT_EQ(storage->wait(), -SIGKILL) << storage->output();
+  EXPECT_THAT(storage->output(), HasSubstr("crash point fake.stopping is reached for time 1: SIGKILL"));
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/storage/stopped")) << "it went on";
+}
+
+TEST_F(ProcessTest, RefusesACrashPointThatIsNone) {
+  Environment armed("SLICE_CRASH_AT", "truncate.durable:soon");
+  auto storage = start_storage();
+  EXPECT_EQ(storage->wait(), 2);
+  EXPECT_THAT(storage->output(), HasSubstr("SLICE_CRASH_AT='truncate.durable:soon'"));
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/storage")) << "nothing was touched";
 }
 
 }  // namespace

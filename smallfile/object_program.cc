@@ -63,7 +63,9 @@ Task<Outcome> ObjectProgram::truncate(ByteView arguments, rpc::XdrWriter& result
   if (!decode(arguments, args)) co_return Outcome::kGarbage;
   wire::ObjectStatusResult result{check(args.object)};
   if (result.status == nfs3::Status::kOk) {
+    co_await context_.crash.reach("small.cutting");
     Status status = co_await store_.truncate(args.object.fileid, args.size, args.epoch);
+    co_await context_.crash.reach("small.cut");
     authority_.forget(args.object.fileid);
     // Of a removed file there is nothing left to cut.
     bool gone = !status && status.error().code == Errc::kStale;
@@ -78,7 +80,9 @@ Task<Outcome> ObjectProgram::remove(ByteView arguments, rpc::XdrWriter& results)
   if (!decode(arguments, args)) co_return Outcome::kGarbage;
   wire::ObjectStatusResult result{check(args.object)};
   if (result.status == nfs3::Status::kOk) {
+    co_await context_.crash.reach("small.removing");
     Status status = co_await store_.remove(args.object.fileid);
+    co_await context_.crash.reach("small.removed");
     authority_.forget(args.object.fileid);
     if (!status) result.status = failed("REMOVE", args.object, status.error());
   }
@@ -92,7 +96,9 @@ Task<Outcome> ObjectProgram::commit(ByteView arguments, rpc::XdrWriter& results)
   context_.verifier.see(args.largest_seen);
   wire::ObjectCommitResult result{.status = check(args.object)};
   if (result.status == nfs3::Status::kOk) {
+    co_await context_.crash.reach("small.committing");
     auto committed = co_await store_.commit(args.object.fileid);
+    co_await context_.crash.reach("small.committed");
     if (committed) {
       result.end = committed->seen.end;
       result.mtime = committed->seen.mtime;

@@ -87,17 +87,25 @@ Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args
 
 // ---- WRITE and COMMIT ----
 
+Task<Status> Operations::make_durable(storage::LogSequence sequence) {
+  co_await context_.crash.reach("small.written");
+  Status status = co_await store_.durable(sequence);
+  co_await context_.crash.reach("small.durable");
+  co_return status;
+}
+
 // Both at once, since each waits for a disk. A crash in between may leave the size without the bytes, which
 // then read as zeros, or the bytes without the size: nobody was told that the write is durable.
 Task<Status> Operations::finish(const NfsRequest& request, const Store::Written& written) {
   const Store::Seen& seen = written.seen;
   std::vector<Task<Status>> parts;
   parts.reserve(2);
-  parts.push_back(store_.durable(written.sequence));
+  parts.push_back(make_durable(written.sequence));
   parts.push_back(authority_.report(request.handle, seen.epoch, seen.end, seen.mtime));
   for (Status& status : co_await all(std::move(parts))) {
     if (!status) co_return std::move(status);
   }
+  co_await context_.crash.reach("small.reported");
   store_.reported(request.handle.fileid, seen);
   co_return Status{};
 }
@@ -131,7 +139,7 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
       finished = co_await finish(request, *written);
     } else {
       authority_.note(request.handle, seen.epoch, seen.end, seen.mtime);
-      finished = co_await store_.durable(written->sequence);
+      finished = co_await make_durable(written->sequence);
     }
     if (!finished) co_return std::move(finished).error();
   } else if (auto looked = store_.look(file)) {
@@ -161,7 +169,7 @@ Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&,
     Status finished = co_await finish(request, *committed);
     if (!finished) co_return std::move(finished).error();
   } else {
-    Status durable = co_await store_.durable(committed->sequence);
+    Status durable = co_await make_durable(committed->sequence);
     if (!durable) co_return std::move(durable).error();
     auto fresh = co_await authority_.fetch(request.handle, Freshness::kNow);
     if (!fresh) co_return std::move(fresh).error();

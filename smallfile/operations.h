@@ -36,7 +36,9 @@ class Operations {
   Task<Result<std::uint64_t>> size_of(const service::NfsRequest& request, const Store::Seen& seen,
                                       std::uint64_t wanted_end, service::KnownFile& known);
   Task<service::NfsAnswer> pass_to_coordinator(service::NfsRequest& request, rpc::XdrWriter& out);
-  // Ends when the bytes are durable here, and size and mtime at the authority.
+  // Ends when the bytes are durable here.
+  Task<Status> make_durable(storage::LogSequence sequence);
+  // Ends when they are, and size and mtime at the authority.
   Task<Status> finish(const service::NfsRequest& request, const Store::Written& written);
 
   service::ServiceContext& context_;

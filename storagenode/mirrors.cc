@@ -55,10 +55,6 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
       missed_(context.metrics.counter("mirror_copies_missed_total")),
       copied_(context.metrics.counter("mirror_stripes_copied_total")) {}
 
-ObjectName Mirrors::object_of(const routing::FileHandle& handle) const {
-  return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
-}
-
 rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
   return context_.tables.get()->server(server)->endpoint;
 }
@@ -120,6 +116,7 @@ Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
       context_.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMissed,
       wire::MissedArgs{bytes, server, {stripe, stripe + 1}}, kMissedTimeout);
+  co_await context_.crash.reach("mirror.noted");
   bool noted = result && result->status == Status::kOk;
   if (log_.allow()) {
     log_warning("server {} misses stripe {} of file {:#x}{}", server, stripe, handle.fileid.value,
@@ -188,6 +185,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
   begin_under_way(handle.fileid, layout->version);
   Put put{handle, layout->version, next_number(), offset, data, options};
   Verifier verifier = context_.verifier.largest();
+  co_await context_.crash.reach("mirror.ordered");
   std::vector<Task<Outcome>> tasks;
   for (std::uint32_t server : copies.written) {
     tasks.push_back(server == context_.self.index ? put_here(put) : put_there(put, server));
@@ -306,6 +304,7 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = Status::kNotSync;
     co_return result;
   }
+  co_await context_.crash.reach("mirror.forwarding");
   begin_under_way(handle->fileid, layout->version);
   auto written = co_await store_.write(
       object_of(*handle), args.offset, args.data,
@@ -348,7 +347,9 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
             offset,
             data.view().first(read->bytes),
             {.epoch = **epoch, .sync = true}};
+    co_await context_.crash.reach("mirror.copying");
     Outcome outcome = co_await put_there(put, args.to);
+    co_await context_.crash.reach("mirror.copied");
     if (outcome.took != Took::kDone) co_return Status::kStale;
   }
   copied_.add();

@@ -24,6 +24,9 @@ class Mirrors {
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
   LayoutCache& layouts() { return layouts_; }
+  ObjectName object_of(const routing::FileHandle& handle) const {
+    return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
+  }
 
   // ---- for READ and WRITE ----
   struct Passed {
@@ -92,7 +95,6 @@ class Mirrors {
   using StripeName = std::pair<FileId, std::uint64_t>;
   bool take_number(StripeName stripe, std::uint64_t number);
   std::uint64_t greatest_number(StripeName stripe) const;
-  ObjectName object_of(const routing::FileHandle& handle) const;
   bool suspect(std::uint32_t server) const;
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
   void begin_under_way(FileId file, std::uint64_t version) { under_way_[file].versions.insert(version); }

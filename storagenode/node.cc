@@ -18,13 +18,10 @@ constexpr Duration kRenewPause = std::chrono::milliseconds(500);
 Node::Node(service::ServiceContext& its_context, ObjectStore::Options options)
     : context(its_context),
       authority(its_context),
-      store(its_context.loop, its_context.disk, its_context.metrics, options,
-            [this] { return renew_verifier(); }),
+      store(
+          its_context.loop, its_context.disk, its_context.metrics, options,
+          [this] { return renew_verifier(); }, its_context.crash),
       mirrors(its_context, store) {}
-
-ObjectName Node::object_of(const routing::FileHandle& handle) const {
-  return {context.config.volume.id, handle.fileid, ObjectKind::kFile};
-}
 
 nfs3::Time Node::now() const {
   return nfs3::time_of(context.loop.wall());

@@ -20,7 +20,7 @@ class Node {
   ObjectStore store;
   Mirrors mirrors;
 
-  ObjectName object_of(const routing::FileHandle& handle) const;
+  ObjectName object_of(const routing::FileHandle& handle) const { return mirrors.object_of(handle); }
   nfs3::Time now() const;
   // How many bytes from `offset` on are in stripes of this server, at most `count`.
   std::uint32_t owned(const routing::FileHandle& handle, std::uint64_t offset, std::uint32_t count) const;

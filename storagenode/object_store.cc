@@ -16,11 +16,13 @@ constexpr std::uint64_t kSequentialGap = 4 << 20;  // bytes that a sequential re
 
 }  // namespace
 
-ObjectStore::ObjectStore(Loop& loop, storage::Disk& disk, Metrics& metrics, Options options, Renew renew)
+ObjectStore::ObjectStore(Loop& loop, storage::Disk& disk, Metrics& metrics, Options options, Renew renew,
+                         const CrashPoints& crash)
     : loop_(loop),
       disk_(disk),
       options_(options),
       renew_(std::move(renew)),
+      crash_(crash),
       figures_(metrics),
       marks_(loop, disk),
       table_(loop, disk, marks_, figures_, options.max_open_segments) {}
@@ -84,8 +86,11 @@ Task<Result<ObjectStore::Written>> ObjectStore::write(ObjectName name, std::uint
   std::uint64_t first = offset / kBlock, last = (offset + bytes.size() - 1) / kBlock;
   for (bool again : {true, false}) {
     auto written = co_await write_locked(of, offset, bytes, options);
-    if (!written || !written->done || !options.sync) co_return written;
+    if (!written || !written->done) co_return written;
+    co_await crash_.reach("object.written");
+    if (!options.sync) co_return written;
     auto status = co_await sync_range(of, first * kBlock / kSegment, last * kBlock / kSegment);
+    co_await crash_.reach("object.synced");
     if (status) co_return written;
     // The disk lost it. Once it is healed, written and synced anew it is as if nothing had been.
     auto healed = co_await heal(of);
@@ -124,7 +129,9 @@ Task<Status> ObjectStore::write_piece(Object& object, std::uint64_t offset, Byte
   std::size_t first = at / kGranule, last = (at + bytes.size() - 1) / kGranule;
   if (!marks_.covered(name, first, last)) {
     Epoch known = object.exists ? object.epoch : epoch;
+    co_await crash_.reach("object.marking");
     SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(name, known, first, last));
+    co_await crash_.reach("object.marked");
     figures_.marked_granules.set(marks_.granules());
     if (marks_.granules() > options_.max_marked_granules && !cleaning_) spawn(clean());
   }
@@ -197,6 +204,7 @@ Task<Result<ObjectStore::Committed>> ObjectStore::commit(ObjectName name) {
     // Behind whoever heals it: an answer must not overtake the new verifier.
     auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kShared);
   }
+  co_await crash_.reach("object.committing");
   if (auto status = co_await sync_range(of, 0, kAllBlocks); !status) {
     auto healed = co_await heal(of);
     if (!healed) co_return fail(status.error());
@@ -204,6 +212,7 @@ Task<Result<ObjectStore::Committed>> ObjectStore::commit(ObjectName name) {
   for (const auto& [index, open] : of.open) {
     if (open->segment.broken()) co_return fail(Errc::kIo, "object {}: broken", to_string(name));
   }
+  co_await crash_.reach("object.committed");
   co_return Committed{of.exists, of.epoch, of.end, of.mtime};
 }
 
@@ -249,21 +258,31 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
   auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
   if (!of.exists) {
     if (removed_lately(name)) co_return Status{};
-    // An object without bytes remembers the epoch.
-    SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({name, 0}, epoch, 0, 0));
-    auto made = co_await table_.make_segment(of, 0, epoch);
-    if (!made) co_return fail(made.error());
-    co_return co_await (*made)->segment.sync();
+    co_return co_await keep_epoch(of, epoch);
   }
   if (of.epoch >= epoch) co_return Status{};  // durable: header changes are marked, so recovery synced it
+  co_await crash_.reach("object.cutting");
   SLICE_CO_RETURN_IF_ERROR(co_await cut(of, size));
+  co_await crash_.reach("object.cut");
   // The epoch is adopted when the cut is durable: a crash before makes the coordinator send it again.
   co_return co_await adopt_epoch(of, epoch);
+}
+
+// Makes an object without bytes, which remembers the epoch.
+Task<Status> ObjectStore::keep_epoch(Object& object, Epoch epoch) {
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({object.name, 0}, epoch, 0, 0));
+  auto made = co_await table_.make_segment(object, 0, epoch);
+  if (!made) co_return fail(made.error());
+  co_await crash_.reach("object.epoch-made");
+  SLICE_CO_RETURN_IF_ERROR(co_await (*made)->segment.sync());
+  co_await crash_.reach("object.epoch-kept");
+  co_return Status{};
 }
 
 Task<Status> ObjectStore::cut(Object& object, std::uint64_t size) {
   std::uint64_t boundary = size / kSegment;
   SLICE_CO_RETURN_IF_ERROR(co_await remove_segments_behind(object, boundary));
+  co_await crash_.reach("object.shortened");
   if (object.present.contains(boundary)) {
     SLICE_CO_RETURN_IF_ERROR(co_await give_up(object, boundary, size % kSegment, std::nullopt));
   }
@@ -296,9 +315,11 @@ Task<Status> ObjectStore::discard(ObjectName name, std::uint64_t offset, std::ui
   while (offset < end) {
     std::uint64_t index = offset / kSegment, within = offset % kSegment;
     std::uint64_t piece = std::min(end - offset, kSegment - within);
+    co_await crash_.reach("object.discarding");
     if (of.present.contains(index)) SLICE_CO_RETURN_IF_ERROR(co_await give_up(of, index, within, piece));
     offset += piece;
   }
+  co_await crash_.reach("object.discarded");
   co_return Status{};
 }
 
@@ -328,6 +349,7 @@ Task<Status> ObjectStore::adopt_epoch(Object& object, Epoch epoch) {
   SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({object.name, 0}, object.epoch, 0, 0));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.write_header(epoch, object.has_more));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.sync());
+  co_await crash_.reach("object.adopted");
   object.epoch = epoch;
   co_return Status{};
 }
@@ -338,8 +360,10 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   Object& of = **object;
   auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
   note_removed(name);
+  co_await crash_.reach("object.removing");
   // Others first: without the first segment nobody would find them again.
   SLICE_CO_RETURN_IF_ERROR(co_await remove_segments_behind(of, 0));
+  co_await crash_.reach("object.emptied");
   if (of.has_more) {
     auto gone = co_await disk_.remove(more_folder(name));
     if (!gone && gone.error().code != Errc::kNotFound) {
@@ -353,6 +377,7 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   of.epoch = {};
   // Also where there is none: a process that was killed may have removed it without syncing.
   SLICE_CO_RETURN_IF_ERROR(co_await sync_folder(folder_of(head_path(name))));
+  co_await crash_.reach("object.removed");
   co_return co_await marks_.forget({name, 0});
 }
 

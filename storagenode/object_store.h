@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "storage/disk.h"
@@ -30,7 +31,8 @@ class ObjectStore {
   // `renew`: called when written data was lost by a failed fsync: has to make sure that every client that
   // wrote unstable data will write it again (a new write verifier), before it ends well.
   using Renew = std::function<Task<Status>()>;
-  ObjectStore(Loop& loop, storage::Disk& disk, Metrics& metrics, Options options, Renew renew);
+  ObjectStore(Loop& loop, storage::Disk& disk, Metrics& metrics, Options options, Renew renew,
+              const CrashPoints& crash = no_crash_points());
 
   // Recovers from the disk; before anything else.
   Task<Status> open();
@@ -100,7 +102,6 @@ class ObjectStore {
   Task<Result<std::uint64_t>> scrub(ObjectName name, std::uint64_t segment, std::size_t granule);
   Task<Result<std::vector<std::uint64_t>>> segments(ObjectName name);
 
-  Task<Result<bool>> exists(ObjectName name);
   // Of the object, also of one without bytes; nothing where there is none.
   Task<Result<std::optional<Epoch>>> epoch(ObjectName name);
   // Less space is free than the reserve.
@@ -124,6 +125,7 @@ class ObjectStore {
                        std::optional<std::uint64_t> length);
   Task<Status> sync_folder(std::string folder);  // fine where there is none
   Task<Status> adopt_epoch(Object& object, Epoch epoch);
+  Task<Status> keep_epoch(Object& object, Epoch epoch);
   void mark_ahead(const SegmentName& name, std::size_t last, Epoch epoch);
   void prefetch(Object& object, std::uint64_t offset, std::uint64_t end);
   void note_removed(const ObjectName& name);
@@ -136,6 +138,7 @@ class ObjectStore {
   storage::Disk& disk_;
   Options options_;
   Renew renew_;
+  const CrashPoints& crash_;
   StoreFigures figures_;
   Marks marks_;
   ObjectTable table_;

@@ -12,17 +12,20 @@ Task<Status> ObjectStore::open() {
   auto records = co_await marks_.open();
   if (!records) co_return fail(records.error(), "marks");
   std::size_t granules = 0;
+  if (!records->empty()) co_await crash_.reach("recovery.begun");
   for (const auto& record : *records) {
     granules += record.granules.count();
     if (auto status = co_await recover(record); !status) {
       co_return fail(status.error(), to_string(record.segment.object));
     }
+    co_await crash_.reach("recovery.repaired");
   }
   if (!records->empty()) {
     log_info("recovered segments={} granules={} torn_blocks={}", records->size(), granules,
              figures_.torn_blocks.value());
   }
   SLICE_CO_RETURN_IF_ERROR(co_await marks_.reset());
+  if (!records->empty()) co_await crash_.reach("recovery.ended");
   ++background_;
   spawn(clean_forever());
   co_return Status{};
@@ -71,10 +74,13 @@ Task<void> ObjectStore::clean() {
   if (cleaning_) co_return;
   cleaning_ = true;
   bool hurry = stopping_ || marks_.granules() > options_.max_marked_granules;
-  for (const auto& name : marks_.names()) co_await clean_segment(name, hurry);
+  auto names = marks_.names();
+  for (const auto& name : names) co_await clean_segment(name, hurry);
+  if (!names.empty()) co_await crash_.reach("clean.unmarked");
   if (auto status = co_await marks_.flush(); !status) {
     log_warning("cannot sync marks: {}", status.error().message);
   }
+  if (!names.empty()) co_await crash_.reach("clean.flushed");
   figures_.marked_granules.set(marks_.granules());
   cleaning_ = false;
 }
@@ -99,7 +105,11 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
   Status status;
   {
     Use<OpenSegment> use(open);  // not held while healing, which waits for whoever removes the segment
-    if (use->segment.unsynced()) status = co_await use->segment.sync();
+    if (use->segment.unsynced()) {
+      co_await crash_.reach("clean.syncing");
+      status = co_await use->segment.sync();
+      co_await crash_.reach("clean.synced");
+    }
   }
   if (status) {
     (void)co_await marks_.settle(name, hurry);
@@ -202,12 +212,6 @@ Task<Result<std::optional<Epoch>>> ObjectStore::epoch(ObjectName name) {
   if (!object) co_return fail(object.error());
   if (!(*object)->exists) co_return std::optional<Epoch>();
   co_return std::optional<Epoch>((*object)->epoch);
-}
-
-Task<Result<bool>> ObjectStore::exists(ObjectName name) {
-  auto object = co_await table_.get(name);
-  if (!object) co_return fail(object.error());
-  co_return (*object)->exists;
 }
 
 Task<Result<std::vector<std::uint64_t>>> ObjectStore::segments(ObjectName name) {

@@ -172,8 +172,7 @@ SLICE_INLINE uint32_t slice_attr_victim(const struct slice_attr_bucket* bucket) 
   for (uint32_t i = 0; i < SLICE_ATTR_WAYS; i++) {
     uint32_t way = (bucket->next_way + i) & (SLICE_ATTR_WAYS - 1);
     if (bucket->fileid[way] == 0) return way;
-    if (clean == SLICE_ATTR_WAYS && !(bucket->flags[way] & (SLICE_ATTR_DIRTY | SLICE_ATTR_SAVING)))
-      clean = way;
+    if (clean == SLICE_ATTR_WAYS && !(bucket->flags[way] & SLICE_ATTR_UNSAVED)) clean = way;
   }
   return clean < SLICE_ATTR_WAYS ? clean : bucket->next_way & (SLICE_ATTR_WAYS - 1);
 }
@@ -346,7 +345,7 @@ SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_
   uint32_t way = slice_attr_find(bucket, fileid);
   if (way < SLICE_ATTR_WAYS) return way;
   way = slice_attr_victim(bucket) & (SLICE_ATTR_WAYS - 1);
-  if (bucket->fileid[way] != 0 && (bucket->flags[way] & (SLICE_ATTR_DIRTY | SLICE_ATTR_SAVING))) {
+  if (bucket->fileid[way] != 0 && (bucket->flags[way] & SLICE_ATTR_UNSAVED)) {
     struct slice_eviction eviction;
     slice_attr_export(bucket, way, &eviction);
     if (!evict(context, &eviction)) return SLICE_ATTR_WAYS;

@@ -115,6 +115,7 @@ enum slice_fragment_kind {
 #define SLICE_ATTR_DIRTY_ATIME 0x8u
 #define SLICE_ATTR_DIRTY (SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME | SLICE_ATTR_DIRTY_ATIME)
 #define SLICE_ATTR_SAVING 0x10u  // the authority is being told, and may not know yet
+#define SLICE_ATTR_UNSAVED (SLICE_ATTR_DIRTY | SLICE_ATTR_SAVING)
 
 struct slice_attr_entry {
   uint64_t size;                     // overlay: bytes, at least what WRITEs that passed made it

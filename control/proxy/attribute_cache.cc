@@ -131,10 +131,14 @@ void AttributeCache::recover() {
   recover_locks();
   // Whether what was being saved came to be known nobody can say any more.
   for (std::size_t i = 0; i < SLICE_ATTR_BUCKETS; ++i) {
-    for (std::uint32_t& flags : buckets_[i].flags) {
-      if ((slice_load_relaxed32(&flags) & SLICE_ATTR_SAVING) == 0 || !lock(buckets_[i])) continue;
-      flags = (flags & ~SLICE_ATTR_SAVING) | SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME;
-      slice_attr_unlock(&buckets_[i]);
+    slice_attr_bucket& bucket = buckets_[i];
+    for (std::uint32_t way = 0; way < SLICE_ATTR_WAYS; ++way) {
+      bool saving = (slice_load_relaxed32(&bucket.flags[way]) & SLICE_ATTR_SAVING) != 0;
+      if (!saving || !lock(bucket)) continue;
+      slice_eviction unknown;
+      slice_attr_export(&bucket, way, &unknown);
+      slice_attr_mark_dirty(&bucket, &unknown);
+      slice_attr_unlock(&bucket);
     }
   }
 }

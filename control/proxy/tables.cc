@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -48,14 +47,8 @@ std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::
 }
 
 std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t copies) const {
-  std::vector<rpc::Endpoint> found;
-  std::uint32_t mask = config->site_mask[SLICE_CLASS_STORAGE];
-  for (std::uint32_t step = 0; step <= mask && found.size() < copies; ++step) {
-    auto endpoint = endpoint_of(SLICE_CLASS_STORAGE, (site + step) & mask);
-    if (endpoint && std::find(found.begin(), found.end(), *endpoint) == found.end())
-      found.push_back(*endpoint);
-  }
-  return found;
+  return routing::owners_from(site, config->site_mask[SLICE_CLASS_STORAGE], copies,
+                              [&](std::uint32_t at) { return endpoint_of(SLICE_CLASS_STORAGE, at); });
 }
 
 MemoryTables::MemoryTables() {

@@ -106,6 +106,7 @@ Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle ha
 
 Task<void> CommitOperation::make_durable(storage::LogSequence sequence) {
   (void)co_await intentions_.durable(sequence);  // a failure is counted there, and harms no COMMIT
+  co_await context_.crash.reach("commit.durable");
 }
 
 Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, routing::FileHandle handle,

@@ -98,9 +98,7 @@ Task<Status> MoveOperation::run_alone(routing::FileHandle handle, std::uint64_t 
 bool MoveOperation::ready(const Move& move) const {
   std::vector<wire::Missing> missing = layouts_.missing_of(move.handle.fileid);
   return std::all_of(move.come.begin(), move.come.end(), [&](std::uint32_t server) {
-    bool misses = std::any_of(missing.begin(), missing.end(),
-                              [&](const wire::Missing& each) { return each.server == server; });
-    return sessions_.live(server) && !misses;
+    return sessions_.live(server) && routing::find_missing(missing, server) == nullptr;
   });
 }
 

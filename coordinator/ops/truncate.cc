@@ -5,10 +5,12 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 TruncateOperation::TruncateOperation(service::ServiceContext& context, Intentions& intentions,
-                                     Participants& participants, service::AuthorityClient& authority)
+                                     Participants& participants, CutOrder& order,
+                                     service::AuthorityClient& authority)
     : context_(context),
       intentions_(intentions),
       participants_(participants),
+      order_(order),
       authority_(authority),
       done_(context.metrics.counter("coordinator_truncates_total")) {}
 
@@ -45,6 +47,7 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
 }
 
 Task<void> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
+  auto turn = co_await order_.turn(handle.fileid);
   std::vector<Task<bool>> tasks;
   for (std::uint32_t server : participants_.of(handle, true)) {
     tasks.push_back([](TruncateOperation& self, std::uint32_t to, routing::FileHandle cut,

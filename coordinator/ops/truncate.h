@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/cut_order.h"
 #include "coordinator/intentions.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
@@ -16,7 +17,7 @@ namespace slice::coordinator {
 class TruncateOperation {
  public:
   TruncateOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                    service::AuthorityClient& authority);
+                    CutOrder& order, service::AuthorityClient& authority);
 
   // kOk when every participant has done it. The same asked again meanwhile (file and epoch) waits for the
   // first.
@@ -33,6 +34,7 @@ class TruncateOperation {
   service::ServiceContext& context_;
   Intentions& intentions_;
   Participants& participants_;
+  CutOrder& order_;
   service::AuthorityClient& authority_;
   std::map<Key, std::vector<OneShot<nfs3::Status>>> running_;
   Counter& done_;

@@ -20,6 +20,7 @@ struct Accepted {
 Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request, KnownFile& known) {
   auto striped = co_await node.authority.fetch(request.handle, AuthorityClient::Freshness::kCached, true);
   if (!striped) co_return fail(std::move(striped.error()));
+  co_await node.context.crash.reach("write.striped");
   known = *striped;
   co_return slice::Status{};
 }
@@ -27,9 +28,9 @@ Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request,
 Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, std::uint64_t offset,
                                     ByteView data, bool sync, KnownFile& known) {
   ObjectName name = node.object_of(request.handle);
-  auto exists = co_await node.store.exists(name);
-  if (!exists) co_return fail(exists.error());
-  for (bool make = !*exists;; make = true) {
+  auto epoch = co_await node.store.epoch(name);
+  if (!epoch) co_return fail(epoch.error());
+  for (bool make = !epoch->has_value();; make = true) {
     if (make) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
     nfs3::Time mtime = node.now();
     auto written = co_await node.store.write(
@@ -43,9 +44,9 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
 // The same to all copies, as the file's layout has them. kMisdirected: another server orders them by now.
 Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, std::uint64_t offset,
                                     ByteView data, bool sync, KnownFile& known) {
-  auto exists = co_await node.store.exists(node.object_of(request.handle));
-  if (!exists) co_return fail(exists.error());
-  if (!*exists) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
+  auto epoch = co_await node.store.epoch(node.object_of(request.handle));
+  if (!epoch) co_return fail(epoch.error());
+  if (!epoch->has_value()) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
   nfs3::Time mtime = node.now();
   auto written = co_await node.mirrors.write(request.handle, offset, data,
                                              {.epoch = known.epoch, .mtime = mtime, .sync = sync});
@@ -88,12 +89,11 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     }
     if (!done) co_return done.error();
     ok.verifier = done->verifier;
-    if (tell_now) {
-      auto told = co_await node.authority.report(handle, done->written.epoch, end, done->mtime);
+    if (tell_now || sync) {
+      auto told = tell_now ? co_await node.authority.report(handle, done->written.epoch, end, done->mtime)
+                           : co_await node.told_durable(handle, done->written.epoch, end, done->mtime);
       if (!told) co_return told.error();
-    } else if (sync) {
-      auto told = co_await node.told_durable(handle, done->written.epoch, end, done->mtime);
-      if (!told) co_return told.error();
+      co_await node.context.crash.reach("write.told");
     } else {
       node.authority.note(handle, done->written.epoch, end, done->mtime);
     }

@@ -8,7 +8,7 @@ import tomllib
 CLASSES = ("directory", "small-file", "storage", "coordinator")  # by number
 SITES_OF_A_CLASS = 4096  # keys
 REBOUND = 64  # sites of each class
-PUT_BACK_SECONDS = 5
+PUT_BACK_SECONDS = 20
 
 
 class SiteTable:

@@ -16,6 +16,7 @@ constexpr std::uint32_t kDirectorySites = 8;
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
 constexpr double kHotShare = 0.3;            // of the crash points, in one run
 constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
+constexpr double kDeathAtChosenPoint = 0.7;
 constexpr Duration kShortestAbsence = std::chrono::milliseconds(10);
 constexpr Duration kLongestAbsence = std::chrono::seconds(3);
 
@@ -152,6 +153,7 @@ class SimEnsemble::Process {
 
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     : victims_(options.victims),
+      dangerous_(options.dangerous),
       config_(make_config(options)),
       random_(options.seed),
       trace_(loop_, std::move(print)),
@@ -205,8 +207,9 @@ bool SimEnsemble::dies_at(Machine& machine, std::string_view point) {
   PointCount& count = points_.try_emplace(std::string(point)).first->second;
   ++count.reached;
   if (!stormy_ || crashes_left_ == 0 || !machine.process) return false;
-  bool hot = Random(mix_text(point, hot_points_)).chance(kHotShare);
-  if (!hot || !random_.chance(kDeathAtHotPoint)) return false;
+  bool hot =
+      dangerous_.empty() ? Random(mix_text(point, hot_points_)).chance(kHotShare) : point == dangerous_;
+  if (!hot || !random_.chance(dangerous_.empty() ? kDeathAtHotPoint : kDeathAtChosenPoint)) return false;
   --crashes_left_;
   ++count.died;
   kill(machine, point);

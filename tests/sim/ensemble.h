@@ -26,6 +26,7 @@ struct EnsembleOptions {
   unsigned copies = 1;                          // of new files
   Placement placement = Placement::kHash;       // of their stripes
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
+  std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
 };
 EnsembleConfig make_config(const EnsembleOptions& options);
 
@@ -80,6 +81,7 @@ class SimEnsemble {
   void schedule_cut(Duration within);
 
   const ServerRole victims_;
+  const std::string dangerous_;
   EnsembleConfig config_;
   Random random_;
   ManualLoop loop_;

@@ -19,13 +19,14 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N]
-                 [--placement hash|free-space] [--points] [--keep-going] [--log]
+                 [--placement hash|free-space] [--point NAME] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
 last) with the command that runs it again. --seed S runs that one; --trace prints all that happens, --log also
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
+--point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile.
 )";
@@ -72,6 +73,10 @@ class Parser {
     if (flag == "--placement") return set_placement(value);
     if (flag == "--mkdir-probability") {
       simulation.ensemble.mkdir_probability = std::atof(value);
+      return true;
+    }
+    if (flag == "--point") {
+      simulation.ensemble.dangerous = value;
       return true;
     }
     auto given = number(value);
@@ -125,12 +130,13 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --placement {}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --placement {}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
       kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
-      arguments.bytes ? " --bytes" : "");
+      arguments.bytes ? " --bytes" : "",
+      simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 
 // What a batch of seeds tells its parent.
