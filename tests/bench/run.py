@@ -53,6 +53,8 @@ BENCHMARKS = {
                 "the paper's Figure 3: the untar load over 1, 2, 4, 8 directory servers, by processor time and by simulation"),
     "figure4": (command(sys.executable, ROOT / "tests/bench/figure4.py"),
                 "the paper's Figure 4: the untar load over directory affinity, 1 to 16 client processes, four servers"),
+    "table3": (command(sys.executable, ROOT / "tests/bench/table3.py"),
+               "the paper's Table 3: processor time of the proxy by stage, XDP and TCP, and its part of all in a SPEC-like load"),
     "balance": (command(sys.executable, ROOT / "tests/bench/balance.py"),
                 "how evenly entries lie over directory servers and sites, with chi-square"),
     "cross-site": (command(sys.executable, ROOT / "tests/bench/cross_site.py"),
