@@ -33,17 +33,18 @@ SHORT = {
     "cross-site": ["--count", "20", "--many", "200"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
+    "figure6": ["--nodes", "1,2", "--loads", "0.25,0.5", "--warm-up", "1", "--interval", "2"],
     **dict.fromkeys(("rpc", "proxy", "dirserver", "smallfile", "storagenode"), ["--benchmark_min_time=0.01"]),
 }
 
 
-def words_of(name, options):
-    """What this benchmark is told. The pictures of figure5 serve figure6, which measures nothing of its own."""
+def words_of(name, options, results):
+    """What this benchmark is told. figure6 takes the reports that figure5 has just made."""
+    if name == "figure6" and results.get("figure5", {}).get("ok"):
+        return ["--from", str(options.out / "figure5")]
     words = list(SHORT.get(name, [])) if options.short else []
-    if name in ("peers", "figure5"):
+    if name in ("peers", "figure5", "figure6"):
         words += ["--pictures", str(options.out / name)]
-    if name == "figure6" and (options.out / "figure5").exists():
-        words = ["--from", str(options.out / "figure5")]
     return words
 
 
@@ -64,11 +65,11 @@ def readable(figures):
     return "\n".join(f"{figure['name']:{width}} {figure['value']:14.3f} {figure['unit']}" for figure in figures) + "\n"
 
 
-def run_one(name, options):
+def run_one(name, options, results):
     """Its result: {"ok", "seconds", "why", "figures"}."""
     text, log = options.out / f"{name}.txt", options.out / f"{name}.log"
     text.unlink(missing_ok=True)
-    command = [sys.executable, str(run.ROOT / "tests/bench/run.py"), name, "--json", *words_of(name, options)]
+    command = [sys.executable, str(run.ROOT / "tests/bench/run.py"), name, "--json", *words_of(name, options, results)]
     began, why = time.monotonic(), ""
     with open(log, "w", encoding="utf-8") as said:
         # A session of its own, so that a signal reaches the benchmark and what it started.
@@ -127,7 +128,7 @@ def main():
     results = {}
     for name in chosen(options, parser):
         print(f"== {name}", file=sys.stderr, flush=True)
-        results[name] = run_one(name, options)
+        results[name] = run_one(name, options, results)
         (options.out / "all.json").write_text(json.dumps({"short": options.short, "results": results}, indent=1) + "\n")
         said = "done" if results[name]["ok"] else f"FAILED: {results[name]['why']}"
         print(f"== {name}: {said}, {results[name]['seconds']:.0f} s", file=sys.stderr, flush=True)

@@ -97,6 +97,8 @@ def kept(folder):
 def draw(options, reports):
     pictures = pathlib.Path(options.pictures)
     pictures.mkdir(parents=True, exist_ok=True)
+    for old in pictures.glob("specsfs-*.json"):
+        old.unlink()
     paths = [pictures / f"specsfs-{number}.json" for number in range(len(reports))]
     for path, report in zip(paths, reports):
         path.write_text(json.dumps(report, indent=1) + "\n")

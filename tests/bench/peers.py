@@ -47,7 +47,8 @@ class Sampler:
         self.thread.start()
 
     def join(self):
-        for thread in [self.thread, *self.samples]:
+        self.thread.join()
+        for thread in self.samples:  # complete now: the watcher makes them
             thread.join()
 
     def _watch(self):
