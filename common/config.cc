@@ -34,6 +34,10 @@ constexpr std::size_t kMaxNameLength = 63;
 constexpr std::size_t kMaxServers = 1023;                      // entries of the proxy's servers table
 constexpr std::uint32_t kMaxSites = 4096;                      // of one class
 constexpr std::uint64_t kMaxThreshold = 8ull << 20;            // bytes
+constexpr std::uint64_t kMinCache = 1ull << 20;                // bytes
+constexpr std::uint32_t kMaxArms = 1024;                       // of an emulated disk
+constexpr std::uint32_t kMaxAccessMicroseconds = 1'000'000;    // beyond, clients give up
+constexpr std::uint64_t kMinTransfer = 64ull << 10;            // bytes a second
 constexpr std::size_t kMinKeyBytes = 16, kMaxKeyBytes = 4096;  // of the key file
 
 std::string ipv4_text(std::uint32_t address) {
@@ -157,6 +161,17 @@ void read_export(Refusals& refusals, const toml::table& table, ExportConfig& out
   section.finish();
 }
 
+void read_emulated_disk(Refusals& refusals, const toml::table& table, EmulatedDiskConfig& disk) {
+  Section section(refusals, table, "emulated_disk", line_of(table));
+  disk.arms = section.number32("arms", disk.arms, 1, kMaxArms);
+  disk.access_us = section.number32("access_us", disk.access_us, 0, kMaxAccessMicroseconds);
+  disk.bytes_per_second = section.size("transfer", disk.bytes_per_second);
+  if (disk.bytes_per_second < kMinTransfer) section.refuse("transfer", "less than 64KiB a second");
+  disk.memory_bytes = section.size("memory", disk.memory_bytes);
+  if (disk.memory_bytes < kMinCache) section.refuse("memory", "less than 1MiB");
+  section.finish();
+}
+
 void read_server(Refusals& refusals, const toml::table& table, ServerConfig& server) {
   Section section(refusals, table, "[[server]]", line_of(table));
   server.name = section.text("name");
@@ -181,8 +196,14 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
     server.data = std::filesystem::path(server.data).lexically_normal().string();
   }
   server.cache_bytes = section.size("cache", server.cache_bytes);
-  if (server.cache_bytes < (1 << 20)) section.refuse("cache", "less than 1MiB");
+  if (server.cache_bytes < kMinCache) section.refuse("cache", "less than 1MiB");
   server.reserve_bytes = section.size("reserve", server.reserve_bytes);
+  if (const toml::table* emulated = section.table("emulated_disk")) {
+    if (server.role != ServerRole::kStorage && server.role != ServerRole::kSmallFile) {
+      section.refuse("emulated_disk", "only storage and small-file servers may have one");
+    }
+    read_emulated_disk(refusals, *emulated, server.emulated_disk.emplace());
+  }
   section.finish();
 }
 

@@ -29,16 +29,25 @@ inline constexpr std::size_t kServerRoles = 6;
 // "proxy".
 std::string_view role_name(ServerRole role);
 
+// A disk of whose time the servers for bytes take their turns, for measuring (storage/disk_model.h).
+struct EmulatedDiskConfig {
+  std::uint32_t arms = 1;
+  std::uint32_t access_us = 8000;                // seek and rotation of one operation, microseconds
+  std::uint64_t bytes_per_second = 32ull << 20;  // of one arm
+  std::uint64_t memory_bytes = 64ull << 20;      // what of it is found in memory instead
+};
+
 struct ServerConfig {
   std::string name;  // unique
   ServerRole role = ServerRole::kDirectory;
   std::uint32_t index = 0;  // position in the file, from 0: how messages name it
   std::uint32_t address =
       0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
-  std::uint16_t port = 2049;                  // NFS and internal programs, TCP and UDP
-  std::string data;                           // data directory; empty for a proxy
-  std::uint64_t cache_bytes = 256ull << 20;   // memory for cached data or cells
-  std::uint64_t reserve_bytes = 64ull << 20;  // free space below which writes answer NFS3ERR_NOSPC
+  std::uint16_t port = 2049;                        // NFS and internal programs, TCP and UDP
+  std::string data;                                 // data directory; empty for a proxy
+  std::uint64_t cache_bytes = 256ull << 20;         // memory for cached data or cells
+  std::uint64_t reserve_bytes = 64ull << 20;        // free space below which writes answer NFS3ERR_NOSPC
+  std::optional<EmulatedDiskConfig> emulated_disk;  // storage and small-file servers; nothing: the real one
 };
 
 struct ExportConfig {

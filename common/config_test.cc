@@ -134,6 +134,18 @@ TEST_F(ConfigTest, TakesAnyCharactersInComments) {
   EXPECT_FALSE(parse(with(R"("test")", "\"a#\xc3\xb6\"")));
 }
 
+TEST_F(ConfigTest, AnEmulatedDiskHasDefaultsAndIsOffWithoutOne) {
+  EXPECT_FALSE(parse(kGood).value().find("store1")->emulated_disk);
+  auto config = parse(with("reserve = 1048576", "emulated_disk = { arms = 4, transfer = \"8MiB\" }"));
+  ASSERT_TRUE(config) << config.error().message;
+  const auto& disk = config->find("store1")->emulated_disk;
+  ASSERT_TRUE(disk);
+  EXPECT_EQ(disk->arms, 4u);
+  EXPECT_EQ(disk->access_us, 8000u);
+  EXPECT_EQ(disk->bytes_per_second, 8u << 20);
+  EXPECT_EQ(disk->memory_bytes, 64u << 20);
+}
+
 TEST_F(ConfigTest, LoadsAFile) {
   std::ofstream(path()) << kGood;
   auto config = load_ensemble(path());
@@ -256,6 +268,13 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {R"(port = 3049)", R"(port = "3049")", 45, "a whole number"},
       {R"(reserve = 1048576)", "reserve = 1.5", 47, "a string is expected"},
       {R"(reserve = 1048576)", "reserves = 1", 47, "[[server]] knows no key 'reserves'"},
+      {R"(cache = "1GiB")", "emulated_disk = {}", 35, "only storage and small-file servers"},
+      {R"(reserve = 1048576)", "emulated_disk = 8", 47, "a table, [emulated_disk], is expected"},
+      {R"(reserve = 1048576)", "emulated_disk = { arms = 0 }", 47, "arms of emulated_disk: 0 is not between"},
+      {R"(reserve = 1048576)", "emulated_disk = { access_us = 2000000 }", 47, "is not between 0 and 1000000"},
+      {R"(reserve = 1048576)", "emulated_disk = { transfer = \"1KiB\" }", 47, "less than 64KiB a second"},
+      {R"(reserve = 1048576)", "emulated_disk = { memory = 8192 }", 47, "memory of emulated_disk: less"},
+      {R"(reserve = 1048576)", "emulated_disk = { seek = 8 }", 47, "emulated_disk knows no key 'seek'"},
       {"storage = 256", "storage = 256\nstorage = 256", 11, "storage"},
       {R"("ro")", "\"r\xc3\xb6\"", 16, "beyond ASCII"},
       {"[volume]", "\xef\xbb\x9f = 1\n[volume]", 3, "beyond ASCII"},

@@ -21,6 +21,7 @@
 #include "service/crash_at.h"
 #include "service/data_directory.h"
 #include "service/manager_session.h"
+#include "storage/emulated_disk.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
 
@@ -139,7 +140,22 @@ class Process {
     auto disk = storage::PosixDisk::open(loop_, self_.data);
     if (!disk) return fail(std::move(disk).error());
     disk_ = std::move(*disk);
+    emulate_disk();
     return {};
+  }
+
+  void emulate_disk() {
+    if (!self_.emulated_disk) return;
+    const EmulatedDiskConfig& emulated = *self_.emulated_disk;
+    log_warning("emulated_disk: operations wait as for {} arms of {} us and {} bytes/s: for measuring only",
+                emulated.arms, emulated.access_us, emulated.bytes_per_second);
+    disk_ = std::make_unique<storage::EmulatedDisk>(
+        loop_, std::move(disk_),
+        storage::DiskModel::Options{.arms = emulated.arms,
+                                    .access = std::chrono::microseconds(emulated.access_us),
+                                    .bytes_per_second = emulated.bytes_per_second,
+                                    .memory_bytes = emulated.memory_bytes},
+        metrics_);
   }
 
   void watch_signals() {

@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -19,11 +21,22 @@ namespace slice::storage {
 using posix::Descriptor;
 using posix::system_error;
 
+namespace {
+
+// tmpfs does not know RWF_NOWAIT, and io_uring hands its reads to a thread of the kernel's: both are spared.
+bool is_in_memory(int folder) {
+  struct statfs found{};
+  return ::fstatfs(folder, &found) == 0 && (found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC);
+}
+
+}  // namespace
+
 struct PosixDisk::Shared {
   Shared(Loop& loop, int folder, const Options& options)
       : root(folder),
         io{.workers = Workers(loop, options.threads),
            .uring = options.io_uring ? Uring::make(loop) : nullptr,
+           .in_memory = is_in_memory(folder),
            .inline_unsynced_bytes = options.inline_unsynced_bytes} {}
   Descriptor root;
   posix::Io io;

@@ -254,7 +254,7 @@ class PosixFile : public File {
     std::uint8_t last = 0;
     iovec piece{&last, 1};
     auto end = static_cast<off_t>(offset + length - 1);
-    if (length == 0 || ::preadv2(state_->file.fd(), &piece, 1, end, RWF_NOWAIT) >= 0) return;
+    if (length == 0 || io_.in_memory || ::preadv2(state_->file.fd(), &piece, 1, end, RWF_NOWAIT) >= 0) return;
     io_.workers.start([state = state_, offset, length] {
       ::posix_fadvise(state->file.fd(), static_cast<off_t>(offset), static_cast<off_t>(length),
                       POSIX_FADV_WILLNEED);
@@ -303,6 +303,11 @@ class PosixFile : public File {
   // What the page cache has, without waiting.
   Result<Cached> read_cached(std::uint64_t offset, ByteSpan into) {
     Cached cached;
+    if (io_.in_memory) {
+      auto got = read_now(state_->file.fd(), state_->path, offset, into);
+      if (!got) return fail(got.error());
+      return Cached{*got, true};
+    }
     while (cached.bytes < into.size()) {
       if (!state_->can_nowait) return cached;
       iovec piece{into.data() + cached.bytes, into.size() - cached.bytes};

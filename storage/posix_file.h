@@ -34,6 +34,7 @@ tl::unexpected<Error> system_error(std::string_view path, std::string_view what)
 struct Io {
   Workers workers;
   std::unique_ptr<Uring> uring;  // nothing: workers read what is not in memory
+  bool in_memory = false;        // the file system has no other place for bytes: no read waits
   std::uint64_t unsynced_bytes = 0;
   std::uint64_t inline_unsynced_bytes;
 };

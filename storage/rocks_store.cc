@@ -218,7 +218,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     }
     rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &changes);
     if (!status.ok()) {
-      if (status.IsNoSpace()) request_sync(true);  // lets the thread bring it back when there is space
+      if (status.IsNoSpace()) start_sync(true);  // lets the thread bring it back when there is space
       return tl::unexpected(error_of(status, "write"));
     }
     changes_.add();
@@ -232,7 +232,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     if (closed_) co_return fail(Errc::kUnavailable, "kv store: closed");
     OneShot<Status> done;
     waiters_.emplace(position.value, done);
-    request_sync(false);
+    want_sync();
     co_return co_await done;
   }
 
@@ -286,7 +286,22 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     return enough_space_;
   }
 
-  void request_sync(bool resume) {
+  // One sync for all changes of a round of the loop, and none while one is under way: started with the first
+  // change, the thread would have that one alone, and two more switches between threads for each of the rest.
+  void want_sync() {
+    if (sync_posted_ || syncing_) return;
+    sync_posted_ = true;
+    loop_.post([weak = weak_from_this()] {
+      auto self = weak.lock();
+      if (!self) return;
+      self->sync_posted_ = false;
+      self->start_sync(false);
+    });
+  }
+
+  void start_sync(bool resume) {
+    if (closed_) return;
+    syncing_ = true;
     {
       std::lock_guard lock(mutex_);
       wanted_ = true;
@@ -358,6 +373,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
 
   void synced(std::uint64_t target, const rocksdb::Status& status) {
     if (closed_) return;
+    syncing_ = false;
     syncs_.add();
     if (!status.ok()) {
       failed_ = true;
@@ -372,7 +388,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
       ready.push_back(std::move(waiters_.begin()->second));
       waiters_.erase(waiters_.begin());
     }
-    if (!waiters_.empty()) request_sync(false);
+    if (!waiters_.empty()) want_sync();
     auto keep = shared_from_this();  // a resumed waiter may drop the store
     for (auto& done : ready) done.set(Status{});
   }
@@ -402,6 +418,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   std::uint64_t passed_for_clearing_ = kMostDeletedPassed;
 
   std::multimap<std::uint64_t, OneShot<Status>> waiters_;
+  bool sync_posted_ = false, syncing_ = false;
   bool failed_ = false;
   bool closed_ = false;
   bool out_of_space_ = false;  // found in a sync, until the thread has seen space again

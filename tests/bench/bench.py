@@ -63,7 +63,9 @@ def directories(slice_):
 
 
 def finish(options, name, figures, table):
-    """Prints the figures as JSON, or the table for people."""
+    """Prints the figures as JSON, or the table for people; `./slice bench all` wants both, the table in a file."""
+    if "SLICE_BENCH_TEXT" in os.environ:
+        pathlib.Path(os.environ["SLICE_BENCH_TEXT"]).write_text(table + "\n")
     if options.json:
         print(json.dumps({"benchmark": name, "figures": figures}, indent=1))
     else:

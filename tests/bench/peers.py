@@ -37,16 +37,18 @@ def processor_seconds(pids):
 
 
 class Sampler:
-    """Reads what slice-load says as it goes, and for each of its intervals the servers' processor time."""
+    """Reads what slice-load says as it goes, and for each of its intervals the servers' processor time; and by how much the numbers
+    grew that `gauges` answers, {name: number}."""
 
-    def __init__(self, process, pids, options):
-        self.process, self.pids, self.options = process, pids, options
-        self.used, self.samples = [], []
+    def __init__(self, process, pids, options, gauges=dict):
+        self.process, self.pids, self.options, self.gauges = process, pids, options, gauges
+        self.used, self.grown, self.samples = [], [], []
         self.thread = threading.Thread(target=self._watch)
         self.thread.start()
 
     def join(self):
-        for thread in [self.thread, *self.samples]:
+        self.thread.join()
+        for thread in self.samples:  # complete now: the watcher makes them
             thread.join()
 
     def _watch(self):
@@ -55,31 +57,37 @@ class Sampler:
             if BEGINS.search(line):
                 self.samples.append(threading.Thread(target=self._sample, args=(len(self.used),)))
                 self.used.append(0)
+                self.grown.append({})
                 self.samples[-1].start()
 
     def _sample(self, at):
         time.sleep(self.options.warm_up)
-        before = processor_seconds(self.pids)
+        before, gauges = processor_seconds(self.pids), self.gauges()
         time.sleep(self.options.interval)
         self.used[at] = processor_seconds(self.pids) - before
+        self.grown[at] = {name: number - gauges[name] for name, number in self.gauges().items()}
 
 
-def measure(options, folder, label, netns, server, export, mount_port, pids):
-    """One system's report, each point with the servers' processor time for an operation, `server_us`."""
-    report = folder / f"{label.lower()}.json"
-    words = ["taskset", "-c", ops.client_cpu(), options.build / "bin/slice-load", "--server", server, "--export", export,
+def measure(options, folder, label, netns, server, export, mount_port, pids, gauges=dict, pin=True, keep=False):
+    """One system's report, each point with the servers' processor time for an operation, `server_us`, and what became of `gauges`,
+    `grown`. `pin`: the generator has a processor of its own. `keep`: its files are not taken away, since the whole server will be."""
+    report = folder / f"{label.lower().replace(' ', '-')}.json"
+    words = [*(["taskset", "-c", ops.client_cpu()] if pin else []), options.build / "bin/slice-load", "--server", server, "--export", export,
              "--mount-port", mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
              "--transport", options.transport, "--clients", options.clients, "--warm-up", options.warm_up, "--interval",
              options.interval]
+    if keep:
+        words.append("--keep")
     if options.bytes_per_op:
         words += ["--bytes-per-op", options.bytes_per_op]
     with subprocess.Popen(uml.in_netns(netns, *map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as load:
-        sampler = Sampler(load, pids, options)
+        sampler = Sampler(load, pids, options, gauges)
         sampler.join()
     if load.returncode not in (0, 1) or not report.exists():  # 1: wrong replies, which the figures tell
         raise SystemExit(f"slice-load against {label}: exit code {load.returncode}")
     result = json.loads(report.read_text())
-    for point, used in zip(result["points"], sampler.used):
+    for point, used, grown in zip(result["points"], sampler.used, sampler.grown):
+        point["grown"] = grown
         point["server_us"] = 1e6 * used / max(1, sum(each["completed"] for each in point["operations"].values()))
     return result
 

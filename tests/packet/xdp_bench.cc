@@ -27,6 +27,7 @@
 #include "baseline.skel.h"
 #include "bpf/shared/attributes.h"
 #include "tests/packet/packet_builder.h"
+#include "tests/packet/stages.h"
 #include "tests/packet/xdp_harness.h"
 
 namespace {
@@ -216,6 +217,20 @@ class Suite {
     add("stage_parsed_and_peeked", call(6, read_arguments(mapped, 1 << 20, 4096)), plain, false);
   }
 
+  // The same packets through the programs of stages.bpf.c: "cut_read_decoded" ends when a READ is decoded.
+  void add_cuts(const Stages& cut) {
+    Bytes handle = handle_bytes({});
+    std::string name = "twelve-bytes";
+    add_cut_path(cut, "read", "read", call(6, some_arguments(6, handle)));
+    add_cut_path(cut, "getattr", "request", call(1, some_arguments(1, handle)));
+    add_cut_path(cut, "lookup", "request", call(3, name_arguments(handle, name)));
+    add_cut_path(cut, "write_1k", "request", call(7, write_arguments(handle, 0, 1024, 1024)));
+    Bytes getattr = join({word(0), fattr3({.size = 1 << 20})});
+    add_cut_path(cut, "reply_getattr", "reply",
+                 udp_frame(reversed(Flow{}), rpc_reply(CallHeader{}.xid, getattr)),
+                 call(1, some_arguments(1, handle)));
+  }
+
   void add_replies() {
     Flow flow = reversed(Flow{});
     CallHeader header;
@@ -239,6 +254,19 @@ class Suite {
   }
 
  private:
+  // `frame` through every program of that path; `before` has passed when it comes, where there is one.
+  void add_cut_path(const Stages& cut, const std::string& name, const std::string& path, const Bytes& frame,
+                    const Bytes& before = {}) {
+    auto plain = with_config(SLICE_POLICY_MKDIR_SWITCHING, SLICE_NAME_HASH_MD5);
+    auto prepare = [this, plain, before] {
+      plain();
+      if (!before.empty()) xdp_.run(before);
+    };
+    for (const auto& [stage, program] : cut.of(path)) {
+      cases_.push_back({"cut_" + name + "_" + stage, program, frame, false, prepare, {}, {}});
+    }
+  }
+
   XdpHarness& xdp_;
   std::vector<Case>& cases_;
 };
@@ -345,6 +373,8 @@ int main(int argc, char** argv) {
     }
   }
   suite.add_stages();
+  Stages cut(xdp);
+  suite.add_cuts(cut);
   suite.add_replies();
   if (!options.only.empty()) {
     std::erase_if(cases,

@@ -138,7 +138,7 @@ std::optional<slice_pending> XdpHarness::pending(const Bytes& request_frame) con
   return entry;
 }
 
-Pass XdpHarness::pass(const Bytes& frame, uint32_t repeat) const {
+Pass XdpHarness::pass(int program, const Bytes& frame, uint32_t repeat) const {
   Pass result;
   result.frame.resize(frame.size() + 256);
   xdp_md context{};
@@ -153,7 +153,7 @@ Pass XdpHarness::pass(const Bytes& frame, uint32_t repeat) const {
   options.ctx_in = &context;
   options.ctx_size_in = sizeof context;
   options.repeat = static_cast<int>(repeat);
-  require(bpf_prog_test_run_opts(program(), &options) == 0, "BPF_PROG_RUN");
+  require(bpf_prog_test_run_opts(program, &options) == 0, "BPF_PROG_RUN");
   result.verdict = options.retval;
   result.frame.resize(options.data_size_out);
   result.duration_ns = options.duration;
@@ -191,6 +191,9 @@ std::vector<slice_orphan> XdpHarness::orphans() {
   return std::exchange(orphans_, {});
 }
 
+int XdpHarness::map_fd(const char* name) const {
+  return bpf_object__find_map_fd_by_name(skeleton_->obj, name);
+}
 int XdpHarness::program() const {
   return bpf_program__fd(skeleton_->progs.slice_proxy);
 }

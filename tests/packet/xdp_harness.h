@@ -59,7 +59,9 @@ class XdpHarness {
 
   // Runs the frame once (or `repeat` times, over its own output). `pass` looks at no counters, and any thread
   // may call it.
-  Pass pass(const Bytes& frame, uint32_t repeat = 1) const;
+  Pass pass(const Bytes& frame, uint32_t repeat = 1) const { return pass(program(), frame, repeat); }
+  // The same through another program.
+  Pass pass(int program, const Bytes& frame, uint32_t repeat = 1) const;
   Outcome run(const Bytes& frame, uint32_t repeat = 1);
   // One counter per outcome, summed over processors.
   std::array<uint64_t, SLICE_OUTCOME_COUNT> counters() const;
@@ -69,6 +71,8 @@ class XdpHarness {
   std::vector<slice_orphan> orphans();
 
   int program() const;
+  // Of one of the program's maps, by its name; -1 where there is none.
+  int map_fd(const char* name) const;
   uint32_t ingress_ifindex = 1;  // loopback: any interface that exists
 
  private:
