@@ -6,7 +6,8 @@ proxy's namespace, which routes between them and the client's namespace and hold
                                         make the namespaces, start every process, wait until all serve
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
-    ensemble.py kill|stop|start|restart NAME   one process (kill: SIGKILL; stop: SIGTERM)
+    ensemble.py kill|stop|start|restart NAME [--crash-at POINT[:N]]   one process (kill: SIGKILL; stop: SIGTERM); --crash-at: it
+                                        kills itself at that crash point (docs/operations.md)
     ensemble.py namespaces              JSON: names of the namespaces, the virtual address, pids
     ensemble.py clean                   down, and remove the data
 
@@ -209,7 +210,8 @@ class Ensemble:
             return None
         return int(pid)
 
-    def start(self, name):
+    def start(self, name, crash_at=None):
+        """crash_at: the crash point where it is to kill itself, as SLICE_CRASH_AT has it (docs/operations.md)."""
         server = self.server(name)
         if self.pid(name) is not None:
             raise Failure(f"{name} runs already")
@@ -219,7 +221,9 @@ class Ensemble:
         log = open(self.dir / "log" / f"{name}.log", "ab")
         process = subprocess.Popen(
             ["nsenter", f"--net=/run/netns/{self.host_ns(server)}", str(program), "--config", str(self.config_path), "--name", name],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, **({"SLICE_CRASH_AT": crash_at} if crash_at else {})})
+        log.close()
         # nsenter replaces itself by the program: the pid is the program's.
         started = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
         (self.dir / "pid" / name).write_text(f"{process.pid} {started}\n")
@@ -330,6 +334,7 @@ def main():
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
+    parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     given = parser.parse_args()
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         policy=given.policy, probability=given.probability, copies=given.copies)
@@ -344,7 +349,7 @@ def main():
             if given.verb != "start":
                 ensemble.end(ensemble.server(given.name)["name"], signal.SIGKILL if given.verb == "kill" else signal.SIGTERM)
             if given.verb in ("start", "restart"):
-                ensemble.start(given.name)
+                ensemble.start(given.name, given.crash_at)
         elif given.verb == "status":
             for name, pid in ensemble.status().items():
                 print(f"{name:12} {'pid ' + str(pid) if pid else 'not running'}")

@@ -53,7 +53,9 @@ def main() -> int:
     parser.add_argument("--programs", type=pathlib.Path, help="folder of the test programs (default: the newest build)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="how much longer the long suites work")
-    parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, configurations of storm, by comma")
+    parser.add_argument("--json", type=pathlib.Path, help="where crashes writes its table, for machines")
+    parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, configurations of storm, "
+                        "beginnings of crash points, by comma")
     parser.add_argument("suite", nargs="*")
     options = parser.parse_args()
     if options.list or not options.suite:

@@ -1,0 +1,422 @@
+"""The suite `crashes`: a matrix of who dies, at which crash point, during which operation, with real processes.
+
+Each case: a process is started again with SLICE_CRASH_AT (docs/operations.md), a client that never gives up works until
+the process has died there by SIGKILL, the process is started once more, the client's calls end well, and everything that
+was acknowledged is there. At the end of a scene everything is read once more and removed: then no storage node has an
+object, no intention is open, and the name space is whole. A crash point of the servers' sources that no case has, or where
+no process died, is a failure.
+
+Three scenes, on an ensemble each, side by side: files with one copy; files with two copies; names and small files, over two
+directory servers.
+"""
+
+import concurrent.futures
+import dataclasses
+import importlib.util
+import json
+import multiprocessing
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import time
+
+import uml
+
+spec = importlib.util.spec_from_file_location("slice_ensemble", uml.ROOT / "deploy/local/ensemble.py")
+ensemble = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ensemble)
+
+SERVERS = ("coordinator", "storagenode", "dirserver", "smallfile")  # folders whose sources name crash points
+DIES_SECONDS = 40  # for a process to come to the point
+SERVES_SECONDS = 30  # for a process to serve
+ENDS_SECONDS = 90  # for the client's calls
+SETTLES_SECONDS = 120  # for what servers owe one another
+DOWN_SECONDS = 0.2  # between a death and the start after it
+
+
+class Wrong(Exception):
+    """Why a case failed."""
+
+
+@dataclasses.dataclass
+class Case:
+    who: str  # the role: coordinator, storage, directory, small-file
+    point: str
+    operations: tuple  # what reaches it; one is drawn, --scale 2 takes all
+    how: str = "run"  # "run": it dies during the operation or soon after; "start": at its next start
+
+
+def cases_of(who, operations, points, how="run"):
+    return [Case(who, point, tuple(operations.split()), how) for point in points.split()]
+
+
+WRITES = "write write-stable overwrite"
+ONE_COPY = [
+    *cases_of("coordinator", "write", "commit.begun commit.durable commit.part commit.parts commit.reported"),
+    *cases_of("coordinator", "truncate truncate-short", "truncate.begun truncate.durable truncate.part truncate.parts"),
+    *cases_of("coordinator", "remove", "remove.begun remove.durable remove.part remove.parts"),
+    *cases_of("coordinator", "write truncate remove", "intentions.clearing intentions.cleared intentions.trimmed"),
+    *cases_of("coordinator", "truncate remove", "intentions.recovered", "start"),
+    *cases_of("storage", "write write-stable", "object.marking object.marked object.written write.striped"),
+    *cases_of("storage", "write-stable overwrite", "object.synced write.told"),
+    *cases_of("storage", "write", "object.committing object.committed"),
+    *cases_of("storage", "truncate", "object.cutting object.shortened object.cut object.adopted"),
+    *cases_of("storage", "truncate-short", "object.epoch-made object.epoch-kept"),
+    *cases_of("storage", "remove", "object.removing object.emptied object.removed"),
+    *cases_of("storage", "write-unstable", "clean.syncing clean.synced clean.unmarked clean.flushed"),
+    *cases_of("storage", "write-unstable", "recovery.begun recovery.repaired recovery.ended", "start"),
+]
+TWO_COPIES = cases_of("storage", WRITES, "mirror.ordered mirror.written mirror.forwarding mirror.forwarded")
+# While a storage node is away, which then misses writes, a truncation and a COMMIT. What it misses is noted once: by new files,
+# and by what is more than writes.
+WITHOUT_ONE = [
+    *cases_of("coordinator", "write write-stable truncate", "missing.begun missing.durable missing.recalled"),
+    *cases_of("storage", "write write-stable", "mirror.noted"),
+]
+# When that node is back.
+MADE_WHOLE = [
+    *cases_of("coordinator", "resync", "resync.cutting resync.cut missing.joining resync.copying"),
+    *cases_of("storage", "resync", "mirror.copying mirror.copied"),
+    *cases_of("coordinator", "resync", "resync.copied missing.whole"),
+]
+NAMES = [
+    *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
+    *cases_of("directory", "names", "participant.prepare participant.prepared participant.finish participant.finished"),
+    *cases_of("directory", "create-cut", "cut.recorded cut.done cut.answered"),
+    *cases_of("small-file", "small-write small-stable write-several", "small.written small.durable"),
+    *cases_of("small-file", "small-write small-stable", "small.reported"),
+    *cases_of("small-file", "write-several", "small.committing small.committed"),
+    *cases_of("small-file", "truncate-short small-truncate", "small.cutting small.cut"),
+    *cases_of("small-file", "remove-several small-remove", "small.removing small.removed"),
+]
+
+
+def named_points():
+    """The crash points in the servers' sources."""
+    names = set()
+    for folder in SERVERS:
+        for path in (uml.ROOT / folder).rglob("*.cc"):
+            names |= set(re.findall(r'crash_?\.reach\("([^"]+)"\)', path.read_text()))
+    return names
+
+
+class Client:
+    """crash_client in the client's namespace: a command at a time, each answered by one line."""
+
+    def __init__(self, slice_, options, *words):
+        command = uml.in_netns(slice_.netns, options.programs / "crash_client", "--server", slice_.server, "--patience",
+                               str(ENDS_SECONDS), *words)
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)
+        self._answer()
+
+    def _answer(self):
+        said = self.process.stdout.readline().strip()
+        if said != "ok":
+            raise Wrong(f"the client: {said or 'ended'}")
+
+    def _ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        self._answer()
+
+    def begin(self, *words):
+        """The command's end, as a future."""
+        return self.pool.submit(self._ask, " ".join(words))
+
+    def do(self, *words):
+        self.begin(*words).result()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.kill()
+        self.process.wait()
+        self.pool.shutdown()
+
+
+class Scene:
+    """An ensemble, a client of it, and the cases that are played there."""
+
+    def __init__(self, name, slice_, options):
+        self.name, self.slice, self.options = name, slice_, options
+        self.servers = ensemble.Ensemble(slice_.instance, slice_.settings[slice_.settings.index("--run-dir") + 1],
+                                         slice_.settings[slice_.settings.index("--bin") + 1])
+        self.servers.load()
+        self.chance = random.Random(f"{options.seed} {name}")
+        self.outcomes = []
+        self.since = {}  # of each process, where its log was when it was started last
+        self.away = None  # a storage node that is down on purpose
+
+    # ---- processes ----
+
+    def of_role(self, role):
+        return [server["name"] for server in self.servers.servers if server["role"] == role and server["name"] != self.away]
+
+    def log(self, name):
+        return self.servers.dir / "log" / f"{name}.log"
+
+    def start(self, name, crash_at=None):
+        self.since[name] = self.log(name).stat().st_size
+        self.servers.start(name, crash_at)
+
+    def kill(self, name):
+        self.servers.end(name, signal.SIGKILL)
+
+    def said(self, name):
+        with open(self.log(name), errors="replace") as file:
+            file.seek(self.since[name])
+            return file.read()
+
+    def wait_serving(self, name):
+        end = time.monotonic() + SERVES_SECONDS
+        while f" {name} serving as " not in self.said(name):
+            if time.monotonic() > end or self.servers.children[name].poll() is not None:
+                raise Wrong(f"{name} does not come to serve")
+            time.sleep(0.02)
+
+    def restart(self, name, crash_at=None):
+        self.kill(name)
+        self.start(name, crash_at)
+        self.wait_serving(name)
+
+    def wait_death(self, name, point):
+        """Until it has died, at that point and by SIGKILL."""
+        try:
+            code = self.servers.children[name].wait(DIES_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Wrong("not hit") from None
+        if code != -signal.SIGKILL or f"crash point {point} is reached" not in self.said(name):
+            raise Wrong(f"{name} ended with {code}: {self.said(name)[-300:]}")
+
+    # ---- cases ----
+
+    def play(self, case, operation, body):
+        """Runs body(name of the process, outcome), and notes what came of it."""
+        victim = self.chance.choice(self.of_role(case.who))
+        outcome = {"scene": self.name, "who": victim, "point": case.point, "operation": operation, "hit": False, "recovered_s": None,
+                   "result": "ok"}
+        start = time.monotonic()
+        try:
+            body(victim, outcome)
+        except (Wrong, OSError, ensemble.Failure) as error:
+            outcome["result"] = f"FAILED: {error}"
+            self.kill(victim)  # it may be waiting for its death still
+            self.start(victim)
+        outcome["took_s"] = round(time.monotonic() - start, 1)
+        self.outcomes.append(outcome)
+        print(row(outcome), flush=True)
+        return outcome["result"] == "ok"
+
+    def die_and_recover(self, victim, point, outcome, ended):
+        """From its death on; `ended`: the client's command that is under way."""
+        self.wait_death(victim, point)
+        outcome["hit"] = True
+        time.sleep(DOWN_SECONDS)
+        self.start(victim)
+        start = time.monotonic()
+        self.wait_serving(victim)
+        ended.result(ENDS_SECONDS)
+        outcome["recovered_s"] = round(time.monotonic() - start, 2)
+
+    def one(self, number, case, operation):
+        """One case by itself."""
+        name = f"{number}-{case.point}-{operation}"
+
+        def body(victim, outcome):
+            self.client.do("prepare", name, operation)
+            if case.how == "run":
+                self.restart(victim, case.point)
+                ended = self.client.begin("run", name)
+            elif case.who == "coordinator":
+                self.kill(victim)
+                ended = self.client.begin("run", name)
+                self.start(victim, f"{operation}.durable")  # which leaves it something that it owes
+                self.wait_death(victim, f"{operation}.durable")
+                self.start(victim, case.point)
+            else:
+                self.client.do("run", name)
+                self.kill(victim)
+                self.start(victim, case.point)
+                ended = self.client.begin("finish", name)
+            self.die_and_recover(victim, case.point, outcome, ended)
+            self.client.do("finish", name)
+            self.client.do("check", name)
+            if self.away is None:
+                self.wait_owing_nothing()
+        return self.play(case, operation, body)
+
+    # ---- what must be so in the end ----
+
+    def coordinators(self, figure):
+        return sum(self.slice.metrics(name).get(figure, 0) for name in self.of_role("coordinator"))
+
+    def wait_until(self, done, what):
+        end = time.monotonic() + SETTLES_SECONDS
+        while not done():
+            if time.monotonic() > end:
+                raise Wrong(what)
+            time.sleep(0.1)
+
+    def wait_owing_nothing(self):
+        self.wait_until(lambda: self.coordinators("coordinator_open_intentions") == 0, "intentions stay open")
+
+    def objects(self):
+        folders = [pathlib.Path(server["data"]) / "objects" for server in self.servers.servers if server["role"] == "storage"]
+        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+    def end(self):
+        """Everything is there; then all of it is removed, and nothing is left anywhere."""
+        self.client.do("verify")
+        there = len(self.objects())
+        self.client.do("clear")
+        self.wait_owing_nothing()
+        self.wait_until(lambda: not self.objects(), f"objects of removed files stay on storage nodes: {[str(p) for p in self.objects()[:3]]}")
+        done = self.slice.slicectl("fsck", check=False)
+        if done.returncode != 0:
+            raise Wrong(f"fsck: {done.stdout}{done.stderr}")
+        print(f"ok crashes {self.name}: all that was acknowledged is there; removed, none of {there} object files is left, "
+              "no intention is open, fsck finds nothing", flush=True)
+
+    def drawn(self, cases):
+        """(case, operation) pairs: with --scale 2 all, else one of each case."""
+        every = self.options.scale >= 2
+        return [(case, operation) for case in cases for operation in
+                (case.operations if every else [self.chance.choice(case.operations)])]
+
+    def each(self, cases):
+        good = True
+        for case, operation in self.drawn(cases):
+            if wanted(case, self.options):
+                good &= self.one(len(self.outcomes), case, operation)
+        return good
+
+
+def wanted(case, options):
+    return not options.only or any(case.point.startswith(each) for each in options.only.split(","))
+
+
+def row(outcome):
+    recovered = "-" if outcome["recovered_s"] is None else f"{outcome['recovered_s']:.2f}"
+    return (f"{outcome['scene']:11} {outcome['who']:8} {outcome['point']:22} {outcome['operation']:15} "
+            f"{'hit' if outcome['hit'] else 'NOT HIT':8} {recovered:>8} {outcome['took_s']:>6} {outcome['result']}")
+
+
+# ---- the scenes ----
+
+def one_copy(scene):
+    return scene.each(ONE_COPY)
+
+
+def names(scene):
+    return scene.each(NAMES)
+
+
+def two_copies(scene):
+    scene.slice.slicectl("policy", "set", "/two-copies", "--copies", "2", "--stripe-unit", "64KiB")
+    good = scene.each(TWO_COPIES)
+    if not any(wanted(case, scene.options) for case in WITHOUT_ONE + MADE_WHOLE):
+        return good
+    scene.client.do("prepare", "missed", "truncate")
+    scene.away = scene.chance.choice(scene.of_role("storage"))
+    scene.kill(scene.away)
+    good &= scene.each(WITHOUT_ONE)
+    scene.client.do("run", "missed")
+    return good & made_whole(scene)
+
+
+def made_whole(scene):
+    """The node comes back, and what it misses is copied, until somebody dies of it; again and again, since it goes away once more
+    each time."""
+    back, good = scene.away, True
+    for case in MADE_WHOLE:
+        def body(victim, outcome, point=case.point):
+            scene.restart(victim, point)
+            scene.start(back)
+            try:
+                scene.wait_death(victim, point)
+            finally:
+                scene.kill(back)
+            scene.die_and_recover(victim, point, outcome, scene.client.begin("check", "missed"))
+        if wanted(case, scene.options):
+            good &= scene.play(case, "resync", body)
+    scene.start(back)
+    scene.away = None
+    scene.wait_until(lambda: scene.coordinators("coordinator_copies_missing_something") == 0, "copies stay incomplete")
+    return good
+
+
+SCENES = {
+    "one-copy": (one_copy, {"storage": 3}, ["--far"]),
+    "two-copies": (two_copies, {"storage": 3}, []),
+    "names": (names, {"directories": 2, "storage": 2, "probability": 1}, ["--transport", "udp"]),
+}
+
+
+def play_scene(target, options, name, answer):
+    """Sends (whether all was well, the outcomes) to `answer`."""
+    body, shape, words = SCENES[name]
+    outcomes = []
+    start = time.monotonic()
+    with target.make(name[:3], **shape) as slice_:
+        scene = Scene(name, slice_, options)
+        scene.client = Client(slice_, options, "--folder", name, *words)
+        try:
+            good = body(scene)
+            scene.end()
+        except (Wrong, OSError, ensemble.Failure, concurrent.futures.TimeoutError) as error:
+            print(f"not ok crashes {name}: {error!r}", flush=True)
+            good = False
+        finally:
+            scene.client.close()
+            outcomes += scene.outcomes
+    print(f"-- {name}: {'passed' if good else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)
+    answer.send((good, outcomes))
+
+
+def play_all(target, options):
+    """All scenes at once, each in a process of its own, so that a signal ends each where it is, and takes its ensemble away.
+    Result: whether all was well, and the outcomes."""
+    fork = multiprocessing.get_context("fork")
+    scenes, good, outcomes, ended = [], True, [], False
+    try:
+        for name in SCENES:
+            mine, its = fork.Pipe(duplex=False)
+            scenes.append((fork.Process(target=play_scene, args=(target, options, name, its)), mine))
+            scenes[-1][0].start()
+            its.close()
+        for process, answer in scenes:
+            try:
+                well, some = answer.recv()
+            except EOFError:  # it ended without a word
+                well, some = False, []
+            good &= well
+            outcomes += some
+        ended = True
+    finally:
+        for process, _ in scenes:
+            if not ended:
+                process.terminate()
+            process.join()
+    return good, outcomes
+
+
+def crashes(target, options):
+    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *NAMES]
+    missing, strange = named_points() - {case.point for case in cases}, {case.point for case in cases} - named_points()
+    if missing or strange:
+        print(f"not ok crashes: no case has {sorted(missing)}; the sources do not have {sorted(strange)}")
+        return False
+    print(f"{'scene':11} {'who':8} {'point':22} {'operation':15} {'':8} {'recov. s':>8} {'case s':>6} result", flush=True)
+    good, outcomes = play_all(target, options)
+    hit = {outcome["point"] for outcome in outcomes if outcome["hit"]}
+    not_hit = {case.point for case in cases if wanted(case, options)} - hit
+    if options.json:
+        options.json.write_text(json.dumps({"cases": outcomes, "not_hit": sorted(not_hit)}, indent=1) + "\n")
+    recovered = sorted(outcome["recovered_s"] for outcome in outcomes if outcome["recovered_s"] is not None)
+    middle = recovered[len(recovered) // 2] if recovered else 0
+    print(f"{len(outcomes)} cases, {len(hit)} crash points hit, recovered after {middle} s (median), {max(recovered, default=0)} s (longest)")
+    if not_hit:
+        print(f"not ok crashes: nobody died at {', '.join(sorted(not_hit))}")
+    return good and not not_hit and all(outcome["result"] == "ok" for outcome in outcomes)
