@@ -6,13 +6,14 @@ was acknowledged is there. At the end of a scene everything is read once more an
 object, no intention is open, and the name space is whole. A crash point of the servers' sources that no case has, or where
 no process died, is a failure.
 
-Three scenes, on an ensemble each, side by side: files with one copy; files with two copies; names and small files, over two
-directory servers.
+Four scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
+moved; names and small files, over two directory servers.
 """
 
 import concurrent.futures
 import dataclasses
 import importlib.util
+import itertools
 import json
 import multiprocessing
 import pathlib
@@ -20,6 +21,7 @@ import random
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import uml
@@ -33,6 +35,7 @@ DIES_SECONDS = 40  # for a process to come to the point
 SERVES_SECONDS = 30  # for a process to serve
 ENDS_SECONDS = 90  # for the client's calls
 SETTLES_SECONDS = 120  # for what servers owe one another
+STRIPES = 7  # of a file of crash_client, beyond the threshold
 DOWN_SECONDS = 0.2  # between a death and the start after it
 
 
@@ -80,6 +83,13 @@ MADE_WHOLE = [
     *cases_of("coordinator", "resync", "resync.cutting resync.cut missing.joining resync.copying"),
     *cases_of("storage", "resync", "mirror.copying mirror.copied"),
     *cases_of("coordinator", "resync", "resync.copied missing.whole"),
+]
+PLACED = cases_of("coordinator", "write write-stable", "map.placed")
+# While stripes of a file are moved which a client overwrites. The first also at a start that finds a move to fulfil, so it comes
+# before there is any.
+MOVED = [
+    *cases_of("coordinator", "move", "move.given_back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
+    *cases_of("storage", "move", "object.discarding object.discarded map.discarded"),
 ]
 NAMES = [
     *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
@@ -299,7 +309,7 @@ def wanted(case, options):
 
 def row(outcome):
     recovered = "-" if outcome["recovered_s"] is None else f"{outcome['recovered_s']:.2f}"
-    return (f"{outcome['scene']:11} {outcome['who']:8} {outcome['point']:22} {outcome['operation']:15} "
+    return (f"{outcome['scene']:12} {outcome['who']:8} {outcome['point']:22} {outcome['operation']:15} "
             f"{'hit' if outcome['hit'] else 'NOT HIT':8} {recovered:>8} {outcome['took_s']:>6} {outcome['result']}")
 
 
@@ -347,7 +357,48 @@ def made_whole(scene):
     return good
 
 
+class Moving(threading.Thread):
+    """An operator who moves stripes of a file to and fro, for as long as a `with` lasts."""
+
+    def __init__(self, scene, path):
+        super().__init__()
+        self.scene, self.path, self.stopping = scene, path, threading.Event()
+
+    def run(self):
+        nodes = [server["name"] for server in self.scene.servers.servers if server["role"] == "storage"]
+        for turn in itertools.count():
+            if self.stopping.is_set():
+                return
+            words = ("--stripe", str(1 + turn % STRIPES), "--to", nodes[turn // STRIPES % len(nodes)])
+            self.scene.slice.slicectl("move", self.path, *words, check=False)
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.join()
+
+
+def block_mapped(scene):
+    scene.slice.slicectl("policy", "set", "/block-mapped", "--placement", "free-space", "--stripe-unit", "64KiB")
+    good = scene.each(PLACED)
+    for number, case in enumerate(MOVED):
+        def body(victim, outcome, point=case.point, name=f"moved-{number}"):
+            scene.client.do("prepare", name, "overwrite")
+            scene.restart(victim, point)
+            with Moving(scene, f"/block-mapped/{name}/file"):
+                scene.die_and_recover(victim, point, outcome, scene.client.begin("run", name))
+            scene.client.do("finish", name)
+            scene.client.do("check", name)
+            scene.wait_owing_nothing()
+        if wanted(case, scene.options):
+            good &= scene.play(case, "move", body)
+    return good
+
+
 SCENES = {
+    "block-mapped": (block_mapped, {"storage": 3}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
     "names": (names, {"directories": 2, "storage": 2, "probability": 1}, ["--transport", "udp"]),
@@ -403,12 +454,12 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *NAMES]
+    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *NAMES]
     missing, strange = named_points() - {case.point for case in cases}, {case.point for case in cases} - named_points()
     if missing or strange:
         print(f"not ok crashes: no case has {sorted(missing)}; the sources do not have {sorted(strange)}")
         return False
-    print(f"{'scene':11} {'who':8} {'point':22} {'operation':15} {'':8} {'recov. s':>8} {'case s':>6} result", flush=True)
+    print(f"{'scene':12} {'who':8} {'point':22} {'operation':15} {'':8} {'recov. s':>8} {'case s':>6} result", flush=True)
     good, outcomes = play_all(target, options)
     hit = {outcome["point"] for outcome in outcomes if outcome["hit"]}
     not_hit = {case.point for case in cases if wanted(case, options)} - hit
