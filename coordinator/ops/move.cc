@@ -154,7 +154,7 @@ Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> server
   Duration pause = kFirstPause;
   while (!servers.empty()) {
     Status status = co_await discard(move.handle, move.stripe, servers.back());
-    co_await context_.crash.reach("move.given_back");
+    co_await context_.crash.reach("move.given-back");
     if (status == Status::kOk) {
       servers.pop_back();
       continue;

@@ -127,7 +127,7 @@ TEST_F(MoveTest, OnlyStripesOfBlockMappedFilesCanBeMoved) {
 // nothing is owed.
 TEST_F(MoveTest, DeathAtEveryPointOfAMove) {
   for (const char* point : {"map.placed", "move.begun", "move.durable", "move.joining", "move.copied",
-                            "move.switched", "move.placed", "move.moved", "move.given_back"}) {
+                            "move.switched", "move.placed", "move.moved", "move.given-back"}) {
     std::uint64_t stripe = ++next_stripe_ * wire::kStripesOfPiece;
     keep_sessions();
     int kills = kills_;

@@ -85,10 +85,10 @@ MADE_WHOLE = [
     *cases_of("coordinator", "resync", "resync.copied missing.whole"),
 ]
 PLACED = cases_of("coordinator", "write write-stable", "map.placed")
-# While stripes of a file are moved which a client overwrites. The first also at a start that finds a move to fulfil, so it comes
-# before there is any.
+# While stripes of a file are moved which a client overwrites. The first is also reached at a start that finds a move to fulfil, so
+# it comes before there is any.
 MOVED = [
-    *cases_of("coordinator", "move", "move.given_back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
+    *cases_of("coordinator", "move", "move.given-back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
     *cases_of("storage", "move", "object.discarding object.discarded map.discarded"),
 ]
 NAMES = [
