@@ -7,6 +7,7 @@
 #include "routing/copies.h"
 #include "service/internal_call.h"
 #include "tests/sim/byte_file.h"
+#include "tests/sim/rounds.h"
 #include "tests/sim/stripe_mover.h"
 #include "wire/object.h"
 
@@ -24,11 +25,6 @@ constexpr Duration kStormBegins = std::chrono::seconds(2);
 constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr Duration kMovePause = std::chrono::seconds(2);
-
-std::vector<std::unique_ptr<SimEnsemble>>& ended() {
-  static auto* all = new std::vector<std::unique_ptr<SimEnsemble>>();
-  return *all;
-}
 
 // A client over a connection, with the proxy's choice of a copy.
 class ByteClient {
@@ -98,56 +94,48 @@ class ByteClient {
   SimSocket socket_;
 };
 
-class ByteSimulation {
+class ByteSimulation : public Rounds {
  public:
   ByteSimulation(const SimulationOptions& options, Trace::Print print)
-      : options_(options),
-        ensemble_(std::make_unique<SimEnsemble>(options.ensemble, std::move(print))),
-        random_(ensemble_->random().fork("byte workload")) {
-    ensemble_->network().set_tamper(options.tamper);
-    mover_ = std::make_unique<StripeMover>(*ensemble_);
+      : Rounds(options, std::move(print), kLongest),
+        random_(ensemble().random().fork("byte workload")),
+        mover_(std::make_unique<StripeMover>(ensemble())) {
     for (unsigned i = 0; i < options.clients; ++i) {
-      clients_.push_back(std::make_unique<ByteClient>(*ensemble_, i));
+      clients_.push_back(std::make_unique<ByteClient>(ensemble(), i));
     }
   }
-  ~ByteSimulation() {
+  ~ByteSimulation() override {
     for (auto& client : clients_) (void)client.release();  // a task of it may still wait
     (void)mover_.release();
-    ended().push_back(std::move(ensemble_));
   }
   ByteSimulation(const ByteSimulation&) = delete;
   ByteSimulation& operator=(const ByteSimulation&) = delete;
 
-  SimulationResult run() {
-    if (!ensemble_->start()) wrong(ensemble_->failure());
-    if (good()) make_files();
-    for (unsigned round = 0; good() && round < options_.rounds; ++round) play(round);
-    result_.checksum = ensemble_->trace().checksum();
-    result_.points = ensemble_->points();
-    result_.kills = ensemble_->kills();
-    return std::move(result_);
+ protected:
+  void prepare() override { make_files(); }
+
+  void play(unsigned /*round*/) override {
+    ensemble().storm(kStormBegins, options().crashes);
+    busy_ = static_cast<unsigned>(clients_.size());
+    for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
+    if (mapped()) spawn(move_stripes());
+    ensemble().loop().run_until([&] { return busy_ == 0 || !good(); }, kStorm);
+    if (!wait_for_calm()) return;
+    if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
+    busy_ = 1;
+    spawn(look_at_all());
+    if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
+    // Sessions that ended, what copies miss, and what moved stripes have left take their time.
+    compare_copies();
   }
 
  private:
-  bool good() const { return result_.failure.empty(); }
-  void wrong(std::string why) {
-    ensemble_->trace().note("wrong: {}", why);
-    if (good()) result_.failure = std::move(why);
-  }
-  bool wait_for(const std::function<bool()>& done, std::string_view what) {
-    bool came = ensemble_->loop().run_until(
-        [&] { return done() || !good() || !ensemble_->failure().empty(); }, kLongest);
-    if (!ensemble_->failure().empty()) wrong(ensemble_->failure());
-    if (!came) wrong(fmt::format("{} within {} s", what, kLongest.count()));
-    return good();
-  }
-
   void make_files() {
     spawn(make_all());
     wait_for([&] { return files_.size() == clients_.size(); }, "files are not made");
   }
   Task<void> make_all() {
-    routing::HandleBytes root = ensemble_->handles().mint(routing::root_handle(ensemble_->config().volume));
+    routing::HandleBytes root = ensemble().handles().mint(routing::root_handle(ensemble().config().volume));
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       std::string name = "file" + std::to_string(i);
       nfs3::CreatedOk ok;
@@ -164,38 +152,24 @@ class ByteSimulation {
     }
   }
 
-  void play(unsigned round) {
-    ensemble_->trace().note("round {}", round);
-    ensemble_->storm(kStormBegins, options_.crashes);
-    busy_ = static_cast<unsigned>(clients_.size());
-    for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
-    if (mapped()) spawn(move_stripes());
-    ensemble_->loop().run_until([&] { return busy_ == 0 || !good(); }, kStorm);
-    ensemble_->calm();
-    if (!wait_for([&] { return ensemble_->all_serving(); }, "not every process comes to serve")) return;
-    if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
-    busy_ = 1;
-    spawn(look_at_all());
-    if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
-    // Sessions that ended, what copies miss, and what moved stripes have left take their time.
-    compare_copies();
-  }
-
-  bool mapped() const { return ensemble_->config().volume.placement == Placement::kFreeSpace; }
+  bool mapped() { return ensemble().config().volume.placement == Placement::kFreeSpace; }
   // Until the clients are done.
   Task<void> move_stripes() {
+    if (moving_) co_return;
+    moving_ = true;
     while (busy_ > 0 && good()) {
-      co_await ensemble_->loop().sleep(random_.between({}, kMovePause));
+      co_await ensemble().loop().sleep(random_.between({}, kMovePause));
       co_await mover_->move_one(files_[random_.below(files_.size())].handle,
-                                kBlocks * kApart >> ensemble_->config().volume.stripe_shift);
+                                kBlocks * kApart >> ensemble().config().volume.stripe_shift);
     }
+    moving_ = false;
   }
 
   Task<void> work(unsigned number) {
-    for (unsigned i = 0; good() && i < options_.operations; ++i) {
-      co_await ensemble_->loop().sleep(random_.between({}, kPause));
+    for (unsigned i = 0; good() && i < options().operations; ++i) {
+      co_await ensemble().loop().sleep(random_.between({}, kPause));
       std::uint64_t roll = random_.below(100);
-      ++result_.operations;
+      ++result().operations;
       if (roll < 40) {
         co_await write(number, random_.below(kBlocks), random_.chance(0.3));
       } else if (roll < 50) {
@@ -219,7 +193,7 @@ class ByteSimulation {
     std::string data = block_of(what);
     nfs3::WriteOk ok;
     Buffer keep;
-    ensemble_->trace().note("client {} writes {} into block {}{}", number, what, block,
+    ensemble().trace().note("client {} writes {} into block {}{}", number, what, block,
                             durable ? " durably" : "");
     Status status = co_await clients_[number]->call(
         Procedure::kWrite,
@@ -233,7 +207,7 @@ class ByteSimulation {
       wrong(fmt::format("WRITE answers {}, {} bytes", nfs3::status_name(status), ok.count));
       co_return;
     }
-    ensemble_->trace().note("client {} has written {} verifier {}", number, what, ok.verifier.value);
+    ensemble().trace().note("client {} has written {} verifier {}", number, what, ok.verifier.value);
     file.written(block, ok.committed != nfs3::Stable::kUnstable, ok.verifier);
   }
 
@@ -247,7 +221,7 @@ class ByteSimulation {
         wrong(fmt::format("COMMIT answers {}", nfs3::status_name(status)));
         co_return;
       }
-      ensemble_->trace().note("client {} has committed, verifier {}", number, ok.verifier.value);
+      ensemble().trace().note("client {} has committed, verifier {}", number, ok.verifier.value);
       std::vector<std::size_t> again = files_[number].committed(ok.verifier);
       if (again.empty()) co_return;
       for (std::size_t block : again) co_await write_number(number, block, false, files_[number].last(block));
@@ -259,13 +233,13 @@ class ByteSimulation {
     file.truncating(size);
     nfs3::WccData ok;
     Buffer keep;
-    ensemble_->trace().note("client {} truncates to {}", number, size);
+    ensemble().trace().note("client {} truncates to {}", number, size);
     Status status = co_await clients_[number]->call(
         Procedure::kSetattr,
         nfs3::SetattrArgs{.object = file.handle, .attributes = {.size = size}, .guard = {}}, ok, keep);
     if (status != Status::kOk) wrong(fmt::format("SETATTR answers {}", nfs3::status_name(status)));
     file.truncated(size);
-    ensemble_->trace().note("client {} has truncated", number);
+    ensemble().trace().note("client {} has truncated", number);
   }
 
   Task<void> read(ByteClient& client, ByteFile& file, std::size_t block) {
@@ -294,17 +268,17 @@ class ByteSimulation {
   // ---- copies ----
 
   void compare_copies() {
-    if (ensemble_->config().volume.copies < 2 && !mapped()) return;
+    if (ensemble().config().volume.copies < 2 && !mapped()) return;
     std::string why;
     bool equal = false;
-    bool came = ensemble_->loop().run_until(
+    bool came = ensemble().loop().run_until(
         [&] {
           if (equal || checking_) return equal;
           checking_ = true;
           spawn([](ByteSimulation& self, bool& done, std::string& reason) -> Task<void> {
             reason = co_await self.difference();
             done = reason.empty();
-            if (!done) co_await self.ensemble_->loop().sleep(std::chrono::seconds(1));
+            if (!done) co_await self.ensemble().loop().sleep(std::chrono::seconds(1));
             self.checking_ = false;
           }(*this, equal, why));
           return equal;
@@ -315,11 +289,11 @@ class ByteSimulation {
 
   // Of two copies of a stripe, as their servers have them.
   Task<std::string> difference() {
-    const routing::RoutingTables& tables = ensemble_->tables();
+    const routing::RoutingTables& tables = ensemble().tables();
     for (ByteFile& file : files_) {
-      auto handle = ensemble_->handles().open(file.handle);
+      auto handle = ensemble().handles().open(file.handle);
       for (std::size_t block = 0; block < kBlocks; ++block) {
-        if (!routing::mirrored(*handle) && offset_of(block) < ensemble_->config().volume.threshold) continue;
+        if (!routing::mirrored(*handle) && offset_of(block) < ensemble().config().volume.threshold) continue;
         std::uint64_t stripe = offset_of(block) >> handle->stripe_shift;
         wire::FileLayout layout;
         if (mapped()) {
@@ -333,7 +307,7 @@ class ByteSimulation {
           bool has_it = std::find(copies.begin(), copies.end(), node->server) != copies.end();
           if (!has_it && !mapped()) continue;
           auto bytes =
-              co_await ensemble_->object_bytes(node->server, handle->fileid, offset_of(block), kBlock);
+              co_await ensemble().object_bytes(node->server, handle->fileid, offset_of(block), kBlock);
           if (!bytes) co_return "a copy cannot be read";
           bytes->resize(kBlock, '\0');
           if (!has_it) {
@@ -349,16 +323,14 @@ class ByteSimulation {
     co_return "";
   }
 
-  const SimulationOptions& options_;
-  std::unique_ptr<SimEnsemble> ensemble_;
   Random random_;
   std::vector<std::unique_ptr<ByteClient>> clients_;
   std::unique_ptr<StripeMover> mover_;
   std::vector<ByteFile> files_;
   std::uint32_t last_number_ = 0;
   unsigned busy_ = 0;
+  bool moving_ = false;
   bool checking_ = false;
-  SimulationResult result_;
 };
 
 }  // namespace

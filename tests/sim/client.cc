@@ -66,6 +66,12 @@ std::optional<KnownObject> SimClient::known(ObjectId id) const {
   return found == learned_.end() ? std::nullopt : std::optional(*found);
 }
 
+void SimClient::keep(const std::vector<KnownObject>& known) {
+  std::erase_if(learned_, [&](const KnownObject& each) {
+    return std::none_of(known.begin(), known.end(), [&](const auto& kept) { return kept.id == each.id; });
+  });
+}
+
 template <class Args>
 Task<std::optional<Buffer>> SimClient::call(Procedure procedure, const Args& args) {
   rpc::XdrWriter out;

@@ -72,6 +72,8 @@ class SimClient {
   // Of everything that answers showed a handle of.
   std::optional<KnownObject> known(ObjectId id) const;
   const std::vector<KnownObject>& learned() const { return learned_; }
+  // Forgets all others.
+  void keep(const std::vector<KnownObject>& known);
 
   // What is wrong with answers by themselves: they do not decode, a name is listed twice.
   const std::string& failure() const { return failure_; }

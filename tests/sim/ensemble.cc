@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kDirectorySites = 8;
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
-constexpr double kHotShare = 0.3;            // of the crash points, in one run
+constexpr double kHotShare = 0.3;            // of the crash points, in one storm
 constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
 constexpr double kDeathAtChosenPoint = 0.7;
 constexpr Duration kShortestAbsence = std::chrono::milliseconds(10);
@@ -24,7 +24,7 @@ double one_of(Random& random, std::initializer_list<double> values) {
   return values.begin()[random.below(values.size())];
 }
 
-// Every run has faults of its own: some are calm, some lose every tenth datagram.
+// Every storm has faults of its own: some are calm, some lose every tenth datagram.
 SimNetwork::Faults draw_faults(Random random) {
   SimNetwork::Faults faults;
   faults.most_delay = std::chrono::microseconds(random.chance(0.5) ? 500 : 20'000);
@@ -159,9 +159,7 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       trace_(loop_, std::move(print)),
       network_(loop_, random_.fork("network"), trace_),
       handles_(config_),
-      tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()),
-      faults_(draw_faults(random_.fork("faults"))),
-      hot_points_(random_.next()) {
+      tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {
   for (const ServerConfig& server : config_.servers) {
     if (server.role == ServerRole::kManager || server.role == ServerRole::kProxy) continue;
     machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
@@ -253,6 +251,8 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
   ++storms_;
   stormy_ = true;
   crashes_left_ = crashes;
+  hot_points_ = random_.next();
+  faults_ = draw_faults(random_.fork("faults"));
   network_.set_faults(faults_);
   for (unsigned i = 0; i < crashes; ++i) {
     if (random_.chance(0.5)) schedule_kill(soon);

@@ -91,7 +91,7 @@ class SimEnsemble {
   std::shared_ptr<const routing::RoutingTables> tables_;
   SimNetwork::Faults faults_;
   std::uint64_t next_verifier_ = 0;
-  std::uint64_t hot_points_;  // seeds which crash points are dangerous in this run
+  std::uint64_t hot_points_ = 0;  // seeds which crash points are dangerous in this storm
   unsigned crashes_left_ = 0;
   unsigned kills_ = 0;
   std::uint64_t storms_ = 0;  // number of the storm, for what was planned for an earlier one

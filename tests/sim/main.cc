@@ -19,13 +19,14 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N]
-                 [--placement hash|free-space] [--point NAME] [--points] [--keep-going] [--log]
+                 [--placement hash|free-space] [--hours N] [--point NAME] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
 last) with the command that runs it again. --seed S runs that one; --trace prints all that happens, --log also
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
+--hours N: as many rounds as N hours of simulated time take, instead of --rounds.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile.
@@ -95,6 +96,8 @@ class Parser {
       simulation.clients = small;
     } else if (flag == "--rounds") {
       simulation.rounds = small;
+    } else if (flag == "--hours") {
+      simulation.lasts = std::chrono::hours(small);
     } else if (flag == "--operations") {
       simulation.operations = small;
     } else if (flag == "--storage") {
@@ -124,24 +127,30 @@ class Parser {
   Arguments arguments_;
 };
 
+std::string hours_of(const SimulationOptions& simulation) {
+  if (simulation.lasts == Duration(0)) return "";
+  return fmt::format(" --hours {}", std::chrono::duration_cast<std::chrono::hours>(simulation.lasts).count());
+}
+
 std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   const SimulationOptions& simulation = arguments.simulation;
   bool hashing = simulation.ensemble.policy == VolumeConfig::NamePolicy::kNameHashing;
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --placement {}{}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --placement {}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
       kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
-      arguments.bytes ? " --bytes" : "",
+      arguments.bytes ? " --bytes" : "", hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 
 // What a batch of seeds tells its parent.
 struct Totals {
-  std::uint64_t operations = 0, unanswered = 0, kills = 0, undecided = 0;
+  std::uint64_t operations = 0, unanswered = 0, kills = 0, undecided = 0, rounds = 0;
+  Duration lasted{0};
   std::map<std::string, unsigned> answers;
   PointCounts points;
 
@@ -149,6 +158,8 @@ struct Totals {
     operations += result.operations;
     unanswered += result.unanswered;
     kills += result.kills;
+    rounds += result.rounds;
+    lasted += result.lasted;
     undecided += result.undecided;
     for (const auto& [answer, count] : result.answers) answers[answer] += count;
     for (const auto& [point, count] : result.points) {
@@ -160,7 +171,8 @@ struct Totals {
 
 void print(const Totals& totals, bool points) {
   std::printf(
-      "%llu operations (%llu unanswered), %llu processes died, %llu rounds undecided\n",
+      "%.1f h, %llu rounds, %llu operations (%llu unanswered), %llu processes died, %llu rounds undecided\n",
+      static_cast<double>(totals.lasted.count()) / 3600e9, static_cast<unsigned long long>(totals.rounds),
       static_cast<unsigned long long>(totals.operations), static_cast<unsigned long long>(totals.unanswered),
       static_cast<unsigned long long>(totals.kills), static_cast<unsigned long long>(totals.undecided));
   if (!points) return;
@@ -204,7 +216,8 @@ bool run_batch(const Arguments& arguments, std::uint64_t from, std::uint64_t cou
     for (std::uint64_t seed = from; seed < from + count && (good || arguments.keep_going); ++seed) {
       if (!run_seed(arguments, seed, totals)) good = false;
     }
-    if (arguments.points || arguments.seeds == 1) print(totals, arguments.points);
+    if (arguments.points || arguments.seeds == 1 || arguments.simulation.lasts > Duration(0))
+      print(totals, arguments.points);
     std::fflush(stdout);
     _exit(good ? 0 : 1);
   }
@@ -218,11 +231,12 @@ bool run_batch(const Arguments& arguments, std::uint64_t from, std::uint64_t cou
 }
 
 int run(const Arguments& arguments) {
-  constexpr std::uint64_t kBatch = 100;
+  // What a run of hours held is given back as soon as it has ended.
+  const std::uint64_t batch = arguments.simulation.lasts == Duration(0) ? 100 : 1;
   bool good = true;
   std::uint64_t end = arguments.from + arguments.seeds;
-  for (std::uint64_t seed = arguments.from; seed < end && (good || arguments.keep_going); seed += kBatch) {
-    if (!run_batch(arguments, seed, std::min(kBatch, end - seed))) good = false;
+  for (std::uint64_t seed = arguments.from; seed < end && (good || arguments.keep_going); seed += batch) {
+    if (!run_batch(arguments, seed, std::min(batch, end - seed))) good = false;
   }
   std::printf("seeds %llu..%llu: %s\n", static_cast<unsigned long long>(arguments.from),
               static_cast<unsigned long long>(end - 1), good ? "all good" : "FAILED");

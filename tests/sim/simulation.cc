@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/sim/linearizability.h"
+#include "tests/sim/rounds.h"
 #include "tests/sim/store_check.h"
 #include "tests/sim/workload.h"
 
@@ -16,63 +17,33 @@ constexpr Duration kStormBegins = std::chrono::milliseconds(300);  // faults are
 constexpr std::chrono::seconds kLongest{300};           // for what must come to its end when all is calm
 constexpr Duration kSettle = std::chrono::seconds(30);  // for what servers owe one another afterwards
 
-// Simulations that have ended. Their processes were killed: nothing of them may run, not even to be freed.
-std::vector<std::unique_ptr<SimEnsemble>>& ended() {
-  static auto* all = new std::vector<std::unique_ptr<SimEnsemble>>();
-  return *all;
-}
+// Those of simulations that have ended: a task of theirs may still wait.
 std::vector<std::unique_ptr<Workload>>& ended_workloads() {
   static auto* all = new std::vector<std::unique_ptr<Workload>>();
   return *all;
 }
 
-class Simulation {
+class Simulation : public Rounds {
  public:
   Simulation(const SimulationOptions& options, Trace::Print print)
-      : options_(options), ensemble_(std::make_unique<SimEnsemble>(options.ensemble, std::move(print))) {
-    ensemble_->network().set_tamper(options.tamper);
-    workload_ = std::make_unique<Workload>(*ensemble_, options.clients, options.operations);
-    states_ = {Model::with_root(workload_->root().id, ensemble_->config().volume.root_mode)};
-  }
-  ~Simulation() {
-    ended_workloads().push_back(std::move(workload_));
-    ended().push_back(std::move(ensemble_));
-  }
+      : Rounds(options, std::move(print), kLongest),
+        workload_(std::make_unique<Workload>(ensemble(), options.clients, options.operations)),
+        states_{Model::with_root(workload_->root().id, ensemble().config().volume.root_mode)} {}
+  ~Simulation() override { ended_workloads().push_back(std::move(workload_)); }
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  SimulationResult run() {
-    if (!ensemble_->start()) fail_with(ensemble_->failure());
-    for (unsigned round = 0; good() && round < options_.rounds; ++round) play(round);
-    result_.checksum = ensemble_->trace().checksum();
-    result_.points = ensemble_->points();
-    result_.kills = ensemble_->kills();
-    return std::move(result_);
-  }
+ protected:
+  std::string complaint() const override { return workload_->failure(); }
+  std::string unfinished() const override { return workload_->unfinished(); }
 
- private:
-  bool good() const { return result_.failure.empty(); }
-  void fail_with(std::string why) {
-    if (good()) result_.failure = std::move(why);
-  }
-  bool wait_for(const std::function<bool()>& done, std::string_view what) {
-    bool came = ensemble_->loop().run_until(
-        [&] { return done() || !ensemble_->failure().empty() || !workload_->failure().empty(); }, kLongest);
-    if (!ensemble_->failure().empty()) fail_with(ensemble_->failure());
-    if (!workload_->failure().empty()) fail_with(workload_->failure());
-    if (!came) fail_with(fmt::format("{} within {} s\n{}", what, kLongest.count(), workload_->unfinished()));
-    return good();
-  }
-
-  void play(unsigned round) {
-    ensemble_->trace().note("round {}", round);
-    ensemble_->storm(kStormBegins, options_.crashes);
+  void play(unsigned /*round*/) override {
+    ensemble().storm(kStormBegins, options().crashes);
     workload_->start_round();
-    ensemble_->loop().run_until([&] { return workload_->idle(); }, kStorm);
-    ensemble_->calm();
-    if (!wait_for([&] { return ensemble_->all_serving(); }, "not every process comes to serve")) return;
+    ensemble().loop().run_until([&] { return workload_->idle(); }, kStorm);
+    if (!wait_for_calm()) return;
     if (!wait_for([&] { return workload_->idle(); }, "the clients' calls are not all answered")) return;
-    ensemble_->loop().advance(kSettle);
+    ensemble().loop().advance(kSettle);
     count_answers();
     if (!explain_history()) return;
     workload_->start_reading();
@@ -81,14 +52,15 @@ class Simulation {
     workload_->forget_removed(states_.front());
   }
 
+ private:
   void count_answers() {
     for (const Operation& each : workload_->history().operations()) {
-      ++result_.operations;
-      if (!each.answered) ++result_.unanswered;
+      ++result().operations;
+      if (!each.answered) ++result().unanswered;
       std::string text = describe(each);
       auto kind = text.substr(text.find("client") + 9);
-      ++result_.answers[kind.substr(0, kind.find(' ')) + " " +
-                        (each.answered ? std::string(nfs3::status_name(each.status)) : "-")];
+      ++result().answers[kind.substr(0, kind.find(' ')) + " " +
+                         (each.answered ? std::string(nfs3::status_name(each.status)) : "-")];
     }
   }
 
@@ -96,9 +68,9 @@ class Simulation {
     workload_->history().disregard_written_sizes();
     const std::vector<Operation>& history = workload_->history().operations();
     Verdict verdict = linearize(states_, history);
-    if (verdict.gave_up) ++result_.undecided;
+    if (verdict.gave_up) ++result().undecided;
     if (verdict.finals.empty()) {
-      fail_with(
+      wrong(
           (verdict.gave_up ? "the history is too wide to decide on\n" : "the history is not linearizable\n") +
           explain(states_, history, verdict));
       return false;
@@ -114,12 +86,12 @@ class Simulation {
     const std::vector<Operation>& looks = workload_->history().operations();
     for (std::size_t i = 0; i < looks.size(); ++i) {
       std::vector<Model> fitting;
-      for (const Model& state : states_) {
+      for (Model& state : states_) {
         Model::Step step = looks[i].answered ? state.apply(looks[i], i) : Model::Step{};
-        if (step.explained) fitting.push_back(step.next ? std::move(*step.next) : state);
+        if (step.explained) fitting.push_back(step.next ? std::move(*step.next) : std::move(state));
       }
       if (fitting.empty()) {
-        fail_with(fmt::format(
+        wrong(fmt::format(
             "the tree is in none of the states that it may be in\nlook: {}\n{} states; the first:\n{}",
             describe(looks[i]), states_.size(), states_.front().describe()));
         return;
@@ -127,13 +99,11 @@ class Simulation {
       states_ = std::move(fitting);
     }
     workload_->history().clear();
-    std::string wrong = check_stores(ensemble_->directory_stores(), states_.front());
-    if (!wrong.empty()) fail_with("what is stored is not the tree\n" + wrong + states_.front().describe());
+    std::string difference = check_stores(ensemble().directory_stores(), states_.front());
+    if (!difference.empty())
+      wrong("what is stored is not the tree\n" + difference + states_.front().describe());
   }
 
-  SimulationOptions options_;
-  SimulationResult result_;
-  std::unique_ptr<SimEnsemble> ensemble_;
   std::unique_ptr<Workload> workload_;
   std::vector<Model> states_;
 };

@@ -17,6 +17,7 @@ struct SimulationOptions {
   unsigned rounds = 4;
   unsigned operations = 8;  // of each client in each round
   unsigned crashes = 3;     // at most, in each round
+  Duration lasts{0};        // not 0: as many rounds as this takes of simulated time
   SimNetwork::Tamper tamper;
 };
 
@@ -24,7 +25,8 @@ struct SimulationResult {
   std::string failure;         // empty: all was well
   std::uint64_t checksum = 0;  // of the trace
   PointCounts points;
-  unsigned operations = 0, unanswered = 0, kills = 0;
+  unsigned operations = 0, unanswered = 0, kills = 0, rounds = 0;
+  Duration lasted{0};                       // simulated
   unsigned undecided = 0;                   // rounds whose search gave up
   std::map<std::string, unsigned> answers;  // how often each procedure was answered with each status
 };

@@ -67,6 +67,17 @@ TEST_P(SimulationTest, TheSameSeedIsTheSameRun) {
   }
 }
 
+// Rounds go on, and faults with them, for as long as is asked for.
+TEST_P(SimulationTest, HoursGoOn) {
+  SimulationOptions options = options_of(GetParam(), 1);
+  options.lasts = std::chrono::hours(2);
+  SimulationResult result = simulate(options);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_GE(result.lasted, options.lasts);
+  EXPECT_GT(result.rounds, 100u);
+  EXPECT_GT(result.kills, result.rounds / 2);
+}
+
 // How many of some runs fail, where `tamper` changes what is on its way.
 unsigned failures_with(const Ensemble& ensemble, const SimNetwork::Tamper& tamper) {
   unsigned failures = 0;
@@ -130,6 +141,15 @@ TEST_P(ByteSimulationTest, ReadsShowWhatWasWritten) {
     kills += result.kills;
   }
   EXPECT_GT(kills, kSeeds / 2);
+}
+
+TEST_P(ByteSimulationTest, HoursGoOn) {
+  SimulationOptions given = options(1);
+  given.lasts = std::chrono::hours(2);
+  SimulationResult result = simulate_bytes(given);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_GE(result.lasted, given.lasts);
+  EXPECT_GT(result.kills, result.rounds);
 }
 
 // A server that answers a READ with a byte that was never written.

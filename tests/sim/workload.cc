@@ -13,7 +13,8 @@ using nfs3::FileType;
 constexpr double kGivesUp = 0.03;  // this share of calls is not waited for
 constexpr Duration kShortPatience = std::chrono::milliseconds(300);
 constexpr Duration kLongPatience = std::chrono::minutes(10);
-constexpr std::size_t kRecent = 6;  // calls fall mostly on what became known last
+constexpr std::size_t kRecent = 6;    // calls fall mostly on what became known last
+constexpr std::size_t kCrowded = 64;  // known objects: then removing comes before making, everywhere
 
 }  // namespace
 
@@ -55,6 +56,12 @@ void Workload::learn(const SimClient& client) {
 void Workload::forget_removed(const Model& tree) {
   std::erase_if(
       known_, [&](const KnownObject& each) { return tree.find(each.id) == nullptr && !random_.chance(0.1); });
+  for (auto& client : clients_) client->keep(known_);
+}
+
+// A long run's tree would grow for ever, since what is not empty stays.
+bool Workload::crowded() const {
+  return known_.size() > kCrowded;
 }
 
 const KnownObject& Workload::any_directory() {
@@ -63,7 +70,7 @@ const KnownObject& Workload::any_directory() {
     if (each.type == FileType::kDirectory) fitting.push_back(&each);
   }
   if (random_.chance(0.25)) return *fitting.front();
-  std::size_t few = std::min(fitting.size(), kRecent);
+  std::size_t few = crowded() ? fitting.size() : std::min(fitting.size(), kRecent);
   return **(fitting.end() - 1 - static_cast<std::ptrdiff_t>(random_.below(few)));
 }
 
@@ -94,7 +101,7 @@ Task<void> Workload::work(unsigned number) {
 
 Task<void> Workload::one_operation(SimClient& client) {
   std::uint64_t roll = random_.below(100);
-  if (roll < 35) return make(client);
+  if (roll < 35) return crowded() ? take_away(client) : make(client);
   if (roll < 55) return take_away(client);
   if (roll < 78) return change(client);
   if (roll < 83) return touch_bytes(client);

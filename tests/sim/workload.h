@@ -40,6 +40,7 @@ class Workload {
   Task<void> touch_bytes(SimClient& client);
   Task<void> read_tree(SimClient& client);
   void learn(const SimClient& client);
+  bool crowded() const;
   const KnownObject& any_directory();
   const KnownObject& any_object();
   std::string any_name();
