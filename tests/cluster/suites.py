@@ -224,7 +224,7 @@ def rebind(target, options):
 
 def rebind_under(target, options, transport):
     long = 3 * max(1, options.scale)
-    seconds = int(4 + (long + 4) * len(sites.CLASSES))
+    seconds = int(4 + (long + 7) * len(sites.CLASSES))
     command = [options.programs / "rebind", *reach(target), "--transport", transport, "--seconds", seconds, "--seed",
                options.seed]
     result = []
