@@ -113,6 +113,13 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
   co_return fail(Errc::kUnavailable, "the file's layout changes again and again");
 }
 
+std::uint64_t LayoutCache::session_of(const routing::FileHandle& handle) const {
+  const auto& tables = *context_.tables.get();
+  auto found = sessions_.find(
+      tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).server);
+  return found == sessions_.end() ? 0 : found->second.number;
+}
+
 bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,
                         std::uint64_t version) const {
   auto found = entries_.find(key_of(handle, stripe));

@@ -36,6 +36,9 @@ class LayoutCache {
   // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
   // kUnavailable: the coordinator does not answer, or gives no session now.
   Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
+  // Of the session with the file's coordinator, by which get() answered last: with another number, this node
+  // was taken for gone in between.
+  std::uint64_t session_of(const routing::FileHandle& handle) const;
   // Whether the layout with this version, which get() gave, may still be used.
   bool still(const routing::FileHandle& handle, std::uint64_t stripe, std::uint64_t version) const;
   // Layouts below `version` are void.

@@ -158,10 +158,11 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::u
                                               ObjectStore::WriteOptions options) {
   Order order(*this, handle.fileid);
   std::uint64_t stripe = offset >> handle.stripe_shift;
+  std::uint64_t session = layouts_.session_of(handle);
   auto held = co_await order.lock().acquire(stripe, stripe, RangeLock::Mode::kExclusive);
   MonoTime deadline = context_.loop.now() + kPatience;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
-    Round round = co_await write_round(handle, offset, data, options);
+    Round round = co_await write_round(handle, session, offset, data, options);
     if (!round.again) co_return std::move(round.written);
     co_await context_.loop.sleep(
         std::min<Duration>(kFirstPause * (1u << std::min(tries, 6u)), kLongestPause));
@@ -169,11 +170,16 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::u
   co_return fail(Errc::kUnavailable, "a write of a mirrored file found no layout that lasts");
 }
 
-Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std::uint64_t offset,
-                                          ByteView data, ObjectStore::WriteOptions options) {
+Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std::uint64_t session,
+                                          std::uint64_t offset, ByteView data,
+                                          ObjectStore::WriteOptions options) {
   std::uint64_t stripe = offset >> handle.stripe_shift;
   auto layout = co_await layouts_.get(handle, stripe, true);
   if (!layout) co_return Round{.written = fail(std::move(layout.error()))};
+  // Another copy may have done it without this one, and answered; what came since must not be undone.
+  if (layouts_.session_of(handle) != session) {
+    co_return Round{.written = fail(Errc::kMisdirected, "this node was taken for gone since the write came")};
+  }
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
   if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
     co_return Round{.written = fail(Errc::kMisdirected, "another copy orders the writes of this stripe")};

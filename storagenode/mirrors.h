@@ -85,8 +85,9 @@ class Mirrors {
     bool again = false;  // under another layout or epoch
     Result<Written> written = Written{};
   };
-  Task<Round> write_round(const routing::FileHandle& handle, std::uint64_t offset, ByteView data,
-                          ObjectStore::WriteOptions options);
+  // `session`: of when the write came (LayoutCache::session_of).
+  Task<Round> write_round(const routing::FileHandle& handle, std::uint64_t session, std::uint64_t offset,
+                          ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
   Task<Outcome> put_there(Put put, std::uint32_t server);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
