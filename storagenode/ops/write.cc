@@ -25,8 +25,8 @@ Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request,
   co_return slice::Status{};
 }
 
-Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, std::uint64_t offset,
-                                    ByteView data, bool sync, KnownFile& known) {
+Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, std::uint64_t /*session*/,
+                                    std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
   ObjectName name = node.object_of(request.handle);
   auto exists = co_await node.store.exists(name);
   if (!exists) co_return fail(exists.error());
@@ -41,14 +41,14 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
   }
 }
 
-// The same to all copies.
-Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, std::uint64_t offset,
-                                    ByteView data, bool sync, KnownFile& known) {
+// The same to all copies. `session`: of when the request came.
+Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, std::uint64_t session,
+                                    std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
   auto exists = co_await node.store.exists(node.object_of(request.handle));
   if (!exists) co_return fail(exists.error());
   if (!*exists) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
   nfs3::Time mtime = node.now();
-  auto written = co_await node.mirrors.write(request.handle, offset, data,
+  auto written = co_await node.mirrors.write(request.handle, session, offset, data,
                                              {.epoch = known.epoch, .mtime = mtime, .sync = sync});
   if (!written) co_return fail(std::move(written.error()));
   co_return Accepted{written->here, mtime, written->verifier};
@@ -62,6 +62,7 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.data.size() != args.count) co_return nfs3::Status::kInval;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
+  std::uint64_t session = node.mirrors.layouts().session_of(handle);
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
 
@@ -80,7 +81,8 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
     auto write_all = routing::mirrored(handle) ? write_copies : write_object;
-    auto done = co_await write_all(node, request, extent.offset, args.data.first(extent.count), sync, *known);
+    auto done = co_await write_all(node, request, session, extent.offset, args.data.first(extent.count), sync,
+                                   *known);
     if (!done) co_return done.error();
     ok.verifier = done->verifier;
     if (tell_now || sync) {
