@@ -154,11 +154,11 @@ bool Mirrors::take_number(StripeName stripe, std::uint64_t number) {
 
 // ---- writing ----
 
-Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::uint64_t offset, ByteView data,
+Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::uint64_t session,
+                                              std::uint64_t offset, ByteView data,
                                               ObjectStore::WriteOptions options) {
   Order order(*this, handle.fileid);
   std::uint64_t stripe = offset >> handle.stripe_shift;
-  std::uint64_t session = layouts_.session_of(handle);
   auto held = co_await order.lock().acquire(stripe, stripe, RangeLock::Mode::kExclusive);
   MonoTime deadline = context_.loop.now() + kPatience;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {

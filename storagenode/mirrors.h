@@ -41,14 +41,16 @@ class Mirrors {
   bool still(const routing::FileHandle& handle, std::uint64_t offset, std::uint64_t version) const {
     return layouts_.still(handle, offset >> handle.stripe_shift, version);
   }
-  // Writes to all copies; all bytes in one stripe. kMisdirected: another copy orders them by now. Else as
-  // ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
+  // Writes to all copies; all bytes in one stripe. `session`: LayoutCache::session_of() when the request
+  // came. kMisdirected: another copy orders them by now, or may have done the same write, since this node was
+  // taken for gone meanwhile. Else as ObjectStore::write(), and kUnavailable. `data` lives until the task
+  // ends.
   struct Written {
     ObjectStore::Written here;
     Verifier verifier;  // older than that of any copy's server which has started since it was sent there
   };
-  Task<Result<Written>> write(routing::FileHandle handle, std::uint64_t offset, ByteView data,
-                              ObjectStore::WriteOptions options);
+  Task<Result<Written>> write(routing::FileHandle handle, std::uint64_t session, std::uint64_t offset,
+                              ByteView data, ObjectStore::WriteOptions options);
   // The copy here cannot be read: it misses this stripe, and gets it anew from another one.
   Task<void> lose(routing::FileHandle handle, std::uint64_t stripe);
 
@@ -85,7 +87,6 @@ class Mirrors {
     bool again = false;  // under another layout or epoch
     Result<Written> written = Written{};
   };
-  // `session`: of when the write came (LayoutCache::session_of).
   Task<Round> write_round(const routing::FileHandle& handle, std::uint64_t session, std::uint64_t offset,
                           ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
