@@ -5,9 +5,9 @@
 #define SLICE_COORDINATOR_RESYNC_H
 
 #include "common/log.h"
-#include "coordinator/cut_order.h"
 #include "coordinator/layouts.h"
 #include "coordinator/participants.h"
+#include "service/file_locks.h"
 
 namespace slice::coordinator {
 
@@ -18,7 +18,7 @@ class Resync {
     std::uint64_t bytes_per_second = 64 << 20;
   };
   Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions, Participants& participants,
-         CutOrder& order, Options options);
+         service::FileLocks& cuts, Options options);
 
   ~Resync() { context_.loop.cancel(timer_); }
   Resync(const Resync&) = delete;
@@ -43,7 +43,7 @@ class Resync {
   Layouts& layouts_;
   Sessions& sessions_;
   Participants& participants_;
-  CutOrder& order_;
+  service::FileLocks& cuts_;  // a truncation, or a copy that is emptied and joins: one at a time
   Options options_;
   bool stopping_ = false;
   bool working_ = false;

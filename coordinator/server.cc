@@ -208,7 +208,10 @@ class Coordinator::Programs {
   Sessions sessions;
   Layouts layouts;
   Participants participants;
-  CutOrder cuts;
+  // Of files that are truncated, or whose copy that misses everything is emptied and joins: a copy that takes
+  // part in a truncation has had all before it, one that is done without is emptied, later, under the epoch
+  // of the last. Between the two there must be none that is half done.
+  service::FileLocks cuts;
   service::AuthorityClient authority;
   CommitOperation commit;
   TruncateOperation truncate;

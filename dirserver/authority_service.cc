@@ -106,7 +106,7 @@ Task<rpc::Outcome> AuthorityService::handle(const rpc::Call& call, rpc::XdrWrite
 Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   fetches_.add();
   // Waits while a truncation is under way, so that nobody learns the new epoch before its own bytes are cut.
-  std::optional<FileLocks::Held> lock;
+  std::optional<service::FileLocks::Held> lock;
   auto opened = volume_.context.handles.open(args.handle);
   if (opened && volume_.locks.busy(opened->fileid)) {
     lock.emplace(co_await volume_.locks.lock(opened->fileid));

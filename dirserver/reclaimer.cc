@@ -5,7 +5,7 @@
 
 namespace slice::dirserver {
 
-Reclaimer::Reclaimer(service::ServiceContext& context, CellStore& cells, FileLocks& locks,
+Reclaimer::Reclaimer(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks,
                      DataServers& servers, std::uint32_t sites)
     : context_(context),
       cells_(cells),

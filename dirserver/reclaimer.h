@@ -10,7 +10,7 @@
 #include "common/log.h"
 #include "dirserver/cell_store.h"
 #include "dirserver/data_servers.h"
-#include "dirserver/file_locks.h"
+#include "service/file_locks.h"
 
 namespace slice::dirserver {
 
@@ -19,8 +19,8 @@ class Reclaimer {
   static constexpr std::size_t kAtOnce = 32;       // records handed on side by side
   static constexpr std::size_t kQueued = 1 << 16;  // records in memory; more are found in the store later
 
-  Reclaimer(service::ServiceContext& context, CellStore& cells, FileLocks& locks, DataServers& servers,
-            std::uint32_t sites);
+  Reclaimer(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks,
+            DataServers& servers, std::uint32_t sites);
 
   // The file, whose cell the transaction erases, is to be freed: what to enqueue() once that is durable.
   // Nothing where no server has bytes of it.
@@ -40,7 +40,7 @@ class Reclaimer {
 
   service::ServiceContext& context_;
   CellStore& cells_;
-  FileLocks& locks_;
+  service::FileLocks& locks_;
   DataServers& servers_;
   std::uint32_t sites_;
   std::deque<ReclaimRecord> queue_;

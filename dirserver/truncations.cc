@@ -2,7 +2,7 @@
 
 namespace slice::dirserver {
 
-Truncations::Truncations(service::ServiceContext& context, CellStore& cells, FileLocks& locks,
+Truncations::Truncations(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks,
                          LockTable& held, DataServers& servers, DuplicateCache& duplicates)
     : context_(context),
       cells_(cells),

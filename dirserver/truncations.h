@@ -11,14 +11,14 @@
 #include "dirserver/cell_store.h"
 #include "dirserver/data_servers.h"
 #include "dirserver/duplicate_cache.h"
-#include "dirserver/file_locks.h"
 #include "dirserver/lock_table.h"
+#include "service/file_locks.h"
 
 namespace slice::dirserver {
 
 class Truncations {
  public:
-  Truncations(service::ServiceContext& context, CellStore& cells, FileLocks& locks, LockTable& held,
+  Truncations(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks, LockTable& held,
               DataServers& servers, DuplicateCache& duplicates);
 
   // The cell has its new size and epoch already; marks it and puts the record. `call`: the SETATTR that a
@@ -40,7 +40,7 @@ class Truncations {
 
   service::ServiceContext& context_;
   CellStore& cells_;
-  FileLocks& locks_;
+  service::FileLocks& locks_;
   LockTable& held_;
   DataServers& servers_;
   DuplicateCache& duplicates_;

@@ -7,7 +7,6 @@
 #include "dirserver/data_servers.h"
 #include "dirserver/directory_parts.h"
 #include "dirserver/duplicate_cache.h"
-#include "dirserver/file_locks.h"
 #include "dirserver/initiator.h"
 #include "dirserver/intentions.h"
 #include "dirserver/participant.h"
@@ -16,6 +15,7 @@
 #include "dirserver/space.h"
 #include "dirserver/truncations.h"
 #include "service/context.h"
+#include "service/file_locks.h"
 #include "service/nfs_program.h"
 
 namespace slice::dirserver {
@@ -45,8 +45,8 @@ class Volume {
   Peers peers;
   CellStore cells;
   Placement placement;
-  FileLocks locks;  // of truncations
-  LockTable held;   // of changes over several servers
+  service::FileLocks locks;  // of truncations
+  LockTable held;            // of changes over several servers
   DuplicateCache duplicates;
   SpaceMonitor space;
   DataServers servers;

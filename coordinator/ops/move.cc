@@ -43,7 +43,6 @@ MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::
   auto after = tables.copies_of(to, routing::copies_of(handle));
   return {.handle = handle,
           .stripe = stripe,
-          .from = from,
           .to = to,
           .left = without(before, after),
           .come = without(after, before)};

@@ -26,7 +26,7 @@ class MoveOperation {
   struct Move {
     routing::FileHandle handle;
     std::uint64_t stripe = 0;
-    SiteId from, to;
+    SiteId to;
     std::vector<std::uint32_t> left;  // servers that have it before and not after
     std::vector<std::uint32_t> come;  // those that have it after and not before
   };

@@ -7,17 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/cut_order.h"
 #include "coordinator/intentions.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
+#include "service/file_locks.h"
 
 namespace slice::coordinator {
 
 class TruncateOperation {
  public:
   TruncateOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                    CutOrder& order, service::AuthorityClient& authority);
+                    service::FileLocks& cuts, service::AuthorityClient& authority);
 
   // kOk when every participant has done it. The same asked again meanwhile (file and epoch) waits for the
   // first.
@@ -34,7 +34,7 @@ class TruncateOperation {
   service::ServiceContext& context_;
   Intentions& intentions_;
   Participants& participants_;
-  CutOrder& order_;
+  service::FileLocks& cuts_;  // a truncation, or a copy that is emptied and joins: one at a time
   service::AuthorityClient& authority_;
   std::map<Key, std::vector<OneShot<nfs3::Status>>> running_;
   Counter& done_;

@@ -133,7 +133,7 @@ Task<NfsAnswer> truncate(Change& change) {
 
 Task<NfsAnswer> setattr(Volume& volume, NfsRequest& request, const nfs3::SetattrArgs& arguments,
                         rpc::XdrWriter& out) {
-  std::optional<FileLocks::Held> lock;
+  std::optional<service::FileLocks::Held> lock;
   bool sized = arguments.attributes.size.has_value();
   if (sized) lock.emplace(co_await volume.locks.lock(request.handle.fileid));
   co_return co_await run_change(

@@ -1,9 +1,10 @@
 // FileLocks: mutual exclusion by file, for what is more than one step: a truncation, whose bytes are cut
-// elsewhere between its two commits, and what must not run beside it. Operations of one step need none, since
-// nothing else runs on the loop between their reading and their commit. An operation holds at most one of
-// these locks, so they cannot deadlock. One loop.
-#ifndef SLICE_DIRSERVER_FILE_LOCKS_H
-#define SLICE_DIRSERVER_FILE_LOCKS_H
+// elsewhere between its two commits, and what must not run beside it (at a coordinator, too: that a copy
+// which misses everything is emptied and joins). Operations of one step need none, since nothing else runs on
+// the loop between their reading and their commit. An operation holds at most one of these locks, so they
+// cannot deadlock. One loop.
+#ifndef SLICE_SERVICE_FILE_LOCKS_H
+#define SLICE_SERVICE_FILE_LOCKS_H
 
 #include <optional>
 #include <unordered_map>
@@ -12,7 +13,7 @@
 #include "common/ids.h"
 #include "common/task.h"
 
-namespace slice::dirserver {
+namespace slice::service {
 
 class FileLocks {
  public:
@@ -47,6 +48,7 @@ class FileLocks {
     AsyncMutex::Lock lock = co_await entry.mutex.lock();
     co_return Held(*this, file, std::move(lock));
   }
+  // Somebody holds it, or waits for it; else lock() does not wait.
   bool busy(FileId file) const { return entries_.contains(file); }
 
  private:
@@ -64,6 +66,6 @@ class FileLocks {
   std::unordered_map<FileId, Entry> entries_;
 };
 
-}  // namespace slice::dirserver
+}  // namespace slice::service
 
-#endif  // SLICE_DIRSERVER_FILE_LOCKS_H
+#endif  // SLICE_SERVICE_FILE_LOCKS_H
