@@ -125,19 +125,21 @@ Task<void> Layouts::change(File& file) {
   co_await sessions_.recall(file.handle.fileid, file.changed);
 }
 
-bool Layouts::joins(FileId file, std::uint32_t server) const {
+const Layouts::Copy* Layouts::copy_of(FileId file, std::uint32_t server) const {
   auto found = files_.find(file);
-  if (found == files_.end()) return false;
+  if (found == files_.end()) return nullptr;
   auto copy = found->second->copies.find(server);
-  return copy != found->second->copies.end() && copy->second.missing.joining;
+  return copy == found->second->copies.end() ? nullptr : &copy->second;
+}
+
+bool Layouts::joins(FileId file, std::uint32_t server) const {
+  const Copy* copy = copy_of(file, server);
+  return copy != nullptr && copy->missing.joining;
 }
 
 bool Layouts::misses_everything(FileId file, std::uint32_t server) const {
-  auto found = files_.find(file);
-  if (found == files_.end()) return false;
-  auto copy = found->second->copies.find(server);
-  return copy != found->second->copies.end() &&
-         copy->second.missing.stripes == std::vector<StripeRange>{{0, wire::kAllStripes}};
+  const Copy* copy = copy_of(file, server);
+  return copy != nullptr && copy->missing.stripes == std::vector<StripeRange>{{0, wire::kAllStripes}};
 }
 
 void Layouts::drop_if_idle(FileId file) {
@@ -211,11 +213,9 @@ Task<Status> Layouts::put(File& file, const routing::FileHandle& handle, wire::M
 Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,
                                StripeRange stripes) {
   const routing::RoutingTables& tables = *context_.tables.get();
-  auto has = [server](const std::vector<std::uint32_t>& servers) {
-    return std::find(servers.begin(), servers.end(), server) != servers.end();
-  };
   if (stripes.end - stripes.first > 1) {
-    if (file.moving && has(tables.copies_of(SiteId{file.moving->site}, routing::copies_of(handle)))) {
+    if (file.moving &&
+        routing::has(tables.copies_of(SiteId{file.moving->site}, routing::copies_of(handle)), server)) {
       file.moving.reset();  // what follows changes the layout
     }
     co_return false;
@@ -223,8 +223,8 @@ Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, st
   auto layout = of(handle, stripes.first);
   if (!layout) co_return false;
   auto copies = routing::copies_of_stripe(tables, *layout, handle, stripes.first);
-  if (has(copies.all)) co_return false;
-  if (has(copies.written)) {
+  if (routing::has(copies.all, server)) co_return false;
+  if (routing::has(copies.written, server)) {
     file.moving.reset();
     co_await change(file);
   }

@@ -79,6 +79,8 @@ class Layouts {
   // A file while somebody works on it.
   class Use;
 
+  // Null where it misses nothing.
+  const Copy* copy_of(FileId file, std::uint32_t server) const;
   bool another_is_whole(const File& file, const routing::FileHandle& handle, std::uint32_t server,
                         wire::StripeRange stripes) const;
   Task<nfs3::Status> place(File& file, const routing::FileHandle& handle, std::uint64_t piece);

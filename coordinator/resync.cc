@@ -66,8 +66,7 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   auto layout = layouts_.of(handle, stripe);
   if (!layout) co_return false;
   auto copies = routing::copies_of_stripe(tables, *layout, handle, stripe);
-  bool has_one = std::find(copies.all.begin(), copies.all.end(), to) != copies.all.end();
-  if (!has_one) co_return true;
+  if (!routing::has(copies.all, to)) co_return true;
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
   co_await context_.crash.reach("resync.copying");

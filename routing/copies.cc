@@ -39,8 +39,7 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
   }
   if (!other) return copies;
   for (std::uint32_t server : tables.copies_of(*other, copies_of(handle))) {
-    bool counted = std::find(copies.all.begin(), copies.all.end(), server) != copies.all.end();
-    if (!counted) copies.written.push_back(server);
+    if (!has(copies.all, server)) copies.written.push_back(server);
   }
   return copies;
 }

@@ -3,6 +3,7 @@
 #ifndef SLICE_ROUTING_COPIES_H
 #define SLICE_ROUTING_COPIES_H
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -30,6 +31,10 @@ inline bool has_layout(const FileHandle& handle) {
 // By the file's block map, or by the hash where that says nothing. `layout` has the stripe's piece.
 SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
                       std::uint64_t stripe);
+
+inline bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
+  return std::find(servers.begin(), servers.end(), server) != servers.end();
+}
 
 struct StripeCopies {
   std::vector<std::uint32_t> all;      // in the order of the tables

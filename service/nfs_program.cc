@@ -162,7 +162,7 @@ bool NfsProgram::owns(const NfsRequest& request, std::optional<routing::Route> p
   }
   if (place->site_class == wire::Role::kStorage && routing::mirrored(request.handle)) {
     auto copies = context_.tables.get()->copies_of(place->site, routing::copies_of(request.handle));
-    return std::find(copies.begin(), copies.end(), context_.self.index) != copies.end();
+    return routing::has(copies, context_.self.index);
   }
   return place->site_class == site_class_ &&
          context_.tables.get()->owns(context_.self.index, site_class_, place->site);

@@ -10,6 +10,7 @@ namespace slice::storagenode {
 namespace {
 
 using nfs3::Status;
+using routing::has;
 
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
@@ -17,10 +18,6 @@ constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has 
 constexpr Duration kSuspected = std::chrono::seconds(2);
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
-
-bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
-  return std::find(servers.begin(), servers.end(), server) != servers.end();
-}
 
 }  // namespace
 

@@ -15,13 +15,9 @@ constexpr Duration kCallTimeout = std::chrono::seconds(5);
 constexpr Duration kFirstPause = std::chrono::milliseconds(50), kLongestPause = std::chrono::seconds(5);
 constexpr int kCopyTries = 5;  // a truncation that passes, a layout that changes
 
-bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
-  return std::find(servers.begin(), servers.end(), server) != servers.end();
-}
-
 std::vector<std::uint32_t> without(std::vector<std::uint32_t> servers,
                                    const std::vector<std::uint32_t>& others) {
-  std::erase_if(servers, [&](std::uint32_t server) { return has(others, server); });
+  std::erase_if(servers, [&](std::uint32_t server) { return routing::has(others, server); });
   return servers;
 }
 
