@@ -291,4 +291,9 @@ std::string Coordinator::detail() const {
   return text;
 }
 
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kCoordinator,
+          .make = [](service::ServiceContext& context) { return std::make_unique<Coordinator>(context); }};
+}
+
 }  // namespace slice::coordinator

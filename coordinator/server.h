@@ -38,6 +38,9 @@ class Coordinator : public service::Role {
   std::unique_ptr<Programs> programs_;
 };
 
+// For service::run_process().
+service::ServerKind server_kind();
+
 }  // namespace slice::coordinator
 
 #endif  // SLICE_COORDINATOR_SERVER_H

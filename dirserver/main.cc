@@ -1,10 +1,8 @@
+// slice-dird: the directory server.
 #include "dirserver/server.h"
-#include "service/process.h"
 
 int main(int argc, char** argv) {
   return slice::service::run_process(
-      {.role = slice::ServerRole::kDirectory, .about = "Slice directory server: names and attributes"}, argc,
-      argv, [](slice::service::ServiceContext& context) {
-        return std::make_unique<slice::dirserver::DirectoryServer>(context);
-      });
+      {.about = "Slice directory server: names and attributes", .kinds = {slice::dirserver::server_kind()}},
+      argc, argv);
 }

@@ -51,4 +51,9 @@ std::string DirectoryServer::state() const {
   return volume_->space.low() ? "no space: names may only be removed" : "serving";
 }
 
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kDirectory,
+          .make = [](service::ServiceContext& context) { return std::make_unique<DirectoryServer>(context); }};
+}
+
 }  // namespace slice::dirserver

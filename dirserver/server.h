@@ -42,6 +42,9 @@ class DirectoryServer : public service::Role {
   std::unique_ptr<ScanService> scan_;
 };
 
+// For service::run_process().
+service::ServerKind server_kind();
+
 }  // namespace slice::dirserver
 
 #endif  // SLICE_DIRSERVER_SERVER_H

@@ -1,7 +1,7 @@
-// InProcessNetwork: a Channel that carries calls to dispatchers of the same process, by endpoint. Calls pass
-// through the whole codec, so that what travels is what would travel on a wire. It behaves as SocketChannel
-// does: a call to a server that is away waits for it inside its time-out, and a call whose server went away
-// before it answered is sent again when the server is back.
+// InProcessNetwork: a Channel that carries calls to dispatchers of the same process and loop, by endpoint.
+// Calls pass through the whole codec, so that what travels is what would travel on a wire. It behaves as
+// SocketChannel does: a call to a server that is away waits for it inside its time-out, and a call whose
+// server went away before it answered is sent again when the server is back.
 #ifndef SLICE_RPC_IN_PROCESS_H
 #define SLICE_RPC_IN_PROCESS_H
 
@@ -28,6 +28,11 @@ class InProcessNetwork : public Channel {
   // Detach (nullptr) to make a server unreachable: calls to it then wait for their time-out, and answers it
   // still gives are lost.
   void attach(Endpoint at, Dispatcher* dispatcher);
+  // The server attached there, or null.
+  Dispatcher* find(Endpoint at) const {
+    auto found = places_->find(at);
+    return found == places_->end() ? nullptr : found->second.dispatcher;
+  }
   Task<Result<Response>> call(Request request) override;
 
   // Requests that were delivered to a dispatcher so far, by all on this network: what a test counts as round

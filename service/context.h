@@ -13,6 +13,7 @@
 #include "routing/file_handle.h"
 #include "routing/tables.h"
 #include "rpc/channel.h"
+#include "rpc/in_process.h"
 #include "service/verifier.h"
 #include "storage/disk.h"
 
@@ -33,6 +34,8 @@ struct ServiceContext {
   // Takes the manager's tables now, not at the next heartbeat; ends when they are in use, or within a second
   // without them. None: a process that has no manager.
   std::function<Task<void>()> refresh_tables = nullptr;
+  // This server and the others that share its process and loop; none: it is alone there.
+  rpc::InProcessNetwork* local = nullptr;
 };
 
 }  // namespace slice::service

@@ -2,8 +2,8 @@
 // directory, manager session, RPC server, admin program, signals.
 //
 //   int main(int argc, char** argv) {
-//     return slice::service::run_process({.role = ServerRole::kStorage, .about = "Slice storage node"}, argc,
-//     argv, make_server);
+//     return slice::service::run_process(
+//         {.about = "Slice storage node", .kinds = {slice::storagenode::server_kind()}}, argc, argv);
 //   }
 #ifndef SLICE_SERVICE_PROCESS_H
 #define SLICE_SERVICE_PROCESS_H
@@ -42,24 +42,33 @@ class Role {
   virtual void misdirected(const wire::MisdirectedArgs& /*report*/) {}
 };
 
-struct ProcessOptions {
+using MakeRole = std::function<std::unique_ptr<Role>(ServiceContext&)>;
+
+// What a program can be.
+struct ServerKind {
   ServerRole role = ServerRole::kDirectory;
-  std::string about;            // of --help
   bool draws_verifier = false;  // data servers: waits for the manager at start
   std::uint32_t data_format =
       1;  // version of the data directory's format: written at first start, checked afterwards
+  MakeRole make;
 };
-using MakeRole = std::function<std::unique_ptr<Role>(ServiceContext&)>;
 
-// Flags: --config FILE --name NAME [--log-level LEVEL] [--version]. Checks, in order: configuration, role,
-// data directory (service/data_directory.h: exists or can be made, of this server, locked; a role without one
-// gets a Disk in memory), free space (below the reserve it starts all the same, since what is stored must be
-// readable: it says so, and changes are refused by the role); then takes tables and, where the role draws
-// one, a verifier, makes and starts the role, and serves its programs and the admin program until SIGTERM or
-// SIGINT. The environment may ask for a death at a crash point (service/crash_at.h). Nothing listens before
-// the role has started. Exit codes: 0 clean stop, 1 failed at start or while serving, 2 bad usage,
-// configuration, or a data directory of another server.
-int run_process(const ProcessOptions& options, int argc, char** argv, const MakeRole& make_role);
+struct ProcessOptions {
+  std::string about;              // of --help
+  std::vector<ServerKind> kinds;  // at least one
+};
+
+// Flags: --config FILE --name NAME... [--log-level LEVEL] [--version]. Checks, in order: configuration,
+// roles, data directories (service/data_directory.h: exists or can be made, of this server, locked; a role
+// without one gets a Disk in memory), free space (below the reserve it starts all the same, since what is
+// stored must be readable: it says so, and changes are refused by the role); then each server takes tables
+// and, where its role draws one, a verifier, makes and starts the role, and serves its programs and the admin
+// program until SIGTERM or SIGINT. Servers that share a process run on one loop, each at its own endpoint,
+// and call each other without sockets; where one fails, the process ends. The environment may ask for a death
+// at a crash point (service/crash_at.h). A server does not listen before its role has started. Exit codes: 0
+// clean stop, 1 failed at start or while serving, 2 bad usage, configuration, or a data directory of another
+// server.
+int run_process(const ProcessOptions& options, int argc, char** argv);
 
 }  // namespace slice::service
 

@@ -115,7 +115,8 @@ class Environment {
 // One forked process and what it writes to standard error.
 class Child {
  public:
-  Child(std::string log, std::vector<std::string> words, ServerRole role) : log_(std::move(log)) {
+  Child(std::string log, std::vector<std::string> words, const std::vector<ServerRole>& roles)
+      : log_(std::move(log)) {
     pid_ = ::fork();
     if (pid_ != 0) return;
     int fd = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -125,13 +126,14 @@ class Child {
     std::vector<char*> argv;
     argv.reserve(words.size());
     for (std::string& word : words) argv.push_back(word.data());
-    ProcessOptions options{.role = role, .about = "a fake", .draws_verifier = role == ServerRole::kStorage};
-    int code = run_process(options, static_cast<int>(argv.size()), argv.data(),
-                           [&](ServiceContext& context) -> std::unique_ptr<Role> {
-                             if (role == ServerRole::kManager) return std::make_unique<FakeManager>(context);
-                             return std::make_unique<FakeStorage>(context);
-                           });
-    std::_Exit(code);
+    ServerKind manager{.role = ServerRole::kManager,
+                       .make = [](auto& context) { return std::make_unique<FakeManager>(context); }};
+    ServerKind storage{.role = ServerRole::kStorage, .draws_verifier = true, .make = [](auto& context) {
+                         return std::make_unique<FakeStorage>(context);
+                       }};
+    ProcessOptions options{.about = "a fake", .kinds = {}};
+    for (ServerRole role : roles) options.kinds.push_back(role == ServerRole::kManager ? manager : storage);
+    std::_Exit(run_process(options, static_cast<int>(argv.size()), argv.data()));
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -191,13 +193,12 @@ class ProcessTest : public ::testing::Test {
     config_text_ = text;
     std::ofstream(root_ + "/ensemble.toml", std::ios::trunc) << text;
   }
-  std::unique_ptr<Child> start(const std::string& name, ServerRole role) {
-    return std::make_unique<Child>(
-        fmt::format("{}/log{}", root_, children_++),
-        std::vector<std::string>{"--config", root_ + "/ensemble.toml", "--name", name}, role);
+  std::unique_ptr<Child> start(std::vector<std::string> names, const std::vector<ServerRole>& roles) {
+    names.insert(names.begin(), {"--config", root_ + "/ensemble.toml", "--name"});
+    return std::make_unique<Child>(fmt::format("{}/log{}", root_, children_++), std::move(names), roles);
   }
-  std::unique_ptr<Child> start_manager() { return start("manager1", ServerRole::kManager); }
-  std::unique_ptr<Child> start_storage() { return start("storage1", ServerRole::kStorage); }
+  std::unique_ptr<Child> start_manager() { return start({"manager1"}, {ServerRole::kManager}); }
+  std::unique_ptr<Child> start_storage() { return start({"storage1"}, {ServerRole::kStorage}); }
 
   template <class R>
   Result<R> ask(int host, std::uint32_t program, std::uint32_t procedure) {
@@ -228,16 +229,16 @@ TEST_F(ProcessTest, RefusesABadConfigurationWithFileLineAndReason) {
 }
 
 TEST_F(ProcessTest, RefusesNamesAndRolesThatAreNotItsOwn) {
-  auto unknown = start("nobody", ServerRole::kStorage);
+  auto unknown = start({"nobody"}, {ServerRole::kStorage});
   EXPECT_EQ(unknown->wait(), 2);
   EXPECT_THAT(unknown->output(), HasSubstr("no [[server]] has the name 'nobody'"));
-  auto other = start("directory1", ServerRole::kStorage);
+  auto other = start({"directory1"}, {ServerRole::kStorage});
   EXPECT_EQ(other->wait(), 2);
   EXPECT_THAT(other->output(), HasSubstr("has the role 'directory'; this program is for 'storage'"));
-  Child usage(root_ + "/usage", {"--name", "x"}, ServerRole::kStorage);
+  Child usage(root_ + "/usage", {"--name", "x"}, {ServerRole::kStorage});
   EXPECT_EQ(usage.wait(), 2);
   EXPECT_THAT(usage.output(), HasSubstr("--config"));
-  Child version(root_ + "/version", {"--version"}, ServerRole::kStorage);
+  Child version(root_ + "/version", {"--version"}, {ServerRole::kStorage});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_THAT(version.output(), HasSubstr("slice "));
 }
@@ -269,6 +270,40 @@ TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
   EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";
   manager->signal(SIGINT);
   EXPECT_EQ(manager->wait(), 0);
+}
+
+TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
+  auto both = start({"storage1", "manager1"}, {ServerRole::kManager, ServerRole::kStorage});
+  ASSERT_TRUE(both->says("serving as manager")) << both->output();
+  ASSERT_TRUE(both->says("serving as storage")) << both->output();
+  auto of = [&](int host, std::string_view name) -> std::uint64_t {
+    auto metrics = ask<wire::MetricsResult>(host, wire::kAdminProgram, 1);
+    for (const auto& sample : metrics.value().samples) {
+      if (sample.name == name) return sample.value;
+    }
+    ADD_FAILURE() << "no metric " << name;
+    return 0;
+  };
+  EXPECT_EQ(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)->process, "storage1");
+  // The storage node has met the manager before that one served, if at all; its heartbeats need no
+  // connection.
+  std::uint64_t connections = of(2, "rpc_connections_total");
+  std::uint64_t calls = of(2, "rpc_calls_total");
+  std::this_thread::sleep_for(2500ms);
+  EXPECT_GT(of(2, "rpc_calls_total"), calls + 1) << "heartbeats";
+  EXPECT_EQ(of(2, "rpc_connections_total"), connections + 3) << "this test's own";
+  both->signal(SIGTERM);
+  EXPECT_EQ(both->wait(), 0) << both->output();
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";
+}
+
+TEST_F(ProcessTest, EndsAsAWholeWhereOneOfItsServersFails) {
+  std::filesystem::create_directories(root_ + "/storage");
+  auto first = start_manager();
+  ASSERT_TRUE(first->says("serving as manager"));
+  auto both = start({"storage1", "manager1"}, {ServerRole::kManager, ServerRole::kStorage});
+  EXPECT_EQ(both->wait(), 1);
+  EXPECT_THAT(both->output(), HasSubstr("in use by another process"));
 }
 
 TEST_F(ProcessTest, StopsEvenWhereTheManagerNeverComes) {

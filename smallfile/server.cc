@@ -80,4 +80,11 @@ std::string SmallFileServer::detail() const {
                      store_->table().used_bytes() >> 20, store_->journal_bytes() >> 20);
 }
 
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kSmallFile,
+          .draws_verifier = true,
+          .data_format = kDataFormat,
+          .make = [](service::ServiceContext& context) { return std::make_unique<SmallFileServer>(context); }};
+}
+
 }  // namespace slice::smallfile

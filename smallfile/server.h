@@ -45,6 +45,9 @@ class SmallFileServer : public service::Role {
   std::unique_ptr<ObjectProgram> objects_;
 };
 
+// For service::run_process().
+service::ServerKind server_kind();
+
 }  // namespace slice::smallfile
 
 #endif  // SLICE_SMALLFILE_SERVER_H

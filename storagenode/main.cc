@@ -1,11 +1,7 @@
-#include "service/process.h"
-#include "storagenode/object_format.h"
+// slice-stored: the storage node.
 #include "storagenode/server.h"
 
 int main(int argc, char** argv) {
-  return slice::service::run_process({.role = slice::ServerRole::kStorage,
-                                      .about = "Slice storage node",
-                                      .draws_verifier = true,
-                                      .data_format = slice::storagenode::kFormatVersion},
-                                     argc, argv, slice::storagenode::make_storage_server);
+  return slice::service::run_process(
+      {.about = "Slice storage node", .kinds = {slice::storagenode::server_kind()}}, argc, argv);
 }

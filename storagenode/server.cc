@@ -1,5 +1,6 @@
 #include "storagenode/server.h"
 
+#include "storagenode/object_format.h"
 #include "storagenode/ops/ops.h"
 
 namespace slice::storagenode {
@@ -42,6 +43,13 @@ std::string StorageServer::state() const {
 
 std::unique_ptr<service::Role> make_storage_server(service::ServiceContext& context) {
   return std::make_unique<StorageServer>(context);
+}
+
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kStorage,
+          .draws_verifier = true,
+          .data_format = kFormatVersion,
+          .make = make_storage_server};
 }
 
 }  // namespace slice::storagenode

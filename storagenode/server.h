@@ -31,6 +31,9 @@ class StorageServer : public service::Role {
 
 std::unique_ptr<service::Role> make_storage_server(service::ServiceContext& context);
 
+// For service::run_process().
+service::ServerKind server_kind();
+
 }  // namespace slice::storagenode
 
 #endif  // SLICE_STORAGENODE_SERVER_H

@@ -171,4 +171,9 @@ void Manager::watch() {
   context_.loop.after(std::chrono::seconds(1), [this] { watch(); });
 }
 
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kManager,
+          .make = [](service::ServiceContext& context) { return std::make_unique<Manager>(context); }};
+}
+
 }  // namespace slice::manager

@@ -62,6 +62,9 @@ class Manager : public rpc::Program, public service::Role {
   Counter& drawn_gauge_;
 };
 
+// For service::run_process().
+service::ServerKind server_kind();
+
 }  // namespace slice::manager
 
 #endif  // SLICE_CONTROL_MANAGER_MANAGER_H

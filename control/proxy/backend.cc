@@ -55,7 +55,13 @@ BackendConnection* Backend::bulk_connection() {
   return best;
 }
 
+rpc::Dispatcher* Backend::local_server() {
+  if (local_ == nullptr) local_ = plumbing_.local.find(to_);
+  return local_;
+}
+
 void Backend::send(Leg& leg) {
+  if (rpc::Dispatcher* local = local_server()) return plumbing_.local.send(leg, *local);
   if (down_) {
     waiting_.push_back(leg);
     return;
@@ -72,7 +78,7 @@ void Backend::send(Leg& leg) {
 }
 
 BackendConnection* Backend::begin_upload(Leg& leg) {
-  if (down_) return nullptr;
+  if (down_ || local_server() != nullptr) return nullptr;
   BackendConnection* connection = bulk_connection();
   if (connection == nullptr || !connection->connected()) return nullptr;
   connection->begin_upload(leg);

@@ -1,5 +1,5 @@
 // Backend: one server as a worker sees it: a connection for short records, a few for long ones, and the legs
-// that wait while it cannot be reached.
+// that wait while it cannot be reached. A server of the worker's own loop is called directly.
 #ifndef SLICE_CONTROL_PROXY_BACKEND_H
 #define SLICE_CONTROL_PROXY_BACKEND_H
 
@@ -8,6 +8,7 @@
 
 #include "common/metrics.h"
 #include "control/proxy/backend_connection.h"
+#include "control/proxy/local_calls.h"
 
 namespace slice::proxy {
 
@@ -38,6 +39,7 @@ class Backend : private BackendConnection::Listener {
   void on_connected(BackendConnection& connection) override;
   void on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
                  std::string_view why) override;
+  rpc::Dispatcher* local_server();
   BackendConnection* short_connection();
   BackendConnection* bulk_connection();
   std::unique_ptr<BackendConnection> connect();
@@ -47,6 +49,7 @@ class Backend : private BackendConnection::Listener {
 
   Plumbing plumbing_;
   rpc::Endpoint to_;
+  rpc::Dispatcher* local_ = nullptr;  // as soon as it serves
   Router& router_;
   Counter& reconnects_;
   Counter& resends_;

@@ -16,6 +16,7 @@ struct Plumbing {
   ChunkPool& pool;
   LegTable& legs;
   class Flusher& flusher;
+  class LocalCalls& local;
 };
 
 // Something with bytes to write at the end of a round.

@@ -88,17 +88,24 @@ ChunkRef ChunkPool::make(std::size_t capacity) {
     void* memory = std::malloc(sizeof(Chunk) + capacity);
     if (memory == nullptr) throw std::bad_alloc();
     chunk = new (memory) Chunk;
-    chunk->pool_ = this;
-    chunk->capacity_ = capacity;
   }
   chunk->used = 0;
+  return own(chunk, reinterpret_cast<std::uint8_t*>(chunk + 1), capacity);
+}
+
+ChunkRef ChunkPool::own(Chunk* chunk, std::uint8_t* memory, std::size_t capacity) {
+  chunk->pool_ = this;
+  chunk->memory_ = memory;
+  chunk->capacity_ = capacity;
   in_use_ += capacity;
   return ChunkRef(chunk);
 }
 
 void ChunkPool::give_back(Chunk* chunk) {
   in_use_ -= chunk->capacity_;
-  if (chunk->capacity_ == kReadChunk && spare_read_.size() < kSpareRead) {
+  if (!chunk->adopted_.empty()) {
+    destroy(chunk);
+  } else if (chunk->capacity_ == kReadChunk && spare_read_.size() < kSpareRead) {
     spare_read_.push_back(chunk);
   } else if (chunk->capacity_ == kSmallChunk && spare_small_.size() < kSpareSmall) {
     spare_small_.push_back(chunk);
@@ -136,6 +143,17 @@ Slice ChunkPool::copy(ByteView bytes) {
   std::uint8_t* into = nullptr;
   Slice slice = place(bytes.size(), into);
   if (!bytes.empty()) std::memcpy(into, bytes.data(), bytes.size());
+  return slice;
+}
+
+Slice ChunkPool::adopt(Buffer bytes) {
+  if (bytes.size() <= kCoalesceLimit) return copy(bytes.view());
+  void* memory = std::malloc(sizeof(Chunk));
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* chunk = new (memory) Chunk;
+  chunk->adopted_ = std::move(bytes);
+  chunk->used = chunk->adopted_.size();
+  Slice slice{own(chunk, chunk->adopted_.data(), chunk->used), chunk->adopted_.data(), chunk->used};
   return slice;
 }
 

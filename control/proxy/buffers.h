@@ -20,7 +20,7 @@ class ChunkPool;
 // A run of memory, counted. Freed, or kept by its pool for the next one of its size, with its last reference.
 class Chunk {
  public:
-  std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(this + 1); }
+  std::uint8_t* data() { return memory_; }
   std::size_t capacity() const { return capacity_; }
   std::size_t used = 0;  // how far it is filled; only the one who fills it moves this
   std::size_t room() const { return capacity_ - used; }
@@ -29,8 +29,10 @@ class Chunk {
   friend class ChunkPool;
   friend class ChunkRef;
   ChunkPool* pool_ = nullptr;
+  std::uint8_t* memory_ = nullptr;  // right behind this, or that of adopted_
   std::size_t capacity_ = 0;
   std::size_t references_ = 0;
+  Buffer adopted_;
 };
 
 class ChunkRef {
@@ -104,10 +106,13 @@ class ChunkPool {
   // `size` bytes (at most kCoalesceLimit side by side with their like) to be filled by the caller.
   Slice place(std::size_t size, std::uint8_t*& into);
   Slice copy(ByteView bytes);
+  // The same bytes, in the memory where they lie; short ones are copied all the same.
+  Slice adopt(Buffer bytes);
   std::size_t bytes_in_use() const { return in_use_; }
 
  private:
   friend class ChunkRef;
+  ChunkRef own(Chunk* chunk, std::uint8_t* memory, std::size_t capacity);
   void give_back(Chunk* chunk);
   static void destroy(Chunk* chunk);
 

@@ -23,8 +23,9 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
 
 ProxyRole::~ProxyRole() {
   for (auto& one : threads_) {
-    one->loop.stop();
-    if (one->thread.joinable()) one->thread.join();
+    if (!one->thread.joinable()) continue;
+    one->loop->stop();
+    one->thread.join();
   }
 }
 
@@ -79,24 +80,35 @@ Task<Status> ProxyRole::start() {
   co_return Status();
 }
 
+std::size_t ProxyRole::worker_count() const {
+  if (context_.config.proxy.threads != 0) return context_.config.proxy.threads;
+  return context_.local != nullptr ? 1 : std::max(1u, std::thread::hardware_concurrency());
+}
+
 Status ProxyRole::start_workers() {
   const ProxyConfig& config = context_.config.proxy;
-  std::size_t count =
-      config.threads != 0 ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+  std::size_t count = worker_count();
   for (std::size_t i = 0; i < count; ++i) {
     auto one = std::make_unique<Thread>();
     Worker::Options options;
     options.tables = tables_;
     options.sender = {context_.self.index, tables_.config, &context_.config.ensemble_key};
     options.memory_limit = kMemory / count;
-    one->worker = std::make_unique<Worker>(one->loop, options, *cache_, *maps_, context_.metrics);
+    bool shares_loop = context_.local != nullptr && i == 0;
+    if (shares_loop) {
+      options.local = context_.local;
+    } else {
+      one->loop = std::make_unique<rpc::EpollLoop>();
+    }
+    one->worker = std::make_unique<Worker>(shares_loop ? loop_ : *one->loop, options, *cache_, *maps_,
+                                           context_.metrics);
     rpc::Endpoint at{config.virtual_address, config.nfs_port};
     if (auto bound = one->worker->listen_tcp(at); !bound) return fail(std::move(bound).error());
     if (auto bound = one->worker->listen_udp(at); !bound) return fail(std::move(bound).error());
     threads_.push_back(std::move(one));
   }
   for (auto& one : threads_) {
-    one->thread = std::thread([loop = &one->loop] { loop->run(); });
+    if (one->loop != nullptr) one->thread = std::thread([loop = one->loop.get()] { loop->run(); });
   }
   return {};
 }
@@ -214,6 +226,11 @@ Task<void> ProxyRole::stop() {
   if (loader_ != nullptr) loader_->detach();
   if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);
   co_await write_back_->finish(3s);
+}
+
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kProxy,
+          .make = [](service::ServiceContext& context) { return std::make_unique<ProxyRole>(context); }};
 }
 
 }  // namespace slice::proxy

@@ -31,12 +31,15 @@ class ProxyRole : public service::Role {
   void misdirected(const wire::MisdirectedArgs& report) override;
 
  private:
+  // A worker, and the thread that it has of its own. One beside other servers of this process runs on their
+  // loop, so that it calls them directly.
   struct Thread {
-    rpc::EpollLoop loop;
+    std::unique_ptr<rpc::EpollLoop> loop;
     std::unique_ptr<Worker> worker;
     std::thread thread;
   };
   void load_program();
+  std::size_t worker_count() const;
   Status start_workers();
   Status start_programs();
   void start_portmap();
@@ -73,6 +76,9 @@ class ProxyRole : public service::Role {
   Counter& reports_;
   Counter& mended_;
 };
+
+// For service::run_process().
+service::ServerKind server_kind();
 
 }  // namespace slice::proxy
 

@@ -69,7 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     LegTable legs;
     CallEncoder encoder(pool, {1, &config, &key}, loop);
-    NoServers services(Plumbing{loop, pool, legs, flusher}, memory.tables(), cache, encoder, maps, metrics);
+    LocalCalls local(loop, pool, legs, nullptr);
+    NoServers services(Plumbing{loop, pool, legs, flusher, local}, memory.tables(), cache, encoder, maps,
+                       metrics);
     CallRouter router(services);
     Sink client;
     Harness harness(router, client);

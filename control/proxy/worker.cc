@@ -24,11 +24,12 @@ constexpr std::size_t kAcceptsARound = 64;
 
 Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, MapCache& maps_in,
                Metrics& metrics_in)
-    : Services(Plumbing{loop, pool_, legs_, flusher_}, options.tables, cache_in, encoder_, maps_in,
+    : Services(Plumbing{loop, pool_, legs_, flusher_, local_}, options.tables, cache_in, encoder_, maps_in,
                metrics_in),
       loop_(loop),
       options_(options),
       flusher_(loop),
+      local_(loop, pool_, legs_, options.local),
       encoder_(pool_, options.sender, loop),
       channel_(loop,
                {.key = *options.sender.key,
@@ -177,6 +178,7 @@ Task<void> Worker::save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>& handl
 void Worker::tick() {
   tick_ = loop_.after(kTick, [this] { tick(); });
   MonoTime now = loop_.now();
+  local_.tick();
   for (auto& [endpoint, backend] : backends_) backend->tick();
   std::vector<TcpClient*> all;
   for (auto& [client, owned] : clients_) all.push_back(client);

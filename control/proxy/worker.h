@@ -21,6 +21,8 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
     std::size_t memory_limit = 256 << 20;  // bytes, see Budget
     std::size_t client_limit = 16 << 20;
     std::size_t max_clients = 8192;
+    // Servers of this process that run on the worker's loop; none: all are reached over sockets.
+    rpc::InProcessNetwork* local = nullptr;
   };
   Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache, MapCache& maps, Metrics& metrics);
   ~Worker() override;
@@ -53,6 +55,7 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   ChunkPool pool_;
   LegTable legs_;
   Flusher flusher_;
+  LocalCalls local_;
   CallEncoder encoder_;
   rpc::SocketChannel channel_;
   CallRouter router_;

@@ -3,7 +3,8 @@
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
     ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
-                                        make the namespaces, start every process, wait until all serve
+                   [--one-process]      make the namespaces, start every process, wait until all serve; --one-process: all servers are
+                                        one slice-hostd on one host, and call each other without sockets
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
     ensemble.py kill|stop|start|restart NAME [--crash-at POINT[:N]]   one process (kill: SIGKILL; stop: SIGTERM); --crash-at: it
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +29,8 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT_NET = "10.77.1"
+HOST_PROCESS = "host1"  # of --one-process
+HOST_PROGRAM = "slice-hostd"
 PROGRAMS = {
     "manager": "slice-managerd",
     "directory": "slice-dird",
@@ -78,9 +82,9 @@ def with_storage_nodes(text, wanted):
     return "\n[[server]]\n".join([head, *servers])
 
 
-def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None):
+def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None, one_process=None):
     """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes,
-    that policy for names, and that many copies of new files."""
+    that policy for names, and that many copies of new files; one_process: of servers that share a process."""
     if storage is not None:
         text = with_storage_nodes(text, storage)
     there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
@@ -96,18 +100,27 @@ def shaped(text, directories=None, storage=None, policy=None, probability=None, 
         text = set_volume_key(text, "mkdir_probability", repr(float(probability)))
     if copies is not None:
         text = set_volume_key(text, "copies", str(copies))
+    if one_process:
+        # Its requests lead to no other host, so an XDP program would cost time and save none.
+        text = re.sub(r"^xdp = .*$", 'xdp = "off"', text, flags=re.MULTILINE)
     return text
+
+
+def in_start_order(servers):
+    """Their names."""
+    return [s["name"] for s in sorted(servers, key=lambda s: START_ORDER.index(s["role"]))]
 
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, **shape):
-        """`shape`: directories, storage, policy, probability, copies, as for shaped()."""
+        """`shape`: directories, storage, policy, probability, copies, one_process, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
         self.bin = pathlib.Path(bin_dir).resolve()
         self.template = config
         self.config_path = self.dir / "ensemble.toml"
+        self.processes_path = self.dir / "processes.json"
 
     # ---- configuration ----
 
@@ -119,6 +132,9 @@ class Ensemble:
         template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
         text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
         self.config_path.write_text(text)
+        servers = in_start_order(tomllib.loads(text)["server"])
+        together = self.shape.get("one_process")
+        self.processes_path.write_text(json.dumps({HOST_PROCESS: servers} if together else {name: [name] for name in servers}) + "\n")
         key = self.dir / "ensemble.key"
         if not key.exists():
             key.touch(mode=0o600)
@@ -129,6 +145,8 @@ class Ensemble:
             raise Failure(f"no ensemble '{self.instance}' here: {self.config_path} does not exist; run `up` first")
         self.config = tomllib.loads(self.config_path.read_text())
         self.servers = self.config["server"]
+        self.processes = json.loads(self.processes_path.read_text())  # what each serves
+        self.one_process = HOST_PROCESS in self.processes
         self.virtual = self.config["proxy"]["virtual_address"]
 
     def server(self, name):
@@ -136,6 +154,13 @@ class Ensemble:
             if server["name"] == name:
                 return server
         raise Failure(f"no server '{name}'; there are: {', '.join(s['name'] for s in self.servers)}")
+
+    def process(self, name):
+        """The process which is that, or serves that server."""
+        for process, servers in self.processes.items():
+            if name == process or name in servers:
+                return process
+        raise Failure(f"no process or server '{name}'; there are: {', '.join(self.processes)}")
 
     # ---- namespaces ----
 
@@ -149,7 +174,7 @@ class Ensemble:
         return f"{self.prefix()}-client"
 
     def host_ns(self, server):
-        if server["role"] == "proxy":
+        if self.one_process or server["role"] == "proxy":
             return self.proxy_ns()
         return f"{self.prefix()}-host{self.leg_number(server)}"
 
@@ -161,7 +186,7 @@ class Ensemble:
         return int(octets[2])
 
     def legs(self):
-        return sorted({self.leg_number(s) for s in self.servers if s["role"] != "proxy"})
+        return sorted({self.leg_number(s) for s in self.servers if self.host_ns(s) != self.proxy_ns()})
 
     def add_leg(self, name, namespace, net):
         """A veth: `name` in the proxy's namespace with NET.1, eth0 in `namespace` with NET.2 and the default route."""
@@ -182,7 +207,8 @@ class Ensemble:
     def make_network(self):
         run("ip", "netns", "add", self.proxy_ns())
         self.ip(self.proxy_ns(), "link", "set", "lo", "up")
-        self.ip(self.proxy_ns(), "addr", "add", f"{self.virtual}/32", "dev", "lo")
+        for address in {self.virtual, *(s["address"] for s in self.servers if self.one_process)}:
+            self.ip(self.proxy_ns(), "addr", "add", f"{address}/32", "dev", "lo")
         run("nsenter", f"--net=/run/netns/{self.proxy_ns()}", "sysctl", "-qw", "net.ipv4.ip_forward=1",
             "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
         self.add_leg("client", self.client_ns(), CLIENT_NET)
@@ -212,15 +238,16 @@ class Ensemble:
 
     def start(self, name, crash_at=None):
         """crash_at: the crash point where it is to kill itself, as SLICE_CRASH_AT has it (docs/operations.md)."""
-        server = self.server(name)
+        servers = [self.server(server) for server in self.processes[name]]
         if self.pid(name) is not None:
             raise Failure(f"{name} runs already")
-        program = self.bin / PROGRAMS[server["role"]]
+        program = self.bin / (HOST_PROGRAM if self.one_process else PROGRAMS[servers[0]["role"]])
         if not program.exists():
             raise Failure(f"{program} does not exist: build first")
         log = open(self.dir / "log" / f"{name}.log", "ab")
         process = subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{self.host_ns(server)}", str(program), "--config", str(self.config_path), "--name", name],
+            ["nsenter", f"--net=/run/netns/{self.host_ns(servers[0])}", str(program), "--config", str(self.config_path),
+             "--name", *self.processes[name]],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, **({"SLICE_CRASH_AT": crash_at} if crash_at else {})})
         log.close()
@@ -245,12 +272,9 @@ class Ensemble:
             print(f"{name} does not stop within {patience:.0f} s: killed", file=sys.stderr)
             self.end(name, signal.SIGKILL)
 
-    def names(self):
-        order = {role: i for i, role in enumerate(START_ORDER)}
-        return [s["name"] for s in sorted(self.servers, key=lambda s: order[s["role"]])]
-
     def status(self):
-        return {name: self.pid(name) for name in self.names()}
+        """Each process's pid, in the order of their start."""
+        return {name: self.pid(name) for name in self.processes}
 
     def slicectl(self, *words, check=True):
         return run("nsenter", f"--net=/run/netns/{self.proxy_ns()}", self.bin / "slicectl", "--config", self.config_path,
@@ -286,7 +310,7 @@ class Ensemble:
         if self.config_path.exists():  # of the last `up`, which what runs was started with
             self.load()
             running = [name for name, pid in self.status().items() if pid is not None]
-            if len(running) == len(self.names()):
+            if len(running) == len(self.processes):
                 print("ensemble: is up already, as and with the programs that it was started with; `down` first for others")
                 return
             if running:
@@ -298,7 +322,7 @@ class Ensemble:
             run("mount", "-t", "bpf", "bpf", "/sys/fs/bpf", check=False)
         try:
             self.make_network()
-            for name in self.names():
+            for name in self.processes:
                 self.start(name)
             self.wait_serving()
         except BaseException:
@@ -307,7 +331,7 @@ class Ensemble:
 
     def down(self):
         self.load()
-        for name in reversed(self.names()):
+        for name in reversed(self.processes):
             self.end(name, signal.SIGTERM)
         self.remove_network()
         folder = pathlib.Path(self.config["proxy"].get("bpf_folder", "/sys/fs/bpf/slice"))
@@ -318,7 +342,8 @@ class Ensemble:
         return {"client": self.client_ns(), "proxy": self.proxy_ns(), "virtual": self.virtual,
                 "config": str(self.config_path), "pids": self.status(),
                 "hosts": {s["name"]: self.host_ns(s) for s in self.servers},
-                "addresses": {s["name"]: s["address"] for s in self.servers}}
+                "addresses": {s["name"]: s["address"] for s in self.servers},
+                "processes": {s["name"]: self.process(s["name"]) for s in self.servers}}
 
 
 def main():
@@ -334,10 +359,11 @@ def main():
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
+    parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     given = parser.parse_args()
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
-                        policy=given.policy, probability=given.probability, copies=given.copies)
+                        policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process)
     try:
         if given.verb == "up":
             ensemble.up()
@@ -346,10 +372,11 @@ def main():
         if given.verb in ("kill", "stop", "start", "restart"):
             if given.name is None:
                 parser.error(f"{given.verb} takes a server's name")
+            process = ensemble.process(given.name)
             if given.verb != "start":
-                ensemble.end(ensemble.server(given.name)["name"], signal.SIGKILL if given.verb == "kill" else signal.SIGTERM)
+                ensemble.end(process, signal.SIGKILL if given.verb == "kill" else signal.SIGTERM)
             if given.verb in ("start", "restart"):
-                ensemble.start(given.name, given.crash_at)
+                ensemble.start(process, given.crash_at)
         elif given.verb == "status":
             for name, pid in ensemble.status().items():
                 print(f"{name:12} {'pid ' + str(pid) if pid else 'not running'}")

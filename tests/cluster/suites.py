@@ -159,7 +159,7 @@ def protocol(target, options, transport):
     command = [options.programs / "protocol", *reach(target), "--transport", transport]
     command += ["--slice"] if target.name == "slice" else []
     command += ["--only", options.only] if options.only else []
-    if target.name == "slice" and transport == "udp" and not options.only:
+    if target.name == "slice" and target.has_xdp and transport == "udp" and not options.only:
         with xdp_proof.XdpProof(target) as proof:
             ok = passed_or_known(target, *in_namespace(target, command, 240))
         return proof.holds() and ok
@@ -214,6 +214,13 @@ def durability_notices_damage(target, options, log):
         return False
     print("ok durability: the checker noticed all of it")
     return True
+
+
+def one_process(target, options):
+    """An ensemble whose servers are one slice-hostd: what it serves, and what is left when it is killed under load."""
+    with target.make("one", directories=2, one_process=True) as one:
+        return all([protocol(one, options, "udp"), protocol(one, options, "tcp"), libnfs(one, options), conformance(one, options),
+                    close_to_open(one, options), durability(one, options)])
 
 
 def rebind(target, options):
@@ -300,6 +307,7 @@ SUITES = {
     "block-maps": (block_maps.block_maps, "files placed by free space, whose stripes are moved while a client writes them; the coordinator is killed meanwhile"),
     "crashes": (crashes.crashes, "every crash point of every server: who dies, at which point, during which operation; nothing acknowledged lost"),
     "mirrors": (mirrors.mirrors, "files with two copies: storage nodes killed under load, copies made whole again, every byte right"),
+    "one-process": (one_process, "every role in one process: protocol, real clients, kill -9 under load"),
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
@@ -308,4 +316,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process"}  # bring up ensembles of their own

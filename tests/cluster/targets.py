@@ -35,7 +35,10 @@ class Slice:
         if config:
             self.settings += ["--config", str(config)]
         self.own, self.instance = own, instance
-        self.shape = [word for key, value in (shape or {}).items() if value is not None for word in (f"--{key}", str(value))]
+        self.shape = []
+        for key, value in (shape or {}).items():
+            flag = f"--{key.replace('_', '-')}"
+            self.shape += [] if value in (None, False) else [flag] if value is True else [flag, str(value)]
         self.export, self.port, self.mount_port = "/", 2049, 20048
 
     def _ensemble(self, *words):
@@ -67,6 +70,11 @@ class Slice:
     def process_names(self):
         return list(self.facts["pids"])
 
+    @property
+    def has_xdp(self):
+        """Servers that share the proxy's process get no packet from an XDP program."""
+        return len(self.process_names) > 1
+
     def pids(self):
         return json.loads(self._ensemble("namespaces"))["pids"]
 
@@ -92,8 +100,8 @@ class Slice:
         while time.monotonic() < end:
             done = self.slicectl("status", "--json", check=False)
             members = json.loads(done.stdout)["servers"] if done.returncode == 0 else []
-            pids = self.pids()
-            if members and all(m["alive"] and m["state"].startswith("serving") and m["pid"] == pids[m["name"]] for m in members):
+            pids, process = self.pids(), self.facts["processes"]
+            if members and all(m["alive"] and m["state"].startswith("serving") and m["pid"] == pids[process[m["name"]]] for m in members):
                 return
             time.sleep(0.1)
         raise SystemExit(f"not all serve after {patience} s: {done.stdout}{done.stderr}")

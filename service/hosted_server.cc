@@ -1,0 +1,152 @@
+#include "service/hosted_server.h"
+
+#include <sys/random.h>
+
+#include "common/log.h"
+#include "storage/emulated_disk.h"
+#include "storage/memory_disk.h"
+#include "storage/posix_disk.h"
+
+namespace slice::service {
+namespace {
+
+std::uint64_t random_bits() {
+  std::uint64_t bits = 0;
+  // The system's pool is there long before any server starts; 8 bytes never come short then.
+  [[maybe_unused]] ssize_t got = ::getrandom(&bits, sizeof bits, 0);
+  return bits;
+}
+
+}  // namespace
+
+HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig& self)
+    : host_(std::move(host)),
+      kind_(kind),
+      self_(self),
+      handles_(host_.config),
+      tables_(
+          routing::RoutingTables::make(host_.config, routing::RoutingTables::initial(host_.config)).value()),
+      started_(host_.loop.now()),
+      sockets_(host_.loop, {.key = host_.config.ensemble_key,
+                            .sender = self.index,
+                            .generation = [this] { return tables_.get()->generation(); }}),
+      channel_(&sockets_) {
+  if (host_.crash_at) arm(crash_, *host_.crash_at);
+  if (host_.local == nullptr) return;
+  local_.emplace(*host_.local, rpc::Endpoint{self.address, self.port}, self.index);
+  local_->set_generation([this] { return tables_.get()->generation(); });
+  channel_ = &local_first_.emplace(*local_, sockets_);
+}
+
+Status HostedServer::claim_data() {
+  if (self_.data.empty()) {
+    disk_ = std::make_unique<storage::MemoryDisk>(host_.loop);
+    return {};
+  }
+  auto data = DataDirectory::claim(self_, host_.config.volume.id, kind_.data_format);
+  if (!data) return fail(std::move(data).error());
+  data_.emplace(std::move(*data));
+  if (data_->is_new()) log_info("new data directory {}", self_.data);
+  if (data_->free_bytes() < self_.reserve_bytes) {
+    log_warning("data directory {} has {} bytes free, less than its reserve of {}: changes will be refused",
+                self_.data, data_->free_bytes(), self_.reserve_bytes);
+  }
+  auto disk = storage::PosixDisk::open(host_.loop, self_.data);
+  if (!disk) return fail(std::move(disk).error());
+  disk_ = std::move(*disk);
+  emulate_disk();
+  return {};
+}
+
+void HostedServer::emulate_disk() {
+  if (!self_.emulated_disk) return;
+  const EmulatedDiskConfig& emulated = *self_.emulated_disk;
+  log_warning("emulated_disk: operations wait as for {} arms of {} us and {} bytes/s: for measuring only",
+              emulated.arms, emulated.access_us, emulated.bytes_per_second);
+  disk_ = std::make_unique<storage::EmulatedDisk>(
+      host_.loop, std::move(disk_),
+      storage::DiskModel::Options{.arms = emulated.arms,
+                                  .access = std::chrono::microseconds(emulated.access_us),
+                                  .bytes_per_second = emulated.bytes_per_second,
+                                  .memory_bytes = emulated.memory_bytes},
+      metrics_);
+}
+
+void HostedServer::begin() {
+  session_.emplace(ManagerSession::Seams{.loop = host_.loop,
+                                         .channel = *channel_,
+                                         .metrics = metrics_,
+                                         .disk = *disk_,
+                                         .config = host_.config,
+                                         .self = self_,
+                                         .tables = tables_});
+  spawn(start());
+}
+
+Task<void> HostedServer::start() {
+  if (kind_.draws_verifier) verifier_.see(co_await session_->draw_verifier());
+  co_await session_->load_tables();
+  session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
+  context_.emplace(ServiceContext{.loop = host_.loop,
+                                  .channel = *channel_,
+                                  .metrics = metrics_,
+                                  .disk = *disk_,
+                                  .config = host_.config,
+                                  .self = self_,
+                                  .handles = handles_,
+                                  .tables = tables_,
+                                  .verifier = verifier_,
+                                  .random = random_bits,
+                                  .crash = crash_,
+                                  .refresh_tables = [this] { return session_->refresh(); },
+                                  .local = local_ ? &*local_ : nullptr});
+  role_ = kind_.make(*context_);
+  Status started = co_await role_->start();
+  if (!started) {
+    host_.end(started.error().code == Errc::kInvalid ? kExitBadUsage : kExitFailed, started.error().message);
+    co_return;
+  }
+  if (stopping_) co_return;
+  admin_.emplace(
+      self_.name, metrics_, [this] { refresh_gauges(); },
+      [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); });
+  dispatcher_.emplace(host_.config.ensemble_key, metrics_, &host_.loop);
+  dispatcher_->add(*admin_);
+  for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);
+  server_.emplace(host_.loop, *dispatcher_, metrics_);
+  auto bound = server_->listen({self_.address, self_.port});
+  if (!bound) {
+    host_.end(kExitFailed, bound.error().message);
+    co_return;
+  }
+  if (local_) local_->attach(*bound, &*dispatcher_);
+  serving_ = true;
+  log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
+           rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
+}
+
+Task<void> HostedServer::stop() {
+  stopping_ = true;
+  if (serving_) co_await role_->stop();
+}
+
+void HostedServer::describe(wire::HeartbeatArgs& args) {
+  if (auto space = disk_->space(); space && !self_.data.empty()) {
+    args.free_bytes = space->free_bytes;
+    args.total_bytes = space->total_bytes;
+  }
+  args.state = stopping_ ? "stopping" : serving_ ? role_->state() : "starting";
+  if (serving_) args.detail = role_->detail();
+}
+
+void HostedServer::refresh_gauges() {
+  auto uptime = std::chrono::duration_cast<std::chrono::seconds>(host_.loop.now() - started_);
+  metrics_.counter("process_uptime_seconds").set(static_cast<std::uint64_t>(uptime.count()));
+  if (self_.data.empty()) return;
+  if (auto space = disk_->space()) {
+    metrics_.counter("data_free_bytes").set(space->free_bytes);
+    metrics_.counter("data_total_bytes").set(space->total_bytes);
+  }
+}
+
+}  // namespace slice::service

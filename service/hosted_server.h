@@ -1,0 +1,78 @@
+// HostedServer: one server of a process, with everything around its protocol logic: data directory, manager
+// session, tables, RPC server, admin program.
+#ifndef SLICE_SERVICE_HOSTED_SERVER_H
+#define SLICE_SERVICE_HOSTED_SERVER_H
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rpc/in_process.h"
+#include "rpc/local_first.h"
+#include "rpc/server.h"
+#include "service/admin_program.h"
+#include "service/crash_at.h"
+#include "service/data_directory.h"
+#include "service/manager_session.h"
+#include "service/process.h"
+
+namespace slice::service {
+
+// What a process gives each of its servers.
+struct Host {
+  rpc::EpollLoop& loop;
+  rpc::InProcessNetwork* local = nullptr;  // joins the process's servers; none: there is one server
+  const EnsembleConfig& config;
+  const std::optional<CrashAt>& crash_at;
+  // Something that cannot be gone on with: the process ends with this exit code and this message.
+  std::function<void(int, const std::string&)> end;
+};
+
+inline constexpr int kExitClean = 0, kExitFailed = 1, kExitBadUsage = 2;
+
+class HostedServer {
+ public:
+  // `kind` and `self` outlive it.
+  HostedServer(Host host, const ServerKind& kind, const ServerConfig& self);
+
+  // Takes its data directory. kInvalid: that of another server.
+  Status claim_data();
+  // Starts the role, then serves: after claim_data(), when the loop is about to run.
+  void begin();
+  // For a clean stop; ends when the role has written back what it had to.
+  Task<void> stop();
+
+ private:
+  Task<void> start();
+  void emulate_disk();
+  void describe(wire::HeartbeatArgs& args);
+  void refresh_gauges();
+
+  const Host host_;
+  const ServerKind& kind_;
+  const ServerConfig& self_;
+  const routing::HandleCodec handles_;
+  routing::TableHolder tables_;
+  VerifierClock verifier_{Verifier{0}};
+  Metrics metrics_;
+  const MonoTime started_;
+  std::optional<DataDirectory> data_;
+  std::unique_ptr<storage::Disk> disk_;
+  rpc::SocketChannel sockets_;
+  std::optional<rpc::InProcessNetwork> local_;
+  std::optional<rpc::LocalFirst> local_first_;
+  rpc::Channel* channel_;
+  std::optional<ManagerSession> session_;
+  CrashPoints crash_;  // without fault injection none kills
+  std::optional<ServiceContext> context_;
+  std::unique_ptr<Role> role_;
+  std::optional<AdminProgram> admin_;
+  std::optional<rpc::Dispatcher> dispatcher_;
+  std::optional<rpc::Server> server_;
+  bool serving_ = false, stopping_ = false;
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_HOSTED_SERVER_H
