@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Operations and MB per second of a local ensemble through its proxy over TCP, beside NFS-Ganesha on the same machine, in
-the same run, with the same durability: both keep their data in one folder's file system (tmpfs by default). Servers
-share processor 0, the client has processor 1. The two take turns, --rounds times; figures are medians.
+the same run, with the same durability: all keep their data in one folder's file system (tmpfs by default). Servers
+share processor 0, the client has processor 1. They take turns, --rounds times; figures are medians. `slice`: a process a
+server; `slice_one`: all servers in one slice-hostd.
 
 Also `proxy_over_direct_1mib`: records of 1 MiB through the proxy's TCP path against the same records on a direct
 connection to the storage node that owns them all (stripe unit 1 MiB, one storage node), the lesser of write and read.
 
-    ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--folder DIR] [--target both|ganesha]
+    ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--folder DIR] [--systems ganesha,slice,slice_one]
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -27,6 +29,7 @@ import targets  # noqa: E402
 import uml  # noqa: E402
 
 SERVER_CPU, CLIENT_CPU = "0", "1"
+SYSTEMS = ("ganesha", "slice", "slice_one")
 
 
 def say(text):
@@ -74,33 +77,36 @@ def one_node_template(folder):
     return path
 
 
-def slice_ensemble(options, folder, instance, config=None):
+def slice_ensemble(options, folder, instance, config=None, **shape):
     return targets.Slice(instance=f"{instance}{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True,
-                         config=config)
+                         config=config, shape=shape)
+
+
+def start(name, options, folder, until):
+    """One of SYSTEMS, running until `until` (an ExitStack) ends: what measure() is told of it."""
+    if name == "ganesha":
+        peer = until.enter_context(ganesha.Ganesha(folder / "ganesha", cpus=SERVER_CPU))
+        return peer.netns, peer.address, peer.export, {"ganesha": peer.pid}
+    ensemble = until.enter_context(slice_ensemble(options, folder, name.replace("_", ""), one_process=name == "slice_one"))
+    pids = ensemble.pids()
+    pin(pids)
+    return ensemble.netns, ensemble.server, ensemble.export, pids
 
 
 def compare(options, folder, figures):
     only = ["--only", options.only] if options.only else []
-    runs = {"slice": [], "ganesha": []}
-    with ganesha.Ganesha(folder / "ganesha", cpus=SERVER_CPU) as peer:
-        if options.target == "ganesha":
-            for _ in range(options.rounds):
-                runs["ganesha"].append(measure(options, peer.netns, peer.address, peer.export, {"ganesha": peer.pid}, *only))
-        else:
-            with slice_ensemble(options, folder, "ops") as ensemble:
-                pids = ensemble.pids()
-                pin(pids)
-                for turn in range(options.rounds):
-                    say(f"round {turn + 1} of {options.rounds}")
-                    runs["ganesha"].append(measure(options, peer.netns, peer.address, peer.export, {"ganesha": peer.pid}, *only))
-                    runs["slice"].append(measure(options, ensemble.netns, ensemble.server, ensemble.export, pids, *only))
-    for operation in runs["ganesha"][0]:
-        moves = runs["ganesha"][0][operation]["MB_per_second"] > 0 and operation.endswith("_1m")
+    runs = {name: [] for name in options.systems}
+    with contextlib.ExitStack() as until:
+        reach = {name: start(name, options, folder, until) for name in options.systems}
+        for turn in range(options.rounds):
+            say(f"round {turn + 1} of {options.rounds}")
+            for name in options.systems:
+                runs[name].append(measure(options, *reach[name], *only))
+    for operation in runs[options.systems[0]][0]:
+        moves = runs[options.systems[0]][0][operation]["MB_per_second"] > 0 and operation.endswith("_1m")
         unit, key = ("MB/s", "MB_per_second") if moves else ("op/s", "per_second")
-        rates = {}
+        rates, totals = {}, {}
         for name, their_runs in runs.items():
-            if not their_runs:
-                continue
             rates[name] = median_of(their_runs, operation, key)
             figures.append({"name": f"{name}_{operation}", "unit": unit, "value": rates[name]})
             total = 0.0
@@ -109,8 +115,10 @@ def compare(options, folder, figures):
                 total += used
                 figures.append({"name": f"{name}_{operation}_cpu_{process}", "unit": "us/op", "value": used})
             figures.append({"name": f"{name}_{operation}_cpu_total", "unit": "us/op", "value": total})
-        if len(rates) == 2:
-            figures.append({"name": f"slice_over_ganesha_{operation}", "unit": "ratio", "value": rates["slice"] / rates["ganesha"]})
+            totals[name] = total
+        for name in rates.keys() - {"ganesha"} if "ganesha" in rates else ():
+            figures.append({"name": f"{name}_over_ganesha_{operation}", "unit": "ratio", "value": rates[name] / rates["ganesha"]})
+            figures.append({"name": f"{name}_over_ganesha_{operation}_cpu", "unit": "ratio", "value": totals[name] / totals["ganesha"]})
 
 
 def proxy_over_direct(options, folder, figures):
@@ -149,14 +157,16 @@ def main() -> int:
     parser.add_argument("--only", help="operations, by comma")
     parser.add_argument("--folder", default="/dev/shm", help="where both keep their data")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    parser.add_argument("--target", choices=("both", "ganesha"), default="both")
+    parser.add_argument("--systems", type=lambda text: text.split(","), default=list(SYSTEMS), help="by comma (default: all)")
     options = parser.parse_args()
+    if unknown := set(options.systems) - set(SYSTEMS):
+        parser.error(f"no such system: {', '.join(unknown)}")
     uml.exit_on_signals()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-ops-", dir=options.folder))
     figures = []
     try:
         compare(options, folder, figures)
-        if options.target == "both" and not options.only:
+        if "slice" in options.systems and not options.only:
             proxy_over_direct(options, folder, figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -24,6 +24,7 @@ ALLOWED = {
     "storagenode": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "coordinator": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "control": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
+    "hostd": {"control", "coordinator", "dirserver", "service", "smallfile", "storagenode"},
     "tests": None,  # may use everything
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
