@@ -1,7 +1,5 @@
 #include "common/bytes.h"
 
-#include <malloc.h>
-
 #include <new>
 
 namespace slice {
@@ -15,11 +13,6 @@ std::string to_hex(ByteView bytes) {
     text.push_back(kDigits[byte & 15]);
   }
   return text;
-}
-
-void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
 void Buffer::reserve(std::size_t capacity) {

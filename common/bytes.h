@@ -55,10 +55,6 @@ void store_be(std::uint8_t* at, T value) {
 // Lower-case hexadecimal, two digits a byte.
 std::string to_hex(ByteView bytes);
 
-// Lets this process keep memory that it frees, instead of giving it back and faulting it in again for each
-// large buffer: servers that move records of a megabyte spend up to half as much CPU. Once, at start.
-void keep_freed_memory();
-
 // A growable run of bytes with one owner. Growing leaves new bytes uninitialised, since they are about to
 // be read into or encoded into. Not thread-safe. Views into it are invalidated by every growth.
 class Buffer {

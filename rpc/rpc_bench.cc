@@ -105,8 +105,4 @@ BENCHMARK(BM_Dispatch)->ArgName("sealed")->Arg(0)->Arg(1);
 }  // namespace
 }  // namespace slice::rpc
 
-int main(int argc, char** argv) {
-  slice::keep_freed_memory();  // as every server does
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
+BENCHMARK_MAIN();

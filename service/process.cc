@@ -197,7 +197,6 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   raise_descriptor_limit();
-  keep_freed_memory();
   Process process(*config, crash_at);
   for (const Chosen& one : servers) process.add(*one.kind, *one.self, servers.size() > 1);
   int code = process.run();

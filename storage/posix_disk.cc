@@ -23,13 +23,20 @@ using posix::system_error;
 
 namespace {
 
-// tmpfs does not know RWF_NOWAIT, and io_uring hands its reads to a thread of the kernel's: both are spared.
+bool says_in_memory(const struct statfs& found) {
+  return found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC;
+}
 bool is_in_memory(int folder) {
   struct statfs found{};
-  return ::fstatfs(folder, &found) == 0 && (found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC);
+  return ::fstatfs(folder, &found) == 0 && says_in_memory(found);
 }
 
 }  // namespace
+
+bool is_in_memory(const std::string& folder) {
+  struct statfs found{};
+  return ::statfs(folder.c_str(), &found) == 0 && says_in_memory(found);
+}
 
 struct PosixDisk::Shared {
   Shared(Loop& loop, int folder, const Options& options)

@@ -15,6 +15,10 @@ namespace slice::storage {
 
 class Workers;
 
+// Whether this folder's file system has no other place for bytes than memory (tmpfs, ramfs): nothing there
+// waits for a device. False too where that cannot be told.
+bool is_in_memory(const std::string& folder);
+
 class PosixDisk : public Disk {
  public:
   struct Options {

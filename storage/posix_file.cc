@@ -89,7 +89,12 @@ Task<void> run_syncs(Io& io, int root, std::shared_ptr<State> state) {
   while (!state->waiters.empty()) {
     auto served = std::exchange(state->waiters, {});
     std::uint64_t bytes = state->unsynced_bytes;
-    Status result = co_await io.workers.run([&state, root] { return sync_now(*state, root); });
+    Status result;
+    if (io.in_memory) {
+      result = sync_now(*state, root);
+    } else {
+      result = co_await io.workers.run([&state, root] { return sync_now(*state, root); });
+    }
     if (result) {
       state->created = false;
       state->unsynced_bytes -= bytes;
@@ -183,7 +188,8 @@ class PosixFile : public File {
     }
     state_->unsynced_bytes += bytes;
     io_.unsynced_bytes += bytes;
-    if (io_.unsynced_bytes <= io_.inline_unsynced_bytes && !state_->writing) {
+    bool waits = !io_.in_memory && io_.unsynced_bytes > io_.inline_unsynced_bytes;
+    if (!waits && !state_->writing) {
       co_return write_pieces_now(state_->file.fd(), state_->path, pieces);
     }
     OneShot<Status> done;

@@ -34,7 +34,9 @@ tl::unexpected<Error> system_error(std::string_view path, std::string_view what)
 struct Io {
   Workers workers;
   std::unique_ptr<Uring> uring;  // nothing: workers read what is not in memory
-  bool in_memory = false;        // the file system has no other place for bytes: no read waits
+  // The file system has no other place for bytes: reads, writes and syncs wait for nothing, and are done at
+  // once. tmpfs does not know RWF_NOWAIT, and io_uring hands its reads to a thread of the kernel's.
+  bool in_memory = false;
   std::uint64_t unsynced_bytes = 0;
   std::uint64_t inline_unsynced_bytes;
 };

@@ -66,8 +66,19 @@ struct Model {
   std::uint32_t next_xid = 1;
 };
 
-TEST(Split, EveryAlignmentAroundTheBoundaries) {
-  Model model({.threshold = 8192, .stripe_shift = 12});
+// With servers behind sockets, and with servers that share the worker's process.
+class Split : public ::testing::TestWithParam<bool> {
+ protected:
+  static ToyOptions options(ToyOptions others = {}) {
+    others.local = GetParam();
+    return others;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Servers, Split, ::testing::Values(false, true),
+                         [](const auto& each) { return each.param ? "OfThisProcess" : "BehindSockets"; });
+
+TEST_P(Split, EveryAlignmentAroundTheBoundaries) {
+  Model model(options({.threshold = 8192, .stripe_shift = 12}));
   model.write(0, pattern(3 * 8192 + 17, 1));
   const std::vector<std::int64_t> near{-4097, -4096, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 4095, 4096, 4097};
   std::uint32_t seed = 2;
@@ -86,8 +97,8 @@ TEST(Split, EveryAlignmentAroundTheBoundaries) {
   model.read(0, 1 << 20);
 }
 
-TEST(Split, RandomTraffic) {
-  Model model({.threshold = 64 << 10, .stripe_shift = 15});
+TEST_P(Split, RandomTraffic) {
+  Model model(options({.threshold = 64 << 10, .stripe_shift = 15}));
   std::mt19937 random(7);
   for (int i = 0; i < 400 && !::testing::Test::HasFatalFailure(); ++i) {
     std::uint64_t offset = random() % (600 << 10);
@@ -101,8 +112,8 @@ TEST(Split, RandomTraffic) {
   }
 }
 
-TEST(Split, LargestRecordsBothWays) {
-  Model model;
+TEST_P(Split, LargestRecordsBothWays) {
+  Model model(options());
   model.write(0, pattern(1 << 20, 1));
   model.write((1 << 20) - 1, pattern(1 << 20, 2));
   model.read(0, 1 << 20);
@@ -111,8 +122,8 @@ TEST(Split, LargestRecordsBothWays) {
   model.read(4 << 20, 1 << 20);
 }
 
-TEST(Split, WholeStripesOfOneMebibyteAreCutThrough) {
-  Model model({.threshold = 1 << 20, .stripe_shift = 20});
+TEST_P(Split, WholeStripesOfOneMebibyteAreCutThrough) {
+  Model model(options({.threshold = 1 << 20, .stripe_shift = 20}));
   model.write(0, pattern(1 << 20, 1));
   model.write(1 << 20, pattern(1 << 20, 2));
   model.write((1 << 20) - 77777, pattern(1 << 20, 3));
@@ -123,8 +134,8 @@ TEST(Split, WholeStripesOfOneMebibyteAreCutThrough) {
   model.read((2 << 20) - 77777 - 1003, 1003);
 }
 
-TEST(Split, HolesAreZeros) {
-  Model model;
+TEST_P(Split, HolesAreZeros) {
+  Model model(options());
   model.write(700 << 10, pattern(10, 1));  // everything before it is a hole
   model.read(0, 1 << 20);
   model.read(60 << 10, 64 << 10);
@@ -138,8 +149,8 @@ TEST(Split, HolesAreZeros) {
       std::all_of(ok.data.begin(), ok.data.begin() + (100 << 10), [](std::uint8_t b) { return b == 0; }));
 }
 
-TEST(Split, ShortWriteEndsTheRun) {
-  Model model;
+TEST_P(Split, ShortWriteEndsTheRun) {
+  Model model(options());
   for (auto& server : model.ensemble.servers) server->write_at_most = 1000;
   Xid xid{1};
   Buffer reply = model.ensemble.ask(*model.client,
@@ -149,8 +160,8 @@ TEST(Split, ShortWriteEndsTheRun) {
   EXPECT_EQ(ok.count, 1500u);
 }
 
-TEST(Split, FailureOfALaterPieceIsAShortAnswer) {
-  Model model;
+TEST_P(Split, FailureOfALaterPieceIsAShortAnswer) {
+  Model model(options());
   model.write(0, pattern(256 << 10, 1));
   for (std::size_t i = 0; i < 3; ++i) model.ensemble.server(Role::kStorage, i).fail_with = nfs3::Status::kIo;
   Xid xid{100};
@@ -171,8 +182,8 @@ TEST(Split, FailureOfALaterPieceIsAShortAnswer) {
   EXPECT_EQ(write_result(reply, Xid{103}, written), nfs3::Status::kIo);
 }
 
-TEST(Split, TheSmallestVerifierIsAnswered) {
-  Model model;
+TEST_P(Split, TheSmallestVerifierIsAnswered) {
+  Model model(options());
   model.ensemble.server(Role::kSmallFile, 0).verifier = 11;
   model.ensemble.server(Role::kSmallFile, 1).verifier = 11;
   for (std::size_t i = 0; i < 3; ++i) model.ensemble.server(Role::kStorage, i).verifier = 12;
@@ -185,8 +196,8 @@ TEST(Split, TheSmallestVerifierIsAnswered) {
   EXPECT_EQ(ok.committed, nfs3::Stable::kDataSync);
 }
 
-TEST(Split, AttributesFollowWritesOfAKnownFile) {
-  Model model;
+TEST_P(Split, AttributesFollowWritesOfAKnownFile) {
+  Model model(options());
   model.ensemble.learn(42);
   model.write(0, pattern(200 << 10, 1));
   nfs3::ReadOk ok;
@@ -199,8 +210,8 @@ TEST(Split, AttributesFollowWritesOfAKnownFile) {
   EXPECT_EQ(ok.attributes->mode, 0644u);
 }
 
-TEST(Split, OffsetsAtTheEndOfTheWorld) {
-  Model model;
+TEST_P(Split, OffsetsAtTheEndOfTheWorld) {
+  Model model(options());
   for (std::uint64_t offset : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, std::uint64_t{1} << 63,
                                (std::uint64_t{1} << 63) - 1, (std::uint64_t{1} << 63) - 65537}) {
     Buffer reply = model.ensemble.ask(*model.client, model.ensemble.read_call(Xid{1}, 42, offset, 1 << 20));
@@ -215,8 +226,8 @@ TEST(Split, OffsetsAtTheEndOfTheWorld) {
 }
 
 // Pieces of a block map are asked for once, and tell where requests go as soon as they are here.
-TEST(Split, BlockMappedFilesGoWhereTheMapSays) {
-  Model model({.handle_flags = SLICE_HANDLE_BLOCK_MAPPED});
+TEST_P(Split, BlockMappedFilesGoWhereTheMapSays) {
+  Model model(options({.handle_flags = SLICE_HANDLE_BLOCK_MAPPED}));
   model.write(0, pattern(5 << 16, 1));
   ASSERT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
   EXPECT_EQ(model.ensemble.pieces_asked_for.front(), std::pair(FileId{42}, std::uint64_t{0}));
@@ -227,6 +238,46 @@ TEST(Split, BlockMappedFilesGoWhereTheMapSays) {
   model.write(1 << 16, pattern(4 << 16, 2));
   model.read(0, 5 << 16);
   EXPECT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
+}
+
+TEST(LocalCalls, WhatAServerDropsIsSentAgain) {
+  Model model({.local = true});
+  model.write(0, pattern(1000, 1));
+  for (auto& server : model.ensemble.servers) server->drops = 1;
+  auto before = model.ensemble.loop.now();
+  model.read(0, 1000);
+  EXPECT_LT(model.ensemble.loop.now() - before, std::chrono::seconds(3));
+}
+
+TEST(LocalCalls, AClientMayLeaveMeanwhile) {
+  Model model({.local = true});
+  model.write(0, pattern(200 << 10, 1));
+  for (auto& server : model.ensemble.servers) server->hold = true;
+  model.client->send_record(model.ensemble.read_call(Xid{77}, 42, 0, 200 << 10).view());
+  auto held = [&] {
+    std::size_t all = 0;
+    for (auto& server : model.ensemble.servers) all += server->held();
+    return all;
+  };
+  ASSERT_TRUE(model.ensemble.run_until([&] { return held() == 4; }));
+  model.client.reset();
+  ASSERT_TRUE(model.ensemble.run_until([&] { return model.ensemble.worker->clients() == 0; }));
+  EXPECT_EQ(model.ensemble.worker->legs(), 0u);
+  for (auto& server : model.ensemble.servers) server->release();
+  model.client = model.ensemble.connect();
+  model.read(0, 200 << 10);
+  EXPECT_EQ(model.ensemble.worker->legs(), 0u);
+}
+
+TEST(LocalCalls, NoMemoryIsKeptOfWhatWasAnswered) {
+  Model model({.local = true});
+  for (int i = 0; i < 20; ++i) {
+    model.write(0, pattern(1 << 20, static_cast<std::uint32_t>(i)));
+    model.read(0, 1 << 20);
+  }
+  model.client.reset();
+  ASSERT_TRUE(model.ensemble.run_until([&] { return model.ensemble.worker->clients() == 0; }));
+  EXPECT_LT(model.ensemble.worker->memory_in_use(), 2u << 20) << "a chunk that is being filled, of each size";
 }
 
 }  // namespace

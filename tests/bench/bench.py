@@ -10,11 +10,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers")]
+import ganesha  # noqa: E402
 import targets  # noqa: E402
 import uml  # noqa: E402
+
+SERVER_CPU, CLIENT_CPU = "0", "1"
+# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd.
+SYSTEMS = {"ganesha": "Ganesha", "slice": "Slice", "slice_one": "Slice, one process"}
 
 
 def say(text):
@@ -45,6 +51,45 @@ def ensemble(options, folder, config=None, **shape):
     """A context: an ensemble of its own, after the template `config`, shaped as `ensemble.py up --help` says."""
     return targets.Slice(instance=f"bench{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, config=config,
                          shape=shape)
+
+
+class Reach(typing.NamedTuple):
+    """What a client of a system, and who measures it, must know."""
+
+    netns: str
+    server: str
+    export: str
+    mount_port: int
+    pids: dict  # of all processes that serve, by name
+
+
+def start(system, options, folder, until):
+    """One of SYSTEMS, its processes on SERVER_CPU, running until `until` (an ExitStack) ends."""
+    if system == "ganesha":
+        peer = until.enter_context(ganesha.Ganesha(folder / system, cpus=SERVER_CPU))
+        return Reach(peer.netns, peer.address, peer.export, peer.mount_port, {system: peer.pid})
+    slice_ = until.enter_context(targets.Slice(f"{system.replace('_', '')}{os.getpid()}", folder, options.build / "bin", own=True,
+                                               shape={"one_process": system == "slice_one"}))
+    pids = slice_.pids()
+    pin(pids)
+    return Reach(slice_.netns, slice_.server, slice_.export, slice_.mount_port, pids)
+
+
+def systems(text):
+    """The argument --systems."""
+    names = text.split(",")
+    if unknown := set(names) - set(SYSTEMS):
+        raise argparse.ArgumentTypeError(f"no such system: {', '.join(unknown)}; there are: {', '.join(SYSTEMS)}")
+    return names
+
+
+def client_cpu():
+    return CLIENT_CPU if (os.cpu_count() or 1) > 1 else SERVER_CPU
+
+
+def pin(pids):
+    for pid in pids.values():
+        subprocess.run(["taskset", "-a", "-c", "-p", SERVER_CPU, str(pid)], check=True, stdout=subprocess.DEVNULL)
 
 
 def client(options, slice_, program, *words):

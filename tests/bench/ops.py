@@ -10,47 +10,22 @@ connection to the storage node that owns them all (stripe unit 1 MiB, one storag
     ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--folder DIR] [--systems ganesha,slice,slice_one]
 """
 
-import argparse
 import contextlib
 import json
-import os
-import pathlib
 import re
-import shutil
 import statistics
 import subprocess
-import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers")]
-import ganesha  # noqa: E402
-import targets  # noqa: E402
-import uml  # noqa: E402
-
-SERVER_CPU, CLIENT_CPU = "0", "1"
-SYSTEMS = ("ganesha", "slice", "slice_one")
+import bench
+from bench import targets, uml
 
 
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def client_cpu():
-    return CLIENT_CPU if (os.cpu_count() or 1) > 1 else SERVER_CPU
-
-
-def pin(pids):
-    for pid in pids.values():
-        subprocess.run(["taskset", "-a", "-c", "-p", SERVER_CPU, str(pid)], check=True, stdout=subprocess.DEVNULL)
-
-
-def measure(options, netns, server, export, pids, *more):
+def measure(options, reach, *more):
     """One run of ops_bench: {operation: {per_second, MB_per_second, processor_us}}."""
-    command = uml.in_netns(netns, "taskset", "-c", client_cpu(), str(options.build / "bench/ops_bench"), "--json",
-                           "--server", server, "--export", export, "--seconds", str(options.seconds),
+    command = uml.in_netns(reach.netns, "taskset", "-c", bench.client_cpu(), str(options.build / "bench/ops_bench"), "--json",
+                           "--server", reach.server, "--export", reach.export, "--seconds", str(options.seconds),
                            "--outstanding", str(options.outstanding),
-                           "--pids", ",".join(f"{name}={pid}" for name, pid in pids.items()), *more)
+                           "--pids", ",".join(f"{name}={pid}" for name, pid in reach.pids.items()), *more)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 30 * options.seconds)
     if done.returncode != 0:
         raise SystemExit(f"ops: {done.stderr.strip()}")
@@ -68,7 +43,7 @@ def median_of(runs, *path):
 
 def one_node_template(folder):
     """The local ensemble with one storage node, and stripe unit and threshold of 1 MiB."""
-    text = (ROOT / "deploy/local/ensemble.toml").read_text()
+    text = (bench.ROOT / "deploy/local/ensemble.toml").read_text()
     head, *servers = text.split("[[server]]")
     servers = [server for server in servers if not re.search(r'name = "store[2-9]"', server)]
     head = re.sub(r'^(threshold|stripe_unit) = .*$', r'\1 = "1MiB"', head, flags=re.MULTILINE)
@@ -77,31 +52,15 @@ def one_node_template(folder):
     return path
 
 
-def slice_ensemble(options, folder, instance, config=None, **shape):
-    return targets.Slice(instance=f"{instance}{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True,
-                         config=config, shape=shape)
-
-
-def start(name, options, folder, until):
-    """One of SYSTEMS, running until `until` (an ExitStack) ends: what measure() is told of it."""
-    if name == "ganesha":
-        peer = until.enter_context(ganesha.Ganesha(folder / "ganesha", cpus=SERVER_CPU))
-        return peer.netns, peer.address, peer.export, {"ganesha": peer.pid}
-    ensemble = until.enter_context(slice_ensemble(options, folder, name.replace("_", ""), one_process=name == "slice_one"))
-    pids = ensemble.pids()
-    pin(pids)
-    return ensemble.netns, ensemble.server, ensemble.export, pids
-
-
 def compare(options, folder, figures):
     only = ["--only", options.only] if options.only else []
     runs = {name: [] for name in options.systems}
     with contextlib.ExitStack() as until:
-        reach = {name: start(name, options, folder, until) for name in options.systems}
+        reach = {name: bench.start(name, options, folder, until) for name in options.systems}
         for turn in range(options.rounds):
-            say(f"round {turn + 1} of {options.rounds}")
+            bench.say(f"round {turn + 1} of {options.rounds}")
             for name in options.systems:
-                runs[name].append(measure(options, *reach[name], *only))
+                runs[name].append(measure(options, reach[name], *only))
     for operation in runs[options.systems[0]][0]:
         moves = runs[options.systems[0]][0][operation]["MB_per_second"] > 0 and operation.endswith("_1m")
         unit, key = ("MB/s", "MB_per_second") if moves else ("op/s", "per_second")
@@ -119,19 +78,35 @@ def compare(options, folder, figures):
         for name in rates.keys() - {"ganesha"} if "ganesha" in rates else ():
             figures.append({"name": f"{name}_over_ganesha_{operation}", "unit": "ratio", "value": rates[name] / rates["ganesha"]})
             figures.append({"name": f"{name}_over_ganesha_{operation}_cpu", "unit": "ratio", "value": totals[name] / totals["ganesha"]})
+    return list(runs[options.systems[0]][0])
+
+
+def readable(figures, operations):
+    """Each operation of each system; ratios to Ganesha."""
+    value = {figure["name"]: figure["value"] for figure in figures}
+    rows = [["operation", *(f"{title} {what}" for title in bench.SYSTEMS.values() for what in ("op/s or MB/s", "CPU us")),
+             *(f"{title} / Ganesha {what}" for name, title in bench.SYSTEMS.items() if name != "ganesha" for what in ("rate", "CPU"))]]
+    def cell(name, digits):
+        return f"{value[name]:.{digits}f}" if name in value else "-"
+    for operation in operations:
+        rows.append([operation, *(cell(f"{system}_{operation}{end}", 1) for system in bench.SYSTEMS for end in ("", "_cpu_total")),
+                     *(cell(f"{system}_over_ganesha_{operation}{end}", 2) for system in bench.SYSTEMS if system != "ganesha" for end in ("", "_cpu"))])
+    rest = [figure for figure in figures if "direct" in figure["name"] or figure["name"].startswith("proxy_")]
+    return bench.table(rows) + "".join(f"\n{figure['name']}: {figure['value']:.2f} {figure['unit']}" for figure in rest)
 
 
 def proxy_over_direct(options, folder, figures):
-    with slice_ensemble(options, folder, "direct", one_node_template(folder)) as ensemble:
+    with bench.ensemble(options, folder, one_node_template(folder)) as ensemble:
         pids = ensemble.pids()
-        pin(pids)
+        bench.pin(pids)
         storage = f"{ensemble.facts['addresses']['store1']}:2049"
+        reach = bench.Reach(ensemble.netns, ensemble.server, ensemble.export, ensemble.mount_port, pids)
         proxied, direct = [], []
         for turn in range(options.rounds):
-            say(f"1 MiB records, round {turn + 1} of {options.rounds}")
-            reach = (options, ensemble.netns, ensemble.server, ensemble.export, pids, "--only", "write_1m,read_1m")
-            proxied.append(measure(*reach))
-            direct.append(measure(*reach, "--data-server", storage))
+            bench.say(f"1 MiB records, round {turn + 1} of {options.rounds}")
+            both = ("--only", "write_1m,read_1m")
+            proxied.append(measure(options, reach, *both))
+            direct.append(measure(options, reach, *both, "--data-server", storage))
     ratios = []
     for operation in ("write_1m", "read_1m"):
         through, straight = (median_of(runs, operation, "MB_per_second") for runs in (proxied, direct))
@@ -142,40 +117,21 @@ def proxy_over_direct(options, folder, figures):
     figures.append({"name": "proxy_over_direct_1mib", "unit": "ratio", "value": min(ratios)})
 
 
-def print_readable(figures):
-    width = max(len(figure["name"]) for figure in figures)
-    for figure in figures:
-        print(f"{figure['name']:{width}} {figure['value']:12.2f} {figure['unit']}")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+def main():
+    parser = bench.arguments(__doc__)
     parser.add_argument("--seconds", type=int, default=1, help="for each operation")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=16)
     parser.add_argument("--only", help="operations, by comma")
-    parser.add_argument("--folder", default="/dev/shm", help="where both keep their data")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    parser.add_argument("--systems", type=lambda text: text.split(","), default=list(SYSTEMS), help="by comma (default: all)")
+    parser.add_argument("--systems", type=bench.systems, default=list(bench.SYSTEMS), help="by comma (default: all)")
     options = parser.parse_args()
-    if unknown := set(options.systems) - set(SYSTEMS):
-        parser.error(f"no such system: {', '.join(unknown)}")
-    uml.exit_on_signals()
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-ops-", dir=options.folder))
     figures = []
-    try:
-        compare(options, folder, figures)
+    with bench.scratch(options) as folder:
+        operations = compare(options, folder, figures)
         if "slice" in options.systems and not options.only:
             proxy_over_direct(options, folder, figures)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        print(json.dumps({"benchmark": "ops", "figures": figures}, indent=1))
-    else:
-        print_readable(figures)
-    return 0
+    bench.finish(options, "ops", figures, readable(figures, operations))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

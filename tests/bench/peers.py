@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """A SPEC-like load at several offered rates: a local ensemble through its proxy, beside NFS-Ganesha on the same machine, in the
-same run, with the same durability: both keep their data in one folder's file system (tmpfs by default). Servers share
+same run, with the same durability: all keep their data in one folder's file system (tmpfs by default). Servers share
 processor 0, the generator (slice-load) has processor 1. Each rate: a warm-up, then an interval that is measured, and
-within it the processor time of all processes that serve, together. Every reply is checked. The two take turns, --rounds times;
-of each rate the round with the median of mean latencies counts.
+within it the processor time of all processes that serve, together. Every reply is checked. The systems take turns, --rounds times;
+of each rate the round with the median of mean latencies counts. `Slice`: a process a server; `Slice, one process`: all in one slice-hostd.
 
     peers.py [--json] [--mix M] [--rates A,B,C] [--transport tcp|udp] [--clients N] [--bytes-per-op SIZE] [--warm-up S] [--interval S]
-             [--rounds N] [--folder DIR] [--pictures DIR]
+             [--rounds N] [--systems ganesha,slice,slice_one] [--folder DIR] [--pictures DIR]
 
---pictures keeps both reports and draws them: MIX-TRANSPORT.svg."""
+--pictures keeps the reports and draws them: MIX-TRANSPORT.svg."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -20,9 +21,7 @@ import threading
 import time
 
 import bench
-from bench import targets, uml
-import ganesha
-import ops
+from bench import uml
 
 BEGINS = re.compile(r"operations/s for ")
 
@@ -72,7 +71,7 @@ def measure(options, folder, label, netns, server, export, mount_port, pids, gau
     """One system's report, each point with the servers' processor time for an operation, `server_us`, and what became of `gauges`,
     `grown`. `pin`: the generator has a processor of its own. `keep`: its files are not taken away, since the whole server will be."""
     report = folder / f"{label.lower().replace(' ', '-')}.json"
-    words = [*(["taskset", "-c", ops.client_cpu()] if pin else []), options.build / "bin/slice-load", "--server", server, "--export", export,
+    words = [*(["taskset", "-c", bench.client_cpu()] if pin else []), options.build / "bin/slice-load", "--server", server, "--export", export,
              "--mount-port", mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
              "--transport", options.transport, "--clients", options.clients, "--warm-up", options.warm_up, "--interval",
              options.interval]
@@ -116,7 +115,7 @@ def figures_of(system, points):
 
 
 def readable(results):
-    rows = [["offered/s"] + [f"{system} {what}" for system in results for what in ("op/s", "mean ms", "p99 ms", "CPU us/op", "wrong")]]
+    rows = [["offered/s"] + [f"{bench.SYSTEMS[system]} {what}" for system in results for what in ("op/s", "mean ms", "p99 ms", "CPU us/op", "wrong")]]
     for points in zip(*(report["points"] for report in results.values())):
         row = [f"{points[0]['offered_per_second']:.0f}"]
         for point in points:
@@ -132,23 +131,21 @@ def draw(options, results):
     name = f"{pathlib.Path(options.mix).stem}-{options.transport}"
     reports = []
     for system, report in results.items():
-        reports.append(pictures / f"{name}-{system.lower()}.json")
+        reports.append(pictures / f"{name}-{system}.json")
         reports[-1].write_text(json.dumps(report, indent=1) + "\n")
     subprocess.run([options.build / "bin/slice-load", "--plot", pictures / f"{name}.svg", "--from", ",".join(map(str, reports))],
                    check=True)
 
 
 def take_turns(options, folder):
-    rounds = {"Slice": [], "Ganesha": []}
-    with bench.ensemble(options, folder) as slice_, ganesha.Ganesha(folder / "ganesha", cpus=ops.SERVER_CPU) as peer:
-        ops.pin(slice_.pids())
+    rounds = {name: [] for name in options.systems}
+    with contextlib.ExitStack() as until:
+        reach = {name: bench.start(name, options, folder, until) for name in options.systems}
         for turn in range(options.rounds):
             bench.say(f"round {turn + 1} of {options.rounds}")
-            rounds["Slice"].append(measure(options, folder, "Slice", slice_.netns, slice_.server, slice_.export, slice_.mount_port,
-                                           slice_.pids().values()))
-            rounds["Ganesha"].append(measure(options, folder, "Ganesha", peer.netns, peer.address, peer.export, peer.mount_port,
-                                             [peer.pid]))
-    return {system: median_of(reports) for system, reports in rounds.items()}
+            for name, at in reach.items():
+                rounds[name].append(measure(options, folder, bench.SYSTEMS[name], *at[:4], at.pids.values()))
+    return {name: median_of(reports) for name, reports in rounds.items()}
 
 
 def main() -> int:
@@ -161,13 +158,14 @@ def main() -> int:
     parser.add_argument("--warm-up", type=float, default=1)
     parser.add_argument("--interval", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--systems", type=bench.systems, default=list(bench.SYSTEMS), help="by comma (default: all)")
     parser.add_argument("--pictures", help="folder for the reports and the picture")
     options = parser.parse_args()
     with bench.scratch(options) as folder:
         results = take_turns(options, folder)
     if options.pictures:
         draw(options, results)
-    figures = [figure for system, report in results.items() for figure in figures_of(system.lower(), report["points"])]
+    figures = [figure for system, report in results.items() for figure in figures_of(system, report["points"])]
     bench.finish(options, "peers", figures, readable(results))
     return 0
 

@@ -240,7 +240,6 @@ int main(int argc, char** argv) {
   }
   std::signal(SIGPIPE, SIG_IGN);
   configure_log("slice-load", LogLevel::kInfo);
-  keep_freed_memory();
   if (worker->parsed()) return work(arguments);
   if (!arguments.print_mix.empty()) {
     const std::string text(built_in_mix(arguments.print_mix));

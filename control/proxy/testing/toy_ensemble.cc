@@ -37,6 +37,11 @@ void ToyServer::start() {
   dispatcher_->add(*this);
   if (role == wire::Role::kDirectory && ensemble_.authority != nullptr)
     dispatcher_->add(*ensemble_.authority);
+  if (ensemble_.local) {
+    endpoint = {0x7f000001, static_cast<std::uint16_t>(1 + index)};
+    ensemble_.local->attach(endpoint, dispatcher_.get());
+    return;
+  }
   server_ = std::make_unique<rpc::Server>(ensemble_.loop, *dispatcher_, ensemble_.metrics);
   rpc::Endpoint at = endpoint.port != 0 ? endpoint : rpc::Endpoint{0x7f000001, 0};
   auto bound = server_->listen(at, rpc::Server::Protocols::kTcp);
@@ -56,6 +61,10 @@ void ToyServer::release() {
 Task<rpc::Outcome> ToyServer::handle(const rpc::Call& call, rpc::XdrWriter& results) {
   ++calls;
   xids.push_back(call.xid);
+  if (drops > 0) {
+    --drops;
+    co_return rpc::Outcome::kDrop;
+  }
   EXPECT_TRUE(call.forwarded);
   EXPECT_EQ(call.client.address, 0x7f000001u);
   EXPECT_EQ(call.credential.uid, 1234u);
@@ -202,6 +211,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   config.volume.stripe_shift = options.stripe_shift;
   config.ensemble_key = {1, 2, 3};
   config.handle_key = {4, 5, 6};
+  if (options.local) local.emplace(loop, config.ensemble_key, rpc::Endpoint{});
   codec = std::make_unique<routing::HandleCodec>(config);
   authority = std::make_unique<ToyAuthority>(*this);
   auto add = [&](wire::Role role) {
@@ -239,6 +249,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.sender = {99, memory.tables().config, &config.ensemble_key};
   worker_options.memory_limit = options.memory_limit;
   worker_options.client_limit = options.client_limit;
+  worker_options.local = local ? &*local : nullptr;
   worker = std::make_unique<Worker>(loop, worker_options, *cache, *maps, metrics);
   auto bound = worker->listen_tcp({0x7f000001, 0});
   EXPECT_TRUE(bound);

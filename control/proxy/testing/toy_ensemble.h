@@ -14,6 +14,7 @@
 #include "control/proxy/worker.h"
 #include "routing/copies.h"
 #include "routing/file_handle.h"
+#include "rpc/in_process.h"
 #include "rpc/server.h"
 #include "wire/authority.h"
 #include "wire/nfs3.h"
@@ -26,6 +27,7 @@ struct ToyOptions {
   std::uint8_t handle_flags = 0;
   std::size_t memory_limit = 256 << 20;
   std::size_t client_limit = 16 << 20;
+  bool local = false;  // servers have no sockets: they share the worker's process
 };
 
 class ToyEnsemble;
@@ -48,7 +50,8 @@ class ToyServer : public rpc::Program {
   std::uint64_t verifier = 7;
   std::uint32_t write_at_most = ~0u;  // bytes of one WRITE
   nfs3::Status fail_with = nfs3::Status::kOk;
-  bool hold = false;  // answers wait until release()
+  unsigned drops = 0;  // so many calls get no answer
+  bool hold = false;   // answers wait until release()
   void release();
   std::size_t held() const { return held_.size(); }
   std::uint64_t calls = 0;
@@ -126,6 +129,7 @@ class ToyEnsemble {
   rpc::EpollLoop loop;
   Metrics metrics;
   EnsembleConfig config;
+  std::optional<rpc::InProcessNetwork> local;  // with ToyOptions::local
   std::unique_ptr<routing::HandleCodec> codec;
   std::shared_ptr<const routing::RoutingTables> tables;
   MemoryTables memory;
