@@ -3,8 +3,9 @@
 //   ops_bench --server A --export PATH [--seconds N] [--outstanding N] [--only OP,...] [--pids NAME=PID,...]
 //             [--data-server A:PORT] [--name FOLDER] [--json]
 //
-// Measures null, getattr, lookup, create_remove, read_8k, write_8k, write_8k_sync, write_1m and read_1m. For
-// each it says operations per second, MB/s where bytes move, and the processor time that each process of
+// Measures null, getattr, access, lookup, create_remove, read_8k, write_8k, write_8k_sync, write_1m and
+// read_1m. For each it says operations per second, MB/s where bytes move, and the processor time that each
+// process of
 // --pids used per operation. With --data-server only write_1m and read_1m run, names and attributes going to
 // --server but bytes straight there: what a direct connection does, to hold the proxy against. Every answer's
 // status and count is checked. --name: of the folder that it works in; several at once need their own. Exit
@@ -54,6 +55,7 @@ class Bench {
     using Member = void (Bench::*)();
     const std::vector<std::pair<std::string, Member>> all = {{"null", &Bench::null},
                                                              {"getattr", &Bench::getattr},
+                                                             {"access", &Bench::access},
                                                              {"lookup", &Bench::lookup},
                                                              {"create_remove", &Bench::create_remove},
                                                              {"read_8k", &Bench::read_8k},
@@ -153,6 +155,16 @@ class Bench {
           kGetattr, {files_[any_file()].raw()},
           [this](const Answer<GETATTR3res>& answer, const std::string& error) {
             finish(need(answer, error).status, "GETATTR");
+          });
+    });
+  }
+
+  void access() {
+    keep_going(session_.nfs(), [this] {
+      session_.nfs().call_async<ACCESS3args, ACCESS3res>(
+          kAccess, {files_[any_file()].raw(), ACCESS3_READ | ACCESS3_MODIFY | ACCESS3_EXTEND},
+          [this](const Answer<ACCESS3res>& answer, const std::string& error) {
+            finish(need(answer, error).status, "ACCESS");
           });
     });
   }
