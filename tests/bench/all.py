@@ -2,10 +2,12 @@
 """Runs every benchmark, one after another, and gathers what they say in one folder:
 
     all.py [--out DIR] [--short] [--only NAME,...] [--skip NAME,...] [--limit S] [--json]
+    all.py --compare DIR DIR
 
 DIR (run/bench by default) gets of each benchmark NAME.json, NAME.txt (the readable table) and NAME.log, pictures, and all.json: everything, with
 how long each took. One that fails, or takes longer than --limit, is said so, taken down, and the rest goes on; the exit code is then 1.
---short: small forms of all, minutes instead of hours, to see that everything works here; their figures mean nothing."""
+--short: small forms of all, minutes instead of hours, to see that everything works here; their figures mean nothing.
+--compare: every ratio of two runs side by side, those first that differ most; absolute figures follow the machine's mood, ratios should not."""
 
 import argparse
 import json
@@ -99,6 +101,24 @@ def run_one(name, options, results):
     return result
 
 
+def ratios(folder):
+    """{benchmark/figure: value} of a run."""
+    results = json.loads((folder / "all.json").read_text())["results"]
+    return {f"{name}/{figure['name']}": figure["value"] for name, result in results.items() for figure in result["figures"]
+            if figure["unit"] == "ratio"}
+
+
+def compare(folders):
+    first, second = map(ratios, folders)
+    both = [(name, first[name], second[name], abs(second[name] / first[name] - 1)) for name in first.keys() & second.keys() if first[name]]
+    both.sort(key=lambda one: -one[3])
+    rows = [["ratio", str(folders[0]), str(folders[1]), "differ by"]]
+    rows += [[name, f"{a:.2f}", f"{b:.2f}", f"{100 * apart:.0f} %"] for name, a, b, apart in both]
+    print(bench.table(rows))
+    near = sum(apart <= 0.1 for *_, apart in both)
+    print(f"{len(both)} ratios, {near} of them within 10 %; in one run alone: {len(first.keys() ^ second.keys())}")
+
+
 def last_line(log):
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"
@@ -121,7 +141,11 @@ def main():
     parser.add_argument("--only", type=names, default=[])
     parser.add_argument("--skip", type=names, default=[])
     parser.add_argument("--limit", type=float, default=1800, help="seconds of each benchmark")
+    parser.add_argument("--compare", type=pathlib.Path, nargs=2, metavar="DIR", help="of two runs; runs nothing")
     options = parser.parse_args()
+    if options.compare:
+        compare(options.compare)
+        return 0
     bench.uml.exit_on_signals()
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -137,6 +161,9 @@ def main():
         figures = [{**figure, "name": f"{name}/{figure['name']}"} for name, result in results.items() for figure in result["figures"]]
         print(json.dumps({"benchmark": "all", "failed": failed, "figures": figures}, indent=1))
     else:
+        for name, result in results.items():
+            if result["ok"]:
+                print(f"\n== {name}: {run.BENCHMARKS[name][1]}\n\n{(options.out / f'{name}.txt').read_text()}")
         for name, result in results.items():
             print(f"{name:12} {result['seconds']:6.0f} s  {'ok' if result['ok'] else 'FAILED: ' + result['why']}")
         print(f"{len(results) - len(failed)} done, {len(failed)} failed; tables and JSON in {options.out}")

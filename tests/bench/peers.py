@@ -114,6 +114,17 @@ def figures_of(system, points):
     return figures
 
 
+def ratios(results):
+    """Of each other system to Ganesha, at each rate: processor time, and the latency of the slowest hundredth."""
+    figures = []
+    for system in results.keys() - {"ganesha"} if "ganesha" in results else ():
+        for ours, theirs in zip(results[system]["points"], results["ganesha"]["points"]):
+            at = f"{system}_over_ganesha_{ours['offered_per_second']:.0f}"
+            figures += [bench.figure(f"{at}_cpu", "ratio", ours["server_us"] / theirs["server_us"]),
+                        bench.figure(f"{at}_p99", "ratio", ours["latency_ns"]["p99"] / theirs["latency_ns"]["p99"])]
+    return figures
+
+
 def readable(results):
     rows = [["offered/s"] + [f"{bench.SYSTEMS[system]} {what}" for system in results for what in ("op/s", "mean ms", "p99 ms", "CPU us/op", "wrong")]]
     for points in zip(*(report["points"] for report in results.values())):
@@ -166,7 +177,10 @@ def main() -> int:
     if options.pictures:
         draw(options, results)
     figures = [figure for system, report in results.items() for figure in figures_of(system, report["points"])]
-    bench.finish(options, "peers", figures, readable(results))
+    over = sorted(ratios(results), key=lambda figure: figure["name"])
+    figures += over
+    said = "".join(f"\n{figure['name']}: {figure['value']:.2f}" for figure in over)
+    bench.finish(options, "peers", figures, readable(results) + said)
     return 0
 
 
