@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "bpf/shared/file_handle.h"
+#include "routing/copies.h"
 #include "service/internal_call.h"
 #include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
 #include "storagenode/store_harness.h"
+#include "wire/coordinator.h"
 #include "wire/manager.h"
 
 namespace slice::storagenode {
@@ -469,6 +472,124 @@ TEST_F(TwoNodesTest, TransfersEndWhereTheStripesOfAnotherNodeBegin) {
 TEST_F(TwoNodesTest, BelowTheThresholdIsNotOurs) {
   EXPECT_EQ(read(kThreshold - 1, 10).status, NfsStatus::kJukebox);
   EXPECT_EQ(write(0, as_bytes("x")).status, NfsStatus::kJukebox);
+}
+
+// A coordinator whose files miss nothing, but where a test says so.
+class FakeCoordinator : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return wire::kCoordinatorProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    switch (static_cast<wire::CoordinatorProcedure>(call.procedure)) {
+      case wire::CoordinatorProcedure::kSession:
+        encode(results,
+               wire::SessionResult{.session = session, .milliseconds = 3000, .version = layout.version});
+        co_return rpc::Outcome::kReply;
+      case wire::CoordinatorProcedure::kLayout:
+        encode(results, wire::LayoutResult{.layout = layout});
+        co_return rpc::Outcome::kReply;
+      default:
+        co_return rpc::Outcome::kNoProcedure;
+    }
+  }
+  std::uint64_t session = 1;
+  wire::FileLayout layout{.version = 10, .changed = 10, .others_order_since = 5};
+};
+
+// The object program of the node with the other copy.
+class FakeCopy : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return wire::kObjectProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (call.procedure != static_cast<std::uint32_t>(wire::ObjectProcedure::kForward)) {
+      co_return rpc::Outcome::kNoProcedure;
+    }
+    ++forwards;
+    encode(results, wire::ForwardResult{});
+    co_return rpc::Outcome::kReply;
+  }
+  unsigned forwards = 0;
+};
+
+// A file with two copies, and a stripe of it whose first one is here.
+class MirroredFileTest : public StorageServerTest {
+ protected:
+  MirroredFileTest() : StorageServerTest(sample_config()) {
+    serve("coord1", coordinator);
+    serve("store2", copy);
+    handle.flags = SLICE_HANDLE_MIRRORED;
+    const auto& tables = *tables_.get();
+    while (routing::copies_of_stripe(tables, {}, handle, stripe).all.front() != self_.index) ++stripe;
+    loop_.advance(std::chrono::milliseconds(1100));  // it has a session
+  }
+  WriteReply write_stripe(std::string_view data) {
+    return write(stripe << handle.stripe_shift, as_bytes(data));
+  }
+  // A write that waits here, as it comes; `meanwhile` happens then.
+  WriteReply write_late(std::string_view data, const std::function<void()>& meanwhile) {
+    authority.truncating = true;
+    loop_.after(std::chrono::milliseconds(50), [&] {
+      meanwhile();
+      loop_.after(std::chrono::milliseconds(1500), [&] { authority.truncating = false; });
+    });
+    return write_stripe(data);
+  }
+  void recall() { spawn(recalled(wire::RecallArgs{handle.fileid, coordinator.layout.changed})); }
+  Task<void> recalled(wire::RecallArgs args) {
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kRecall, args);
+    EXPECT_TRUE(result);
+  }
+
+  FakeCoordinator coordinator;
+  FakeCopy copy;
+  std::uint64_t stripe = 0;
+};
+
+TEST_F(MirroredFileTest, AWriteGoesToBothCopies) {
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+// The other copy may have done it, and later ones, while this one was missing, though its session lasted.
+TEST_F(MirroredFileTest, AWriteThatWaitedWhileThisCopyWasMissingIsNotDone) {
+  auto late = write_late("late", [&] {
+    coordinator.layout.version = coordinator.layout.changed = 21;
+    coordinator.layout.orders_since = {{.server = self_.index, .version = 21}};  // it is whole again
+    recall();
+  });
+  EXPECT_EQ(late.status, NfsStatus::kJukebox);
+  EXPECT_EQ(copy.forwards, 0u);
+  EXPECT_EQ(write_stripe("next").status, NfsStatus::kOk) << "what comes now is done";
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+TEST_F(MirroredFileTest, WhatAnotherCopyMissedMeanwhileDoesNotMatter) {
+  auto late = write_late("late", [&] {
+    coordinator.layout.version = coordinator.layout.changed = 21;
+    coordinator.layout.orders_since = {{.server = config_.find("store2")->index, .version = 21}};
+    recall();
+  });
+  EXPECT_EQ(late.status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+// A session may end by delay alone: then nobody has written without this copy.
+TEST_F(MirroredFileTest, AWriteOutlivesASessionWhileWhichNothingWasMissed) {
+  auto late = write_late("late", [&] { coordinator.session = 2; });
+  EXPECT_EQ(late.status, NfsStatus::kOk);
+  EXPECT_EQ(metrics_.counter("mirror_sessions_lost_total").value(), 1u);
+}
+
+// It forgets what it knew of files: all are taken to have been ordered elsewhere.
+TEST_F(MirroredFileTest, AWriteThatCameBeforeItsCoordinatorStartedIsNotDone) {
+  auto late = write_late("late", [&] {
+    coordinator.session = 2;
+    coordinator.layout = {.version = 40, .changed = 40, .others_order_since = 40};
+  });
+  EXPECT_EQ(late.status, NfsStatus::kJukebox);
+  EXPECT_EQ(copy.forwards, 0u);
 }
 
 }  // namespace
