@@ -8,7 +8,9 @@
 namespace slice::storagenode {
 namespace {
 
-constexpr Duration kSessionTimeout = std::chrono::seconds(1);
+// An answer that has been on its way this long still makes a session longer, if not by much.
+constexpr Duration kSessionTimeout = std::chrono::seconds(2);
+constexpr Duration kPause = std::chrono::milliseconds(20);
 constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
 constexpr int kFetchTries = 5;
 
@@ -77,6 +79,17 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   session.until = asked + std::chrono::milliseconds(result->milliseconds);
 }
 
+// One that has ended by delay is soon there again; whoever is told to come again comes much later.
+Task<bool> LayoutCache::wait_for_session(std::uint32_t coordinator) {
+  for (MonoTime end = context_.loop.now() + kPatience; !live(coordinator);) {
+    if (!sessions_[coordinator].asking) co_await renew(coordinator);
+    if (live(coordinator)) break;
+    if (stopping_ || context_.loop.now() >= end) co_return false;
+    co_await context_.loop.sleep(kPause);
+  }
+  co_return true;
+}
+
 LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uint64_t stripe) {
   return {handle.fileid, routing::block_mapped(handle) ? wire::piece_of(stripe) : 0};
 }
@@ -84,8 +97,9 @@ LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uin
 Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std::uint64_t stripe,
                                                 bool place) {
   std::uint32_t coordinator = coordinator_of(handle.fileid);
-  if (!live(coordinator)) co_await renew(coordinator);
-  if (!live(coordinator)) co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
+  if (!co_await wait_for_session(coordinator)) {
+    co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
+  }
   place = place && routing::block_mapped(handle);
   auto found = entries_.find(key_of(handle, stripe));
   bool good = found != entries_.end() && found->second.coordinator == coordinator &&

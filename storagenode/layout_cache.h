@@ -20,6 +20,8 @@ class LayoutCache {
  public:
   static constexpr std::size_t kMaxLayouts = 65536;
   static constexpr Duration kRenew = std::chrono::seconds(1);
+  // Below the time that another node waits for a forwarded write.
+  static constexpr Duration kPatience = std::chrono::seconds(3);
 
   explicit LayoutCache(service::ServiceContext& context);
   ~LayoutCache() {
@@ -34,7 +36,7 @@ class LayoutCache {
   void stop() { stopping_ = true; }
 
   // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
-  // kUnavailable: the coordinator does not answer, or gives no session now.
+  // kUnavailable: the coordinator does not answer, or has given no session for kPatience.
   Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
   // What this node has heard of the file's coordinator by now.
   struct Moment {
@@ -72,6 +74,7 @@ class LayoutCache {
   std::uint32_t coordinator_of(FileId file) const;
   void heard(std::uint32_t coordinator, std::uint64_t version);
   Task<void> renew(std::uint32_t coordinator);
+  Task<bool> wait_for_session(std::uint32_t coordinator);
   using Key = std::pair<FileId, std::uint64_t>;  // with the number of the piece
   static Key key_of(const routing::FileHandle& handle, std::uint64_t stripe);
   Task<Result<wire::FileLayout>> fetch(const routing::FileHandle& handle, std::uint32_t coordinator,

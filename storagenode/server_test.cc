@@ -582,6 +582,20 @@ TEST_F(MirroredFileTest, AWriteOutlivesASessionWhileWhichNothingWasMissed) {
   EXPECT_EQ(metrics_.counter("mirror_sessions_lost_total").value(), 1u);
 }
 
+// Its renewals were late: it is soon there again, and whoever is told to come again comes much later.
+TEST_F(MirroredFileTest, ARequestWaitsForASessionThatHasEnded) {
+  ASSERT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  silence("coord1");
+  loop_.advance(std::chrono::seconds(5));
+  loop_.after(std::chrono::seconds(2), [this] { serve("coord1", coordinator); });
+  EXPECT_EQ(write_stripe("efgh").status, NfsStatus::kOk);
+  silence("coord1");
+  loop_.advance(std::chrono::seconds(5));
+  MonoTime before = loop_.now();
+  EXPECT_EQ(write_stripe("ijkl").status, NfsStatus::kJukebox) << "not for ever";
+  EXPECT_LT(loop_.now() - before, std::chrono::seconds(5)) << "before whoever forwards it gives up";
+}
+
 // It forgets what it knew of files: all are taken to have been ordered elsewhere.
 TEST_F(MirroredFileTest, AWriteThatCameBeforeItsCoordinatorStartedIsNotDone) {
   auto late = write_late("late", [&] {
