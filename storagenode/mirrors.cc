@@ -15,7 +15,6 @@ using routing::has;
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
 constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
-constexpr Duration kSuspected = std::chrono::seconds(2);
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
 
@@ -70,6 +69,7 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
     : context_(context),
       store_(store),
       layouts_(context),
+      suspects_(context),
       forwarded_(context.metrics.counter("mirror_writes_forwarded_total")),
       passed_on_(context.metrics.counter("mirror_requests_passed_on_total")),
       missed_(context.metrics.counter("mirror_copies_missed_total")),
@@ -77,11 +77,6 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
 
 rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
   return context_.tables.get()->server(server)->endpoint;
-}
-
-bool Mirrors::suspect(std::uint32_t server) const {
-  auto found = suspects_.find(server);
-  return found != suspects_.end() && context_.loop.now() < found->second;
 }
 
 // ---- requests of clients ----
@@ -104,7 +99,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       return copy != context_.self.index && (write || !has(silent, copy));
     });
     if (to == copies.whole.end() || request.call.relays >= service::Relay::kMaxRelays) break;
-    if (!suspect(*to)) {
+    if (!suspects_.has(*to)) {
       passed_on_.add();
       asked = true;
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
@@ -115,7 +110,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
         co_return Passed{service::NfsAnswer::written(
             static_cast<Status>(load_be<std::uint32_t>(reply->results().data())))};
       }
-      suspects_[*to] = context_.loop.now() + kSuspected;
+      suspects_.silent(*to);
     }
     silent.push_back(*to);
     if (write && !co_await note_missed(handle, *to, stripe)) break;
@@ -255,8 +250,8 @@ Task<Mirrors::Outcome> Mirrors::put_here(Put put) {
 
 Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
   Outcome outcome{.server = server};
-  if (suspect(server)) {
-    outcome.error = Error{Errc::kUnavailable, "a copy's server was silent a moment ago"};
+  if (suspects_.has(server)) {
+    outcome.error = Error{Errc::kUnavailable, "a copy's server was silent, and has not been heard again"};
     co_return outcome;
   }
   forwarded_.add();
@@ -267,7 +262,7 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
                         put.options.sync, put.data},
       kForwardTimeout);
   if (!result) {
-    suspects_[server] = context_.loop.now() + kSuspected;
+    suspects_.silent(server);
     outcome.error = std::move(result.error());
     co_return outcome;
   }

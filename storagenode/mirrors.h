@@ -16,6 +16,7 @@
 #include "storagenode/layout_cache.h"
 #include "storagenode/object_store.h"
 #include "storagenode/range_lock.h"
+#include "storagenode/suspects.h"
 
 namespace slice::storagenode {
 
@@ -24,6 +25,12 @@ class Mirrors {
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
   LayoutCache& layouts() { return layouts_; }
+  // Sessions and probes, until stop().
+  void start() { layouts_.start(); }
+  void stop() {
+    layouts_.stop();
+    suspects_.stop();
+  }
   ObjectName object_of(const routing::FileHandle& handle) const {
     return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
   }
@@ -96,7 +103,6 @@ class Mirrors {
   using StripeName = std::pair<FileId, std::uint64_t>;
   bool take_number(StripeName stripe, std::uint64_t number);
   std::uint64_t greatest_number(StripeName stripe) const;
-  bool suspect(std::uint32_t server) const;
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
   // What goes by a layout, from where it is looked at on: a recall waits for it.
   class UnderWay;
@@ -112,8 +118,8 @@ class Mirrors {
   std::map<FileId, Going> under_way_;
   std::uint64_t number_ = 0;  // the last one given
   std::map<StripeName, std::uint64_t> numbers_;
-  std::uint64_t forgotten_number_ = 0;          // at least those of all stripes that are not in numbers_
-  std::map<std::uint32_t, MonoTime> suspects_;  // servers that were silent; until when none is asked
+  std::uint64_t forgotten_number_ = 0;  // at least those of all stripes that are not in numbers_
+  Suspects suspects_;
   LogLimiter log_{1};
   Counter& forwarded_;
   Counter& passed_on_;

@@ -488,11 +488,16 @@ class FakeCoordinator : public rpc::Program {
       case wire::CoordinatorProcedure::kLayout:
         encode(results, wire::LayoutResult{.layout = layout});
         co_return rpc::Outcome::kReply;
+      case wire::CoordinatorProcedure::kMissed:
+        ++missed;
+        encode(results, wire::CoordinatorResult{});
+        co_return rpc::Outcome::kReply;
       default:
         co_return rpc::Outcome::kNoProcedure;
     }
   }
   std::uint64_t session = 1;
+  unsigned missed = 0;
   wire::FileLayout layout{.version = 10, .changed = 10, .others_order_since = 5};
 };
 
@@ -502,6 +507,9 @@ class FakeCopy : public rpc::Program {
   std::uint32_t number() const override { return wire::kObjectProgram; }
   std::uint32_t version() const override { return wire::kInternalVersion; }
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (call.procedure == static_cast<std::uint32_t>(wire::ObjectProcedure::kNull)) {
+      co_return rpc::Outcome::kReply;
+    }
     if (call.procedure != static_cast<std::uint32_t>(wire::ObjectProcedure::kForward)) {
       co_return rpc::Outcome::kNoProcedure;
     }
@@ -594,6 +602,27 @@ TEST_F(MirroredFileTest, ARequestWaitsForASessionThatHasEnded) {
   MonoTime before = loop_.now();
   EXPECT_EQ(write_stripe("ijkl").status, NfsStatus::kJukebox) << "not for ever";
   EXPECT_LT(loop_.now() - before, std::chrono::seconds(5)) << "before whoever forwards it gives up";
+}
+
+// Else every stripe's first write would wait for it.
+TEST_F(MirroredFileTest, ANodeThatWasSilentIsNotWaitedForUntilItAnswersAgain) {
+  auto seconds_of_a_write = [&] {
+    MonoTime before = loop_.now();
+    EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+    return std::chrono::duration<double>(loop_.now() - before).count();
+  };
+  silence("store2");
+  EXPECT_GT(seconds_of_a_write(), 4.9);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_LT(seconds_of_a_write(), 0.1);
+    loop_.advance(std::chrono::seconds(4));
+  }
+  EXPECT_EQ(coordinator.missed, 6u) << "each of them is noted";
+  serve("store2", copy);
+  loop_.advance(std::chrono::seconds(3));
+  EXPECT_LT(seconds_of_a_write(), 0.1);
+  EXPECT_EQ(copy.forwards, 1u);
+  EXPECT_EQ(coordinator.missed, 6u);
 }
 
 // It forgets what it knew of files: all are taken to have been ordered elsewhere.
