@@ -81,15 +81,22 @@ rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
 
 // ---- requests of clients ----
 
-Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write,
-                                       bool not_here, rpc::XdrWriter& results) {
+LayoutCache::Moment Mirrors::came(const service::NfsRequest& request) const {
+  LayoutCache::Moment moment = layouts_.moment(request.handle);
+  if (request.call.layout_version != 0) moment.version = request.call.layout_version;
+  return moment;
+}
+
+Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::uint64_t offset,
+                                       std::optional<LayoutCache::Moment> write, bool not_here,
+                                       rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
   std::uint64_t stripe = offset >> handle.stripe_shift;
   MonoTime deadline = context_.loop.now() + kPatience;
   std::vector<std::uint32_t> silent;
   bool asked = false;
   while (context_.loop.now() < deadline) {
-    auto layout = co_await layouts_.get(handle, stripe, write);
+    auto layout = co_await layouts_.get(handle, stripe, write.has_value());
     if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
     auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
     bool here = has(copies.whole, context_.self.index) && !not_here;
@@ -104,6 +111,8 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       asked = true;
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
       passed.timeout = kForwardTimeout;
+      // So that it is not done however late it comes there, also by one that has started since.
+      if (write) passed.on_behalf.layout_version = std::max<std::uint64_t>(write->version, 1);
       auto reply = co_await context_.channel.call(std::move(passed));
       if (reply && reply->results().size() >= 4) {
         results.fixed(reply->results());

@@ -40,15 +40,17 @@ class Mirrors {
     std::optional<service::NfsAnswer> answer;  // nothing: the copy here is the one to answer,
     std::uint64_t version = 0;                 // by the layout with this version
   };
-  // Gives the request to the copy that it is for, where that is not the one here. `not_here`: that one is of
-  // no use.
-  Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write, bool not_here,
-                       rpc::XdrWriter& results);
+  // LayoutCache::moment() when a request has come: to the first server that it came to.
+  LayoutCache::Moment came(const service::NfsRequest& request) const;
+  // Gives the request to the copy that it is for, where that is not the one here. `write`: it is one, and
+  // came then. `not_here`: the copy here is of no use.
+  Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset,
+                       std::optional<LayoutCache::Moment> write, bool not_here, rpc::XdrWriter& results);
   // What a read of the copy here has shown counts.
   bool still(const routing::FileHandle& handle, std::uint64_t offset, std::uint64_t version) const {
     return layouts_.still(handle, offset >> handle.stripe_shift, version);
   }
-  // Writes to all copies; all bytes in one stripe. `came`: LayoutCache::moment() when the request came.
+  // Writes to all copies; all bytes in one stripe. `came`: of the request.
   // kMisdirected: another copy orders them by now, or did so meanwhile and may have done the same write. Else
   // as ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
   struct Written {

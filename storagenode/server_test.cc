@@ -573,6 +573,36 @@ TEST_F(MirroredFileTest, AWriteThatWaitedWhileThisCopyWasMissingIsNotDone) {
   EXPECT_EQ(copy.forwards, 1u);
 }
 
+// It has been on its way from another node all the while, and this one may have started since.
+TEST_F(MirroredFileTest, AWriteThatWasPassedOnBeforeThisCopyWasMissingIsNotDone) {
+  auto passed_on = [&](std::uint64_t version_there) {
+    auto bytes = handles_.mint(handle);
+    rpc::XdrWriter out;
+    nfs3::encode_arguments(
+        out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable, as_bytes("late")});
+    rpc::AuthSys who;
+    who.uid = who.gid = 1000;
+    auto response = run(network_.call({.to = endpoint("store1"),
+                                       .program = nfs3::kProgram,
+                                       .version = nfs3::kVersion,
+                                       .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
+                                       .arguments = out.take(),
+                                       .credential = who,
+                                       .on_behalf = {.client = {0x0a4d0102, 900},
+                                                     .xid = Xid{static_cast<std::uint32_t>(version_there)},
+                                                     .relays = 1,
+                                                     .layout_version = version_there}}));
+    EXPECT_TRUE(response);
+    return static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
+  };
+  coordinator.layout.version = coordinator.layout.changed = 21;
+  coordinator.layout.orders_since = {{.server = self_.index, .version = 21}};
+  EXPECT_EQ(passed_on(20), NfsStatus::kJukebox);
+  EXPECT_EQ(copy.forwards, 0u);
+  EXPECT_EQ(passed_on(21), NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
 TEST_F(MirroredFileTest, WhatAnotherCopyMissedMeanwhileDoesNotMatter) {
   auto late = write_late("late", [&] {
     coordinator.layout.version = coordinator.layout.changed = 21;

@@ -64,13 +64,13 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.data.size() != args.count) co_return nfs3::Status::kInval;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
-  LayoutCache::Moment came = node.mirrors.layouts().moment(handle);
+  LayoutCache::Moment came = node.mirrors.came(request);
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
 
   bool by_layout = routing::has_layout(handle);
   if (by_layout) {
-    auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
+    auto passed = co_await node.mirrors.pass_on(request, args.offset, came, false, results);
     if (passed.answer) co_return std::move(*passed.answer);
   }
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
@@ -90,7 +90,7 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     // nobody may do it again behind what came since.
     bool moved = !done && by_layout && done.error().code == Errc::kMisdirected && !routing::mirrored(handle);
     if (moved) {
-      auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
+      auto passed = co_await node.mirrors.pass_on(request, args.offset, came, false, results);
       co_return passed.answer ? std::move(*passed.answer) : NfsAnswer::drop();
     }
     if (!done) co_return done.error();
