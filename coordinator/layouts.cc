@@ -52,7 +52,9 @@ Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessi
       missing_gauge_(context.metrics.counter("coordinator_copies_missing_something")),
       missed_(context.metrics.counter("coordinator_missed_total")),
       refused_(context.metrics.counter("coordinator_missed_refused_total")),
-      placed_(context.metrics.counter("coordinator_stripes_placed_total")) {}
+      placed_(context.metrics.counter("coordinator_stripes_placed_total")) {
+  orderers_.bound(version_);
+}
 
 std::vector<wire::Missing> Layouts::missing_of(FileId file) const {
   std::vector<wire::Missing> missing;
@@ -68,6 +70,7 @@ Result<wire::FileLayout> Layouts::of(const routing::FileHandle& handle, std::uin
     layout.changed = found->second->changed;
     layout.moving = found->second->moving;
   }
+  orderers_.tell(handle.fileid, layout);
   if (routing::block_mapped(handle)) {
     auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
     if (!piece) return fail(std::move(piece).error());
@@ -290,6 +293,7 @@ void Layouts::erase(File& file, std::uint32_t server) {
   intentions_.end(found->second.sequence);
   file.copies.erase(found);
   file.changed = next_version();
+  orderers_.note(file.handle.fileid, server, file.changed);
   missing_gauge_.set(--missing_);
 }
 
@@ -317,6 +321,11 @@ Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe)
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
   if (!piece || piece->sites.empty()) co_return Status::kJukebox;
   file.moving->switched = true;
+  std::uint64_t version = next_version();
+  for (std::uint32_t server :
+       context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle))) {
+    orderers_.note(handle.fileid, server, version);
+  }
   co_await change(file);
   co_await context_.crash.reach("move.switched");
   piece->sites[stripe % wire::kStripesOfPiece] = static_cast<std::uint16_t>(file.moving->site);
@@ -362,6 +371,7 @@ void Layouts::note_removed(FileId file) {
 void Layouts::resume(storage::LogSequence sequence, const Intention& intention) {
   version_ = std::max(version_, intention.version) + 1;
   dropped_ = version_;
+  orderers_.bound(version_);
   auto handle = context_.handles.open(intention.handle);
   if (!handle) {
     intentions_.end(sequence);

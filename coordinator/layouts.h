@@ -14,6 +14,7 @@
 
 #include "coordinator/block_maps.h"
 #include "coordinator/intentions.h"
+#include "coordinator/recent_orderers.h"
 #include "coordinator/sessions.h"
 #include "routing/copies.h"
 
@@ -22,6 +23,7 @@ namespace slice::coordinator {
 class Layouts {
  public:
   static constexpr std::size_t kMaxMissing = 1 << 20;  // copies; more of them are not noted: JUKEBOX
+  static constexpr std::size_t kMaxRecent = 65536;     // files whose last orderers are remembered
 
   Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps);
 
@@ -60,6 +62,8 @@ class Layouts {
   // All copies that miss something, in the order of fileIDs.
   std::vector<std::pair<routing::FileHandle, std::uint32_t>> owed() const;
   std::size_t missing() const { return missing_; }
+  // Of the layouts that are given now.
+  std::uint64_t version() const { return version_; }
 
  private:
   struct Copy {
@@ -105,6 +109,7 @@ class Layouts {
   std::unordered_set<FileId> removed_;
   std::uint64_t version_;
   std::uint64_t dropped_;  // the version when a file was last dropped from `files_`
+  RecentOrderers orderers_{kMaxRecent};
   std::size_t missing_ = 0;
   Counter& missing_gauge_;
   Counter& missed_;

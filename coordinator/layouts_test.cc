@@ -66,6 +66,39 @@ TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
   EXPECT_GT(layout().changed, version) << "layouts of before are void";
 }
 
+// By that a node knows which writes have waited at it for too long.
+TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
+  std::uint32_t store1 = index("store1"), store2 = index("store2");
+  wire::FileLayout before = layout();
+  ASSERT_EQ(missed("store2", {0, 1}), Status::kOk);
+  ASSERT_EQ(session("store2", 0).status, Status::kOk) << "so that it can be made whole";
+  loop_.advance(1500ms);
+  wire::FileLayout after = layout();
+  ASSERT_TRUE(after.missing.empty());
+  EXPECT_GT(routing::orders_since(after, store2), before.version);
+  EXPECT_LE(routing::orders_since(after, store2), after.version);
+  EXPECT_LE(routing::orders_since(after, store1), before.version) << "it missed nothing";
+  EXPECT_EQ(session("store2", 0).version, after.version);
+  kill();
+  boot();
+  EXPECT_GT(routing::orders_since(layout(), store1), after.version) << "nothing is known of before";
+}
+
+TEST(RecentOrderersTest, OfFilesThatItForgetsItKnowsABound) {
+  RecentOrderers orderers(2);
+  orderers.bound(5);
+  for (std::uint64_t i = 1; i <= 3; ++i) orderers.note(FileId{i}, 7, 10 + i);
+  auto since = [&](std::uint64_t file, std::uint32_t server) {
+    wire::FileLayout layout;
+    orderers.tell(FileId{file}, layout);
+    return routing::orders_since(layout, server);
+  };
+  EXPECT_EQ(since(3, 7), 13u);
+  EXPECT_EQ(since(2, 7), 12u);
+  EXPECT_EQ(since(1, 7), 11u) << "forgotten: at the latest then";
+  EXPECT_EQ(since(3, 8), 11u) << "and so of all others";
+}
+
 TEST_F(LayoutsTest, TheLastWholeCopyCannotBeMissed) {
   ASSERT_EQ(missed("store1", {5, 7}), Status::kOk);
   EXPECT_EQ(missed("store2", {6, 7}), Status::kJukebox);

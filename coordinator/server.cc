@@ -96,7 +96,9 @@ class CoordinatorProgram : public rpc::Program {
     const wire::ServerEntry* node = context_.tables.get()->server(args.server);
     bool known = node != nullptr && node->role == wire::Role::kStorage;
     if (!known) co_return wire::SessionResult{.status = nfs3::Status::kInval};
-    co_return sessions_.renew(args);
+    wire::SessionResult result = sessions_.renew(args);
+    result.version = layouts_.version();
+    co_return result;
   }
 
   Task<wire::LayoutResult> serve(const wire::LayoutArgs& args) {

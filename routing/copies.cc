@@ -44,6 +44,12 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
   return copies;
 }
 
+std::uint64_t orders_since(const wire::FileLayout& layout, std::uint32_t server) {
+  auto found = std::find_if(layout.orders_since.begin(), layout.orders_since.end(),
+                            [&](const wire::OrdersSince& each) { return each.server == server; });
+  return found == layout.orders_since.end() ? layout.others_order_since : found->version;
+}
+
 bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe) {
   auto after =
       std::upper_bound(set.begin(), set.end(), stripe,

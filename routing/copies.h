@@ -50,6 +50,10 @@ bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe);
 // At most wire::kMaxStripeRanges remain: beyond, what is between the two nearest is taken in, too.
 void add(std::vector<wire::StripeRange>& set, wire::StripeRange range);
 
+// The layout's version since which the server has been one that may order the file's writes, at the latest;
+// where copies_of_stripe() has it among the whole ones.
+std::uint64_t orders_since(const wire::FileLayout& layout, std::uint32_t server);
+
 const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std::uint32_t server);
 
 }  // namespace slice::routing

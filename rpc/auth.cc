@@ -8,7 +8,7 @@ namespace slice::rpc {
 namespace {
 
 constexpr std::size_t kMacSize = 16;
-constexpr std::size_t kFieldsSize = 40;  // of the verifier's body, before the MAC
+constexpr std::size_t kFieldsSize = 48;  // of the verifier's body, before the MAC
 constexpr std::uint32_t kDatagram = 1;   // flag
 
 std::array<std::uint8_t, kMacSize> mac_of(ByteView fields, const SealedCall& call, const EnsembleKey& key) {
@@ -76,6 +76,7 @@ void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier, const 
   out.u64(verifier.nonce);
   out.u32(std::uint32_t{verifier.relays} << 24 | (verifier.datagram ? kDatagram : 0u) << 16);
   out.u32(0);  // reserved
+  out.u64(verifier.layout_version);
   out.fixed(mac_of(out.view().subspan(fields_at, kFieldsSize), call, key));
 }
 
@@ -98,6 +99,8 @@ Result<SliceVerifier> open_slice_verifier(ByteView body, const SealedCall& call,
   std::uint32_t how = in.u32();
   out.relays = static_cast<std::uint8_t>(how >> 24);
   out.datagram = (how >> 16 & kDatagram) != 0;
+  in.u32();  // reserved
+  out.layout_version = in.u64();
   if (port > 0xffff) return fail(Errc::kInvalid, "sealed verifier with port {}", port);
   out.client.port = static_cast<std::uint16_t>(port);
   return out;

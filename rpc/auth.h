@@ -47,8 +47,9 @@ struct SliceVerifier {
   Xid client_xid;            // for a forwarded call: the client's xid; else zero
   std::uint64_t nonce =
       0;  // sender's wall clock in nanoseconds; at most kMaxNonceAge away from the receiver's
-  std::uint8_t relays = 0;  // how many servers have passed the call on because it was not theirs
-  bool datagram = false;    // the client asked by datagram: the whole reply must fit one
+  std::uint8_t relays = 0;           // how many servers have passed the call on because it was not theirs
+  bool datagram = false;             // the client asked by datagram: the whole reply must fit one
+  std::uint64_t layout_version = 0;  // of a passed on WRITE of a mirrored file (docs/mirrors.md); else 0
 };
 inline constexpr Duration kMaxNonceAge = std::chrono::minutes(5);
 inline constexpr std::size_t kSealedArguments = 512;

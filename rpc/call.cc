@@ -29,7 +29,8 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
                          .client_xid = request.on_behalf.xid,
                          .nonce = static_cast<std::uint64_t>(caller.wall.ns),
                          .relays = request.on_behalf.relays,
-                         .datagram = request.on_behalf.datagram};
+                         .datagram = request.on_behalf.datagram,
+                         .layout_version = request.on_behalf.layout_version};
   encode_sealed_header(out, header, verifier, *caller.key);
   out.fixed(header.arguments);
   return out.take();

@@ -21,6 +21,7 @@ struct OnBehalf {
   Xid xid;          // of the client's call
   std::uint8_t relays = 0;
   bool datagram = false;
+  std::uint64_t layout_version = 0;
 };
 
 struct Request {
@@ -32,6 +33,8 @@ struct Request {
   // The whole time to wait, reconnecting and sending again inside it; so a peer may see a request twice, and
   // every internal procedure is idempotent.
   Duration timeout = std::chrono::seconds(5);
+  // The answer may be as long as data is; arguments say so by their size. Both travel apart from short calls.
+  bool long_answer = false;
   std::optional<AuthSys> credential;  // none: AUTH_NONE
   OnBehalf on_behalf;
 };

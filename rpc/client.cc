@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,7 +34,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
   Impl(EpollLoop& loop, Options options)
       : loop_(loop), options_(std::move(options)), scratch_(kScratch), next_xid_(first_xid(loop)) {}
   ~Impl() {
-    for (auto& [endpoint, peer] : peers_) peer->abandon();
+    for (auto& [to, peer] : peers_) peer->abandon();
   }
   Task<Result<Response>> call(Request request);
   void round_end() {
@@ -53,7 +52,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     TimerId timer = TimerId::kNone;
   };
 
-  // The connection to one endpoint, and the calls that wait for its answers.
+  // A connection to one endpoint, and the calls that wait for its answers.
   class Peer {
    public:
     Peer(Impl& owner, Endpoint at) : owner_(owner), at_(at), reader_(owner.options_.max_record) {}
@@ -61,8 +60,8 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     Peer& operator=(const Peer&) = delete;
 
     bool full(std::size_t more) const {
-      return pending_.size() >= owner_.options_.max_calls_per_endpoint ||
-             pending_bytes_ + more > owner_.options_.max_queued_per_endpoint;
+      return pending_.size() >= owner_.options_.max_calls_per_connection ||
+             pending_bytes_ + more > owner_.options_.max_queued_per_connection;
     }
     void send(Xid xid, Pending pending);
     void timed_out(Xid xid);
@@ -111,7 +110,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
   Options options_;
   Buffer scratch_;
   std::uint32_t next_xid_;
-  std::unordered_map<Endpoint, std::unique_ptr<Peer>> peers_;
+  std::map<std::pair<Endpoint, bool>, std::unique_ptr<Peer>> peers_;  // by endpoint and whether for data
   std::vector<Peer*> dirty_, flushing_;  // with calls to send at the end of the round
 };
 
@@ -289,7 +288,8 @@ void SocketChannel::Impl::Peer::timed_out(Xid xid) {
 }
 
 Task<Result<Response>> SocketChannel::Impl::call(Request request) {
-  auto& peer = peers_[request.to];
+  bool data = request.long_answer || request.arguments.size() > kShort;
+  auto& peer = peers_[{request.to, data}];
   if (!peer) peer = std::make_unique<Peer>(*this, request.to);
   Peer& to = *peer;
   if (to.full(request.arguments.size())) {

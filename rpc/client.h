@@ -1,6 +1,8 @@
-// SocketChannel: internal calls over TCP, one connection an endpoint, shared by all callers of the loop and
-// opened again when it breaks. Calls are sealed with the ensemble's key. Calls of one endpoint travel
-// together: what is called in one round of the loop leaves in one write, and answers come in any order.
+// SocketChannel: internal calls over TCP, up to two connections an endpoint, shared by all callers of the
+// loop and opened again when they break: one for short calls, one for those that carry data, so that what has
+// little time, as sessions have, does not wait behind megabytes. Calls are sealed with the ensemble's key.
+// Calls of one connection travel together: what is called in one round of the loop leaves in one write, and
+// answers come in any order.
 #ifndef SLICE_RPC_CLIENT_H
 #define SLICE_RPC_CLIENT_H
 
@@ -17,16 +19,17 @@ class SocketChannel : public Channel {
   struct Options {
     std::optional<EnsembleKey> key;  // none: calls carry AUTH_NONE verifiers (a plain client)
     std::uint32_t sender = 0;
-    std::function<Generation()> generation;           // asked at each call; none: 0
-    std::size_t max_record = 4 << 20;                 // bytes of a reply; a longer one breaks the connection
-    std::size_t max_calls_per_endpoint = 4096;        // under way; one more fails with kUnavailable
-    std::size_t max_queued_per_endpoint = 256 << 20;  // bytes of calls under way; likewise
+    std::function<Generation()> generation;       // asked at each call; none: 0
+    std::size_t max_record = 4 << 20;             // bytes of a reply; a longer one breaks the connection
+    std::size_t max_calls_per_connection = 4096;  // under way; one more fails with kUnavailable
+    std::size_t max_queued_per_connection = 256 << 20;  // bytes of calls under way; likewise
   };
+  static constexpr std::size_t kShort = 16 << 10;  // bytes of arguments; 1 ms at 100 Mbit/s
   SocketChannel(EpollLoop& loop, Options options);
   // No call may be under way, unless the loop does not run any more.
   ~SocketChannel() override;
   Task<Result<Response>> call(Request request) override;
-  // Connections made so far: one more than endpoints means that one broke.
+  // Connections made so far.
   std::uint64_t connects() const;
 
  private:

@@ -60,6 +60,7 @@ AuthStat Dispatcher::open_seal(const CallHeader& header, Call& call) {
   call.forwarded = verifier->client != Endpoint{};
   call.internal = !call.forwarded;
   call.relays = verifier->relays;
+  call.layout_version = verifier->layout_version;
   call.datagram = call.datagram || verifier->datagram;
   if (call.forwarded) {
     call.client = verifier->client;

@@ -181,7 +181,7 @@ TEST(Seal, EveryChangedPartBreaksIt) {
                   .credential_flavor = 1,
                   .credential = as_bytes(credential),
                   .arguments = as_bytes(arguments)};
-  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 1234567890, 2, true};
+  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 1234567890, 2, true, 1ull << 60};
   XdrWriter out;
   encode_slice_verifier(out, verifier, call, kKey);
   EXPECT_EQ(load_be<std::uint32_t>(out.view().data()), kAuthSlice);
@@ -195,6 +195,7 @@ TEST(Seal, EveryChangedPartBreaksIt) {
   EXPECT_EQ(opened->nonce, 1234567890u);
   EXPECT_EQ(opened->relays, 2u);
   EXPECT_TRUE(opened->datagram);
+  EXPECT_EQ(opened->layout_version, 1ull << 60);
 
   for (std::size_t i = 0; i < body.size(); ++i) {
     Buffer changed = body.clone();
@@ -232,7 +233,7 @@ TEST(Seal, GoldenBytes) {
                         kKey);
   EXPECT_EQ(to_hex(out.view()),
             "534c4943"
-            "00000038"
+            "00000040"
             "00000007"
             "0000000000000008"
             "0a4d0102"
@@ -240,17 +241,22 @@ TEST(Seal, GoldenBytes) {
             "00000005"
             "17979cfe362a0000"
             "0000000000000000"
-            "3b50983eb04d985f34e90639b48dd2ec");
+            "0000000000000000"
+            "b53448faaebdc7542de69759eced95e6");
   XdrWriter relayed;
-  encode_slice_verifier(
-      relayed, {7, Generation{8}, {0x0a4d0102, 999}, Xid{5}, 1'700'000'000'000'000'000, 1, true}, call, kKey);
-  EXPECT_EQ(to_hex(relayed.view().subspan(40, 24)), "01010000000000006c8a6979130cde5fa40c0a4f6cff5e2f");
+  encode_slice_verifier(relayed,
+                        {7, Generation{8}, {0x0a4d0102, 999}, Xid{5}, 1'700'000'000'000'000'000, 1, true, 9},
+                        call, kKey);
+  EXPECT_EQ(to_hex(relayed.view().subspan(40, 32)),
+            "0101000000000000"
+            "0000000000000009"
+            "ee522296e34a18b87584016dff0d375b");
 }
 
 TEST(Seal, BitsThatAreReservedAreNotLookedAt) {
   SealedCall call{};
-  Buffer body(40);
-  std::fill_n(body.data(), 40, std::uint8_t{0});
+  Buffer body(48);
+  std::fill_n(body.data(), 48, std::uint8_t{0});
   body.data()[32] = 3;
   body.data()[33] = 0xfe;
   std::fill_n(body.data() + 34, 6, std::uint8_t{0xff});

@@ -140,6 +140,24 @@ TEST_F(ServerTest, CallsOutOfOrderFindTheirCallers) {
   EXPECT_EQ(channel.connects(), 1u);
 }
 
+TEST_F(ServerTest, AShortCallOvertakesData) {
+  serve();
+  std::vector<Answer> data(32);
+  Answer asked_behind, small;
+  for (Answer& each : data) spawn(call_into(channel, request(1, Buffer(1 << 20)), each));
+  Request asked = request(8, number_argument(1 << 20));
+  asked.long_answer = true;
+  spawn(call_into(channel, std::move(asked), asked_behind));
+  spawn(call_into(channel, request(1, number_argument(7)), small));
+  ASSERT_TRUE(loop.run_until([&] { return small.result.has_value(); }, 5s));
+  EXPECT_TRUE(*small.result);
+  EXPECT_FALSE(data.back().result.has_value()) << "what was called before is still under way";
+  EXPECT_FALSE(asked_behind.result.has_value());
+  ASSERT_TRUE(loop.run_until([&] { return asked_behind.result.has_value(); }, 20s));
+  for (Answer& each : data) EXPECT_TRUE(each.result && *each.result);
+  EXPECT_EQ(channel.connects(), 2u);
+}
+
 TEST_F(ServerTest, ManyAndLargeRecords) {
   serve();
   std::vector<Answer> answers(300);

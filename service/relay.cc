@@ -21,6 +21,7 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   request.procedure = call.procedure;
   request.arguments = Buffer(call.arguments);
   request.timeout = Relay::kPatience;
+  request.long_answer = call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kRead);
   if (call.has_auth_sys) request.credential = call.credential;
   if (!call.internal) {
     request.on_behalf.client = call.client;
@@ -28,6 +29,7 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   }
   request.on_behalf.relays = static_cast<std::uint8_t>(call.relays + 1);
   request.on_behalf.datagram = call.datagram;
+  request.on_behalf.layout_version = call.layout_version;
   return request;
 }
 

@@ -8,7 +8,9 @@
 namespace slice::storagenode {
 namespace {
 
-constexpr Duration kSessionTimeout = std::chrono::seconds(1);
+// An answer that has been on its way this long still makes a session longer, if not by much.
+constexpr Duration kSessionTimeout = std::chrono::seconds(2);
+constexpr Duration kPause = std::chrono::milliseconds(20);
 constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
 constexpr int kFetchTries = 5;
 
@@ -32,6 +34,16 @@ void LayoutCache::start() {
 bool LayoutCache::live(std::uint32_t coordinator) const {
   auto found = sessions_.find(coordinator);
   return found != sessions_.end() && context_.loop.now() < found->second.until;
+}
+
+std::uint32_t LayoutCache::coordinator_of(FileId file) const {
+  const auto& tables = *context_.tables.get();
+  return tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(file)).server;
+}
+
+void LayoutCache::heard(std::uint32_t coordinator, std::uint64_t version) {
+  Session& session = sessions_[coordinator];
+  session.version = std::max(session.version, version);
 }
 
 void LayoutCache::drop_all_of(std::uint32_t coordinator) {
@@ -61,8 +73,21 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
     }
     drop_all_of(coordinator);
     session.number = result->session;
+    session.version = 0;  // of another process, perhaps
   }
+  heard(coordinator, result->version);
   session.until = asked + std::chrono::milliseconds(result->milliseconds);
+}
+
+// One that has ended by delay is soon there again; whoever is told to come again comes much later.
+Task<bool> LayoutCache::wait_for_session(std::uint32_t coordinator) {
+  for (MonoTime end = context_.loop.now() + kPatience; !live(coordinator);) {
+    if (!sessions_[coordinator].asking) co_await renew(coordinator);
+    if (live(coordinator)) break;
+    if (stopping_ || context_.loop.now() >= end) co_return false;
+    co_await context_.loop.sleep(kPause);
+  }
+  co_return true;
 }
 
 LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uint64_t stripe) {
@@ -71,11 +96,10 @@ LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uin
 
 Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std::uint64_t stripe,
                                                 bool place) {
-  const auto& tables = *context_.tables.get();
-  std::uint32_t coordinator =
-      tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).server;
-  if (!live(coordinator)) co_await renew(coordinator);
-  if (!live(coordinator)) co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
+  std::uint32_t coordinator = coordinator_of(handle.fileid);
+  if (!co_await wait_for_session(coordinator)) {
+    co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
+  }
   place = place && routing::block_mapped(handle);
   auto found = entries_.find(key_of(handle, stripe));
   bool good = found != entries_.end() && found->second.coordinator == coordinator &&
@@ -106,6 +130,7 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
     bool current = session == sessions_[coordinator].number && live(coordinator) &&
                    result->layout.version >= fetches_[handle.fileid].least_version;
     if (!current) continue;
+    heard(coordinator, result->layout.version);
     if (entries_.size() >= kMaxLayouts) entries_.clear();
     entries_[key_of(handle, args.stripe)] = {coordinator, result->layout};
     co_return std::move(result->layout);
@@ -113,11 +138,16 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
   co_return fail(Errc::kUnavailable, "the file's layout changes again and again");
 }
 
-std::uint64_t LayoutCache::session_of(const routing::FileHandle& handle) const {
-  const auto& tables = *context_.tables.get();
-  auto found = sessions_.find(
-      tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).server);
-  return found == sessions_.end() ? 0 : found->second.number;
+LayoutCache::Moment LayoutCache::moment(const routing::FileHandle& handle) const {
+  std::uint32_t coordinator = coordinator_of(handle.fileid);
+  auto found = sessions_.find(coordinator);
+  return {coordinator, found == sessions_.end() ? 0 : found->second.version};
+}
+
+bool LayoutCache::ordering_since(const Moment& moment, const routing::FileHandle& handle,
+                                 const wire::FileLayout& layout) const {
+  return moment.coordinator == coordinator_of(handle.fileid) &&
+         routing::orders_since(layout, context_.self.index) <= moment.version;
 }
 
 bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,
@@ -129,6 +159,11 @@ bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,
 
 void LayoutCache::recall(FileId file, std::uint64_t version) {
   recalled_.add();
+  heard(coordinator_of(file), version);
+  drop(file, version);
+}
+
+void LayoutCache::drop(FileId file, std::uint64_t version) {
   for (auto at = entries_.lower_bound({file, 0}); at != entries_.end() && at->first.first == file;) {
     at = at->second.layout.version < version ? entries_.erase(at) : std::next(at);
   }

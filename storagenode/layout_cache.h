@@ -20,6 +20,8 @@ class LayoutCache {
  public:
   static constexpr std::size_t kMaxLayouts = 65536;
   static constexpr Duration kRenew = std::chrono::seconds(1);
+  // Below the time that another node waits for a forwarded write.
+  static constexpr Duration kPatience = std::chrono::seconds(3);
 
   explicit LayoutCache(service::ServiceContext& context);
   ~LayoutCache() {
@@ -34,21 +36,30 @@ class LayoutCache {
   void stop() { stopping_ = true; }
 
   // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
-  // kUnavailable: the coordinator does not answer, or gives no session now.
+  // kUnavailable: the coordinator does not answer, or has given no session for kPatience.
   Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
-  // Of the session with the file's coordinator, by which get() answered last: with another number, this node
-  // was taken for gone in between.
-  std::uint64_t session_of(const routing::FileHandle& handle) const;
+  // What this node has heard of the file's coordinator by now.
+  struct Moment {
+    std::uint32_t coordinator = 0;
+    std::uint64_t version = 0;  // of the layouts that were given then
+  };
+  Moment moment(const routing::FileHandle& handle) const;
+  // Whether this node, which may order the file's writes by this layout, has been one that may ever since.
+  bool ordering_since(const Moment& moment, const routing::FileHandle& handle,
+                      const wire::FileLayout& layout) const;
   // Whether the layout with this version, which get() gave, may still be used.
   bool still(const routing::FileHandle& handle, std::uint64_t stripe, std::uint64_t version) const;
-  // Layouts below `version` are void.
+  // Layouts below `version` are void: the coordinator says so.
   void recall(FileId file, std::uint64_t version);
+  // They are void, as another node knows.
+  void drop(FileId file, std::uint64_t below_version);
 
  private:
   struct Session {
     std::uint64_t number = 0;
     MonoTime until;
     bool asking = false;
+    std::uint64_t version = 0;  // the last one that the coordinator has told
   };
   struct Entry {
     std::uint32_t coordinator = 0;
@@ -60,7 +71,10 @@ class LayoutCache {
     std::uint64_t least_version = 0;
   };
   bool live(std::uint32_t coordinator) const;
+  std::uint32_t coordinator_of(FileId file) const;
+  void heard(std::uint32_t coordinator, std::uint64_t version);
   Task<void> renew(std::uint32_t coordinator);
+  Task<bool> wait_for_session(std::uint32_t coordinator);
   using Key = std::pair<FileId, std::uint64_t>;  // with the number of the piece
   static Key key_of(const routing::FileHandle& handle, std::uint64_t stripe);
   Task<Result<wire::FileLayout>> fetch(const routing::FileHandle& handle, std::uint32_t coordinator,

@@ -15,7 +15,6 @@ using routing::has;
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
 constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
-constexpr Duration kSuspected = std::chrono::seconds(2);
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
 
@@ -43,10 +42,34 @@ class Mirrors::Order {
   Ordered* ordered_;
 };
 
+class Mirrors::UnderWay {
+ public:
+  UnderWay(Mirrors& mirrors, FileId file, std::uint64_t version)
+      : mirrors_(mirrors), file_(file), version_(version) {
+    mirrors_.under_way_[file_].versions.insert(version_);
+  }
+  ~UnderWay() {
+    Going& going = mirrors_.under_way_[file_];
+    going.versions.erase(going.versions.find(version_));
+    for (const auto& waiter : std::exchange(going.waiting, {})) {
+      mirrors_.context_.loop.post([waiter] { waiter.set(true); });
+    }
+    if (going.versions.empty()) mirrors_.under_way_.erase(file_);
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  Mirrors& mirrors_;
+  FileId file_;
+  std::uint64_t version_;
+};
+
 Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
     : context_(context),
       store_(store),
       layouts_(context),
+      suspects_(context),
       forwarded_(context.metrics.counter("mirror_writes_forwarded_total")),
       passed_on_(context.metrics.counter("mirror_requests_passed_on_total")),
       missed_(context.metrics.counter("mirror_copies_missed_total")),
@@ -56,22 +79,24 @@ rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
   return context_.tables.get()->server(server)->endpoint;
 }
 
-bool Mirrors::suspect(std::uint32_t server) const {
-  auto found = suspects_.find(server);
-  return found != suspects_.end() && context_.loop.now() < found->second;
-}
-
 // ---- requests of clients ----
 
-Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write,
-                                       bool not_here, rpc::XdrWriter& results) {
+LayoutCache::Moment Mirrors::came(const service::NfsRequest& request) const {
+  LayoutCache::Moment moment = layouts_.moment(request.handle);
+  if (request.call.layout_version != 0) moment.version = request.call.layout_version;
+  return moment;
+}
+
+Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::uint64_t offset,
+                                       std::optional<LayoutCache::Moment> write, bool not_here,
+                                       rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
   std::uint64_t stripe = offset >> handle.stripe_shift;
   MonoTime deadline = context_.loop.now() + kPatience;
   std::vector<std::uint32_t> silent;
   bool asked = false;
   while (context_.loop.now() < deadline) {
-    auto layout = co_await layouts_.get(handle, stripe, write);
+    auto layout = co_await layouts_.get(handle, stripe, write.has_value());
     if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
     auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
     bool here = has(copies.whole, context_.self.index) && !not_here;
@@ -81,18 +106,20 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       return copy != context_.self.index && (write || !has(silent, copy));
     });
     if (to == copies.whole.end() || request.call.relays >= service::Relay::kMaxRelays) break;
-    if (!suspect(*to)) {
+    if (!suspects_.has(*to)) {
       passed_on_.add();
       asked = true;
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
       passed.timeout = kForwardTimeout;
+      // So that it is not done however late it comes there, also by one that has started since.
+      if (write) passed.on_behalf.layout_version = std::max<std::uint64_t>(write->version, 1);
       auto reply = co_await context_.channel.call(std::move(passed));
       if (reply && reply->results().size() >= 4) {
         results.fixed(reply->results());
         co_return Passed{service::NfsAnswer::written(
             static_cast<Status>(load_be<std::uint32_t>(reply->results().data())))};
       }
-      suspects_[*to] = context_.loop.now() + kSuspected;
+      suspects_.silent(*to);
     }
     silent.push_back(*to);
     if (write && !co_await note_missed(handle, *to, stripe)) break;
@@ -151,7 +178,7 @@ bool Mirrors::take_number(StripeName stripe, std::uint64_t number) {
 
 // ---- writing ----
 
-Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::uint64_t session,
+Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, LayoutCache::Moment came,
                                               std::uint64_t offset, ByteView data,
                                               ObjectStore::WriteOptions options) {
   Order order(*this, handle.fileid);
@@ -159,7 +186,7 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::u
   auto held = co_await order.lock().acquire(stripe, stripe, RangeLock::Mode::kExclusive);
   MonoTime deadline = context_.loop.now() + kPatience;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
-    Round round = co_await write_round(handle, session, offset, data, options);
+    Round round = co_await write_round(handle, came, offset, data, options);
     if (!round.again) co_return std::move(round.written);
     co_await context_.loop.sleep(
         std::min<Duration>(kFirstPause * (1u << std::min(tries, 6u)), kLongestPause));
@@ -167,25 +194,25 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, std::u
   co_return fail(Errc::kUnavailable, "a write of a mirrored file found no layout that lasts");
 }
 
-Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std::uint64_t session,
+Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, LayoutCache::Moment came,
                                           std::uint64_t offset, ByteView data,
                                           ObjectStore::WriteOptions options) {
   std::uint64_t stripe = offset >> handle.stripe_shift;
   auto layout = co_await layouts_.get(handle, stripe, true);
   if (!layout) co_return Round{.written = fail(std::move(layout.error()))};
-  // Another copy may have done it without this one, and answered; what came since must not be undone.
-  if (layouts_.session_of(handle) != session) {
-    co_return Round{.written = fail(Errc::kMisdirected, "this node was taken for gone since the write came")};
-  }
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
   if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
     co_return Round{.written = fail(Errc::kMisdirected, "another copy orders the writes of this stripe")};
   }
+  // Another copy may have done it without this one, and answered; what came since must not be undone.
+  if (routing::mirrored(handle) && !layouts_.ordering_since(came, handle, *layout)) {
+    co_return Round{.written = fail(Errc::kMisdirected, "another copy ordered writes since this one came")};
+  }
+  std::optional<UnderWay> under_way(std::in_place, *this, handle.fileid, layout->version);
   auto epoch = co_await store_.epoch(object_of(handle));
   if (!epoch) co_return Round{.written = fail(std::move(epoch.error()))};
   options.epoch = epoch->value_or(options.epoch);
   options.same_epoch = true;
-  begin_under_way(handle.fileid, layout->version);
   Put put{handle, layout->version, next_number(), offset, data, options};
   Verifier verifier = context_.verifier.largest();
   co_await context_.crash.reach("mirror.ordered");
@@ -194,14 +221,14 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
     tasks.push_back(server == context_.self.index ? put_here(put) : put_there(put, server));
   }
   auto outcomes = co_await all(std::move(tasks));
-  end_under_way(handle.fileid, layout->version);
+  under_way.reset();
   co_await context_.crash.reach("mirror.written");
 
   auto count = [&](Took took) {
     return std::count_if(outcomes.begin(), outcomes.end(),
                          [&](const Outcome& each) { return each.took == took; });
   };
-  if (count(Took::kOldLayout) > 0) layouts_.recall(handle.fileid, layout->version + 1);
+  if (count(Took::kOldLayout) > 0) layouts_.drop(handle.fileid, layout->version + 1);
   if (count(Took::kOldLayout) + count(Took::kOtherEpoch) > 0) co_return Round{.again = true};
   if (count(Took::kRemoved) > 0) co_return Round{.written = fail(Errc::kStale, "the file was removed")};
   if (count(Took::kDone) == 0) co_return Round{.written = fail(std::move(*outcomes.front().error))};
@@ -215,15 +242,6 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, std
   auto here = std::find_if(outcomes.begin(), outcomes.end(),
                            [&](const Outcome& each) { return each.server == context_.self.index; });
   co_return Round{.written = Written{here->written, verifier}};
-}
-
-void Mirrors::end_under_way(FileId file, std::uint64_t version) {
-  UnderWay& of = under_way_[file];
-  of.versions.erase(of.versions.find(version));
-  for (const auto& waiter : std::exchange(of.waiting, {})) {
-    context_.loop.post([waiter] { waiter.set(true); });
-  }
-  if (of.versions.empty()) under_way_.erase(file);
 }
 
 Task<Mirrors::Outcome> Mirrors::put_here(Put put) {
@@ -241,8 +259,8 @@ Task<Mirrors::Outcome> Mirrors::put_here(Put put) {
 
 Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
   Outcome outcome{.server = server};
-  if (suspect(server)) {
-    outcome.error = Error{Errc::kUnavailable, "a copy's server was silent a moment ago"};
+  if (suspects_.has(server)) {
+    outcome.error = Error{Errc::kUnavailable, "a copy's server was silent, and has not been heard again"};
     co_return outcome;
   }
   forwarded_.add();
@@ -253,7 +271,7 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
                         put.options.sync, put.data},
       kForwardTimeout);
   if (!result) {
-    suspects_[server] = context_.loop.now() + kSuspected;
+    suspects_.silent(server);
     outcome.error = std::move(result.error());
     co_return outcome;
   }
@@ -307,12 +325,12 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = Status::kNotSync;
     co_return result;
   }
+  std::optional<UnderWay> under_way(std::in_place, *this, handle->fileid, layout->version);
   co_await context_.crash.reach("mirror.forwarding");
-  begin_under_way(handle->fileid, layout->version);
   auto written = co_await store_.write(
       object_of(*handle), args.offset, args.data,
       {.epoch = args.epoch, .mtime = args.mtime, .sync = args.sync, .same_epoch = true});
-  end_under_way(handle->fileid, layout->version);
+  under_way.reset();
   if (!written) {
     bool removed = written.error().code == Errc::kStale;
     result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
@@ -371,9 +389,9 @@ Task<Status> Mirrors::discard(wire::DiscardArgs args) {
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
   bool here = has(copies.all, context_.self.index) || has(copies.written, context_.self.index);
   if (args.version < layout->changed || here) co_return Status::kStale;
-  begin_under_way(handle->fileid, layout->version);
+  std::optional<UnderWay> under_way(std::in_place, *this, handle->fileid, layout->version);
   auto status = co_await store_.discard(object_of(*handle), args.stripe << handle->stripe_shift, unit);
-  end_under_way(handle->fileid, layout->version);
+  under_way.reset();
   co_await context_.crash.reach("map.discarded");
   co_return status ? Status::kOk : nfs3::status_of(status.error());
 }

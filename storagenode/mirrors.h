@@ -16,6 +16,7 @@
 #include "storagenode/layout_cache.h"
 #include "storagenode/object_store.h"
 #include "storagenode/range_lock.h"
+#include "storagenode/suspects.h"
 
 namespace slice::storagenode {
 
@@ -24,6 +25,12 @@ class Mirrors {
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
   LayoutCache& layouts() { return layouts_; }
+  // Sessions and probes, until stop().
+  void start() { layouts_.start(); }
+  void stop() {
+    layouts_.stop();
+    suspects_.stop();
+  }
   ObjectName object_of(const routing::FileHandle& handle) const {
     return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
   }
@@ -33,23 +40,24 @@ class Mirrors {
     std::optional<service::NfsAnswer> answer;  // nothing: the copy here is the one to answer,
     std::uint64_t version = 0;                 // by the layout with this version
   };
-  // Gives the request to the copy that it is for, where that is not the one here. `not_here`: that one is of
-  // no use.
-  Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset, bool write, bool not_here,
-                       rpc::XdrWriter& results);
+  // LayoutCache::moment() when a request has come: to the first server that it came to.
+  LayoutCache::Moment came(const service::NfsRequest& request) const;
+  // Gives the request to the copy that it is for, where that is not the one here. `write`: it is one, and
+  // came then. `not_here`: the copy here is of no use.
+  Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset,
+                       std::optional<LayoutCache::Moment> write, bool not_here, rpc::XdrWriter& results);
   // What a read of the copy here has shown counts.
   bool still(const routing::FileHandle& handle, std::uint64_t offset, std::uint64_t version) const {
     return layouts_.still(handle, offset >> handle.stripe_shift, version);
   }
-  // Writes to all copies; all bytes in one stripe. `session`: LayoutCache::session_of() when the request
-  // came. kMisdirected: another copy orders them by now, or may have done the same write, since this node was
-  // taken for gone meanwhile. Else as ObjectStore::write(), and kUnavailable. `data` lives until the task
-  // ends.
+  // Writes to all copies; all bytes in one stripe. `came`: of the request.
+  // kMisdirected: another copy orders them by now, or did so meanwhile and may have done the same write. Else
+  // as ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
   struct Written {
     ObjectStore::Written here;
     Verifier verifier;  // older than that of any copy's server which has started since it was sent there
   };
-  Task<Result<Written>> write(routing::FileHandle handle, std::uint64_t session, std::uint64_t offset,
+  Task<Result<Written>> write(routing::FileHandle handle, LayoutCache::Moment came, std::uint64_t offset,
                               ByteView data, ObjectStore::WriteOptions options);
   // The copy here cannot be read: it misses this stripe, and gets it anew from another one.
   Task<void> lose(routing::FileHandle handle, std::uint64_t stripe);
@@ -87,7 +95,7 @@ class Mirrors {
     bool again = false;  // under another layout or epoch
     Result<Written> written = Written{};
   };
-  Task<Round> write_round(const routing::FileHandle& handle, std::uint64_t session, std::uint64_t offset,
+  Task<Round> write_round(const routing::FileHandle& handle, LayoutCache::Moment came, std::uint64_t offset,
                           ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
   Task<Outcome> put_there(Put put, std::uint32_t server);
@@ -97,24 +105,23 @@ class Mirrors {
   using StripeName = std::pair<FileId, std::uint64_t>;
   bool take_number(StripeName stripe, std::uint64_t number);
   std::uint64_t greatest_number(StripeName stripe) const;
-  bool suspect(std::uint32_t server) const;
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
-  void begin_under_way(FileId file, std::uint64_t version) { under_way_[file].versions.insert(version); }
-  void end_under_way(FileId file, std::uint64_t version);
+  // What goes by a layout, from where it is looked at on: a recall waits for it.
+  class UnderWay;
 
   service::ServiceContext& context_;
   ObjectStore& store_;
   LayoutCache layouts_;
   std::map<FileId, std::unique_ptr<Ordered>> ordered_;
-  struct UnderWay {
+  struct Going {
     std::multiset<std::uint64_t> versions;  // of the layouts that writes go by
     std::vector<OneShot<bool>> waiting;     // for one of them to end
   };
-  std::map<FileId, UnderWay> under_way_;
+  std::map<FileId, Going> under_way_;
   std::uint64_t number_ = 0;  // the last one given
   std::map<StripeName, std::uint64_t> numbers_;
-  std::uint64_t forgotten_number_ = 0;          // at least those of all stripes that are not in numbers_
-  std::map<std::uint32_t, MonoTime> suspects_;  // servers that were silent; until when none is asked
+  std::uint64_t forgotten_number_ = 0;  // at least those of all stripes that are not in numbers_
+  Suspects suspects_;
   LogLimiter log_{1};
   Counter& forwarded_;
   Counter& passed_on_;

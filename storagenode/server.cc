@@ -25,13 +25,13 @@ StorageServer::StorageServer(service::ServiceContext& context)
 
 Task<Status> StorageServer::start() {
   SLICE_CO_RETURN_IF_ERROR(co_await node_.store.open());
-  node_.mirrors.layouts().start();
+  node_.mirrors.start();
   scrubber_.start();
   co_return Status{};
 }
 
 Task<void> StorageServer::stop() {
-  node_.mirrors.layouts().stop();
+  node_.mirrors.stop();
   co_await scrubber_.stop();
   co_await node_.store.stop();
   co_await node_.authority.flush();

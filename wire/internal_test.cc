@@ -54,13 +54,20 @@ TEST(AuthorityMessages, Codec) {
 
 TEST(LayoutMessages, Codec) {
   check_message(SessionArgs{3, 1ull << 60});
-  check_message(SessionResult{Status::kOk, 5, 3000});
+  check_message(SessionResult{Status::kOk, 5, 3000, 1ull << 61});
   check_message(LayoutArgs{handle()});
   check_message(LayoutResult{.status = Status::kJukebox});
   check_message(LayoutResult{Status::kOk,
-                             {1, 2, {{3, true, {{4, 5}, {6, kAllStripes}}}, {7, false, {{0, 1}}}}, {}, {}}});
+                             {.version = 1,
+                              .changed = 2,
+                              .missing = {{3, true, {{4, 5}, {6, kAllStripes}}}, {7, false, {{0, 1}}}},
+                              .orders_since = {{3, 1ull << 60}, {9, 4}},
+                              .others_order_since = 1ull << 59}});
   LayoutResult mapped{Status::kOk,
-                      {1, 2, {}, Moving{77, 5, true}, {3, std::vector<std::uint16_t>(256, 4095)}}};
+                      {.version = 1,
+                       .changed = 2,
+                       .moving = Moving{77, 5, true},
+                       .piece = {3, std::vector<std::uint16_t>(256, 4095)}}};
   mapped.layout.piece.sites[1] = 1;
   check_message(mapped);
   check_message(LayoutArgs{handle(), 1ull << 40, true});
@@ -82,10 +89,14 @@ TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
   MissedArgs args;
   EXPECT_FALSE(decode(empty.view(), args));
   LayoutResult many{Status::kOk,
-                    {1, 2, {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}, {}, {}}};
+                    {.missing = {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}}};
   rpc::XdrWriter out;
   encode(out, many);
   EXPECT_FALSE(decode(out.view(), many));
+  LayoutResult orderers{Status::kOk, {.orders_since = std::vector<OrdersSince>(kMaxOrdersSince + 1, {1, 2})}};
+  rpc::XdrWriter more;
+  encode(more, orderers);
+  EXPECT_FALSE(decode(more.view(), orderers));
 }
 
 TEST(CoordinatorMessages, Codec) {

@@ -80,12 +80,14 @@ void encode(XdrWriter& out, const SessionResult& result) {
   encode_status(out, result.status);
   out.u64(result.session);
   out.u32(result.milliseconds);
+  out.u64(result.version);
 }
 bool decode(ByteView bytes, SessionResult& out) {
   XdrReader in(bytes);
   out.status = decode_status(in);
   out.session = in.u64();
   out.milliseconds = in.u32();
+  out.version = in.u64();
   return in.complete();
 }
 
@@ -108,6 +110,12 @@ void encode(XdrWriter& out, const LayoutResult& result) {
   out.u64(result.layout.changed);
   out.u32(static_cast<std::uint32_t>(result.layout.missing.size()));
   for (const Missing& missing : result.layout.missing) encode_missing(out, missing);
+  out.u32(static_cast<std::uint32_t>(result.layout.orders_since.size()));
+  for (const OrdersSince& each : result.layout.orders_since) {
+    out.u32(each.server);
+    out.u64(each.version);
+  }
+  out.u64(result.layout.others_order_since);
   const std::optional<Moving>& moving = result.layout.moving;
   out.boolean(moving.has_value());
   if (moving) {
@@ -126,6 +134,13 @@ bool decode(ByteView bytes, LayoutResult& out) {
   std::uint32_t count = in.u32();
   if (count > kMaxMissing) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout.missing.push_back(decode_missing(in));
+  out.layout.orders_since.clear();
+  count = in.u32();
+  if (count > kMaxOrdersSince) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    out.layout.orders_since.push_back({.server = in.u32(), .version = in.u64()});
+  }
+  out.layout.others_order_since = in.u64();
   out.layout.moving.reset();
   if (in.boolean()) {
     Moving& moving = out.layout.moving.emplace();

@@ -17,6 +17,7 @@ namespace slice::wire {
 inline constexpr std::uint64_t kAllStripes = ~std::uint64_t{0};
 inline constexpr std::size_t kMaxStripeRanges = 256;  // of one server
 inline constexpr std::size_t kMaxMissing = 256;       // servers of one file
+inline constexpr std::size_t kMaxOrdersSince = 256;   // likewise
 
 // Stripes [first, end).
 struct StripeRange {
@@ -47,12 +48,20 @@ struct Moving {
   std::uint32_t site = 0;  // the new one
   bool switched = false;
 };
+// Since which version a server may order a file's writes, which it might not for a while before: its copy was
+// made whole, or a stripe moved there.
+struct OrdersSince {
+  std::uint32_t server = 0;
+  std::uint64_t version = 0;
+};
 // Versions are of the coordinator, and grow. A layout that has `version` holds as long as the file's
 // `changed` is not beyond it.
 struct FileLayout {
   std::uint64_t version = 0;
   std::uint64_t changed = 0;
   std::vector<Missing> missing;
+  std::vector<OrdersSince> orders_since;  // each server once
+  std::uint64_t others_order_since = 0;   // of all other servers, at the latest
   std::optional<Moving> moving;
   MapPiece piece;  // that was asked for; of a file that is not block-mapped: without sites
 };
@@ -68,6 +77,7 @@ struct SessionResult {
   nfs3::Status status = nfs3::Status::kOk;
   std::uint64_t session = 0;       // another one than asked for: all layouts of before are void
   std::uint32_t milliseconds = 0;  // from when the node asked
+  std::uint64_t version = 0;       // of layouts that are given now
 };
 
 // LAYOUT: with the piece of the block map that `stripe` is in; `place`: it is going to be written, so the

@@ -71,7 +71,7 @@ Task<NfsAnswer> read_by_layout(Node& node, service::NfsRequest& request, const n
   std::size_t start = results.size();
   bool not_here = false;
   for (int i = 0; i < kTries; ++i) {
-    auto passed = co_await node.mirrors.pass_on(request, args.offset, false, not_here, results);
+    auto passed = co_await node.mirrors.pass_on(request, args.offset, std::nullopt, not_here, results);
     if (passed.answer) co_return std::move(*passed.answer);
     slice::Status status = co_await read_here(node, request, args, known, results);
     if (status && node.mirrors.still(request.handle, args.offset, passed.version))

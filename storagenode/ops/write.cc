@@ -25,8 +25,9 @@ Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request,
   co_return slice::Status{};
 }
 
-Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, std::uint64_t /*session*/,
-                                    std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
+Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request,
+                                    LayoutCache::Moment /*came*/, std::uint64_t offset, ByteView data,
+                                    bool sync, KnownFile& known) {
   ObjectName name = node.object_of(request.handle);
   auto epoch = co_await node.store.epoch(name);
   if (!epoch) co_return fail(epoch.error());
@@ -41,15 +42,15 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
   }
 }
 
-// The same to all copies, as the file's layout has them. `session`: of when the request came. kMisdirected:
-// another server orders them by now, or may have done this one.
-Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, std::uint64_t session,
+// The same to all copies, as the file's layout has them. `came`: when the request did. kMisdirected: another
+// server orders them by now, or may have done this one.
+Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, LayoutCache::Moment came,
                                     std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
   auto epoch = co_await node.store.epoch(node.object_of(request.handle));
   if (!epoch) co_return fail(epoch.error());
   if (!epoch->has_value()) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
   nfs3::Time mtime = node.now();
-  auto written = co_await node.mirrors.write(request.handle, session, offset, data,
+  auto written = co_await node.mirrors.write(request.handle, came, offset, data,
                                              {.epoch = known.epoch, .mtime = mtime, .sync = sync});
   if (!written) co_return fail(std::move(written.error()));
   co_return Accepted{written->here, mtime, written->verifier};
@@ -63,13 +64,13 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.data.size() != args.count) co_return nfs3::Status::kInval;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
-  std::uint64_t session = node.mirrors.layouts().session_of(handle);
+  LayoutCache::Moment came = node.mirrors.came(request);
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
 
   bool by_layout = routing::has_layout(handle);
   if (by_layout) {
-    auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
+    auto passed = co_await node.mirrors.pass_on(request, args.offset, came, false, results);
     if (passed.answer) co_return std::move(*passed.answer);
   }
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
@@ -83,13 +84,13 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
     auto write_all = by_layout ? write_copies : write_object;
-    auto done = co_await write_all(node, request, session, extent.offset, args.data.first(extent.count), sync,
-                                   *known);
+    auto done =
+        co_await write_all(node, request, came, extent.offset, args.data.first(extent.count), sync, *known);
     // The stripe has moved meanwhile. Of a mirrored file another copy may have done this very write: then
     // nobody may do it again behind what came since.
     bool moved = !done && by_layout && done.error().code == Errc::kMisdirected && !routing::mirrored(handle);
     if (moved) {
-      auto passed = co_await node.mirrors.pass_on(request, args.offset, true, false, results);
+      auto passed = co_await node.mirrors.pass_on(request, args.offset, came, false, results);
       co_return passed.answer ? std::move(*passed.answer) : NfsAnswer::drop();
     }
     if (!done) co_return done.error();

@@ -1,17 +1,19 @@
 // Operations per second of an NFSv3 server over TCP: one client thread, a number of calls outstanding.
 //
 //   ops_bench --server A --export PATH [--seconds N] [--outstanding N] [--only OP,...] [--pids NAME=PID,...]
-//             [--data-server A:PORT] [--name FOLDER] [--json]
+//             [--data-server A:PORT] [--name FOLDER] [--in-step] [--json]
 //
 // Measures null, getattr, access, lookup, create_remove, read_8k, write_8k, write_8k_sync, write_1m and
 // read_1m. For each it says operations per second, MB/s where bytes move, and the processor time that each
 // process of
 // --pids used per operation. With --data-server only write_1m and read_1m run, names and attributes going to
 // --server but bytes straight there: what a direct connection does, to hold the proxy against. Every answer's
-// status and count is checked. --name: of the folder that it works in; several at once need their own. Exit
-// code 1 when a call failed.
+// status and count is checked. --name: of the folder that it works in; several at once need their own.
+// --in-step: says `ready` in a line of its own before each measurement, and begins when a line comes; so
+// several begin at the same time. Exit code 1 when a call failed.
 
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -25,10 +27,12 @@ namespace {
 constexpr std::size_t kFiles = 100;
 constexpr std::uint32_t kBlock = 8192, kBlocks = 4, kRecord = 1 << 20;
 constexpr std::uint64_t kSequentialBytes = 192ULL << 20;
+constexpr std::uint64_t kReadBytes = 64ULL << 20;  // of the file that read_1m makes
 
 struct Figure {
   std::string name;
   std::uint64_t operations = 0, bytes = 0;
+  std::uint64_t asked_again = 0;  // calls that were answered JUKEBOX
   double seconds = 0;
   std::map<std::string, double> processor_us;  // per operation, by process
 };
@@ -40,6 +44,7 @@ class Bench {
         data_(&session_.nfs()),
         seconds_(static_cast<double>(arguments.number("--seconds", 2))),
         outstanding_(arguments.number("--outstanding", 16)),
+        in_step_(arguments.flag("--in-step")),
         pids_(pids_from(arguments.text("--pids", ""))) {
     const std::string direct = arguments.text("--data-server", "");
     if (!direct.empty()) {
@@ -63,11 +68,13 @@ class Bench {
                                                              {"write_8k_sync", &Bench::write_8k_sync},
                                                              {"write_1m", &Bench::write_1m},
                                                              {"read_1m", &Bench::read_1m}};
-    if (!direct_) make_files();
     std::vector<Figure> figures;
     for (const auto& [name, member] : all) {
       if (direct_ && !name.ends_with("_1m")) continue;
       if (!only.empty() && ("," + only + ",").find("," + name + ",") == std::string::npos) continue;
+      if (names_.empty() && !name.ends_with("_1m")) make_files();
+      if (name == "read_1m" && written_ == 0) make_sequential();
+      if (in_step_) await_the_others();
       figures.push_back(measure(name, member));
     }
     session_.remove_folder();
@@ -75,6 +82,13 @@ class Bench {
   }
 
  private:
+  static void await_the_others() {
+    std::printf("ready\n");
+    std::fflush(stdout);
+    std::string line;
+    if (!std::getline(std::cin, line)) throw RpcError("nobody says when to begin");
+  }
+
   Figure measure(const std::string& name, void (Bench::*member)()) {
     figure_ = {.name = name};
     std::map<std::string, double> before;
@@ -121,6 +135,7 @@ class Bench {
   void later(std::function<void()> call) {
     constexpr double kPause = 0.1;
     if (waiting_.empty()) again_at_ = now() + kPause;
+    ++figure_.asked_again;
     waiting_.push_back(std::move(call));
   }
 
@@ -223,8 +238,17 @@ class Bench {
     written_ = std::min<std::uint64_t>(figure_.operations * kRecord, kSequentialBytes);
   }
 
+  // What read_1m reads where write_1m has not made it.
+  void make_sequential() {
+    sequential_ = session_.create("sequential");
+    const std::string record = guest::pattern(3, 0, kRecord);
+    for (written_ = 0; written_ < kReadBytes; written_ += kRecord) {
+      session_.write(sequential_, kRecord + written_, record, UNSTABLE);
+    }
+    session_.commit(sequential_);
+  }
+
   void read_1m() {
-    if (written_ == 0) throw RpcError("read_1m needs write_1m before it");
     at_ = 0;
     keep_going(*data_, [this] {
       const std::uint64_t offset = next_record();
@@ -276,6 +300,7 @@ class Bench {
   NfsConnection* data_;
   double seconds_;
   std::uint64_t outstanding_;
+  bool in_step_;
   std::map<std::string, int> pids_;
   std::vector<std::string> names_;
   std::vector<Handle> files_;
@@ -291,8 +316,10 @@ void print(const std::vector<Figure>& figures, bool json) {
   for (const Figure& figure : figures) {
     const double per_second = static_cast<double>(figure.operations) / figure.seconds;
     const double megabytes = static_cast<double>(figure.bytes) / figure.seconds / 1e6;
-    all[figure.name] = {
-        {"per_second", per_second}, {"MB_per_second", megabytes}, {"processor_us", figure.processor_us}};
+    all[figure.name] = {{"per_second", per_second},
+                        {"MB_per_second", megabytes},
+                        {"asked_again", figure.asked_again},
+                        {"processor_us", figure.processor_us}};
     if (json) continue;
     std::printf("%-14s %10.0f /s", figure.name.c_str(), per_second);
     if (figure.bytes != 0) std::printf(" %8.1f MB/s", megabytes);
@@ -307,7 +334,7 @@ void print(const std::vector<Figure>& figures, bool json) {
 
 int main(int argc, char** argv) {
   using namespace slice::client;
-  const Arguments arguments(argc, argv, {"--json"});
+  const Arguments arguments(argc, argv, {"--json", "--in-step"});
   try {
     Bench bench(settings_from(arguments), arguments);
     print(bench.run(arguments.text("--only", "")), arguments.flag("--json"));

@@ -130,6 +130,9 @@ def measure(options, folder):
     """{(pattern, contender): [(MB/s, s/GiB), ...]}"""
     runs = {}
     with contenders(options, folder) as all_:
+        if options.only[0] != "write":  # which makes the file that the others need
+            for contender in all_.values():
+                contender.run("write")
         for turn in range(options.rounds):
             for pattern in options.only:
                 for name, contender in all_.items():
@@ -170,7 +173,7 @@ def main():
     parser.add_argument("--record", type=int, default=1 << 20, help="bytes of a request")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=16)
-    parser.add_argument("--only", default=",".join(PATTERNS), help="patterns, by comma, `write` first")
+    parser.add_argument("--only", default=",".join(PATTERNS), help="patterns, by comma")
     parser.add_argument("--ganesha", action="store_true")
     parser.add_argument("--fio-direct", action="store_true")
     options = parser.parse_args()
