@@ -163,6 +163,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         db_(std::move(db)),
         syncs_(metrics.counter("kv_syncs_total")),
         changes_(metrics.counter("kv_changes_total")),
+        keys_(metrics.counter("kv_keys_changed_total")),
         refused_(metrics.counter("kv_refused_no_space_total")),
         deleted_passed_(metrics.counter("kv_deleted_keys_passed_total")),
         clearings_(metrics.counter("kv_clearings_total")),
@@ -223,6 +224,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
       return tl::unexpected(error_of(status, "write"));
     }
     changes_.add();
+    keys_.add(batch.changes().size());
     applied_ = db_->GetLatestSequenceNumber();
     return LogPosition{applied_};
   }
@@ -410,6 +412,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   std::unique_ptr<rocksdb::DB> db_;
   Counter& syncs_;
   Counter& changes_;
+  Counter& keys_;
   Counter& refused_;
   Counter& deleted_passed_;
   Counter& clearings_;
