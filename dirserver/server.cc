@@ -52,8 +52,9 @@ std::string DirectoryServer::state() const {
 }
 
 service::ServerKind server_kind() {
-  return {.role = ServerRole::kDirectory,
-          .make = [](service::ServiceContext& context) { return std::make_unique<DirectoryServer>(context); }};
+  return {.role = ServerRole::kDirectory, .make = [](service::ServiceContext& context) {
+            return std::make_unique<DirectoryServer>(context);
+          }};
 }
 
 }  // namespace slice::dirserver
