@@ -180,9 +180,11 @@ Task<wire::FetchResult> AuthorityService::finish(Transaction& transaction, wire:
   auto position = transaction.commit();
   if (!position) co_return failed(refuse(position.error()).value());
   if (*position > volume_.cells.durable_position()) {
+    co_await volume_.context.crash.reach("authority.committed");
     if (auto durable = co_await volume_.cells.durable(*position); !durable) {
       co_return failed(refuse(durable.error()).value());
     }
+    co_await volume_.context.crash.reach("authority.durable");
   }
   co_return result;
 }

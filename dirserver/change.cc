@@ -330,6 +330,7 @@ Task<NfsAnswer> Change::commit_reply() {
   initiator.record(transaction);
   auto position = transaction.commit();
   Task<bool> told = volume.parts.tell(transaction.touches());
+  co_await volume.context.crash.reach("change.committed");
   if (position) {
     if (auto durable = co_await volume.cells.durable(*position); !durable) {
       initiator.in_doubt();
@@ -343,6 +344,7 @@ Task<NfsAnswer> Change::commit_reply() {
     nfs3::encode_failure(out, request.procedure, status);
     co_return NfsAnswer::written(status);
   }
+  co_await volume.context.crash.reach("change.durable");
   for (ReclaimRecord& record : freed_) volume.reclaimer.enqueue(std::move(record));
   Task<bool> others = initiator.decided();
   if (volume.placement.hashed()) {
@@ -359,7 +361,10 @@ Task<NfsAnswer> Change::commit_reply() {
 Task<slice::Status> Change::commit_first_step() {
   auto position = transaction.commit();
   if (!position) co_return tl::unexpected(std::move(position.error()));
-  co_return co_await volume.cells.durable(*position);
+  co_await volume.context.crash.reach("change.first-committed");
+  auto durable = co_await volume.cells.durable(*position);
+  co_await volume.context.crash.reach("change.first-durable");
+  co_return durable;
 }
 
 Task<NfsAnswer> Change::fail(Status status) {

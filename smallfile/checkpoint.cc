@@ -9,11 +9,12 @@
 namespace slice::smallfile {
 
 Checkpointer::Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store, ZoneStore& zones,
-                           Metrics& metrics)
+                           Metrics& metrics, const CrashPoints& crash)
     : loop_(loop),
       table_(table),
       store_(store),
       zones_(zones),
+      crash_(crash),
       batches_(metrics.counter("smallfile_checkpoints_total")),
       failures_(metrics.counter("smallfile_checkpoint_failures_total")),
       runs_(metrics.counter("smallfile_zone_writes_total")),
@@ -126,14 +127,18 @@ Task<Status> Checkpointer::save_batch() {
   Batch batch;
   take(batch);
   Status status = co_await log_->sync({applied_.value_or(log_->last().value)});
+  co_await crash_.reach("save.logged");
   if (status) status = co_await write_zones(batch);
+  co_await crash_.reach("save.written");
   if (status) status = co_await save_records(batch);
+  co_await crash_.reach("save.saved");
   settle(batch, status.has_value());
   if (!status) co_return status;
   for (const Run& run : batch.runs) written_.add(run.length);
   blocks_.add(batch.pieces.size());
   runs_.add(batch.runs.size());
   co_await trim();
+  co_await crash_.reach("save.trimmed");
   co_return status;
 }
 

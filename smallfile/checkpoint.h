@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "smallfile/allocator.h"
@@ -33,7 +34,8 @@ class Checkpointer {
   static constexpr Duration kRetry = std::chrono::seconds(1);  // after a failure
 
   // `log` may be set later, by set_log(), but before the first batch.
-  Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store, ZoneStore& zones, Metrics& metrics);
+  Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store, ZoneStore& zones, Metrics& metrics,
+               const CrashPoints& crash);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -102,6 +104,7 @@ class Checkpointer {
   FileTable& table_;
   storage::KvStore& store_;
   ZoneStore& zones_;
+  const CrashPoints& crash_;
   storage::Log* log_ = nullptr;
   std::map<SiteId, ZoneAllocator> allocators_;
   std::optional<std::uint64_t> applied_;

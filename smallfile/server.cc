@@ -47,7 +47,7 @@ Task<Status> SmallFileServer::start() {
       .cache_bytes = context_.self.cache_bytes * kFileShare / kShares,
       .reserve_bytes = context_.self.reserve_bytes};
   auto store = co_await Store::open(context_.loop, context_.disk, *records_, zones_, context_.metrics,
-                                    std::move(options));
+                                    std::move(options), context_.crash);
   if (!store) co_return fail(std::move(store).error());
   store_ = std::move(*store);
   operations_ = std::make_unique<Operations>(context_, *store_, authority_);

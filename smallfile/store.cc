@@ -15,7 +15,7 @@ constexpr std::size_t kMaxRecord = 1 << 20;  // bytes of data in one journal rec
 }  // namespace
 
 Store::Store(Loop& loop, storage::Disk& disk, storage::KvStore& records, ZoneStore& zones, Metrics& metrics,
-             StoreOptions options)
+             StoreOptions options, const CrashPoints& crash)
     : loop_(loop),
       disk_(disk),
       records_(records),
@@ -24,7 +24,7 @@ Store::Store(Loop& loop, storage::Disk& disk, storage::KvStore& records, ZoneSto
       options_(std::move(options)),
       table_(loop, records, metrics,
              {.threshold = options_.threshold, .site_of = options_.site_of, .limit = options_.cache_bytes}),
-      checkpointer_(loop, table_, records, zones, metrics),
+      checkpointer_(loop, table_, records, zones, metrics, crash),
       damaged_(metrics.counter("smallfile_damaged_blocks_total")),
       refused_(metrics.counter("smallfile_refused_no_space_total")),
       replayed_(metrics.counter("smallfile_replayed_records_total")),

@@ -37,9 +37,10 @@ class Store {
   // Recovers: reads free room, replays the journal. kInvalid where the store was made with another threshold
   // or number of sites; kCorrupt with the place of the damage.
   static Task<Result<std::unique_ptr<Store>>> open(Loop& loop, storage::Disk& disk, storage::KvStore& records,
-                                                   ZoneStore& zones, Metrics& metrics, StoreOptions options);
+                                                   ZoneStore& zones, Metrics& metrics, StoreOptions options,
+                                                   const CrashPoints& crash = no_crash_points());
   Store(Loop& loop, storage::Disk& disk, storage::KvStore& records, ZoneStore& zones, Metrics& metrics,
-        StoreOptions options);
+        StoreOptions options, const CrashPoints& crash);
 
   // What is known of a file here; all zero for one that was never written here.
   struct Seen {

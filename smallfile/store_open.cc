@@ -6,8 +6,9 @@
 namespace slice::smallfile {
 
 Task<Result<std::unique_ptr<Store>>> Store::open(Loop& loop, storage::Disk& disk, storage::KvStore& records,
-                                                 ZoneStore& zones, Metrics& metrics, StoreOptions options) {
-  auto store = std::make_unique<Store>(loop, disk, records, zones, metrics, std::move(options));
+                                                 ZoneStore& zones, Metrics& metrics, StoreOptions options,
+                                                 const CrashPoints& crash) {
+  auto store = std::make_unique<Store>(loop, disk, records, zones, metrics, std::move(options), crash);
   SLICE_CO_RETURN_IF_ERROR(co_await store->recover());
   co_return std::move(store);
 }

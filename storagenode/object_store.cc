@@ -227,10 +227,13 @@ Task<Status> ObjectStore::heal(Object& object) {
     if (open->segment.broken()) co_return fail(Errc::kIo, "object {}: broken", to_string(object.name));
   }
   if (failed.empty()) co_return Status{};  // another one did it
+  co_await crash_.reach("heal.failed");
   Status status = renew_ ? co_await renew_() : Status{};
+  co_await crash_.reach("heal.renewed");
   for (auto& use : failed) {
     if (status) status = co_await heal_segment(*use);
   }
+  co_await crash_.reach("heal.healed");
   if (!status) {
     log_error("object answers errors until the process starts again object={}: {}", to_string(object.name),
               status.error().message);

@@ -362,6 +362,43 @@ TEST_F(StorageServerTest, AFailedFsyncDrawsANewVerifier) {
   EXPECT_GT(after, before) << "so the client writes again";
 }
 
+// Whatever of healing it did: what was acknowledged as stable is there, and what was not shows by a verifier.
+TEST_F(StorageServerTest, ACrashWhileAFailedFsyncIsHealed) {
+  std::uint64_t verifier = 2;
+  for (std::string_view point : {"heal.failed", "heal.renewed", "heal.healed"}) {
+    write(kThreshold, as_bytes("stable"), Stable::kFileSync);
+    Verifier before = write(kThreshold + 4096, as_bytes("UNSTAB")).ok.verifier;
+    bool failed = false, died = false;
+    disk_.set_fault([&failed](const storage::MemoryDisk::Access& access) -> std::optional<Error> {
+      bool hit = access.operation == storage::MemoryDisk::Operation::kSync &&
+                 access.path.starts_with("objects/") && !std::exchange(failed, true);
+      if (!hit) return std::nullopt;
+      return Error{Errc::kIo, "injected"};
+    });
+    crash_points_.set([&](std::string_view reached) { return died = died || reached == point; });
+    start(service::internal_call<wire::ObjectCommitResult>(network_, endpoint("store1"), wire::kObjectProgram,
+                                                           wire::ObjectProcedure::kCommit,
+                                                           wire::ObjectCommitArgs{.object = name()}),
+          [](const Result<wire::ObjectCommitResult>& result) { EXPECT_FALSE(result) << "it has died"; });
+    ASSERT_TRUE(loop_.run_until([&] { return died; })) << point;
+    disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+    server->node().store.halt();
+    spawn(server->stop());
+    retired.push_back(std::move(server));
+    loop_.advance(std::chrono::seconds(10));
+    disk_.set_fault({});
+    crash_points_.set({});
+    verifier = std::max(manager.drawn, verifier) + 1;
+    manager.drawn = verifier;
+    verifier_.see(Verifier{verifier});  // drawn at start
+    start_server();
+    EXPECT_EQ(read(kThreshold, 6).data, "stable") << point;
+    auto lost = read(kThreshold + 4096, 6);
+    EXPECT_EQ(lost.status, NfsStatus::kOk) << point;
+    EXPECT_GT(commit().verifier, before) << point;
+  }
+}
+
 TEST_F(StorageServerTest, CorruptedBlocksAreErrorsNeverData) {
   write(kThreshold, bytes_of(8192, 1).view(), Stable::kFileSync);
   ASSERT_TRUE(disk_.corrupt(head_path(name()), kDataStart + kThreshold + 5000, 8));
