@@ -5,7 +5,7 @@ eight or, from four nodes on, sixteen requests outstanding among them.
 
     table2.py [--json] [--rate MBIT] [--nodes N,...] [--clients N,...] [--seconds N] [--folder DIR]
 
-The links of the storage nodes are throttled (tc tbf, --rate megabits a second each way), so that nodes and not this machine's processors are
+The links of the storage nodes are throttled (tc, --rate megabits a second each way), so that nodes and not this machine's processors are
 the limit. `of nodes`: the bandwidth over that of all nodes' links together; `linear`: over that of one node times their number. `again`:
 calls that were answered NFS3ERR_JUKEBOX, and sessions of storage nodes with coordinators that ended: both are 0 in a run that is well."""
 
