@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The paper's Table 2: bandwidth of one client and of eight, reading and writing 1 MiB at a time through the proxy over TCP, over 1, 2, 4 and 8
-storage nodes, of files with one copy and with two. All clients write in the same time, and then all read.
+storage nodes, of files with one copy and with two. All clients write in the same time, and then all read, with
+eight or, from four nodes on, sixteen requests outstanding among them.
 
     table2.py [--json] [--rate MBIT] [--nodes N,...] [--clients N,...] [--seconds N] [--folder DIR]
 
-The links of the storage nodes are throttled (tc tbf, --rate megabits a second each way), so that nodes and not this machine's processors are
+The links of the storage nodes are throttled (tc, --rate megabits a second each way), so that nodes and not this machine's processors are
 the limit. `of nodes`: the bandwidth over that of all nodes' links together; `linear`: over that of one node times their number. `again`:
 calls that were answered NFS3ERR_JUKEBOX, and sessions of storage nodes with coordinators that ended: both are 0 in a run that is well."""
 
@@ -37,18 +38,18 @@ def throttle(slice_, rate):
                 leaf, bits = f"1:{16 + number:x}", f"{number << 1:#x} 0x1e"
                 lines += [f"class add dev {device} parent 1:1 classid {leaf} htb rate {rate * 1000 // classes}kbit ceil {rate}mbit "
                           "quantum 10000 burst 16kb cburst 128kb",
-                          f"qdisc add dev {device} parent {leaf} bfifo limit 256kb",
+                          f"qdisc add dev {device} parent {leaf} bfifo limit 2mb",
                           f"filter add dev {device} parent 1: protocol ip prio 1 u32 match ip sport 2049 0xffff match ip dport {bits} "
                           f"flowid {leaf}",
                           f"filter add dev {device} parent 1: protocol ip prio 2 u32 match ip sport {bits} flowid {leaf}"]
             subprocess.run(["tc", "-n", where, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
-def load(options, slice_, clients):
+def load(options, slice_, nodes, clients):
     """Of all clients together, MB/s and calls that were answered JUKEBOX: {"write": (x, n), "read": (y, m)}."""
     command = uml.in_netns(slice_.netns, str(options.build / "bench/ops_bench"), "--server", slice_.server, "--export", slice_.export,
                            "--json", "--in-step", "--only", "write_1m,read_1m", "--seconds", str(options.seconds),
-                           "--outstanding", "8" if clients == 1 else "2")
+                           "--outstanding", str(min(16, max(8, 4 * nodes)) // clients))
     running = [subprocess.Popen([*command, "--name", f"client-{number}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                for number in range(clients)]
     for _ in WAYS:
@@ -93,7 +94,7 @@ def main():
                         if copies > nodes:
                             continue
                         slice_.slicectl("policy", "set", "/", "--copies", str(copies))
-                        for way, (value, asked_again) in load(options, slice_, clients).items():
+                        for way, (value, asked_again) in load(options, slice_, nodes, clients).items():
                             measured[way + mirrored] = value
                             again += asked_again
                             figures.append(bench.figure(f"{way}{mirrored}_{nodes}_nodes_{clients}_clients", "MB/s", value))
