@@ -92,7 +92,9 @@ void TcpClient::watch() {
 
 void TcpClient::try_resume() {
   if (!reader_.paused() || fd_ < 0) return ListHook<PausedTag>::unlink();
-  if (charged_ + out_.bytes() > budget_.client_limit / 2 || budget_.exhausted()) return;
+  // Soon: a client that keeps many servers busy would have them stand still until half of its requests were
+  // answered.
+  if (charged_ + out_.bytes() > budget_.client_limit * 7 / 8 || budget_.exhausted()) return;
   ListHook<PausedTag>::unlink();
   std::string_view wrong = reader_.resume();
   if (fd_ < 0) return;

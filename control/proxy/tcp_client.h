@@ -11,7 +11,7 @@ namespace slice::proxy {
 // Memory of a worker's calls and buffers, in bytes.
 struct Budget {
   std::size_t limit = 256 << 20;
-  std::size_t client_limit = 16 << 20;  // of one connection
+  std::size_t client_limit = 32 << 20;  // of one connection
   std::size_t charged = 0;
   const ChunkPool* pool = nullptr;
   bool exhausted() const { return charged > limit || pool->bytes_in_use() > limit; }

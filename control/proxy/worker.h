@@ -19,7 +19,7 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
     Tables tables;
     Sender sender;
     std::size_t memory_limit = 256 << 20;  // bytes, see Budget
-    std::size_t client_limit = 16 << 20;
+    std::size_t client_limit = 32 << 20;
     std::size_t max_clients = 8192;
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.
     rpc::InProcessNetwork* local = nullptr;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The paper's Table 2: bandwidth of one client and of eight, reading and writing 1 MiB at a time through the proxy over TCP, over 1, 2, 4 and 8
-storage nodes, of files with one copy and with two. All clients write in the same time, and then all read, with
-eight or, from four nodes on, sixteen requests outstanding among them.
+storage nodes, of files with one copy and with two. All clients write in the same time, and then all read. One client has two requests outstanding for
+each node, eight have four for each node among them, but at least eight altogether.
 
     table2.py [--json] [--rate MBIT] [--nodes N,...] [--clients N,...] [--seconds N] [--folder DIR]
 
@@ -49,7 +49,7 @@ def load(options, slice_, nodes, clients):
     """Of all clients together, MB/s and calls that were answered JUKEBOX: {"write": (x, n), "read": (y, m)}."""
     command = uml.in_netns(slice_.netns, str(options.build / "bench/ops_bench"), "--server", slice_.server, "--export", slice_.export,
                            "--json", "--in-step", "--only", "write_1m,read_1m", "--seconds", str(options.seconds),
-                           "--outstanding", str(min(16, max(8, 4 * nodes)) // clients))
+                           "--outstanding", str(max(8, (2 if clients == 1 else 4) * nodes) // clients))
     running = [subprocess.Popen([*command, "--name", f"client-{number}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                for number in range(clients)]
     for _ in WAYS:
