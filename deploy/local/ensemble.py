@@ -132,20 +132,24 @@ class Ensemble:
         template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
         text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
         self.config_path.write_text(text)
-        servers = in_start_order(tomllib.loads(text)["server"])
-        together = self.shape.get("one_process")
-        self.processes_path.write_text(json.dumps({HOST_PROCESS: servers} if together else {name: [name] for name in servers}) + "\n")
+        self.processes_path.write_text(json.dumps(self.processes_of(in_start_order(tomllib.loads(text)["server"]))) + "\n")
         key = self.dir / "ensemble.key"
         if not key.exists():
             key.touch(mode=0o600)
             key.write_text(os.urandom(32).hex() + "\n")
+
+    def processes_of(self, servers):
+        """What each process serves, in the order of their start."""
+        return {HOST_PROCESS: servers} if self.shape.get("one_process") else {name: [name] for name in servers}
 
     def load(self):
         if not self.config_path.exists():
             raise Failure(f"no ensemble '{self.instance}' here: {self.config_path} does not exist; run `up` first")
         self.config = tomllib.loads(self.config_path.read_text())
         self.servers = self.config["server"]
-        self.processes = json.loads(self.processes_path.read_text())  # what each serves
+        self.processes = self.processes_of(in_start_order(self.servers))
+        if self.processes_path.exists():  # of the last `up`, whatever this one was told
+            self.processes = json.loads(self.processes_path.read_text())
         self.one_process = HOST_PROCESS in self.processes
         self.virtual = self.config["proxy"]["virtual_address"]
 
