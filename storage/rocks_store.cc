@@ -49,13 +49,34 @@ Error error_of(const rocksdb::Status& status, std::string_view what) {
   return Error{code, fmt::format("rocksdb: {}: {}", what, status.ToString())};
 }
 
+// RocksDB counts what it does, on this thread, while one of these lives; at all other times that is spared:
+// it is a look-up of a thread's variable for each key that is compared.
+class Counting {
+ public:
+  Counting() {
+    if (depth_++ == 0) rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  }
+  ~Counting() {
+    --depth_;
+    only_on_demand();
+  }
+  // A thread counts until it is told not to.
+  static void only_on_demand() {
+    if (depth_ == 0) rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+  }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
 // `passed` is told at the end how many deleted keys the iterator had to step over.
 class RocksIterator : public KvIterator {
  public:
   using Passed = std::function<void(std::uint64_t deleted, std::string_view begin, std::string_view end)>;
   RocksIterator(rocksdb::DB& db, std::string_view begin, std::string_view end, Passed passed)
       : begin_(begin), end_(end), upper_(end_), passed_(std::move(passed)) {
-    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
     passed_before_ = rocksdb::get_perf_context()->internal_delete_skipped_count;
     rocksdb::ReadOptions options;
     options.iterate_upper_bound = &upper_;
@@ -83,6 +104,7 @@ class RocksIterator : public KvIterator {
   std::string begin_, end_;
   rocksdb::Slice upper_;
   Passed passed_;
+  Counting counting_;
   std::uint64_t passed_before_ = 0;
   std::unique_ptr<rocksdb::Iterator> at_;
 };
@@ -96,6 +118,9 @@ rocksdb::Options rocks_options(const RocksStore::Options& options) {
   // stopping there would drop acknowledged changes silently.
   out.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   out.write_buffer_size = options.memory_bytes;
+  // Most look-ups are of keys that the memory table does not have: new names, and what was written out.
+  out.memtable_prefix_bloom_size_ratio = 0.05;
+  out.memtable_whole_key_filtering = true;
   out.max_background_jobs = 2;
   out.compression = rocksdb::kNoCompression;
   out.keep_log_file_num = 4;
@@ -168,6 +193,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         deleted_passed_(metrics.counter("kv_deleted_keys_passed_total")),
         clearings_(metrics.counter("kv_clearings_total")),
         failures_(metrics.counter("kv_sync_failures_total")) {
+    Counting::only_on_demand();
     clearer_ = std::make_unique<Workers>(loop_, 1);
     applied_ = durable_ = db_->GetLatestSequenceNumber();
   }

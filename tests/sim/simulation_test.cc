@@ -205,6 +205,8 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
   std::set<std::string> left = named_points("coordinator");
   left.merge(named_points("storagenode"));
   left.merge(named_points("smallfile"));
+  // No fsync fails here: storagenode/server_test.cc has a node die at these.
+  std::erase_if(left, [](const std::string& name) { return name.starts_with("heal."); });
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 20 * kSeeds; ++seed) {
     bool names = seed % 2 == 0;  // where files are removed, too

@@ -1,0 +1,204 @@
+// A storage node's part in mirrored files, with a fake coordinator and a fake node that has the other copy.
+#include "storagenode/mirrors.h"
+
+#include "bpf/shared/file_handle.h"
+#include "routing/copies.h"
+#include "storagenode/server_fixture.h"
+#include "wire/coordinator.h"
+
+namespace slice::storagenode {
+namespace {
+
+// A coordinator whose files miss nothing, but where a test says so.
+class FakeCoordinator : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return wire::kCoordinatorProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    switch (static_cast<wire::CoordinatorProcedure>(call.procedure)) {
+      case wire::CoordinatorProcedure::kSession:
+        encode(results,
+               wire::SessionResult{.session = session, .milliseconds = 3000, .version = layout.version});
+        co_return rpc::Outcome::kReply;
+      case wire::CoordinatorProcedure::kLayout:
+        encode(results, wire::LayoutResult{.layout = layout});
+        co_return rpc::Outcome::kReply;
+      case wire::CoordinatorProcedure::kMissed:
+        ++missed;
+        encode(results, wire::CoordinatorResult{});
+        co_return rpc::Outcome::kReply;
+      default:
+        co_return rpc::Outcome::kNoProcedure;
+    }
+  }
+  std::uint64_t session = 1;
+  unsigned missed = 0;
+  wire::FileLayout layout{.version = 10, .changed = 10, .others_order_since = 5};
+};
+
+// The object program of the node with the other copy.
+class FakeCopy : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return wire::kObjectProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (call.procedure == static_cast<std::uint32_t>(wire::ObjectProcedure::kNull)) {
+      co_return rpc::Outcome::kReply;
+    }
+    if (call.procedure != static_cast<std::uint32_t>(wire::ObjectProcedure::kForward)) {
+      co_return rpc::Outcome::kNoProcedure;
+    }
+    ++forwards;
+    encode(results, wire::ForwardResult{});
+    co_return rpc::Outcome::kReply;
+  }
+  unsigned forwards = 0;
+};
+
+// A file with two copies, and a stripe of it whose first one is here.
+class MirroredFileTest : public StorageServerTest {
+ protected:
+  MirroredFileTest() : StorageServerTest(sample_config()) {
+    serve("coord1", coordinator);
+    serve("store2", copy);
+    handle.flags = SLICE_HANDLE_MIRRORED;
+    const auto& tables = *tables_.get();
+    while (routing::copies_of_stripe(tables, {}, handle, stripe).all.front() != self_.index) ++stripe;
+    loop_.advance(std::chrono::milliseconds(1100));  // it has a session
+  }
+  WriteReply write_stripe(std::string_view data) {
+    return write(stripe << handle.stripe_shift, as_bytes(data));
+  }
+  // A write that waits here, as it comes; `meanwhile` happens then.
+  WriteReply write_late(std::string_view data, const std::function<void()>& meanwhile) {
+    authority.truncating = true;
+    loop_.after(std::chrono::milliseconds(50), [&] {
+      meanwhile();
+      loop_.after(std::chrono::milliseconds(1500), [&] { authority.truncating = false; });
+    });
+    return write_stripe(data);
+  }
+  void recall() { spawn(recalled(wire::RecallArgs{handle.fileid, coordinator.layout.changed})); }
+  Task<void> recalled(wire::RecallArgs args) {
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kRecall, args);
+    EXPECT_TRUE(result);
+  }
+
+  FakeCoordinator coordinator;
+  FakeCopy copy;
+  std::uint64_t stripe = 0;
+};
+
+TEST_F(MirroredFileTest, AWriteGoesToBothCopies) {
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+// The other copy may have done it, and later ones, while this one was missing, though its session lasted.
+TEST_F(MirroredFileTest, AWriteThatWaitedWhileThisCopyWasMissingIsNotDone) {
+  auto late = write_late("late", [&] {
+    coordinator.layout.version = coordinator.layout.changed = 21;
+    coordinator.layout.orders_since = {{.server = self_.index, .version = 21}};  // it is whole again
+    recall();
+  });
+  EXPECT_EQ(late.status, NfsStatus::kJukebox);
+  EXPECT_EQ(copy.forwards, 0u);
+  EXPECT_EQ(write_stripe("next").status, NfsStatus::kOk) << "what comes now is done";
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+// It has been on its way from another node all the while, and this one may have started since.
+TEST_F(MirroredFileTest, AWriteThatWasPassedOnBeforeThisCopyWasMissingIsNotDone) {
+  auto passed_on = [&](std::uint64_t version_there) {
+    auto bytes = handles_.mint(handle);
+    rpc::XdrWriter out;
+    nfs3::encode_arguments(
+        out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable, as_bytes("late")});
+    rpc::AuthSys who;
+    who.uid = who.gid = 1000;
+    auto response = run(network_.call({.to = endpoint("store1"),
+                                       .program = nfs3::kProgram,
+                                       .version = nfs3::kVersion,
+                                       .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
+                                       .arguments = out.take(),
+                                       .credential = who,
+                                       .on_behalf = {.client = {0x0a4d0102, 900},
+                                                     .xid = Xid{static_cast<std::uint32_t>(version_there)},
+                                                     .relays = 1,
+                                                     .layout_version = version_there}}));
+    EXPECT_TRUE(response);
+    return static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
+  };
+  coordinator.layout.version = coordinator.layout.changed = 21;
+  coordinator.layout.orders_since = {{.server = self_.index, .version = 21}};
+  EXPECT_EQ(passed_on(20), NfsStatus::kJukebox);
+  EXPECT_EQ(copy.forwards, 0u);
+  EXPECT_EQ(passed_on(21), NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+TEST_F(MirroredFileTest, WhatAnotherCopyMissedMeanwhileDoesNotMatter) {
+  auto late = write_late("late", [&] {
+    coordinator.layout.version = coordinator.layout.changed = 21;
+    coordinator.layout.orders_since = {{.server = config_.find("store2")->index, .version = 21}};
+    recall();
+  });
+  EXPECT_EQ(late.status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+// A session may end by delay alone: then nobody has written without this copy.
+TEST_F(MirroredFileTest, AWriteOutlivesASessionWhileWhichNothingWasMissed) {
+  auto late = write_late("late", [&] { coordinator.session = 2; });
+  EXPECT_EQ(late.status, NfsStatus::kOk);
+  EXPECT_EQ(metrics_.counter("mirror_sessions_lost_total").value(), 1u);
+}
+
+// Its renewals were late: it is soon there again, and whoever is told to come again comes much later.
+TEST_F(MirroredFileTest, ARequestWaitsForASessionThatHasEnded) {
+  ASSERT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  silence("coord1");
+  loop_.advance(std::chrono::seconds(5));
+  loop_.after(std::chrono::seconds(2), [this] { serve("coord1", coordinator); });
+  EXPECT_EQ(write_stripe("efgh").status, NfsStatus::kOk);
+  silence("coord1");
+  loop_.advance(std::chrono::seconds(5));
+  MonoTime before = loop_.now();
+  EXPECT_EQ(write_stripe("ijkl").status, NfsStatus::kJukebox) << "not for ever";
+  EXPECT_LT(loop_.now() - before, std::chrono::seconds(5)) << "before whoever forwards it gives up";
+}
+
+// Else every stripe's first write would wait for it.
+TEST_F(MirroredFileTest, ANodeThatWasSilentIsNotWaitedForUntilItAnswersAgain) {
+  auto seconds_of_a_write = [&] {
+    MonoTime before = loop_.now();
+    EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+    return std::chrono::duration<double>(loop_.now() - before).count();
+  };
+  silence("store2");
+  EXPECT_GT(seconds_of_a_write(), 4.9);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_LT(seconds_of_a_write(), 0.1);
+    loop_.advance(std::chrono::seconds(4));
+  }
+  EXPECT_EQ(coordinator.missed, 6u) << "each of them is noted";
+  serve("store2", copy);
+  loop_.advance(std::chrono::seconds(3));
+  EXPECT_LT(seconds_of_a_write(), 0.1);
+  EXPECT_EQ(copy.forwards, 1u);
+  EXPECT_EQ(coordinator.missed, 6u);
+}
+
+// It forgets what it knew of files: all are taken to have been ordered elsewhere.
+TEST_F(MirroredFileTest, AWriteThatCameBeforeItsCoordinatorStartedIsNotDone) {
+  auto late = write_late("late", [&] {
+    coordinator.session = 2;
+    coordinator.layout = {.version = 40, .changed = 40, .others_order_since = 40};
+  });
+  EXPECT_EQ(late.status, NfsStatus::kJukebox);
+  EXPECT_EQ(copy.forwards, 0u);
+}
+
+}  // namespace
+}  // namespace slice::storagenode
