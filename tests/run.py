@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
-Stages: format (clang-format, and where documents point to), tidy (clang-tidy), dev (all tests of the dev build: unit,
-packet, interop, cluster), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the commands that the
-documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program. Skipped cases are
+Stages: format (clang-format, and what else can be told from the sources alone), tidy (clang-tidy), dev (all tests of the
+dev build: unit, packet, interop, cluster), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the
+commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program. Skipped cases are
 listed by name."""
 
 import argparse
@@ -16,6 +16,11 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+CHECKS = [  # of the sources alone, seconds each
+    ("links and paths in documents", "tests/docs/check_docs.py", "--links"),
+    ("layers (tests/layers/check_layers.py)", "tests/layers/check_layers.py"),
+    ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
+]
 STAGES = ["format", "tidy", "dev", "asan", "docs"]
 
 
@@ -44,8 +49,8 @@ def sources(*endings):
 def stage_format(tally, _):
     done = subprocess.run(["clang-format-19", "--dry-run", "-Werror", *sources(".h", ".cc", ".c")], cwd=ROOT)
     tally.add("clang-format (cure: ./slice format)", done.returncode == 0)
-    done = subprocess.run(["python3", "tests/docs/check_docs.py", "--links"], cwd=ROOT)
-    tally.add("links and paths in documents", done.returncode == 0)
+    for name, *command in CHECKS:
+        tally.add(name, subprocess.run(["python3", *command], cwd=ROOT).returncode == 0)
 
 
 def build(preset, *targets):
