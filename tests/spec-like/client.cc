@@ -144,13 +144,13 @@ Task<Client::Subject> Client::choose(const Transaction& what) {
       (alone && first == Step::kLookup && files_.random().chance(mix_.missing))) {
     co_return subject;
   }
-  subject.exclusive = std::any_of(what.steps.begin(), what.steps.end(), changes);
+  const bool exclusive = std::any_of(what.steps.begin(), what.steps.end(), changes);
   if (has(what, Step::kCreate)) {
     subject.file = &files_.new_file(subject.directory, draw_size(), true);
     co_return subject;
   }
   for (int tries = 0; tries < kContendedTries; ++tries) {
-    subject.file = choose_file(what, subject.exclusive);
+    subject.file = choose_file(what, exclusive);
     if (subject.file != nullptr) break;
     if (tries == 0) ++operations_.tally().contended;
     if (has(what, Step::kRemove) || has(what, Step::kRename)) {
@@ -172,7 +172,7 @@ File* Client::choose_file(const Transaction& what, bool exclusive) {
 }
 
 void Client::release(const Subject& subject) {
-  if (subject.file != nullptr) files_.release(*subject.file, subject.exclusive);
+  if (subject.file != nullptr) files_.release(*subject.file);
 }
 
 // A file that was not there yet has no handle: what comes before its CREATE is asked of its directory.

@@ -57,7 +57,6 @@ class Client {
  private:
   struct Subject {
     File* file = nullptr;
-    bool exclusive = false;
     std::uint32_t directory = 0;
     Link* link = nullptr;
   };

@@ -101,14 +101,14 @@ Task<bool> Client::build_directory(std::uint32_t number) {
 Task<bool> Client::build_file(std::uint32_t directory, std::uint64_t size) {
   File& file = files_.new_file(directory, size, false);
   const bool good = co_await operations_.create(file) && co_await operations_.write_whole(file);
-  files_.release(file, true);
+  files_.release(file);
   co_return good;
 }
 
 Task<bool> Client::make_temporary() {
   File& file = files_.new_file(files_.pick_directory(), draw_size(), true);
   const bool good = co_await operations_.create(file);
-  files_.release(file, true);
+  files_.release(file);
   co_return good;
 }
 

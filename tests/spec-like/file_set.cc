@@ -98,6 +98,8 @@ void FileSet::forget(File& file) {
 }
 
 bool FileSet::lock(File& file, bool exclusive) {
+  // Who reads a dirty file may find that bytes are lost and write them again, which others must not see half done.
+  exclusive = exclusive || file.dirty;
   if (file.writer || (exclusive && file.readers > 0)) return false;
   if (exclusive) {
     file.writer = true;
@@ -107,12 +109,11 @@ bool FileSet::lock(File& file, bool exclusive) {
   return true;
 }
 
-void FileSet::release(File& file, bool exclusive) {
-  if (exclusive) {
-    assert(file.writer);
+void FileSet::release(File& file) {
+  assert(file.writer || file.readers > 0);
+  if (file.writer) {
     file.writer = false;
   } else {
-    assert(file.readers > 0);
     --file.readers;
   }
 }

@@ -106,14 +106,14 @@ class FileSet {
   void forget(File& file);
   std::uint64_t new_number() { return next_number_++; }
 
-  // A file that nobody changes (and, for `exclusive`, nobody uses), locked; null where a few draws found
-  // none.
+  // A file that nobody changes (and, for `exclusive` or where it is dirty, nobody uses), locked; null where
+  // a few draws found none.
   File* pick(bool exclusive);
   File* pick_temporary();
   // A file with unstable bytes, exclusive; null where there is none.
   File* pick_dirty();
   void wrote_unstable(File& file) { dirty_.push_back(&file); }
-  void release(File& file, bool exclusive);
+  void release(File& file);
   std::uint32_t pick_directory() { return static_cast<std::uint32_t>(random_.below(directories_.size())); }
   Link* pick_link() { return links_.empty() ? nullptr : &links_[random_.below(links_.size())]; }
   // A name that is in no directory; one that was once there, if there is such a one.

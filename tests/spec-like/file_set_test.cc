@@ -78,7 +78,7 @@ class FileSetTest : public ::testing::Test {
     File& file = files.new_file(0, 100, temporary);
     file.handle = Handle::of(as_bytes("handle"));
     files.made(file);
-    files.release(file, true);
+    files.release(file);
     return file;
   }
 
@@ -145,14 +145,25 @@ TEST_F(FileSetTest, AFileThatIsChangedIsUsedByNobodyElse) {
   EXPECT_EQ(files.pick(false), &file);
   EXPECT_EQ(files.pick(false), &file);
   EXPECT_EQ(files.pick(true), nullptr);
-  files.release(file, false);
-  files.release(file, false);
+  files.release(file);
+  files.release(file);
   EXPECT_EQ(files.pick_temporary(), &file);
   EXPECT_EQ(files.pick(false), nullptr);
-  files.release(file, true);
+  files.release(file);
   files.forget(file);
   EXPECT_EQ(files.pick(false), nullptr);
   EXPECT_EQ(files.files(), 0u);
+}
+
+TEST_F(FileSetTest, AFileThatMayLoseBytesIsUsedByOneAtATime) {
+  File& file = make(true);
+  file.dirty = true;
+  EXPECT_EQ(files.pick(false), &file);
+  EXPECT_EQ(files.pick(false), nullptr);
+  files.release(file);
+  file.dirty = false;
+  EXPECT_EQ(files.pick(false), &file);
+  EXPECT_EQ(files.pick(false), &file);
 }
 
 TEST_F(FileSetTest, FilesThatGoAndComeLeaveTheListsWhole) {
@@ -168,7 +179,7 @@ TEST_F(FileSetTest, FilesThatGoAndComeLeaveTheListsWhole) {
     ASSERT_EQ(files.active(), there.size());
     File* picked = files.pick_temporary();
     ASSERT_TRUE(std::count(there.begin(), there.end(), picked));
-    files.release(*picked, true);
+    files.release(*picked);
   }
 }
 
