@@ -24,7 +24,7 @@ class RecentOrderers {
     auto [found, fresh] = files_.try_emplace(file);
     if (found->second.size() >= wire::kMaxOrdersSince) {
       found->second.clear();
-      others_ = version;
+      bound(version);
     }
     found->second[server] = version;
     if (!fresh) return;

@@ -330,8 +330,8 @@ Task<NfsAnswer> Change::commit_reply() {
   initiator.record(transaction);
   auto position = transaction.commit();
   Task<bool> told = volume.parts.tell(transaction.touches());
-  co_await volume.context.crash.reach("change.committed");
   if (position) {
+    co_await volume.context.crash.reach("change.committed");
     if (auto durable = co_await volume.cells.durable(*position); !durable) {
       initiator.in_doubt();
       position = tl::unexpected(std::move(durable.error()));

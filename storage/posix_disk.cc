@@ -21,29 +21,18 @@ namespace slice::storage {
 using posix::Descriptor;
 using posix::system_error;
 
-namespace {
-
-bool says_in_memory(const struct statfs& found) {
-  return found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC;
-}
-bool is_in_memory(int folder) {
-  struct statfs found{};
-  return ::fstatfs(folder, &found) == 0 && says_in_memory(found);
-}
-
-}  // namespace
-
 bool is_in_memory(const std::string& folder) {
   struct statfs found{};
-  return ::statfs(folder.c_str(), &found) == 0 && says_in_memory(found);
+  return ::statfs(folder.c_str(), &found) == 0 &&
+         (found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC);
 }
 
 struct PosixDisk::Shared {
-  Shared(Loop& loop, int folder, const Options& options)
+  Shared(Loop& loop, int folder, bool in_memory, const Options& options)
       : root(folder),
         io{.workers = Workers(loop, options.threads),
            .uring = options.io_uring ? Uring::make(loop) : nullptr,
-           .in_memory = is_in_memory(folder),
+           .in_memory = in_memory,
            .inline_unsynced_bytes = options.inline_unsynced_bytes} {}
   Descriptor root;
   posix::Io io;
@@ -134,11 +123,11 @@ Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const std::string
 Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const std::string& folder, Options options) {
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return system_error(folder, "open data directory");
-  return std::unique_ptr<PosixDisk>(new PosixDisk(loop, fd, options));
+  return std::unique_ptr<PosixDisk>(new PosixDisk(loop, fd, is_in_memory(folder), options));
 }
 
-PosixDisk::PosixDisk(Loop& loop, int folder_fd, Options options)
-    : shared_(std::make_unique<Shared>(loop, folder_fd, options)) {}
+PosixDisk::PosixDisk(Loop& loop, int folder_fd, bool in_memory, Options options)
+    : shared_(std::make_unique<Shared>(loop, folder_fd, in_memory, options)) {}
 PosixDisk::~PosixDisk() = default;
 
 Task<Result<std::unique_ptr<File>>> PosixDisk::open(std::string path, Mode mode) {

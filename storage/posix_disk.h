@@ -46,7 +46,7 @@ class PosixDisk : public Disk {
  private:
   struct Shared;  // what files need of the disk
 
-  PosixDisk(Loop& loop, int folder_fd, Options options);
+  PosixDisk(Loop& loop, int folder_fd, bool in_memory, Options options);
 
   std::unique_ptr<Shared> shared_;
 };

@@ -97,7 +97,7 @@ LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uin
 Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std::uint64_t stripe,
                                                 bool place) {
   std::uint32_t coordinator = coordinator_of(handle.fileid);
-  if (!co_await wait_for_session(coordinator)) {
+  if (!live(coordinator) && !co_await wait_for_session(coordinator)) {
     co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
   }
   place = place && routing::block_mapped(handle);

@@ -3,8 +3,8 @@
 
 Stages: format (clang-format, and what else can be told from the sources alone), tidy (clang-tidy), dev (all tests of the
 dev build: unit, packet, interop, cluster), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the
-commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program. Skipped cases are
-listed by name."""
+commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
+Skipped cases are listed by name."""
 
 import argparse
 import os

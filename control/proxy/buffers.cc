@@ -63,10 +63,12 @@ ByteView SliceChain::head(std::size_t n, std::uint8_t* scratch) const {
   return {scratch, n};
 }
 
-void SliceChain::copy_to(std::uint8_t* into) const {
+void SliceChain::copy_to(std::uint8_t* into, std::size_t from) const {
   for (const Slice& slice : slices_) {
-    std::memcpy(into, slice.data, slice.size);
-    into += slice.size;
+    std::size_t skipped = std::min(from, slice.size);
+    from -= skipped;
+    std::memcpy(into, slice.data + skipped, slice.size - skipped);
+    into += slice.size - skipped;
   }
 }
 
@@ -78,6 +80,12 @@ ChunkPool::~ChunkPool() {
   for (Chunk* chunk : spare_small_) destroy(chunk);
 }
 
+Chunk* ChunkPool::allocate(std::size_t behind) {
+  void* memory = std::malloc(sizeof(Chunk) + behind);
+  if (memory == nullptr) throw std::bad_alloc();
+  return new (memory) Chunk;
+}
+
 ChunkRef ChunkPool::make(std::size_t capacity) {
   auto* spare = capacity == kReadChunk ? &spare_read_ : capacity == kSmallChunk ? &spare_small_ : nullptr;
   Chunk* chunk = nullptr;
@@ -85,9 +93,7 @@ ChunkRef ChunkPool::make(std::size_t capacity) {
     chunk = spare->back();
     spare->pop_back();
   } else {
-    void* memory = std::malloc(sizeof(Chunk) + capacity);
-    if (memory == nullptr) throw std::bad_alloc();
-    chunk = new (memory) Chunk;
+    chunk = allocate(capacity);
   }
   chunk->used = 0;
   return own(chunk, reinterpret_cast<std::uint8_t*>(chunk + 1), capacity);
@@ -148,13 +154,10 @@ Slice ChunkPool::copy(ByteView bytes) {
 
 Slice ChunkPool::adopt(Buffer bytes) {
   if (bytes.size() <= kCoalesceLimit) return copy(bytes.view());
-  void* memory = std::malloc(sizeof(Chunk));
-  if (memory == nullptr) throw std::bad_alloc();
-  auto* chunk = new (memory) Chunk;
+  Chunk* chunk = allocate(0);
   chunk->adopted_ = std::move(bytes);
   chunk->used = chunk->adopted_.size();
-  Slice slice{own(chunk, chunk->adopted_.data(), chunk->used), chunk->adopted_.data(), chunk->used};
-  return slice;
+  return {own(chunk, chunk->adopted_.data(), chunk->used), chunk->adopted_.data(), chunk->used};
 }
 
 }  // namespace slice::proxy

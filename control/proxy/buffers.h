@@ -84,7 +84,8 @@ class SliceChain {
   SliceChain sub(std::size_t offset, std::size_t length) const;
   // The first min(n, size()) bytes in one run: where they lie, or copied to `scratch` (n bytes).
   ByteView head(std::size_t n, std::uint8_t* scratch) const;
-  void copy_to(std::uint8_t* into) const;
+  // The bytes from `from` on, which must be there.
+  void copy_to(std::uint8_t* into, std::size_t from = 0) const;
 
  private:
   std::vector<Slice> slices_;
@@ -112,6 +113,8 @@ class ChunkPool {
 
  private:
   friend class ChunkRef;
+  // With room for that many bytes behind it.
+  static Chunk* allocate(std::size_t behind);
   ChunkRef own(Chunk* chunk, std::uint8_t* memory, std::size_t capacity);
   void give_back(Chunk* chunk);
   static void destroy(Chunk* chunk);

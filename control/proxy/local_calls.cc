@@ -14,7 +14,7 @@ void LocalCalls::send(Leg& leg, rpc::Dispatcher& to) {
   ++leg.sends;
   leg.sent_at = loop_.now();
   Buffer bytes(leg.request.size() - rpc::kRecordMark);
-  leg.request.sub(rpc::kRecordMark, bytes.size()).copy_to(bytes.data());
+  leg.request.copy_to(bytes.data(), rpc::kRecordMark);
   if (queue_.empty()) {
     loop_.post([this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) deliver_all();

@@ -63,16 +63,20 @@ class Reach(typing.NamedTuple):
     pids: dict  # of all processes that serve, by name
 
 
+def reach(target):
+    """Of a running targets.Slice or ganesha.Ganesha."""
+    if isinstance(target, ganesha.Ganesha):
+        return Reach(target.netns, target.address, target.export, target.mount_port, {"ganesha": target.pid})
+    return Reach(target.netns, target.server, target.export, target.mount_port, target.pids())
+
+
 def start(system, options, folder, until):
     """One of SYSTEMS, its processes on SERVER_CPU, running until `until` (an ExitStack) ends."""
     if system == "ganesha":
-        peer = until.enter_context(ganesha.Ganesha(folder / system, cpus=SERVER_CPU))
-        return Reach(peer.netns, peer.address, peer.export, peer.mount_port, {system: peer.pid})
+        return reach(until.enter_context(ganesha.Ganesha(folder / system, cpus=SERVER_CPU)))
     slice_ = until.enter_context(targets.Slice(f"{system.replace('_', '')}{os.getpid()}", folder, options.build / "bin", own=True,
                                                shape={"one_process": system == "slice_one"}))
-    pids = slice_.pids()
-    pin(pids)
-    return Reach(slice_.netns, slice_.server, slice_.export, slice_.mount_port, pids)
+    return pinned(reach(slice_))
 
 
 def systems(text):
@@ -87,9 +91,16 @@ def client_cpu():
     return CLIENT_CPU if (os.cpu_count() or 1) > 1 else SERVER_CPU
 
 
-def pin(pids):
-    for pid in pids.values():
+def against_ganesha(systems_):
+    """Those of them that are held against Ganesha; none where it is not among them."""
+    return [name for name in systems_ if name != "ganesha"] if "ganesha" in systems_ else []
+
+
+def pinned(at):
+    """The same, its processes on SERVER_CPU."""
+    for pid in at.pids.values():
         subprocess.run(["taskset", "-a", "-c", "-p", SERVER_CPU, str(pid)], check=True, stdout=subprocess.DEVNULL)
+    return at
 
 
 def client(options, slice_, program, *words):

@@ -61,8 +61,7 @@ def measure_slice(options, folder, nodes):
     label = f"Slice {nodes}"
     bench.say(f"{label}: {options.rates} operations/s")
     with bench.ensemble(options, folder, template(options, folder, nodes)) as slice_:
-        report = peers.measure(options, folder, label, slice_.netns, slice_.server, slice_.export, slice_.mount_port, slice_.pids().values(),
-                               gauges=functools.partial(gauges, slice_), pin=False, keep=True)
+        report = peers.measure(options, folder, label, bench.reach(slice_), gauges=functools.partial(gauges, slice_), pin=False, keep=True)
     for point in report["points"]:
         grown = point.pop("grown")
         for role, arms in zip(("small", "store"), options.arms):
@@ -73,8 +72,7 @@ def measure_slice(options, folder, nodes):
 
 def measure_ganesha(options, folder):
     with ganesha.Ganesha(folder / "ganesha") as peer:
-        return peers.measure(options, folder, "Ganesha without arms", peer.netns, peer.address, peer.export, peer.mount_port, [peer.pid],
-                             pin=False, keep=True)
+        return peers.measure(options, folder, "Ganesha without arms", bench.reach(peer), pin=False, keep=True)
 
 
 def measure(options):

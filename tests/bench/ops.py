@@ -17,7 +17,7 @@ import statistics
 import subprocess
 
 import bench
-from bench import targets, uml
+from bench import uml
 
 
 def measure(options, reach, *more):
@@ -67,17 +67,17 @@ def compare(options, folder, figures):
         rates, totals = {}, {}
         for name, their_runs in runs.items():
             rates[name] = median_of(their_runs, operation, key)
-            figures.append({"name": f"{name}_{operation}", "unit": unit, "value": rates[name]})
+            figures.append(bench.figure(f"{name}_{operation}", unit, rates[name]))
             total = 0.0
             for process in their_runs[0][operation]["processor_us"]:
                 used = median_of(their_runs, operation, "processor_us", process)
                 total += used
-                figures.append({"name": f"{name}_{operation}_cpu_{process}", "unit": "us/op", "value": used})
-            figures.append({"name": f"{name}_{operation}_cpu_total", "unit": "us/op", "value": total})
+                figures.append(bench.figure(f"{name}_{operation}_cpu_{process}", "us/op", used))
+            figures.append(bench.figure(f"{name}_{operation}_cpu_total", "us/op", total))
             totals[name] = total
-        for name in rates.keys() - {"ganesha"} if "ganesha" in rates else ():
-            figures.append({"name": f"{name}_over_ganesha_{operation}", "unit": "ratio", "value": rates[name] / rates["ganesha"]})
-            figures.append({"name": f"{name}_over_ganesha_{operation}_cpu", "unit": "ratio", "value": totals[name] / totals["ganesha"]})
+        for name in bench.against_ganesha(rates):
+            figures.append(bench.figure(f"{name}_over_ganesha_{operation}", "ratio", rates[name] / rates["ganesha"]))
+            figures.append(bench.figure(f"{name}_over_ganesha_{operation}_cpu", "ratio", totals[name] / totals["ganesha"]))
     return list(runs[options.systems[0]][0])
 
 
@@ -85,22 +85,20 @@ def readable(figures, operations):
     """Each operation of each system; ratios to Ganesha."""
     value = {figure["name"]: figure["value"] for figure in figures}
     rows = [["operation", *(f"{title} {what}" for title in bench.SYSTEMS.values() for what in ("op/s or MB/s", "CPU us")),
-             *(f"{title} / Ganesha {what}" for name, title in bench.SYSTEMS.items() if name != "ganesha" for what in ("rate", "CPU"))]]
+             *(f"{title} / Ganesha {what}" for title in map(bench.SYSTEMS.get, bench.against_ganesha(bench.SYSTEMS)) for what in ("rate", "CPU"))]]
     def cell(name, digits):
         return f"{value[name]:.{digits}f}" if name in value else "-"
     for operation in operations:
         rows.append([operation, *(cell(f"{system}_{operation}{end}", 1) for system in bench.SYSTEMS for end in ("", "_cpu_total")),
-                     *(cell(f"{system}_over_ganesha_{operation}{end}", 2) for system in bench.SYSTEMS if system != "ganesha" for end in ("", "_cpu"))])
+                     *(cell(f"{system}_over_ganesha_{operation}{end}", 2) for system in bench.against_ganesha(bench.SYSTEMS) for end in ("", "_cpu"))])
     rest = [figure for figure in figures if "direct" in figure["name"] or figure["name"].startswith("proxy_")]
     return bench.table(rows) + "".join(f"\n{figure['name']}: {figure['value']:.2f} {figure['unit']}" for figure in rest)
 
 
 def proxy_over_direct(options, folder, figures):
     with bench.ensemble(options, folder, one_node_template(folder)) as ensemble:
-        pids = ensemble.pids()
-        bench.pin(pids)
+        reach = bench.pinned(bench.reach(ensemble))
         storage = f"{ensemble.facts['addresses']['store1']}:2049"
-        reach = bench.Reach(ensemble.netns, ensemble.server, ensemble.export, ensemble.mount_port, pids)
         proxied, direct = [], []
         for turn in range(options.rounds):
             bench.say(f"1 MiB records, round {turn + 1} of {options.rounds}")
@@ -110,11 +108,11 @@ def proxy_over_direct(options, folder, figures):
     ratios = []
     for operation in ("write_1m", "read_1m"):
         through, straight = (median_of(runs, operation, "MB_per_second") for runs in (proxied, direct))
-        figures.append({"name": f"proxy_{operation}", "unit": "MB/s", "value": through})
-        figures.append({"name": f"direct_{operation}", "unit": "MB/s", "value": straight})
-        figures.append({"name": f"proxy_over_direct_{operation}", "unit": "ratio", "value": through / straight})
+        figures.append(bench.figure(f"proxy_{operation}", "MB/s", through))
+        figures.append(bench.figure(f"direct_{operation}", "MB/s", straight))
+        figures.append(bench.figure(f"proxy_over_direct_{operation}", "ratio", through / straight))
         ratios.append(through / straight)
-    figures.append({"name": "proxy_over_direct_1mib", "unit": "ratio", "value": min(ratios)})
+    figures.append(bench.figure("proxy_over_direct_1mib", "ratio", min(ratios)))
 
 
 def main():

@@ -5,10 +5,10 @@
 //
 // Measures null, getattr, access, lookup, create_remove, read_8k, write_8k, write_8k_sync, write_1m and
 // read_1m. For each it says operations per second, MB/s where bytes move, and the processor time that each
-// process of
-// --pids used per operation. With --data-server only write_1m and read_1m run, names and attributes going to
-// --server but bytes straight there: what a direct connection does, to hold the proxy against. Every answer's
-// status and count is checked. --name: of the folder that it works in; several at once need their own.
+// process of --pids used per operation. With --data-server only write_1m and read_1m run, names and
+// attributes going to --server but bytes straight there: what a direct connection does, to hold the proxy
+// against. Every answer's status and count is checked. --name: of the folder that it works in; several at
+// once need their own.
 // --in-step: says `ready` in a line of its own before each measurement, and begins when a line comes; so
 // several begin at the same time. Exit code 1 when a call failed.
 

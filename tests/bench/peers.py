@@ -67,20 +67,20 @@ class Sampler:
         self.grown[at] = {name: number - gauges[name] for name, number in self.gauges().items()}
 
 
-def measure(options, folder, label, netns, server, export, mount_port, pids, gauges=dict, pin=True, keep=False):
+def measure(options, folder, label, reach, gauges=dict, pin=True, keep=False):
     """One system's report, each point with the servers' processor time for an operation, `server_us`, and what became of `gauges`,
     `grown`. `pin`: the generator has a processor of its own. `keep`: its files are not taken away, since the whole server will be."""
     report = folder / f"{label.lower().replace(' ', '-')}.json"
-    words = [*(["taskset", "-c", bench.client_cpu()] if pin else []), options.build / "bin/slice-load", "--server", server, "--export", export,
-             "--mount-port", mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
+    words = [*(["taskset", "-c", bench.client_cpu()] if pin else []), options.build / "bin/slice-load", "--server", reach.server, "--export", reach.export,
+             "--mount-port", reach.mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
              "--transport", options.transport, "--clients", options.clients, "--warm-up", options.warm_up, "--interval",
              options.interval]
     if keep:
         words.append("--keep")
     if options.bytes_per_op:
         words += ["--bytes-per-op", options.bytes_per_op]
-    with subprocess.Popen(uml.in_netns(netns, *map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as load:
-        sampler = Sampler(load, pids, options, gauges)
+    with subprocess.Popen(uml.in_netns(reach.netns, *map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as load:
+        sampler = Sampler(load, reach.pids.values(), options, gauges)
         sampler.join()
     if load.returncode not in (0, 1) or not report.exists():  # 1: wrong replies, which the figures tell
         raise SystemExit(f"slice-load against {label}: exit code {load.returncode}")
@@ -117,7 +117,7 @@ def figures_of(system, points):
 def ratios(results):
     """Of each other system to Ganesha, at each rate: processor time, and the latency of the slowest hundredth."""
     figures = []
-    for system in results.keys() - {"ganesha"} if "ganesha" in results else ():
+    for system in bench.against_ganesha(results):
         for ours, theirs in zip(results[system]["points"], results["ganesha"]["points"]):
             at = f"{system}_over_ganesha_{ours['offered_per_second']:.0f}"
             figures += [bench.figure(f"{at}_cpu", "ratio", ours["server_us"] / theirs["server_us"]),
@@ -155,7 +155,7 @@ def take_turns(options, folder):
         for turn in range(options.rounds):
             bench.say(f"round {turn + 1} of {options.rounds}")
             for name, at in reach.items():
-                rounds[name].append(measure(options, folder, bench.SYSTEMS[name], *at[:4], at.pids.values()))
+                rounds[name].append(measure(options, folder, bench.SYSTEMS[name], at))
     return {name: median_of(reports) for name, reports in rounds.items()}
 
 

@@ -114,8 +114,7 @@ def mix(options, transport):
     options.transport, options.rates = transport, str(options.rate)
     with bench.scratch(options) as folder, bench.ensemble(options, folder) as slice_, bpf_statistics():
         programs = xdp_programs(slice_) if transport == "udp" else set()
-        report = peers.measure(options, folder, "Slice", slice_.netns, slice_.server, slice_.export, slice_.mount_port, slice_.pids().values(),
-                               gauges=gauges_of(slice_, programs), pin=False, keep=True)
+        report = peers.measure(options, folder, "Slice", bench.reach(slice_), gauges=gauges_of(slice_, programs), pin=False, keep=True)
     point = report["points"][0]
     operations = sum(each["completed"] for each in point["operations"].values())
     return {**point["grown"], "operations": operations, "violations": point["violations"], "generator": point["processor_seconds"],

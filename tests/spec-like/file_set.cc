@@ -98,7 +98,8 @@ void FileSet::forget(File& file) {
 }
 
 bool FileSet::lock(File& file, bool exclusive) {
-  // Who reads a dirty file may find that bytes are lost and write them again, which others must not see half done.
+  // Who reads a dirty file may find that bytes are lost and write them again, which others must not see half
+  // done.
   exclusive = exclusive || file.dirty;
   if (file.writer || (exclusive && file.readers > 0)) return false;
   if (exclusive) {
