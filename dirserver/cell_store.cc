@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kSequenceRange = 1024;
 constexpr unsigned kSequenceBits = 48;
-constexpr std::uint64_t kEntryOverhead = 128;  // list and map nodes, about
+constexpr std::uint64_t kEntryOverhead = 64;  // of the caches, about
 
 std::uint64_t cost_of(const AttributeCell& cell) {
   return sizeof(AttributeCell) + cell.symlink_target.size() + kEntryOverhead;
@@ -41,7 +41,8 @@ CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t ca
     : store_(store),
       owns_(std::move(owns)),
       attributes_(cache_bytes / 2),
-      names_(cache_bytes / 2),
+      names_(cache_bytes / 8 * 3),
+      listings_(cache_bytes / 8),
       hits_(metrics.counter("cell_cache_hits_total")),
       misses_(metrics.counter("cell_cache_misses_total")) {}
 
@@ -84,6 +85,54 @@ Result<const NameBucket*> CellStore::bucket(const NameKey& key) {
   }
   std::uint64_t cost = cost_of(bucket);
   return names_.put(key, std::move(bucket), cost);
+}
+
+Result<bool> CellStore::each_name(SiteId site, FileId directory, Position from, const Visit& visit) {
+  auto listed = listing(site, directory);
+  if (!listed) return fail(std::move(listed.error()));
+  if (*listed == nullptr) return walk(site, directory, from, visit);
+  const auto& names = (*listed)->names;
+  auto at =
+      std::lower_bound(names.begin(), names.end(), from,
+                       [](const Listing::Name& name, Position wanted) { return name.position < wanted; });
+  return std::all_of(at, names.end(),
+                     [&](const Listing::Name& name) { return visit(name.position, name.entry); });
+}
+
+// Null where the names are too many.
+Result<const CellStore::Listing*> CellStore::listing(SiteId site, FileId directory) {
+  const NameKey key{site, directory, {}};
+  const Listing* kept = listings_.find(key);
+  (kept != nullptr ? hits_ : misses_).add();
+  if (kept == nullptr) {
+    Listing fresh;
+    auto all = walk(site, directory, {}, [&fresh](Position position, const NameEntry& entry) {
+      fresh.names.push_back({position, entry});
+      return fresh.names.size() <= kMostListed;
+    });
+    if (!all) return fail(std::move(all.error()));
+    if (!*all) fresh = {.whole = false, .names = {}};
+    std::uint64_t bytes = sizeof(Listing) + kEntryOverhead;
+    for (const Listing::Name& name : fresh.names) bytes += sizeof name + name.entry.name.size();
+    kept = listings_.put(key, std::move(fresh), bytes);
+  }
+  return kept->whole ? kept : nullptr;
+}
+
+Result<bool> CellStore::walk(SiteId site, FileId directory, Position from, const Visit& visit) const {
+  KeyRange range = range_of_directory(site, directory);
+  if (from.value > 0) range.begin = name_key(site, directory, from);
+  auto at = store_.iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto bucket = decode_name_bucket(at->value());
+    if (!bucket) return fail(bucket.error(), fmt::format("directory {:#x}", directory.value));
+    const Position position{last_number(at->key())};
+    for (const NameEntry& entry : bucket->entries) {
+      if (!visit(position, entry)) return false;
+    }
+  }
+  if (auto status = at->status(); !status) return fail(status.error());
+  return true;
 }
 
 Result<const NameEntry*> CellStore::find(const NamePlace& place) {
@@ -130,6 +179,10 @@ void CellStore::remember(const AttributeCell& cell) {
 }
 
 void CellStore::remember(const NameKey& key, NameBucket bucket) {
+  const NameKey listed{key.site, key.directory, {}};
+  if (const Listing* listing = listings_.find(listed); listing != nullptr && listing->whole) {
+    listings_.erase(listed);
+  }
   std::uint64_t cost = cost_of(bucket);
   names_.put(key, std::move(bucket), cost);
 }

@@ -14,7 +14,7 @@
 
 #include "common/metrics.h"
 #include "dirserver/cells.h"
-#include "dirserver/lru_cache.h"
+#include "dirserver/clock_cache.h"
 #include "storage/kv_store.h"
 
 namespace slice::dirserver {
@@ -47,6 +47,16 @@ class CellStore {
   // The directory's names on a site that is not its own; all zero where there are none.
   Result<PartCell> part(SiteId site, const CellRef& directory);
 
+  // The names of a directory on a site, from a position on, in the order of cookies, until `visit` answers
+  // false; what it answered last. `visit` must not call the store. Directories of few names are kept whole
+  // and decoded until one of them changes.
+  using Visit = std::function<bool(Position, const NameEntry&)>;
+  Result<bool> each_name(SiteId site, FileId directory, Position from, const Visit& visit);
+  // Hints that attributes() of all these is about to be called.
+  void prefetch(const std::vector<CellRef>& cells) const {
+    attributes_.prefetch(cells, [](const CellRef& cell) { return cell.fileid; });
+  }
+
   // Up to where the log must be durable before a reply may show this file's (or directory's) cell: zero
   // where nothing is pending. A directory's position covers its names.
   storage::LogPosition pending(FileId file);
@@ -69,6 +79,15 @@ class CellStore {
                                       std::uint64_t{key.site.value} << 48);
     }
   };
+  static constexpr std::size_t kMostListed = 512;
+  struct Listing {
+    struct Name {
+      Position position;
+      NameEntry entry;
+    };
+    bool whole = true;  // else they are more than kMostListed, and not here
+    std::vector<Name> names;
+  };
   // fileIDs are handed out in memory from ranges that are taken durably.
   struct Sequence {
     std::uint64_t next = 0;
@@ -76,6 +95,8 @@ class CellStore {
   };
 
   Result<const NameBucket*> bucket(const NameKey& key);
+  Result<const Listing*> listing(SiteId site, FileId directory);
+  Result<bool> walk(SiteId site, FileId directory, Position from, const Visit& visit) const;
   void remember(const AttributeCell& cell);
   void remember(const NameKey& key, NameBucket bucket);
   Status take_range(SiteId site, Sequence& sequence);
@@ -83,8 +104,9 @@ class CellStore {
 
   storage::KvStore& store_;
   Owns owns_;
-  LruCache<FileId, AttributeCell> attributes_;
-  LruCache<NameKey, NameBucket, NameKeyHash> names_;
+  ClockCache<FileId, AttributeCell> attributes_;
+  ClockCache<NameKey, NameBucket, NameKeyHash> names_;
+  ClockCache<NameKey, Listing, NameKeyHash> listings_;     // by site and directory; the position is 0
   std::unordered_map<std::uint32_t, Sequence> sequences_;  // by site
 
   struct Pending {

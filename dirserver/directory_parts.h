@@ -71,7 +71,7 @@ class DirectoryParts {
   CellStore& cells_;
   LockTable& locks_;
   Peers& peers_;
-  LruCache<FileId, Lease> leases_;
+  ClockCache<FileId, Lease> leases_;
   std::map<DebtKey, Debt> debts_;
   std::map<FileId, MonoTime> given_;  // until when leases that were given out last
   std::uint64_t revocations_ = 0;     // leases on their way here when one came are not kept

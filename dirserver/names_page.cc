@@ -11,15 +11,10 @@ using wire::ListedName;
 // What an entry takes beside its name.
 constexpr std::uint32_t kNameCost = 24, kAttributesCost = 88 + 64;
 
-// A name, and the cell that is still to be read for it.
-struct Found {
-  ListedName listed;
-  CellRef target;
-};
-
+// Names, and the cell that is still to be read for each.
 struct Collected {
-  bool end = false;
-  std::vector<Found> found;
+  NamesPage page;
+  std::vector<CellRef> targets;
 };
 
 class Collector {
@@ -28,41 +23,35 @@ class Collector {
       : volume_(volume), directory_(directory), limits_(limits) {}
 
   Answer<Collected> run(const Cookie& after) {
-    Collected page;
     for (SiteId site : volume_.placement.name_sites(directory_, after.site)) {
       if (!volume_.peers.owns(site)) continue;
-      auto ended = add_site(site, site == after.site ? after : Cookie{.site = site}, page);
+      auto ended = add_site(site, site == after.site ? after : Cookie{.site = site});
       if (!ended) return refuse(ended.error());
-      if (!*ended) return page;
+      if (!*ended) return std::move(collected_);
     }
-    page.end = true;
-    return page;
+    collected_.page.end = true;
+    return std::move(collected_);
   }
 
  private:
-  Answer<bool> add_site(SiteId site, const Cookie& after, Collected& page) {
-    KeyRange range = range_of_directory(site, directory_.fileid);
-    if (after.position.value > 0) range.begin = name_key(site, directory_.fileid, after.position);
-    auto at = volume_.cells.store().iterate(range.begin, range.end);
-    for (; at->valid(); at->next()) {
-      auto bucket = decode_name_bucket(at->value());
-      if (!bucket) return refuse(bucket.error());
-      Cookie cookie{site, Position{last_number(at->key())}, 0};
-      for (NameEntry& entry : bucket->entries) {
-        cookie.slot = entry.slot;
-        if (cookie <= after) continue;
-        used_ += kNameCost + static_cast<std::uint32_t>(entry.name.size()) +
-                 (limits_.attributes ? kAttributesCost : 0);
-        if (used_ > limits_.bytes && !page.found.empty()) return false;
-        page.found.push_back({{.file = entry.target.cell.fileid,
-                               .name = std::move(entry.name),
-                               .cookie = encode_cookie(cookie),
-                               .handle = {},
-                               .attributes = {}},
-                              entry.target.cell});
-      }
-    }
-    if (auto status = at->status(); !status) return refuse(status.error());
+  Result<bool> add_site(SiteId site, const Cookie& after) {
+    return volume_.cells.each_name(site, directory_.fileid, after.position,
+                                   [&](Position position, const NameEntry& entry) {
+                                     Cookie cookie{site, position, entry.slot};
+                                     return cookie <= after || add(cookie, entry);
+                                   });
+  }
+
+  bool add(const Cookie& cookie, const NameEntry& entry) {
+    used_ += kNameCost + static_cast<std::uint32_t>(entry.name.size()) +
+             (limits_.attributes ? kAttributesCost : 0);
+    if (used_ > limits_.bytes && !collected_.targets.empty()) return false;
+    collected_.page.names.push_back({.file = entry.target.cell.fileid,
+                                     .name = entry.name,
+                                     .cookie = encode_cookie(cookie),
+                                     .handle = {},
+                                     .attributes = {}});
+    collected_.targets.push_back(entry.target.cell);
     return true;
   }
 
@@ -70,6 +59,7 @@ class Collector {
   CellRef directory_;
   PageLimits limits_;
   std::uint32_t used_ = 0;
+  Collected collected_;
 };
 
 void describe(const Volume& volume, const AttributeCell& cell, ListedName& listed) {
@@ -78,24 +68,27 @@ void describe(const Volume& volume, const AttributeCell& cell, ListedName& liste
 }
 
 // One that cannot be read is listed without attributes: the client's own look-up shows the error.
-Task<bool> describe_far(Volume& volume, Found& found) {
-  auto cell = co_await volume.peers.read(found.target, false);
-  if (cell && *cell) describe(volume, **cell, found.listed);
+Task<bool> describe_far(Volume& volume, CellRef target, ListedName& listed) {
+  auto cell = co_await volume.peers.read(target, false);
+  if (cell && *cell) describe(volume, **cell, listed);
   co_return true;
 }
 
-Task<void> describe_all(Volume& volume, std::vector<Found>& page, storage::LogPosition& shown) {
+Task<void> describe_all(Volume& volume, Collected& collected, storage::LogPosition& shown) {
+  volume.cells.prefetch(collected.targets);
   std::vector<Task<bool>> far;
-  for (Found& found : page) {
-    if (!volume.peers.owns(found.target.site)) {
-      far.push_back(describe_far(volume, found));
+  for (std::size_t i = 0; i < collected.targets.size(); ++i) {
+    const CellRef& target = collected.targets[i];
+    ListedName& listed = collected.page.names[i];
+    if (!volume.peers.owns(target.site)) {
+      far.push_back(describe_far(volume, target, listed));
       continue;
     }
-    if (volume.held.stops_reading({found.target.fileid, {}})) continue;
-    auto cell = volume.cells.attributes(found.target);
+    if (volume.held.stops_reading({target.fileid, {}})) continue;
+    auto cell = volume.cells.attributes(target);
     if (!cell || *cell == nullptr) continue;
-    describe(volume, **cell, found.listed);
-    shown = std::max(shown, volume.cells.pending(found.target.fileid));
+    describe(volume, **cell, listed);
+    shown = std::max(shown, volume.cells.pending(target.fileid));
   }
   if (!far.empty()) co_await all(std::move(far));
 }
@@ -129,10 +122,8 @@ Task<Answer<NamesPage>> names_here(Volume& volume, CellRef directory, Cookie aft
   shown = std::max(shown, volume.cells.pending(directory.fileid));
   auto collected = Collector(volume, directory, limits).run(after);
   if (!collected) co_return refuse(collected.error());
-  if (limits.attributes) co_await describe_all(volume, collected->found, shown);
-  NamesPage page{.end = collected->end, .names = {}};
-  for (Found& found : collected->found) page.names.push_back(std::move(found.listed));
-  co_return page;
+  if (limits.attributes) co_await describe_all(volume, *collected, shown);
+  co_return std::move(collected->page);
 }
 
 Task<Answer<NamesPage>> names_everywhere(Volume& volume, CellRef directory, Cookie after, PageLimits limits,

@@ -98,6 +98,7 @@ Task<void> Checkpointer::loop_until_done() {
     if (!status) break;
     batches_.add();
     tell(status, false);
+    co_await give_way();
   }
   running_ = false;
   tell(status, true);
@@ -126,10 +127,12 @@ Task<Status> Checkpointer::save_batch() {
   if (!broken_) co_return broken_;
   Batch batch;
   take(batch);
+  co_await give_way();
   Status status = co_await log_->sync({applied_.value_or(log_->last().value)});
   co_await crash_.reach("save.logged");
   if (status) status = co_await write_zones(batch);
   co_await crash_.reach("save.written");
+  co_await give_way();
   if (status) status = co_await save_records(batch);
   co_await crash_.reach("save.saved");
   settle(batch, status.has_value());
@@ -206,12 +209,32 @@ void Checkpointer::lay_out(Batch& batch) {
 
 // ---- saving it ----
 
+Task<void> Checkpointer::give_way() {
+  OneShot<bool> turn;
+  loop_.after(Duration(0), [turn, alive = alive_] {
+    if (*alive) turn.set(true);
+  });
+  co_await turn;
+}
+
+Task<Status> Checkpointer::write_run(const Batch& batch, const Run& run) {
+  for (std::size_t done = 0; done < run.length; done += kPieceBytes) {
+    std::size_t length = std::min(kPieceBytes, run.length - done);
+    SLICE_CO_RETURN_IF_ERROR(
+        co_await zones_.write(run.zone, run.place + done, batch.data.view().subspan(run.at + done, length)));
+    since_turn_ += length;
+    if (since_turn_ < kPieceBytes) continue;
+    since_turn_ = 0;
+    co_await give_way();
+  }
+  co_return Status{};
+}
+
 Task<Status> Checkpointer::write_zones(Batch& batch) {
   std::set<SiteId> zones;
   for (const Run& run : batch.runs) {
     zones.insert(run.zone);
-    SLICE_CO_RETURN_IF_ERROR(
-        co_await zones_.write(run.zone, run.place, batch.data.view().subspan(run.at, run.length)));
+    SLICE_CO_RETURN_IF_ERROR(co_await write_run(batch, run));
   }
   std::vector<Task<Status>> syncs;
   syncs.reserve(zones.size());

@@ -31,6 +31,9 @@ class Checkpointer {
  public:
   static constexpr std::size_t kBatchBytes = 4 << 20;  // of blocks in one batch, about
   static constexpr std::size_t kBatchFiles = 4096;
+  // Most that is written to a zone before requests have their turn: a disk that never waits would keep the
+  // loop for as long as there is anything to save.
+  static constexpr std::size_t kPieceBytes = 256 << 10;
   static constexpr Duration kRetry = std::chrono::seconds(1);  // after a failure
 
   // `log` may be set later, by set_log(), but before the first batch.
@@ -89,9 +92,12 @@ class Checkpointer {
   Status restore_zone(SiteId site);
   Task<void> loop_until_done();
   Task<Status> save_batch();
+  // Lets what else waits for the loop go first.
+  Task<void> give_way();
   void take(Batch& batch);
   void take_block(Batch& batch, File& file, Block& block);
   void lay_out(Batch& batch);
+  Task<Status> write_run(const Batch& batch, const Run& run);
   Task<Status> write_zones(Batch& batch);
   Task<Status> save_records(Batch& batch);
   void release_freed(const Batch& batch);
@@ -110,7 +116,8 @@ class Checkpointer {
   std::optional<std::uint64_t> applied_;
 
   bool running_ = false;
-  Status broken_;  // nothing can be saved until the process is started again
+  std::size_t since_turn_ = 0;  // written to zones since requests had their turn
+  Status broken_;               // nothing can be saved until the process is started again
   std::vector<OneShot<Status>> batch_waiters_, run_waiters_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstddef>
+
 namespace slice::proxy {
 namespace {
 
@@ -68,6 +70,22 @@ std::uint32_t AttributeCache::absorb(std::uint8_t* fattr, const slice_attr_event
   return outcome;
 }
 
+void AttributeCache::prefetch(const std::vector<slice_attr_event>& events) {
+  constexpr std::size_t kLine = 64;
+  for (const slice_attr_event& event : events) {
+    const auto* where = reinterpret_cast<const char*>(&bucket(FileId{event.fileid}));
+    for (std::size_t at = 0; at < offsetof(slice_attr_bucket, entry); at += kLine)
+      __builtin_prefetch(where + at, 1);
+  }
+  for (const slice_attr_event& event : events) {
+    const slice_attr_bucket& where = bucket(FileId{event.fileid});
+    const std::uint32_t way = slice_attr_find(&where, event.fileid);
+    if (way == SLICE_ATTR_WAYS) continue;
+    const auto* entry = reinterpret_cast<const char*>(&where.entry[way]);
+    for (std::size_t at = 0; at < sizeof where.entry[way]; at += kLine) __builtin_prefetch(entry + at, 1);
+  }
+}
+
 void AttributeCache::overlay(FileId file, std::uint8_t* fattr) {
   slice_attr_bucket& where = bucket(file);
   if (!lock(where)) return;
@@ -110,9 +128,11 @@ void AttributeCache::saved(const slice_eviction& changes) {
   slice_attr_unlock(&where);
 }
 
-std::vector<slice_eviction> AttributeCache::take_all_dirty(std::uint32_t flags, std::size_t limit) {
+std::vector<slice_eviction> AttributeCache::take_all_dirty(std::uint32_t flags, std::size_t limit,
+                                                           unsigned part, unsigned parts) {
   std::vector<slice_eviction> all;
-  for (std::size_t i = 0; i < SLICE_ATTR_BUCKETS && all.size() < limit; ++i) {
+  const std::size_t end = std::size_t{SLICE_ATTR_BUCKETS} * (part + 1) / parts;
+  for (std::size_t i = std::size_t{SLICE_ATTR_BUCKETS} * part / parts; i < end && all.size() < limit; ++i) {
     slice_attr_bucket& where = buckets_[i];
     std::uint32_t any = 0;
     for (const std::uint32_t& way : where.flags) any |= slice_load_relaxed32(&way);

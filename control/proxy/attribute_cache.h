@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "bpf/shared/attributes.h"
 #include "bpf/shared/file_handle.h"
@@ -30,13 +31,17 @@ class AttributeCache {
   // Puts what is unsaved on top of attributes that were patched before.
   void overlay(FileId file, std::uint8_t* fattr);
   void forget(FileId file);
+  // Hints that absorb() of all these is about to be called.
+  void prefetch(const std::vector<slice_attr_event>& events);
 
   // Write-back. take_dirty marks as being saved; saved ends that, put_back undoes it where the merge failed.
   std::optional<slice_eviction> take_dirty(FileId file);
   void saved(const slice_eviction& changes);
   void put_back(const slice_eviction& changes);
-  // Every unsaved change whose flags have some of `flags`, at most `limit`.
-  std::vector<slice_eviction> take_all_dirty(std::uint32_t flags, std::size_t limit);
+  // Every unsaved change whose flags have some of `flags`, at most `limit`: of one of `parts` equal parts of
+  // the cache.
+  std::vector<slice_eviction> take_all_dirty(std::uint32_t flags, std::size_t limit, unsigned part = 0,
+                                             unsigned parts = 1);
   // Once, at start, on pinned entries: frees locks whose holder was killed, and marks what it was saving as
   // unsaved. Takes a few milliseconds.
   void recover();

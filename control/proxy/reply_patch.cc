@@ -1,5 +1,7 @@
 #include "control/proxy/reply_patch.h"
 
+#include <vector>
+
 #include "bpf/shared/reply.h"
 #include "rpc/message.h"
 #include "rpc/xdr.h"
@@ -14,6 +16,8 @@ void patch_entries(AttributeCache& cache, ByteSpan message, std::size_t results_
   if (in.u32() != 0) return;
   if (in.boolean()) in.skip(SLICE_FATTR_BYTES);
   in.skip(8);
+  std::vector<slice_attr_event> events;
+  std::vector<std::uint8_t*> attributes;
   while (in.boolean()) {
     in.u64();
     in.opaque(nfs3::kMaxNameOnWire);
@@ -21,15 +25,18 @@ void patch_entries(AttributeCache& cache, ByteSpan message, std::size_t results_
     ByteView fattr, handle;
     if (in.boolean()) fattr = in.fixed(SLICE_FATTR_BYTES);
     if (in.boolean()) handle = in.opaque(nfs3::kMaxHandle);
-    if (!in.ok()) return;
+    if (!in.ok()) break;
     if (fattr.empty() || handle.size() != SLICE_HANDLE_SIZE) continue;
     if (load_be<std::uint32_t>(fattr.data()) != SLICE_NF3REG) continue;
     slice_attr_event event{};
     event.fileid = slice_be64(handle.data() + SLICE_HANDLE_AT_FILEID);
     event.procedure = SLICE_NFS_READDIRPLUS;
     event.directory_site = slice_be32(handle.data() + SLICE_HANDLE_AT_SITE);
-    cache.absorb(message.data() + (fattr.data() - message.data()), event);
+    events.push_back(event);
+    attributes.push_back(message.data() + (fattr.data() - message.data()));
   }
+  cache.prefetch(events);
+  for (std::size_t i = 0; i < events.size(); ++i) cache.absorb(attributes[i], events[i]);
 }
 
 // post_op_attr without attributes, and the rest moved up.

@@ -7,9 +7,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kAtOnce = 32;         // merges under way
-constexpr std::size_t kQueued = 65536;      // more are dropped, and counted
-constexpr unsigned kAccessTimeRounds = 30;  // atime alone is worth a durable write only now and then
+constexpr std::size_t kAtOnce = 8;         // merges under way: more would keep a server that has other calls
+constexpr std::size_t kQueued = 65536;     // more are dropped, and counted
+constexpr unsigned kParts = 5;             // of the cache, one in each round
+constexpr unsigned kAccessTimePasses = 6;  // atime alone is worth a durable write only now and then
 
 nfs3::Time time_of(std::uint64_t packed) {
   return {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)};
@@ -62,18 +63,21 @@ WriteBack::WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, Attribute
       stale_(metrics.counter("proxy_attribute_merges_stale_total")),
       dropped_(metrics.counter("proxy_attribute_merges_dropped_total")) {}
 
-void WriteBack::start() {
-  loop_.after(1s, [this] {
+void WriteBack::start(Duration pass) {
+  loop_.after(pass / kParts, [this, pass] {
     round();
-    start();
+    start(pass);
   });
 }
 
 void WriteBack::round() {
+  const unsigned part = rounds_ % kParts, pass = rounds_ / kParts;
+  ++rounds_;
   std::uint32_t flags = SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME;
-  if (++rounds_ % kAccessTimeRounds == 0) flags |= SLICE_ATTR_DIRTY_ATIME;
+  if (pass % kAccessTimePasses == kAccessTimePasses - 1) flags |= SLICE_ATTR_DIRTY_ATIME;
   if (queue_.size() < kQueued / 2) {
-    for (const slice_eviction& changes : cache_.take_all_dirty(flags, kQueued / 2)) add(changes);
+    for (const slice_eviction& changes : cache_.take_all_dirty(flags, kQueued / 2, part, kParts))
+      add(changes);
   }
 }
 

@@ -1,6 +1,6 @@
-// WriteBack: tells directory servers what the attribute cache has not told them: once a second, when entries
-// leave the cache, and before a COMMIT is answered. Losing any of it is harmless (data servers report by
-// themselves); it makes what other proxies show fresher.
+// WriteBack: tells directory servers what the attribute cache has not told them: every five seconds, when
+// entries leave the cache, and before a COMMIT is answered. Losing any of it is harmless (data servers report
+// by themselves); it makes what other proxies show fresher.
 #ifndef SLICE_CONTROL_PROXY_WRITE_BACK_H
 #define SLICE_CONTROL_PROXY_WRITE_BACK_H
 
@@ -26,8 +26,11 @@ class WriteBack {
   WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, AttributeCache& cache,
             const routing::HandleCodec& handles, Metrics& metrics);
 
-  // Starts the one-second rounds.
-  void start();
+  // From now on looks at all of the cache in every `pass`, a part of it at a time. A data server tells of its
+  // writes within a second, so that the authority mostly knows already: told at once by the proxy as well, it
+  // would write the same cell twice.
+  static constexpr Duration kPass = std::chrono::seconds(5);
+  void start(Duration pass = kPass);
   // An entry that left the cache with unsaved changes; on the loop's thread.
   void add(const slice_eviction& changes);
   // Tells everything, for a clean stop; at most `patience`.

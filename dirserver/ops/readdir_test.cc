@@ -107,6 +107,33 @@ TEST_F(ReaddirTest, NamesOfOnePositionAreAllListed) {
   for (std::uint32_t count : {190, 300, 1000}) EXPECT_EQ(names(directory.handle, count).size(), 16u);
 }
 
+// Listings of few names are kept; of 512 and more, read from the store.
+TEST_F(ReaddirTest, FollowsEveryChangeOfNamesWhateverTheirNumber) {
+  Handle directory = mkdir(root(), "d").handle, other = mkdir(root(), "other").handle;
+  std::set<std::string> expected;
+  auto listed = [&] {
+    std::vector<std::string> all = names(directory, 4096);
+    return std::set<std::string>(all.begin(), all.end());
+  };
+  for (int i = 0; i < 530; ++i) {
+    expected.insert("n" + std::to_string(i));
+    create(directory, "n" + std::to_string(i));
+    if (i < 3 || i > 505) ASSERT_EQ(listed(), expected) << i;
+  }
+  for (int i = 0; i < 530; ++i) {
+    expected.erase("n" + std::to_string(i));
+    ASSERT_EQ(remove(directory, "n" + std::to_string(i)), Status::kOk);
+    if (i < 30 || i > 525) ASSERT_EQ(listed(), expected) << i;
+  }
+  create(directory, "a");
+  EXPECT_EQ(listed(), std::set<std::string>{"a"});
+  ASSERT_EQ(rename(directory, "a", directory, "b"), Status::kOk);
+  EXPECT_EQ(listed(), std::set<std::string>{"b"});
+  ASSERT_EQ(rename(directory, "b", other, "b"), Status::kOk);
+  EXPECT_EQ(listed(), std::set<std::string>{});
+  EXPECT_EQ(names(other), std::vector<std::string>{"b"});
+}
+
 // Under name hashing a directory's names are on all sites, and a listing walks them.
 class HashedReaddirTest : public DirectoryFixture {
  protected:
