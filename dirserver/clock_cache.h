@@ -117,7 +117,8 @@ class ClockCache {
   void grow() {
     constexpr unsigned kFirstBits = 6;
     const unsigned bits = index_.empty() ? kFirstBits : 64 - shift_ + 1;
-    std::vector<std::uint32_t> old = std::exchange(index_, std::vector<std::uint32_t>(std::size_t{1} << bits, kNone));
+    std::vector<std::uint32_t> old =
+        std::exchange(index_, std::vector<std::uint32_t>(std::size_t{1} << bits, kNone));
     shift_ = 64 - bits;
     for (std::uint32_t number : old) {
       if (number != kNone) place(number);
@@ -158,8 +159,8 @@ class ClockCache {
   std::uint64_t limit_;
   std::uint64_t bytes_ = 0;
   std::size_t size_ = 0;
-  std::size_t hand_ = 0;  // the entry that evict() looks at next
-  unsigned shift_ = 64;   // 64 - log2 of the index's size
+  std::size_t hand_ = 0;              // the entry that evict() looks at next
+  unsigned shift_ = 64;               // 64 - log2 of the index's size
   std::vector<std::uint32_t> index_;  // of entries by hash, the next free place after a collision
   std::vector<std::unique_ptr<Entry[]>> chunks_;
   std::vector<std::uint32_t> free_;

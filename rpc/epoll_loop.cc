@@ -161,9 +161,13 @@ class EpollLoop::Impl {
     return std::max(Duration(0), until - mono_now());
   }
 
+  // Timers that these set wait for the next round, whatever their time: one that sets itself again and again
+  // must not keep events waiting.
   void run_due() {
+    const std::uint64_t end = next_timer_;
     while (!timers_.empty() && timers_.begin()->first.first <= now_) {
       auto first = timers_.begin();
+      if (first->first.second >= end) break;
       std::function<void()> action = std::move(first->second);
       timer_places_.erase(first->first.second);
       timers_.erase(first);

@@ -98,7 +98,6 @@ Task<void> Checkpointer::loop_until_done() {
     if (!status) break;
     batches_.add();
     tell(status, false);
-    co_await give_way();
   }
   running_ = false;
   tell(status, true);
@@ -126,49 +125,63 @@ void Checkpointer::tell(const Status& status, bool all) {
 Task<Status> Checkpointer::save_batch() {
   if (!broken_) co_return broken_;
   Batch batch;
-  take(batch);
-  co_await give_way();
+  co_await take(batch);
   Status status = co_await log_->sync({applied_.value_or(log_->last().value)});
   co_await crash_.reach("save.logged");
   if (status) status = co_await write_zones(batch);
   co_await crash_.reach("save.written");
-  co_await give_way();
   if (status) status = co_await save_records(batch);
   co_await crash_.reach("save.saved");
   settle(batch, status.has_value());
   if (!status) co_return status;
-  for (const Run& run : batch.runs) written_.add(run.length);
+  written_.add(batch.data.size());
   blocks_.add(batch.pieces.size());
-  runs_.add(batch.runs.size());
   co_await trim();
   co_await crash_.reach("save.trimmed");
   co_return status;
 }
 
-// ---- the snapshot: nothing here waits ----
+Task<void> Checkpointer::give_way(std::size_t bytes) {
+  since_turn_ += bytes;
+  if (since_turn_ < kTurnBytes) co_return;
+  since_turn_ = 0;
+  OneShot<bool> turn;
+  loop_.post([turn, alive = alive_] {
+    if (*alive) turn.set(true);
+  });
+  co_await turn;
+}
 
-void Checkpointer::take(Batch& batch) {
-  std::uint64_t applied = applied_.value_or(log_->last().value);
-  while (!table_.waiting().empty() && batch.bytes < kBatchBytes && batch.snapshots.size() < kBatchFiles) {
-    Snapshot snapshot{.file = table_.take_waiting(), .freed = {}, .blocks = {}, .key = {}, .value = {}};
-    File& file = *snapshot.file;
-    for (std::uint32_t index = 0; index < file.blocks.size(); ++index) {
-      if (!file.blocks[index].dirty) continue;
-      take_block(batch, file, file.blocks[index]);
-      snapshot.blocks.push_back(index);
-    }
-    snapshot.first_logged = std::exchange(file.first_logged, 0);
-    snapshot.freed = std::exchange(file.freed, {});
-    snapshot.key = key_of(file.site, KeyKind::kMap, file.id.value);
-    if (!file.removed) {
-      file.applied = applied;
-      snapshot.value = encode(file.record(applied));
-    } else {
-      snapshot.forget = !file.saved;
-    }
-    batch.snapshots.push_back(std::move(snapshot));
+// ---- the snapshot: each file's is of one moment ----
+
+// Files that change meanwhile wait for the next batch, so that none is in this one twice.
+Task<void> Checkpointer::take(Batch& batch) {
+  for (std::size_t files = std::min(table_.waiting().size(), kBatchFiles);
+       files > 0 && batch.data.size() < kBatchBytes; --files) {
+    const std::size_t before = batch.data.size();
+    take_file(batch);
+    co_await give_way(batch.data.size() - before);
   }
-  lay_out(batch);
+}
+
+void Checkpointer::take_file(Batch& batch) {
+  Snapshot snapshot{.file = table_.take_waiting(), .freed = {}, .blocks = {}, .key = {}, .value = {}};
+  File& file = *snapshot.file;
+  for (std::uint32_t index = 0; index < file.blocks.size(); ++index) {
+    if (!file.blocks[index].dirty) continue;
+    take_block(batch, file, file.blocks[index]);
+    snapshot.blocks.push_back(index);
+  }
+  snapshot.first_logged = std::exchange(file.first_logged, 0);
+  snapshot.freed = std::exchange(file.freed, {});
+  snapshot.key = key_of(file.site, KeyKind::kMap, file.id.value);
+  if (!file.removed) {
+    file.applied = applied_.value_or(log_->last().value);
+    snapshot.value = encode(file.record(file.applied));
+  } else {
+    snapshot.forget = !file.saved;
+  }
+  batch.snapshots.push_back(std::move(snapshot));
 }
 
 void Checkpointer::take_block(Batch& batch, File& file, Block& block) {
@@ -181,60 +194,31 @@ void Checkpointer::take_block(Batch& batch, File& file, Block& block) {
   block.dirty = false;
   block.flushing = true;
   block.unlogged_flushing = std::exchange(block.unlogged, {});
-  batch.pieces.push_back({file.site, block.extent.place, data});
-  batch.bytes += room_for(block.valid);
-}
-
-// Copies the blocks, in the order of their places, so that neighbours are one write. The room behind a
-// block's bytes is written too, as zeros.
-void Checkpointer::lay_out(Batch& batch) {
-  std::sort(batch.pieces.begin(), batch.pieces.end(), [](const Piece& a, const Piece& b) {
-    return std::pair(a.zone, a.place) < std::pair(b.zone, b.place);
-  });
-  batch.data.reserve(batch.bytes);
-  for (const Piece& piece : batch.pieces) {
-    auto length = static_cast<std::uint32_t>(piece.data.size());
-    std::size_t at = batch.data.size();
-    batch.data.append(piece.data);
-    std::uint32_t padding = room_for(length) - length;
-    std::memset(batch.data.extend(padding), 0, padding);
-    Run* last = batch.runs.empty() ? nullptr : &batch.runs.back();
-    if (last != nullptr && last->zone == piece.zone && last->place + last->length == piece.place) {
-      last->length += room_for(length);
-    } else {
-      batch.runs.push_back({piece.zone, piece.place, at, room_for(length)});
-    }
-  }
+  const std::size_t at = batch.data.size(), padding = room_for(block.valid) - data.size();
+  batch.data.append(data);
+  std::memset(batch.data.extend(padding), 0, padding);
+  batch.pieces.push_back({file.site, block.extent.place, at, batch.data.size() - at});
 }
 
 // ---- saving it ----
 
-Task<void> Checkpointer::give_way() {
-  OneShot<bool> turn;
-  loop_.after(Duration(0), [turn, alive = alive_] {
-    if (*alive) turn.set(true);
-  });
-  co_await turn;
-}
-
-Task<Status> Checkpointer::write_run(const Batch& batch, const Run& run) {
-  for (std::size_t done = 0; done < run.length; done += kPieceBytes) {
-    std::size_t length = std::min(kPieceBytes, run.length - done);
-    SLICE_CO_RETURN_IF_ERROR(
-        co_await zones_.write(run.zone, run.place + done, batch.data.view().subspan(run.at + done, length)));
-    since_turn_ += length;
-    if (since_turn_ < kPieceBytes) continue;
-    since_turn_ = 0;
-    co_await give_way();
-  }
-  co_return Status{};
-}
-
+// In the order of their places, so that neighbours are one write.
 Task<Status> Checkpointer::write_zones(Batch& batch) {
+  std::sort(batch.pieces.begin(), batch.pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::pair(a.zone, a.place) < std::pair(b.zone, b.place);
+  });
   std::set<SiteId> zones;
-  for (const Run& run : batch.runs) {
-    zones.insert(run.zone);
-    SLICE_CO_RETURN_IF_ERROR(co_await write_run(batch, run));
+  for (std::size_t first = 0, last = 0; first < batch.pieces.size(); first = last) {
+    const Piece& begin = batch.pieces[first];
+    std::size_t length = 0;
+    for (last = first; last < batch.pieces.size(); length += batch.pieces[last++].length) {
+      const Piece& next = batch.pieces[last];
+      const bool neighbour = next.zone == begin.zone && next.place == begin.place + length;
+      if (!neighbour || length + next.length > kTurnBytes) break;
+    }
+    zones.insert(begin.zone);
+    SLICE_CO_RETURN_IF_ERROR(co_await write_run(batch, first, last));
+    co_await give_way(length);
   }
   std::vector<Task<Status>> syncs;
   syncs.reserve(zones.size());
@@ -243,6 +227,15 @@ Task<Status> Checkpointer::write_zones(Batch& batch) {
     if (!status) co_return std::move(status);
   }
   co_return Status{};
+}
+
+Task<Status> Checkpointer::write_run(const Batch& batch, std::size_t first, std::size_t last) {
+  Buffer run;
+  for (std::size_t i = first; i < last; ++i) {
+    run.append(batch.data.view().subspan(batch.pieces[i].at, batch.pieces[i].length));
+  }
+  runs_.add();
+  co_return co_await zones_.write(batch.pieces[first].zone, batch.pieces[first].place, run.view());
 }
 
 Task<Status> Checkpointer::save_records(Batch& batch) {

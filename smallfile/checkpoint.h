@@ -1,7 +1,7 @@
 // Checkpointer: saves what is in memory and in the journal to zones and map records, in batches, and trims
 // the journal. One batch (docs/formats/smallfile-store.md, "Saving"):
-//   1. snapshot: blocks newer than the zone get new room there (never the room that a saved map record
-//   names);
+//   1. snapshot, file by file: blocks newer than the zone get new room there (never the room that a saved
+//   map record names) and are copied;
 //   2. the journal up to the snapshot is made durable;
 //   3. the blocks are written to their zones, clustered, and the zones synced;
 //   4. map records, freed and taken room go to the key-value store in one change, which is made durable;
@@ -30,10 +30,10 @@ namespace slice::smallfile {
 class Checkpointer {
  public:
   static constexpr std::size_t kBatchBytes = 4 << 20;  // of blocks in one batch, about
-  static constexpr std::size_t kBatchFiles = 4096;
-  // Most that is written to a zone before requests have their turn: a disk that never waits would keep the
-  // loop for as long as there is anything to save.
-  static constexpr std::size_t kPieceBytes = 256 << 10;
+  static constexpr std::size_t kBatchFiles = 1024;
+  // Most that is copied, or written to a zone, before requests have their turn: a disk that never waits would
+  // keep the loop for as long as there is anything to save. Also the longest write.
+  static constexpr std::size_t kTurnBytes = 256 << 10;
   static constexpr Duration kRetry = std::chrono::seconds(1);  // after a failure
 
   // `log` may be set later, by set_log(), but before the first batch.
@@ -62,10 +62,10 @@ class Checkpointer {
   const ZoneAllocator* zone(SiteId site) const;
 
  private:
-  struct Piece {  // a block's bytes on their way to the zone; the view is into the file's own memory
+  struct Piece {  // a block's bytes on their way to the zone, and the room behind them as zeros
     SiteId zone;
     std::uint64_t place;
-    ByteView data;
+    std::size_t at, length;  // in the batch's data
   };
   struct Snapshot {
     Pin file;
@@ -76,29 +76,22 @@ class Checkpointer {
     std::optional<std::string> value;
     bool forget = false;  // neither in the store before nor to be afterwards
   };
-  struct Run {  // pieces that lie one after another: one write
-    SiteId zone;
-    std::uint64_t place;
-    std::size_t at, length;  // in the batch's bytes
-  };
   struct Batch {
     std::vector<Snapshot> snapshots;
     std::vector<Piece> pieces;
-    std::size_t bytes = 0;
     Buffer data;
-    std::vector<Run> runs;
   };
 
   Status restore_zone(SiteId site);
   Task<void> loop_until_done();
   Task<Status> save_batch();
-  // Lets what else waits for the loop go first.
-  Task<void> give_way();
-  void take(Batch& batch);
+  // After so many bytes: lets what else waits for the loop go first, now and then.
+  Task<void> give_way(std::size_t bytes);
+  Task<void> take(Batch& batch);
+  void take_file(Batch& batch);
   void take_block(Batch& batch, File& file, Block& block);
-  void lay_out(Batch& batch);
-  Task<Status> write_run(const Batch& batch, const Run& run);
   Task<Status> write_zones(Batch& batch);
+  Task<Status> write_run(const Batch& batch, std::size_t first, std::size_t last);
   Task<Status> save_records(Batch& batch);
   void release_freed(const Batch& batch);
   void reclaim_freed(const Batch& batch, const std::map<SiteId, ZoneAllocator::Changes>& changes);
@@ -116,7 +109,7 @@ class Checkpointer {
   std::optional<std::uint64_t> applied_;
 
   bool running_ = false;
-  std::size_t since_turn_ = 0;  // written to zones since requests had their turn
+  std::size_t since_turn_ = 0;  // bytes since requests had their turn
   Status broken_;               // nothing can be saved until the process is started again
   std::vector<OneShot<Status>> batch_waiters_, run_waiters_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
