@@ -85,7 +85,9 @@ class CellStore {
       Position position;
       NameEntry entry;
     };
-    bool whole = true;  // else they are more than kMostListed, and not here
+    // Else they are more than kMostListed and not here; taken for so until this leaves the cache, however
+    // many are removed, so that nobody counts them with each page.
+    bool whole = true;
     std::vector<Name> names;
   };
   // fileIDs are handed out in memory from ranges that are taken durably.

@@ -166,8 +166,9 @@ def main() -> int:
     parser.add_argument("--transport", choices=("tcp", "udp"), default="tcp")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--bytes-per-op", default="50KiB", help="of the file set; empty: the mix's own")
-    parser.add_argument("--warm-up", type=float, default=1)
-    parser.add_argument("--interval", type=float, default=4)
+    # Longer than small files wait to be saved (smallfile::Store::kSaveAfter), so that what making the file set left to do is done.
+    parser.add_argument("--warm-up", type=float, default=6)
+    parser.add_argument("--interval", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--systems", type=bench.systems, default=list(bench.SYSTEMS), help="by comma (default: all)")
     parser.add_argument("--pictures", help="folder for the reports and the picture")
