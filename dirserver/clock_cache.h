@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/prefetch.h"
+
 namespace slice::dirserver {
 
 template <class Key, class Value, class Hash = std::hash<Key>>
@@ -48,12 +50,10 @@ class ClockCache {
   template <class Keys, class Project>
   void prefetch(const Keys& keys, Project key_of) const {
     if (index_.empty()) return;
-    for (const auto& each : keys) __builtin_prefetch(&index_[home_of(key_of(each))]);
+    for (const auto& each : keys) slice::prefetch(&index_[home_of(key_of(each))], sizeof index_[0]);
     for (const auto& each : keys) {
       const std::uint32_t number = index_[home_of(key_of(each))];  // most keys are where they hash to
-      if (number == kNone) continue;
-      const char* entry = reinterpret_cast<const char*>(&at(number));
-      for (std::size_t line = 0; line < sizeof(Entry); line += kLine) __builtin_prefetch(entry + line);
+      if (number != kNone) slice::prefetch(&at(number), sizeof(Entry));
     }
   }
 
@@ -63,7 +63,6 @@ class ClockCache {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::size_t kChunk = 64;  // entries that are allocated together
-  static constexpr std::size_t kLine = 64;   // bytes that memory is fetched by
 
   struct Entry {
     Key key{};

@@ -100,11 +100,11 @@ void DuplicateCache::evict(Transaction* transaction) {
   WallTime oldest{loop_.wall().ns - options_.max_age.count()};
   for (std::size_t left = order_.size(); left > 0; --left) {
     Place place = order_.front();
-    bool over = entries_.size() > options_.max_entries || bytes_ > options_.max_bytes || place.at < oldest;
-    if (!over) break;
     auto found = entries_.find(place.call);
     bool valid = found != entries_.end() && found->second.order == place.order;
     if (valid) {
+      bool over = entries_.size() > options_.max_entries || bytes_ > options_.max_bytes || place.at < oldest;
+      if (!over) break;
       if (found->second.answered) {
         bytes_ -= found->second.reply.size();
         if (!found->second.key.empty()) evicted_records_.push_back(std::move(found->second.key));

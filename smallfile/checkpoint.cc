@@ -156,6 +156,7 @@ Task<void> Checkpointer::give_way(std::size_t bytes) {
 
 // Files that change meanwhile wait for the next batch, so that none is in this one twice.
 Task<void> Checkpointer::take(Batch& batch) {
+  batch.data.reserve(std::min<std::uint64_t>(table_.dirty_bytes(), kBatchBytes));
   for (std::size_t files = std::min(table_.waiting().size(), kBatchFiles);
        files > 0 && batch.data.size() < kBatchBytes; --files) {
     const std::size_t before = batch.data.size();
@@ -217,7 +218,7 @@ Task<Status> Checkpointer::write_zones(Batch& batch) {
       if (!neighbour || length + next.length > kTurnBytes) break;
     }
     zones.insert(begin.zone);
-    SLICE_CO_RETURN_IF_ERROR(co_await write_run(batch, first, last));
+    SLICE_CO_RETURN_IF_ERROR(co_await write_run(batch, first, last, length));
     co_await give_way(length);
   }
   std::vector<Task<Status>> syncs;
@@ -229,8 +230,10 @@ Task<Status> Checkpointer::write_zones(Batch& batch) {
   co_return Status{};
 }
 
-Task<Status> Checkpointer::write_run(const Batch& batch, std::size_t first, std::size_t last) {
+Task<Status> Checkpointer::write_run(const Batch& batch, std::size_t first, std::size_t last,
+                                     std::size_t length) {
   Buffer run;
+  run.reserve(length);
   for (std::size_t i = first; i < last; ++i) {
     run.append(batch.data.view().subspan(batch.pieces[i].at, batch.pieces[i].length));
   }

@@ -91,7 +91,8 @@ class Checkpointer {
   void take_file(Batch& batch);
   void take_block(Batch& batch, File& file, Block& block);
   Task<Status> write_zones(Batch& batch);
-  Task<Status> write_run(const Batch& batch, std::size_t first, std::size_t last);
+  // Pieces [first, last), `length` bytes that lie one after another in their zone: one write.
+  Task<Status> write_run(const Batch& batch, std::size_t first, std::size_t last, std::size_t length);
   Task<Status> save_records(Batch& batch);
   void release_freed(const Batch& batch);
   void reclaim_freed(const Batch& batch, const std::map<SiteId, ZoneAllocator::Changes>& changes);

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "common/prefetch.h"
+
 namespace slice::proxy {
 namespace {
 
@@ -71,18 +73,13 @@ std::uint32_t AttributeCache::absorb(std::uint8_t* fattr, const slice_attr_event
 }
 
 void AttributeCache::prefetch(const std::vector<slice_attr_event>& events) {
-  constexpr std::size_t kLine = 64;
   for (const slice_attr_event& event : events) {
-    const auto* where = reinterpret_cast<const char*>(&bucket(FileId{event.fileid}));
-    for (std::size_t at = 0; at < offsetof(slice_attr_bucket, entry); at += kLine)
-      __builtin_prefetch(where + at, 1);
+    slice::prefetch(&bucket(FileId{event.fileid}), offsetof(slice_attr_bucket, entry));
   }
   for (const slice_attr_event& event : events) {
     const slice_attr_bucket& where = bucket(FileId{event.fileid});
     const std::uint32_t way = slice_attr_find(&where, event.fileid);
-    if (way == SLICE_ATTR_WAYS) continue;
-    const auto* entry = reinterpret_cast<const char*>(&where.entry[way]);
-    for (std::size_t at = 0; at < sizeof where.entry[way]; at += kLine) __builtin_prefetch(entry + at, 1);
+    if (way < SLICE_ATTR_WAYS) slice::prefetch(&where.entry[way], sizeof where.entry[way]);
   }
 }
 
