@@ -9,8 +9,7 @@ namespace slice {
 // A hint alone; `bytes` need not be there.
 inline void prefetch(const void* object, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
-  for (std::size_t at = 0; at < bytes; at += kLine)
-    __builtin_prefetch(static_cast<const char*>(object) + at);
+  for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const char*>(object) + at);
 }
 
 }  // namespace slice
