@@ -101,16 +101,6 @@ void AttributeCache::forget(FileId file) {
   slice_attr_unlock(&where);
 }
 
-std::optional<slice_eviction> AttributeCache::take_dirty(FileId file) {
-  slice_attr_bucket& where = bucket(file);
-  if (!lock(where)) return std::nullopt;
-  slice_eviction changes{};
-  std::uint32_t way = slice_attr_find(&where, file.value);
-  bool any = way < SLICE_ATTR_WAYS && slice_attr_take_dirty(&where, way, &changes);
-  slice_attr_unlock(&where);
-  return any ? std::optional(changes) : std::nullopt;
-}
-
 void AttributeCache::put_back(const slice_eviction& changes) {
   slice_attr_bucket& where = bucket(FileId{changes.fileid});
   if (!lock(where)) return;

@@ -34,8 +34,8 @@ class AttributeCache {
   // Hints that absorb() of all these is about to be called.
   void prefetch(const std::vector<slice_attr_event>& events);
 
-  // Write-back. take_dirty marks as being saved; saved ends that, put_back undoes it where the merge failed.
-  std::optional<slice_eviction> take_dirty(FileId file);
+  // Write-back. take_all_dirty marks as being saved; saved ends that, put_back undoes it where the merge
+  // failed.
   void saved(const slice_eviction& changes);
   void put_back(const slice_eviction& changes);
   // Every unsaved change whose flags have some of `flags`, at most `limit`: of one of `parts` equal parts of

@@ -154,24 +154,9 @@ PlainCall::PlainCall(Services& services, Client& client, CallFacts facts, const 
   dispatch(leg_, route, arguments, rest);
 }
 
-PlainCall::~PlainCall() {
-  if (self_ != nullptr) *self_ = nullptr;
-}
-
 void PlainCall::on_reply(Leg&, const SliceChain& reply) {
   PatchedReply patched;
-  SliceChain record = rewrite(reply, facts_.offset, patched);
-  if (facts_.procedure != SLICE_NFS_COMMIT || patched.status != 0) return finish(record);
-  self_ = std::make_shared<PlainCall*>(this);
-  spawn(reply_when_saved(self_, std::move(record)));
-}
-
-Task<void> PlainCall::reply_when_saved(std::shared_ptr<PlainCall*> self, SliceChain record) {
-  PlainCall& call = **self;
-  // Copies: the client may leave meanwhile, and its call with it.
-  std::array<std::uint8_t, SLICE_HANDLE_SIZE> handle = call.facts_.handle;
-  co_await call.services_.save(handle, call.facts_.fileid);
-  if (*self != nullptr) (*self)->finish(record);
+  finish(rewrite(reply, facts_.offset, patched));
 }
 
 }  // namespace slice::proxy

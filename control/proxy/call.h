@@ -63,8 +63,6 @@ class Services {
   virtual void route(Leg& leg) = 0;
   // Null where the leg can only be sent when it is whole.
   virtual BackendConnection* begin_upload(Leg& leg) = 0;
-  // Tells the authority what is unsaved of the file; ends when it is told, or cannot be for now.
-  virtual Task<void> save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>& handle, FileId file) = 0;
   void count(std::uint32_t outcome) { outcomes_[outcome % SLICE_OUTCOME_COUNT]->add(); }
 
   Plumbing plumbing;
@@ -157,12 +155,8 @@ class PlainCall : public Call {
 
  private:
   void on_reply(Leg& leg, const SliceChain& reply) override;
-  static Task<void> reply_when_saved(std::shared_ptr<PlainCall*> self, SliceChain record);
 
   Leg leg_;
-  std::shared_ptr<PlainCall*> self_;  // cleared at the call's end
- public:
-  ~PlainCall() override;
 };
 
 class ReadCall : public Call {

@@ -8,6 +8,8 @@
 #include "control/proxy/mount_program.h"
 #include "control/proxy/portmap_program.h"
 #include "control/proxy/testing/toy_ensemble.h"
+#include "control/proxy/write_back.h"
+#include "rpc/client.h"
 #include "rpc/in_process.h"
 #include "rpc/message.h"
 

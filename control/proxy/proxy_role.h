@@ -12,6 +12,7 @@
 #include "control/proxy/portmap_program.h"
 #include "control/proxy/rings.h"
 #include "control/proxy/worker.h"
+#include "control/proxy/write_back.h"
 #include "rpc/server.h"
 #include "service/process.h"
 

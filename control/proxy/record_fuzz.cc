@@ -23,7 +23,6 @@ class NoServers : public Services {
   using Services::Services;
   void route(Leg& leg) override { legs_.push_back(leg); }
   BackendConnection* begin_upload(Leg&) override { return nullptr; }
-  Task<void> save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>&, FileId) override { co_return; }
 
  private:
   IntrusiveList<Leg, LegTag> legs_;

@@ -31,10 +31,6 @@ Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, 
       flusher_(loop),
       local_(loop, pool_, legs_, options.local),
       encoder_(pool_, options.sender, loop),
-      channel_(loop,
-               {.key = *options.sender.key,
-                .sender = options.sender.index,
-                .generation = [config = options.tables.config] { return Generation{config->generation}; }}),
       router_(*this),
       accepted_(metrics_in.counter("proxy_connections_total")),
       refused_(metrics_in.counter("proxy_connections_refused_total")) {
@@ -167,12 +163,6 @@ void Worker::retry_parked() {
     leg->ListHook<LegTag>::unlink();
     route(*leg);
   }
-}
-
-Task<void> Worker::save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>& handle, FileId file) {
-  auto changes = cache.take_dirty(file);
-  if (!changes) co_return;
-  co_await merge_changes(channel_, tables, cache, handle, *changes);
 }
 
 void Worker::tick() {

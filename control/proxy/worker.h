@@ -8,8 +8,6 @@
 
 #include "control/proxy/tcp_client.h"
 #include "control/proxy/udp_front.h"
-#include "control/proxy/write_back.h"
-#include "rpc/client.h"
 
 namespace slice::proxy {
 
@@ -39,7 +37,6 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   TcpClient::Owner& owner() { return *this; }
   void route(Leg& leg) override;
   BackendConnection* begin_upload(Leg& leg) override;
-  Task<void> save(const std::array<std::uint8_t, SLICE_HANDLE_SIZE>& handle, FileId file) override;
   void on_closed(TcpClient& client) override;
   void on_paused(TcpClient& client) override;
   void accept();
@@ -57,7 +54,6 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   Flusher flusher_;
   LocalCalls local_;
   CallEncoder encoder_;
-  rpc::SocketChannel channel_;
   CallRouter router_;
   Budget budget_;
   Counter &accepted_, &refused_;

@@ -7,49 +7,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kAtOnce = 8;         // merges under way: more would keep a server that has other calls
-constexpr std::size_t kQueued = 65536;     // more are dropped, and counted
-constexpr unsigned kParts = 5;             // of the cache, one in each round
-constexpr unsigned kAccessTimePasses = 6;  // atime alone is worth a durable write only now and then
+constexpr std::size_t kAtOnce = 8;      // merges under way: more would keep a server that has other calls
+constexpr std::size_t kQueued = 65536;  // more are dropped, and counted
+constexpr unsigned kParts = 30;         // of the cache, one in each round
 
 nfs3::Time time_of(std::uint64_t packed) {
   return {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)};
 }
 
 }  // namespace
-
-Task<std::optional<nfs3::Status>> merge_changes(rpc::Channel& channel, const Tables& tables,
-                                                AttributeCache& cache, routing::HandleBytes handle,
-                                                slice_eviction changes) {
-  wire::MergeArgs merge;
-  merge.handle = handle;
-  merge.epoch = Epoch{changes.epoch};
-  if ((changes.flags & SLICE_ATTR_DIRTY_SIZE) != 0) merge.size = changes.size;
-  if ((changes.flags & SLICE_ATTR_DIRTY_MTIME) != 0) merge.mtime = time_of(changes.mtime);
-  if ((changes.flags & SLICE_ATTR_DIRTY_ATIME) != 0) merge.atime = time_of(changes.atime);
-  auto server = tables.endpoint_of(SLICE_CLASS_DIRECTORY, changes.directory_site);
-  if (server) {
-    rpc::Request request;
-    request.to = *server;
-    request.program = wire::kAuthorityProgram;
-    request.version = wire::kInternalVersion;
-    request.procedure = static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge);
-    request.timeout = 2s;
-    rpc::XdrWriter out;
-    wire::encode(out, merge);
-    request.arguments = out.take();
-    auto response = co_await channel.call(std::move(request));
-    wire::MergeResult result;
-    // kJukebox: not the owner of the file's site, or its disk is in trouble: told again.
-    bool told = response && wire::decode(response->results(), result);
-    if (told && result.status != nfs3::Status::kJukebox) {
-      cache.saved(changes);
-      co_return result.status;
-    }
-  }
-  cache.put_back(changes);
-  co_return std::nullopt;
-}
 
 WriteBack::WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, AttributeCache& cache,
                      const routing::HandleCodec& handles, Metrics& metrics)
@@ -71,14 +37,10 @@ void WriteBack::start(Duration pass) {
 }
 
 void WriteBack::round() {
-  const unsigned part = rounds_ % kParts, pass = rounds_ / kParts;
-  ++rounds_;
-  std::uint32_t flags = SLICE_ATTR_DIRTY_SIZE | SLICE_ATTR_DIRTY_MTIME;
-  if (pass % kAccessTimePasses == kAccessTimePasses - 1) flags |= SLICE_ATTR_DIRTY_ATIME;
-  if (queue_.size() < kQueued / 2) {
-    for (const slice_eviction& changes : cache_.take_all_dirty(flags, kQueued / 2, part, kParts))
-      add(changes);
-  }
+  const unsigned part = rounds_++ % kParts;
+  if (queue_.size() >= kQueued / 2) return;
+  for (const slice_eviction& changes : cache_.take_all_dirty(SLICE_ATTR_DIRTY, kQueued / 2, part, kParts))
+    add(changes);
 }
 
 void WriteBack::add(const slice_eviction& changes) {
@@ -96,13 +58,46 @@ void WriteBack::pump() {
   }
 }
 
-Task<void> WriteBack::tell(WriteBack& self, slice_eviction changes) {
+// One MERGE at the authority: what it answered. Nothing where it could not be told; then the changes are
+// unsaved again.
+Task<std::optional<nfs3::Status>> WriteBack::merge(slice_eviction changes) {
   // A handle of our own for a file whose handle passed elsewhere: identity is fileID and site.
   routing::FileHandle file;
   file.fileid = FileId{changes.fileid};
   file.directory_site = SiteId{changes.directory_site};
-  auto told =
-      co_await merge_changes(self.channel_, self.tables_, self.cache_, self.handles_.mint(file), changes);
+  const routing::HandleBytes handle = handles_.mint(file);
+  wire::MergeArgs merge;
+  merge.handle = handle;
+  merge.epoch = Epoch{changes.epoch};
+  if ((changes.flags & SLICE_ATTR_DIRTY_SIZE) != 0) merge.size = changes.size;
+  if ((changes.flags & SLICE_ATTR_DIRTY_MTIME) != 0) merge.mtime = time_of(changes.mtime);
+  if ((changes.flags & SLICE_ATTR_DIRTY_ATIME) != 0) merge.atime = time_of(changes.atime);
+  auto server = tables_.endpoint_of(SLICE_CLASS_DIRECTORY, changes.directory_site);
+  if (server) {
+    rpc::Request request;
+    request.to = *server;
+    request.program = wire::kAuthorityProgram;
+    request.version = wire::kInternalVersion;
+    request.procedure = static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge);
+    request.timeout = 2s;
+    rpc::XdrWriter out;
+    wire::encode(out, merge);
+    request.arguments = out.take();
+    auto response = co_await channel_.call(std::move(request));
+    wire::MergeResult result;
+    // kJukebox: not the owner of the file's site, or its disk is in trouble: told again.
+    bool told = response && wire::decode(response->results(), result);
+    if (told && result.status != nfs3::Status::kJukebox) {
+      cache_.saved(changes);
+      co_return result.status;
+    }
+  }
+  cache_.put_back(changes);
+  co_return std::nullopt;
+}
+
+Task<void> WriteBack::tell(WriteBack& self, slice_eviction changes) {
+  auto told = co_await self.merge(changes);
   // A file that is gone has nothing to be told of.
   (!told ? self.failures_ : *told == nfs3::Status::kOk ? self.merges_ : self.stale_).add();
   --self.under_way_;

@@ -1,6 +1,6 @@
-// WriteBack: tells directory servers what the attribute cache has not told them: every five seconds, when
-// entries leave the cache, and before a COMMIT is answered. Losing any of it is harmless (data servers report
-// by themselves); it makes what other proxies show fresher.
+// WriteBack: tells directory servers what the attribute cache has not told them, now and then and when
+// entries leave the cache. Of size and mtime it is the second to do so: data servers tell of writes within a
+// second, and before they answer a COMMIT. Of atime it is the only one. Losing any of it is harmless.
 #ifndef SLICE_CONTROL_PROXY_WRITE_BACK_H
 #define SLICE_CONTROL_PROXY_WRITE_BACK_H
 
@@ -14,22 +14,16 @@
 
 namespace slice::proxy {
 
-// One MERGE at the authority: what it answered. Nothing where it could not be told; then the changes are
-// unsaved again.
-Task<std::optional<nfs3::Status>> merge_changes(rpc::Channel& channel, const Tables& tables,
-                                                AttributeCache& cache, routing::HandleBytes handle,
-                                                slice_eviction changes);
-
-// The background part; lives on the control thread's loop.
+// Lives on the control thread's loop.
 class WriteBack {
  public:
   WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, AttributeCache& cache,
             const routing::HandleCodec& handles, Metrics& metrics);
 
-  // From now on looks at all of the cache in every `pass`, a part of it at a time. A data server tells of its
-  // writes within a second, so that the authority mostly knows already: told at once by the proxy as well, it
-  // would write the same cell twice.
-  static constexpr Duration kPass = std::chrono::seconds(5);
+  // From now on looks at all of the cache in every `pass`, a part of it at a time. An atime alone is worth a
+  // durable write only now and then; of a write told at once by the proxy as well, the authority would write
+  // the same cell twice.
+  static constexpr Duration kPass = std::chrono::seconds(30);
   void start(Duration pass = kPass);
   // An entry that left the cache with unsaved changes; on the loop's thread.
   void add(const slice_eviction& changes);
@@ -40,6 +34,7 @@ class WriteBack {
   void round();
   void pump();
   static Task<void> tell(WriteBack& self, slice_eviction changes);
+  Task<std::optional<nfs3::Status>> merge(slice_eviction changes);
 
   Loop& loop_;
   rpc::Channel& channel_;
