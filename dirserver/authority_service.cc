@@ -25,13 +25,16 @@ wire::FetchResult told(const AttributeCell& cell, VolumeId volume) {
   return result;
 }
 
-Answer<AttributeCell*> load_file(Volume& volume, Transaction& transaction, ByteView handle) {
-  auto opened = volume.context.handles.open(handle);
+using Opened = Result<routing::FileHandle>;
+
+bool ours(const Volume& volume, const routing::FileHandle& file) {
+  return volume.context.tables.get()->owns(volume.context.self.index, wire::Role::kDirectory,
+                                           file.directory_site);
+}
+
+Answer<AttributeCell*> load_file(Volume& volume, Transaction& transaction, const Opened& opened) {
   if (!opened) return refuse(Status::kBadHandle);
-  const auto& tables = *volume.context.tables.get();
-  if (!tables.owns(volume.context.self.index, wire::Role::kDirectory, opened->directory_site)) {
-    return refuse(Status::kJukebox);
-  }
+  if (!ours(volume, *opened)) return refuse(Status::kJukebox);
   CellRef ref = cell_of(*opened);
   if (ref.generation == 0) {
     auto any = volume.cells.any_generation(ref);
@@ -90,7 +93,7 @@ Task<rpc::Outcome> AuthorityService::handle(const rpc::Call& call, rpc::XdrWrite
     case wire::AuthorityProcedure::kMerge: {
       wire::MergeArgs args;
       if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      encode(results, co_await merge(args));
+      encode(results, co_await merge_all(args));
       co_return rpc::Outcome::kReply;
     }
     case wire::AuthorityProcedure::kPolicy: {
@@ -113,40 +116,66 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   }
   if (opened) co_await volume_.held.until_free(opened->fileid);
   Transaction transaction(volume_.cells);
-  auto cell = load_file(volume_, transaction, args.handle);
-  if (!cell) co_return co_await finish(transaction, failed(cell.error()));
-  if (args.with_striped && (*cell)->regular() && !(*cell)->striped) {
-    (*cell)->striped = true;
-    transaction.change(**cell);
+  auto cell = load_file(volume_, transaction, opened);
+  wire::FetchResult result;
+  if (!cell) {
+    result.status = cell.error();
+  } else {
+    if (args.with_striped && (*cell)->regular() && !(*cell)->striped) {
+      (*cell)->striped = true;
+      transaction.change(**cell);
+    }
+    result = told(**cell, volume_.id());
   }
-  co_return co_await finish(transaction, told(**cell, volume_.id()));
+  if (Status status = co_await finish(transaction); status != Status::kOk) co_return failed(status);
+  co_return result;
 }
 
-Task<wire::MergeResult> AuthorityService::merge(const wire::MergeArgs& args) {
+wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened& file,
+                                          const wire::FileMerge& merge) {
   merges_.add();
-  if (auto opened = volume_.context.handles.open(args.handle))
-    co_await volume_.held.until_free(opened->fileid);
-  Transaction transaction(volume_.cells);
-  auto loaded = load_file(volume_, transaction, args.handle);
-  if (!loaded) co_return co_await finish(transaction, failed(loaded.error()));
+  if (file && volume_.held.stops_change({file->fileid, {}}, LockMode::kExclusive, nullptr)) {
+    return failed(Status::kJukebox);
+  }
+  auto loaded = load_file(volume_, transaction, file);
+  if (!loaded) return failed(loaded.error());
   AttributeCell& cell = **loaded;
   bool changed = false;
   if (cell.regular()) {
-    if (args.epoch < cell.epoch) {
+    if (merge.epoch < cell.epoch) {
       old_merges_.add();
-    } else if (args.size > cell.size) {
-      cell.size = args.size;
+    } else if (merge.size > cell.size) {
+      cell.size = merge.size;
       changed = true;
     }
   }
-  if (args.mtime) changed = merge_mtime(cell, *args.mtime) || changed;
-  if (args.atime) changed = merge_atime(cell, *args.atime) || changed;
+  if (merge.mtime) changed = merge_mtime(cell, *merge.mtime) || changed;
+  if (merge.atime) changed = merge_atime(cell, *merge.atime) || changed;
   if (changed) transaction.change(cell);
-  wire::MergeResult result = told(cell, volume_.id());
+  wire::FetchResult result = told(cell, volume_.id());
   // Does not wait for a truncation, which may be waiting for the very write that is told here; so it does not
   // tell its epoch either.
-  if (cell.truncating && args.epoch < cell.epoch) result.attributes.rdev_major = args.epoch.value;
-  co_return co_await finish(transaction, std::move(result));
+  if (cell.truncating && merge.epoch < cell.epoch) result.attributes.rdev_major = merge.epoch.value;
+  return result;
+}
+
+Task<wire::MergeResult> AuthorityService::merge_all(const wire::MergeArgs& args) {
+  std::vector<Opened> files;
+  files.reserve(args.files.size());
+  for (const wire::FileMerge& each : args.files) files.push_back(volume_.context.handles.open(each.handle));
+  // One alone waits for a change under way; of several none waits for another's.
+  if (files.size() == 1 && files[0]) co_await volume_.held.until_free(files[0]->fileid);
+  for (const Opened& file : files) {
+    if (file && !ours(volume_, *file)) co_return wire::MergeResult{.status = Status::kJukebox};
+  }
+  Transaction transaction(volume_.cells);
+  wire::MergeResult result;
+  result.files.reserve(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    result.files.push_back(merge(transaction, files[i], args.files[i]));
+  }
+  result.status = co_await finish(transaction);
+  co_return result;
 }
 
 Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) {
@@ -158,10 +187,10 @@ Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) 
   bool good_placement = wanted.placement <= kPlacementNames.size();
   if (args.set && !(good_unit && good_copies && good_placement))
     co_return wire::PolicyResult{.status = nfs3::Status::kInval};
-  if (auto opened = volume_.context.handles.open(args.handle))
-    co_await volume_.held.until_free(opened->fileid);
+  auto opened = volume_.context.handles.open(args.handle);
+  if (opened) co_await volume_.held.until_free(opened->fileid);
   Transaction transaction(volume_.cells);
-  auto cell = load_file(volume_, transaction, args.handle);
+  auto cell = load_file(volume_, transaction, opened);
   if (!cell) co_return wire::PolicyResult{.status = cell.error()};
   if (!(*cell)->directory()) co_return wire::PolicyResult{.status = nfs3::Status::kNotDir};
   if (args.set) {
@@ -171,22 +200,21 @@ Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) 
   }
   const FilePolicy& policy = (*cell)->policy;
   wire::PolicyResult result{.policy = {policy.stripe_shift, policy.copies, policy.placement}};
-  result.status = (co_await finish(transaction, wire::FetchResult{})).status;
+  result.status = co_await finish(transaction);
   co_return result;
 }
 
-// Commits, and waits until what `result` says is durable.
-Task<wire::FetchResult> AuthorityService::finish(Transaction& transaction, wire::FetchResult result) {
+Task<Status> AuthorityService::finish(Transaction& transaction) {
   auto position = transaction.commit();
-  if (!position) co_return failed(refuse(position.error()).value());
+  if (!position) co_return refuse(position.error()).value();
   if (*position > volume_.cells.durable_position()) {
     co_await volume_.context.crash.reach("authority.committed");
     if (auto durable = co_await volume_.cells.durable(*position); !durable) {
-      co_return failed(refuse(durable.error()).value());
+      co_return refuse(durable.error()).value();
     }
     co_await volume_.context.crash.reach("authority.durable");
   }
-  co_return result;
+  co_return Status::kOk;
 }
 
 }  // namespace slice::dirserver

@@ -19,9 +19,12 @@ class AuthorityService : public rpc::Program {
 
  private:
   Task<wire::FetchResult> fetch(const wire::FetchArgs& args);
-  Task<wire::MergeResult> merge(const wire::MergeArgs& args);
+  Task<wire::MergeResult> merge_all(const wire::MergeArgs& args);
+  wire::FetchResult merge(Transaction& transaction, const Result<routing::FileHandle>& file,
+                          const wire::FileMerge& merge);
   Task<wire::PolicyResult> policy(const wire::PolicyArgs& args);
-  Task<wire::FetchResult> finish(Transaction& transaction, wire::FetchResult result);
+  // Commits, and waits until what the transaction read and changed is durable; kOk, or why it is not.
+  Task<nfs3::Status> finish(Transaction& transaction);
 
   Volume& volume_;
   Counter& fetches_;

@@ -65,6 +65,25 @@ TEST_F(AuthorityTest, MergeMovesSizeAndTimesForwardOnly) {
   EXPECT_EQ(attributes(file.handle).size, 100u);  // durable when answered
 }
 
+TEST_F(AuthorityTest, OneCallTellsOfManyFilesEachAnsweredForItself) {
+  std::vector<Made> made;
+  std::vector<wire::FileMerge> merges;
+  for (std::uint64_t i = 0; i < 5; ++i) made.push_back(create(root(), "f" + std::to_string(i)));
+  remove(root(), "f2");
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    merges.push_back({made[i].handle, Epoch{0}, 100 + i, at(made[i].attributes, 5), {}});
+  }
+  wire::MergeResult result = merge(merges);
+  EXPECT_EQ(result.status, Status::kOk);
+  ASSERT_EQ(result.files.size(), 5u);
+  EXPECT_EQ(result.files[2].status, Status::kStale);
+  restart();
+  for (std::uint64_t i : {0, 1, 3, 4}) {
+    EXPECT_EQ(result.files[i].attributes.size, 100 + i);
+    EXPECT_EQ(attributes(made[i].handle).size, 100 + i);
+  }
+}
+
 TEST_F(AuthorityTest, AReportOfAnOlderEpochCannotUndoATruncation) {
   Made file = create(root(), "f");
   merge(file.handle, 5000, 0);

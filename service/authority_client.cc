@@ -14,7 +14,9 @@ namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
 constexpr Duration kFlushTimeout = std::chrono::seconds(4);
-constexpr std::size_t kMaxLazyMerges = 128;  // under way at once
+constexpr std::size_t kMaxLazyMerges = 128;  // files, under way at once
+constexpr Duration kGather =
+    std::chrono::milliseconds(100);  // so much earlier than due, to be told with others
 
 // What the authority has not been told of a file yet.
 struct Untold {
@@ -55,9 +57,11 @@ struct Entry {
   bool fetching = false;
   Fetch current, next;
   bool merging = false;
-  Untold telling;       // on its way, with `merging`
-  bool queued = false;  // stands in the queue of lazy merges
+  Untold telling;                      // on its way, with `merging`
+  std::uint64_t forgotten_before = 0;  // Entry::forgotten when that left
+  bool queued = false;                 // stands in the queue of lazy merges
   Untold untold;
+  bool used = false;  // since the last look for one to evict
 
   bool busy() const { return fetching || merging || queued || untold.any; }
 };
@@ -104,14 +108,20 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
         failures_(context.metrics.counter("authority_failures_total")),
         cached_(context.metrics.counter("authority_cached_files")) {}
 
-  Task<Result<KnownFile>> fetch(routing::FileHandle handle, Freshness freshness, bool with_striped) {
+  // What is cached, where it is new enough.
+  const KnownFile* fresh(const routing::FileHandle& handle, bool with_striped) {
     Entry& entry = entry_of(handle);
     bool known_enough = entry.has && (!with_striped || entry.known.striped);
-    if (freshness == Freshness::kCached && known_enough &&
-        context_.loop.now() - entry.fetched_at <= kMaxAge) {
-      hits_.add();
-      co_return entry.known;
+    if (!known_enough || context_.loop.now() - entry.fetched_at > kMaxAge) return nullptr;
+    hits_.add();
+    return &entry.known;
+  }
+
+  Task<Result<KnownFile>> fetch(routing::FileHandle handle, Freshness freshness, bool with_striped) {
+    if (freshness == Freshness::kCached) {
+      if (const KnownFile* known = fresh(handle, with_striped)) co_return *known;
     }
+    Entry& entry = entry_of(handle);
     OneShot<Result<KnownFile>> answer;
     // A question under way may have been answered already: who wants to know how things are now asks anew.
     bool joins = entry.fetching && freshness == Freshness::kCached &&
@@ -141,7 +151,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     if (entry.has) fold(entry.known, entry.untold);
     OneShot<Status> answer;
     entry.untold.waiters.push_back(answer);
-    if (!entry.merging) spawn(run_merges(shared_from_this(), handle.fileid));
+    if (!entry.merging) spawn(tell(shared_from_this(), {&entry}));
     co_return co_await answer;
   }
 
@@ -160,8 +170,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     }
     for (FileId file : files) {
       Entry* entry = find(file);
-      if (entry != nullptr && entry->untold.any && !entry->merging)
-        spawn(run_merges(shared_from_this(), file));
+      if (entry != nullptr && entry->untold.any && !entry->merging) spawn(tell(shared_from_this(), {entry}));
     }
     auto told = [this](FileId file) {
       const Entry* entry = find(file);
@@ -178,11 +187,11 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     return found == by_file_.end() ? nullptr : &*found->second;
   }
 
-  // The file's entry, made where there is none, and the one used last.
+  // The file's entry, made where there is none.
   Entry& entry_of(const routing::FileHandle& handle) {
     auto found = by_file_.find(handle.fileid);
     if (found != by_file_.end()) {
-      entries_.splice(entries_.begin(), entries_, found->second);
+      found->second->used = true;
       return *found->second;
     }
     entries_.emplace_front(handle);
@@ -192,13 +201,14 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     return entries_.front();
   }
 
-  // Entries with something under way or untold stay, so the bound may be exceeded by those.
+  // The oldest that was not used since it was looked at last. Entries with something under way or untold
+  // stay, so the bound may be exceeded by those.
   void evict() {
     std::size_t tries = 8;
     while (entries_.size() > max_entries_ && tries-- > 0) {
       auto oldest = std::prev(entries_.end());
       if (oldest == entries_.begin()) return;
-      if (oldest->busy()) {
+      if (std::exchange(oldest->used, false) || oldest->busy()) {
         entries_.splice(std::next(entries_.begin()), entries_, oldest);
         continue;
       }
@@ -283,75 +293,95 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     entry.fetching = false;
   }
 
-  // Tells what is untold, and again as long as more came meanwhile.
-  static Task<void> run_merges(std::shared_ptr<Impl> self, FileId file) {
-    Entry& entry = *self->find(file);
-    entry.merging = true;
-    bool failed = false;
-    while (entry.untold.any && !failed) {
-      std::vector<OneShot<Status>> waiters = std::exchange(entry.untold.waiters, {});
+  // Tells what is untold of these files, which one directory server has; at most wire::kMaxMerges. Entries
+  // with `merging` are never evicted.
+  static Task<void> tell(std::shared_ptr<Impl> self, std::vector<Entry*> entries) {
+    std::vector<routing::HandleBytes> handles(entries.size());
+    wire::MergeArgs args;
+    args.files.reserve(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      Entry& entry = *entries[i];
+      entry.merging = true;
       entry.telling = std::exchange(entry.untold, {});
-      const Untold& telling = entry.telling;
-      std::uint64_t forgotten = entry.forgotten;
-      routing::HandleBytes handle = self->context_.handles.mint(entry.handle);
-      self->merges_.add();
-      auto result = co_await ask<wire::MergeResult>(self, entry.handle, wire::AuthorityProcedure::kMerge,
-                                                    wire::MergeArgs{.handle = handle,
-                                                                    .epoch = telling.epoch,
-                                                                    .size = telling.end,
-                                                                    .mtime = telling.mtime,
-                                                                    .atime = std::nullopt});
-      Status status = self->told(entry, result, forgotten);
-      Untold telling_was = std::exchange(entry.telling, {});
-      if (!status && status.error().code != Errc::kStale) {
-        // Not told: it stays owed, but who waits is answered.
-        failed = true;
-        entry.untold.add(telling_was.epoch, telling_was.end, telling_was.mtime);
-      }
-      if (status && entry.fetching) {
-        entry.current.meanwhile.add(telling_was.epoch, telling_was.end, telling_was.mtime);
-      }
-      for (const auto& waiter : waiters) {
-        self->context_.loop.post([waiter, status] { waiter.set(status); });
-      }
+      entry.forgotten_before = entry.forgotten;
+      handles[i] = self->context_.handles.mint(entry.handle);
+      args.files.push_back({.handle = handles[i],
+                            .epoch = entry.telling.epoch,
+                            .size = entry.telling.end,
+                            .mtime = entry.telling.mtime,
+                            .atime = std::nullopt});
     }
-    entry.merging = false;
-    if (!failed) co_return;
-    for (const auto& waiter : std::exchange(entry.untold.waiters, {})) {
-      self->context_.loop.post(
-          [waiter] { waiter.set(fail(Errc::kUnavailable, "the file's directory server does not answer")); });
+    self->merges_.add(entries.size());
+    auto result = co_await ask<wire::MergeResult>(self, entries[0]->handle, wire::AuthorityProcedure::kMerge,
+                                                  std::move(args));
+    auto told = self->check(std::move(result), entries);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      Status status = told ? self->learn(*entries[i], told->files[i]) : Status(fail(told.error()));
+      if (!status) self->failures_.add();
+      self->end_telling(*entries[i], status);
     }
-    self->queue(entry);
   }
 
-  Status told(Entry& entry, const Result<wire::MergeResult>& result, std::uint64_t forgotten) {
+  // The answer to a MERGE of all these, or why there is none.
+  Result<wire::MergeResult> check(Result<wire::MergeResult> result, const std::vector<Entry*>& entries) {
     if (!result) {
-      failures_.add();
       if (failure_log_.allow()) {
         log_warning(
-            "directory server did not take a file's size and mtime file={:#x} reason={}; trying again",
-            entry.handle.fileid.value, result.error().message);
+            "directory server did not take sizes and mtimes files={} first={:#x} reason={}; trying again",
+            entries.size(), entries[0]->handle.fileid.value, result.error().message);
       }
       return fail(unavailable(result.error(), "telling of a write"));
     }
-    if (result->status != nfs3::Status::kOk) {
-      failures_.add();
-      Error error = error_of(result->status);
+    if (result->status != nfs3::Status::kOk) return fail(error_of(result->status));
+    if (result->files.size() != entries.size()) {
+      return fail(Errc::kUnavailable, "the authority answered for {} files instead of {}",
+                  result->files.size(), entries.size());
+    }
+    return result;
+  }
+
+  Status learn(Entry& entry, const wire::FetchResult& file) {
+    if (file.status != nfs3::Status::kOk) {
+      Error error = error_of(file.status);
       if (error.code == Errc::kStale) entry.has = false;
       return fail(std::move(error));
     }
     // Nothing is learned anew from a merge: while a truncation is under way, which made this server forget
     // the file, merges are answered under the old epoch, with which untold ends would look like the file's
     // size.
-    if (entry.has) keep(entry, known_by(entry, *result), forgotten);
+    if (entry.has) keep(entry, known_by(entry, file), entry.forgotten_before);
     return {};
+  }
+
+  // What was not told stays owed, but who waits is answered.
+  void end_telling(Entry& entry, const Status& status) {
+    Untold telling = std::exchange(entry.telling, {});
+    entry.merging = false;
+    answer(telling.waiters, status);
+    if (status) {
+      if (entry.fetching) entry.current.meanwhile.add(telling.epoch, telling.end, telling.mtime);
+    } else if (status.error().code != Errc::kStale) {
+      entry.untold.add(telling.epoch, telling.end, telling.mtime);
+      answer(std::exchange(entry.untold.waiters, {}), status);
+    }
+    if (!entry.untold.waiters.empty()) {
+      spawn(tell(shared_from_this(), {&entry}));
+    } else if (entry.untold.any) {
+      queue(entry);
+    }
+  }
+
+  void answer(const std::vector<OneShot<Status>>& waiters, const Status& status) {
+    for (const auto& waiter : waiters) {
+      context_.loop.post([waiter, status] { waiter.set(status); });
+    }
   }
 
   // The entry's untold changes go out within kReportDelay.
   void queue(Entry& entry) {
     if (entry.queued) return;
     entry.queued = true;
-    queue_.push_back({context_.loop.now() + kReportDelay, entry.handle.fileid});
+    queue_.push_back({context_.loop.now() + kReportDelay, &entry});
     arm();
   }
 
@@ -369,29 +399,39 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void tell_what_is_due() {
-    while (!queue_.empty() && queue_.front().first <= context_.loop.now() && lazy_merges_ < kMaxLazyMerges) {
-      FileId file = queue_.front().second;
+    const MonoTime until = context_.loop.now() + kGather;
+    std::vector<std::pair<rpc::Endpoint, std::vector<Entry*>>> calls;  // of servers, of which there are few
+    while (!queue_.empty() && queue_.front().first <= until && lazy_merges_ < kMaxLazyMerges) {
+      Entry& entry = *queue_.front().second;
       queue_.pop_front();
-      Entry& entry = *find(file);
       entry.queued = false;
       if (!entry.untold.any || entry.merging) continue;
+      const rpc::Endpoint server = authority_of(entry.handle);
+      auto call =
+          std::find_if(calls.rbegin(), calls.rend(), [&](const auto& each) { return each.first == server; });
+      if (call == calls.rend() || call->second.size() == wire::kMaxMerges) {
+        calls.push_back({server, {}});
+        call = calls.rbegin();
+      }
+      call->second.push_back(&entry);
       ++lazy_merges_;
-      spawn(run_lazy_merge(shared_from_this(), file));
     }
+    for (auto& [server, entries] : calls) spawn(tell_lazily(shared_from_this(), std::move(entries)));
   }
 
-  static Task<void> run_lazy_merge(std::shared_ptr<Impl> self, FileId file) {
-    co_await run_merges(self, file);
-    --self->lazy_merges_;
+  static Task<void> tell_lazily(std::shared_ptr<Impl> self, std::vector<Entry*> entries) {
+    const std::size_t count = entries.size();
+    co_await tell(self, std::move(entries));
+    self->lazy_merges_ -= count;
     self->tell_what_is_due();
     self->arm();
   }
 
   ServiceContext& context_;
   std::size_t max_entries_;
-  std::list<Entry> entries_;  // the one used last first
+  std::list<Entry> entries_;  // the newest first, and those with a second chance
   std::unordered_map<FileId, std::list<Entry>::iterator> by_file_;
-  std::deque<std::pair<MonoTime, FileId>> queue_;  // by time: every one waits equally long
+  std::deque<std::pair<MonoTime, Entry*>> queue_;  // by time: every one waits equally long
   bool armed_ = false;
   std::size_t lazy_merges_ = 0;
   LogLimiter failure_log_{2};
@@ -412,6 +452,8 @@ Task<Result<KnownFile>> AuthorityClient::fetch(const routing::FileHandle& handle
 }
 Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
                                                             const routing::FileHandle& handle, bool write) {
+  const KnownFile* cached = impl_->fresh(handle, false);
+  if (cached != nullptr && may_transfer(who, cached->attributes, write)) co_return *cached;
   auto known = co_await fetch(handle, Freshness::kCached);
   if (!known || may_transfer(who, known->attributes, write)) co_return known;
   known = co_await fetch(handle, Freshness::kNow);

@@ -31,16 +31,18 @@ class FakeAuthority : public rpc::Program {
     } else {
       wire::MergeArgs args;
       if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      merges.push_back(args);
-      merges.back().handle = {};
-      if (answer.status == nfs3::Status::kOk) {
-        if (args.epoch.value >= answer.attributes.rdev_major) {
-          answer.attributes.size = std::max(answer.attributes.size, args.size);
-        }
-        if (args.mtime) answer.attributes.mtime = std::max(answer.attributes.mtime, *args.mtime);
+      ++calls;
+      wire::MergeResult result;
+      if (answer.status == nfs3::Status::kJukebox) result.status = answer.status;
+      for (const wire::FileMerge& each : args.files) {
+        merges.push_back(each);
+        merges.back().handle = {};
+        if (answer.status == nfs3::Status::kOk) merge(each);
+        if (result.status == nfs3::Status::kOk) result.files.push_back(answer);
       }
+      if (held > 0 && result.files.size() > 1) result.files[--held].status = nfs3::Status::kJukebox;
       if (delay > 0ns) co_await loop_.sleep(delay);
-      encode(results, answer);
+      encode(results, result);
     }
     co_return rpc::Outcome::kReply;
   }
@@ -49,7 +51,17 @@ class FakeAuthority : public rpc::Program {
   wire::FetchResult answer;
   Duration delay{0};
   int fetches = 0;
-  std::vector<wire::MergeArgs> merges;
+  int calls = 0;         // MERGE
+  std::size_t held = 0;  // of each call of several files, that many are told "later" in turn, the last first
+  std::vector<wire::FileMerge> merges;
+
+ private:
+  void merge(const wire::FileMerge& merge) {
+    if (merge.epoch.value >= answer.attributes.rdev_major) {
+      answer.attributes.size = std::max(answer.attributes.size, merge.size);
+    }
+    if (merge.mtime) answer.attributes.mtime = std::max(answer.attributes.mtime, *merge.mtime);
+  }
 };
 
 class AuthorityClientTest : public testing::ServiceFixture {
@@ -145,6 +157,33 @@ TEST_F(AuthorityClientTest, TellsOfNotesWithinASecondAndTogether) {
   EXPECT_EQ(authority_.merges[0].mtime->seconds, 51u);
   loop_.advance(10s);
   EXPECT_EQ(authority_.merges.size(), 1u);
+}
+
+TEST_F(AuthorityClientTest, TellsOfManyFilesInOneCallAndAgainOfThoseThatWereHeld) {
+  for (std::uint64_t id = 1; id <= 10; ++id) {
+    client_.note(file(id), Epoch{3}, id, {1, 0});
+    loop_.advance(5ms);
+  }
+  authority_.held = 3;  // of the first call the third file
+  loop_.advance(1100ms);
+  EXPECT_EQ(authority_.calls, 1);
+  ASSERT_EQ(authority_.merges.size(), 10u);
+  EXPECT_EQ(authority_.merges[9].size, 10u);
+  loop_.advance(1100ms);
+  EXPECT_EQ(authority_.calls, 2);
+  ASSERT_EQ(authority_.merges.size(), 11u);
+  EXPECT_EQ(authority_.merges[10].size, 3u);
+  loop_.advance(5s);
+  EXPECT_EQ(authority_.calls, 2);
+}
+
+TEST_F(AuthorityClientTest, AReportDoesNotWaitForTheOthersTurn) {
+  for (std::uint64_t id = 1; id <= 3; ++id) client_.note(file(id), Epoch{3}, id, {1, 0});
+  ASSERT_TRUE(report(3, 50, 2));
+  EXPECT_EQ(authority_.merges.size(), 1u);
+  loop_.advance(1100ms);
+  EXPECT_EQ(authority_.merges.size(), 4u);
+  EXPECT_EQ(authority_.calls, 2);
 }
 
 TEST_F(AuthorityClientTest, ReportsAtOnceWithWhatWasNoted) {

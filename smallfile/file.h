@@ -81,7 +81,8 @@ struct File {
   bool flushing = false;
   std::size_t charged = 0, dirty_charged = 0;
   std::list<File*>::iterator idle_at;
-  bool idle = false;
+  bool idle = false;  // stands in FileTable's list
+  bool used = false;  // since the last look for one to drop
 
  private:
   Block& writable(std::uint32_t index, std::uint32_t valid);

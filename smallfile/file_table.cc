@@ -10,7 +10,8 @@ constexpr std::size_t kMaxRemoved = 65536;
 }  // namespace
 
 Pin::Pin(FileTable& table, File& file) : table_(&table), file_(&file) {
-  if (file.pins++ == 0) table.make_busy(file);
+  ++file.pins;
+  file.used = true;
 }
 Pin::~Pin() {
   if (file_ != nullptr) table_->unpin(*file_);
@@ -113,14 +114,14 @@ void FileTable::make_idle(File& file) {
   file.idle = true;
 }
 
-void FileTable::make_busy(File& file) {
+void FileTable::leave_idle(File& file) {
   if (!file.idle) return;
   idle_.erase(file.idle_at);
   file.idle = false;
 }
 
 void FileTable::drop(File& file) {
-  make_busy(file);
+  leave_idle(file);
   used_ -= file.charged;
   dirty_ -= file.dirty_charged;
   files_.erase(file.id);
@@ -128,8 +129,15 @@ void FileTable::drop(File& file) {
 
 void FileTable::make_room() {
   while (used_ > options_.limit && !idle_.empty()) {
-    evictions_.add();
-    drop(*idle_.front());
+    File& oldest = *idle_.front();
+    if (oldest.pins > 0 || oldest.dirty || oldest.flushing) {
+      leave_idle(oldest);
+    } else if (std::exchange(oldest.used, false)) {
+      idle_.splice(idle_.end(), idle_, oldest.idle_at);
+    } else {
+      evictions_.add();
+      drop(oldest);
+    }
   }
   used_figure_.set(used_);
   dirty_figure_.set(dirty_);

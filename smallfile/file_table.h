@@ -1,5 +1,6 @@
 // FileTable: the files that are in memory, within a limit. A file that is pinned, or holds what is not saved
-// yet, stays; the others are dropped when room is needed, the one used longest ago first. One loop.
+// yet, stays; the others are dropped when room is needed, those first that were not used since they were
+// looked at last. One loop.
 #ifndef SLICE_SMALLFILE_FILE_TABLE_H
 #define SLICE_SMALLFILE_FILE_TABLE_H
 
@@ -75,7 +76,7 @@ class FileTable {
   friend class Pin;
   void unpin(File& file);
   void make_idle(File& file);
-  void make_busy(File& file);
+  void leave_idle(File& file);
   void drop(File& file);
   void make_room();
   void remember_removed(FileId id);
@@ -84,7 +85,9 @@ class FileTable {
   const storage::KvStore& store_;
   Options options_;
   std::unordered_map<FileId, std::unique_ptr<File>> files_;
-  std::list<File*> idle_;  // may be dropped; used longest ago first
+  // All that may be dropped, and some that are used again; a look for one to drop sorts these out, so that
+  // using a file moves nothing.
+  std::list<File*> idle_;
   std::deque<File*> waiting_;
   std::uint64_t used_ = 0, dirty_ = 0;
 

@@ -20,6 +20,36 @@ void decode_time(XdrReader& in, std::optional<nfs3::Time>& out) {
   if (in.boolean()) nfs3::decode(in, out.emplace());
 }
 
+void decode_item(XdrReader& in, FetchResult& out) {
+  out.status = static_cast<nfs3::Status>(in.u32());
+  if (!in.ok() || out.status != nfs3::Status::kOk) return;
+  nfs3::decode(in, out.attributes);
+  out.striped = in.boolean();
+}
+
+void encode_item(XdrWriter& out, const FileMerge& merge) {
+  out.opaque(merge.handle);
+  out.u32(merge.epoch.value);
+  out.u64(merge.size);
+  encode_time(out, merge.mtime);
+  encode_time(out, merge.atime);
+}
+void decode_item(XdrReader& in, FileMerge& out) {
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.epoch = Epoch{in.u32()};
+  out.size = in.u64();
+  decode_time(in, out.mtime);
+  decode_time(in, out.atime);
+}
+
+template <class Item>
+void decode_items(XdrReader& in, std::vector<Item>& out) {
+  std::uint32_t count = in.u32();
+  if (count > kMaxMerges) in.fail();
+  out.clear();
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) decode_item(in, out.emplace_back());
+}
+
 }  // namespace
 
 void encode(XdrWriter& out, const FetchArgs& args) {
@@ -41,28 +71,30 @@ void encode(XdrWriter& out, const FetchResult& result) {
 }
 bool decode(ByteView bytes, FetchResult& out) {
   XdrReader in(bytes);
-  out.status = static_cast<nfs3::Status>(in.u32());
-  if (in.ok() && out.status == nfs3::Status::kOk) {
-    nfs3::decode(in, out.attributes);
-    out.striped = in.boolean();
-  }
+  decode_item(in, out);
   return in.complete();
 }
 
 void encode(XdrWriter& out, const MergeArgs& args) {
-  out.opaque(args.handle);
-  out.u32(args.epoch.value);
-  out.u64(args.size);
-  encode_time(out, args.mtime);
-  encode_time(out, args.atime);
+  out.u32(static_cast<std::uint32_t>(args.files.size()));
+  for (const FileMerge& merge : args.files) encode_item(out, merge);
 }
 bool decode(ByteView bytes, MergeArgs& out) {
   XdrReader in(bytes);
-  out.handle = in.opaque(nfs3::kMaxHandle);
-  out.epoch = Epoch{in.u32()};
-  out.size = in.u64();
-  decode_time(in, out.mtime);
-  decode_time(in, out.atime);
+  decode_items(in, out.files);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const MergeResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.status));
+  if (result.status != nfs3::Status::kOk) return;
+  out.u32(static_cast<std::uint32_t>(result.files.size()));
+  for (const FetchResult& file : result.files) encode(out, file);
+}
+bool decode(ByteView bytes, MergeResult& out) {
+  XdrReader in(bytes);
+  out.status = static_cast<nfs3::Status>(in.u32());
+  if (in.ok() && out.status == nfs3::Status::kOk) decode_items(in, out.files);
   return in.complete();
 }
 

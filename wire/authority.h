@@ -3,6 +3,8 @@
 #ifndef SLICE_WIRE_AUTHORITY_H
 #define SLICE_WIRE_AUTHORITY_H
 
+#include <vector>
+
 #include "common/ids.h"
 #include "wire/internal.h"
 #include "wire/nfs3.h"
@@ -27,15 +29,26 @@ struct FetchResult {
 // In both, a handle of generation 0 (which no file has) stands for whatever generation the file has: a proxy
 // that did not see the file's handle mints one from its fileID and site. FileIDs are never reused.
 //
-// MERGE: what happened to the file's bytes elsewhere. Size grows to the maximum unless `epoch` is older than
-// the file's; times move forward only. Durable when answered. Answers the attributes as they are then.
-struct MergeArgs {
+// MERGE: what happened to files' bytes elsewhere. Size grows to the maximum unless `epoch` is older than
+// the file's; times move forward only. Durable when answered. Answers each file's attributes as they are
+// then.
+struct FileMerge {
   ByteView handle;
   Epoch epoch;
   std::uint64_t size = 0;                  // 0: no statement
   std::optional<nfs3::Time> mtime, atime;  // a moved mtime moves ctime as well
 };
-using MergeResult = FetchResult;
+constexpr std::size_t kMaxMerges = 64;  // in one call
+struct MergeArgs {
+  std::vector<FileMerge> files;
+};
+struct MergeResult {
+  // kJukebox: not this server's files, one of them at least; none was merged. Else kOk, or that the store
+  // failed.
+  nfs3::Status status = nfs3::Status::kOk;
+  std::vector<FetchResult>
+      files;  // kOk only: one each, in the order of the call. kJukebox: to be told again later
+};
 
 // POLICY: how new files in a directory are laid out, and those of new directories in it. Sets it first, where
 // `set`; durable when answered. Servers that hold a lease of the directory go by it 2 s later. 0 in any
@@ -66,6 +79,8 @@ void encode(rpc::XdrWriter& out, const FetchResult& result);
 bool decode(ByteView bytes, FetchResult& out);
 void encode(rpc::XdrWriter& out, const MergeArgs& args);
 bool decode(ByteView bytes, MergeArgs& out);
+void encode(rpc::XdrWriter& out, const MergeResult& result);
+bool decode(ByteView bytes, MergeResult& out);
 
 }  // namespace slice::wire
 

@@ -46,10 +46,23 @@ TEST(AuthorityMessages, Codec) {
   check_message(FetchArgs{handle(), true});
   check_message(FetchResult{Status::kOk, attributes(), true});
   check_message(FetchResult{.status = Status::kStale});
-  check_message(MergeArgs{.handle = handle(), .epoch = Epoch{3}, .size = 77});
-  check_message(MergeArgs{handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}});
+  check_message(MergeArgs{{{.handle = handle(), .epoch = Epoch{3}, .size = 77},
+                           {handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}}}});
+  check_message(MergeArgs{});
+  check_message(MergeResult{Status::kOk, {{Status::kOk, attributes(), true}, {.status = Status::kStale}}});
+  check_message(MergeResult{.status = Status::kJukebox});
   check_message(PolicyArgs{handle(), true, {20, 3}});
   check_message(PolicyResult{Status::kNotDir, {13, 2}});
+}
+
+TEST(AuthorityMessages, MoreFilesThanACallMayHaveAreRefused) {
+  rpc::XdrWriter out;
+  encode(out, MergeArgs{std::vector<FileMerge>(kMaxMerges, {.handle = handle()})});
+  MergeArgs args;
+  EXPECT_TRUE(decode(out.view(), args));
+  out.rewind(0);
+  encode(out, MergeArgs{std::vector<FileMerge>(kMaxMerges + 1, {.handle = handle()})});
+  EXPECT_FALSE(decode(out.view(), args));
 }
 
 TEST(LayoutMessages, Codec) {

@@ -137,6 +137,7 @@ const std::vector<Try>& tries() {
                                        message<PolicyResult>,
                                        message<FetchResult>,
                                        message<MergeArgs>,
+                                       message<MergeResult>,
                                        message<CoordinatorTruncateArgs>,
                                        message<CoordinatorRemoveArgs>,
                                        message<CoordinatorResult>,

@@ -66,7 +66,7 @@ Task<std::optional<nfs3::Status>> WriteBack::merge(slice_eviction changes) {
   file.fileid = FileId{changes.fileid};
   file.directory_site = SiteId{changes.directory_site};
   const routing::HandleBytes handle = handles_.mint(file);
-  wire::MergeArgs merge;
+  wire::FileMerge merge;
   merge.handle = handle;
   merge.epoch = Epoch{changes.epoch};
   if ((changes.flags & SLICE_ATTR_DIRTY_SIZE) != 0) merge.size = changes.size;
@@ -81,15 +81,15 @@ Task<std::optional<nfs3::Status>> WriteBack::merge(slice_eviction changes) {
     request.procedure = static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge);
     request.timeout = 2s;
     rpc::XdrWriter out;
-    wire::encode(out, merge);
+    wire::encode(out, wire::MergeArgs{{merge}});
     request.arguments = out.take();
     auto response = co_await channel_.call(std::move(request));
     wire::MergeResult result;
+    bool told = response && wire::decode(response->results(), result) && result.files.size() == 1;
     // kJukebox: not the owner of the file's site, or its disk is in trouble: told again.
-    bool told = response && wire::decode(response->results(), result);
-    if (told && result.status != nfs3::Status::kJukebox) {
+    if (told && result.files[0].status != nfs3::Status::kJukebox) {
       cache_.saved(changes);
-      co_return result.status;
+      co_return result.files[0].status;
     }
   }
   cache_.put_back(changes);

@@ -305,9 +305,14 @@ wire::FetchResult DirectoryFixture::fetch(const Handle& file, bool with_striped)
 
 wire::FetchResult DirectoryFixture::merge(const Handle& file, std::uint64_t size, std::uint32_t epoch,
                                           std::optional<nfs3::Time> mtime, std::optional<nfs3::Time> atime) {
-  auto result = run(service::internal_call<wire::FetchResult>(
+  wire::MergeResult result = merge({{file, Epoch{epoch}, size, mtime, atime}});
+  EXPECT_EQ(result.files.size(), 1u);
+  return result.files.at(0);
+}
+wire::MergeResult DirectoryFixture::merge(std::vector<wire::FileMerge> files) {
+  auto result = run(service::internal_call<wire::MergeResult>(
       network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kMerge,
-      wire::MergeArgs{.handle = file, .epoch = Epoch{epoch}, .size = size, .mtime = mtime, .atime = atime}));
+      wire::MergeArgs{std::move(files)}));
   EXPECT_TRUE(result.has_value());
   return *result;
 }

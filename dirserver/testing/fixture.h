@@ -143,6 +143,7 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   wire::FetchResult fetch(const Handle& file, bool with_striped = false);
   wire::FetchResult merge(const Handle& file, std::uint64_t size, std::uint32_t epoch,
                           std::optional<nfs3::Time> mtime = {}, std::optional<nfs3::Time> atime = {});
+  wire::MergeResult merge(std::vector<wire::FileMerge> files);
 
   static constexpr rpc::Endpoint kClient{0x0a4d0102, 700};
 

@@ -47,8 +47,8 @@ class FakeAuthority : public rpc::Program {
   // How long a MERGE takes.
   Duration merge_delay{0};
 
-  unsigned fetches = 0, striped_fetches = 0, merges = 0;
-  wire::MergeArgs last_merge;  // its handle is not kept
+  unsigned fetches = 0, striped_fetches = 0, merges = 0;  // merges: of files
+  wire::FileMerge last_merge;                             // its handle is not kept
 
   std::uint32_t number() const override { return wire::kAuthorityProgram; }
   std::uint32_t version() const override { return wire::kInternalVersion; }
@@ -70,14 +70,14 @@ class FakeAuthority : public rpc::Program {
     auto found = opened ? files_.find(opened->fileid) : files_.end();
     return found == files_.end() ? nullptr : &found->second;
   }
-  static void answer(const File* file, rpc::XdrWriter& results) {
+  static wire::FetchResult told(const File* file) {
     wire::FetchResult result;
     result.status = file == nullptr ? nfs3::Status::kStale : nfs3::Status::kOk;
     if (file != nullptr) {
       result.attributes = file->attributes;
       result.striped = file->striped;
     }
-    encode(results, result);
+    return result;
   }
   Task<rpc::Outcome> fetch(const rpc::Call& call, rpc::XdrWriter& results) {
     wire::FetchArgs args;
@@ -89,25 +89,30 @@ class FakeAuthority : public rpc::Program {
       ++striped_fetches;
       if (file != nullptr) file->striped = true;
     }
-    answer(file, results);
+    encode(results, told(file));
     co_return rpc::Outcome::kReply;
   }
   Task<rpc::Outcome> merge(const rpc::Call& call, rpc::XdrWriter& results) {
     wire::MergeArgs args;
     if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-    ++merges;
     if (merge_delay > Duration(0)) co_await loop_.sleep(merge_delay);
-    File* file = find(args.handle);
-    last_merge = args;
+    wire::MergeResult result;
+    for (const wire::FileMerge& each : args.files) result.files.push_back(merge(each));
+    encode(results, result);
+    co_return rpc::Outcome::kReply;
+  }
+  wire::FetchResult merge(const wire::FileMerge& merge) {
+    ++merges;
+    File* file = find(merge.handle);
+    last_merge = merge;
     last_merge.handle = {};
     if (file != nullptr) {
       nfs3::Attributes& attributes = file->attributes;
-      if (args.epoch.value >= attributes.rdev_major) attributes.size = std::max(attributes.size, args.size);
-      if (args.mtime && *args.mtime > attributes.mtime) attributes.mtime = attributes.ctime = *args.mtime;
-      if (args.atime) attributes.atime = std::max(attributes.atime, *args.atime);
+      if (merge.epoch.value >= attributes.rdev_major) attributes.size = std::max(attributes.size, merge.size);
+      if (merge.mtime && *merge.mtime > attributes.mtime) attributes.mtime = attributes.ctime = *merge.mtime;
+      if (merge.atime) attributes.atime = std::max(attributes.atime, *merge.atime);
     }
-    answer(file, results);
-    co_return rpc::Outcome::kReply;
+    return told(file);
   }
 
   Loop& loop_;

@@ -191,7 +191,9 @@ Task<rpc::Outcome> ToyAuthority::handle(const rpc::Call& call, rpc::XdrWriter& r
   EXPECT_TRUE(call.internal);
   wire::MergeArgs args;
   if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-  auto file = ensemble_.codec->open(args.handle);
+  EXPECT_EQ(args.files.size(), 1u);
+  if (args.files.size() != 1) co_return rpc::Outcome::kError;
+  auto file = ensemble_.codec->open(args.files[0].handle);
   EXPECT_TRUE(file);
   if (!file) co_return rpc::Outcome::kError;
   wire::MergeResult result;
@@ -200,8 +202,9 @@ Task<rpc::Outcome> ToyAuthority::handle(const rpc::Call& call, rpc::XdrWriter& r
     wire::encode(results, result);
     co_return rpc::Outcome::kReply;
   }
-  merges.emplace_back(file->fileid.value, args.size);
-  result.attributes = toy_attributes(file->fileid.value, ensemble_.sizes[file->fileid.value]);
+  merges.emplace_back(file->fileid.value, args.files[0].size);
+  result.files.push_back(
+      {.attributes = toy_attributes(file->fileid.value, ensemble_.sizes[file->fileid.value])});
   wire::encode(results, result);
   co_return rpc::Outcome::kReply;
 }
