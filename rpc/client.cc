@@ -43,6 +43,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     flushing_.clear();
   }
   std::uint64_t connects_ = 0;
+  EpollLoop::RoundEnd flush_;  // round_end()
 
  private:
   struct Pending {
@@ -121,6 +122,7 @@ void SocketChannel::Impl::Peer::send(Xid xid, Pending pending) {
     if (!dirty_ && !blocked_) {
       dirty_ = true;
       owner_.dirty_.push_back(this);
+      owner_.flush_.want();
     }
   }
   pending_.emplace(xid.value, std::move(pending));
@@ -311,7 +313,7 @@ Task<Result<Response>> SocketChannel::Impl::call(Request request) {
 
 SocketChannel::SocketChannel(EpollLoop& loop, Options options)
     : impl_(std::make_shared<Impl>(loop, std::move(options))) {
-  loop.at_round_end([weak = std::weak_ptr(impl_)] {
+  impl_->flush_ = loop.at_round_end([weak = std::weak_ptr(impl_)] {
     if (auto impl = weak.lock()) impl->round_end();
   });
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -34,6 +35,21 @@ struct Watch {
 };
 
 }  // namespace
+
+struct EpollLoop::RoundEnd::Hook {
+  enum class State { kIdle, kWanted, kRunning, kWantedAgain };
+  std::function<void()> action;
+  State state = State::kIdle;
+  std::vector<Hook*>& wanted;  // of this round
+};
+
+void EpollLoop::RoundEnd::want() {
+  using State = Hook::State;
+  if (hook_->state == State::kRunning) hook_->state = State::kWantedAgain;
+  if (hook_->state != State::kIdle) return;
+  hook_->state = State::kWanted;
+  hook_->wanted.push_back(hook_);
+}
 
 class EpollLoop::Impl {
  public:
@@ -99,8 +115,12 @@ class EpollLoop::Impl {
     running_.swap(posted_);
     for (auto& action : running_) action();
     running_.clear();
-    for (auto& hook : hooks_) hook();
+    run_round_end();
     retired_.clear();
+  }
+
+  RoundEnd at_round_end(std::function<void()> action) {
+    return RoundEnd(hooks_.emplace_back(RoundEnd::Hook{.action = std::move(action), .wanted = wanted_}));
   }
 
   void wait_and_serve(MonoTime limit) {
@@ -124,7 +144,6 @@ class EpollLoop::Impl {
 
   MonoTime now_ = mono_now();
   std::vector<std::function<void()>> posted_;
-  std::vector<std::function<void()>> hooks_;
   std::atomic<bool> stop_{false};
 
  private:
@@ -175,6 +194,23 @@ class EpollLoop::Impl {
     }
   }
 
+  void run_round_end() {
+    using State = RoundEnd::Hook::State;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {  // some want others
+      RoundEnd::Hook& hook = *wanted_[i];
+      hook.state = State::kRunning;
+      hook.action();
+      const bool again = hook.state == State::kWantedAgain;
+      hook.state = again ? State::kWanted : State::kIdle;
+      if (again) wanted_next_.push_back(&hook);
+    }
+    wanted_.clear();
+    wanted_.swap(wanted_next_);
+  }
+
+  std::deque<RoundEnd::Hook> hooks_;  // which others point to
+  std::vector<RoundEnd::Hook*> wanted_, wanted_next_;
+
   using Timers = std::map<std::pair<MonoTime, std::uint64_t>, std::function<void()>>;
   std::vector<std::function<void()>> running_;
   int epoll_;
@@ -222,8 +258,8 @@ void EpollLoop::change(int fd, std::uint32_t events) {
 void EpollLoop::unwatch(int fd) {
   impl_->unwatch(fd);
 }
-void EpollLoop::at_round_end(std::function<void()> action) {
-  impl_->hooks_.push_back(std::move(action));
+EpollLoop::RoundEnd EpollLoop::at_round_end(std::function<void()> action) {
+  return impl_->at_round_end(std::move(action));
 }
 
 void EpollLoop::run() {

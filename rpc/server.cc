@@ -152,12 +152,25 @@ void ServerShared::resume_paused() {
   });
 }
 
-void ServerShared::round_end() {
-  flushing_.swap(dirty_);
-  for (auto& connection : flushing_) connection->flush();
-  flushing_.clear();
-  for (auto& socket : udp_) socket->flush();
-  if (!paused_.empty()) resume_paused();
+void ServerShared::start() {
+  flush_ = loop.at_round_end([weak = weak_from_this()] {
+    if (auto self = weak.lock(); self && self->open) self->flush();
+  });
+  resume_ = loop.at_round_end([weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (!self || self->paused_.empty()) return;
+    self->resume_paused();
+    self->resume_.want();
+  });
+}
+
+void ServerShared::flush() {
+  while (!dirty_.empty()) {  // one that goes on with calls it held has replies again
+    flushing_.swap(dirty_);
+    for (auto& connection : flushing_) connection->flush();
+    flushing_.clear();
+  }
+  for (auto& socket : std::exchange(dirty_udp_, {})) socket->flush();
 }
 
 void ServerShared::close_all() {
@@ -170,14 +183,13 @@ void ServerShared::close_all() {
   for (auto& connection : std::exchange(connections_, {})) connection->close();
   for (auto& socket : std::exchange(udp_, {})) socket->close();
   dirty_.clear();
+  dirty_udp_.clear();
   paused_.clear();
 }
 
 Server::Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics, Options options)
     : shared_(std::make_shared<ServerShared>(loop, dispatcher, metrics, options)) {
-  loop.at_round_end([weak = std::weak_ptr(shared_)] {
-    if (auto shared = weak.lock(); shared && shared->open) shared->round_end();
-  });
+  shared_->start();
 }
 Server::Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics)
     : Server(loop, dispatcher, metrics, Options{}) {}

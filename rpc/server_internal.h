@@ -26,6 +26,7 @@ Endpoint endpoint_of(const sockaddr_in& address);
 class ServerShared : public std::enable_shared_from_this<ServerShared> {
  public:
   ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metrics, Server::Options limits);
+  void start();  // once, when it is shared
 
   Result<Endpoint> listen_tcp(Endpoint at);
   Result<Endpoint> listen_udp(Endpoint at);
@@ -33,14 +34,23 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   void closed(const std::shared_ptr<TcpConnection>& connection);
 
   // Connections with replies to flush at the end of the round.
-  void flush_later(std::shared_ptr<TcpConnection> connection) { dirty_.push_back(std::move(connection)); }
+  void flush_later(std::shared_ptr<TcpConnection> connection) {
+    dirty_.push_back(std::move(connection));
+    flush_.want();
+  }
+  void flush_later(std::shared_ptr<UdpSocket> socket) {
+    dirty_udp_.push_back(std::move(socket));
+    flush_.want();
+  }
   // Total limits: counted here, waited for here.
   void call_begins() { ++calls_; }
   void call_ended();
   bool at_total_limit() const { return calls_ >= options.max_calls || unsent_ >= options.max_unsent; }
   void count_unsent(std::ptrdiff_t bytes) { unsent_ += static_cast<std::size_t>(bytes); }
-  void resume_later(std::shared_ptr<TcpConnection> connection) { paused_.push_back(std::move(connection)); }
-  void round_end();
+  void resume_later(std::shared_ptr<TcpConnection> connection) {
+    paused_.push_back(std::move(connection));
+    resume_.want();
+  }
   ByteSpan scratch() { return scratch_.span(); }
 
   EpollLoop& loop;
@@ -57,13 +67,16 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
 
  private:
   void accept_some(int listener);
+  void flush();
   void resume_paused();
 
   std::vector<int> listeners_;
   std::vector<std::shared_ptr<UdpSocket>> udp_;
   std::unordered_set<std::shared_ptr<TcpConnection>> connections_;
   std::vector<std::shared_ptr<TcpConnection>> dirty_, flushing_;
+  std::vector<std::shared_ptr<UdpSocket>> dirty_udp_;
   std::vector<std::shared_ptr<TcpConnection>> paused_;
+  EpollLoop::RoundEnd flush_, resume_;  // of dirty_ and paused_
   std::size_t calls_ = 0;
   std::size_t unsent_ = 0;
   Buffer scratch_;  // every connection reads into it; nothing stays there

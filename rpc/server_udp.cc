@@ -99,13 +99,15 @@ Task<void> UdpSocket::serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<Ser
   server->call_begins();
   std::optional<Buffer> reply = co_await server->dispatcher.dispatch(std::move(record), peer, 0, true);
   --self->calls_;
-  if (reply && self->fd_ >= 0) self->answers_.push_back({std::move(*reply), peer, local});
+  if (reply && self->fd_ >= 0) {
+    if (self->answers_.empty()) server->flush_later(self);
+    self->answers_.push_back({std::move(*reply), peer, local});
+  }
   server->call_ended();
 }
 
 // Answers that the socket does not take now are dropped, as the network may: the client asks again.
 void UdpSocket::flush() {
-  if (answers_.empty()) return;
   std::vector<Answer> answers = std::exchange(answers_, {});
   std::array<mmsghdr, kBatch> messages;
   std::array<iovec, kBatch> pieces;

@@ -35,6 +35,7 @@ Task<Result<std::vector<MarkRecord>>> Marks::open() {
 Task<Status> Marks::reset() {
   SLICE_CO_RETURN_IF_ERROR(co_await file_->truncate(0));
   marks_.clear();
+  granules_ = 0;
   free_slots_.clear();
   slots_ = 0;
   co_return co_await file_->sync();
@@ -73,6 +74,11 @@ Marks::Mark& Marks::mark_of(const SegmentName& segment) {
   return at->second;
 }
 
+void Marks::want(Mark& mark, const Granules& wanted) {
+  granules_ += wanted.count() - mark.wanted.count();
+  mark.wanted = wanted;
+}
+
 Task<Status> Marks::ensure(const SegmentName& segment, Epoch epoch, std::size_t first, std::size_t last) {
   if (covered(segment, first, last)) co_return Status{};
   Mark& mark = mark_of(segment);
@@ -81,7 +87,7 @@ Task<Status> Marks::ensure(const SegmentName& segment, Epoch epoch, std::size_t 
   }
   Granules bits = range(first, last);
   mark.epoch = std::max(mark.epoch, epoch);
-  mark.wanted |= bits;
+  want(mark, mark.wanted | bits);
   mark.now |= bits;
   ++mark.waiting;  // keeps the mark and its bits from the cleaner
   Status status = co_await write_slot(segment, mark);
@@ -139,7 +145,7 @@ Task<Status> Marks::settle(const SegmentName& segment, bool hurry) {
   Mark& mark = found->second;
   Granules keep = hurry ? mark.now : mark.now | mark.before;
   if ((mark.wanted & ~keep).none()) co_return Status{};
-  mark.wanted &= keep;
+  want(mark, mark.wanted & keep);
   mark.durable &= keep;
   if (mark.wanted.none()) co_return co_await forget(segment);
   ++mark.waiting;
@@ -161,6 +167,7 @@ Task<Status> Marks::forget(const SegmentName& segment) {
   if (found == marks_.end()) co_return Status{};
   if (found->second.waiting > 0) co_return Status{};
   std::uint64_t slot = found->second.slot;
+  want(found->second, {});
   marks_.erase(found);
   // The slot is free for others only when it is cleared, so that the clearing cannot overtake their mark.
   auto lock = co_await writing_.lock();
@@ -174,12 +181,6 @@ Task<Status> Marks::forget(const SegmentName& segment) {
 Granules Marks::marked(const SegmentName& segment) const {
   auto found = marks_.find(segment);
   return found == marks_.end() ? Granules{} : found->second.wanted;
-}
-
-std::size_t Marks::granules() const {
-  std::size_t total = 0;
-  for (const auto& [segment, mark] : marks_) total += mark.wanted.count();
-  return total;
 }
 
 }  // namespace slice::storagenode

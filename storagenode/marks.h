@@ -51,7 +51,7 @@ class Marks {
   Task<Status> forget(const SegmentName& segment);
   // What is marked of a segment now.
   Granules marked(const SegmentName& segment) const;
-  std::size_t granules() const;  // in total
+  std::size_t granules() const { return granules_; }  // in total
 
  private:
   struct Mark {
@@ -64,6 +64,7 @@ class Marks {
   };
 
   Mark& mark_of(const SegmentName& segment);
+  void want(Mark& mark, const Granules& wanted);
   Task<Status> write_slot(const SegmentName& segment, Mark& mark);
   Task<Status> write_all();  // after the file failed: opens it again and writes every slot
 
@@ -74,6 +75,7 @@ class Marks {
   bool failed_ = false;
   bool unmarked_ = false;  // since the last flush()
   std::map<SegmentName, Mark> marks_;
+  std::size_t granules_ = 0;  // wanted, of all marks
   std::vector<std::uint64_t> free_slots_;
   std::uint64_t slots_ = 0;
 };

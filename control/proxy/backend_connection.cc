@@ -23,14 +23,14 @@ constexpr std::size_t kReadsARound = 8;
 
 }  // namespace
 
-Flusher::Flusher(rpc::EpollLoop& loop) {
-  loop.at_round_end([this] {
-    while (!waiting_.empty()) {
-      Flushable* who = waiting_.front();
-      who->ListHook<FlushTag>::unlink();
-      who->flush();
-    }
-  });
+Flusher::Flusher(rpc::EpollLoop& loop) : round_end_(loop.at_round_end([this] { flush(); })) {}
+
+void Flusher::flush() {
+  while (!waiting_.empty()) {
+    Flushable* who = waiting_.front();
+    who->ListHook<FlushTag>::unlink();
+    who->flush();
+  }
 }
 
 BackendConnection::BackendConnection(Plumbing plumbing, rpc::Endpoint to, Listener& listener)

@@ -31,9 +31,15 @@ class Flushable : public ListHook<FlushTag> {
 class Flusher {
  public:
   explicit Flusher(rpc::EpollLoop& loop);
-  void want(Flushable& who) { waiting_.push_back(who); }
+  void want(Flushable& who) {
+    waiting_.push_back(who);
+    round_end_.want();
+  }
 
  private:
+  void flush();
+
+  rpc::EpollLoop::RoundEnd round_end_;
   IntrusiveList<Flushable, FlushTag> waiting_;
 };
 

@@ -32,12 +32,12 @@ Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, 
       local_(loop, pool_, legs_, options.local),
       encoder_(pool_, options.sender, loop),
       router_(*this),
+      resume_(loop.at_round_end([this] { resume_paused(); })),
       accepted_(metrics_in.counter("proxy_connections_total")),
       refused_(metrics_in.counter("proxy_connections_refused_total")) {
   budget_.limit = options.memory_limit;
   budget_.client_limit = options.client_limit;
   budget_.pool = &pool_;
-  loop_.at_round_end([this] { resume_paused(); });
   tick_ = loop_.after(kTick, [this] { tick(); });
 }
 
@@ -106,10 +106,11 @@ void Worker::on_closed(TcpClient& client) {
 
 void Worker::on_paused(TcpClient& client) {
   paused_.push_back(client);
+  resume_.want();
 }
 
+// What a paused client waits for is freed by other calls' ends, each of which is in some round.
 void Worker::resume_paused() {
-  if (paused_.empty()) return;
   IntrusiveList<TcpClient, PausedTag> now;
   now.take_all(paused_);
   while (!now.empty()) {
@@ -117,6 +118,7 @@ void Worker::resume_paused() {
     paused_.push_back(*client);
     client->try_resume();
   }
+  if (!paused_.empty()) resume_.want();
 }
 
 Backend* Worker::backend_of(const Leg& leg) {

@@ -55,6 +55,7 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   LocalCalls local_;
   CallEncoder encoder_;
   CallRouter router_;
+  rpc::EpollLoop::RoundEnd resume_;  // tries to go on with paused_
   Budget budget_;
   Counter &accepted_, &refused_;
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Backend>> backends_;
