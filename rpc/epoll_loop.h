@@ -45,7 +45,7 @@ class EpollLoop : public Loop {
     Hook* hook_ = nullptr;
   };
   // Actions live as long as the loop: what they use must outlive it, or be checked by them.
-  RoundEnd at_round_end(std::function<void()> action);
+  [[nodiscard]] RoundEnd at_round_end(std::function<void()> action);
 
   void run();
   void stop();  // from any thread or a handler

@@ -55,7 +55,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   ~Impl() { close(); }
 
   void start() {
-    loop_.at_round_end([weak = weak_from_this()] {
+    flush_ = loop_.at_round_end([weak = weak_from_this()] {
       if (auto self = weak.lock()) self->flush();
     });
     open();
@@ -171,6 +171,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
     if (!up_) return;  // connected() sends all
     if (tcp_) {
       queue_.push(record);
+      flush_.want();
       return;
     }
     datagrams_.push_back(record);
@@ -289,7 +290,8 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   const char* why_ = "";
   Buffer scratch_, credential_;
   rpc::RecordReader reader_;
-  rpc::SendQueue queue_;                                 // TCP
+  rpc::SendQueue queue_;  // TCP
+  rpc::EpollLoop::RoundEnd flush_;
   std::deque<std::shared_ptr<const Buffer>> datagrams_;  // UDP, not yet sent
   std::uint32_t next_xid_;
   std::unordered_map<std::uint32_t, Pending> pending_;
