@@ -29,4 +29,16 @@ struct std::hash<::slice::Id<Tag, Rep>> {
   std::size_t operator()(::slice::Id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value); }
 };
 
+namespace slice {
+
+// For tables whose size is a power of two: FileIDs of different sites differ in their upper bits alone.
+template <class Id>
+struct MixedHash {
+  std::size_t operator()(Id id) const noexcept {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(id.value) * 0x9e3779b97f4a7c15ull) >> 32);
+  }
+};
+
+}  // namespace slice
+
 #endif  // SLICE_COMMON_IDS_H

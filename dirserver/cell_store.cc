@@ -87,14 +87,28 @@ Result<const NameBucket*> CellStore::bucket(const NameKey& key) {
   return names_.put(key, std::move(bucket), cost);
 }
 
+std::uint64_t CellStore::Listing::cost() const {
+  std::uint64_t bytes = sizeof(Listing) + kEntryOverhead;
+  for (const Name& name : names) bytes += sizeof name + name.entry.name.size();
+  return bytes;
+}
+
+// What is at the position now.
+void CellStore::Listing::replace(Position position, const NameBucket& bucket) {
+  auto first = std::lower_bound(names.begin(), names.end(), position, before);
+  auto last = first;
+  while (last != names.end() && last->position == position) ++last;
+  auto at = names.erase(first, last);
+  for (const NameEntry& entry : bucket.entries) at = std::next(names.insert(at, {position, entry}));
+  if (names.size() > kMostListed) *this = {.whole = false, .names = {}};
+}
+
 Result<bool> CellStore::each_name(SiteId site, FileId directory, Position from, const Visit& visit) {
   auto listed = listing(site, directory);
   if (!listed) return fail(std::move(listed.error()));
   if (*listed == nullptr) return walk(site, directory, from, visit);
   const auto& names = (*listed)->names;
-  auto at =
-      std::lower_bound(names.begin(), names.end(), from,
-                       [](const Listing::Name& name, Position wanted) { return name.position < wanted; });
+  auto at = std::lower_bound(names.begin(), names.end(), from, Listing::before);
   return std::all_of(at, names.end(),
                      [&](const Listing::Name& name) { return visit(name.position, name.entry); });
 }
@@ -112,9 +126,8 @@ Result<const CellStore::Listing*> CellStore::listing(SiteId site, FileId directo
     });
     if (!all) return fail(std::move(all.error()));
     if (!*all) fresh = {.whole = false, .names = {}};
-    std::uint64_t bytes = sizeof(Listing) + kEntryOverhead;
-    for (const Listing::Name& name : fresh.names) bytes += sizeof name + name.entry.name.size();
-    kept = listings_.put(key, std::move(fresh), bytes);
+    const std::uint64_t cost = fresh.cost();
+    kept = listings_.put(key, std::move(fresh), cost);
   }
   return kept->whole ? kept : nullptr;
 }
@@ -179,10 +192,10 @@ void CellStore::remember(const AttributeCell& cell) {
 }
 
 void CellStore::remember(const NameKey& key, NameBucket bucket) {
-  const NameKey listed{key.site, key.directory, {}};
-  if (const Listing* listing = listings_.find(listed); listing != nullptr && listing->whole) {
-    listings_.erase(listed);
-  }
+  listings_.update({key.site, key.directory, {}}, [&](Listing& listing) {
+    if (listing.whole) listing.replace(key.position, bucket);
+    return listing.cost();
+  });
   std::uint64_t cost = cost_of(bucket);
   names_.put(key, std::move(bucket), cost);
 }

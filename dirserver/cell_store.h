@@ -49,7 +49,7 @@ class CellStore {
 
   // The names of a directory on a site, from a position on, in the order of cookies, until `visit` answers
   // false; what it answered last. `visit` must not call the store. Directories of few names are kept whole
-  // and decoded until one of them changes.
+  // and decoded.
   using Visit = std::function<bool(Position, const NameEntry&)>;
   Result<bool> each_name(SiteId site, FileId directory, Position from, const Visit& visit);
   // Hints that attributes() of all these is about to be called.
@@ -88,7 +88,11 @@ class CellStore {
     // Else they are more than kMostListed and not here; taken for so until this leaves the cache, however
     // many are removed, so that nobody counts them with each page.
     bool whole = true;
-    std::vector<Name> names;
+    std::vector<Name> names;  // by position
+
+    static bool before(const Name& name, Position position) { return name.position < position; }
+    std::uint64_t cost() const;
+    void replace(Position position, const NameBucket& bucket);
   };
   // fileIDs are handed out in memory from ranges that are taken durably.
   struct Sequence {

@@ -41,6 +41,19 @@ class ClockCache {
     return &entry.value;
   }
 
+  // Changes the value where it is; `change(value)` answers what it costs now. Nothing where it is not here.
+  template <class Change>
+  void update(const Key& key, Change change) {
+    const std::uint32_t* slot = slot_of(key);
+    if (slot == nullptr) return;
+    const std::uint32_t number = *slot;
+    Entry& entry = at(number);
+    const std::uint64_t bytes = change(entry.value);
+    bytes_ += bytes - entry.bytes;
+    entry.bytes = bytes;
+    while (bytes_ > limit_ && size_ > 1) evict(number);
+  }
+
   void erase(const Key& key) {
     if (std::uint32_t* slot = slot_of(key)) remove(slot);
   }

@@ -73,5 +73,19 @@ TEST(ClockCache, KeepsToItsBytesAndWhatIsUsed) {
   EXPECT_EQ(*cache.find(2000), 2);
 }
 
+TEST(ClockCache, ChangesAValueWhereItIs) {
+  ClockCache<std::uint64_t, int> cache(100);
+  for (std::uint64_t key = 0; key < 5; ++key) cache.put(key, 1, 10);
+  cache.update(3, [](int& value) -> std::uint64_t { return 10 * static_cast<std::uint64_t>(value = 6); });
+  EXPECT_EQ(*cache.find(3), 6);
+  EXPECT_EQ(cache.bytes(), 100u);
+  EXPECT_EQ(cache.size(), 5u);
+  cache.update(3, [](int&) -> std::uint64_t { return 80; });  // others make room
+  EXPECT_NE(cache.find(3), nullptr);
+  EXPECT_LE(cache.bytes(), 100u);
+  cache.update(77, [](int&) -> std::uint64_t { return 1000; });  // is not there
+  EXPECT_LE(cache.bytes(), 100u);
+}
+
 }  // namespace
 }  // namespace slice::dirserver

@@ -1,9 +1,10 @@
 #include "service/authority_client.h"
 
+#include <tsl/robin_map.h>
+
 #include <algorithm>
 #include <deque>
 #include <list>
-#include <unordered_map>
 #include <vector>
 
 #include "common/log.h"
@@ -48,10 +49,11 @@ struct Fetch {
 
 struct Entry {
   explicit Entry(const routing::FileHandle& its_handle) : handle(its_handle) {}
-  routing::FileHandle handle;
-  bool has = false;  // `known` was fetched, and not forgotten since
-  KnownFile known;
+  bool used = false;  // since the last look for one to evict
+  bool has = false;   // `known` was fetched, and not forgotten since
   MonoTime fetched_at;
+  KnownFile known;
+  routing::FileHandle handle;
   std::uint64_t forgotten = 0;  // how often: an answer to a question from before is not kept
 
   bool fetching = false;
@@ -61,7 +63,6 @@ struct Entry {
   std::uint64_t forgotten_before = 0;  // Entry::forgotten when that left
   bool queued = false;                 // stands in the queue of lazy merges
   Untold untold;
-  bool used = false;  // since the last look for one to evict
 
   bool busy() const { return fetching || merging || queued || untold.any; }
 };
@@ -430,7 +431,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   ServiceContext& context_;
   std::size_t max_entries_;
   std::list<Entry> entries_;  // the newest first, and those with a second chance
-  std::unordered_map<FileId, std::list<Entry>::iterator> by_file_;
+  tsl::robin_map<FileId, std::list<Entry>::iterator, MixedHash<FileId>> by_file_;
   std::deque<std::pair<MonoTime, Entry*>> queue_;  // by time: every one waits equally long
   bool armed_ = false;
   std::size_t lazy_merges_ = 0;

@@ -4,11 +4,12 @@
 #ifndef SLICE_SMALLFILE_FILE_TABLE_H
 #define SLICE_SMALLFILE_FILE_TABLE_H
 
+#include <tsl/robin_map.h>
+
 #include <deque>
 #include <functional>
 #include <list>
 #include <memory>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -84,7 +85,7 @@ class FileTable {
   Loop& loop_;
   const storage::KvStore& store_;
   Options options_;
-  std::unordered_map<FileId, std::unique_ptr<File>> files_;
+  tsl::robin_map<FileId, std::unique_ptr<File>, MixedHash<FileId>> files_;
   // All that may be dropped, and some that are used again; a look for one to drop sorts these out, so that
   // using a file moves nothing.
   std::list<File*> idle_;
