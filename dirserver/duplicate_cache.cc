@@ -40,7 +40,7 @@ Status DuplicateCache::load(CellStore& cells, std::uint32_t sites) {
   }
   std::sort(loaded.begin(), loaded.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
   for (Loaded& each : loaded) {
-    Entry& entry = entries_[each.record.call];
+    Entry& entry = *entries_.try_emplace(each.record.call, std::make_unique<Entry>()).first->second;
     bytes_ += each.record.reply.size();
     bytes_ -= entry.reply.size();
     if (!entry.key.empty()) evicted_records_.push_back(std::move(entry.key));
@@ -53,39 +53,45 @@ Status DuplicateCache::load(CellStore& cells, std::uint32_t sites) {
 }
 
 DuplicateCache::Seen DuplicateCache::begin(const CallKey& call) {
-  auto [found, fresh] = entries_.try_emplace(call);
-  if (fresh) {
-    append(call, found->second, next_order_++, loop_.wall());
+  Entry* entry = find(call);
+  if (entry == nullptr) {
+    entry = entries_.emplace(call, std::make_unique<Entry>()).first->second.get();
+    append(call, *entry, next_order_++, loop_.wall());
     return {};
   }
-  if (!found->second.answered) {
+  if (!entry->answered) {
     dropped_.add();
     return {Seen::State::kInProgress, {}};
   }
   replayed_.add();
-  return {Seen::State::kAnswered, found->second.reply};
+  return {Seen::State::kAnswered, entry->reply};
+}
+
+DuplicateCache::Entry* DuplicateCache::find(const CallKey& call) {
+  auto found = entries_.find(call);
+  return found == entries_.end() ? nullptr : found->second.get();
 }
 
 void DuplicateCache::record(const CallKey& call, std::string_view reply, SiteId site,
                             Transaction& transaction) {
-  auto found = entries_.find(call);
-  if (found == entries_.end()) return;  // an internal call, which is not remembered
+  Entry* entry = find(call);
+  if (entry == nullptr) return;  // an internal call, which is not remembered
   std::uint64_t order = next_order_++;
   WallTime now = loop_.wall();
-  found->second.key = duplicate_key(site, order);
-  transaction.put(found->second.key, encode(DuplicateRecord{call, now, std::string(reply)}));
-  append(call, found->second, order, now);
+  entry->key = duplicate_key(site, order);
+  transaction.put(entry->key, encode(DuplicateRecord{call, now, std::string(reply)}));
+  append(call, *entry, order, now);
   evict(&transaction);
 }
 
 void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
-  auto found = entries_.find(call);
-  if (found == entries_.end()) return;
+  Entry* entry = find(call);
+  if (entry == nullptr) return;
   if (reply.empty()) {
-    entries_.erase(found);
+    entries_.erase(call);
   } else {
-    found->second.answered = true;
-    found->second.reply = reply;
+    entry->answered = true;
+    entry->reply = reply;
     bytes_ += reply.size();
   }
   evict(nullptr);
@@ -100,23 +106,23 @@ void DuplicateCache::evict(Transaction* transaction) {
   WallTime oldest{loop_.wall().ns - options_.max_age.count()};
   for (std::size_t left = order_.size(); left > 0; --left) {
     Place place = order_.front();
-    auto found = entries_.find(place.call);
-    bool valid = found != entries_.end() && found->second.order == place.order;
+    Entry* entry = find(place.call);
+    bool valid = entry != nullptr && entry->order == place.order;
     if (valid) {
       bool over = entries_.size() > options_.max_entries || bytes_ > options_.max_bytes || place.at < oldest;
       if (!over) break;
-      if (found->second.answered) {
-        bytes_ -= found->second.reply.size();
-        if (!found->second.key.empty()) evicted_records_.push_back(std::move(found->second.key));
-        entries_.erase(found);
+      if (entry->answered) {
+        bytes_ -= entry->reply.size();
+        if (!entry->key.empty()) evicted_records_.push_back(std::move(entry->key));
+        entries_.erase(place.call);
       } else {  // under way: its turn comes again
-        append(place.call, found->second, next_order_++, loop_.wall());
+        append(place.call, *entry, next_order_++, loop_.wall());
       }
     }
     order_.pop_front();
   }
   size_.set(entries_.size());
-  if (transaction == nullptr) return;
+  if (transaction == nullptr || evicted_records_.size() < options_.erased_together) return;
   for (std::string& key : std::exchange(evicted_records_, {})) transaction->erase_record(std::move(key));
 }
 

@@ -44,7 +44,7 @@ void Reclaimer::run_soon() {
   queued_.set(queue_.size());
   if (running_ || stopping_) return;
   running_ = true;
-  context_.loop.post([this] { spawn(run()); });
+  context_.loop.after(kGather, [this] { spawn(run()); });
 }
 
 Task<void> Reclaimer::run() {

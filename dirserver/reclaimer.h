@@ -16,7 +16,9 @@ namespace slice::dirserver {
 
 class Reclaimer {
  public:
-  static constexpr std::size_t kAtOnce = 32;       // records handed on side by side
+  static constexpr std::size_t kAtOnce = 64;  // records handed on side by side
+  static constexpr Duration kGather =
+      std::chrono::milliseconds(20);               // there is no hurry, and many cost less together
   static constexpr std::size_t kQueued = 1 << 16;  // records in memory; more are found in the store later
 
   Reclaimer(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks,

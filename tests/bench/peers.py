@@ -162,7 +162,7 @@ def take_turns(options, folder):
 def main() -> int:
     parser = bench.arguments(__doc__)
     parser.add_argument("--mix", default="specsfs")
-    parser.add_argument("--rates", default="1000,2000,4000,8000,12000")
+    parser.add_argument("--rates", default="1000,4000,8000,12000,24000")
     parser.add_argument("--transport", choices=("tcp", "udp"), default="tcp")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--bytes-per-op", default="50KiB", help="of the file set; empty: the mix's own")
