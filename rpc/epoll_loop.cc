@@ -19,6 +19,7 @@ namespace slice::rpc {
 namespace {
 
 constexpr int kEventsARound = 128;
+constexpr Duration kFarAway = std::chrono::milliseconds(100), kStep = std::chrono::milliseconds(50);
 
 std::int64_t read_clock(clockid_t clock) {
   timespec t{};
@@ -27,6 +28,11 @@ std::int64_t read_clock(clockid_t clock) {
 }
 MonoTime mono_now() {
   return MonoTime(Duration(read_clock(CLOCK_MONOTONIC)));
+}
+
+MonoTime next_step(MonoTime when) {
+  const Duration over = when.time_since_epoch() % kStep;
+  return over == Duration(0) || when > MonoTime::max() - kStep ? when : when + (kStep - over);
 }
 
 struct Watch {
@@ -84,6 +90,7 @@ class EpollLoop::Impl {
   }
 
   TimerId at(MonoTime when, std::function<void()> action) {
+    if (when - now_ >= kFarAway) when = next_step(when);
     std::uint64_t id = next_timer_++;
     auto place = timers_.emplace(std::pair(when, id), std::move(action)).first;
     timer_places_.emplace(id, place);

@@ -19,6 +19,8 @@ class EpollLoop : public Loop {
   WallTime wall() const override;
   void post(std::function<void()> action) override;
   void post_from_any_thread(std::function<void()> action) override;
+  // What is 100 ms away or more comes at the next multiple of 50 ms: what the many servers of a process do
+  // now and then wakes it together.
   TimerId at(MonoTime when, std::function<void()> action) override;
   void cancel(TimerId timer) override;
   void watch_readable(int fd, std::function<void()> ready) override;

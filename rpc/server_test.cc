@@ -452,20 +452,5 @@ TEST_F(ServerTest, AServerMayGoWhileCallsAreUnderWay) {
   EXPECT_FALSE(*answer.result);
 }
 
-TEST(EpollLoop, TimersPostsAndForeignThreads) {
-  EpollLoop loop;
-  std::string seen;
-  loop.after(20ms, [&] { seen += 't'; });
-  TimerId never = loop.after(10ms, [&] { seen += 'x'; });
-  loop.cancel(never);
-  loop.post([&] { seen += 'p'; });
-  loop.post_from_any_thread([&] { seen += 'f'; });
-  EXPECT_TRUE(loop.run_until([&] { return seen.find('t') != std::string::npos; }, 5s));
-  EXPECT_EQ(seen.size(), 3u);
-  EXPECT_EQ(seen.back(), 't');
-  loop.post([&] { loop.stop(); });
-  loop.run();
-}
-
 }  // namespace
 }  // namespace slice::rpc

@@ -1,0 +1,91 @@
+#include "rpc/epoll_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace slice::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(EpollLoop, TimersPostsAndForeignThreads) {
+  EpollLoop loop;
+  std::string seen;
+  loop.after(20ms, [&] { seen += 't'; });
+  TimerId never = loop.after(10ms, [&] { seen += 'x'; });
+  loop.cancel(never);
+  loop.post([&] { seen += 'p'; });
+  loop.post_from_any_thread([&] { seen += 'f'; });
+  EXPECT_TRUE(loop.run_until([&] { return seen.find('t') != std::string::npos; }, 5s));
+  EXPECT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen.back(), 't');
+  loop.post([&] { loop.stop(); });
+  loop.run();
+}
+
+TEST(EpollLoop, TimersFarAwayComeTogether) {
+  EpollLoop loop;
+  const MonoTime step{(loop.now().time_since_epoch() / 50ms + 4) * 50ms};
+  std::vector<MonoTime> came;
+  for (Duration behind : {49ms, 20ms, 1ms}) {
+    loop.at(step + behind, [&] { came.push_back(loop.now()); });
+  }
+  ASSERT_TRUE(loop.run_until([&] { return came.size() == 3; }, 10s));
+  EXPECT_GE(came[0], step + 50ms);
+  EXPECT_EQ(came[0], came[1]);
+  EXPECT_EQ(came[0], came[2]);
+}
+
+TEST(EpollLoop, TimersNearByComeInTheirOrderAndNotBefore) {
+  EpollLoop loop;
+  const MonoTime start = loop.now();
+  std::string order;
+  loop.at(start + 9ms, [&] {
+    EXPECT_GE(loop.now(), start + 9ms);
+    order += "c";
+  });
+  loop.at(start + 3ms, [&] {
+    EXPECT_GE(loop.now(), start + 3ms);
+    order += "a";
+  });
+  loop.at(start + 6ms, [&] { order += "b"; });
+  loop.cancel(loop.at(start + 4ms, [&] { order += "x"; }));
+  ASSERT_TRUE(loop.run_until([&] { return order.size() == 3; }, 10s));
+  EXPECT_EQ(order, "abc");
+}
+
+TEST(EpollLoop, ARoundEndsWithWhatIsWantedAlone) {
+  EpollLoop loop;
+  int rounds = 0;
+  std::vector<std::string> ended;  // by round
+  auto note = [&](const char* who) { ended.back() += who; };
+  EpollLoop::RoundEnd second = loop.at_round_end([&] { note("second"); });
+  EpollLoop::RoundEnd first = loop.at_round_end([&] {
+    note("first ");
+    second.want();
+  });
+  EpollLoop::RoundEnd again;
+  again = loop.at_round_end([&] {
+    note("again");
+    if (rounds < 4) again.want();
+  });
+  [[maybe_unused]] EpollLoop::RoundEnd never = loop.at_round_end([&] { note("never"); });
+  std::function<void()> round = [&] {
+    ended.emplace_back();
+    ++rounds;
+    if (rounds == 1) {
+      first.want();
+      first.want();
+    }
+    if (rounds == 3) again.want();
+    if (rounds < 6) loop.post(round);
+  };
+  loop.post(round);
+  ASSERT_TRUE(loop.run_until([&] { return rounds == 6; }, 10s));
+  EXPECT_EQ(ended, (std::vector<std::string>{"first second", "", "again", "again", "", ""}));
+}
+
+}  // namespace
+}  // namespace slice::rpc
