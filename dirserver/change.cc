@@ -140,10 +140,12 @@ Answer<NamedEntry> Change::look_up(AttributeCell& in, std::string_view name) {
 Answer<AttributeCell*> Change::target(const NamedEntry& entry) {
   auto cell = load(entry.target->cell, LockMode::kExclusive);
   if (cell && *cell == nullptr) {
-    return refuse(Error{Errc::kCorrupt,
-                        fmt::format("a name in directory {:#x} points to file {:#x}, which "
-                                    "has no attribute cell",
-                                    entry.place.directory.fileid.value, entry.target->cell.fileid.value)});
+    // What was read before it is locked may not fit together: only the last try's word counts.
+    corrupt_ = Error{Errc::kCorrupt,
+                     fmt::format("a name in directory {:#x} points to file {:#x}, which "
+                                 "has no attribute cell",
+                                 entry.place.directory.fileid.value, entry.target->cell.fileid.value)};
+    return refuse(nfs3::status_of(*corrupt_));
   }
   return cell;
 }
@@ -368,6 +370,7 @@ Task<slice::Status> Change::commit_first_step() {
 }
 
 Task<NfsAnswer> Change::fail(Status status) {
+  if (corrupt_) (void)refuse(*corrupt_);  // for its line in the log
   if (out.size() == start_) {
     nfs3::encode_failure(out, request.procedure, status, request.attributes, request.wcc);
   }

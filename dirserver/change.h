@@ -120,6 +120,7 @@ class Change {
   std::vector<std::unique_ptr<Far>> far_;
   std::vector<std::pair<SiteId, NameStep>> name_steps_;
   std::vector<Need> needs_;
+  std::optional<Error> corrupt_;  // what this try found
   std::vector<ReclaimRecord> freed_;
 };
 
