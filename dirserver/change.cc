@@ -370,7 +370,7 @@ Task<slice::Status> Change::commit_first_step() {
 }
 
 Task<NfsAnswer> Change::fail(Status status) {
-  if (corrupt_) (void)refuse(*corrupt_);  // for its line in the log
+  if (corrupt_) log_refusal(*corrupt_);
   if (out.size() == start_) {
     nfs3::encode_failure(out, request.procedure, status, request.attributes, request.wcc);
   }

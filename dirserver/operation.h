@@ -20,7 +20,9 @@ using Answer = tl::expected<T, nfs3::Status>;
 inline tl::unexpected<nfs3::Status> refuse(nfs3::Status status) {
   return tl::unexpected<nfs3::Status>(status);
 }
-// The same for what the store or the configuration refused; logs what an operator should see.
+// Logs what an operator should see.
+void log_refusal(const Error& error);
+// As above for what the store or the configuration refused, which is logged.
 tl::unexpected<nfs3::Status> refuse(const Error& error);
 
 // NAMETOOLONG over 255 bytes; INVAL for an empty name and for one with "/" or a zero byte; kOk otherwise.

@@ -110,8 +110,8 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
         cached_(context.metrics.counter("authority_cached_files")) {}
 
   // What is cached, where it is new enough.
-  const KnownFile* fresh(const routing::FileHandle& handle, bool with_striped) {
-    Entry& entry = entry_of(handle);
+  const KnownFile* fresh(const routing::FileHandle& handle) { return fresh(entry_of(handle), false); }
+  const KnownFile* fresh(const Entry& entry, bool with_striped) {
     bool known_enough = entry.has && (!with_striped || entry.known.striped);
     if (!known_enough || context_.loop.now() - entry.fetched_at > kMaxAge) return nullptr;
     hits_.add();
@@ -119,10 +119,10 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Task<Result<KnownFile>> fetch(routing::FileHandle handle, Freshness freshness, bool with_striped) {
-    if (freshness == Freshness::kCached) {
-      if (const KnownFile* known = fresh(handle, with_striped)) co_return *known;
-    }
     Entry& entry = entry_of(handle);
+    if (freshness == Freshness::kCached) {
+      if (const KnownFile* known = fresh(entry, with_striped)) co_return *known;
+    }
     OneShot<Result<KnownFile>> answer;
     // A question under way may have been answered already: who wants to know how things are now asks anew.
     bool joins = entry.fetching && freshness == Freshness::kCached &&
@@ -453,7 +453,7 @@ Task<Result<KnownFile>> AuthorityClient::fetch(const routing::FileHandle& handle
 }
 Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
                                                             const routing::FileHandle& handle, bool write) {
-  const KnownFile* cached = impl_->fresh(handle, false);
+  const KnownFile* cached = impl_->fresh(handle);
   if (cached != nullptr && may_transfer(who, cached->attributes, write)) co_return *cached;
   auto known = co_await fetch(handle, Freshness::kCached);
   if (!known || may_transfer(who, known->attributes, write)) co_return known;

@@ -1,5 +1,6 @@
 #include "control/proxy/write_back.h"
 
+#include "service/internal_call.h"
 #include "wire/authority.h"
 
 namespace slice::proxy {
@@ -74,22 +75,14 @@ Task<std::optional<nfs3::Status>> WriteBack::merge(slice_eviction changes) {
   if ((changes.flags & SLICE_ATTR_DIRTY_ATIME) != 0) merge.atime = time_of(changes.atime);
   auto server = tables_.endpoint_of(SLICE_CLASS_DIRECTORY, changes.directory_site);
   if (server) {
-    rpc::Request request;
-    request.to = *server;
-    request.program = wire::kAuthorityProgram;
-    request.version = wire::kInternalVersion;
-    request.procedure = static_cast<std::uint32_t>(wire::AuthorityProcedure::kMerge);
-    request.timeout = 2s;
-    rpc::XdrWriter out;
-    wire::encode(out, wire::MergeArgs{{merge}});
-    request.arguments = out.take();
-    auto response = co_await channel_.call(std::move(request));
-    wire::MergeResult result;
-    bool told = response && wire::decode(response->results(), result) && result.files.size() == 1;
+    auto result = co_await service::internal_call<wire::MergeResult>(
+        channel_, *server, wire::kAuthorityProgram, wire::AuthorityProcedure::kMerge,
+        wire::MergeArgs{{merge}}, 2s);
+    bool told = result && result->files.size() == 1;
     // kJukebox: not the owner of the file's site, or its disk is in trouble: told again.
-    if (told && result.files[0].status != nfs3::Status::kJukebox) {
+    if (told && result->files[0].status != nfs3::Status::kJukebox) {
       cache_.saved(changes);
-      co_return result.files[0].status;
+      co_return result->files[0].status;
     }
   }
   cache_.put_back(changes);
