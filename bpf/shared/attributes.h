@@ -20,6 +20,10 @@
 // they remember of a file may be older than what its client has seen. Where they
 // send none, they have told the authority first, so there is nothing to fold.
 //
+// An entry with an unsaved size or mtime never leaves: the authority would answer what
+// it knew before, although the write was acknowledged. A bucket full of those takes no
+// other file, whose requests then go without a hint, and asks for one to be saved.
+//
 // Concurrency: slice_attr_peek alone reads without the lock (a fileID and the
 // hint that belongs to it); anything else happens under the bucket's try-lock. Attempts are
 // bounded: a failure is a miss for the caller, who counts it. Lock and unlock
@@ -121,6 +125,10 @@ SLICE_INLINE void slice_attr_export(const struct slice_attr_bucket* bucket, uint
   out->reserved = 0;
 }
 
+SLICE_INLINE void slice_attr_mark_saving(struct slice_attr_bucket* bucket, uint32_t way) {
+  bucket->flags[way] = (bucket->flags[way] & ~SLICE_ATTR_DIRTY) | SLICE_ATTR_SAVING;
+}
+
 // Write-back, step 1: copies the unsaved changes of a way and marks them as being
 // saved: until slice_attr_saved the entry is not given away, since the authority
 // would answer what it knew before. If the merge fails, slice_attr_mark_dirty puts
@@ -130,7 +138,7 @@ SLICE_INLINE int slice_attr_take_dirty(struct slice_attr_bucket* bucket, uint32_
   way &= SLICE_ATTR_WAYS - 1;
   if (bucket->fileid[way] == 0 || !(bucket->flags[way] & SLICE_ATTR_DIRTY)) return 0;
   slice_attr_export(bucket, way, out);
-  bucket->flags[way] = (bucket->flags[way] & ~SLICE_ATTR_DIRTY) | SLICE_ATTR_SAVING;
+  slice_attr_mark_saving(bucket, way);
   return 1;
 }
 
@@ -166,15 +174,19 @@ SLICE_INLINE void slice_attr_forget(struct slice_attr_bucket* bucket, uint64_t f
   bucket->hint[way] = 0;
 }
 
-// The way for a new file: an empty one, else a clean one, else the next in turn.
+// The way for a new file: an empty one, else a clean one, else one of which only an
+// atime is unsaved. SLICE_ATTR_WAYS where no entry may go.
 SLICE_INLINE uint32_t slice_attr_victim(const struct slice_attr_bucket* bucket) {
   uint32_t clean = SLICE_ATTR_WAYS;
+  uint32_t read = SLICE_ATTR_WAYS;
   for (uint32_t i = 0; i < SLICE_ATTR_WAYS; i++) {
     uint32_t way = (bucket->next_way + i) & (SLICE_ATTR_WAYS - 1);
     if (bucket->fileid[way] == 0) return way;
-    if (clean == SLICE_ATTR_WAYS && !(bucket->flags[way] & SLICE_ATTR_UNSAVED)) clean = way;
+    uint32_t unsaved = bucket->flags[way] & SLICE_ATTR_UNSAVED;
+    if (clean == SLICE_ATTR_WAYS && !unsaved) clean = way;
+    if (read == SLICE_ATTR_WAYS && unsaved == SLICE_ATTR_DIRTY_ATIME) read = way;
   }
-  return clean < SLICE_ATTR_WAYS ? clean : bucket->next_way & (SLICE_ATTR_WAYS - 1);
+  return clean < SLICE_ATTR_WAYS ? clean : read;
 }
 
 // Gives a way to the file: nothing known, nothing unsaved.
@@ -334,21 +346,40 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
   return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
 }
 
-// Tells user space of unsaved changes that leave the cache; nonzero when it took them.
+// Tells user space of unsaved changes that it is to save: they leave the cache, or are
+// being saved from now on. Nonzero when it took them.
 typedef int (*slice_evict_fn)(void* context, const struct slice_eviction* eviction);
 
-// The way of the file, made if need be (`evict` takes unsaved changes that have
-// to go). SLICE_ATTR_WAYS when they could not go.
+// A way with changes that nobody is saving, if there is one.
+SLICE_INLINE uint32_t slice_attr_dirty_way(const struct slice_attr_bucket* bucket) {
+  for (uint32_t i = 0; i < SLICE_ATTR_WAYS; i++) {
+    uint32_t way = (bucket->next_way + i) & (SLICE_ATTR_WAYS - 1);
+    if (bucket->flags[way] & SLICE_ATTR_DIRTY) return way;
+  }
+  return SLICE_ATTR_WAYS;
+}
+
+// The way of the file, made if need be. `evict` takes an unsaved atime that has to go, or,
+// where no entry may go, changes to be saved for the next time; then the result is
+// SLICE_ATTR_WAYS.
 SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_t fileid, uint32_t epoch,
                                        uint32_t directory_site, slice_evict_fn evict, void* context,
                                        int* evicted) {
   uint32_t way = slice_attr_find(bucket, fileid);
   if (way < SLICE_ATTR_WAYS) return way;
-  way = slice_attr_victim(bucket) & (SLICE_ATTR_WAYS - 1);
+  way = slice_attr_victim(bucket);
+  int full = way >= SLICE_ATTR_WAYS;
+  if (full) way = slice_attr_dirty_way(bucket);
+  if (way >= SLICE_ATTR_WAYS) return SLICE_ATTR_WAYS;
+  way &= SLICE_ATTR_WAYS - 1;
   if (bucket->fileid[way] != 0 && (bucket->flags[way] & SLICE_ATTR_UNSAVED)) {
-    struct slice_eviction eviction;
-    slice_attr_export(bucket, way, &eviction);
-    if (!evict(context, &eviction)) return SLICE_ATTR_WAYS;
+    struct slice_eviction changes;
+    slice_attr_export(bucket, way, &changes);
+    if (!evict(context, &changes)) return SLICE_ATTR_WAYS;
+    if (full) {
+      slice_attr_mark_saving(bucket, way);
+      return SLICE_ATTR_WAYS;
+    }
     *evicted = 1;
   }
   slice_attr_reset(bucket, way, fileid, epoch, directory_site);
@@ -358,7 +389,8 @@ SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_
 // Everything a reply does to the cache, lock included. `bucket` is that of
 // event->fileid. `fattr` is the reply's fattr3 of that file, 84 writable bytes.
 // `side` gets a second outcome to count (ATTR_BUSY, ATTR_EVICTED, ATTR_NOT_EVICTED)
-// or 0. Result: the reply's outcome, as slice_attr_apply, or PATCH_BUSY.
+// or 0. Result: the reply's outcome, as slice_attr_apply, or PATCH_BUSY or PATCH_FULL: then what
+// the reply says of a WRITE is not remembered, and nobody may hear that it was done.
 SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_t* fattr,
                                         const struct slice_attr_event* event,
                                         const struct slice_config* config, slice_evict_fn evict,
@@ -373,7 +405,7 @@ SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_
                                   event->directory_site, evict, context, &evicted);
   if (way >= SLICE_ATTR_WAYS) {
     *side = SLICE_OUTCOME_ATTR_NOT_EVICTED;
-    if (slice_attr_is_room(fattr)) outcome = SLICE_OUTCOME_PATCH_LOST;
+    if (slice_attr_is_room(fattr)) outcome = SLICE_OUTCOME_PATCH_FULL;
   } else {
     if (evicted) *side = SLICE_OUTCOME_ATTR_EVICTED;
     way &= SLICE_ATTR_WAYS - 1;

@@ -142,7 +142,7 @@ struct slice_attr_bucket {
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_attr_bucket) == 640, "attribute bucket layout");
 
-// `evictions`: RINGBUF of unsaved changes that left the cache; user space merges them.
+// `evictions`: RINGBUF of unsaved changes that user space is to merge at once, to make room.
 struct slice_eviction {
   uint64_t fileid;
   uint64_t size;

@@ -74,11 +74,12 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(FRAGMENT_LOST, 71, DROP, "later fragment before its first, and the ring to user space is full")   \
   X(REPLY_ROOM_UNMATCHED, 72, DROP, "reply with room for attributes and no request remembered")       \
   X(REPLY_MALFORMED, 73, DROP, "reply of a server that ends before its attributes do")                \
+  X(PATCH_FULL, 74, DROP, "reply with room for attributes, of a file that cannot be remembered")      \
   /* counted beside another outcome */                                                                \
   X(ATTR_MISS, 80, FORWARD, "READ, WRITE or COMMIT of a file whose attributes are not known")         \
   X(ATTR_BUSY, 81, FORWARD, "attribute or pending entry held by another processor")                   \
-  X(ATTR_EVICTED, 82, FORWARD, "attribute entry with unsaved changes handed to user space")           \
-  X(ATTR_NOT_EVICTED, 83, FORWARD, "attributes not remembered: no clean way and the ring is full")    \
+  X(ATTR_EVICTED, 82, FORWARD, "attribute entry dropped whose unsaved atime user space is to save")   \
+  X(ATTR_NOT_EVICTED, 83, FORWARD, "attributes not remembered: all ways of their bucket are unsaved") \
   X(CHECKSUM_CLEARED, 84, FORWARD, "unfilled UDP checksum (veth) set to zero")
 
 enum slice_outcome {

@@ -17,8 +17,8 @@ namespace slice::proxy {
 
 class AttributeCache {
  public:
-  // `evicted`: unsaved changes that had to leave; called from any thread that uses the cache, and must not
-  // use the cache itself.
+  // `evicted`: unsaved changes that are to be saved at once, to make room; called from any thread that uses
+  // the cache, and must not use the cache itself.
   using Evicted = std::function<void(const slice_eviction&)>;
   AttributeCache(slice_attr_bucket* buckets, const slice_config* config, Metrics& metrics, Evicted evicted);
 

@@ -73,6 +73,8 @@ PatchedReply patch_reply(AttributeCache& cache, const ReplyFacts& facts, ByteSpa
     if (slice_attr_is_room(fattr)) {
       result.size = take_out(head, fattr);
       result.fattr = nullptr;
+      result.unknown = facts.procedure == SLICE_NFS_WRITE && result.outcome != SLICE_OUTCOME_PATCH_LOST;
+      if (result.unknown) result.status = static_cast<std::uint32_t>(nfs3::Status::kJukebox);
     }
   }
   if (reply.status == static_cast<std::uint32_t>(nfs3::Status::kStale)) cache.forget(facts.fileid);

@@ -16,9 +16,12 @@ struct ReplyFacts {
 
 struct PatchedReply {
   std::size_t size = 0;           // of the head now: shorter where room could not be filled and was taken out
-  std::uint32_t status = ~0u;     // nfsstat3; all ones where the RPC itself failed
+  std::uint32_t status = ~0u;     // nfsstat3 for the client; all ones where the RPC itself failed
   std::uint32_t outcome = 0;      // enum slice_outcome
   std::uint8_t* fattr = nullptr;  // the file's attributes, patched; null where there are none
+  // A WRITE was done of which neither the cache nor the authority knows: its client must send it again
+  // (`status` is kJukebox then).
+  bool unknown = false;
 };
 
 // `head`: the reply message, or at least its first kHeadBytes (for READDIRPLUS: all of it), writable.

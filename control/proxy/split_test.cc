@@ -210,6 +210,41 @@ TEST_P(Split, AttributesFollowWritesOfAKnownFile) {
   EXPECT_EQ(ok.attributes->mode, 0644u);
 }
 
+// Its entry leaves the cache while the WRITE is under way, and the bucket then fills with others' unsaved
+// sizes: who heard that it was done would see the size from before it.
+TEST_P(Split, AWriteThatCannotBeRememberedIsToBeSentAgain) {
+  for (std::uint64_t offset : {std::uint64_t{0}, (std::uint64_t{64} << 10) - 2000}) {  // one piece, and two
+    Model model(options());
+    ToyEnsemble& ensemble = model.ensemble;
+    ensemble.learn(42);
+    for (auto& server : ensemble.servers) server->hold = true;
+    Buffer call = ensemble.write_call(Xid{1}, 42, offset, pattern(5000, 1));
+    model.client->send_record(call.view());
+    auto held = [&ensemble] {
+      std::size_t sum = 0;
+      for (auto& server : ensemble.servers) sum += server->held();
+      return sum;
+    };
+    ASSERT_TRUE(ensemble.run_until([&] { return held() == (offset == 0 ? 1u : 2u); }));
+    slice_attr_bucket& bucket = ensemble.memory.tables().attributes[slice_attr_bucket_key(42)];
+    for (std::uint32_t way = 0; way < SLICE_ATTR_WAYS; ++way) {
+      bucket.fileid[way] = 1000 + way;
+      bucket.flags[way] = SLICE_ATTR_VALID | SLICE_ATTR_DIRTY_SIZE;
+    }
+    for (auto& server : ensemble.servers) {
+      server->hold = false;
+      server->release();
+    }
+    ASSERT_TRUE(ensemble.run_until([&] { return model.client->replies.size() == 1; }));
+    nfs3::WriteOk ok;
+    EXPECT_EQ(write_result(model.client->replies[0], Xid{1}, ok), nfs3::Status::kJukebox);
+    EXPECT_FALSE(ensemble.evicted.empty()) << "no place is being made";
+    model.client->replies.clear();
+    model.next_xid = 2;
+    model.write(offset, pattern(5000, 1));  // goes without a hint: its server tells the authority first
+  }
+}
+
 TEST_P(Split, OffsetsAtTheEndOfTheWorld) {
   Model model(options());
   for (std::uint64_t offset : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, std::uint64_t{1} << 63,

@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kAtOnce = 8;      // merges under way: more would keep a server that has other calls
-constexpr std::size_t kQueued = 65536;  // more are dropped, and counted
+constexpr std::size_t kQueued = 65536;  // more are put back, and counted
 constexpr unsigned kParts = 30;         // of the cache, one in each round
 
 nfs3::Time time_of(std::uint64_t packed) {
@@ -45,7 +45,11 @@ void WriteBack::round() {
 }
 
 void WriteBack::add(const slice_eviction& changes) {
-  if (queue_.size() >= kQueued) return dropped_.add();
+  if (queue_.size() >= kQueued) {
+    dropped_.add();
+    cache_.put_back(changes);
+    return;
+  }
   queue_.push_back(changes);
   pump();
 }

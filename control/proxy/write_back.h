@@ -25,7 +25,7 @@ class WriteBack {
   // the same cell twice.
   static constexpr Duration kPass = std::chrono::seconds(30);
   void start(Duration pass = kPass);
-  // An entry that left the cache with unsaved changes; on the loop's thread.
+  // Unsaved changes that are to be saved at once; on the loop's thread.
   void add(const slice_eviction& changes);
   // Tells everything, for a clean stop; at most `patience`.
   Task<void> finish(Duration patience);

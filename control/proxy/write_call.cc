@@ -92,7 +92,7 @@ void WriteCall::on_reply(Leg& leg, const SliceChain& reply) {
   if (pieces_.size() == 1) {
     PatchedReply patched;
     SliceChain record = rewrite(reply, facts_.offset, patched);
-    return finish(record);
+    return patched.unknown ? fail(nfs3::Status::kJukebox) : finish(record);
   }
   std::size_t index = 0;
   while (&pieces_[index]->leg != &leg) ++index;
@@ -109,7 +109,7 @@ void WriteCall::on_reply(Leg& leg, const SliceChain& reply) {
     std::memcpy(fattr_, patched.fattr, SLICE_FATTR_BYTES);
     has_fattr_ = true;
   }
-  if (parsed && parsed->count <= pieces_[index]->count) {
+  if (!patched.unknown && parsed && parsed->count <= pieces_[index]->count) {
     part.reply = *parsed;
   } else {
     part.failed = true;

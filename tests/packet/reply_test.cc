@@ -242,28 +242,46 @@ TEST_F(ReplyTest, CutAtEveryLength) {
   }
 }
 
-TEST_F(ReplyTest, UnsavedChangesLeaveThroughTheRing) {
+// A bucket whose entries all have unsaved changes.
+slice_attr_bucket full_bucket(std::uint32_t unsaved) {
   slice_attr_bucket full{};
   for (uint32_t way = 0; way < SLICE_ATTR_WAYS; way++) {
     full.fileid[way] = 1000 + way;
-    full.flags[way] = SLICE_ATTR_VALID | SLICE_ATTR_DIRTY_SIZE;
+    full.flags[way] = SLICE_ATTR_VALID | unsaved;
     full.entry[way].size = 77 + way;
     full.entry[way].epoch = 3;
     full.entry[way].directory_site = 6;
   }
   full.next_way = 2;
+  return full;
+}
+
+// Else the next GETATTR of such a file would show the size from before a write that was acknowledged.
+TEST_F(ReplyTest, AnUnsavedSizeKeepsItsEntryAndIsSavedSoon) {
+  slice_attr_bucket full = full_bucket(SLICE_ATTR_DIRTY_SIZE);
   xdp_->set_bucket(HandleFields{}.fileid, full);
   xdp_->evictions();
   Outcome run = getattr({.size = 1});
-  EXPECT_EQ(run.outcomes[SLICE_OUTCOME_ATTR_EVICTED], 1u);
-  auto gone = xdp_->evictions();
-  ASSERT_EQ(gone.size(), 1u);
-  EXPECT_EQ(gone[0].fileid, 1002u);
-  EXPECT_EQ(gone[0].size, 79u);
-  EXPECT_EQ(gone[0].epoch, 3u);
-  EXPECT_EQ(gone[0].directory_site, 6u);
-  EXPECT_EQ(gone[0].flags, SLICE_ATTR_DIRTY_SIZE);
-  // a clean way goes before an unsaved one
+  expect_sent_to_client(run);
+  EXPECT_EQ(run.outcomes[SLICE_OUTCOME_ATTR_NOT_EVICTED], 1u);
+  auto saving = xdp_->evictions();
+  ASSERT_EQ(saving.size(), 1u);
+  EXPECT_EQ(saving[0].fileid, 1002u);
+  EXPECT_EQ(saving[0].size, 79u);
+  EXPECT_EQ(saving[0].epoch, 3u);
+  EXPECT_EQ(saving[0].directory_site, 6u);
+  EXPECT_EQ(saving[0].flags, SLICE_ATTR_DIRTY_SIZE);
+  full = xdp_->bucket(HandleFields{}.fileid);
+  EXPECT_EQ(full.fileid[2], 1002u);
+  EXPECT_EQ(full.flags[2], SLICE_ATTR_VALID | SLICE_ATTR_SAVING);
+  // the next one asks for another, and a WRITE that cannot be remembered was not done
+  Outcome lost = write(0, 10, Attributes{.mode = 0, .nlink = 0});
+  EXPECT_EQ(lost.verdict, XDP_DROP);
+  EXPECT_EQ(lost.outcomes[SLICE_OUTCOME_PATCH_FULL], 1u);
+  saving = xdp_->evictions();
+  ASSERT_EQ(saving.size(), 1u);
+  EXPECT_EQ(saving[0].fileid, 1003u);
+  // a clean way goes before any
   full.flags[3] = SLICE_ATTR_VALID;
   xdp_->set_bucket(HandleFields{}.fileid, full);
   getattr({.size = 1});
@@ -271,12 +289,22 @@ TEST_F(ReplyTest, UnsavedChangesLeaveThroughTheRing) {
   EXPECT_EQ(xdp_->bucket(HandleFields{}.fileid).fileid[3], HandleFields{}.fileid);
 }
 
+TEST_F(ReplyTest, AnUnsavedAtimeLeavesThroughTheRing) {
+  slice_attr_bucket full = full_bucket(SLICE_ATTR_DIRTY_SIZE);
+  full.flags[0] = SLICE_ATTR_VALID | SLICE_ATTR_DIRTY_ATIME;
+  xdp_->set_bucket(HandleFields{}.fileid, full);
+  xdp_->evictions();
+  Outcome run = getattr({.size = 1});
+  EXPECT_EQ(run.outcomes[SLICE_OUTCOME_ATTR_EVICTED], 1u);
+  auto gone = xdp_->evictions();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].fileid, 1000u);
+  EXPECT_EQ(gone[0].flags, SLICE_ATTR_DIRTY_ATIME);
+  EXPECT_EQ(xdp_->bucket(HandleFields{}.fileid).fileid[0], HandleFields{}.fileid);
+}
+
 TEST_F(ReplyTest, FullEvictionRingKeepsUnsavedChanges) {
-  slice_attr_bucket full{};
-  for (uint32_t way = 0; way < SLICE_ATTR_WAYS; way++) {
-    full.fileid[way] = 1000 + way;
-    full.flags[way] = SLICE_ATTR_DIRTY_SIZE;
-  }
+  const slice_attr_bucket full = full_bucket(SLICE_ATTR_DIRTY_ATIME);
   xdp_->evictions();
   bool refused = false;
   for (int i = 0; i < 10000 && !refused; i++) {
@@ -284,7 +312,12 @@ TEST_F(ReplyTest, FullEvictionRingKeepsUnsavedChanges) {
     refused = getattr({.size = 1}).outcomes.contains(SLICE_OUTCOME_ATTR_NOT_EVICTED);
   }
   EXPECT_TRUE(refused);
-  EXPECT_EQ(xdp_->bucket(HandleFields{}.fileid).fileid[0], 1000u);
+  EXPECT_EQ(xdp_->bucket(HandleFields{}.fileid).fileid[2], 1002u);
+  // asked to save another, it keeps that marked as well
+  slice_attr_bucket unsaved = full_bucket(SLICE_ATTR_DIRTY_SIZE);
+  xdp_->set_bucket(HandleFields{}.fileid, unsaved);
+  getattr({.size = 1});
+  EXPECT_EQ(xdp_->bucket(HandleFields{}.fileid).flags[2], SLICE_ATTR_VALID | SLICE_ATTR_DIRTY_SIZE);
   EXPECT_FALSE(xdp_->evictions().empty());
 }
 
