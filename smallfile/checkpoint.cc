@@ -254,6 +254,9 @@ Task<Status> Checkpointer::save_records(Batch& batch) {
     if (room.end_moved) changes.put(key_of(site, KeyKind::kZoneEnd, 0), encode_length(allocator.end()));
     if (!room.fragments.empty() || room.end_moved) rooms.emplace(site, std::move(room));
   }
+  // In the order of their keys: the store puts each beside the one before.
+  std::sort(batch.snapshots.begin(), batch.snapshots.end(),
+            [](const Snapshot& a, const Snapshot& b) { return a.key < b.key; });
   for (Snapshot& snapshot : batch.snapshots) {
     if (snapshot.forget) continue;
     snapshot.value ? changes.put(snapshot.key, *snapshot.value) : changes.erase(snapshot.key);

@@ -8,6 +8,10 @@ namespace slice::storagenode {
 
 using storage::Disk;
 
+namespace {
+constexpr std::size_t kCleanedAtOnce = 16;  // segments
+}  // namespace
+
 Task<Status> ObjectStore::open() {
   auto records = co_await marks_.open();
   if (!records) co_return fail(records.error(), "marks");
@@ -75,7 +79,11 @@ Task<void> ObjectStore::clean() {
   cleaning_ = true;
   bool hurry = stopping_ || marks_.granules() > options_.max_marked_granules;
   auto names = marks_.names();
-  for (const auto& name : names) co_await clean_segment(name, hurry);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    co_await clean_segment(names[i], hurry);
+    // Where the disk never waits, requests would.
+    if (i % kCleanedAtOnce == kCleanedAtOnce - 1) co_await loop_.sleep(Duration{0});
+  }
   if (!names.empty()) co_await crash_.reach("clean.unmarked");
   if (auto status = co_await marks_.flush(); !status) {
     log_warning("cannot sync marks: {}", status.error().message);
