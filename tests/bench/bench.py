@@ -15,12 +15,14 @@ import typing
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers")]
 import ganesha  # noqa: E402
+import kernel_server  # noqa: E402
 import targets  # noqa: E402
 import uml  # noqa: E402
 
 SERVER_CPU, CLIENT_CPU = "0", "1"
-# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd.
-SYSTEMS = {"ganesha": "Ganesha", "slice": "Slice", "slice_one": "Slice, one process"}
+# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd.
+PEERS = {"ganesha": ganesha.Ganesha, "kernel": kernel_server.KernelServer}
+SYSTEMS = {"ganesha": "Ganesha", "kernel": "kernel", "slice": "Slice", "slice_one": "Slice, one process"}
 
 
 def say(text):
@@ -64,19 +66,18 @@ class Reach(typing.NamedTuple):
 
 
 def reach(target):
-    """Of a running targets.Slice or ganesha.Ganesha."""
-    if isinstance(target, ganesha.Ganesha):
-        return Reach(target.netns, target.address, target.export, target.mount_port, {"ganesha": target.pid})
+    """Of a running targets.Slice or peer.Peer."""
     return Reach(target.netns, target.server, target.export, target.mount_port, target.pids())
 
 
 def start(system, options, folder, until):
     """One of SYSTEMS, its processes on SERVER_CPU, running until `until` (an ExitStack) ends."""
-    if system == "ganesha":
-        return reach(until.enter_context(ganesha.Ganesha(folder / system, cpus=SERVER_CPU)))
-    slice_ = until.enter_context(targets.Slice(f"{system.replace('_', '')}{os.getpid()}", folder, options.build / "bin", own=True,
-                                               shape={"one_process": system == "slice_one"}))
-    return pinned(reach(slice_))
+    if system in PEERS:
+        target = PEERS[system](folder / system, cpus=SERVER_CPU)
+    else:
+        target = targets.Slice(f"{system.replace('_', '')}{os.getpid()}", folder, options.build / "bin", own=True,
+                               shape={"one_process": system == "slice_one"})
+    return pinned(reach(until.enter_context(target)))
 
 
 def systems(text):
@@ -84,7 +85,17 @@ def systems(text):
     names = text.split(",")
     if unknown := set(names) - set(SYSTEMS):
         raise argparse.ArgumentTypeError(f"no such system: {', '.join(unknown)}; there are: {', '.join(SYSTEMS)}")
+    if "kernel" in names and (why := kernel_server.missing()):
+        raise argparse.ArgumentTypeError(f"kernel: {why}")
     return names
+
+
+def all_systems():
+    """What --systems is by default: all that can run here. What cannot is said."""
+    if why := kernel_server.missing():
+        say(f"LEFT OUT: the kernel's own NFS server: {why}")
+        return [name for name in SYSTEMS if name != "kernel"]
+    return list(SYSTEMS)
 
 
 def client_cpu():

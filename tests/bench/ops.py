@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Operations and MB per second of a local ensemble through its proxy over TCP, beside NFS-Ganesha on the same machine, in
-the same run, with the same durability: all keep their data in one folder's file system (tmpfs by default). Servers
+the same run, with the same durability, and the kernel's own server where this kernel has one (nfsd): all keep their data in one folder's file system (tmpfs by default). Servers
 share processor 0, the client has processor 1. They take turns, --rounds times; figures are medians. `slice`: a process a
 server; `slice_one`: all servers in one slice-hostd.
 
 Also `proxy_over_direct_1mib`: records of 1 MiB through the proxy's TCP path against the same records on a direct
 connection to the storage node that owns them all (stripe unit 1 MiB, one storage node), the lesser of write and read.
 
-    ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--folder DIR] [--systems ganesha,slice,slice_one]
+    ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--folder DIR] [--systems ganesha,kernel,slice,slice_one]
 """
 
 import contextlib
@@ -81,16 +81,17 @@ def compare(options, folder, figures):
     return list(runs[options.systems[0]][0])
 
 
-def readable(figures, operations):
+def readable(figures, operations, systems):
     """Each operation of each system; ratios to Ganesha."""
+    compared = bench.against_ganesha(systems)
     value = {figure["name"]: figure["value"] for figure in figures}
-    rows = [["operation", *(f"{title} {what}" for title in bench.SYSTEMS.values() for what in ("op/s or MB/s", "CPU us")),
-             *(f"{title} / Ganesha {what}" for title in map(bench.SYSTEMS.get, bench.against_ganesha(bench.SYSTEMS)) for what in ("rate", "CPU"))]]
+    rows = [["operation", *(f"{bench.SYSTEMS[system]} {what}" for system in systems for what in ("op/s or MB/s", "CPU us")),
+             *(f"{bench.SYSTEMS[system]} / Ganesha {what}" for system in compared for what in ("rate", "CPU"))]]
     def cell(name, digits):
         return f"{value[name]:.{digits}f}" if name in value else "-"
     for operation in operations:
-        rows.append([operation, *(cell(f"{system}_{operation}{end}", 1) for system in bench.SYSTEMS for end in ("", "_cpu_total")),
-                     *(cell(f"{system}_over_ganesha_{operation}{end}", 2) for system in bench.against_ganesha(bench.SYSTEMS) for end in ("", "_cpu"))])
+        rows.append([operation, *(cell(f"{system}_{operation}{end}", 1) for system in systems for end in ("", "_cpu_total")),
+                     *(cell(f"{system}_over_ganesha_{operation}{end}", 2) for system in compared for end in ("", "_cpu"))])
     rest = [figure for figure in figures if "direct" in figure["name"] or figure["name"].startswith("proxy_")]
     return bench.table(rows) + "".join(f"\n{figure['name']}: {figure['value']:.2f} {figure['unit']}" for figure in rest)
 
@@ -121,14 +122,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=16)
     parser.add_argument("--only", help="operations, by comma")
-    parser.add_argument("--systems", type=bench.systems, default=list(bench.SYSTEMS), help="by comma (default: all)")
+    parser.add_argument("--systems", type=bench.systems, help=f"by comma, of {', '.join(bench.SYSTEMS)} (default: all that can run here)")
     options = parser.parse_args()
+    options.systems = options.systems or bench.all_systems()
     figures = []
     with bench.scratch(options) as folder:
         operations = compare(options, folder, figures)
         if "slice" in options.systems and not options.only:
             proxy_over_direct(options, folder, figures)
-    bench.finish(options, "ops", figures, readable(figures, operations))
+    bench.finish(options, "ops", figures, readable(figures, operations, options.systems))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The suites of run.py: each is a function (target, options) -> bool that prints what it does."""
 
+import json
 import os
 import pathlib
 import random
@@ -20,6 +21,7 @@ import storms
 import uml
 import xdp_proof
 
+KERNEL_SERVER_MODULES = ("lib/oid_registry", "net/sunrpc/auth_gss/auth_rpcgss", "fs/nfsd/nfsd", "drivers/net/veth")
 UP_SECONDS, DOWN_SECONDS = 2.0, 1.0  # between kills, and between a kill and the start after it
 
 
@@ -40,6 +42,23 @@ def in_client(target, command, **settings):
     if code in (uml.EXIT_TIMEOUT, uml.EXIT_NO_BOOT):
         print(guest.console[-4000:])
     return code == 0
+
+
+def kernel_server(target, options):
+    """`peers --systems kernel`, small, on a machine whose kernel has nfsd: the guest. Its figures say nothing, but there are some."""
+    command = ["python3", uml.ROOT / "tests/bench/peers.py", "--json", "--systems", "kernel", "--build", options.programs.parent, "--rates", "400",
+               "--bytes-per-op", "50KiB", "--clients", "1", "--rounds", "1", "--warm-up", "1", "--interval", "3"]
+    with target.client([str(word) for word in command], output=sys.stdout, mount=False, modules=KERNEL_SERVER_MODULES) as guest:
+        code = guest.wait()
+    if code != 0:
+        print(guest.console[-4000:])
+        return False
+    figures = {figure["name"]: figure["value"] for figure in json.loads(guest.text[guest.text.index("{\n"):])["figures"]}
+    # nfsd keeps files open for a while, and with them, on tmpfs, the handles of files that are removed meanwhile.
+    wrong = [line for line in guest.text.splitlines() if " WRONG " in line and "finds a file by its handle that was removed" not in line]
+    ok = figures["kernel_400_achieved"] > 0 and figures["kernel_400_cpu_total"] > 0 and not wrong
+    print(f"{'ok' if ok else 'not ok'} kernel-server")
+    return ok
 
 
 def conformance(target, options):
@@ -318,6 +337,7 @@ SUITES = {
     "mirrors": (mirrors.mirrors, "files with two copies: storage nodes killed under load, copies made whole again, every byte right"),
     "one-process": (one_process, "every role in one process: protocol, real clients, kill -9 under load"),
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
+    "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),

@@ -146,7 +146,7 @@ class Peer:
 
     def __enter__(self):
         self.peer = ganesha.Ganesha(self.folder).__enter__()
-        self.netns, self.server, self.export = self.peer.netns, self.peer.address, self.peer.export
+        self.netns, self.server, self.export = self.peer.netns, self.peer.server, self.peer.export
         self.port, self.mount_port = self.peer.port, self.peer.mount_port
         return self
 
@@ -156,7 +156,7 @@ class Peer:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def pids(self):
-        return {"ganesha": self.peer.pid}
+        return self.peer.pids()
 
     def kill(self, _name):
         self.peer.kill()

@@ -122,15 +122,17 @@ class Guest:
 
     def __init__(self, netns, server, command, *, export="/", options="", proto="tcp", port=2049, mount_port=20048,
                  kernel=None, memory="512M", shares=None, environment=None, timeout=300, output=None, mount=True,
-                 locks=False):
+                 locks=False, modules=()):
         """command: list run with the mount as its working folder (SLICE_MOUNT names it).
         options: extra mount options. shares: {name: host folder} shown at /run/slice/NAME, read-only.
         output: file object that receives the command's output as it comes; None keeps it only
-        in `self.text`. kernel: another UML kernel than Debian's, with everything built in."""
+        in `self.text`. kernel: another UML kernel than Debian's, with everything built in. modules: of Debian's, more than
+        those of a client."""
         self.netns, self.server, self.command = netns, server, list(command)
         self.export, self.options, self.proto = export, options, proto
         self.port, self.mount_port = port, mount_port
         self.kernel, self.memory, self.mount, self.locks = kernel, memory, mount, locks
+        self.modules = [*MODULES, *modules]
         self.shares, self.environment = dict(shares or {}), dict(environment or {})
         self.timeout, self.output = timeout, output
         self.text, self.console = "", ""
@@ -180,7 +182,7 @@ class Guest:
         roots = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel"))
         if not roots:
             raise UmlError("user-mode Linux is missing: apt-get install user-mode-linux")
-        return [str(roots[-1] / f"{name}.ko") for name in MODULES]
+        return [str(roots[-1] / f"{name}.ko") for name in self.modules]
 
     def _guest_script(self):
         """The second half of the init: what differs from guest to guest."""
