@@ -1,5 +1,7 @@
 #include "control/proxy/proxy_role.h"
 
+#include <utility>
+
 #include "bpf/shared/routing.h"
 #include "common/log.h"
 #include "service/internal_call.h"
@@ -11,6 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kClockStep = 50ms, kTablesStep = 100ms, kWaysStep = 2s;
+// How often, and for how long after the last find, entries are compared again once one was wrong.
+constexpr Duration kWatchStep = 1s, kWatch = 10s;
 constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 
 }  // namespace
@@ -169,8 +173,23 @@ void ProxyRole::follow_tables() {
 
 std::size_t ProxyRole::mend() {
   std::size_t mended = bind_sites(context_.tables.get()->wire(), tables_);
-  if (mended > 0 && loader_ != nullptr) neighbours_.refresh(tables_);
+  if (mended == 0) return 0;
+  mended_.add(mended);
+  if (loader_ != nullptr) neighbours_.refresh(tables_);
+  watched_until_ = loop_.now() + kWatch;
+  if (!std::exchange(watching_, true)) loop_.after(kWatchStep, [this] { watch(); });
   return mended;
+}
+
+// Who changes entries one after another may be in the midst of it when the first report comes; a site whose
+// entry is changed after that may have no request, and so no report, for long.
+void ProxyRole::watch() {
+  std::size_t mended = mend();
+  if (mended > 0 && misdirected_log_.allow()) {
+    log_warning("entries were changed again after a report: entries_put_right={}", mended);
+  }
+  watching_ = loop_.now() < watched_until_;
+  if (watching_) loop_.after(kWatchStep, [this] { watch(); });
 }
 
 // Either an entry is not what the tables say (then it is put right at once), or the tables are old, the
@@ -178,7 +197,6 @@ std::size_t ProxyRole::mend() {
 void ProxyRole::misdirected(const wire::MisdirectedArgs& report) {
   reports_.add();
   std::size_t mended = mend();
-  mended_.add(mended);
   if (misdirected_log_.allow()) {
     log_warning(
         "a request for {} site {} came to a server that does not own it: entries_put_right={} generation={} "

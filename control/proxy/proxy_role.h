@@ -48,8 +48,10 @@ class ProxyRole : public service::Role {
   void keep_tables();
   // Binds sites by the tables in use where these changed since the last time.
   void follow_tables();
-  // Binds all of them again, whatever the pinned entries say.
+  // Binds all of them again, whatever the pinned entries say; where any was wrong they are watched from then
+  // on.
   std::size_t mend();
+  void watch();
   static Task<void> refresh(ProxyRole& self);
   static Task<void> fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
                                 std::uint64_t stripe);
@@ -73,6 +75,8 @@ class ProxyRole : public service::Role {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::shared_ptr<const routing::RoutingTables> bound_;  // what the sites table says
   bool at_rpcbind_ = false;
+  bool watching_ = false;
+  MonoTime watched_until_{};
   LogLimiter misdirected_log_{1};
   Counter& reports_;
   Counter& mended_;

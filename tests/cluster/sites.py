@@ -8,7 +8,7 @@ import tomllib
 CLASSES = ("directory", "small-file", "storage", "coordinator")  # by number
 SITES_OF_A_CLASS = 4096  # keys
 REBOUND = 64  # sites of each class
-PUT_BACK_SECONDS, PASSES = 5, 4
+PUT_BACK_SECONDS = 5
 
 
 class SiteTable:
@@ -62,24 +62,36 @@ def left_wrong(table, right):
     return wrong
 
 
+def entries_of(table, site_class):
+    first = CLASSES.index(site_class) * SITES_OF_A_CLASS
+    return {key: table.read(key) for key in range(first, first + REBOUND)}
+
+
+def rebind_after_load(target, site_class, load):
+    """Binds sites of a class to wrong servers, lets a load have them put back, and does it again when that has ended: true when
+    the proxy puts them back also then, with no request that could tell it."""
+    table = SiteTable(target)
+    right = entries_of(table, site_class)
+    bind_wrong(table, right)
+    ok = load()
+    bind_wrong(table, right)
+    wrong = left_wrong(table, right)
+    print(f"{'not ok' if wrong else 'ok'} rebind after load, {site_class} sites: {len(wrong)} of {len(right)} entries "
+          f"were not put back in {PUT_BACK_SECONDS} s", flush=True)
+    return ok and not wrong
+
+
 def rebind_under_load(target, load, site_class, seconds):
     """Binds sites of a class to wrong servers for so long, again and again; true when requests were relayed, none in vain,
-    and the proxy put each entry back."""
+    and the proxy put each entry back, also of a site that had no request."""
     table = SiteTable(target)
-    first = CLASSES.index(site_class) * SITES_OF_A_CLASS
-    right = {key: table.read(key) for key in range(first, first + REBOUND)}
+    right = entries_of(table, site_class)
     before = figures(target)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         bind_wrong(table, right)
         time.sleep(0.2)
-    # A report that comes in the middle of a pass puts back what that has bound so far; the rest stays until a request of one of those
-    # sites comes, which may be never. So where some stay there is another pass.
-    for turn in range(PASSES):
-        if turn > 0:
-            bind_wrong(table, right)
-        if not (wrong := left_wrong(table, right)):
-            break
+    wrong = left_wrong(table, right)
     grown = {figure: count - before[figure] for figure, count in figures(target).items()}
     print(f"{load}, {site_class} sites: {', '.join(f'{figure} {count}' for figure, count in grown.items())}", flush=True)
     faults = [f"{len(wrong)} of {len(right)} entries were not put back in {PUT_BACK_SECONDS} s"] if wrong else []
