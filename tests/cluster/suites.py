@@ -148,9 +148,11 @@ def everyday_udp(target, options):
 def close_to_open(target, options):
     """Two clients at once, a writer and a reader."""
     program, rounds = options.programs / "close_to_open", ["--rounds", str(int(60 * options.scale))]
-    with target.client([str(program), "writer", ".", *rounds], output=sys.stdout) as writer, \
-            target.client([str(program), "reader", ".", *rounds], output=sys.stdout) as reader:
-        codes = [reader.wait(), writer.wait()]
+    with target.client([str(program), "writer", ".", *rounds], output=sys.stdout) as writer:
+        if not writer.says("ready"):
+            return False
+        with target.client([str(program), "reader", ".", *rounds], output=sys.stdout) as reader:
+            codes = [reader.wait(), writer.wait()]
     if codes != [0, 0]:
         print(writer.console[-2000:], reader.console[-2000:])
     return codes == [0, 0]

@@ -271,6 +271,14 @@ class Guest:
         done = self.folder / "exit"
         return int(done.read_text()) if done.exists() else None
 
+    def says(self, word):
+        """Waits until the command has printed a line with the word: true, or false where it ended or the time ran out first."""
+        while self.poll() is None and self.process.poll() is None and time.monotonic() < self.deadline:
+            if word in self.text:
+                return True
+            time.sleep(0.05)
+        return word in self.text
+
     def wait(self):
         """Waits for the guest's end; returns the command's exit code, EXIT_TIMEOUT when the
         time ran out, EXIT_NO_BOOT when the guest died or could not mount."""

@@ -3,7 +3,8 @@
 // Both run at once, each in a client of its own, on one folder. In each round the writer changes a file of
 // some size, closes it and then names the round in `turn`; the reader, seeing the turn, opens the file and
 // must read exactly that round's bytes; its answer in `seen` lets the writer go on. Files grow, shrink, are
-// replaced, renamed over and removed. Exit code 1 when the reader saw anything else.
+// replaced, renamed over and removed. Exit code 1 when the reader saw anything else. The reader is to be
+// started when the writer has printed `ready`.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,8 +82,7 @@ void await(const std::string& name, std::uint64_t round) {
     char text[32] = {};
     const ssize_t size = file >= 0 ? read(file, text, sizeof text - 1) : 0;
     if (file >= 0) ::close(file);
-    if (size > 0 && std::strtoull(text, nullptr, 10) == round && std::string(text) == std::to_string(round))
-      return;
+    if (size > 0 && std::string(text) == std::to_string(round)) return;
     usleep(5000);
   }
   fail("the other client does not answer in round " + std::to_string(round));
@@ -102,7 +102,17 @@ void look(std::uint64_t round) {
   expect(content_of("data") == wanted, "other bytes than were written" + which);
 }
 
+// A client that once found no such name may believe so for as long as it keeps a folder's attributes, half a
+// minute and more: both names are there before anybody looks.
+void prepare() {
+  make_file("turn", "none");
+  make_file("seen", "none");
+  std::puts("ready");
+  std::fflush(stdout);
+}
+
 void run(bool writer, std::uint64_t rounds) {
+  if (writer) prepare();
   for (std::uint64_t round = 0; round < rounds; ++round) {
     if (writer) {
       change(round);
