@@ -183,6 +183,67 @@ TYPED_TEST(KvStoreTest, ManyWaitersAreAllResumed) {
   for (auto& slot : ended) EXPECT_TRUE(slot->has_value());
 }
 
+// As a directory's attributes, which every change of its names writes.
+TYPED_TEST(KvStoreTest, OfAKeyThatIsChangedOftenTheLastChangeCounts) {
+  ASSERT_TRUE(this->wait_durable(this->put("erased", "before")).has_value());
+  LogPosition position;
+  for (int i = 0; i < 1000; ++i) {
+    WriteBatch batch;
+    batch.put("directory", std::to_string(i));
+    batch.put("name" + std::to_string(i % 3), std::to_string(i));
+    if (i % 2 == 0) {
+      batch.erase("erased");
+    } else {
+      batch.put("erased", "again");
+    }
+    LogPosition before = position;
+    position = this->made_.store->apply(batch).value();
+    EXPECT_LT(before, position);
+    ASSERT_EQ(this->get("directory"), std::to_string(i));
+    ASSERT_EQ(this->get("erased"), i % 2 == 0 ? std::nullopt : std::optional<std::string>("again"));
+  }
+  EXPECT_EQ(this->keys("a", "z"), "directory=999 erased=again name0=999 name1=997 name2=998 ");
+  WriteBatch batch;
+  batch.erase("erased");
+  batch.erase("name0");
+  ASSERT_TRUE(this->wait_durable(this->made_.store->apply(batch).value()).has_value());
+  this->made_.open();
+  EXPECT_EQ(this->keys("a", "z"), "directory=999 name1=997 name2=998 ");
+}
+
+TYPED_TEST(KvStoreTest, LargeAndSmallBatchesKeepTheirOrder) {
+  const auto large = [&](const std::string& value, std::size_t keys) {
+    WriteBatch batch;
+    for (std::size_t i = 0; i < keys; ++i) batch.put("k" + std::to_string(10'000 + i), value);
+    return this->made_.store->apply(batch).value();
+  };
+  LogPosition last;
+  for (std::size_t keys : {1u, 100u, 200u, 256u, 257u, 5000u}) {
+    const std::string round = std::to_string(keys);
+    this->put("k10000", "small, before " + round);
+    large("large " + round, keys);
+    EXPECT_EQ(this->get("k10000"), "large " + round);
+    last = this->put("k10000", "small, after " + round);
+    EXPECT_EQ(this->get("k10000"), "small, after " + round);
+    EXPECT_EQ(this->get("k" + std::to_string(10'000 + keys - 1)),
+              (keys == 1 ? "small, after " : "large ") + round);
+  }
+  ASSERT_TRUE(this->wait_durable(last).has_value());
+  this->made_.open();
+  EXPECT_EQ(this->get("k10000"), "small, after 5000");
+  EXPECT_EQ(this->get("k14999"), "large 5000");
+}
+
+// Nobody waits for it: it is kept all the same.
+TYPED_TEST(KvStoreTest, AChangeWithoutAWaiterBecomesDurableWithALaterOne) {
+  this->put("alone", "1");
+  this->made_.loop.advance(std::chrono::milliseconds(10));
+  EXPECT_EQ(this->get("alone"), "1");
+  ASSERT_TRUE(this->wait_durable(this->put("later", "1")).has_value());
+  this->made_.open();
+  EXPECT_EQ(this->get("alone"), "1");
+}
+
 TYPED_TEST(KvStoreTest, AnEmptyBatchIsDurableWithWhatIsBeforeIt) {
   ASSERT_TRUE(this->wait_durable(this->put("a", "1")).has_value());
   auto position = this->made_.store->apply(WriteBatch());
