@@ -13,8 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kClockStep = 50ms, kTablesStep = 100ms, kWaysStep = 2s;
-// How often, and for how long after the last find, entries are compared again once one was wrong.
-constexpr Duration kWatchStep = 1s, kWatch = 10s;
+// How often, and how many times after the last find, entries are compared again once one was wrong.
+constexpr Duration kWatchStep = 1s;
+constexpr unsigned kWatches = 10;
 constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 
 }  // namespace
@@ -176,8 +177,7 @@ std::size_t ProxyRole::mend() {
   if (mended == 0) return 0;
   mended_.add(mended);
   if (loader_ != nullptr) neighbours_.refresh(tables_);
-  watched_until_ = loop_.now() + kWatch;
-  if (!std::exchange(watching_, true)) loop_.after(kWatchStep, [this] { watch(); });
+  if (std::exchange(watches_left_, kWatches) == 0) loop_.after(kWatchStep, [this] { watch(); });
   return mended;
 }
 
@@ -185,11 +185,12 @@ std::size_t ProxyRole::mend() {
 // entry is changed after that may have no request, and so no report, for long.
 void ProxyRole::watch() {
   std::size_t mended = mend();
-  if (mended > 0 && misdirected_log_.allow()) {
+  if (mended == 0) {
+    --watches_left_;
+  } else if (misdirected_log_.allow()) {
     log_warning("entries were changed again after a report: entries_put_right={}", mended);
   }
-  watching_ = loop_.now() < watched_until_;
-  if (watching_) loop_.after(kWatchStep, [this] { watch(); });
+  if (watches_left_ > 0) loop_.after(kWatchStep, [this] { watch(); });
 }
 
 // Either an entry is not what the tables say (then it is put right at once), or the tables are old, the

@@ -75,8 +75,7 @@ class ProxyRole : public service::Role {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::shared_ptr<const routing::RoutingTables> bound_;  // what the sites table says
   bool at_rpcbind_ = false;
-  bool watching_ = false;
-  MonoTime watched_until_{};
+  unsigned watches_left_ = 0;  // a look is due in kWatchStep where there are any
   LogLimiter misdirected_log_{1};
   Counter& reports_;
   Counter& mended_;
