@@ -23,6 +23,7 @@ SERVER_CPU, CLIENT_CPU = "0", "1"
 # What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd.
 PEERS = {"ganesha": ganesha.Ganesha, "kernel": kernel_server.KernelServer}
 SYSTEMS = {"ganesha": "Ganesha", "kernel": "kernel", "slice": "Slice", "slice_one": "Slice, one process"}
+ALL = "all"  # of them that can run here
 
 
 def say(text):
@@ -82,6 +83,8 @@ def start(system, options, folder, until):
 
 def systems(text):
     """The argument --systems."""
+    if text == ALL:
+        return all_systems()
     names = text.split(",")
     if unknown := set(names) - set(SYSTEMS):
         raise argparse.ArgumentTypeError(f"no such system: {', '.join(unknown)}; there are: {', '.join(SYSTEMS)}")
@@ -91,11 +94,15 @@ def systems(text):
 
 
 def all_systems():
-    """What --systems is by default: all that can run here. What cannot is said."""
+    """All that can run here. What cannot is said."""
     if why := kernel_server.missing():
         say(f"LEFT OUT: the kernel's own NFS server: {why}")
         return [name for name in SYSTEMS if name != "kernel"]
     return list(SYSTEMS)
+
+
+def add_systems(parser):
+    parser.add_argument("--systems", type=systems, default=ALL, help=f"by comma, of {', '.join(SYSTEMS)} (default: {ALL} that can run here)")
 
 
 def client_cpu():

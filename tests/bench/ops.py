@@ -122,9 +122,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=16)
     parser.add_argument("--only", help="operations, by comma")
-    parser.add_argument("--systems", type=bench.systems, help=f"by comma, of {', '.join(bench.SYSTEMS)} (default: all that can run here)")
+    bench.add_systems(parser)
     options = parser.parse_args()
-    options.systems = options.systems or bench.all_systems()
     figures = []
     with bench.scratch(options) as folder:
         operations = compare(options, folder, figures)

@@ -182,10 +182,9 @@ def main() -> int:
     parser.add_argument("--warm-up", type=float, default=6)
     parser.add_argument("--interval", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--systems", type=bench.systems, help=f"by comma, of {', '.join(bench.SYSTEMS)} (default: all that can run here)")
+    bench.add_systems(parser)
     parser.add_argument("--pictures", help="folder for the reports and the picture")
     options = parser.parse_args()
-    options.systems = options.systems or bench.all_systems()
     with bench.scratch(options) as folder:
         results = take_turns(options, folder)
     if options.pictures:

@@ -122,7 +122,7 @@ def contenders(options, folder):
             all_["fio_direct"] = Fio(options, folder, direct=True)
         if options.ganesha:
             peer = stack.enter_context(ganesha.Ganesha(folder / "ganesha"))
-            all_["ganesha"] = Nfs(options, peer.server_netns, {"ganesha": peer.pid}, "--server", peer.server, "--export", peer.export)
+            all_["ganesha"] = Nfs(options, peer.server_netns, peer.pids(), "--server", peer.server, "--export", peer.export)
         yield all_
 
 

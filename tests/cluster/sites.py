@@ -53,13 +53,21 @@ def bind_wrong(table, right):
         table.write(key, table.wrong_server(server), generation)
 
 
-def left_wrong(table, right):
-    """The entries that are not what they should be after a while."""
+def not_put_back(table, right):
+    """What is wrong, in words, where entries are not what they should be after a while."""
     end = time.monotonic() + PUT_BACK_SECONDS
     wrong = list(right)
     while (wrong := [key for key in wrong if table.read(key) != right[key]]) and time.monotonic() < end:
         time.sleep(0.1)
-    return wrong
+    return [f"{len(wrong)} of {len(right)} entries were not put back in {PUT_BACK_SECONDS} s"] if wrong else []
+
+
+def all_well(what, faults):
+    for fault in faults:
+        print(f"not ok rebind {what}: {fault}", flush=True)
+    if not faults:
+        print(f"ok rebind {what}", flush=True)
+    return not faults
 
 
 def entries_of(table, site_class):
@@ -75,10 +83,7 @@ def rebind_after_load(target, site_class, load):
     bind_wrong(table, right)
     ok = load()
     bind_wrong(table, right)
-    wrong = left_wrong(table, right)
-    print(f"{'not ok' if wrong else 'ok'} rebind after load, {site_class} sites: {len(wrong)} of {len(right)} entries "
-          f"were not put back in {PUT_BACK_SECONDS} s", flush=True)
-    return ok and not wrong
+    return all_well(f"after load, {site_class} sites", not_put_back(table, right)) and ok
 
 
 def rebind_under_load(target, load, site_class, seconds):
@@ -91,12 +96,9 @@ def rebind_under_load(target, load, site_class, seconds):
     while time.monotonic() < end:
         bind_wrong(table, right)
         time.sleep(0.2)
-    wrong = left_wrong(table, right)
+    faults = not_put_back(table, right)
     grown = {figure: count - before[figure] for figure, count in figures(target).items()}
     print(f"{load}, {site_class} sites: {', '.join(f'{figure} {count}' for figure, count in grown.items())}", flush=True)
-    faults = [f"{len(wrong)} of {len(right)} entries were not put back in {PUT_BACK_SECONDS} s"] if wrong else []
     faults += [f"{figure} did not grow" for figure in ("relayed", "reports", "mended") if grown[figure] == 0]
     faults += [f"{grown[figure]} {figure}" for figure in ("failures", "loops") if grown[figure] > 0]
-    for fault in faults:
-        print(f"not ok rebind {load} {site_class} sites: {fault}", flush=True)
-    return not faults
+    return all_well(f"{load} {site_class} sites", faults)

@@ -150,6 +150,7 @@ def close_to_open(target, options):
     program, rounds = options.programs / "close_to_open", ["--rounds", str(int(60 * options.scale))]
     with target.client([str(program), "writer", ".", *rounds], output=sys.stdout) as writer:
         if not writer.says("ready"):
+            print("not ok close_to_open: the writer does not get ready", writer.console[-2000:])
             return False
         with target.client([str(program), "reader", ".", *rounds], output=sys.stdout) as reader:
             codes = [reader.wait(), writer.wait()]

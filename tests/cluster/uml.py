@@ -111,7 +111,7 @@ def run_in_netns(netns, command, timeout, output=sys.stdout):
             process.kill()
 
 
-def _die_with_parent():
+def die_with_parent():
     """In the child: SIGKILL when the harness is gone, so that nothing outlives it."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -245,7 +245,7 @@ class Guest:
             environment["LD_PRELOAD"] = shim
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env=environment, start_new_session=True,
-                                        preexec_fn=_die_with_parent)
+                                        preexec_fn=die_with_parent)
         self._threads = [threading.Thread(target=self._read_output, daemon=True),
                          threading.Thread(target=self._read_console, daemon=True)]
         for thread in self._threads:

@@ -5,7 +5,6 @@ Namespaces carry the pid of the process that made them; both go when it ends.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import pathlib
@@ -16,10 +15,8 @@ import sys
 import tempfile
 import time
 
-
-def _die_with_parent():
-    PR_SET_PDEATHSIG = 1
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cluster"))
+import uml  # noqa: E402  (its folder is known only now)
 
 
 def run(*command, check=True):
@@ -77,7 +74,7 @@ class Peer:
             run("ip", "-n", netns, "link", "set", device, "up")
 
     def in_server(self, *command):
-        return ["nsenter", f"--net=/run/netns/{self.server_netns}", *command]
+        return uml.in_netns(self.server_netns, *command)
 
     def start(self):
         """Starts rpcbind and the server in a mount namespace whose /run is private; returns when port 2049 answers."""
@@ -89,7 +86,7 @@ class Peer:
         with open(self.work / "log", "ab") as log:
             command = self.in_server(*(["taskset", "-c", self.cpus] if self.cpus else []), "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "bash", "-c", script)
             self.processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                   preexec_fn=_die_with_parent))
+                                                   preexec_fn=uml.die_with_parent))
         deadline = time.monotonic() + 20
         while not self._answers():
             if time.monotonic() > deadline or self.processes[-1].poll() is not None:
@@ -99,8 +96,7 @@ class Peer:
 
     def _answers(self):
         probe = "import socket; socket.create_connection(('%s', 2049), 1)" % self.server
-        command = ["nsenter", f"--net=/run/netns/{self.netns}", sys.executable, "-c", probe]
-        return subprocess.run(command, capture_output=True).returncode == 0
+        return subprocess.run(uml.in_netns(self.netns, sys.executable, "-c", probe), capture_output=True).returncode == 0
 
     def log(self):
         return "".join(path.read_text(errors="replace")[-2000:] for path in sorted(self.work.glob("*log")))
