@@ -31,6 +31,8 @@ using guest::pattern;
 
 constexpr std::size_t kMostObjects = 60;
 constexpr std::uint64_t kLargestOffset = 300'000, kLargestWrite = 100'000;
+constexpr int kDamages = 4;                    // kinds of damage, each done to a file of its own
+constexpr std::uint64_t kDamagedBytes = 1000;  // and the least size of such a file
 
 std::string folder_of(std::uint64_t worker) {
   return "durability-" + std::to_string(worker);
@@ -118,6 +120,7 @@ class Worker {
 
   void run(double until) {
     while (now() < until && !totals_.failed) step();
+    if (!totals_.failed) make_files_to_damage();
     const ConnectionCounters& counters = session_.nfs().counters();
     totals_.resent += counters.resent;
     totals_.reconnects += counters.reconnects;
@@ -174,18 +177,31 @@ class Worker {
            "SYMLINK");
       done("symlink " + name + " " + target);
     } else {
-      const std::string name = new_name("file");
-      must(kCreate, create_arguments(session_.folder(), name, GUARDED), "CREATE");
-      done("create " + name);
+      make_file();
     }
   }
 
-  // A stable write, or unstable ones and a COMMIT, written again if the verifier says that they may be lost.
+  std::string make_file() {
+    const std::string name = new_name("file");
+    must(kCreate, create_arguments(session_.folder(), name, GUARDED), "CREATE");
+    done("create " + name);
+    return name;
+  }
+
+  // Chance may have left every file with further names or without bytes.
+  void make_files_to_damage() {
+    for (int i = 0; i < kDamages; ++i) write(make_file(), FILE_SYNC, 0, kDamagedBytes);
+  }
+
   void write(const std::string& name, stable_how stable) {
-    const Handle file = session_.lookup(name);
     const std::uint64_t offset = next_random(random_) % kLargestOffset;
-    const std::uint64_t size =
-        1 + next_random(random_) % (next_random(random_) % 4 == 0 ? kLargestWrite : 9000);
+    const std::uint64_t most = next_random(random_) % 4 == 0 ? kLargestWrite : 9000;
+    write(name, stable, offset, 1 + next_random(random_) % most);
+  }
+
+  // A stable write, or unstable ones and a COMMIT, written again if the verifier says that they may be lost.
+  void write(const std::string& name, stable_how stable, std::uint64_t offset, std::uint64_t size) {
+    const Handle file = session_.lookup(name);
     const std::uint64_t seed = next_random(random_);
     const std::string bytes = pattern(seed, 0, size);
     for (;;) {
@@ -368,7 +384,7 @@ int damage(const Settings& settings, const std::string& path) {
   const Handle folder = session.lookup(session.root(), folder_of(0));
   int done = 0;
   for (const auto& [name, object] : model.objects()) {
-    if (object->kind != Kind::kFile || object->links != 1 || object->content.size() < 1000) continue;
+    if (object->kind != Kind::kFile || object->links != 1 || object->content.size() < kDamagedBytes) continue;
     const Handle file = session.lookup(folder, name);
     const std::size_t middle = object->content.size() / 2;
     if (done == 0) {
@@ -389,7 +405,9 @@ int damage(const Settings& settings, const std::string& path) {
     ++done;
   }
   session.remove_folder();
-  return done == 4 ? 0 : 1;
+  if (done == kDamages) return 0;
+  std::printf("not ok durability damage: %d files to damage, wanted %d\n", done, kDamages);
+  return 1;
 }
 
 }  // namespace
