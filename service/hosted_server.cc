@@ -142,6 +142,7 @@ void HostedServer::describe(wire::HeartbeatArgs& args) {
 void HostedServer::refresh_gauges() {
   auto uptime = std::chrono::duration_cast<std::chrono::seconds>(host_.loop.now() - started_);
   metrics_.counter("process_uptime_seconds").set(static_cast<std::uint64_t>(uptime.count()));
+  role_->refresh_gauges();
   if (self_.data.empty()) return;
   if (auto space = disk_->space()) {
     metrics_.counter("data_free_bytes").set(space->free_bytes);

@@ -38,6 +38,8 @@ class Role {
   virtual std::string state() const = 0;
   // A line of its own for slicectl status, e.g. a proxy's XDP mode; at most 255 bytes.
   virtual std::string detail() const { return ""; }
+  // Sets the metrics that something else counts; called before each reading of them.
+  virtual void refresh_gauges() {}
   // A server reports that a request came to it that is another's; proxies alone are told.
   virtual void misdirected(const wire::MisdirectedArgs& /*report*/) {}
 };

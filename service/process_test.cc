@@ -95,6 +95,7 @@ class FakeStorage : public Role {
   }
   std::string state() const override { return "serving"; }
   std::string detail() const override { return "a fake"; }
+  void refresh_gauges() override { context_.metrics.counter("fake_readings").add(); }
 
  private:
   ServiceContext& context_;
@@ -214,6 +215,15 @@ class ProcessTest : public ::testing::Test {
     return std::move(*result);
   }
 
+  std::uint64_t metric(int host, std::string_view name) {
+    auto metrics = ask<wire::MetricsResult>(host, wire::kAdminProgram, 1);
+    for (const auto& sample : metrics.value().samples) {
+      if (sample.name == name) return sample.value;
+    }
+    ADD_FAILURE() << "no metric " << name;
+    return 0;
+  }
+
   std::string root_, config_text_;
   std::uint16_t port_;
   int children_ = 0;
@@ -252,7 +262,7 @@ TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
   auto metrics = ask<wire::MetricsResult>(3, wire::kAdminProgram, 1);
   ASSERT_TRUE(metrics) << metrics.error().message;
   EXPECT_EQ(metrics->process, "storage1");
-  EXPECT_FALSE(metrics->samples.empty());
+  EXPECT_GE(metric(3, "fake_readings"), 2u) << "the role is asked at each reading";
   bool alive = false;
   for (int i = 0; i < 50 && !alive; ++i) {
     auto members = ask<wire::MembersResult>(2, wire::kManagerProgram, 4);
@@ -276,14 +286,7 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   auto both = start({"storage1", "manager1"}, {ServerRole::kManager, ServerRole::kStorage});
   ASSERT_TRUE(both->says("serving as manager")) << both->output();
   ASSERT_TRUE(both->says("serving as storage")) << both->output();
-  auto of = [&](int host, std::string_view name) -> std::uint64_t {
-    auto metrics = ask<wire::MetricsResult>(host, wire::kAdminProgram, 1);
-    for (const auto& sample : metrics.value().samples) {
-      if (sample.name == name) return sample.value;
-    }
-    ADD_FAILURE() << "no metric " << name;
-    return 0;
-  };
+  auto of = [&](int host, std::string_view name) { return metric(host, name); };
   EXPECT_EQ(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)->process, "storage1");
   // The storage node has met the manager before that one served, if at all; its heartbeats need no
   // connection.

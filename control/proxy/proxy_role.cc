@@ -233,12 +233,15 @@ Task<void> ProxyRole::fetch_piece(ProxyRole& self, routing::HandleBytes handle, 
 
 void ProxyRole::keep_ways() {
   neighbours_.refresh(tables_);
-  loader_->export_outcomes(context_.metrics);
   loop_.after(kWaysStep, [this] { keep_ways(); });
 }
 
 std::string ProxyRole::detail() const {
   return "xdp: " + (loader_ != nullptr ? loader_->describe() : xdp_reason_);
+}
+
+void ProxyRole::refresh_gauges() {
+  if (loader_ != nullptr) loader_->export_outcomes(context_.metrics);
 }
 
 Task<void> ProxyRole::stop() {

@@ -29,6 +29,7 @@ class ProxyRole : public service::Role {
   Task<void> stop() override;
   std::string state() const override { return "serving"; }
   std::string detail() const override;
+  void refresh_gauges() override;
   void misdirected(const wire::MisdirectedArgs& report) override;
 
  private:

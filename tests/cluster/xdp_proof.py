@@ -5,7 +5,6 @@ attributes are patched there), other programs and ports, and calls that are wron
 """
 
 import re
-import time
 
 PROCEDURES = ("GETATTR SETATTR LOOKUP ACCESS READLINK READ WRITE CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK READDIR "
               "FSSTAT FSINFO PATHCONF COMMIT").split()
@@ -14,7 +13,6 @@ MAY_PASS = {"ROUTED_NULL", "NOT_OURS", "NOT_IPV4", "NOT_UDP", "OTHER_PORT", "OTH
             "BAD_HANDLE", "NAME_TOO_LONG", "NAME_EMPTY", "TO_USER_SPACE", "NO_NEXT_HOP"}
 PASSED = {"FRAGMENT_PASSED", "BLOCK_MAPPED", "MIRRORED", "SITE_UNBOUND", "NOT_LINEAR", "NO_CONFIG", "REPLY_UNMATCHED", "TRAILER", "IP_OPTIONS",
           "RPC_VERSION"} | MAY_PASS
-SETTLE_SECONDS = 2.5  # the proxy publishes the program's counters every 2 s
 IN_USER_SPACE = {"NULL", "READDIRPLUS"}
 
 
@@ -25,12 +23,10 @@ class XdpProof:
         self.target = target
 
     def __enter__(self):
-        time.sleep(SETTLE_SECONDS)
         self.before = self.target.metrics(self.target.proxy)
         return self
 
     def __exit__(self, *_):
-        time.sleep(SETTLE_SECONDS)
         after = self.target.metrics(self.target.proxy)
         self.xdp, self.user = {}, {}
         for name, value in after.items():
