@@ -36,12 +36,7 @@ def find_programs(given):
 def in_client(target, command, **settings):
     """Runs a command in one kernel client; true when it exits with 0."""
     with target.client([str(word) for word in command], output=sys.stdout, **settings) as guest:
-        code = guest.wait()
-    if code == uml.EXIT_TIMEOUT:
-        print("not ok: the time ran out")
-    if code in (uml.EXIT_TIMEOUT, uml.EXIT_NO_BOOT):
-        print(guest.console[-4000:])
-    return code == 0
+        return guest.wait() == 0
 
 
 def kernel_server(target, options):
@@ -51,7 +46,6 @@ def kernel_server(target, options):
     with target.client([str(word) for word in command], output=sys.stdout, mount=False, modules=KERNEL_SERVER_MODULES) as guest:
         code = guest.wait()
     if code != 0:
-        print(guest.console[-4000:])
         return False
     figures = {figure["name"]: figure["value"] for figure in json.loads(guest.text[guest.text.index("{\n"):])["figures"]}
     # nfsd keeps files open for a while, and with them, on tmpfs, the handles of files that are removed meanwhile.
@@ -65,9 +59,6 @@ def conformance(target, options):
     topics = options.only.split(",") if options.only else []
     with target.client([str(options.programs / "conformance"), ".", *topics], output=sys.stdout) as guest:
         code = guest.wait()
-    if code in (uml.EXIT_TIMEOUT, uml.EXIT_NO_BOOT):
-        print(guest.console[-4000:])
-        return False
     return passed_or_known(target, guest.text, code)
 
 
@@ -150,13 +141,10 @@ def close_to_open(target, options):
     program, rounds = options.programs / "close_to_open", ["--rounds", str(int(60 * options.scale))]
     with target.client([str(program), "writer", ".", *rounds], output=sys.stdout) as writer:
         if not writer.says("ready"):
-            print("not ok close_to_open: the writer does not get ready", writer.console[-2000:])
+            print(f"not ok close_to_open: the writer does not get ready, exit code {writer.wait()}")
             return False
         with target.client([str(program), "reader", ".", *rounds], output=sys.stdout) as reader:
-            codes = [reader.wait(), writer.wait()]
-    if codes != [0, 0]:
-        print(writer.console[-2000:], reader.console[-2000:])
-    return codes == [0, 0]
+            return [reader.wait(), writer.wait()] == [0, 0]
 
 
 def in_namespace(target, command, timeout):

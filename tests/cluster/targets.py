@@ -176,7 +176,7 @@ class LocalRun:
     def __init__(self, folder, command, *, timeout=300, output=None, environment=None, **_):
         self.folder, self.command, self.timeout, self.output = folder, command, timeout, output
         self.environment = {**os.environ, **(environment or {})}
-        self.text = self.console = ""
+        self.text = ""
         self.late = False
 
     def __enter__(self):
@@ -195,12 +195,20 @@ class LocalRun:
         self.late = True
         self.process.kill()
 
-    def wait(self):
+    def _lines(self):
         for line in self.process.stdout:
             self.text += line
             if self.output:
                 self.output.write(line)
                 self.output.flush()
+            yield line
+
+    def says(self, word):
+        return any(word in line for line in self._lines())
+
+    def wait(self):
+        for _ in self._lines():
+            pass
         code = self.process.wait()
         return uml.EXIT_TIMEOUT if self.late else code
 

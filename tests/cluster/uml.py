@@ -30,6 +30,7 @@ MAX_GUESTS = 4
 FIRST_GUEST_HOST = 200  # guest in slot N is address .200+N of the namespace's /24
 EXIT_TIMEOUT = 124
 EXIT_NO_BOOT = 125
+CONSOLE_TOLD = 4000  # characters
 
 MODULES = (
     "net/dns_resolver/dns_resolver net/sunrpc/sunrpc fs/nfs_common/grace fs/lockd/lockd fs/nfs_common/nfs_acl "
@@ -125,8 +126,9 @@ class Guest:
                  locks=False, modules=()):
         """command: list run with the mount as its working folder (SLICE_MOUNT names it).
         options: extra mount options. shares: {name: host folder} shown at /run/slice/NAME, read-only.
-        output: file object that receives the command's output as it comes; None keeps it only
-        in `self.text`. kernel: another UML kernel than Debian's, with everything built in. modules: of Debian's, more than
+        output: file object that receives the command's output as it comes; then the end of the console is told too, on
+        standard error, where the command did not end by itself. None keeps both only in `self.text` and `self.console`.
+        kernel: another UML kernel than Debian's, with everything built in. modules: of Debian's, more than
         those of a client."""
         self.netns, self.server, self.command = netns, server, list(command)
         self.export, self.options, self.proto = export, options, proto
@@ -294,6 +296,9 @@ class Guest:
         if code is None:
             code = EXIT_TIMEOUT if self.process.poll() is None else EXIT_NO_BOOT
         self.stop()
+        if self.output and code in (EXIT_TIMEOUT, EXIT_NO_BOOT):
+            why = "the guest's time ran out" if code == EXIT_TIMEOUT else "the guest died or could not mount"
+            print(f"uml: {why}\n{self.console[-CONSOLE_TOLD:]}", file=sys.stderr, flush=True)
         return code
 
     def stop(self):
