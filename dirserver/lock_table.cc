@@ -88,8 +88,21 @@ void LockTable::make_oldest(const TransactionId& owner) {
 
 void LockTable::release(const TransactionId& owner) {
   auto held = held_.extract(owner);
-  if (held.empty()) return;
-  for (const LockKey& key : held.mapped()) {
+  if (!held.empty()) let_go(owner, held.mapped());
+}
+
+void LockTable::release_all_but(const TransactionId& owner, LockKey kept) {
+  auto held = held_.find(owner);
+  if (held == held_.end()) return;
+  auto others = std::partition(held->second.begin(), held->second.end(),
+                               [&](const LockKey& key) { return key == kept; });
+  std::vector<LockKey> gone(others, held->second.end());
+  held->second.erase(others, held->second.end());
+  let_go(owner, gone);
+}
+
+void LockTable::let_go(const TransactionId& owner, const std::vector<LockKey>& keys) {
+  for (const LockKey& key : keys) {
     auto found = entries_.find(key);
     std::erase_if(found->second.holders, [&](const Holder& holder) { return holder.owner.id == owner; });
     wake(found->second);

@@ -63,6 +63,8 @@ class LockTable {
   // a call to another server, which has no age.
   void make_oldest(const TransactionId& owner);
   void release(const TransactionId& owner);
+  // All that `owner` holds but this.
+  void release_all_but(const TransactionId& owner, LockKey kept);
 
   // Whether a change in this mode by `self` (nullptr: one of a single step) has to stand back.
   bool stops_change(LockKey key, LockMode mode, const TransactionId* self) const;
@@ -94,6 +96,7 @@ class LockTable {
   void grant(const LockOwner& owner, LockKey key, LockMode mode);
   Task<void> wait(LockKey key, bool exclusive, Duration limit);
   void wake(Entry& entry);
+  void let_go(const TransactionId& owner, const std::vector<LockKey>& keys);
   void drop_if_idle(LockKey key);
 
   Loop& loop_;

@@ -51,6 +51,21 @@ TEST_F(LockTableTest, TheOlderWaitsAndTheYoungerIsRefused) {
   EXPECT_TRUE(table_.empty());
 }
 
+TEST_F(LockTableTest, OneLockMayBeKeptAndTheOthersReleased) {
+  EXPECT_EQ(*ask(5, kFile, LockMode::kShared), true);
+  EXPECT_EQ(*ask(5, kName, LockMode::kExclusive), true);
+  auto file = ask(2, kFile, LockMode::kExclusive), name = ask(2, kName, LockMode::kExclusive);
+  table_.release_all_but(owner(5).id, kName);
+  loop_.run_ready();
+  EXPECT_EQ(*file, true);
+  EXPECT_FALSE(name->has_value());
+  table_.release(owner(5).id);
+  loop_.run_ready();
+  EXPECT_EQ(*name, true);
+  table_.release_all_but(owner(2).id, kRenameLock);
+  EXPECT_TRUE(table_.empty());
+}
+
 TEST_F(LockTableTest, WaitingEndsAtItsLimit) {
   EXPECT_EQ(*ask(5, kFile, LockMode::kExclusive), true);
   auto older = ask(2, kFile, LockMode::kShared, 1s);

@@ -49,7 +49,10 @@ Status plan(Change& change, const nfs3::CreateArgs& arguments, std::optional<Cut
 }
 
 Task<NfsAnswer> carry_out(Change& change, CutRecord cut) {
-  change.volume.held.make_oldest(cut.id);
+  LockTable& held = change.volume.held;
+  // What it had to wait for it holds as well; the SETATTR to come needs the file itself free.
+  held.release_all_but(cut.id, {cut.directory, cut.position});
+  held.make_oldest(cut.id);
   auto results = co_await change.volume.cuts.run(std::move(cut));
   if (!results) co_return NfsAnswer::drop();
   change.out.fixed(as_bytes(*results));

@@ -98,6 +98,31 @@ TEST_F(CreateTest, TheFileThatIsCutIsChosenOnce) {
   EXPECT_EQ(attributes(other).size, 5000u);
 }
 
+// Who waits for a file with a name in its hands takes the file's lock; the cut to come needs it free.
+TEST_F(CreateTest, AFileThatIsCutIsNotHeldByItsOwnCreate) {
+  Made first = create(root(), "f");
+  merge(first.handle, 5000, 0);
+  const auto younger = ~std::uint64_t{0};  // than the CREATE, which so waits for it
+  const wire::TransactionName id{SiteId{1}, 1, 1};
+  wire::LockArgs lock{.id = id, .age = younger, .items = {{.exclusive = true, .cell = {}, .name = {}}}};
+  auto file = handles_.open(first.handle);
+  lock.items[0].cell = {file->directory_site, file->fileid, file->generation};
+  ASSERT_EQ(peer<wire::LockResult>(wire::DirectoryProcedure::kLock, lock).status, wire::PeerStatus::kOk);
+  Handle directory = root();
+  nfs3::CreateArgs args{.where = {directory, "f"}, .mode = CreateMode::kUnchecked};
+  args.attributes.size = 0;
+  auto cutting = send(Procedure::kCreate, args);
+  loop_.advance(std::chrono::milliseconds(100));
+  EXPECT_FALSE(cutting->ended) << "the file is to be changed by another";
+  const wire::FinishArgs given_up{id, false};
+  ASSERT_EQ(peer<wire::PeerResult>(wire::DirectoryProcedure::kFinish, given_up).status,
+            wire::PeerStatus::kOk);
+  loop_.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(cutting->ended);
+  EXPECT_EQ(attributes(first.handle).size, 0u);
+  EXPECT_EQ(remove(root(), "f"), Status::kOk) << "and nothing is held any more";
+}
+
 TEST_F(CreateTest, ANewFileMayHaveASizeAtOnce) {
   Made made = create(root(), "f", {}, 0644, CreateMode::kUnchecked, 12345);
   EXPECT_EQ(made.attributes.size, 12345u);

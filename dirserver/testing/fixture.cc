@@ -1,6 +1,5 @@
 #include "dirserver/testing/fixture.h"
 
-#include "service/internal_call.h"
 #include "wire/authority.h"
 
 namespace slice::dirserver::testing {

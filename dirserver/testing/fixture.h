@@ -11,9 +11,11 @@
 
 #include "dirserver/server.h"
 #include "rpc/message.h"
+#include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
 #include "storage/memory_store.h"
 #include "wire/coordinator.h"
+#include "wire/directory.h"
 #include "wire/nfs3_readdir.h"
 #include "wire/object.h"
 
@@ -144,6 +146,15 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   wire::FetchResult merge(const Handle& file, std::uint64_t size, std::uint32_t epoch,
                           std::optional<nfs3::Time> mtime = {}, std::optional<nfs3::Time> atime = {});
   wire::MergeResult merge(std::vector<wire::FileMerge> files);
+
+  // ---- the program of directory servers among themselves, as another of them calls it ----
+  template <class R, class Args>
+  R peer(wire::DirectoryProcedure procedure, const Args& args) {
+    auto result =
+        run(service::internal_call<R>(network_, endpoint("dir1"), wire::kDirectoryProgram, procedure, args));
+    EXPECT_TRUE(result.has_value());
+    return result.value_or(R{});
+  }
 
   static constexpr rpc::Endpoint kClient{0x0a4d0102, 700};
 
