@@ -164,7 +164,7 @@ Answer<std::uint64_t> Change::names_near(const AttributeCell& directory) {
   std::uint64_t entries = directory.entries;
   for (SiteId site : volume.placement.name_sites(ref, SiteId{0})) {
     if (site == ref.site || !volume.peers.owns(site)) continue;
-    auto part = volume.cells.part(site, ref);
+    auto part = transaction.part(site, ref);
     if (!part) return refuse(part.error());
     entries += part->entries;
   }
@@ -178,9 +178,11 @@ Answer<bool> Change::empty(const AttributeCell& directory) {
     if (!entries) return refuse(entries.error());
     return *entries == 0;
   }
+  // Before the parts: a server that has given its part's lock takes no other lease of the directory then.
   LockKey key{ref.fileid, {}};
   if (!initiator.holds(key, LockMode::kExclusive)) {
-    need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = key, .mode = LockMode::kExclusive});
+    return refuse(
+        need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = key, .mode = LockMode::kExclusive}));
   }
   auto elsewhere = initiator.names_elsewhere(ref.fileid);
   if (!elsewhere) {
