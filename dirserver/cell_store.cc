@@ -229,7 +229,7 @@ Result<AttributeCell*> Transaction::load(const CellRef& ref) {
   for (auto& slot : attributes_) {
     if (slot->cell.self.cell == ref) return slot->erased ? nullptr : &slot->cell;
   }
-  shown_ = std::max(shown_, cells_.pending(ref.fileid));
+  show(ref.fileid);
   auto cell = cells_.attributes(ref);
   if (!cell) return fail(std::move(cell.error()));
   if (*cell == nullptr) return nullptr;
@@ -264,11 +264,21 @@ Result<FileId> Transaction::allocate(SiteId site) {
   return FileId{std::uint64_t{site.value} << kSequenceBits | sequence.next++};
 }
 
+Result<PartCell> Transaction::part(SiteId site, const CellRef& directory) {
+  show(directory.fileid);
+  return cells_.part(site, directory);
+}
+
+void Transaction::show(FileId file) {
+  shown_ = std::max(shown_, cells_.pending(file));
+}
+
 Result<Transaction::BucketSlot*> Transaction::bucket(const NamePlace& place) {
   CellStore::NameKey key{place.site, place.directory.fileid, place.position};
   for (auto& slot : buckets_) {
     if (slot->key == key) return slot.get();
   }
+  show(place.directory.fileid);
   auto found = cells_.bucket(key);
   if (!found) return fail(std::move(found.error()));
   buckets_.push_back(std::make_unique<BucketSlot>(BucketSlot{key, **found}));

@@ -155,6 +155,8 @@ class Transaction {
 
   // Null where there is no such name. Valid until the bucket is changed.
   Result<const NameEntry*> find(const NamePlace& place);
+  // As CellStore::part(), without this transaction's own changes.
+  Result<PartCell> part(SiteId site, const CellRef& directory);
   // Changes of names on this server's sites, at a time; the directory's counts, nlink and times follow: in
   // its cell, where it is on the name's site, else in the part, and by touches(). The name must not exist, or
   // must. kNoSpace where its position has no slot left.
@@ -179,7 +181,8 @@ class Transaction {
     bool rewrites = false;
   };
   std::vector<Key> keys() const;
-  // Up to where the log must be durable before a reply may show any cell that was loaded.
+  // Up to where the log must be durable before a reply may show any cell, name or part that was read, or that
+  // there is none.
   storage::LogPosition shown() const { return shown_; }
   // Whether commit() has anything to write.
   bool dirty() const;
@@ -211,6 +214,7 @@ class Transaction {
     DirectoryChange names;
   };
   Result<BucketSlot*> bucket(const NamePlace& place);
+  void show(FileId file);
   CellSlot& slot_of(const AttributeCell& cell);
   Status count(const NamePlace& place, const DirectoryChange& names);
   Status count_in_cell(const CellRef& directory, const DirectoryChange& names);
