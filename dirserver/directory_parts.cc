@@ -166,16 +166,16 @@ void DirectoryParts::settle(DebtKey key, const Debt& debt) {
 void DirectoryParts::grant(FileId directory) {
   MonoTime now = context_.loop.now();
   if (given_.size() >= kGivenSwept) {
-    std::erase_if(given_, [&](const auto& each) { return each.second <= now; });
+    std::erase_if(given_, [&](const auto& each) { return each.second.until <= now; });
   }
-  given_[directory] = now + kLease;
+  given_[directory] = {now + kLease, ++grants_};
 }
 
 bool DirectoryParts::given_out(FileId directory) const {
   MonoTime now = context_.loop.now();
   if (now < started_ + kLease) return true;  // by the process before this one
   auto found = given_.find(directory);
-  return found != given_.end() && found->second > now;
+  return found != given_.end() && found->second.until > now;
 }
 
 Task<void> DirectoryParts::revoke(FileId directory) {
@@ -183,7 +183,11 @@ Task<void> DirectoryParts::revoke(FileId directory) {
   revoked_.add();
   auto found = given_.find(directory);
   MonoTime end = started_ + kLease;
-  if (found != given_.end()) end = std::max(end, found->second);
+  std::uint64_t number = 0;
+  if (found != given_.end()) {
+    end = std::max(end, found->second.until);
+    number = found->second.number;
+  }
   std::vector<Task<Result<wire::PeerResult>>> calls;
   for (SiteId other : peers_.others()) {
     calls.push_back(peers_.call<wire::PeerResult>(other, wire::DirectoryProcedure::kRevoke,
@@ -196,7 +200,9 @@ Task<void> DirectoryParts::revoke(FileId directory) {
   MonoTime now = context_.loop.now();
   // Who did not answer may still have it, until it ends by itself.
   if (!everybody && now < end) co_await context_.loop.sleep(end - now);
-  given_.erase(directory);
+  // Whoever wanted this may have let go of the lock long ago, and another lease been given out since.
+  found = given_.find(directory);
+  if (found != given_.end() && found->second.number == number) given_.erase(found);
 }
 
 Task<wire::CellResult> DirectoryParts::touched(const wire::TouchArgs& args) {

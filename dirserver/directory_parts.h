@@ -60,6 +60,11 @@ class DirectoryParts {
     bool sending = false;
     std::vector<OneShot<bool>> waiting;
   };
+  // The last lease of a directory that was given out.
+  struct Given {
+    MonoTime until;
+    std::uint64_t number = 0;
+  };
   using DebtKey = std::pair<SiteId, FileId>;
 
   void keep(const AttributeCell& cell, MonoTime asked, std::uint64_t revocations);
@@ -73,8 +78,9 @@ class DirectoryParts {
   Peers& peers_;
   ClockCache<FileId, Lease> leases_;
   std::map<DebtKey, Debt> debts_;
-  std::map<FileId, MonoTime> given_;  // until when leases that were given out last
-  std::uint64_t revocations_ = 0;     // leases on their way here when one came are not kept
+  std::map<FileId, Given> given_;
+  std::uint64_t grants_ = 0;
+  std::uint64_t revocations_ = 0;  // leases on their way here when one came are not kept
   MonoTime started_;
   bool stopping_ = false;
   LogLimiter log_{2};
