@@ -67,9 +67,8 @@ class LeaseTest : public DirectoryFixture {
                                                   bool exclusive) {
     auto answer = std::make_shared<std::optional<PeerStatus>>();
     const auto youngest = ~std::uint64_t{0};
-    wire::LockArgs args{.id = id,
-                        .age = youngest,
-                        .items = {{.exclusive = exclusive, .cell = cell(directory), .name = {}}}};
+    wire::LockArgs args{
+        .id = id, .age = youngest, .items = {{.exclusive = exclusive, .cell = cell(directory), .name = {}}}};
     start(service::internal_call<wire::LockResult>(network_, endpoint("dir1"), wire::kDirectoryProgram,
                                                    DirectoryProcedure::kLock, args),
           [answer](const Result<wire::LockResult>& result) {
