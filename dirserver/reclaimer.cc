@@ -58,7 +58,8 @@ Task<void> Reclaimer::run() {
         }
         break;
       }
-      if (Status scanned = scan(); !scanned) {
+      if (Status scanned = co_await scan(); !scanned) {
+        in_store_ = true;
         if (log_.allow()) log_error("the reclaim queue cannot be read: {}", scanned.error().message);
         co_await context_.loop.sleep(back_off(++failures));
       }
@@ -102,24 +103,30 @@ Task<bool> Reclaimer::run_some() {
   co_return erased > 0;
 }
 
-// Only with an empty queue, so that none is queued twice.
-Status Reclaimer::scan() {
+// Only with an empty queue, so that hardly any is queued twice.
+Task<Status> Reclaimer::scan() {
   in_store_ = false;
-  for (std::uint32_t site = 0; site < sites_; ++site) {
+  std::vector<ReclaimRecord> found;
+  storage::LogPosition removed;
+  for (std::uint32_t site = 0; site < sites_ && !in_store_; ++site) {
     KeyRange range = range_of(SiteId{site}, CellKind::kReclaim);
     auto at = cells_.store().iterate(range.begin, range.end);
     for (; at->valid(); at->next()) {
-      if (queue_.size() >= kQueued) {
+      if (found.size() >= kQueued) {
         in_store_ = true;
-        return {};
+        break;
       }
       auto record = decode_reclaim(at->value());
-      if (!record) return fail(std::move(record.error()));
-      queue_.push_back(std::move(*record));
+      if (!record) co_return fail(std::move(record.error()));
+      removed = std::max(removed, cells_.pending(record->file.cell.fileid));
+      found.push_back(std::move(*record));
     }
-    SLICE_RETURN_IF_ERROR(at->status());
+    SLICE_CO_RETURN_IF_ERROR(at->status());
   }
-  return {};
+  // The store has those of removals as well that a crash may still undo.
+  Status durable = co_await cells_.durable(removed);
+  if (durable) std::move(found.begin(), found.end(), std::back_inserter(queue_));
+  co_return durable;
 }
 
 Task<bool> Reclaimer::hand_on(ReclaimRecord record) {

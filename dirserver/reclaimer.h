@@ -37,7 +37,7 @@ class Reclaimer {
   void run_soon();
   Task<void> run();
   Task<bool> run_some();
-  Status scan();
+  Task<Status> scan();
   Task<bool> hand_on(ReclaimRecord record);
 
   service::ServiceContext& context_;

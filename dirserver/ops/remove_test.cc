@@ -74,6 +74,23 @@ TEST_F(RemoveTest, AnswersWithoutTheDataServerAndReclaimsWhenItIsBack) {
   EXPECT_EQ(small_.asked.size(), 1u);
 }
 
+// The queue is read from the store once at the start, where a removal's record is before it is durable.
+TEST_F(RemoveTest, NoBytesGoForARemovalThatACrashMayUndo) {
+  Made file = create(root(), "f");
+  restart();
+  store().hold_syncs(true);
+  Handle directory = root();
+  auto removed = send(Procedure::kRemove, nfs3::DirOpArgs{directory, "f"});
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_FALSE(removed->ended);
+  EXPECT_TRUE(small_.asked.empty());
+  restart();
+  EXPECT_EQ(lookup(root(), "f").handle, file.handle);
+  ASSERT_EQ(remove(root(), "f"), Status::kOk);
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(small_.asked.size(), 1u);
+}
+
 TEST_F(RemoveTest, TheReclaimQueueSurvivesACrash) {
   silence("small1");
   std::set<std::uint64_t> files;
