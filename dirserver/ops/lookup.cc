@@ -34,8 +34,10 @@ Task<Answer<AttributeCell>> look_up(Volume& volume, const NfsRequest& request, c
     auto cell = co_await read_cell(volume, *ref, shown);
     if (!cell) co_return refuse(cell.error());
     if (*cell && at_once) co_return std::move(**cell);
-    // Was it still under this name when its attributes were read?
-    auto again = co_await find(volume, directory, name, shown);
+    // Was it still under this name when its attributes were read? ".." goes with the directory itself.
+    auto now = co_await read_directory(volume, request.handle, shown);
+    if (!now) co_return refuse(now.error());
+    auto again = co_await find(volume, now->cell, name, shown);
     if (*cell && again && *again == *ref) co_return std::move(**cell);
   }
   co_return refuse(Status::kJukebox);
