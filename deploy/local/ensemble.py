@@ -236,7 +236,9 @@ class Ensemble:
             stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         except (OSError, ValueError, IndexError):
             return None
-        if stat[0] == "Z" or stat[19] != started:
+        # A process whose first thread alone is dead still has its files, and so the lock of its data directory.
+        dead = stat[0] == "Z" and int(stat[17]) <= 1
+        if dead or stat[19] != started:
             return None
         return int(pid)
 

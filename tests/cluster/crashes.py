@@ -189,7 +189,7 @@ class Scene:
         end = time.monotonic() + SERVES_SECONDS
         while f" {name} serving as " not in self.said(name):
             if time.monotonic() > end or self.servers.children[name].poll() is not None:
-                raise Wrong(f"{name} does not come to serve")
+                raise Wrong(f"{name} does not come to serve: {self.said(name)[-300:]}")
             time.sleep(0.02)
 
     def restart(self, name, crash_at=None):
