@@ -52,12 +52,9 @@ class LeaseTest : public DirectoryFixture {
   }
   // The root directory, whose home dir1 is, as the other server asks for it.
   void take_lease() {
-    auto read = peer<wire::CellResult>(DirectoryProcedure::kRead, wire::CellReadArgs{cell(root()), true});
+    auto read = peer<wire::CellResult>(
+        DirectoryProcedure::kRead, wire::CellReadArgs{name_of(cell_of(handles_.open(root()).value())), true});
     EXPECT_EQ(read.status, PeerStatus::kOk);
-  }
-  wire::CellName cell(const Handle& handle) {
-    auto file = handles_.open(handle);
-    return {file->directory_site, file->fileid, file->generation};
   }
   // What the LOCK of a whole directory is answered; nothing as long as it is not.
   std::shared_ptr<std::optional<PeerStatus>> lock(const wire::TransactionName& id) {
@@ -66,9 +63,7 @@ class LeaseTest : public DirectoryFixture {
   std::shared_ptr<std::optional<PeerStatus>> lock(const wire::TransactionName& id, const Handle& directory,
                                                   bool exclusive) {
     auto answer = std::make_shared<std::optional<PeerStatus>>();
-    const auto youngest = ~std::uint64_t{0};
-    wire::LockArgs args{
-        .id = id, .age = youngest, .items = {{.exclusive = exclusive, .cell = cell(directory), .name = {}}}};
+    const wire::LockArgs args = lock_of(directory, id, exclusive);
     start(service::internal_call<wire::LockResult>(network_, endpoint("dir1"), wire::kDirectoryProgram,
                                                    DirectoryProcedure::kLock, args),
           [answer](const Result<wire::LockResult>& result) {
@@ -77,11 +72,6 @@ class LeaseTest : public DirectoryFixture {
     loop_.advance(20ms);
     return answer;
   }
-  void give_up(const wire::TransactionName& id) {
-    auto given_up = peer<wire::PeerResult>(DirectoryProcedure::kFinish, wire::FinishArgs{id, false});
-    EXPECT_EQ(given_up.status, PeerStatus::kOk);
-  }
-
   // A name in the root directory that dir1 has.
   std::string name_here() {
     auto file = handles_.open(root());

@@ -262,6 +262,7 @@ TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
   auto metrics = ask<wire::MetricsResult>(3, wire::kAdminProgram, 1);
   ASSERT_TRUE(metrics) << metrics.error().message;
   EXPECT_EQ(metrics->process, "storage1");
+  EXPECT_FALSE(metrics->samples.empty());
   EXPECT_GE(metric(3, "fake_readings"), 2u) << "the role is asked at each reading";
   bool alive = false;
   for (int i = 0; i < 50 && !alive; ++i) {
@@ -286,15 +287,14 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   auto both = start({"storage1", "manager1"}, {ServerRole::kManager, ServerRole::kStorage});
   ASSERT_TRUE(both->says("serving as manager")) << both->output();
   ASSERT_TRUE(both->says("serving as storage")) << both->output();
-  auto of = [&](int host, std::string_view name) { return metric(host, name); };
   EXPECT_EQ(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)->process, "storage1");
   // The storage node has met the manager before that one served, if at all; its heartbeats need no
   // connection.
-  std::uint64_t connections = of(2, "rpc_connections_total");
-  std::uint64_t calls = of(2, "rpc_calls_total");
+  std::uint64_t connections = metric(2, "rpc_connections_total");
+  std::uint64_t calls = metric(2, "rpc_calls_total");
   std::this_thread::sleep_for(2500ms);
-  EXPECT_GT(of(2, "rpc_calls_total"), calls + 1) << "heartbeats";
-  EXPECT_EQ(of(2, "rpc_connections_total"), connections + 3) << "this test's own";
+  EXPECT_GT(metric(2, "rpc_calls_total"), calls + 1) << "heartbeats";
+  EXPECT_EQ(metric(2, "rpc_connections_total"), connections + 3) << "this test's own";
   both->signal(SIGTERM);
   EXPECT_EQ(both->wait(), 0) << both->output();
   EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";

@@ -102,21 +102,16 @@ TEST_F(CreateTest, TheFileThatIsCutIsChosenOnce) {
 TEST_F(CreateTest, AFileThatIsCutIsNotHeldByItsOwnCreate) {
   Made first = create(root(), "f");
   merge(first.handle, 5000, 0);
-  const auto younger = ~std::uint64_t{0};  // than the CREATE, which so waits for it
   const wire::TransactionName id{SiteId{1}, 1, 1};
-  wire::LockArgs lock{.id = id, .age = younger, .items = {{.exclusive = true, .cell = {}, .name = {}}}};
-  auto file = handles_.open(first.handle);
-  lock.items[0].cell = {file->directory_site, file->fileid, file->generation};
-  ASSERT_EQ(peer<wire::LockResult>(wire::DirectoryProcedure::kLock, lock).status, wire::PeerStatus::kOk);
+  auto locked = peer<wire::LockResult>(wire::DirectoryProcedure::kLock, lock_of(first.handle, id));
+  ASSERT_EQ(locked.status, wire::PeerStatus::kOk);
   Handle directory = root();
   nfs3::CreateArgs args{.where = {directory, "f"}, .mode = CreateMode::kUnchecked};
   args.attributes.size = 0;
   auto cutting = send(Procedure::kCreate, args);
   loop_.advance(std::chrono::milliseconds(100));
   EXPECT_FALSE(cutting->ended) << "the file is to be changed by another";
-  const wire::FinishArgs given_up{id, false};
-  ASSERT_EQ(peer<wire::PeerResult>(wire::DirectoryProcedure::kFinish, given_up).status,
-            wire::PeerStatus::kOk);
+  give_up(id);
   loop_.advance(std::chrono::seconds(1));
   ASSERT_TRUE(cutting->ended);
   EXPECT_EQ(attributes(first.handle).size, 0u);

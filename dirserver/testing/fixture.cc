@@ -316,4 +316,16 @@ wire::MergeResult DirectoryFixture::merge(std::vector<wire::FileMerge> files) {
   return *result;
 }
 
+wire::LockArgs DirectoryFixture::lock_of(const Handle& object, const wire::TransactionName& owner,
+                                         bool exclusive) const {
+  constexpr std::uint64_t youngest = ~std::uint64_t{0};
+  wire::CellName cell = name_of(cell_of(handles_.open(object).value()));
+  return {.id = owner, .age = youngest, .items = {{.exclusive = exclusive, .cell = cell, .name = {}}}};
+}
+
+void DirectoryFixture::give_up(const wire::TransactionName& owner) {
+  auto given_up = peer<wire::PeerResult>(wire::DirectoryProcedure::kFinish, wire::FinishArgs{owner, false});
+  EXPECT_EQ(given_up.status, wire::PeerStatus::kOk);
+}
+
 }  // namespace slice::dirserver::testing

@@ -155,6 +155,10 @@ class DirectoryFixture : public service::testing::ServiceFixture {
     EXPECT_TRUE(result.has_value());
     return result.value_or(R{});
   }
+  // A lock of the whole object, by an owner that all others are older than: they wait for it.
+  wire::LockArgs lock_of(const Handle& object, const wire::TransactionName& owner,
+                         bool exclusive = true) const;
+  void give_up(const wire::TransactionName& owner);
 
   static constexpr rpc::Endpoint kClient{0x0a4d0102, 700};
 
