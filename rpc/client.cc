@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kScratch = 256 << 10;
 constexpr Duration kConnectPatience = std::chrono::seconds(3);
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);  // between attempts to connect
-constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 constexpr int kUserTimeoutMs = 10'000;  // unacknowledged bytes that long: the peer's host is gone
 
 }  // namespace

@@ -83,7 +83,7 @@ AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Call&
 }
 
 Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, std::size_t headroom,
-                                                 bool datagram) {
+                                                 bool datagram, bool* sealed) {
   auto header = decode_call(record.view());
   if (!header) {
     not_calls_.add();
@@ -111,6 +111,7 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
     encode_auth_error(out, header->xid, auth);
     co_return out.take();
   }
+  if (sealed != nullptr && (call.internal || call.forwarded)) *sealed = true;
   Program* program = find(header->program, header->version, out, header->xid);
   if (program == nullptr) {
     no_procedure_.add();

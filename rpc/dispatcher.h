@@ -67,9 +67,10 @@ class Dispatcher {
   void add(Program& program);
 
   // The reply to a record, without record mark; nothing where the bytes are no call, or the program drops it.
-  // `headroom` bytes are left free before the reply, for a record mark.
+  // `headroom` bytes are left free before the reply, for a record mark. `*sealed` becomes true where the call
+  // was sealed rightly, before its program sees it; it lives until the task ends.
   Task<std::optional<Buffer>> dispatch(Buffer record, Endpoint peer, std::size_t headroom,
-                                       bool datagram = false);
+                                       bool datagram = false, bool* sealed = nullptr);
 
  private:
   Program* find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid);

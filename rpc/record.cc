@@ -1,5 +1,6 @@
 #include "rpc/record.h"
 
+#include <malloc.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -15,10 +16,22 @@ constexpr int kMaxGather = 64;              // pieces a writev
 
 }  // namespace
 
+std::size_t memory_of(const Buffer& buffer) {
+  return buffer.data() == nullptr ? 0 : ::malloc_usable_size(const_cast<std::uint8_t*>(buffer.data()));
+}
+
+// How much room there is to be behind the record's bytes, where `missing` are to come and `here` have.
+std::size_t RecordReader::room_for(std::size_t missing, std::size_t here) const {
+  if (trusting_ || missing <= kHead) return missing;
+  std::size_t left = memory_of(record_) - record_.size();  // of what it grew to before
+  return std::min(missing, std::max({kHead, here, left >= kHead ? left : record_.size()}));
+}
+
 ByteSpan RecordReader::direct() {
   if (!in_fragment_ || missing_ < kWorthDirect || broken_) return {};
-  record_.reserve(record_.size() + missing_);
-  return {record_.data() + record_.size(), missing_};
+  std::size_t room = room_for(missing_, 0);
+  record_.reserve(record_.size() + room);
+  return {record_.data() + record_.size(), room};
 }
 
 void RecordReader::give_direct(std::size_t n) {
@@ -43,7 +56,7 @@ bool RecordReader::take_mark() {
   }
   in_fragment_ = true;
   large_ = missing_ >= kLarge;
-  record_.reserve(record_.size() + missing_);
+  record_.reserve(record_.size() + room_for(missing_, chunk_.size()));
   return true;
 }
 
@@ -67,20 +80,25 @@ bool RecordReader::next(Buffer& record) {
   return false;
 }
 
+void SendQueue::push(Item item) {
+  bytes_ += item.view().size();
+  memory_ += item.memory();
+  items_.push_back(std::move(item));
+}
+
 void SendQueue::push(Buffer marked_record) {
-  bytes_ += marked_record.size();
-  items_.push_back({std::move(marked_record), nullptr});
+  push(Item{std::move(marked_record), nullptr});
 }
 
 void SendQueue::push(std::shared_ptr<const Buffer> marked_record) {
-  bytes_ += marked_record->size();
-  items_.push_back({Buffer(), std::move(marked_record)});
+  push(Item{Buffer(), std::move(marked_record)});
 }
 
 void SendQueue::clear() {
   items_.clear();
   first_done_ = 0;
   bytes_ = 0;
+  memory_ = 0;
 }
 
 void SendQueue::written(std::size_t n) {
@@ -88,6 +106,7 @@ void SendQueue::written(std::size_t n) {
   n += first_done_;
   while (!items_.empty() && n >= items_.front().view().size()) {
     n -= items_.front().view().size();
+    memory_ -= items_.front().memory();
     items_.pop_front();
   }
   first_done_ = n;

@@ -13,6 +13,9 @@ namespace slice::rpc {
 
 inline constexpr std::size_t kRecordMark = 4;  // bytes before a fragment
 
+// Bytes that the allocator gave for it, which may be far more than it holds.
+std::size_t memory_of(const Buffer& buffer);
+
 // Writes the mark of a record of one fragment into its first four bytes, the record behind them.
 inline void mark_record(Buffer& marked_record) {
   store_be(marked_record.data(),
@@ -32,6 +35,9 @@ class RecordReader {
  public:
   // A record over `max_record` bytes breaks the stream.
   explicit RecordReader(std::size_t max_record) : max_record_(max_record) {}
+  // Whether room is made at once for all that a mark declares, as is best for one who sends what he says.
+  // Else room grows with the bytes that have come: at most twice those, and 4 KiB.
+  void trust_marks(bool on) { trusting_ = on; }
 
   // Room for bytes of the record that has begun, where enough are missing to be worth it; else empty.
   ByteSpan direct();
@@ -47,6 +53,7 @@ class RecordReader {
 
   bool broken() const { return broken_; }
   // Bytes of a record have come, but not all.
+  std::size_t memory() const { return memory_of(record_); }
   bool within_record() const { return mark_bytes_ > 0 || in_fragment_ || record_.size() > 0; }
 
  private:
@@ -54,6 +61,7 @@ class RecordReader {
   static constexpr std::size_t kLarge = 64 << 10;  // bytes of a fragment
 
   bool take_mark();
+  std::size_t room_for(std::size_t missing, std::size_t here) const;
   bool finish_fragment(Buffer& record);
 
   std::size_t max_record_;
@@ -66,6 +74,7 @@ class RecordReader {
   bool last_ = false;           // the current fragment is its record's last
   bool large_ = false;          // the last fragment that began is large
   bool broken_ = false;
+  bool trusting_ = true;
 };
 
 // Records on their way into a socket, gathered into as few writev calls as there can be.
@@ -81,19 +90,23 @@ class SendQueue {
   Flush flush(int fd);
   void clear();
   bool empty() const { return items_.empty(); }
-  std::size_t bytes() const { return bytes_; }  // not yet written
+  std::size_t bytes() const { return bytes_; }    // not yet written
+  std::size_t memory() const { return memory_; }  // of what it owns
 
  private:
   struct Item {
     Buffer owned;
     std::shared_ptr<const Buffer> shared;
     ByteView view() const { return shared ? shared->view() : owned.view(); }
+    std::size_t memory() const { return sizeof(Item) + memory_of(owned); }
   };
+  void push(Item item);
   void written(std::size_t n);
 
   std::deque<Item> items_;
   std::size_t first_done_ = 0;  // bytes of the first item that are written
   std::size_t bytes_ = 0;
+  std::size_t memory_ = 0;
 };
 
 }  // namespace slice::rpc

@@ -60,13 +60,15 @@ Endpoint endpoint_of(const sockaddr_in& address) {
 ServerShared::ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metrics, Server::Options limits)
     : loop(event_loop),
       dispatcher(to),
-      options(limits),
+      options(std::move(limits)),
+      admission(Admission::make(event_loop, options.limits, metrics)),
       connections_now(metrics.counter("rpc_connections")),
       connections_total(metrics.counter("rpc_connections_total")),
       connections_refused(metrics.counter("rpc_connections_refused_total")),
       connections_broken(metrics.counter("rpc_connections_broken_total")),
       udp_dropped(metrics.counter("rpc_udp_calls_dropped_total")),
       udp_too_large(metrics.counter("rpc_udp_replies_too_large_total")),
+      udp_withheld(metrics.counter("rpc_udp_replies_withheld_total")),
       scratch_(kScratch) {}
 
 Result<Endpoint> ServerShared::listen_tcp(Endpoint at) {
@@ -77,26 +79,34 @@ Result<Endpoint> ServerShared::listen_tcp(Endpoint at) {
     ::close(*fd);
     return error;
   }
-  listeners_.push_back(*fd);
-  loop.watch(*fd, EPOLLIN, [this, listener = *fd](std::uint32_t) { accept_some(listener); });
+  serve_tcp(*fd);
   return local_endpoint(*fd);
+}
+
+void ServerShared::serve_tcp(int listener) {
+  listeners_.push_back(listener);
+  loop.watch(listener, EPOLLIN, [this, listener](std::uint32_t) { accept_some(listener); });
 }
 
 Result<Endpoint> ServerShared::listen_udp(Endpoint at) {
   auto fd = bound_socket(SOCK_DGRAM, at);
   if (!fd) return fail(std::move(fd).error());
-  int on = 1;
-  ::setsockopt(*fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-  int bytes = options.udp_receive_buffer;
-  if (::setsockopt(*fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
-    ::setsockopt(*fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-  }
-  if (::setsockopt(*fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
-    ::setsockopt(*fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-  }
-  udp_.push_back(std::make_shared<UdpSocket>(*this, *fd));
-  udp_.back()->start();
+  serve_udp(*fd);
   return local_endpoint(*fd);
+}
+
+void ServerShared::serve_udp(int socket) {
+  int on = 1;
+  ::setsockopt(socket, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+  int bytes = options.udp_receive_buffer;
+  if (::setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  }
+  if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  }
+  udp_.push_back(std::make_shared<UdpSocket>(*this, socket));
+  udp_.back()->start();
 }
 
 void ServerShared::accept_some(int listener) {
@@ -115,19 +125,18 @@ void ServerShared::accept_some(int listener) {
       return;
     }
     if (fd < 0) return;
-    if (connections_.size() >= options.max_connections) {
+    auto connection = std::make_shared<TcpConnection>(*this, fd, endpoint_of(address));
+    if (!admission->join(*connection, endpoint_of(address).address)) {
       connections_refused.add();
       if (log_limit.allow()) {
         log_warning("closed a new connection: {} are open already from={}", connections_.size(),
                     to_string(endpoint_of(address)));
       }
-      ::close(fd);
       continue;
     }
     int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    auto connection = std::make_shared<TcpConnection>(*this, fd, endpoint_of(address));
     connections_.insert(connection);
     connections_total.add();
     connections_now.set(connections_.size());
@@ -140,27 +149,9 @@ void ServerShared::closed(const std::shared_ptr<TcpConnection>& connection) {
   connections_now.set(connections_.size());
 }
 
-void ServerShared::call_ended() {
-  --calls_;
-  if (!paused_.empty()) resume_paused();
-}
-
-void ServerShared::resume_paused() {
-  if (at_total_limit()) return;
-  loop.post([self = shared_from_this()] {
-    for (auto& connection : std::exchange(self->paused_, {})) connection->resume();
-  });
-}
-
 void ServerShared::start() {
   flush_ = loop.at_round_end([weak = weak_from_this()] {
     if (auto self = weak.lock(); self && self->open) self->flush();
-  });
-  resume_ = loop.at_round_end([weak = weak_from_this()] {
-    auto self = weak.lock();
-    if (!self || self->paused_.empty()) return;
-    self->resume_paused();
-    self->resume_.want();
   });
 }
 
@@ -184,11 +175,10 @@ void ServerShared::close_all() {
   for (auto& socket : std::exchange(udp_, {})) socket->close();
   dirty_.clear();
   dirty_udp_.clear();
-  paused_.clear();
 }
 
 Server::Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics, Options options)
-    : shared_(std::make_shared<ServerShared>(loop, dispatcher, metrics, options)) {
+    : shared_(std::make_shared<ServerShared>(loop, dispatcher, metrics, std::move(options))) {
   shared_->start();
 }
 Server::Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics)
@@ -210,6 +200,13 @@ Result<Endpoint> Server::listen(Endpoint at, Protocols protocols) {
     bound = *udp;
   }
   return bound;
+}
+
+void Server::serve_tcp(int listener) {
+  shared_->serve_tcp(listener);
+}
+void Server::serve_udp(int socket) {
+  shared_->serve_udp(socket);
 }
 
 }  // namespace slice::rpc

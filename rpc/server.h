@@ -1,12 +1,12 @@
 // Server: RPC over TCP (record marking) and UDP on one endpoint, feeding a Dispatcher, on one EpollLoop.
-// Bounded: per connection and in total, calls under way and bytes of unsent replies have limits; at a limit
-// the server stops reading from the connection.
+// What connections may take of it is Admission's matter; a connection at a limit is not read.
 #ifndef SLICE_RPC_SERVER_H
 #define SLICE_RPC_SERVER_H
 
 #include <memory>
 
 #include "common/metrics.h"
+#include "rpc/admission.h"
 #include "rpc/dispatcher.h"
 #include "rpc/epoll_loop.h"
 
@@ -17,14 +17,13 @@ class ServerShared;
 class Server {
  public:
   struct Options {
-    std::size_t max_record = (1 << 20) + 4096;   // bytes of one record; a longer one closes the connection
-    std::size_t max_calls_per_connection = 256;  // under way
-    std::size_t max_calls = 16384;               // under way, all connections and UDP
-    std::size_t max_unsent_per_connection = 8 << 20;  // bytes
-    std::size_t max_unsent = 512 << 20;               // bytes, all connections
-    std::size_t max_connections = 4096;               // more are closed as they come
-    std::size_t max_udp_calls = 1024;                 // under way; more are dropped, as UDP may
-    int udp_receive_buffer = 8 << 20;                 // SO_RCVBUF(FORCE), bytes
+    std::size_t max_record = (1 << 20) + 4096;  // bytes of one record; a longer one closes the connection
+    Admission::Limits limits;                   // of TCP connections
+    std::size_t max_udp_calls = 1024;           // under way; more are dropped, as UDP may
+    // How many times as long as its call a datagram's reply may be, so that a forged source gets little by
+    // it; a longer one becomes SYSTEM_ERR, and the client asks over TCP. 0: no matter.
+    std::size_t max_udp_growth = 0;
+    int udp_receive_buffer = 8 << 20;  // SO_RCVBUF(FORCE), bytes
   };
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics, Options options);
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics);
@@ -38,6 +37,10 @@ class Server {
   // reason.
   enum class Protocols { kTcp, kUdp, kBoth };
   Result<Endpoint> listen(Endpoint at, Protocols protocols = Protocols::kBoth);
+  // Serves on a non-blocking socket that is bound, and listens if it is of TCP; it is the server's from here
+  // on.
+  void serve_tcp(int listener);
+  void serve_udp(int socket);
 
  private:
   std::shared_ptr<ServerShared> shared_;  // with the calls under way

@@ -30,6 +30,8 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
 
   Result<Endpoint> listen_tcp(Endpoint at);
   Result<Endpoint> listen_udp(Endpoint at);
+  void serve_tcp(int listener);
+  void serve_udp(int socket);
   void close_all();
   void closed(const std::shared_ptr<TcpConnection>& connection);
 
@@ -42,20 +44,12 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
     dirty_udp_.push_back(std::move(socket));
     flush_.want();
   }
-  // Total limits: counted here, waited for here.
-  void call_begins() { ++calls_; }
-  void call_ended();
-  bool at_total_limit() const { return calls_ >= options.max_calls || unsent_ >= options.max_unsent; }
-  void count_unsent(std::ptrdiff_t bytes) { unsent_ += static_cast<std::size_t>(bytes); }
-  void resume_later(std::shared_ptr<TcpConnection> connection) {
-    paused_.push_back(std::move(connection));
-    resume_.want();
-  }
   ByteSpan scratch() { return scratch_.span(); }
 
   EpollLoop& loop;
   Dispatcher& dispatcher;
   const Server::Options options;
+  const std::shared_ptr<Admission> admission;
   bool open = true;
   Counter& connections_now;
   Counter& connections_total;
@@ -63,42 +57,43 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   Counter& connections_broken;
   Counter& udp_dropped;
   Counter& udp_too_large;
+  Counter& udp_withheld;
   LogLimiter log_limit{5};
 
  private:
   void accept_some(int listener);
   void flush();
-  void resume_paused();
 
   std::vector<int> listeners_;
   std::vector<std::shared_ptr<UdpSocket>> udp_;
   std::unordered_set<std::shared_ptr<TcpConnection>> connections_;
   std::vector<std::shared_ptr<TcpConnection>> dirty_, flushing_;
   std::vector<std::shared_ptr<UdpSocket>> dirty_udp_;
-  std::vector<std::shared_ptr<TcpConnection>> paused_;
-  EpollLoop::RoundEnd flush_, resume_;  // of dirty_ and paused_
-  std::size_t calls_ = 0;
-  std::size_t unsent_ = 0;
-  Buffer scratch_;  // every connection reads into it; nothing stays there
+  EpollLoop::RoundEnd flush_;  // of dirty_
+  Buffer scratch_;             // every connection reads into it; nothing stays there
 };
 
-class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
+class TcpConnection final : public std::enable_shared_from_this<TcpConnection>, public Admission::Member {
  public:
   TcpConnection(ServerShared& server, int fd, Endpoint peer);
   ~TcpConnection();
   void start();
   void close();
-  void flush();   // at the end of a round
-  void resume();  // a total limit has eased
+  void flush();  // at the end of a round
 
  private:
   static Task<void> serve(std::shared_ptr<TcpConnection> self, std::shared_ptr<ServerShared> server,
                           Buffer record);
+  Standing standing() const override;
+  void on_room() override { resume(); }
+  void on_end(std::string_view why) override;
   void on_events(std::uint32_t events);
   bool read_some();  // false where there was less than asked for
   void take_records();
   void send(Buffer reply);
-  bool may_take() const;
+  void resume();  // with records that wait
+  void count_memory();
+  void welcome_peer();
   void update_interest();
 
   ServerShared& server_;
@@ -107,12 +102,13 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   RecordReader reader_;
   SendQueue queue_;
   std::deque<Buffer> held_;  // records that came with others when a limit was reached
-  std::size_t calls_ = 0;
+  std::size_t held_memory_ = 0;
+  std::size_t counted_ = 0;  // memory of reader_, queue_ and held_, as far as it is counted
   std::uint32_t interest_ = 0;
+  bool sealed_ = false;  // a sealed call came
   bool dirty_ = false;
   bool blocked_ = false;
   bool resuming_ = false;
-  bool paused_ = false;  // waits for a total limit
 };
 
 class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
@@ -132,6 +128,7 @@ class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
   static Task<void> serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<ServerShared> server,
                           Buffer record, Endpoint peer, in_addr local);
   void receive();
+  void keep_short(Buffer& reply, std::size_t call) const;
 
   ServerShared& server_;
   int fd_;

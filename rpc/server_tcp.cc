@@ -12,18 +12,29 @@
 namespace slice::rpc {
 namespace {
 
-constexpr int kReadsARound = 4;  // of one connection, so that others get their turn
+constexpr int kReadsARound = 4;            // of one connection, so that others get their turn
+constexpr std::size_t kCallMemory = 2048;  // bytes that a call holds beside its record: frames, a short reply
 
 }  // namespace
 
 TcpConnection::TcpConnection(ServerShared& server, int fd, Endpoint peer)
     : server_(server), fd_(fd), peer_(peer), reader_(server.options.max_record) {}
 
+Admission::Member::Standing TcpConnection::standing() const {
+  return {.within_record = reader_.within_record(), .unread = !queue_.empty()};
+}
+
+void TcpConnection::on_end(std::string_view why) {
+  log_debug("closed the connection of {}: {}", to_string(peer_), why);
+  close();
+}
+
 TcpConnection::~TcpConnection() {
   if (fd_ >= 0) ::close(fd_);
 }
 
 void TcpConnection::start() {
+  reader_.trust_marks(peer());
   interest_ = EPOLLIN;
   server_.loop.watch(fd_, interest_, [this](std::uint32_t events) { on_events(events); });
 }
@@ -33,9 +44,12 @@ void TcpConnection::close() {
   auto self = shared_from_this();  // the server's set may hold the last reference
   server_.loop.unwatch(fd_);
   ::close(std::exchange(fd_, -1));
-  server_.count_unsent(-static_cast<std::ptrdiff_t>(queue_.bytes()));
   queue_.clear();
   held_.clear();
+  held_memory_ = 0;
+  reader_ = RecordReader(server_.options.max_record);
+  count_memory();
+  leave();
   if (server_.open) server_.closed(self);
 }
 
@@ -66,10 +80,13 @@ bool TcpConnection::read_some() {
     return false;
   }
   auto got = static_cast<std::size_t>(n);
+  received(got);
   std::size_t to_direct = std::min(got, direct.size());
   if (to_direct > 0) reader_.give_direct(to_direct);
   reader_.give(scratch.first(got - to_direct));
   take_records();
+  count_memory();
+  if (sealed_ && !peer()) welcome_peer();
   return got == direct.size() + scratch.size();
 }
 
@@ -80,6 +97,7 @@ void TcpConnection::take_records() {
     if (held_.empty() && may_take()) {
       spawn(serve(shared_from_this(), server_.shared_from_this(), std::move(record)));
     } else {
+      held_memory_ += memory_of(record) + sizeof record;
       held_.push_back(std::move(record));
     }
   }
@@ -93,29 +111,37 @@ void TcpConnection::take_records() {
   }
 }
 
-bool TcpConnection::may_take() const {
-  return calls_ < server_.options.max_calls_per_connection &&
-         queue_.bytes() < server_.options.max_unsent_per_connection && !server_.at_total_limit();
+// What the reader, the queue and the held records have: counted where it changes.
+void TcpConnection::count_memory() {
+  std::size_t now = reader_.memory() + queue_.memory() + held_memory_;
+  std::size_t before = std::exchange(counted_, now);
+  if (now > before) hold(now - before);
+  if (now < before) release(before - now);
 }
 
 Task<void> TcpConnection::serve(std::shared_ptr<TcpConnection> self, std::shared_ptr<ServerShared> server,
                                 Buffer record) {
-  ++self->calls_;
-  server->call_begins();
-  std::optional<Buffer> reply =
-      co_await server->dispatcher.dispatch(std::move(record), self->peer_, kRecordMark);
-  --self->calls_;
+  std::size_t memory = memory_of(record) + kCallMemory;
+  self->call_begins();
+  self->hold(memory);
+  std::optional<Buffer> reply = co_await server->dispatcher.dispatch(std::move(record), self->peer_,
+                                                                     kRecordMark, false, &self->sealed_);
+  self->call_ends();
+  self->release(memory);
   if (reply) self->send(std::move(*reply));
-  server->call_ended();
-  if (self->fd_ >= 0 && !self->held_.empty()) self->resume();
-  if (self->fd_ >= 0) self->update_interest();
+}
+
+// Somebody of the ensemble has the key, and means what it declares.
+void TcpConnection::welcome_peer() {
+  sealed_call_came();
+  reader_.trust_marks(true);
 }
 
 void TcpConnection::send(Buffer reply) {
   if (fd_ < 0) return;
   mark_record(reply);
-  server_.count_unsent(static_cast<std::ptrdiff_t>(reply.size()));
   queue_.push(std::move(reply));
+  count_memory();
   if (dirty_ || blocked_) return;
   dirty_ = true;
   server_.flush_later(shared_from_this());
@@ -126,24 +152,25 @@ void TcpConnection::flush() {
   if (fd_ < 0 || queue_.empty()) return;
   std::size_t before = queue_.bytes();
   SendQueue::Flush result = queue_.flush(fd_);
-  server_.count_unsent(static_cast<std::ptrdiff_t>(queue_.bytes()) - static_cast<std::ptrdiff_t>(before));
+  sent(before - queue_.bytes());
+  count_memory();
   if (result == SendQueue::Flush::kBroken) {
     close();
     return;
   }
   blocked_ = result == SendQueue::Flush::kBlocked;
-  if (!held_.empty()) resume();
-  if (fd_ >= 0) update_interest();
+  update_interest();
 }
 
 void TcpConnection::resume() {
-  paused_ = false;
   if (fd_ < 0 || resuming_) return;  // a call that ends at once comes back here
   resuming_ = true;
   auto self = shared_from_this();
   while (fd_ >= 0 && !held_.empty() && may_take()) {
     Buffer record = std::move(held_.front());
     held_.pop_front();
+    held_memory_ -= memory_of(record) + sizeof record;
+    count_memory();
     spawn(serve(self, server_.shared_from_this(), std::move(record)));
   }
   resuming_ = false;
@@ -152,11 +179,8 @@ void TcpConnection::resume() {
 
 void TcpConnection::update_interest() {
   bool take = held_.empty() && may_take();
+  if (!take) wait();
   std::uint32_t wanted = (take ? EPOLLIN : 0u) | (blocked_ ? EPOLLOUT : 0u);
-  if (!take && server_.at_total_limit() && !paused_) {
-    paused_ = true;
-    server_.resume_later(shared_from_this());
-  }
   if (wanted == interest_) return;
   interest_ = wanted;
   server_.loop.change(fd_, interest_);

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +21,13 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr std::uint32_t kLoopback = 0x7f000001;
+constexpr std::uint32_t kFirst = 0x7f000101, kSecond = 0x7f000201, kThird = 0x7f000301;  // clients
+
+// Bytes that the allocator has given out.
+std::size_t heap() {
+  auto figures = ::mallinfo2();
+  return figures.uordblks + figures.hblkhd;
+}
 
 struct Answer {
   std::optional<Result<Response>> result;
@@ -75,10 +83,15 @@ class ServerTest : public ::testing::Test {
     poll_until(read, 10s);
     return got;
   }
-  int raw_socket(int type) {
+  // From that address of the loopback network, where one is given: another client.
+  int raw_socket(int type, std::uint32_t from = 0) {
     int fd = ::socket(AF_INET, type, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    if (from != 0) {
+      address.sin_addr.s_addr = htonl(from);
+      EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    }
     address.sin_addr.s_addr = htonl(at.address);
     address.sin_port = htons(at.port);
     EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
@@ -92,6 +105,14 @@ class ServerTest : public ::testing::Test {
                       .procedure = procedure,
                       .arguments = arguments});
     return out.take();
+  }
+
+  static void send_record(int fd, const Buffer& record) {
+    XdrWriter framed;
+    framed.u32(static_cast<std::uint32_t>(record.size()) | kLastFragment);
+    framed.fixed(record.view());
+    EXPECT_EQ(::send(fd, framed.view().data(), framed.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(framed.size()));
   }
 
   Metrics metrics;
@@ -240,7 +261,7 @@ TEST_F(ServerTest, GarbageIsIgnoredAndTheConnectionGoesOn) {
 }
 
 TEST_F(ServerTest, ReadingStopsAtTheCallLimitAndGoesOn) {
-  serve({.max_calls_per_connection = 4});
+  serve({.limits = {.connection_calls = 4}});
   int fd = raw_socket(SOCK_STREAM);
   XdrWriter stream;
   for (std::uint32_t i = 0; i < 20; ++i) {
@@ -259,7 +280,7 @@ TEST_F(ServerTest, ReadingStopsAtTheCallLimitAndGoesOn) {
 }
 
 TEST_F(ServerTest, ReadingStopsWhileRepliesAreNotTaken) {
-  serve({.max_unsent_per_connection = 1 << 20});
+  serve({.limits = {.connection_memory = 1 << 20}});
   int fd = raw_socket(SOCK_STREAM);
   constexpr std::uint32_t kReplies = 200, kReplySize = 256 << 10;  // 50 MiB
   Buffer size = number_argument(kReplySize);
@@ -279,7 +300,7 @@ TEST_F(ServerTest, ReadingStopsWhileRepliesAreNotTaken) {
 }
 
 TEST_F(ServerTest, TotalLimitPausesAndResumesConnections) {
-  serve({.max_calls = 3});
+  serve({.limits = {.calls = 3}});
   int one = raw_socket(SOCK_STREAM), two = raw_socket(SOCK_STREAM);
   for (int fd : {one, two}) {
     XdrWriter stream;
@@ -302,13 +323,204 @@ TEST_F(ServerTest, TotalLimitPausesAndResumesConnections) {
 }
 
 TEST_F(ServerTest, ConnectionsOverTheLimitAreClosed) {
-  serve({.max_connections = 2});
-  int fds[3];
-  for (int& fd : fds) fd = raw_socket(SOCK_STREAM);
+  serve({.limits = {.connections = 2}});
+  int fds[3] = {raw_socket(SOCK_STREAM, kFirst), raw_socket(SOCK_STREAM, kSecond),
+                raw_socket(SOCK_STREAM, kThird)};
   EXPECT_EQ(read_exactly(fds[2], 1), "");
   EXPECT_EQ(metrics.counter("rpc_connections_refused_total").value(), 1u);
   EXPECT_EQ(metrics.counter("rpc_connections").value(), 2u);
   for (int fd : fds) ::close(fd);
+}
+
+// One address with many connections loses the one that was idle longest, for somebody else's first.
+TEST_F(ServerTest, IdleConnectionsOfOneAddressLockNobodyOut) {
+  serve({.limits = {.connections = 8, .client_connections = 6}});
+  std::vector<int> greedy;
+  for (int i = 0; i < 20; ++i) greedy.push_back(raw_socket(SOCK_STREAM, kFirst));
+  std::vector<int> others;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    int fd = raw_socket(SOCK_STREAM, kSecond + i);
+    send_record(fd, echo_call(Xid{i}, 1, {}));
+    EXPECT_EQ(read_exactly(fd, 28).size(), 28u) << i;
+    others.push_back(fd);
+  }
+  EXPECT_EQ(metrics.counter("rpc_connections").value(), 8u);
+  EXPECT_EQ(metrics.counter("connections_ended_total{why=\"crowded\"}").value(), 14u + 4);
+  EXPECT_EQ(metrics.counter("rpc_connections_refused_total").value(), 0u);
+  for (int fd : greedy) ::close(fd);
+  for (int fd : others) ::close(fd);
+}
+
+TEST_F(ServerTest, TheEnsembleHasRoomOfItsOwn) {
+  serve({.limits = {.connections = 2, .peers = {kThird}}});
+  int first = raw_socket(SOCK_STREAM, kFirst), second = raw_socket(SOCK_STREAM, kSecond);
+  for (int fd : {first, second}) send_record(fd, echo_call(Xid{1}, 7, {}));
+  ASSERT_TRUE(poll_until([&] { return echo.waiting.size() == 2; }, 5s));
+  int peer = raw_socket(SOCK_STREAM, kThird);
+  send_record(peer, echo_call(Xid{2}, 1, {}));
+  EXPECT_EQ(read_exactly(peer, 28).size(), 28u);
+  for (int fd : {first, second, peer}) ::close(fd);
+}
+
+// A connection with a sealed call is the ensemble's: it is not counted among clients', and not idle.
+TEST_F(ServerTest, ASealedCallMakesAPeer) {
+  Server::Options options;
+  options.limits.connections = 1;
+  options.limits.tick = 10ms;
+  options.limits.idle = options.limits.first_call = 50ms;
+  serve(options);
+  ASSERT_TRUE(call(1, number_argument(1)));
+  int client = raw_socket(SOCK_STREAM, kSecond);
+  send_record(client, echo_call(Xid{1}, 1, {}));
+  EXPECT_EQ(read_exactly(client, 28).size(), 28u);
+  EXPECT_EQ(read_exactly(client, 1), "") << "idle, and not closed";
+  EXPECT_EQ(metrics.counter("connections_ended_total{why=\"idle\"}").value(), 1u);
+  ASSERT_TRUE(call(1, number_argument(1)));
+  EXPECT_EQ(channel.connects(), 1u);
+  ::close(client);
+}
+
+TEST_F(ServerTest, AConnectionWithoutACallEnds) {
+  Server::Options options;
+  options.limits.tick = 10ms;
+  options.limits.first_call = 50ms;
+  serve(options);
+  int fd = raw_socket(SOCK_STREAM);
+  EXPECT_EQ(read_exactly(fd, 1), "");
+  EXPECT_EQ(metrics.counter("connections_ended_total{why=\"idle\"}").value(), 1u);
+  ::close(fd);
+}
+
+// Half a record, then nothing; and a byte now and then, which is as little.
+TEST_F(ServerTest, ARecordMustComeAtSomeSpeed) {
+  Server::Options options;
+  options.limits.tick = 10ms;
+  options.limits.patience = 100ms;
+  serve(options);
+  int silent = raw_socket(SOCK_STREAM), slow = raw_socket(SOCK_STREAM), steady = raw_socket(SOCK_STREAM);
+  XdrWriter half;
+  half.u32(100'000 | kLastFragment);
+  half.u64(0);
+  for (int fd : {silent, slow, steady}) ASSERT_EQ(::send(fd, half.view().data(), half.size(), 0), 12);
+  Buffer call = echo_call(Xid{5}, 1, Buffer(100'000 - 40).view());
+  std::size_t sent = 8;
+  MonoTime end = loop.now() + 500ms;
+  while (loop.now() < end) {
+    loop.run_until([] { return false; }, 10ms);
+    ::send(slow, half.view().data(), 1, MSG_NOSIGNAL);
+    std::size_t n = std::min<std::size_t>(3000, 100'000 - sent);
+    ASSERT_EQ(::send(steady, call.data() + sent, n, MSG_NOSIGNAL), static_cast<ssize_t>(n));
+    sent += n;
+  }
+  EXPECT_EQ(metrics.counter("connections_ended_total{why=\"slow_record\"}").value(), 2u);
+  EXPECT_EQ(metrics.counter("rpc_connections").value(), 1u);
+  for (int fd : {silent, slow, steady}) ::close(fd);
+}
+
+TEST_F(ServerTest, WhatIsDeclaredTakesNoMemory) {
+  serve();
+  loop.run_until([] { return false; }, 10ms);
+  std::vector<int> fds;
+  std::size_t before = heap();
+  std::string part(2048, 'x');
+  for (int i = 0; i < 200; ++i) {
+    fds.push_back(raw_socket(SOCK_STREAM, kFirst));
+    std::uint8_t mark[4];
+    store_be(mark, (1u << 20) | kLastFragment);
+    ASSERT_EQ(::send(fds.back(), mark, 4, 0), 4);
+    ASSERT_EQ(::send(fds.back(), part.data(), part.size(), 0), 2048);
+    loop.run_until([] { return false; }, 1ms);
+  }
+  EXPECT_LT(heap() - before, 4u << 20) << "200 MiB were declared, 400 KiB sent";
+  for (int fd : fds) ::close(fd);
+}
+
+// NULL calls, as many as the connection takes.
+struct Flood {
+  int fd;
+  std::size_t sent = 0;
+
+  static const Buffer& calls() {
+    static const Buffer stream = [] {
+      XdrWriter out, call;
+      encode_call(call, {.xid = Xid{1}, .program = EchoProgram::kNumber, .version = 2, .procedure = 0});
+      for (std::uint32_t i = 0; i < 2000; ++i) {
+        out.u32(static_cast<std::uint32_t>(call.size()) | kLastFragment);
+        out.fixed(call.view());
+      }
+      return out.take();
+    }();
+    return stream;
+  }
+  void send() {
+    ByteView rest = calls().view().subspan(sent);
+    ssize_t n = ::send(fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) sent = (sent + static_cast<std::size_t>(n)) % calls().size();
+  }
+};
+
+// Clients that call and read nothing: memory stays within what is stated, others are answered meanwhile, and
+// when the patience with them is over all is as before.
+TEST_F(ServerTest, UnreadRepliesAreBoundedAndEnd) {
+  Server::Options options;
+  options.limits.memory = 8 << 20;
+  options.limits.client_memory = 4 << 20;
+  options.limits.connection_memory = 1 << 20;
+  options.limits.tick = 10ms;
+  options.limits.patience = 300ms;
+  serve(options);
+  std::size_t before = heap(), most = 0;
+  std::vector<Flood> floods;
+  for (std::uint32_t i = 0; i < 16; ++i) floods.push_back({raw_socket(SOCK_STREAM, kFirst + i % 4)});
+  int good = raw_socket(SOCK_STREAM, kFirst + 9);
+  int small = 4096;
+  for (Flood& flood : floods) ::setsockopt(flood.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  // What the kernel keeps for the connections fills first.
+  auto& ended = metrics.counter("connections_ended_total{why=\"unread\"}");
+  MonoTime until = loop.now() + 20s;
+  for (std::uint32_t round = 0; loop.now() < until; ++round) {
+    if (ended.value() > 0) break;
+    for (Flood& flood : floods) flood.send();
+    send_record(good, echo_call(Xid{round}, 1, {}));
+    EXPECT_EQ(read_exactly(good, 28).size(), 28u);
+    most = std::max(most, heap());
+  }
+  EXPECT_LT(most - before, 24u << 20);
+  EXPECT_GT(ended.value(), 0u);
+  EXPECT_TRUE(poll_until([&] { return metrics.counter("rpc_connections").value() <= 1; }, 10s));
+  EXPECT_LT(heap() - before, 1u << 20) << "memory is not given back";
+  for (Flood& flood : floods) ::close(flood.fd);
+  ::close(good);
+}
+
+// While several call, none has more than its share of the calls under way.
+TEST_F(ServerTest, AGreedyClientLeavesOthersTheirShare) {
+  serve({.limits = {.calls = 64, .client_calls = 48, .shared_calls = 32}});
+  std::vector<int> greedy;
+  for (int i = 0; i < 8; ++i) greedy.push_back(raw_socket(SOCK_STREAM, kFirst));
+  int other = raw_socket(SOCK_STREAM, kSecond);
+  send_record(other, echo_call(Xid{1}, 1, {}));
+  EXPECT_EQ(read_exactly(other, 28).size(), 28u);
+  for (int fd : greedy) {
+    for (std::uint32_t i = 0; i < 32; ++i) send_record(fd, echo_call(Xid{i}, 7, {}));
+  }
+  poll_until([] { return false; }, 50ms);
+  EXPECT_EQ(echo.waiting.size(), 16u);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    send_record(other, echo_call(Xid{i}, 1, {}));
+    ASSERT_EQ(read_exactly(other, 28).size(), 28u);
+  }
+  std::size_t answered = 0;
+  while (answered < 8 * 32 && poll_until([&] { return !echo.waiting.empty(); }, 2s)) {
+    answered += echo.waiting.size();
+    echo.release();
+  }
+  EXPECT_EQ(answered, 8u * 32);
+  for (int fd : greedy) {
+    EXPECT_EQ(read_exactly(fd, 32 * 28).size(), 32u * 28);
+    ::close(fd);
+  }
+  ::close(other);
 }
 
 TEST_F(ServerTest, UdpAnswersFromTheAddressThatWasAsked) {
@@ -333,6 +545,25 @@ TEST_F(ServerTest, UdpAnswersFromTheAddressThatWasAsked) {
   ASSERT_EQ(reply.size(), 24 + payload.size());
   EXPECT_EQ(reply.substr(24), payload);
   EXPECT_TRUE(echo.last.datagram);
+  ::close(fd);
+}
+
+TEST_F(ServerTest, AUdpReplyMuchLongerThanItsCallIsWithheld) {
+  serve({.max_udp_growth = 4});
+  int fd = raw_socket(SOCK_DGRAM);
+  for (std::uint32_t size : {4u, 1000u}) {
+    Buffer call = echo_call(Xid{size}, 8, number_argument(size).view());
+    ASSERT_EQ(::send(fd, call.data(), call.size(), 0), static_cast<ssize_t>(call.size()));
+    std::uint8_t bytes[2048];
+    ssize_t n = -1;
+    ASSERT_TRUE(poll_until([&] { return (n = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0; }, 5s));
+    auto header = decode_reply({bytes, static_cast<std::size_t>(n)});
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->xid, Xid{size});
+    EXPECT_EQ(header->accept_stat, size == 4 ? AcceptStat::kSuccess : AcceptStat::kSystemError);
+    EXPECT_LE(static_cast<std::size_t>(n), 4 * call.size());
+  }
+  EXPECT_EQ(metrics.counter("rpc_udp_replies_withheld_total").value(), 1u);
   ::close(fd);
 }
 

@@ -81,7 +81,7 @@ void UdpSocket::receive() {
     int n = ::recvmmsg(fd_, messages.data(), kBatch, MSG_DONTWAIT, nullptr);
     if (n <= 0) return;
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-      if (calls_ >= server_.options.max_udp_calls || server_.at_total_limit()) {
+      if (calls_ >= server_.options.max_udp_calls) {
         server_.udp_dropped.add();
         continue;
       }
@@ -96,14 +96,23 @@ void UdpSocket::receive() {
 Task<void> UdpSocket::serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<ServerShared> server,
                             Buffer record, Endpoint peer, in_addr local) {
   ++self->calls_;
-  server->call_begins();
+  std::size_t asked = record.size();
   std::optional<Buffer> reply = co_await server->dispatcher.dispatch(std::move(record), peer, 0, true);
   --self->calls_;
   if (reply && self->fd_ >= 0) {
+    self->keep_short(*reply, asked);
     if (self->answers_.empty()) server->flush_later(self);
     self->answers_.push_back({std::move(*reply), peer, local});
   }
-  server->call_ended();
+}
+
+void UdpSocket::keep_short(Buffer& reply, std::size_t call) const {
+  const std::size_t growth = server_.options.max_udp_growth;
+  if (growth == 0 || reply.size() <= growth * call || reply.size() < 4) return;
+  server_.udp_withheld.add();
+  XdrWriter refusal;
+  encode_error(refusal, Xid{load_be<std::uint32_t>(reply.data())}, AcceptStat::kSystemError);
+  reply = refusal.take();
 }
 
 // Answers that the socket does not take now are dropped, as the network may: the client asks again.

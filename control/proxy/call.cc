@@ -6,7 +6,7 @@
 namespace slice::proxy {
 namespace {
 
-constexpr std::size_t kNominalReply = 1024;  // of calls whose replies are short
+constexpr std::size_t kNominal = 2048;  // bytes that every call holds: itself, its request, a short reply
 
 }  // namespace
 
@@ -36,12 +36,14 @@ void Client::drop_calls() {
 Call::Call(Services& services, Client& client, CallFacts facts)
     : services_(services), client_(client), facts_(std::move(facts)) {
   client.calls_.push_back(*this);
-  charge(kNominalReply);
+  client.call_begins();
+  charge(kNominal);
 }
 
 Call::~Call() {
   ListHook<CallTag>::unlink();
   client_.release(charged_);
+  client_.call_ends();
 }
 
 void Call::charge(std::size_t bytes) {
@@ -74,7 +76,7 @@ void Call::dispatch(Leg& leg, const slice_route& route, ByteView head, const Sli
   services_.route(leg);
 }
 
-SliceChain Call::rewrite(const SliceChain& reply, std::uint64_t offset, PatchedReply& patched) {
+SliceChain Call::rewrite(const SliceChain& reply, PatchedReply& patched) {
   bool whole = reply.size() <= kCoalesceLimit || facts_.procedure == SLICE_NFS_READDIRPLUS;
   std::size_t head_size = whole ? reply.size() : std::min(reply.size(), kHeadBytes);
   std::uint8_t* into = nullptr;
@@ -86,7 +88,7 @@ SliceChain Call::rewrite(const SliceChain& reply, std::uint64_t offset, PatchedR
     if (bytes.data() != into + 4) std::memcpy(into + 4, bytes.data(), head_size);
   }
   if (head_size >= 4) store_be(into + 4, facts_.origin.xid.value);
-  patched = patch_reply(services_.cache, facts_.reply_facts(offset), {into + 4, head_size});
+  patched = patch_reply(services_.cache, facts_.reply_facts(), {into + 4, head_size});
   services_.count(patched.outcome);
   std::size_t rest = reply.size() - head_size;
   store_be(into, rpc::kLastFragment | static_cast<std::uint32_t>(patched.size + rest));
@@ -156,7 +158,7 @@ PlainCall::PlainCall(Services& services, Client& client, CallFacts facts, const 
 
 void PlainCall::on_reply(Leg&, const SliceChain& reply) {
   PatchedReply patched;
-  finish(rewrite(reply, facts_.offset, patched));
+  finish(rewrite(reply, patched));
 }
 
 }  // namespace slice::proxy

@@ -40,9 +40,11 @@ class Client {
   virtual bool abort_reply(OutQueue::StreamId) { return true; }
   // A reply that was begun cannot be finished.
   virtual void give_up(std::string_view) {}
-  // Memory that the client's calls hold or will need for replies.
+  // Memory that the client's calls hold or will need for replies; and their number.
   virtual void charge(std::size_t) {}
   virtual void release(std::size_t) {}
+  virtual void call_begins() {}
+  virtual void call_ends() {}
 
   // Ends every call under way, without replies.
   void drop_calls();
@@ -89,7 +91,7 @@ struct CallFacts {
   std::uint32_t stable = 0;
   std::array<std::uint8_t, SLICE_HANDLE_SIZE> handle{};
 
-  ReplyFacts reply_facts(std::uint64_t at) const { return {procedure, fileid, directory_site, at}; }
+  ReplyFacts reply_facts() const { return {procedure, fileid}; }
 };
 
 class Call : public LegOwner, public ListHook<CallTag> {
@@ -112,7 +114,7 @@ class Call : public LegOwner, public ListHook<CallTag> {
   // Encodes and sends one leg to where slice_route_call sent it.
   void dispatch(Leg& leg, const slice_route& route, ByteView head, const SliceChain& data);
   // A server's reply as the client gets it: mark, xid, attributes.
-  SliceChain rewrite(const SliceChain& reply, std::uint64_t offset, PatchedReply& patched);
+  SliceChain rewrite(const SliceChain& reply, PatchedReply& patched);
 
   Services& services_;
   Client& client_;

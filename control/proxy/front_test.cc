@@ -288,6 +288,17 @@ TEST_F(MountTest, DumpShowsWhoMountedAndExportsShowNetworks) {
   EXPECT_THAT(exports[0].groups, ElementsAre("10.77.1.0/24", "127.0.0.1/32"));
 }
 
+TEST_F(MountTest, WhatAClientIsRememberedForIsBounded) {
+  for (std::size_t i = 1; i <= 100; ++i) {
+    std::string path = "/";
+    for (std::size_t n = 0; n < i; ++n) path += "./";
+    EXPECT_EQ(mount(path + "a"), mount3::Status::kOk);
+  }
+  std::vector<mount3::MountEntry> mounts;
+  ASSERT_TRUE(mount3::decode(call(*mount_, 2, {}).view(), mounts));
+  EXPECT_EQ(mounts.size(), 64u);
+}
+
 TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   PortmapProgram portmap(config_.proxy);
   auto port = [&](std::uint32_t program, std::uint32_t version, std::uint32_t protocol) {

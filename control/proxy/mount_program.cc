@@ -1,7 +1,7 @@
 #include "control/proxy/mount_program.h"
 
 #include "bpf/shared/routing.h"
-#include "common/log.h"
+#include "control/proxy/call_router.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -9,7 +9,9 @@ namespace {
 
 using mount3::Status;
 
-constexpr std::size_t kMaxMounts = 4096;
+constexpr std::size_t kMaxMounts = 4096;          // that DUMP tells of
+constexpr std::size_t kMaxMountsOfClient = 64;    //
+constexpr std::size_t kMaxMountBytes = 64 << 10;  // of their paths
 constexpr std::size_t kMaxComponents = 128;
 
 Status mount_status(nfs3::Status status) {
@@ -69,13 +71,6 @@ MountProgram::MountProgram(const EnsembleConfig& config, Tables tables, rpc::Cha
       mounts_(metrics.counter("proxy_mounts_total")),
       refused_(metrics.counter("proxy_mounts_refused_total")) {}
 
-bool MountProgram::exported_to(std::uint32_t address) const {
-  for (const ExportConfig& entry : config_.exports) {
-    if ((address & entry.mask) == entry.network) return true;
-  }
-  return false;
-}
-
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
   mount3::ExportEntry entry{config_.volume.export_path, {}};
   for (const ExportConfig& allowed : config_.exports) {
@@ -94,11 +89,12 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
       Found found = co_await mount(call.client.address, copy);
       if (found.status == Status::kOk) {
         mounts_.add();
-        if (mounted_.size() < kMaxMounts) mounted_.emplace(rpc::address_text(call.client.address), copy);
+        note(call.client.address, copy);
       } else {
         refused_.add();
-        log_info("mount of '{}' by {} refused: {}", copy, rpc::address_text(call.client.address),
-                 static_cast<std::uint32_t>(found.status));
+        if (log_limit_.allow())
+          log_info("mount of '{}' by {} refused: {}", copy, rpc::address_text(call.client.address),
+                   static_cast<std::uint32_t>(found.status));
       }
       mount3::encode(results, {found.status, found.handle, {rpc::kAuthSys, rpc::kAuthNone}});
       co_return rpc::Outcome::kReply;
@@ -112,12 +108,17 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
     case mount3::Procedure::kUmnt: {
       std::string_view path;
       if (!mount3::decode_path(call.arguments, path)) co_return rpc::Outcome::kGarbage;
-      mounted_.erase({rpc::address_text(call.client.address), std::string(path)});
+      if (mounted_.erase({rpc::address_text(call.client.address), std::string(path)}) > 0) {
+        mounted_bytes_ -= path.size();
+      }
       co_return rpc::Outcome::kReply;
     }
     case mount3::Procedure::kUmntall: {
       std::string host = rpc::address_text(call.client.address);
-      std::erase_if(mounted_, [&](const auto& entry) { return entry.first == host; });
+      std::erase_if(mounted_, [&](const auto& entry) {
+        if (entry.first == host) mounted_bytes_ -= entry.second.size();
+        return entry.first == host;
+      });
       co_return rpc::Outcome::kReply;
     }
     case mount3::Procedure::kExport:
@@ -128,8 +129,20 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
   }
 }
 
+// What a client is remembered for is bounded: it may ask for as many paths as it likes.
+void MountProgram::note(std::uint32_t address, const std::string& path) {
+  std::string host = rpc::address_text(address);
+  std::size_t of_client = 0;
+  for (auto at = mounted_.lower_bound({host, ""}); at != mounted_.end() && at->first == host; ++at) {
+    ++of_client;
+  }
+  if (mounted_.size() >= kMaxMounts || of_client >= kMaxMountsOfClient) return;
+  if (mounted_bytes_ + path.size() > kMaxMountBytes) return;
+  if (mounted_.emplace(std::move(host), path).second) mounted_bytes_ += path.size();
+}
+
 Task<MountProgram::Found> MountProgram::mount(std::uint32_t address, std::string path) {
-  if (!exported_to(address)) co_return Found{Status::kAcces, {}};
+  if (!exported_to(config_, address)) co_return Found{Status::kAcces, {}};
   if (path.size() > mount3::kMaxPath) co_return Found{Status::kNameTooLong, {}};
   auto below = path_below(path, config_.volume.export_path);
   // What lies beside the export is nobody's business: whether it exists is not said.
@@ -171,7 +184,8 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   request.arguments = arguments.take();
   auto response = co_await channel_.call(std::move(request));
   if (!response) {
-    log_warning("mount: no answer to LOOKUP of '{}': {}", name, response.error().message);
+    if (no_answer_limit_.allow())
+      log_warning("mount: no answer to LOOKUP of '{}': {}", name, response.error().message);
     co_return Found{Status::kServerFault, {}};
   }
   rpc::XdrReader in(response->results());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/config.h"
+#include "common/log.h"
 #include "control/proxy/tables.h"
 #include "routing/file_handle.h"
 #include "rpc/channel.h"
@@ -30,7 +31,6 @@ class MountProgram : public rpc::Program {
     mount3::Status status = mount3::Status::kOk;
     std::vector<std::uint8_t> handle;
   };
-  bool exported_to(std::uint32_t address) const;
   Task<Found> mount(std::uint32_t address, std::string path);
   Task<Found> step(const std::vector<std::uint8_t>& directory, const std::string& name);
   std::vector<mount3::ExportEntry> exports() const;
@@ -40,6 +40,10 @@ class MountProgram : public rpc::Program {
   rpc::Channel& channel_;
   routing::HandleCodec handles_;
   Counter &mounts_, &refused_;
+  void note(std::uint32_t address, const std::string& path);
+
+  LogLimiter log_limit_{2}, no_answer_limit_{2};
+  std::size_t mounted_bytes_ = 0;                          // of the paths in it
   std::set<std::pair<std::string, std::string>> mounted_;  // host, path: what DUMP shows, as far as is known
 };
 

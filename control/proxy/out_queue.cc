@@ -128,11 +128,11 @@ void OutQueue::consume(std::size_t written) {
   }
 }
 
-void OutQueue::compact(ChunkPool& pool) {
+void OutQueue::compact(ChunkPool& pool, std::size_t looseness) {
   for (Entry& entry : entries_) {
     for (std::size_t i = entry.next; i < entry.slices.size(); ++i) {
       Slice& slice = entry.slices[i];
-      if (slice.chunk->capacity() < slice.size * 16) continue;
+      if (slice.chunk->capacity() < slice.size * looseness) continue;
       ChunkRef own = pool.make(slice.size);
       std::memcpy(own->data(), slice.data, slice.size);
       own->used = slice.size;

@@ -33,8 +33,9 @@ class OutQueue {
   std::size_t bytes() const { return bytes_; }
   // The record being written waits for its next piece.
   bool waiting() const { return !entries_.empty() && entries_.front().open; }
-  // Copies small slices, so that a slow peer's few bytes do not keep large chunks.
-  void compact(ChunkPool& pool);
+  // Copies slices whose chunks are `looseness` times as large or more, so that a slow peer's few bytes do not
+  // keep large chunks.
+  void compact(ChunkPool& pool, std::size_t looseness);
 
  private:
   struct Entry {

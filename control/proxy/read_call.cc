@@ -42,7 +42,7 @@ void ReadCall::on_reply(Leg& leg, const SliceChain& reply) {
 
 void ReadCall::on_single(const SliceChain& reply) {
   PatchedReply patched;
-  SliceChain record = rewrite(reply, facts_.offset, patched);
+  SliceChain record = rewrite(reply, patched);
   finish(record);
 }
 
@@ -56,8 +56,7 @@ RecordHandler::Take ReadCall::on_reply_head(Leg&, ByteView head, std::size_t tot
   Slice ours = services_.plumbing.pool.place(4 + reply->data_at, into);
   std::memcpy(into + 4, head.data(), reply->data_at);
   store_be(into + 4, facts_.origin.xid.value);
-  PatchedReply patched =
-      patch_reply(services_.cache, facts_.reply_facts(facts_.offset), {into + 4, reply->data_at});
+  PatchedReply patched = patch_reply(services_.cache, facts_.reply_facts(), {into + 4, reply->data_at});
   services_.count(patched.outcome);
   store_be(into, rpc::kLastFragment | static_cast<std::uint32_t>(patched.size + total - reply->data_at));
   stream_ = client_.open_reply();
@@ -123,7 +122,7 @@ void ReadCall::on_part(std::size_t index, const SliceChain& reply) {
   std::optional<ReadReply> parsed = parse_read_reply({head, head_size}, reply.size());
   Part& part = parts_[index];
   Piece& piece = *pieces_[index];
-  PatchedReply patched = patch_reply(services_.cache, facts_.reply_facts(piece.offset), {head, head_size});
+  PatchedReply patched = patch_reply(services_.cache, facts_.reply_facts(), {head, head_size});
   services_.count(patched.outcome);
   if (patched.fattr != nullptr) {
     std::memcpy(fattr_, patched.fattr, SLICE_FATTR_BYTES);

@@ -30,18 +30,21 @@ class NoServers : public Services {
 
 class Harness : public RecordHandler {
  public:
-  Harness(CallRouter& router, Client& client) : router_(router), client_(client) {}
+  Harness(CallRouter& router, Client& client, bool refuses)
+      : router_(router), client_(client), refuses_(refuses) {}
   Take on_head(ByteView head, std::size_t total) override {
+    if (router_.refuse(client_, head, total) && refuses_) return Take::kSkip;
     arriving_ = router_.begin(client_, head, total);
     return arriving_ != nullptr ? Take::kPieces : Take::kWhole;
   }
   void on_record(const SliceChain& record) override { router_.take(client_, record, 1 << 20); }
   void on_piece(const Slice& piece) override { arriving_->on_request_piece(piece); }
-  void on_end() override { arriving_ = nullptr; }
+  void on_end() override { arriving_ = nullptr; }  // or it was refused
 
  private:
   CallRouter& router_;
   Client& client_;
+  const bool refuses_;  // else handles that nobody made are good
   Call* arriving_ = nullptr;
 };
 
@@ -71,9 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     LocalCalls local(loop, pool, legs, nullptr);
     NoServers services(Plumbing{loop, pool, legs, flusher, local}, memory.tables(), cache, encoder, maps,
                        metrics);
-    CallRouter router(services);
+    static const EnsembleConfig ensemble;
+    CallRouter router(services, ensemble);
     Sink client;
-    Harness harness(router, client);
+    Harness harness(router, client, size > 0 && (data[0] & 1) != 0);
     RecordReader reader(harness);
     std::size_t piece = size == 0 ? 1 : 1 + data[0];
     while (size > 0) {

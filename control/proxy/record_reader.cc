@@ -125,13 +125,11 @@ void RecordReader::finish() {
   fragments_ = 0;
   SliceChain record = std::move(record_);
   record_.clear();
-  if (take_ == RecordHandler::Take::kPieces) {
-    take_ = RecordHandler::Take::kWhole;
-    handler_.on_end();
-  } else if (take_ == RecordHandler::Take::kWhole) {
+  if (std::exchange(take_, RecordHandler::Take::kWhole) == RecordHandler::Take::kWhole) {
     handler_.on_record(record);
+  } else {
+    handler_.on_end();
   }
-  take_ = RecordHandler::Take::kWhole;
 }
 
 }  // namespace slice::proxy

@@ -20,7 +20,7 @@ class RecordHandler {
   enum class Take { kWhole, kPieces, kSkip };
   virtual ~RecordHandler() = default;
   // The first kHeadBytes of a record of `total` bytes, longer than kStoreLimit. kPieces: on_piece() for all
-  // its bytes from the first on, then on_end(); kSkip: it is read and thrown away.
+  // its bytes from the first on, then on_end(); kSkip: it is read and thrown away, then on_end().
   virtual Take on_head(ByteView head, std::size_t total) = 0;
   virtual void on_record(const SliceChain& record) = 0;
   virtual void on_piece(const Slice& piece) = 0;
@@ -44,6 +44,8 @@ class RecordReader {
   void settle(ChunkPool& pool);
   // Bytes of the record under way that are still to come: how much to read at once.
   std::size_t wanted() const { return left_; }
+  // Bytes that are kept here.
+  std::size_t kept() const { return record_.size() + input_.size + held_.size(); }
   bool in_record() const { return state_ != State::kMark || mark_bytes_ != 0 || !record_.empty(); }
 
  private:

@@ -9,7 +9,7 @@
 
 namespace slice::proxy {
 
-Result<BoundSocket> bind_shared(int type, rpc::Endpoint at) {
+Result<BoundSocket> bind_socket(int type, rpc::Endpoint at, Sharing sharing) {
   const char* kind = type == SOCK_STREAM ? "TCP" : "UDP";
   auto refused = [&](int fd) {
     int error = errno;
@@ -19,8 +19,8 @@ Result<BoundSocket> bind_shared(int type, rpc::Endpoint at) {
   int fd = ::socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return refused(fd);
   int on = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+  if (type == SOCK_STREAM) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (sharing == Sharing::kWorkers) ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   ::setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -28,9 +28,18 @@ Result<BoundSocket> bind_shared(int type, rpc::Endpoint at) {
   address.sin_addr.s_addr = htonl(at.address);
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return refused(fd);
   if (type == SOCK_STREAM && ::listen(fd, 1024) != 0) return refused(fd);
+  auto bound = endpoint_of_socket(fd);
+  if (!bound) return refused(fd);
+  return BoundSocket{fd, *bound};
+}
+
+Result<rpc::Endpoint> endpoint_of_socket(int fd) {
+  sockaddr_in address{};
   socklen_t size = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return refused(fd);
-  return BoundSocket{fd, {ntohl(address.sin_addr.s_addr), ntohs(address.sin_port)}};
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 || address.sin_family != AF_INET) {
+    return fail(Errc::kIo, "no socket of IPv4");
+  }
+  return rpc::Endpoint{ntohl(address.sin_addr.s_addr), ntohs(address.sin_port)};
 }
 
 }  // namespace slice::proxy

@@ -15,14 +15,12 @@
 namespace slice::proxy {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr Duration kPatience = 60s;  // with a client in the middle of a record, or that reads no replies
 constexpr std::size_t kReadsARound = 4;
+constexpr std::size_t kLooseness = 16, kLoosenessPressed = 2;  // of chunks that hold replies to be read
 
 }  // namespace
 
-TcpClient::TcpClient(Services& services, CallRouter& router, Budget& budget, Owner& owner, int fd,
+TcpClient::TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner, int fd,
                      rpc::Endpoint peer)
     : services_(services),
       router_(router),
@@ -30,9 +28,9 @@ TcpClient::TcpClient(Services& services, CallRouter& router, Budget& budget, Own
       owner_(owner),
       fd_(fd),
       peer_(peer),
-      reader_(*this),
-      read_at_(services.plumbing.loop.now()),
-      wrote_at_(read_at_) {
+      reader_(*this) {}
+
+void TcpClient::start() {
   int on = 1;
   ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -57,30 +55,27 @@ void TcpClient::close(std::string_view why) {
   reader_.stop();
   out_.clear();
   ListHook<FlushTag>::unlink();
-  ListHook<PausedTag>::unlink();
+  count_memory();
+  leave();
   owner_.on_closed(*this);
 }
 
-void TcpClient::tick(MonoTime now) {
-  if (fd_ < 0) return;
-  if (reader_.in_record() && !reader_.paused() && now - read_at_ > kPatience) {
-    return close("silent in the middle of a record");
-  }
-  if (out_.bytes() > 0 && blocked_ && now - wrote_at_ > kPatience) return close("does not read its replies");
+rpc::Admission::Member::Standing TcpClient::standing() const {
+  return {.within_record = reader_.in_record(), .unread = out_.bytes() > 0 && blocked_};
 }
 
-void TcpClient::charge(std::size_t bytes) {
-  charged_ += bytes;
-  budget_.charged += bytes;
+// What the reader and the queue have: counted where it changes.
+void TcpClient::count_memory() {
+  std::size_t now = fd_ >= 0 ? reader_.kept() + out_.bytes() : 0;
+  std::size_t before = std::exchange(counted_, now);
+  if (now > before) Member::hold(now - before);
+  if (now < before) Member::release(before - now);
 }
 
-void TcpClient::release(std::size_t bytes) {
-  charged_ -= bytes;
-  budget_.charged -= bytes;
-}
-
-bool TcpClient::over_limit() const {
-  return charged_ + out_.bytes() > budget_.client_limit || budget_.exhausted();
+void TcpClient::pause_at_limit() {
+  if (fd_ < 0 || may_take()) return;
+  reader_.pause();
+  wait();
 }
 
 void TcpClient::watch() {
@@ -90,16 +85,13 @@ void TcpClient::watch() {
   services_.plumbing.loop.change(fd_, wanted);
 }
 
-void TcpClient::try_resume() {
-  if (!reader_.paused() || fd_ < 0) return ListHook<PausedTag>::unlink();
-  // Soon: a client that keeps many servers busy would have them stand still until half of its requests were
-  // answered.
-  if (charged_ + out_.bytes() > budget_.client_limit * 7 / 8 || budget_.exhausted()) return;
-  ListHook<PausedTag>::unlink();
+void TcpClient::on_room() {
+  if (fd_ < 0 || !reader_.paused()) return;
   std::string_view wrong = reader_.resume();
   if (fd_ < 0) return;
   if (trouble_ != nullptr) return close(trouble_);
   if (!wrong.empty()) return close(wrong);
+  count_memory();
   watch();
 }
 
@@ -112,6 +104,10 @@ void TcpClient::on_event(std::uint32_t events) {
 void TcpClient::read() {
   ChunkPool& pool = services_.plumbing.pool;
   for (std::size_t i = 0; i < kReadsARound && fd_ >= 0 && !reader_.paused(); ++i) {
+    if (!reader_.in_record()) {
+      pause_at_limit();
+      if (reader_.paused()) break;
+    }
     if (budget_.overdrawn() && reader_.in_record()) return close("no memory for the rest of its record");
     ChunkRef chunk = pool.reading(std::max<std::size_t>(reader_.wanted(), kStoreLimit));
     std::size_t room = chunk->room();
@@ -122,9 +118,9 @@ void TcpClient::read() {
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       return close(std::strerror(errno));
     }
-    read_at_ = services_.plumbing.loop.now();
-    Slice bytes{chunk, chunk->data() + chunk->used, static_cast<std::size_t>(n)};
-    chunk->used += static_cast<std::size_t>(n);
+    received(static_cast<std::size_t>(n));
+    Slice bytes = keep_little({chunk, chunk->data() + chunk->used, static_cast<std::size_t>(n)});
+    if (bytes.chunk.get() == chunk.get()) chunk->used += static_cast<std::size_t>(n);
     chunk = {};
     std::string_view wrong = reader_.feed(std::move(bytes));
     if (fd_ < 0) return;
@@ -134,7 +130,14 @@ void TcpClient::read() {
   }
   if (fd_ < 0) return;
   reader_.settle(pool);
+  count_memory();
   watch();
+}
+
+// A few bytes in the middle of a long record would keep a chunk that was made for all of it.
+Slice TcpClient::keep_little(Slice bytes) {
+  std::size_t little = budget_.pressed() ? kReadChunk / 2 : reader_.in_record() ? kCoalesceLimit : 0;
+  return bytes.size > little ? bytes : services_.plumbing.pool.copy(bytes.view());
 }
 
 void TcpClient::flush() {
@@ -142,9 +145,12 @@ void TcpClient::flush() {
   std::size_t before = out_.bytes();
   OutQueue::Flushed result = out_.flush(fd_);
   if (result == OutQueue::Flushed::kFailed) return close(std::strerror(errno));
-  if (out_.bytes() < before || !blocked_) wrote_at_ = services_.plumbing.loop.now();
+  sent(before - out_.bytes());
   blocked_ = result == OutQueue::Flushed::kBlocked;
-  if (blocked_) out_.compact(services_.plumbing.pool);
+  if (blocked_) {
+    out_.compact(services_.plumbing.pool, budget_.pressed() ? kLoosenessPressed : kLooseness);
+  }
+  count_memory();
   watch();
 }
 
@@ -152,12 +158,14 @@ void TcpClient::reply(Call& call, const SliceChain& record) {
   if (&call == arriving_) arriving_ = nullptr;  // its padding may still be to come
   if (fd_ < 0) return;
   out_.push(record);
+  count_memory();
   if (!blocked_) services_.plumbing.flusher.want(*this);
 }
 
 void TcpClient::append_reply(OutQueue::StreamId stream, const Slice& piece) {
   if (fd_ < 0) return;
   out_.append(stream, piece);
+  count_memory();
   if (!blocked_) services_.plumbing.flusher.want(*this);
 }
 
@@ -168,6 +176,8 @@ void TcpClient::close_reply(OutQueue::StreamId stream) {
 }
 
 RecordHandler::Take TcpClient::on_head(ByteView head, std::size_t total) {
+  refusal_ = router_.refuse(*this, head, total);
+  if (refusal_) return Take::kSkip;
   arriving_ = router_.begin(*this, head, total);
   return arriving_ != nullptr ? Take::kPieces : Take::kWhole;
 }
@@ -178,10 +188,7 @@ void TcpClient::on_record(const SliceChain& record) {
     reader_.stop();
     return;
   }
-  if (fd_ >= 0 && over_limit()) {
-    reader_.pause();
-    owner_.on_paused(*this);
-  }
+  pause_at_limit();
 }
 
 void TcpClient::on_piece(const Slice& piece) {
@@ -190,10 +197,14 @@ void TcpClient::on_piece(const Slice& piece) {
 
 void TcpClient::on_end() {
   arriving_ = nullptr;
-  if (fd_ >= 0 && over_limit()) {
-    reader_.pause();
-    owner_.on_paused(*this);
+  if (refusal_ && fd_ >= 0) {
+    SliceChain record;
+    record.append(services_.plumbing.pool.copy(refusal_->view()));
+    refusal_.reset();
+    out_.push(record);
+    if (!blocked_) services_.plumbing.flusher.want(*this);
   }
+  pause_at_limit();
 }
 
 }  // namespace slice::proxy

@@ -1,39 +1,37 @@
 // TcpClient: one client's connection to the virtual address. Reads records, makes calls of them, writes
-// replies whole and in the order they come. Reading stops while the client's calls and unread replies hold
-// too much memory, and while the worker as a whole does.
+// replies whole and in the order they come. What it may hold, and for how long, is rpc::Admission's matter.
 #ifndef SLICE_CONTROL_PROXY_TCP_CLIENT_H
 #define SLICE_CONTROL_PROXY_TCP_CLIENT_H
 
 #include "control/proxy/call_router.h"
+#include "rpc/admission.h"
 
 namespace slice::proxy {
 
-// Memory of a worker's calls and buffers, in bytes.
+// What a worker's buffers have of the memory that clients may have. Chunks hold more than the bytes in them
+// that somebody needs; where there is much of that, bytes are copied to room of their own.
 struct Budget {
-  std::size_t limit = 256 << 20;
-  std::size_t client_limit = 32 << 20;  // of one connection
-  std::size_t charged = 0;
+  std::size_t limit = 256 << 20;  // bytes
   const ChunkPool* pool = nullptr;
-  bool exhausted() const { return charged > limit || pool->bytes_in_use() > limit; }
+  bool pressed() const { return pool->bytes_in_use() > limit / 2; }
+  bool exhausted() const { return pool->bytes_in_use() > limit; }
   bool overdrawn() const { return pool->bytes_in_use() > 2 * limit; }
 };
 
-class TcpClient : public Client, private RecordHandler, private Flushable, public ListHook<struct PausedTag> {
+class TcpClient : public Client, public rpc::Admission::Member, private RecordHandler, private Flushable {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
     // The connection is closed; the owner destroys it later, not inside this call.
     virtual void on_closed(TcpClient& client) = 0;
-    virtual void on_paused(TcpClient& client) = 0;
   };
-  TcpClient(Services& services, CallRouter& router, Budget& budget, Owner& owner, int fd, rpc::Endpoint peer);
+  TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner, int fd,
+            rpc::Endpoint peer);
   ~TcpClient() override;
 
-  // Once a second: ends it where the client neither sends the rest of a record nor reads its replies.
-  void tick(MonoTime now);
-  // Reads again where there is memory for it.
-  void try_resume();
+  // When it has joined the worker's admission.
+  void start();
   void close(std::string_view why);
 
   rpc::Endpoint endpoint() const override { return peer_; }
@@ -44,15 +42,22 @@ class TcpClient : public Client, private RecordHandler, private Flushable, publi
   void close_reply(OutQueue::StreamId stream) override;
   bool abort_reply(OutQueue::StreamId stream) override { return out_.abort(stream); }
   void give_up(std::string_view why) override { close(why); }
-  void charge(std::size_t bytes) override;
-  void release(std::size_t bytes) override;
+  void charge(std::size_t bytes) override { Member::hold(bytes); }
+  void release(std::size_t bytes) override { Member::release(bytes); }
+  void call_begins() override { Member::call_begins(); }
+  void call_ends() override { Member::call_ends(); }
 
  private:
+  Standing standing() const override;
+  void on_room() override;
+  void on_end(std::string_view why) override { close(why); }
   void on_event(std::uint32_t events);
   void read();
   void flush() override;
   void watch();
-  bool over_limit() const;
+  Slice keep_little(Slice bytes);
+  void pause_at_limit();
+  void count_memory();
   Take on_head(ByteView head, std::size_t total) override;
   void on_record(const SliceChain& record) override;
   void on_piece(const Slice& piece) override;
@@ -60,17 +65,17 @@ class TcpClient : public Client, private RecordHandler, private Flushable, publi
 
   Services& services_;
   CallRouter& router_;
-  Budget& budget_;
+  const Budget& budget_;
   Owner& owner_;
   int fd_;
   rpc::Endpoint peer_;
   RecordReader reader_;
   OutQueue out_;
-  Call* arriving_ = nullptr;  // whose request comes in pieces
-  std::size_t charged_ = 0;
-  bool blocked_ = false;  // the socket takes no more now
+  Call* arriving_ = nullptr;       // whose request comes in pieces
+  std::optional<Buffer> refusal_;  // of the record that is being skipped
+  std::size_t counted_ = 0;        // memory of reader_ and out_, as far as it is counted
+  bool blocked_ = false;           // the socket takes no more now
   std::uint32_t watched_ = 0;
-  MonoTime read_at_, wrote_at_;
   const char* trouble_ = nullptr;
 };
 

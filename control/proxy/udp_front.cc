@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "control/proxy/socket.h"
 #include "rpc/message.h"
 #include "wire/nfs3.h"
 
@@ -44,7 +43,7 @@ void clamp_fsinfo(std::uint8_t* message, std::size_t size) {
 }  // namespace
 
 // One sender of datagrams.
-class UdpFront::Peer : public Client {
+class UdpFront::Peer : public Client, public rpc::Admission::Member {
  public:
   Peer(UdpFront& front, rpc::Endpoint who) : front_(front), who_(who) {}
   ~Peer() override { drop_calls(); }
@@ -57,28 +56,28 @@ class UdpFront::Peer : public Client {
     }
     front_.send(who_, record);
   }
-  void charge(std::size_t bytes) override {
-    charged_ += bytes;
-    front_.budget_.charged += bytes;
-  }
-  void release(std::size_t bytes) override {
-    charged_ -= bytes;
-    front_.budget_.charged -= bytes;
-  }
+  void charge(std::size_t bytes) override { Member::hold(bytes); }
+  void release(std::size_t bytes) override { Member::release(bytes); }
+  void call_begins() override { Member::call_begins(); }
+  void call_ends() override { Member::call_ends(); }
 
   std::unordered_set<std::uint32_t> under_way;  // xids: a repeated one waits for the first's reply
   MonoTime heard_at{};
 
  private:
+  Standing standing() const override { return {}; }
+  void on_room() override {}  // datagrams do not wait
+  void on_end(std::string_view) override {}
+
   UdpFront& front_;
   rpc::Endpoint who_;
-  std::size_t charged_ = 0;
 };
 
-UdpFront::UdpFront(Services& services, CallRouter& router, Budget& budget)
+UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission)
     : services_(services),
       router_(router),
       budget_(budget),
+      admission_(admission),
       buffer_(64 << 10),
       received_(services.metrics.counter("proxy_udp_datagrams_total")),
       repeated_(services.metrics.counter("proxy_udp_repeated_total")),
@@ -93,10 +92,8 @@ UdpFront::~UdpFront() {
   }
 }
 
-Result<rpc::Endpoint> UdpFront::listen(rpc::Endpoint at) {
-  auto bound = bind_shared(SOCK_DGRAM, at);
-  if (!bound) return slice::fail(std::move(bound).error());
-  fd_ = bound->fd;
+void UdpFront::serve(int socket) {
+  fd_ = socket;
   if (::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kSocketBuffer, sizeof kSocketBuffer) != 0) {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
   }
@@ -104,7 +101,6 @@ Result<rpc::Endpoint> UdpFront::listen(rpc::Endpoint at) {
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
   }
   services_.plumbing.loop.watch(fd_, EPOLLIN, [this](std::uint32_t) { read(); });
-  return bound->at;
 }
 
 void UdpFront::read() {
@@ -128,11 +124,12 @@ void UdpFront::take(rpc::Endpoint from, ByteView datagram) {
   if (found == peers_.end()) {
     if (peers_.size() >= kMaxPeers) return refused_.add();
     found = peers_.emplace(from, std::make_unique<Peer>(*this, from)).first;
+    admission_.join_datagrams(*found->second, from.address);
   }
   Peer& peer = *found->second;
   peer.heard_at = services_.plumbing.loop.now();
   auto xid = load_be<std::uint32_t>(datagram.data());
-  if (peer.under_way.size() >= kCallsOfPeer) return refused_.add();
+  if (peer.under_way.size() >= kCallsOfPeer || !peer.may_take()) return refused_.add();
   if (!peer.under_way.insert(xid).second) return repeated_.add();
   SliceChain message;
   message.append(services_.plumbing.pool.copy(datagram));

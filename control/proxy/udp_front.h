@@ -14,13 +14,13 @@ namespace slice::proxy {
 
 class UdpFront {
  public:
-  UdpFront(Services& services, CallRouter& router, Budget& budget);
+  UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission);
   ~UdpFront();
   UdpFront(const UdpFront&) = delete;
   UdpFront& operator=(const UdpFront&) = delete;
 
-  // The endpoint that was bound (port 0: a free one).
-  Result<rpc::Endpoint> listen(rpc::Endpoint at);
+  // Once; the socket is its own from here on.
+  void serve(int socket);
   // Once a second: forgets senders that were silent for long, and their calls.
   void tick(MonoTime now);
 
@@ -32,7 +32,8 @@ class UdpFront {
 
   Services& services_;
   CallRouter& router_;
-  Budget& budget_;
+  const Budget& budget_;
+  rpc::Admission& admission_;
   int fd_ = -1;
   Buffer buffer_;
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;

@@ -16,11 +16,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kTick = 1s, kParkedRetry = 200ms;
+constexpr Duration kTick = 1s, kBackendTick = 250ms, kParkedRetry = 200ms;
 constexpr Duration kSealLife = 60s;  // well inside rpc::kMaxNonceAge
 constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
+
+rpc::Admission::Limits Worker::client_limits(std::size_t memory) {
+  rpc::Admission::Limits limits;
+  limits.connections = 8192;
+  limits.client_connections = 2048;
+  limits.memory = memory;
+  limits.client_memory = memory / 4;
+  limits.connection_memory = 32 << 20;
+  limits.calls = 128 << 10;
+  limits.client_calls = limits.connection_calls = 1024;
+  return limits;
+}
 
 Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, MapCache& maps_in,
                Metrics& metrics_in)
@@ -31,18 +43,18 @@ Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, 
       flusher_(loop),
       local_(loop, pool_, legs_, options.local),
       encoder_(pool_, options.sender, loop),
-      router_(*this),
-      resume_(loop.at_round_end([this] { resume_paused(); })),
+      router_(*this, *options.config),
+      budget_{.limit = options.limits.memory, .pool = &pool_},
+      admission_(rpc::Admission::make(loop, options.limits, metrics_in)),
       accepted_(metrics_in.counter("proxy_connections_total")),
       refused_(metrics_in.counter("proxy_connections_refused_total")) {
-  budget_.limit = options.memory_limit;
-  budget_.client_limit = options.client_limit;
-  budget_.pool = &pool_;
   tick_ = loop_.after(kTick, [this] { tick(); });
+  backend_tick_ = loop_.after(kBackendTick, [this] { tick_backends(); });
 }
 
 Worker::~Worker() {
   loop_.cancel(tick_);
+  loop_.cancel(backend_tick_);
   loop_.cancel(retry_);
   if (listener_ >= 0) {
     loop_.unwatch(listener_);
@@ -54,16 +66,27 @@ Worker::~Worker() {
 }
 
 Result<rpc::Endpoint> Worker::listen_tcp(rpc::Endpoint at) {
-  auto bound = bind_shared(SOCK_STREAM, at);
+  auto bound = bind_socket(SOCK_STREAM, at, Sharing::kWorkers);
   if (!bound) return slice::fail(std::move(bound).error());
-  listener_ = bound->fd;
-  loop_.watch(listener_, EPOLLIN, [this](std::uint32_t) { accept(); });
+  serve_tcp(bound->fd);
   return bound->at;
 }
 
 Result<rpc::Endpoint> Worker::listen_udp(rpc::Endpoint at) {
-  udp_ = std::make_unique<UdpFront>(services(), router_, budget_);
-  return udp_->listen(at);
+  auto bound = bind_socket(SOCK_DGRAM, at, Sharing::kWorkers);
+  if (!bound) return slice::fail(std::move(bound).error());
+  serve_udp(bound->fd);
+  return bound->at;
+}
+
+void Worker::serve_tcp(int listener) {
+  listener_ = listener;
+  loop_.watch(listener_, EPOLLIN, [this](std::uint32_t) { accept(); });
+}
+
+void Worker::serve_udp(int socket) {
+  udp_ = std::make_unique<UdpFront>(services(), router_, budget_, *admission_);
+  udp_->serve(socket);
 }
 
 void Worker::accept() {
@@ -75,21 +98,24 @@ void Worker::accept() {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK) {
         // No descriptors: leave them in the backlog for a while.
-        log_warning("cannot accept a connection: {}", std::strerror(errno));
+        if (accept_log_.allow()) log_warning("cannot accept a connection: {}", std::strerror(errno));
         loop_.change(listener_, 0);
         loop_.after(100ms, [this] { loop_.change(listener_, EPOLLIN); });
       }
       return;
     }
-    if (clients_.size() >= options_.max_clients) {
-      ::close(fd);
+    rpc::Endpoint peer{ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)};
+    auto client = std::make_unique<TcpClient>(services(), router_, budget_, owner(), fd, peer);
+    if (!admission_->join(*client, peer.address)) {
       refused_.add();
+      if (refused_log_.allow()) {
+        log_warning("closed a new connection: {} are open already from={}", clients_.size(),
+                    rpc::to_string(peer));
+      }
       continue;
     }
     accepted_.add();
-    auto client =
-        std::make_unique<TcpClient>(services(), router_, budget_, owner(), fd,
-                                    rpc::Endpoint{ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)});
+    client->start();
     TcpClient* key = client.get();
     clients_.emplace(key, std::move(client));
   }
@@ -104,23 +130,6 @@ void Worker::on_closed(TcpClient& client) {
   if (closed_.size() == 1) loop_.post([this] { closed_.clear(); });
 }
 
-void Worker::on_paused(TcpClient& client) {
-  paused_.push_back(client);
-  resume_.want();
-}
-
-// What a paused client waits for is freed by other calls' ends, each of which is in some round.
-void Worker::resume_paused() {
-  IntrusiveList<TcpClient, PausedTag> now;
-  now.take_all(paused_);
-  while (!now.empty()) {
-    TcpClient* client = now.front();
-    paused_.push_back(*client);
-    client->try_resume();
-  }
-  if (!paused_.empty()) resume_.want();
-}
-
 Backend* Worker::backend_of(const Leg& leg) {
   if (leg.copies > 1) return backend_of_a_copy(leg);
   auto endpoint = tables.endpoint_of(leg.site_class, leg.site);
@@ -130,7 +139,8 @@ Backend* Worker::backend_of(const Leg& leg) {
 Backend& Worker::backend_at(rpc::Endpoint endpoint) {
   auto& backend = backends_[endpoint];
   if (backend == nullptr)
-    backend = std::make_unique<Backend>(plumbing, endpoint, static_cast<Backend::Router&>(*this), metrics);
+    backend =
+        std::make_unique<Backend>(plumbing, endpoint, encoder, static_cast<Backend::Router&>(*this), metrics);
   return *backend;
 }
 
@@ -167,16 +177,17 @@ void Worker::retry_parked() {
   }
 }
 
+void Worker::tick_backends() {
+  backend_tick_ = loop_.after(kBackendTick, [this] { tick_backends(); });
+  std::vector<Backend*> all;  // what goes elsewhere may make others
+  for (auto& [endpoint, backend] : backends_) all.push_back(backend.get());
+  for (Backend* backend : all) backend->tick();
+}
+
 void Worker::tick() {
   tick_ = loop_.after(kTick, [this] { tick(); });
   MonoTime now = loop_.now();
   local_.tick();
-  for (auto& [endpoint, backend] : backends_) backend->tick();
-  std::vector<TcpClient*> all;
-  for (auto& [client, owned] : clients_) all.push_back(client);
-  for (TcpClient* client : all) {
-    if (clients_.contains(client)) client->tick(now);
-  }
   if (udp_ != nullptr) udp_->tick(now);
 }
 

@@ -16,18 +16,23 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   struct Options {
     Tables tables;
     Sender sender;
-    std::size_t memory_limit = 256 << 20;  // bytes, see Budget
-    std::size_t client_limit = 32 << 20;
-    std::size_t max_clients = 8192;
+    const EnsembleConfig* config = nullptr;  // exports, and the handles' key; always there
+    rpc::Admission::Limits limits = client_limits(256 << 20);
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.
     rpc::InProcessNetwork* local = nullptr;
   };
+  // What clients of a worker with that much memory may have of it.
+  static rpc::Admission::Limits client_limits(std::size_t memory);
   Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache, MapCache& maps, Metrics& metrics);
   ~Worker() override;
 
-  // Both before the loop runs, or on its thread.
+  // Before the loop runs, or on its thread. The first two bind sockets of their own, shared with other
+  // workers.
   Result<rpc::Endpoint> listen_tcp(rpc::Endpoint at);
   Result<rpc::Endpoint> listen_udp(rpc::Endpoint at);
+  // Sockets as bind_socket() makes them, which are the worker's from here on.
+  void serve_tcp(int listener);
+  void serve_udp(int socket);
   std::size_t memory_in_use() const { return pool_.bytes_in_use(); }
   std::size_t clients() const { return clients_.size(); }
   std::size_t legs() const { return legs_.size(); }
@@ -38,11 +43,10 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   void route(Leg& leg) override;
   BackendConnection* begin_upload(Leg& leg) override;
   void on_closed(TcpClient& client) override;
-  void on_paused(TcpClient& client) override;
   void accept();
   void tick();
+  void tick_backends();
   void retry_parked();
-  void resume_paused();
   Backend* backend_of(const Leg& leg);
   Backend* backend_of_a_copy(const Leg& leg);
   Backend& backend_at(rpc::Endpoint endpoint);
@@ -55,17 +59,17 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   LocalCalls local_;
   CallEncoder encoder_;
   CallRouter router_;
-  rpc::EpollLoop::RoundEnd resume_;  // tries to go on with paused_
   Budget budget_;
+  std::shared_ptr<rpc::Admission> admission_;
   Counter &accepted_, &refused_;
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Backend>> backends_;
   IntrusiveList<Leg, LegTag> parked_;  // their sites are bound to no server
-  IntrusiveList<TcpClient, PausedTag> paused_;
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;
   std::vector<std::unique_ptr<TcpClient>> closed_;
   std::unique_ptr<UdpFront> udp_;
   int listener_ = -1;
-  TimerId tick_ = TimerId::kNone, retry_ = TimerId::kNone;
+  LogLimiter refused_log_{1}, accept_log_{1};
+  TimerId tick_ = TimerId::kNone, backend_tick_ = TimerId::kNone, retry_ = TimerId::kNone;
 };
 
 }  // namespace slice::proxy

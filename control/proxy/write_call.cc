@@ -7,9 +7,7 @@
 namespace slice::proxy {
 
 WriteCall::WriteCall(Services& services, Client& client, CallFacts facts)
-    : Call(services, client, std::move(facts)) {
-  charge(facts_.count);
-}
+    : Call(services, client, std::move(facts)) {}
 
 void WriteCall::start(std::size_t data_at) {
   pieces_ = cut_into_pieces(services_, facts_, *this);
@@ -20,7 +18,9 @@ void WriteCall::start(std::size_t data_at) {
   if (facts_.count == 0) send(0);
 }
 
+// Charged as it comes: what a client says it will send holds nothing.
 void WriteCall::on_request_piece(const Slice& piece) {
+  charge(piece.size);
   std::size_t skipped = std::min(skip_, piece.size);
   skip_ -= skipped;
   take(piece.sub(skipped, piece.size - skipped));
@@ -91,7 +91,7 @@ void WriteCall::send(std::size_t index) {
 void WriteCall::on_reply(Leg& leg, const SliceChain& reply) {
   if (pieces_.size() == 1) {
     PatchedReply patched;
-    SliceChain record = rewrite(reply, facts_.offset, patched);
+    SliceChain record = rewrite(reply, patched);
     return patched.unknown ? fail(nfs3::Status::kJukebox) : finish(record);
   }
   std::size_t index = 0;
@@ -102,8 +102,7 @@ void WriteCall::on_reply(Leg& leg, const SliceChain& reply) {
   ByteView bytes = reply.head(size, message);
   if (bytes.data() != message) std::memcpy(message, bytes.data(), size);
   std::optional<WriteReply> parsed = parse_write_reply({message, size});
-  PatchedReply patched =
-      patch_reply(services_.cache, facts_.reply_facts(pieces_[index]->offset), {message, size});
+  PatchedReply patched = patch_reply(services_.cache, facts_.reply_facts(), {message, size});
   services_.count(patched.outcome);
   if (patched.fattr != nullptr) {
     std::memcpy(fattr_, patched.fattr, SLICE_FATTR_BYTES);

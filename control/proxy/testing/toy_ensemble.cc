@@ -66,7 +66,7 @@ Task<rpc::Outcome> ToyServer::handle(const rpc::Call& call, rpc::XdrWriter& resu
     co_return rpc::Outcome::kDrop;
   }
   EXPECT_TRUE(call.forwarded);
-  EXPECT_EQ(call.client.address, 0x7f000001u);
+  EXPECT_EQ(call.client.address >> 24, 127u);
   EXPECT_EQ(call.credential.uid, 1234u);
   if (hold) {
     OneShot<bool> go;
@@ -119,6 +119,8 @@ nfs3::PostOpAttributes ToyServer::attributes_for(const routing::FileHandle& file
   room.nlink = 0;
   room.mode = 0;
   room.size = 0;  // not known
+  room.used = 0;
+  room.rdev_minor = file.directory_site.value;
   room.mtime = {2000, ++clock_};
   return room;
 }
@@ -168,6 +170,7 @@ rpc::Outcome ToyServer::write(const rpc::Call& call, rpc::XdrWriter& results) {
   size = std::max(size, args.offset + n);
   nfs3::WriteOk ok;
   ok.wcc.after = attributes_for(*file);
+  if (ok.wcc.after) ok.wcc.after->used = args.offset + n;
   ok.count = n;
   ok.committed = args.stable;
   ok.verifier = Verifier{verifier};
@@ -214,6 +217,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   config.volume.stripe_shift = options.stripe_shift;
   config.ensemble_key = {1, 2, 3};
   config.handle_key = {4, 5, 6};
+  config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000});
   if (options.local) local.emplace(loop, config.ensemble_key, rpc::Endpoint{});
   codec = std::make_unique<routing::HandleCodec>(config);
   authority = std::make_unique<ToyAuthority>(*this);
@@ -250,8 +254,8 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   Worker::Options worker_options;
   worker_options.tables = memory.tables();
   worker_options.sender = {99, memory.tables().config, &config.ensemble_key};
-  worker_options.memory_limit = options.memory_limit;
-  worker_options.client_limit = options.client_limit;
+  worker_options.config = &config;
+  worker_options.limits = options.limits;
   worker_options.local = local ? &*local : nullptr;
   worker = std::make_unique<Worker>(loop, worker_options, *cache, *maps, metrics);
   auto bound = worker->listen_tcp({0x7f000001, 0});
@@ -280,8 +284,8 @@ routing::HandleBytes ToyEnsemble::handle(std::uint64_t fileid) const {
   return codec->mint(file);
 }
 
-std::unique_ptr<WireClient> ToyEnsemble::connect() {
-  return std::make_unique<WireClient>(loop, tcp);
+std::unique_ptr<WireClient> ToyEnsemble::connect(std::uint32_t from) {
+  return std::make_unique<WireClient>(loop, tcp, from);
 }
 
 Buffer ToyEnsemble::call(Xid xid, nfs3::Procedure procedure, ByteView arguments) const {
@@ -345,6 +349,7 @@ void ToyEnsemble::learn(std::uint64_t fileid) {
   slice_attr_event event{};
   event.fileid = fileid;
   event.procedure = SLICE_NFS_GETATTR;
+  event.teaches = 1;
   cache->absorb(fattr.data(), event);
 }
 

@@ -21,12 +21,20 @@
 
 namespace slice::proxy::testing {
 
+// All clients have one address: it may have all there is.
+inline rpc::Admission::Limits toy_limits(std::size_t memory = 256 << 20,
+                                         std::size_t connection_memory = 16 << 20) {
+  rpc::Admission::Limits limits = Worker::client_limits(memory);
+  limits.client_memory = memory;
+  limits.connection_memory = connection_memory;
+  return limits;
+}
+
 struct ToyOptions {
   std::uint64_t threshold = 64 << 10;
   std::uint32_t stripe_shift = 16;
   std::uint8_t handle_flags = 0;
-  std::size_t memory_limit = 256 << 20;
-  std::size_t client_limit = 16 << 20;
+  rpc::Admission::Limits limits = toy_limits();
   bool local = false;  // servers have no sockets: they share the worker's process
 };
 
@@ -90,7 +98,7 @@ class ToyAuthority : public rpc::Program {
 // A client on the wire: sends whatever bytes it is told to, takes records apart by itself.
 class WireClient {
  public:
-  WireClient(rpc::EpollLoop& loop, rpc::Endpoint to);
+  WireClient(rpc::EpollLoop& loop, rpc::Endpoint to, std::uint32_t from = 0x7f000001);
   ~WireClient();
   void send(ByteView bytes);  // queued, sent as the socket takes it
   void send_record(ByteView message);
@@ -117,7 +125,8 @@ class ToyEnsemble {
 
   bool run_until(const std::function<bool()>& done, Duration limit = std::chrono::minutes(1));
   routing::HandleBytes handle(std::uint64_t fileid) const;
-  std::unique_ptr<WireClient> connect();
+  // From that address of the loopback network.
+  std::unique_ptr<WireClient> connect(std::uint32_t from = 0x7f000001);
   // A call message of a client with AUTH_SYS credentials.
   Buffer call(Xid xid, nfs3::Procedure procedure, ByteView arguments) const;
   Buffer read_call(Xid xid, std::uint64_t fileid, std::uint64_t offset, std::uint32_t count) const;

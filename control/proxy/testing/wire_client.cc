@@ -11,12 +11,14 @@
 
 namespace slice::proxy::testing {
 
-WireClient::WireClient(rpc::EpollLoop& loop, rpc::Endpoint to)
+WireClient::WireClient(rpc::EpollLoop& loop, rpc::Endpoint to, std::uint32_t from)
     : loop_(loop), fd_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
   int on = 1;
   ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(from);
+  EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   address.sin_port = htons(to.port);
   address.sin_addr.s_addr = htonl(to.address);
   if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
