@@ -1,5 +1,6 @@
 // slice-hostd: several servers of an ensemble in one process (service/process.h).
 #include "control/manager/manager.h"
+#include "control/proxy/listener_guard.h"
 #include "control/proxy/proxy_role.h"
 #include "coordinator/server.h"
 #include "dirserver/server.h"
@@ -7,6 +8,7 @@
 #include "storagenode/server.h"
 
 int main(int argc, char** argv) {
+  if (auto code = slice::proxy::run_guard(argc, argv)) return *code;
   using namespace slice;
   return service::run_process(
       {.about = "slice-hostd: several servers of one host in one process, whatever their roles",

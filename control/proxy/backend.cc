@@ -1,5 +1,8 @@
 #include "control/proxy/backend.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/log.h"
 
 namespace slice::proxy {
@@ -7,7 +10,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kFirstBackoff = 50ms, kLastBackoff = 1s;
+constexpr Duration kFirstBackoff = 50ms, kLastBackoff = 200ms;
+// Without a byte from a server that owes replies; and between its answer to a probe and the next.
+constexpr Duration kSuspicion = 500ms;
 
 bool is_bulk(const Leg& leg) {
   return leg.request_size > kStoreLimit || leg.expected_reply > kStoreLimit;
@@ -15,12 +20,13 @@ bool is_bulk(const Leg& leg) {
 
 }  // namespace
 
-Backend::Backend(Plumbing plumbing, rpc::Endpoint to, Router& router, Metrics& metrics)
+Backend::Backend(Plumbing plumbing, rpc::Endpoint to, CallEncoder& encoder, Router& router, Metrics& metrics)
     : plumbing_(plumbing),
       to_(to),
       router_(router),
       reconnects_(metrics.counter("proxy_backend_reconnects_total")),
       resends_(metrics.counter("proxy_requests_sent_again_total")),
+      probe_(plumbing, to, encoder, static_cast<Probe::Listener&>(*this)),
       backoff_(kFirstBackoff) {}
 
 Backend::~Backend() {
@@ -70,10 +76,9 @@ void Backend::send(Leg& leg) {
   if (connection == nullptr) connection = short_connection();
   if (connection == nullptr) {
     waiting_.push_back(leg);
-    down_ = true;
-    try_again();
-    return;
+    return go_down();
   }
+  if (leg.sends > 0) resends_.add();
   connection->send(leg);
 }
 
@@ -85,11 +90,30 @@ BackendConnection* Backend::begin_upload(Leg& leg) {
   return connection;
 }
 
-void Backend::on_connected(BackendConnection&) {
-  if (down_) log_info("server {} can be reached again", rpc::to_string(to_));
+void Backend::go_down() {
+  if (!std::exchange(down_, true)) backoff_ = kFirstBackoff;
+  try_again();
+}
+
+void Backend::come_up() {
+  log_info("server {} can be reached again", rpc::to_string(to_));
   down_ = false;
   backoff_ = kFirstBackoff;
   release_waiting();
+}
+
+void Backend::on_alive() {
+  if (down_) come_up();
+}
+
+// The kernel of a host accepts connections for a process that hangs, and a host that is gone says nothing:
+// only an answer shows that somebody serves.
+void Backend::on_dead(std::string_view why) {
+  std::vector<BackendConnection*> all;
+  for (auto& connection : bulk_) all.push_back(connection.get());
+  if (short_ != nullptr) all.push_back(short_.get());
+  for (BackendConnection* connection : all) connection->fail(why);
+  go_down();
 }
 
 void Backend::release_waiting() {
@@ -98,24 +122,18 @@ void Backend::release_waiting() {
   while (!again.empty()) {
     Leg* leg = again.front();
     leg->ListHook<LegTag>::unlink();
-    if (leg->sends > 0) resends_.add();
     router_.route(*leg);
   }
 }
 
 void Backend::on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
                         std::string_view why) {
-  bool was_up = !down_;
   log_warning("connection to server {} lost: {} (requests under way: {})", rpc::to_string(to_), why,
               orphans.empty() ? "none" : "some, sent again");
   waiting_.take_all(orphans);
   retire(connection);
   reconnects_.add();
-  if (was_up) {
-    down_ = true;
-    backoff_ = kFirstBackoff;
-  }
-  try_again();
+  go_down();
 }
 
 void Backend::retire(BackendConnection& connection) {
@@ -137,22 +155,25 @@ void Backend::retire(BackendConnection& connection) {
   if (retired_.size() == 1) plumbing_.loop.post([this] { retired_.clear(); });
 }
 
-// Connects again after a while; until then legs wait here.
+// Asks after a while whether it is there; until it answers, legs wait here.
 void Backend::try_again() {
   if (timer_ != TimerId::kNone) return;
   timer_ = plumbing_.loop.after(backoff_, [this] {
     timer_ = TimerId::kNone;
     if (!down_) return;
     backoff_ = std::min(backoff_ * 2, Duration(kLastBackoff));
+    // One connection alone was lost?
     for (auto& connection : bulk_) {
-      if (connection->connected()) return on_connected(*connection);
+      if (connection->connected()) return come_up();
     }
-    if (short_ != nullptr && short_->connected()) return on_connected(*short_);
-    // A table that has changed since sends what waits elsewhere, and what does not comes back here.
-    release_waiting();
-    if (down_ && (short_ == nullptr || short_->closed())) short_ = connect();
-    if (short_ == nullptr) try_again();
+    if (short_ != nullptr && short_->connected()) return come_up();
+    probe_.ask();
   });
+}
+
+bool Backend::owes_replies(MonoTime now) const {
+  auto silent = [&](const auto& one) { return one != nullptr && one->silent_for(now) > kSuspicion; };
+  return silent(short_) || std::any_of(bulk_.begin(), bulk_.end(), silent);
 }
 
 void Backend::tick() {
@@ -163,6 +184,12 @@ void Backend::tick() {
     connection->tick(now);
     if (i < bulk_.size() && bulk_[i].get() != connection) --i;
   }
+  probe_.tick();
+  // A table that has changed since sends what waits elsewhere, and what does not comes back here.
+  if (down_) release_waiting();
+  bool wanted = down_ ? timer_ == TimerId::kNone : owes_replies(now);
+  if (!wanted) return probe_.rest();
+  if (down_ || now - probe_.answered_at() > kSuspicion) probe_.ask();
 }
 
 }  // namespace slice::proxy

@@ -1,5 +1,7 @@
 // Backend: one server as a worker sees it: a connection for short records, a few for long ones, and the legs
 // that wait while it cannot be reached. A server of the worker's own loop is called directly.
+// One that owes replies and is silent is probed (probe.h): while it answers, it is slow, and what is on its
+// way stays there; one that does not answer cannot be reached.
 #ifndef SLICE_CONTROL_PROXY_BACKEND_H
 #define SLICE_CONTROL_PROXY_BACKEND_H
 
@@ -9,10 +11,11 @@
 #include "common/metrics.h"
 #include "control/proxy/backend_connection.h"
 #include "control/proxy/local_calls.h"
+#include "control/proxy/probe.h"
 
 namespace slice::proxy {
 
-class Backend : private BackendConnection::Listener {
+class Backend : private BackendConnection::Listener, private Probe::Listener {
  public:
   // Where a leg goes that could not be sent: the table may name another server by now.
   class Router {
@@ -20,7 +23,7 @@ class Backend : private BackendConnection::Listener {
     virtual ~Router() = default;
     virtual void route(Leg& leg) = 0;
   };
-  Backend(Plumbing plumbing, rpc::Endpoint to, Router& router, Metrics& metrics);
+  Backend(Plumbing plumbing, rpc::Endpoint to, CallEncoder& encoder, Router& router, Metrics& metrics);
   ~Backend() override;
 
   // Sends a whole request, now or when the server can be reached.
@@ -28,7 +31,7 @@ class Backend : private BackendConnection::Listener {
   // Begins a request whose bytes still come; null where no connection is free for that: then the caller sends
   // it when it is whole.
   BackendConnection* begin_upload(Leg& leg);
-  // Once a second: time-outs.
+  // Four times a second: time-outs.
   void tick();
   bool reachable() const { return !down_; }
   rpc::Endpoint endpoint() const { return to_; }
@@ -36,9 +39,14 @@ class Backend : private BackendConnection::Listener {
  private:
   static constexpr std::size_t kBulkConnections = 4;
 
-  void on_connected(BackendConnection& connection) override;
+  void on_connected(BackendConnection&) override {}
   void on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
                  std::string_view why) override;
+  void on_alive() override;
+  void on_dead(std::string_view why) override;
+  void go_down();
+  void come_up();
+  bool owes_replies(MonoTime now) const;
   rpc::Dispatcher* local_server();
   BackendConnection* short_connection();
   BackendConnection* bulk_connection();
@@ -56,7 +64,8 @@ class Backend : private BackendConnection::Listener {
   std::unique_ptr<BackendConnection> short_;
   std::vector<std::unique_ptr<BackendConnection>> bulk_;
   IntrusiveList<Leg, LegTag> waiting_;
-  bool down_ = false;  // the last attempt to connect failed
+  Probe probe_;
+  bool down_ = false;  // a connection was lost, and none has been had since
   Duration backoff_;
   TimerId timer_ = TimerId::kNone;
   std::vector<std::unique_ptr<BackendConnection>> retired_;

@@ -51,9 +51,14 @@ BackendConnection::~BackendConnection() {
 bool BackendConnection::open() {
   fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) return false;
-  int on = 1;
+  // Keepalives find a connection that the server's host has forgotten, which a probe cannot. TCP_USER_TIMEOUT
+  // would break one to a server that reads nothing for a while, since its disk is slow.
+  int on = 1, idle = 5, between = 1, count = 5;  // seconds
   ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(to_.port);
@@ -87,6 +92,7 @@ void BackendConnection::send(Leg& leg) {
 
 void BackendConnection::begin_upload(Leg& leg) {
   assert(!uploading());
+  if (sent_.empty()) heard_at_ = plumbing_.loop.now();
   leg.connection = this;
   upload_ = &leg;
   upload_stream_ = out_.open();
@@ -143,6 +149,11 @@ void BackendConnection::fail(std::string_view why) {
   }
   if (Leg* broken = std::exchange(streaming_, nullptr)) broken->owner->on_reply_broken(*broken);
   listener_.on_broken(*this, orphans, why);
+}
+
+Duration BackendConnection::silent_for(MonoTime now) const {
+  bool waits = state_ != State::kClosed && (pending_count_ > 0 || out_.bytes() > 0);
+  return waits ? now - heard_at_ : Duration(0);
 }
 
 void BackendConnection::tick(MonoTime now) {

@@ -75,6 +75,8 @@ class BackendConnection : private RecordHandler, private Flushable {
   bool closed() const { return state_ == State::kClosed; }
   std::size_t queued() const { return out_.bytes(); }
   std::size_t pending() const { return pending_count_; }
+  // How long nothing came although replies are due, or a server does not take what is sent.
+  Duration silent_for(MonoTime now) const;
   // Breaks it where a reply is overdue, sends again what may have been dropped as a duplicate.
   void tick(MonoTime now);
 

@@ -1,5 +1,7 @@
 #include "control/proxy/call_router.h"
 
+#include <algorithm>
+
 #include "rpc/message.h"
 #include "wire/nfs3.h"
 
@@ -45,6 +47,12 @@ void reply_with(Services& services, Client& client, rpc::XdrWriter& out) {
 }
 
 }  // namespace
+
+bool exported_to(const EnsembleConfig& config, std::uint32_t address) {
+  return std::ranges::any_of(config.exports, [address](const ExportConfig& entry) {
+    return (address & entry.mask) == entry.network;
+  });
+}
 
 bool CallRouter::answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head) {
   if (head.size() < 4) return false;
@@ -140,6 +148,33 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
   call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments);
   services_.count(SLICE_OUTCOME_ROUTED_WRITE);
   return call;
+}
+
+std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) const {
+  slice_request request{};
+  std::uint32_t outcome =
+      slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
+  if (outcome != 0) return std::nullopt;  // answered by take()
+  bool sound = request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, total);
+  nfs3::Status status = nfs3::Status::kOk;
+  if (!exported_to(config_, client.endpoint().address)) {
+    status = nfs3::Status::kAcces;
+  } else if (sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
+    status = nfs3::Status::kBadHandle;
+  } else if (sound) {
+    return std::nullopt;
+  }
+  refused_.add();
+  rpc::XdrWriter out;
+  out.u32(0);
+  if (sound) {
+    rpc::encode_success(out, Xid{request.xid});
+    nfs3::encode_failure(out, nfs3::Procedure::kWrite, status);
+  } else {
+    rpc::encode_error(out, Xid{request.xid}, rpc::AcceptStat::kGarbageArguments);
+  }
+  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
+  return out.take();
 }
 
 bool CallRouter::write_is_sound(const slice_request& request, ByteView head, std::size_t total) const {

@@ -3,13 +3,25 @@
 #ifndef SLICE_CONTROL_PROXY_CALL_ROUTER_H
 #define SLICE_CONTROL_PROXY_CALL_ROUTER_H
 
+#include <optional>
+
+#include "common/config.h"
 #include "control/proxy/call.h"
+#include "routing/file_handle.h"
 
 namespace slice::proxy {
 
+// Whether an export names a client of that address.
+bool exported_to(const EnsembleConfig& config, std::uint32_t address);
+
 class CallRouter {
  public:
-  explicit CallRouter(Services& services) : services_(services) {}
+  // `config` outlives it.
+  CallRouter(Services& services, const EnsembleConfig& config)
+      : services_(services),
+        config_(config),
+        handles_(config),
+        refused_(services.metrics.counter("proxy_long_records_refused_total")) {}
 
   // A whole message, without record mark; `largest_transfer`: bytes of data that a reply to this client may
   // carry. False where it is no RPC call at all: a stream is then out of step.
@@ -17,6 +29,9 @@ class CallRouter {
   // The head of a message of `total` bytes whose rest still comes. The call to give the pieces to (from the
   // first byte on), or null where it must be collected whole.
   Call* begin(Client& client, ByteView head, std::size_t total);
+  // What such a message is answered with, where its head is enough to refuse it: its client is in no export,
+  // its handle was not made by the ensemble, or nothing that long is a call. Its rest need not be kept.
+  std::optional<Buffer> refuse(const Client& client, ByteView head, std::size_t total) const;
 
  private:
   // Answers what is not sent to a server; false where nothing can be answered.
@@ -28,6 +43,9 @@ class CallRouter {
   bool write_is_sound(const slice_request& request, ByteView head, std::size_t total) const;
 
   Services& services_;
+  const EnsembleConfig& config_;
+  const routing::HandleCodec handles_;
+  Counter& refused_;
 };
 
 }  // namespace slice::proxy
