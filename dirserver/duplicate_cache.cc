@@ -6,12 +6,18 @@
 #include "common/crc32c.h"
 
 namespace slice::dirserver {
+namespace {
+
+constexpr std::size_t kEntryWeight = 1024;  // of an entry in its client's share, beside its reply's bytes
+
+}  // namespace
 
 CallKey key_of(const rpc::Call& call) {
   return {.address = call.client.address,
           .xid = call.xid,
           .procedure = call.procedure,
-          .checksum = crc32c(call.arguments)};
+          .checksum = crc32c(call.arguments),
+          .caller = service::caller_key(call)};
 }
 
 DuplicateCache::DuplicateCache(Loop& loop, Metrics& metrics, Options options)
@@ -40,26 +46,29 @@ Status DuplicateCache::load(CellStore& cells, std::uint32_t sites) {
   }
   std::sort(loaded.begin(), loaded.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
   for (Loaded& each : loaded) {
-    Entry& entry = *entries_.try_emplace(each.record.call, std::make_unique<Entry>()).first->second;
-    bytes_ += each.record.reply.size();
-    bytes_ -= entry.reply.size();
-    if (!entry.key.empty()) evicted_records_.push_back(std::move(entry.key));
-    entry = {true, std::move(each.record.reply), std::move(each.key), 0};
-    append(each.record.call, entry, each.order, each.record.at);
     next_order_ = each.order + 1;
+    const CallKey& call = each.record.call;
+    if (call.caller == service::CallerKey{}) {  // from before it said who called: fits nobody
+      evicted_records_.push_back(std::move(each.key));
+      continue;
+    }
+    if (find(call) != nullptr) forget(call);
+    Entry& entry = *entries_.emplace(call, std::make_unique<Entry>()).first->second;
+    entry.reply = std::move(each.record.reply);
+    entry.key = std::move(each.key);
+    answered(call, entry, each.record.at);
   }
-  evict(nullptr);
+  evict();
   return {};
 }
 
 DuplicateCache::Seen DuplicateCache::begin(const CallKey& call) {
   Entry* entry = find(call);
   if (entry == nullptr) {
-    entry = entries_.emplace(call, std::make_unique<Entry>()).first->second.get();
-    append(call, *entry, next_order_++, loop_.wall());
+    entries_.emplace(call, std::make_unique<Entry>());
     return {};
   }
-  if (!entry->answered) {
+  if (!entry->place) {
     dropped_.add();
     return {Seen::State::kInProgress, {}};
   }
@@ -76,12 +85,9 @@ void DuplicateCache::record(const CallKey& call, std::string_view reply, SiteId 
                             Transaction& transaction) {
   Entry* entry = find(call);
   if (entry == nullptr) return;  // an internal call, which is not remembered
-  std::uint64_t order = next_order_++;
-  WallTime now = loop_.wall();
-  entry->key = duplicate_key(site, order);
-  transaction.put(entry->key, encode(DuplicateRecord{call, now, std::string(reply)}));
-  append(call, *entry, order, now);
-  evict(&transaction);
+  entry->key = duplicate_key(site, next_order_++);
+  transaction.put(entry->key, encode(DuplicateRecord{call, loop_.wall(), std::string(reply)}));
+  erase_records(transaction);
 }
 
 void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
@@ -90,40 +96,37 @@ void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
   if (reply.empty()) {
     entries_.erase(call);
   } else {
-    entry->answered = true;
     entry->reply = reply;
-    bytes_ += reply.size();
+    answered(call, *entry, loop_.wall());
   }
-  evict(nullptr);
+  evict();
 }
 
-void DuplicateCache::append(const CallKey& call, Entry& entry, std::uint64_t order, WallTime at) {
-  entry.order = order;
-  order_.push_back({order, call, at});
+void DuplicateCache::answered(const CallKey& call, Entry& entry, WallTime at) {
+  if (entry.place) order_.erase(*entry.place);
+  entry.place = order_.add({call.address, call.caller.uid}, entry.reply.size() + kEntryWeight, at, call);
 }
 
-void DuplicateCache::evict(Transaction* transaction) {
+void DuplicateCache::forget(const CallKey& call) {
+  Entry* entry = find(call);
+  order_.erase(*entry->place);
+  if (!entry->key.empty()) evicted_records_.push_back(std::move(entry->key));
+  entries_.erase(call);
+}
+
+void DuplicateCache::evict() {
   WallTime oldest{loop_.wall().ns - options_.max_age.count()};
-  for (std::size_t left = order_.size(); left > 0; --left) {
-    Place place = order_.front();
-    Entry* entry = find(place.call);
-    bool valid = entry != nullptr && entry->order == place.order;
-    if (valid) {
-      bool over = entries_.size() > options_.max_entries || bytes_ > options_.max_bytes || place.at < oldest;
-      if (!over) break;
-      if (entry->answered) {
-        bytes_ -= entry->reply.size();
-        if (!entry->key.empty()) evicted_records_.push_back(std::move(entry->key));
-        entries_.erase(place.call);
-      } else {  // under way: its turn comes again
-        append(place.call, *entry, next_order_++, loop_.wall());
-      }
-    }
-    order_.pop_front();
+  while (!order_.empty() && order_.oldest_time() < oldest) forget(CallKey(order_.oldest()));
+  auto bytes = [this] { return order_.weight() - order_.size() * kEntryWeight; };
+  while (order_.size() > options_.max_entries || bytes() > options_.max_bytes) {
+    forget(CallKey(order_.next_to_go()));
   }
   size_.set(entries_.size());
-  if (transaction == nullptr || evicted_records_.size() < options_.erased_together) return;
-  for (std::string& key : std::exchange(evicted_records_, {})) transaction->erase_record(std::move(key));
+}
+
+void DuplicateCache::erase_records(Transaction& transaction) {
+  if (evicted_records_.size() < options_.erased_together) return;
+  for (std::string& key : std::exchange(evicted_records_, {})) transaction.erase_record(std::move(key));
 }
 
 }  // namespace slice::dirserver

@@ -1,20 +1,24 @@
 // DuplicateCache: what non-idempotent calls were answered, so that a retransmission gets the very same reply,
 // also after a crash: the reply is stored in the batch of the change itself. A second copy of a call that is
 // still under way is dropped. Failures are kept in memory only: done again after a crash they change nothing
-// that was acknowledged. Bounded by entries, bytes and age. One loop.
+// that was acknowledged. Bounded by entries, bytes and age; who holds the most gives way
+// (service/fair_order.h). A call is known again by its caller too: what another user of the host was answered
+// is not his. One loop.
 #ifndef SLICE_DIRSERVER_DUPLICATE_CACHE_H
 #define SLICE_DIRSERVER_DUPLICATE_CACHE_H
 
 #include <tsl/robin_map.h>
 
-#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "dirserver/cell_store.h"
 #include "rpc/dispatcher.h"
+#include "service/fair_order.h"
 
 namespace slice::dirserver {
 
@@ -23,7 +27,7 @@ CallKey key_of(const rpc::Call& call);
 class DuplicateCache {
  public:
   struct Options {
-    std::size_t max_entries = 65536;
+    std::size_t max_entries = 65536;              // answered
     std::size_t max_bytes = 64 << 20;             // of replies
     Duration max_age = std::chrono::minutes(15);  // longer than clients go on sending one call
     // So many records that are not needed any more are erased together: in their order and next to one
@@ -50,30 +54,25 @@ class DuplicateCache {
   std::size_t entries() const { return entries_.size(); }
 
  private:
+  using Order = service::FairOrder<CallKey>;
   struct Entry {
-    bool answered = false;
     std::string reply;
-    std::string key;          // of its record; empty: it has none
-    std::uint64_t order = 0;  // that of its newest place in order_
+    std::string key;                    // of its record; empty: it has none
+    std::optional<Order::Place> place;  // since it was answered; none: it is under way
   };
-  struct Place {
-    std::uint64_t order;
-    CallKey call;
-    WallTime at;
-  };
-  // Forgets the oldest while a bound is passed. Their records are erased with `transaction`, if there is one;
-  // those of others wait for the next.
-  void evict(Transaction* transaction);
+  // Forgets what is too much or too old. Its records are erased with the next change.
+  void evict();
+  void erase_records(Transaction& transaction);
+  void forget(const CallKey& call);
   Entry* find(const CallKey& call);
-  void append(const CallKey& call, Entry& entry, std::uint64_t order, WallTime at);
+  void answered(const CallKey& call, Entry& entry, WallTime at);
 
   Loop& loop_;
   Options options_;
   tsl::robin_map<CallKey, std::unique_ptr<Entry>, CallKeyHash> entries_;
-  std::deque<Place> order_;  // oldest first; a place whose entry has a newer one is void
+  Order order_;  // of those that are answered
   std::vector<std::string> evicted_records_;
   std::uint64_t next_order_ = 1;
-  std::size_t bytes_ = 0;
 
   Counter& replayed_;
   Counter& dropped_;

@@ -9,9 +9,9 @@ class DuplicateTest : public DirectoryFixture {
  protected:
   // Results of a call with this xid, as bytes.
   template <class Args>
-  std::string results(Procedure procedure, const Args& args, std::uint32_t xid,
-                      rpc::Endpoint from = kClient) {
-    return std::string(as_text(wait(send(procedure, args, {}, xid, from))));
+  std::string results(Procedure procedure, const Args& args, std::uint32_t xid, rpc::Endpoint from = kClient,
+                      Credential who = {}) {
+    return std::string(as_text(wait(send(procedure, args, std::move(who), xid, from))));
   }
 };
 
@@ -63,6 +63,32 @@ TEST_F(DuplicateTest, OtherClientsXidsAndArgumentsAreOtherCalls) {
   EXPECT_EQ(lookup(root(), "e").status, Status::kOk);
 }
 
+// What one user was answered is not another's: neither the handle nor the status.
+TEST_F(DuplicateTest, AnotherUsersCallIsAnotherCall) {
+  Handle own = mkdir(root(), "own").handle;
+  nfs3::SetAttributes set;
+  set.mode = 0700;
+  set.uid = 1000;
+  ASSERT_EQ(setattr(own, set), Status::kOk);
+  nfs3::CreateArgs args{.where = {own, "secret"}, .mode = nfs3::CreateMode::kGuarded};
+  Credential owner{1000, 1000, {5, 6}};
+  std::string first = results(Procedure::kCreate, args, 1, kClient, owner);
+  auto others = [&] {
+    for (const Credential& other : {Credential{1001, 1000, {5, 6}}, Credential{1001, 1001, {}}}) {
+      std::string refused = results(Procedure::kCreate, args, 1, kClient, other);
+      EXPECT_EQ(refused.substr(3, 1), std::string(1, static_cast<char>(Status::kAcces))) << other.uid;
+    }
+    for (const Credential& same : {Credential{1000, 1001, {5, 6}}, Credential{1000, 1000, {5, 7}}}) {
+      std::string exists = results(Procedure::kCreate, args, 1, kClient, same);
+      EXPECT_EQ(exists.substr(3, 1), std::string(1, static_cast<char>(Status::kExist))) << same.gid;
+    }
+    EXPECT_EQ(results(Procedure::kCreate, args, 1, kClient, owner), first);
+  };
+  others();
+  restart();
+  others();
+}
+
 TEST_F(DuplicateTest, ASecondCopyOfACallUnderWayIsDropped) {
   store().hold_syncs(true);
   Handle top = root();
@@ -92,13 +118,22 @@ TEST_F(DuplicateTest, AskedToComeAgainIsNotRemembered) {
 
 class DuplicateBoundsTest : public ::testing::Test {
  protected:
-  CallKey key(std::uint32_t xid) { return {.address = 1, .xid = Xid{xid}, .procedure = 8, .checksum = 2}; }
+  CallKey key(std::uint32_t xid, std::uint32_t uid = 1000, std::uint32_t address = 1) {
+    return {.address = address,
+            .xid = Xid{xid},
+            .procedure = 8,
+            .checksum = 2,
+            .caller = {.uid = uid, .gid = 7, .groups = 8}};
+  }
   void answer(DuplicateCache& cache, std::uint32_t xid, const std::string& reply) {
-    EXPECT_EQ(cache.begin(key(xid)).state, DuplicateCache::Seen::State::kNew);
+    answer(cache, key(xid), reply);
+  }
+  void answer(DuplicateCache& cache, const CallKey& call, const std::string& reply) {
+    EXPECT_EQ(cache.begin(call).state, DuplicateCache::Seen::State::kNew);
     Transaction transaction(cells_);
-    cache.record(key(xid), reply, SiteId{3}, transaction);
+    cache.record(call, reply, SiteId{3}, transaction);
     ASSERT_TRUE(transaction.commit().has_value());
-    cache.finish(key(xid), reply);
+    cache.finish(call, reply);
   }
   std::size_t records() {
     std::size_t count = 0;
@@ -120,6 +155,47 @@ TEST_F(DuplicateBoundsTest, EntriesAreBoundedAlsoInTheStore) {
   EXPECT_LE(records(), 11u + 4u);
   EXPECT_EQ(cache.begin(key(99)).reply, "reply");
   EXPECT_EQ(cache.begin(key(1)).state, DuplicateCache::Seen::State::kNew);
+}
+
+TEST_F(DuplicateBoundsTest, OneUserDoesNotMakeAnothersRecordsGo) {
+  DuplicateCache::Options options{.max_entries = 100, .erased_together = 4};
+  {
+    DuplicateCache cache(loop_, metrics_, options);
+    for (std::uint32_t xid = 0; xid < 10; ++xid) answer(cache, key(xid, 1000), "mine");
+    answer(cache, key(7, 1002, 2), "another host's");
+    for (std::uint32_t xid = 0; xid < 1000; ++xid) answer(cache, key(xid, 1001), "reply");
+    for (std::uint32_t uid = 2000; uid < 3000; ++uid) answer(cache, key(1, uid), std::string(500, 'r'));
+    EXPECT_EQ(cache.begin(key(7, 1002, 2)).reply, "another host's");
+    EXPECT_EQ(cache.entries(), 100u);
+  }
+  DuplicateCache cache(loop_, metrics_, options);
+  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  EXPECT_EQ(cache.begin(key(7, 1002, 2)).reply, "another host's") << "after a restart";
+  answer(cache, key(5000, 1001), "reply");
+}
+
+TEST_F(DuplicateBoundsTest, ARepeatedCallIsKnownAgainBehindAHundredThousandOfAnother) {
+  DuplicateCache cache(loop_, metrics_);
+  answer(cache, key(1, 1000), "removed");
+  for (std::uint32_t xid = 0; xid < 100'000; ++xid) {
+    cache.begin(key(xid, 1001));
+    cache.finish(key(xid, 1001), "no such name");
+  }
+  EXPECT_EQ(cache.begin(key(1, 1000)).reply, "removed");
+}
+
+TEST_F(DuplicateBoundsTest, ARecordThatDoesNotSayWhoCalledIsDiscarded) {
+  std::string old = encode(DuplicateRecord{key(1), loop_.wall(), "reply"});
+  old[0] = 1;
+  old.erase(1 + 16, 12);  // version, call; then uid, gid, groups
+  storage::WriteBatch batch;
+  batch.put(duplicate_key(SiteId{3}, 5), old);
+  ASSERT_TRUE(store_.apply(batch).has_value());
+  DuplicateCache cache(loop_, metrics_, {.erased_together = 1});
+  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  EXPECT_EQ(cache.entries(), 0u);
+  answer(cache, 1, "new");
+  EXPECT_EQ(records(), 1u);
 }
 
 TEST_F(DuplicateBoundsTest, BytesAndAgeAreBounded) {
@@ -149,7 +225,7 @@ TEST_F(DuplicateBoundsTest, LoadsTheNewestWithinItsBounds) {
   EXPECT_EQ(cache.entries(), 10u);
   EXPECT_EQ(cache.begin(key(49)).reply, "reply49");
   answer(cache, 100, "new");
-  EXPECT_LE(records(), 10u);  // those it does not know any more are gone from the store as well
+  EXPECT_LE(records(), 11u);  // those it does not know any more are gone from the store as well
 }
 
 TEST_F(DuplicateBoundsTest, ACorruptRecordIsRefused) {

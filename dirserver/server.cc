@@ -10,7 +10,7 @@ Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceConte
   storage::RocksStore::Options options;
   options.folder = context.self.data + "/cells";
   options.cache_bytes = context.self.cache_bytes / 4;
-  options.memory_bytes = std::clamp<std::uint64_t>(context.self.cache_bytes / 4, 4 << 20, 64 << 20);
+  options.memory_bytes = std::max<std::uint64_t>(context.self.cache_bytes / 4, 4 << 20);
   // Names may still be removed below the reserve, down to here.
   options.min_free_bytes = context.self.reserve_bytes / 4;
   auto store = storage::RocksStore::open(context.loop, context.metrics, options);

@@ -113,7 +113,9 @@ Task<void> HostedServer::start() {
   dispatcher_.emplace(host_.config.ensemble_key, metrics_, &host_.loop);
   dispatcher_->add(*admin_);
   for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);
-  server_.emplace(host_.loop, *dispatcher_, metrics_);
+  rpc::Server::Options options;
+  for (const ServerConfig& server : host_.config.servers) options.limits.peers.push_back(server.address);
+  server_.emplace(host_.loop, *dispatcher_, metrics_, std::move(options));
   auto bound = server_->listen({self_.address, self_.port});
   if (!bound) {
     host_.end(kExitFailed, bound.error().message);

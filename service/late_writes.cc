@@ -5,33 +5,33 @@
 namespace slice::service {
 
 LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
-  Key key{call.client, call.xid, crc32c(call.arguments)};
+  Key key{call.client, call.xid, crc32c(call.arguments), caller_key(call)};
   auto [found, fresh] = entries_.try_emplace(key);
-  if (!fresh) {
-    if (!found->second.answered) {
-      bool back = call.relays > found->second.relays;
-      return {back ? Seen::State::kComesBack : Seen::State::kUnderWay, {}, key};
-    }
-    return {Seen::State::kAnswered, found->second.reply, key};
+  if (fresh) {
+    found->second.relays = call.relays;
+    return {.key = key};
   }
-  found->second.relays = call.relays;
-  order_.push_back(key);
-  if (order_.size() > kMaxEntries) {
-    entries_.erase(order_.front());
-    order_.pop_front();
-  }
-  return {.key = key};
+  if (found->second.place) return {Seen::State::kAnswered, found->second.reply, key};
+  bool back = call.relays > found->second.relays;
+  return {back ? Seen::State::kComesBack : Seen::State::kUnderWay, {}, key};
 }
 
 void LateWrites::end(const Key& key, std::string_view results) {
   auto found = entries_.find(key);
   if (found == entries_.end()) return;
-  found->second.answered = true;
-  found->second.reply = results;
+  Entry& entry = found->second;
+  entry.reply = results;
+  const auto& [client, xid, checksum, caller] = key;
+  // Their order says how old they are; nobody asks for the time.
+  if (!entry.place) entry.place = order_.add({client.address, caller.uid}, 1, WallTime{}, key);
+  while (order_.size() > kMaxEntries) forget(Key(order_.next_to_go()));
 }
 
 void LateWrites::forget(const Key& key) {
-  if (entries_.erase(key) > 0) std::erase(order_, key);
+  auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  if (found->second.place) order_.erase(*found->second.place);
+  entries_.erase(found);
 }
 
 }  // namespace slice::service

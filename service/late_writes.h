@@ -1,25 +1,29 @@
 // LateWrites: WRITEs that may come by more than one way, and what they were answered: those that another
 // server passed on, and those of mirrored files, which a proxy sends to another copy when one is silent. One
 // that comes late, behind the answer that the client got by another way, would undo what was written since.
-// Bounded; one loop.
+// Known again by the caller too, as another user of the same host may not write what this one may. Bounded;
+// who holds the most gives way (service/fair_order.h). One loop.
 #ifndef SLICE_SERVICE_LATE_WRITES_H
 #define SLICE_SERVICE_LATE_WRITES_H
 
-#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 
 #include "rpc/dispatcher.h"
+#include "service/caller_key.h"
+#include "service/fair_order.h"
 
 namespace slice::service {
 
 class LateWrites {
  public:
-  static constexpr std::size_t kMaxEntries = 16384;
+  static constexpr std::size_t kMaxEntries = 16384;  // answered
 
-  using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t>;  // client, its xid, CRC-32C of the arguments
+  // Client, its xid, CRC-32C of the arguments, caller.
+  using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t, CallerKey>;
 
   struct Seen {
     // kComesBack: it is under way here, and was passed on by a server that this one has passed it on to.
@@ -36,14 +40,15 @@ class LateWrites {
   void forget(const Key& key);
 
  private:
+  using Order = FairOrder<Key>;
   struct Entry {
     unsigned relays = 0;
-    bool answered = false;
+    std::optional<Order::Place> place;  // since it was answered
     std::string reply;
   };
 
   std::map<Key, Entry> entries_;
-  std::deque<Key> order_;  // oldest first
+  Order order_;  // of those that are answered
 };
 
 }  // namespace slice::service

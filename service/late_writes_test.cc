@@ -9,9 +9,10 @@ using State = LateWrites::Seen::State;
 
 class LateWritesTest : public ::testing::Test {
  protected:
-  rpc::Call call(std::uint32_t xid, std::uint8_t relays = 0) const {
+  rpc::Call call(std::uint32_t xid, std::uint8_t relays = 0, std::uint32_t uid = 1000) const {
     return {.xid = Xid{xid},
-            .credential = {},
+            .has_auth_sys = true,
+            .credential = {.machine_name = "", .uid = uid, .groups = {}},
             .client = {0x0a4d0102, 700},
             .relays = relays,
             .arguments = arguments_};
@@ -47,6 +48,20 @@ TEST_F(LateWritesTest, AFailureStaysOneAndNoAnswerMayBecomeOne) {
   EXPECT_EQ(seen.reply, "");
   writes_.forget(writes_.begin(call(2)).key);
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
+}
+
+TEST_F(LateWritesTest, AnotherUsersCallIsAnotherCall) {
+  writes_.end(writes_.begin(call(1)).key, "reply");
+  EXPECT_EQ(writes_.begin(call(1, 0, 1001)).state, State::kNew);
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
+}
+
+TEST_F(LateWritesTest, OneUserDoesNotMakeAnothersGo) {
+  writes_.end(writes_.begin(call(1)).key, "reply");
+  for (std::uint32_t i = 2; i <= 2 * LateWrites::kMaxEntries; ++i) {
+    writes_.end(writes_.begin(call(i, 0, 1001)).key, "reply");
+  }
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
 }
 
 TEST_F(LateWritesTest, IsBounded) {
