@@ -154,6 +154,7 @@ Task<Status> Intentions::tidy() {
 Task<void> Intentions::flush() {
   auto self = shared_from_this();
   if (healthy_) (void)co_await tidy();
+  if (Status status = co_await log_->record_end(); !status) note_failure(status.error());
 }
 
 }  // namespace slice::coordinator

@@ -80,13 +80,14 @@ TEST_F(IntentionsTest, EndedOnesAreClearedTogetherWithinASecond) {
   std::vector<LogSequence> all;
   for (std::uint64_t i = 0; i < 100; ++i) all.push_back(begin(*intentions, i));
   ASSERT_TRUE(run(intentions->durable(all.back())));
-  std::uint64_t syncs = disk_.syncs();
+  const Counter& log_syncs = metrics_.counter("log_syncs_total{log=\"intentions\"}");
+  std::uint64_t syncs = log_syncs.value();
   for (LogSequence each : all) {
     if (each != all[7]) intentions->end(each);
   }
-  EXPECT_EQ(disk_.syncs(), syncs);
+  EXPECT_EQ(log_syncs.value(), syncs);
   loop_.advance(1100ms);
-  EXPECT_EQ(disk_.syncs(), syncs + 1);
+  EXPECT_EQ(log_syncs.value(), syncs + 1);
   EXPECT_EQ(metrics_.counter("coordinator_log_records_total").value(), 101u);
   disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
   open();

@@ -97,16 +97,21 @@ TEST_F(RealDiskTest, TheLogCutsATornTailAndRefusesDamage) {
     for (const char* record : {"one", "two", "three"}) {
       ASSERT_TRUE(wait((*log)->sync(*(*log)->append(as_bytes(record)))));
     }
+    ASSERT_TRUE(wait((*log)->record_end()));
   }
   std::filesystem::path segment = folder / "log/0000000000000001.log";
   std::uint64_t size = std::filesystem::file_size(segment);
+  std::filesystem::resize_file(segment, size - 1);
+  ASSERT_FALSE(open());  // it was stopped cleanly: nothing of it can be torn
   for (std::uint64_t cut = size - 1; cut > size - 29; --cut) {
+    std::filesystem::remove(folder / "log.end");
     std::filesystem::resize_file(segment, cut);
     ASSERT_TRUE(open());
     EXPECT_EQ(replayed, (std::vector<std::string>{"one", "two"}));
     EXPECT_EQ(std::filesystem::file_size(segment), size - 29);
     std::filesystem::resize_file(segment, cut);  // zeros behind the end, as after a crash
   }
+  std::filesystem::remove(folder / "log.end");
   ASSERT_TRUE(open());
   flip(segment, 40);
   auto damaged = open();

@@ -65,6 +65,9 @@ Task<void> SmallFileServer::stop() {
   if (Status status = co_await store_->save(); !status) {
     log_warning("not everything is saved: the journal has the rest reason={}", status.error().message);
   }
+  if (Status status = co_await store_->record_end(); !status) {
+    log_warning("how far the journal goes is not recorded reason={}", status.error().message);
+  }
   co_await authority_.flush();
 }
 

@@ -85,6 +85,8 @@ class Store {
 
   // Saves everything to zones and map records: for a clean stop.
   Task<Status> save() { return checkpointer_.run(); }
+  // For a clean stop: the next start will know how far the journal went.
+  Task<Status> record_end() { return log_->record_end(); }
   bool idle() const { return table_.waiting().empty() && !checkpointer_.running(); }
   bool full() const { return full_; }
   bool failed() const { return checkpointer_.broken() || log_->failed(); }  // until it is opened again

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/log.h"
+#include "storage/end_mark.h"
 #include "storage/log_format.h"
 
 namespace slice::storage {
@@ -18,6 +20,7 @@ namespace format = log_format;
 constexpr std::size_t kMaxPending = 64 << 20;  // bytes
 // Records that nobody waits for are written once so many bytes of them have gathered.
 constexpr std::size_t kWriteAnyway = 4 << 20;
+constexpr Duration kMarkDelay = std::chrono::seconds(1);  // from a record to the mark that tells of it
 
 struct Segment {
   std::uint64_t first_sequence = 0;
@@ -39,17 +42,21 @@ class LogImpl final : public Log {
         disk_(disk),
         options_(std::move(options)),
         trimming_(loop),
+        mark_(std::make_shared<EndMarkFile>(loop, disk, options_.folder + ".end")),
         records_written_(metrics.counter(label("log_records_total"))),
         bytes_written_(metrics.counter(label("log_written_bytes"))),
         syncs_(metrics.counter(label("log_syncs_total"))),
         torn_tails_(metrics.counter(label("log_torn_tails_total"))),
         torn_bytes_(metrics.counter(label("log_torn_bytes"))) {}
 
+  ~LogImpl() override { loop_.cancel(mark_timer_); }
+
   Task<Status> recover(Replay replay);
 
   Result<LogSequence> append(ByteView record) override;
   Task<Status> sync(LogSequence sequence) override;
   Task<Status> trim(LogSequence sequence) override;
+  Task<Status> record_end() override;
   LogSequence last() const override { return {last_}; }
   LogSequence durable() const override { return {durable_}; }
   std::uint64_t bytes() const override;
@@ -74,6 +81,8 @@ class LogImpl final : public Log {
   Result<std::size_t> replay_records(std::uint64_t first, ByteView bytes, const Replay& replay);
   Task<Status> cut_tail(std::uint64_t first, ByteView bytes, std::size_t end);
   Task<Status> start_segment();
+  Status check_end() const;
+  void mark_later();
 
   void flush_soon();
   Task<void> flush();
@@ -95,6 +104,9 @@ class LogImpl final : public Log {
   bool flushing_ = false;
   Status broken_;  // why nothing more is accepted
   AsyncMutex trimming_;
+  std::shared_ptr<EndMarkFile> mark_;
+  std::optional<EndMark> marked_;  // what the mark said at the start
+  TimerId mark_timer_ = TimerId::kNone;
 
   Counter &records_written_, &bytes_written_, &syncs_, &torn_tails_, &torn_bytes_;
 };
@@ -102,8 +114,15 @@ class LogImpl final : public Log {
 // ---- recovery ----
 
 Task<Status> LogImpl::recover(Replay replay) {
+  auto marked = co_await mark_->read();
+  if (!marked) co_return fail(std::move(marked).error());
+  marked_ = *marked;
   auto found = co_await find_segments();
   if (!found) co_return fail(std::move(found).error());
+  if (!found->empty() && marked_ && found->front() > marked_->begin + 1) {
+    co_return fail(Errc::kCorrupt, "log {}: it begins at record {}, but those from {} on are needed. {}",
+                   options_.folder, found->front(), marked_->begin + 1, end_mark_cure(mark_->path()));
+  }
   for (std::size_t i = 0; i < found->size(); ++i) {
     std::uint64_t first = (*found)[i];
     bool newest = i + 1 == found->size();
@@ -115,9 +134,18 @@ Task<Status> LogImpl::recover(Replay replay) {
     auto kept = co_await recover_segment(first, newest, replay);
     if (!kept) co_return fail(std::move(kept).error());
   }
+  SLICE_CO_RETURN_IF_ERROR(check_end());
   durable_ = last_;
   if (active_ == nullptr) SLICE_CO_RETURN_IF_ERROR(co_await start_segment());
-  co_return Status{};
+  SLICE_CO_RETURN_IF_ERROR(co_await mark_->record_begin(segments_.front().first_sequence - 1));
+  co_return co_await mark_->record_end(durable_);
+}
+
+// Called when the last segment was read, before anything is changed on disk.
+Status LogImpl::check_end() const {
+  if (!marked_ || last_ >= marked_->end) return {};
+  return fail(Errc::kCorrupt, "log {}: it ends at record {}, but records up to {} were durable. {}",
+              options_.folder, last_, marked_->end, end_mark_cure(mark_->path()));
 }
 
 Task<Result<std::vector<std::uint64_t>>> LogImpl::find_segments() {
@@ -150,6 +178,7 @@ Task<Result<bool>> LogImpl::recover_segment(std::uint64_t first, bool newest, co
     if (!newest || bytes.size() > format::kSegmentHeaderSize) {
       co_return fail(Errc::kCorrupt, "{}: offset 0: bad segment header", path(first));
     }
+    SLICE_CO_RETURN_IF_ERROR(check_end());
     torn_tails_.add();
     torn_bytes_.add(bytes.size());
     file->reset();
@@ -192,6 +221,7 @@ Task<Status> LogImpl::cut_tail(std::uint64_t first, ByteView bytes, std::size_t 
       co_return fail(Errc::kCorrupt, "{}: offset {}: bad record {}, which later records follow", path(first),
                      end, last_ + 1);
     }
+    SLICE_CO_RETURN_IF_ERROR(check_end());
     torn_tails_.add();
     torn_bytes_.add(bytes.size() - end);
     SLICE_CO_RETURN_IF_ERROR(co_await active_->truncate(end));
@@ -254,6 +284,7 @@ Task<void> LogImpl::flush() {
     }
     durable_ = up_to;
     settle(status, up_to);
+    mark_later();
   }
   flushing_ = false;
   if (!waiters_.empty()) flush_soon();
@@ -309,11 +340,33 @@ void LogImpl::settle(const Status& status, std::uint64_t up_to) {
   });
 }
 
+// ---- the end mark ----
+
+void LogImpl::mark_later() {
+  if (mark_timer_ != TimerId::kNone) return;
+  mark_timer_ = loop_.after(kMarkDelay, [this] {
+    mark_timer_ = TimerId::kNone;
+    spawn([](std::shared_ptr<EndMarkFile> mark, std::uint64_t end) -> Task<void> {
+      if (Status status = co_await mark->record_end(end); !status) {
+        log_warning("log: how far it goes is not recorded: {}", status.error().message);
+      }
+    }(mark_, durable_));
+  });
+}
+
+Task<Status> LogImpl::record_end() {
+  loop_.cancel(std::exchange(mark_timer_, TimerId::kNone));
+  return mark_->record_end(durable_);
+}
+
 // ---- trimming ----
 
 // Oldest first, each removal durable before the next, so that what a crash leaves is without gaps.
 Task<Status> LogImpl::trim(LogSequence sequence) {
   auto lock = co_await trimming_.lock();
+  auto kept = segments_.begin();
+  while (std::next(kept) != segments_.end() && std::next(kept)->first_sequence <= sequence.value) ++kept;
+  SLICE_CO_RETURN_IF_ERROR(co_await mark_->record_begin(kept->first_sequence - 1));
   while (segments_.size() > 1 && segments_[1].first_sequence <= sequence.value) {
     Status removed = co_await disk_.remove(path(segments_.front().first_sequence));
     if (!removed && removed.error().code != Errc::kNotFound) co_return removed;

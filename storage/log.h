@@ -32,7 +32,8 @@ class Log {
 
   // Opens the log and calls `replay` for every whole record, oldest first. A torn tail (a record that was
   // being written at a crash) is cut off and counted; a bad record before the tail is kCorrupt, with segment
-  // and offset.
+  // and offset. So is a log from which records are missing that were durable, as far as FOLDER.end says
+  // (end_mark.h): that is written within a second of a record, and by record_end().
   using Replay = std::function<Status(LogSequence, ByteView record)>;
   static Task<Result<std::unique_ptr<Log>>> open(Loop& loop, Disk& disk, Metrics& metrics, Options options,
                                                  Replay replay);
@@ -51,6 +52,8 @@ class Log {
   virtual Task<Status> sync(LogSequence sequence) = 0;
   // Records before `sequence` are no longer needed: whole segments of them are deleted, never the newest.
   virtual Task<Status> trim(LogSequence sequence) = 0;
+  // Has the next start know that everything durable by now was there: for a clean stop.
+  virtual Task<Status> record_end() = 0;
   virtual LogSequence last() const = 0;  // appended
   virtual LogSequence durable() const = 0;
   virtual std::uint64_t bytes() const = 0;  // on disk, all segments

@@ -69,6 +69,25 @@ class LogTest : public ::testing::Test {
     ASSERT_TRUE(wait((*file)->truncate(size)));
     ASSERT_TRUE(wait((*file)->sync()));
   }
+  std::vector<std::string> segments() {
+    auto paths = disk.paths();
+    std::erase_if(paths, [](const std::string& path) { return path.ends_with(".end"); });
+    return paths;
+  }
+  // As if the process had been killed within a second of its first record.
+  void forget_mark() {
+    log.reset();
+    (void)wait(disk.remove("log.end"));
+  }
+  // Opening is refused, and changes nothing.
+  void must_refuse(const std::string& why) {
+    auto before = disk.paths();
+    Status status = open();
+    ASSERT_FALSE(status) << why;
+    EXPECT_EQ(status.error().code, Errc::kCorrupt);
+    EXPECT_THAT(status.error().message, HasSubstr(why));
+    EXPECT_EQ(disk.paths(), before);
+  }
   std::uint64_t file_size(const std::string& path) {
     return (*wait(disk.open(path, Disk::Mode::kMustExist)))->size();
   }
@@ -160,6 +179,7 @@ TEST_F(LogTest, TruncationAtEveryByteKeepsEveryWholeRecord) {
   std::uint64_t size = file_size(first_segment);
   ASSERT_EQ(size, ends.back());
   for (std::uint64_t cut = size; cut-- > 0;) {
+    forget_mark();
     cut_file(first_segment, cut);
     std::uint64_t torn = metric("log_torn_tails_total");
     must_open();
@@ -178,6 +198,90 @@ TEST_F(LogTest, TruncationAtEveryByteKeepsEveryWholeRecord) {
   EXPECT_EQ(records(), std::vector<std::string>{"again"});
 }
 
+// A cut at the border of a record looks like a log that ends there.
+TEST_F(LogTest, ALogThatWasCutAfterACleanStopIsRefused) {
+  must_open();
+  std::vector<std::uint64_t> ends{log->bytes()};
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(add(std::string(50, 'r')));
+    ends.push_back(log->bytes());
+  }
+  ASSERT_TRUE(wait(log->record_end()));
+  Buffer whole(ends.back());
+  ASSERT_TRUE(wait((*wait(disk.open(first_segment, Disk::Mode::kMustExist)))->read(0, whole.span())));
+  must_open();
+  for (std::uint64_t cut = ends.back(); cut-- > 0;) {
+    log.reset();
+    cut_file(first_segment, cut);
+    auto at = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), cut) - ends.begin());
+    must_refuse(fmt::format("it ends at record {}, but records up to 4 were durable", at > 0 ? at - 1 : 0));
+    EXPECT_EQ(file_size(first_segment), cut);
+  }
+  auto file = wait(disk.open(first_segment, Disk::Mode::kMustExist));
+  ASSERT_TRUE(wait((*file)->write(0, whole.view())));
+  must_open();
+  EXPECT_EQ(replayed.size(), 4u);
+}
+
+TEST_F(LogTest, TheEndIsRecordedWithinASecond) {
+  must_open();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(add("before"));
+  loop.advance(std::chrono::milliseconds(1100));
+  std::uint64_t recorded = log->bytes();
+  std::uint64_t operations = disk.operations();
+  loop.advance(std::chrono::seconds(60));
+  EXPECT_EQ(disk.operations(), operations);  // nothing was added: nothing is to be recorded
+  ASSERT_TRUE(add("after"));
+  disk.crash(Crash::kDropUnsynced);
+  log.reset();
+  cut_file(first_segment, recorded);
+  must_open();  // the last one is not known of
+  EXPECT_EQ(replayed.size(), 3u);
+  log.reset();
+  cut_file(first_segment, recorded - 1);
+  must_refuse("it ends at record 2, but records up to 3 were durable");
+}
+
+TEST_F(LogTest, ALostSegmentAtEitherEndIsRefused) {
+  options.segment_bytes = 500;
+  must_open();
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(add(std::string(200, 'r')));
+  ASSERT_TRUE(wait(log->trim({4})));
+  ASSERT_TRUE(wait(log->record_end()));
+  must_open();
+  log.reset();
+  auto paths = segments();
+  ASSERT_GE(paths.size(), 3u);
+  ASSERT_TRUE(wait(disk.rename(paths.back(), "away")));
+  must_refuse("but records up to 12 were durable");
+  ASSERT_TRUE(wait(disk.rename("away", paths.back())));
+  ASSERT_TRUE(wait(disk.rename(paths.front(), "away")));
+  must_refuse("but those from");
+  ASSERT_TRUE(wait(disk.rename("away", paths.front())));
+  must_open();
+  log.reset();
+  for (const std::string& path : paths) ASSERT_TRUE(wait(disk.remove(path)));
+  must_refuse("it ends at record 0");
+}
+
+TEST_F(LogTest, OneOfTwoMarksMayBeTornAndNotBoth) {
+  must_open();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(add("r"));
+    ASSERT_TRUE(wait(log->record_end()));
+  }
+  ASSERT_TRUE(disk.corrupt("log.end", 30, 1));
+  must_open();
+  ASSERT_TRUE(disk.corrupt("log.end", 512 + 30, 1));
+  must_refuse("log.end: no mark in it is whole");
+  log.reset();
+  cut_file("log.end", 700);
+  must_refuse("log.end: no mark in it is whole");
+  ASSERT_TRUE(wait(disk.remove("log.end")));
+  must_open();  // what its message recommends
+  EXPECT_EQ(replayed.size(), 3u);
+}
+
 TEST_F(LogTest, AFlippedByteBeforeTheTailIsRefusedWithSegmentAndOffset) {
   must_open();
   ASSERT_TRUE(add("first record"));
@@ -187,6 +291,7 @@ TEST_F(LogTest, AFlippedByteBeforeTheTailIsRefusedWithSegmentAndOffset) {
   ASSERT_TRUE(add("third record"));
   std::uint64_t size = log->bytes();
   for (std::uint64_t at = 0; at < size; ++at) {
+    forget_mark();
     ASSERT_TRUE(disk.corrupt(first_segment, at, 0x40));
     Status status = open();
     if (at < third) {
@@ -217,6 +322,7 @@ TEST_F(LogTest, ABatchThatReachedTheDiskOutOfOrderIsATornTail) {
   for (auto& result : results) spawn(keep(log->sync(*log->append(as_bytes(std::string(600, 'r')))), result));
   ASSERT_TRUE(loop.run_until([&] { return results.back().has_value(); }));
   // The first of the batch is damaged, the two behind it are whole: nobody can have been told of them.
+  forget_mark();
   ASSERT_TRUE(disk.corrupt(first_segment, at + 100, 1));
   must_open();
   EXPECT_EQ(records(), std::vector<std::string>{"durable"});
@@ -242,13 +348,13 @@ TEST_F(LogTest, SegmentsFollowEachOtherAndAreTrimmedWhole) {
   options.segment_bytes = 1000;
   must_open();
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(add(std::string(200, static_cast<char>('a' + i % 26))));
-  std::size_t segments = disk.paths().size();
-  EXPECT_GE(segments, 6u);
+  std::size_t before = segments().size();
+  EXPECT_GE(before, 6u);
   must_open();
   EXPECT_EQ(replayed.size(), 30u);
 
   ASSERT_TRUE(wait(log->trim({15})));
-  EXPECT_LT(disk.paths().size(), segments);
+  EXPECT_LT(segments().size(), before);
   EXPECT_LT(log->bytes(), 30 * 224u);
   disk.crash(Crash::kDropUnsynced);
   must_open();
@@ -257,7 +363,7 @@ TEST_F(LogTest, SegmentsFollowEachOtherAndAreTrimmedWhole) {
   EXPECT_EQ(replayed.back().first, 30u);
 
   ASSERT_TRUE(wait(log->trim({31})));
-  EXPECT_EQ(disk.paths().size(), 1u);  // the active segment stays
+  EXPECT_EQ(segments().size(), 1u);  // the active segment stays
   must_open();
   ASSERT_TRUE(add("31st"));
   EXPECT_EQ(log->last().value, 31u);
@@ -267,7 +373,7 @@ TEST_F(LogTest, AMissingSegmentAndAForeignFileAreRefused) {
   options.segment_bytes = 1000;
   must_open();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(add(std::string(300, 'x')));
-  auto paths = disk.paths();
+  auto paths = segments();
   ASSERT_GE(paths.size(), 3u);
   log.reset();
   ASSERT_TRUE(wait(disk.remove(paths[1])));

@@ -1,4 +1,5 @@
-// The open files of PosixDisk, and how it reports what the system refused. For posix_disk.cc only.
+// The open files of PosixDisk, and how it reports what the system refused. For posix_disk.cc, and the last
+// for rocks_guard.cc, only.
 #ifndef SLICE_STORAGE_POSIX_FILE_H
 #define SLICE_STORAGE_POSIX_FILE_H
 

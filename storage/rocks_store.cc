@@ -22,12 +22,14 @@
 
 #include "common/log.h"
 #include "storage/posix_disk.h"
+#include "storage/rocks_guard.h"
 #include "storage/workers.h"
 
 namespace slice::storage {
 namespace {
 
 constexpr std::size_t kHintedPrefix = 11;  // of a key of 13: all but the lowest 16 bits of its number
+constexpr auto kMarkDelay = std::chrono::seconds(1);  // from a change to the end mark that tells of it
 constexpr auto kSpaceRetry = std::chrono::milliseconds(200);
 constexpr unsigned kMaxRefusals = 20;  // with space at hand, before it is given up
 constexpr std::uint64_t kBytesBetweenSpaceChecks = 256 << 10;
@@ -119,7 +121,7 @@ rocksdb::Options rocks_options(const RocksStore::Options& options) {
   // A torn record at the end was never synced; anything else that is wrong in the log is an error, since
   // stopping there would drop acknowledged changes silently.
   out.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  out.write_buffer_size = options.memory_bytes;
+  out.write_buffer_size = std::min(options.memory_bytes, RocksStore::kMostMemory);
   // Most look-ups are of keys that the memory table does not have: new names, and what was written out.
   out.memtable_prefix_bloom_size_ratio = 0.05;
   out.memtable_whole_key_filtering = true;
@@ -166,7 +168,8 @@ class SilentLog : public rocksdb::Logger {
 
 class ReadOnlyRocks : public KvStore {
  public:
-  explicit ReadOnlyRocks(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+  ReadOnlyRocks(std::unique_ptr<RocksGuard> guard, std::unique_ptr<rocksdb::DB> db)
+      : guard_(std::move(guard)), db_(std::move(db)) {}
   Result<std::optional<std::string>> get(std::string_view key) const override { return get_from(*db_, key); }
   std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override {
     return std::make_unique<RocksIterator>(*db_, begin, end,
@@ -179,6 +182,7 @@ class ReadOnlyRocks : public KvStore {
   LogPosition durable_position() const override { return LogPosition{db_->GetLatestSequenceNumber()}; }
 
  private:
+  std::unique_ptr<RocksGuard> guard_;  // the options of db_ name it
   std::unique_ptr<rocksdb::DB> db_;
 };
 
@@ -187,9 +191,11 @@ class ReadOnlyRocks : public KvStore {
 // Members are of the loop's thread, but for the block under `mutex_`, which the sync thread shares.
 class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
  public:
-  Impl(Loop& loop, Metrics& metrics, Options options, std::unique_ptr<rocksdb::DB> db)
+  Impl(Loop& loop, Metrics& metrics, Options options, std::unique_ptr<RocksGuard> guard,
+       std::unique_ptr<rocksdb::DB> db)
       : loop_(loop),
         options_(std::move(options)),
+        guard_(std::move(guard)),
         db_(std::move(db)),
         syncs_(metrics.counter("kv_syncs_total")),
         changes_(metrics.counter("kv_changes_total")),
@@ -218,7 +224,11 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     stop_clearing_ = true;
     clearer_.reset();
     rocksdb::Status status = db_->FlushWAL(true);
-    if (!status.ok()) log_error("kv store: last sync failed: {}", status.ToString());
+    if (!status.ok()) {
+      log_error("kv store: last sync failed: {}", status.ToString());
+    } else if (!failed_) {
+      record_end(db_->GetLatestSequenceNumber());
+    }
     fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});  // they may still read
     db_.reset();
   }
@@ -339,8 +349,11 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     if (in_memory_ && !resume) {
       // Waits for no device: less than waking the thread.
       std::uint64_t target = applied_;
-      rocksdb::Status status = db_->FlushWAL(true);
-      if (!status.IsNoSpace()) return synced(target, status);
+      rocksdb::Status status = sync_log(target);
+      if (!status.IsNoSpace()) {
+        mark_later(target);
+        return synced(target, status);
+      }
       resume = true;
     }
     {
@@ -357,13 +370,20 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   void run_syncs() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [this] { return wanted_ || stop_; });
+      wait_for_work(lock);
       if (stop_) return;
+      if (!wanted_) {
+        std::uint64_t end = std::exchange(unmarked_, 0);
+        lock.unlock();
+        record_end(end);
+        lock.lock();
+        continue;
+      }
       wanted_ = false;
       bool resume = std::exchange(resume_, false);
       std::uint64_t target = target_;
       lock.unlock();
-      rocksdb::Status status = resume ? rocksdb::Status::NoSpace() : db_->FlushWAL(true);
+      rocksdb::Status status = resume ? rocksdb::Status::NoSpace() : sync_log(target);
       if (status.IsNoSpace()) {
         tell_loop([](Impl& self) { self.out_of_space_ = true; });
         log_error("kv store: no space in {}: changes are refused until there is", options_.folder);
@@ -371,8 +391,38 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         if (status.ok()) tell_loop([](Impl& self) { self.out_of_space_ = false; });
       }
       tell_loop([target, status](Impl& self) { self.synced(target, status); });
+      if (status.ok()) mark_later(target);
       lock.lock();
     }
+  }
+
+  // Until a sync is wanted, the mark is due, or the store is closed.
+  void wait_for_work(std::unique_lock<std::mutex>& lock) {
+    const auto called = [this] { return wanted_ || stop_; };
+    wake_.wait(lock, [this, &called] { return called() || unmarked_ > 0; });
+    if (!called()) wake_.wait_until(lock, mark_at_, called);
+  }
+
+  // Any thread. One in a second wakes the thread.
+  void mark_later(std::uint64_t end) {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(unmarked_, end) > 0) return;
+    mark_at_ = std::chrono::steady_clock::now() + kMarkDelay;
+    wake_.notify_one();
+  }
+
+  bool record_end(std::uint64_t end) {
+    Status status = guard_->record_end(end);
+    if (!status) log_error("kv store: how far it goes is not recorded: {}", status.error().message);
+    return status.has_value();
+  }
+
+  // Any thread, one at a time.
+  rocksdb::Status sync_log(std::uint64_t target) {
+    bool begun = guard_->log_begun();
+    rocksdb::Status status = db_->FlushWAL(true);
+    if (status.ok() && begun && !record_end(target)) return rocksdb::Status::IOError("no end mark");
+    return status;
   }
 
   // The log's file is dead after a failed write: what is applied becomes durable by writing the memory tables
@@ -388,7 +438,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         return status;
       }
       if (!status.IsNoSpace() && !status.IsBusy()) return status;
-      if (!status.IsBusy() && free_bytes() >= options_.memory_bytes + options_.min_free_bytes) ++refusals;
+      if (!status.IsBusy() && free_bytes() >= kMostMemory + options_.min_free_bytes) ++refusals;
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, kSpaceRetry, [this] { return stop_; })) {
         return rocksdb::Status::Aborted("closed while out of space");
@@ -440,6 +490,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
 
   Loop& loop_;
   Options options_;
+  std::unique_ptr<RocksGuard> guard_;
   std::unique_ptr<rocksdb::DB> db_;
   Counter& syncs_;
   Counter& changes_;
@@ -475,15 +526,24 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   bool wanted_ = false;
   bool resume_ = false;
   bool stop_ = false;
-  std::uint64_t target_ = 0;  // what was applied when the sync was wanted
+  std::uint64_t target_ = 0;    // what was applied when the sync was wanted
+  std::uint64_t unmarked_ = 0;  // durable, and to be in the end mark at mark_at_; 0: nothing
+  std::chrono::steady_clock::time_point mark_at_;
   std::thread thread_;
 };
 
 Result<std::unique_ptr<RocksStore>> RocksStore::open(Loop& loop, Metrics& metrics, const Options& options) {
-  rocksdb::DB* db = nullptr;
-  rocksdb::Status status = rocksdb::DB::Open(rocks_options(options), options.folder, &db);
+  auto guard = RocksGuard::open(options.folder);
+  if (!guard) return fail(std::move(guard).error());
+  rocksdb::Options rocks = rocks_options(options);
+  (*guard)->watch(rocks);
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status = rocksdb::DB::Open(rocks, options.folder, &opened);
+  std::unique_ptr<rocksdb::DB> db(opened);
+  SLICE_RETURN_IF_ERROR((*guard)->check(status, opened));
   if (!status.ok()) return tl::unexpected(error_of(status, fmt::format("open {}", options.folder)));
-  auto impl = std::make_shared<Impl>(loop, metrics, options, std::unique_ptr<rocksdb::DB>(db));
+  SLICE_RETURN_IF_ERROR((*guard)->record_start(*db));
+  auto impl = std::make_shared<Impl>(loop, metrics, options, std::move(*guard), std::move(db));
   impl->start_thread();
   return std::unique_ptr<RocksStore>(new RocksStore(std::move(impl)));
 }
@@ -510,6 +570,8 @@ LogPosition RocksStore::durable_position() const {
 }
 
 Result<std::unique_ptr<KvStore>> open_rocks_read_only(const RocksStore::Options& options) {
+  auto guard = RocksGuard::open(options.folder);
+  if (!guard) return fail(std::move(guard).error());
   std::error_code error;
   if (!std::filesystem::exists(options.folder, error)) {
     return fail(Errc::kNotFound, "there is no store {}", options.folder);
@@ -517,10 +579,13 @@ Result<std::unique_ptr<KvStore>> open_rocks_read_only(const RocksStore::Options&
   rocksdb::Options rocks = rocks_options(options);
   rocks.create_if_missing = false;
   rocks.info_log = std::make_shared<SilentLog>();
-  rocksdb::DB* db = nullptr;
-  rocksdb::Status status = rocksdb::DB::OpenForReadOnly(rocks, options.folder, &db);
+  (*guard)->watch(rocks);
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status = rocksdb::DB::OpenForReadOnly(rocks, options.folder, &opened);
+  std::unique_ptr<rocksdb::DB> db(opened);
+  SLICE_RETURN_IF_ERROR((*guard)->check(status, opened));
   if (!status.ok()) return tl::unexpected(error_of(status, fmt::format("read {}", options.folder)));
-  return std::make_unique<ReadOnlyRocks>(std::unique_ptr<rocksdb::DB>(db));
+  return std::make_unique<ReadOnlyRocks>(std::move(*guard), std::move(db));
 }
 
 }  // namespace slice::storage

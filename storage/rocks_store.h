@@ -1,12 +1,14 @@
 // RocksStore: the KvStore on RocksDB. Changes go to RocksDB's log in memory; one thread writes and syncs that
 // log for everybody who waits in durable() (group commit).
 //
-// Errors. kCorrupt: a block, or the log at open, fails its checksum. kNoSpace: less than min_free_bytes are
-// left on the file system, and the change was not taken. When the file system is nevertheless found full in
-// the middle of a write or sync, waiters go on waiting and changes are refused with kNoSpace until there is
-// space again; then all that was applied becomes durable, or, where a part of the log was written that
-// RocksDB cannot go on from in this process, waiters get kIo. After that, as after any other failed sync, the
-// store refuses every later change (kIo) until the process is started again; nothing durable is lost.
+// Errors. kCorrupt: a block, or the log at open, fails its checksum; or the store at open lacks changes that
+// were durable, as far as the end mark beside it says (end_mark.h), which is at most a second behind.
+// kNoSpace: less than min_free_bytes are left on the file system, and the change was not taken. When the file
+// system is nevertheless found full in the middle of a write or sync, waiters go on waiting and changes are
+// refused with kNoSpace until there is space again; then all that was applied becomes durable, or, where a
+// part of the log was written that RocksDB cannot go on from in this process, waiters get kIo. After that, as
+// after any other failed sync, the store refuses every later change (kIo) until the process is started again;
+// nothing durable is lost.
 #ifndef SLICE_STORAGE_ROCKS_STORE_H
 #define SLICE_STORAGE_ROCKS_STORE_H
 
@@ -21,10 +23,13 @@ namespace slice::storage {
 
 class RocksStore : public KvStore {
  public:
+  // A start must replay what is in no table: 30 to 40 ms of a processor a MB, so less than a second.
+  static constexpr std::uint64_t kMostMemory = 16ull << 20;
   struct Options {
-    std::string folder;                        // made where there is none; its parent must exist
-    std::uint64_t cache_bytes = 64ull << 20;   // of uncompressed blocks
-    std::uint64_t memory_bytes = 64ull << 20;  // of changes not yet in a table file
+    std::string folder;                       // made where there is none; its parent must exist
+    std::uint64_t cache_bytes = 64ull << 20;  // of uncompressed blocks
+    // Of changes not yet in a table file, twice while one is written; kMostMemory at most.
+    std::uint64_t memory_bytes = kMostMemory;
     std::uint64_t min_free_bytes = 8ull << 20;
   };
   // Opens and recovers; blocks meanwhile. `loop` must outlive the store; every method is called on its
