@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::uint64_t kFewStripes = 1024;  // looked at one by one
 constexpr std::size_t kMaxRemoved = 65536;   // files that are remembered as removed
+// Stripes noted before they are missed, where they are written one after another: as many as it has been so
+// far. Between two that are on one server there are others that are not.
+constexpr std::uint64_t kLeastAhead = 16, kMostAhead = kFewStripes / 2, kGap = 16;
 
 }  // namespace
 
@@ -234,6 +237,22 @@ Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, st
   co_return true;
 }
 
+// Each note is made durable and recalls the layout, and the write waits for that. A copy that is away misses
+// what comes next as well, so that a file that is written from its begin to its end needs few notes. To note
+// too much costs no more than to copy that, too; but no stripe without another whole copy.
+StripeRange Layouts::foreseen(const File& file, const routing::FileHandle& handle,
+                              const wire::Missing& missing, StripeRange stripes) const {
+  if (routing::block_mapped(handle) || sessions_.live(missing.server)) return stripes;
+  for (const StripeRange& range : missing.stripes) {
+    if (stripes.first < range.first || stripes.first > range.end + kGap) continue;
+    std::uint64_t ahead = std::clamp(range.end - range.first, kLeastAhead, kMostAhead);
+    StripeRange wide{std::min(range.end, stripes.first),
+                     std::max(stripes.end, std::min(stripes.first + ahead, wire::kAllStripes))};
+    if (another_is_whole(file, handle, missing.server, wide)) return wide;
+  }
+  return stripes;
+}
+
 Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, StripeRange stripes) {
   Use use(*this, handle);
   File& file = use.file();
@@ -258,7 +277,7 @@ Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, S
   }
   missed_.add();
   missing.joining = false;
-  routing::add(missing.stripes, stripes);
+  routing::add(missing.stripes, foreseen(file, handle, missing, stripes));
   co_return co_await put(file, handle, std::move(missing));
 }
 

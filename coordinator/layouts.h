@@ -87,6 +87,9 @@ class Layouts {
   const Copy* copy_of(FileId file, std::uint32_t server) const;
   bool another_is_whole(const File& file, const routing::FileHandle& handle, std::uint32_t server,
                         wire::StripeRange stripes) const;
+  // What is noted when a copy misses `stripes` beside what it misses already.
+  wire::StripeRange foreseen(const File& file, const routing::FileHandle& handle,
+                             const wire::Missing& missing, wire::StripeRange stripes) const;
   Task<nfs3::Status> place(File& file, const routing::FileHandle& handle, std::uint64_t piece);
   bool being_placed(const routing::FileHandle& handle, std::uint64_t piece) const;
   Task<bool> no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,

@@ -55,8 +55,8 @@ TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
   store1_.status = Status::kIo;  // so that it cannot be made whole meanwhile
   EXPECT_TRUE(layout().missing.empty());
   ASSERT_EQ(missed("store2", {5, 6}), Status::kOk);
-  ASSERT_EQ(missed("store2", {9, 12}), Status::kOk);
-  std::vector<StripeRange> both{{5, 6}, {9, 12}};
+  ASSERT_EQ(missed("store2", {90, 93}), Status::kOk);
+  std::vector<StripeRange> both{{5, 6}, {90, 93}};
   EXPECT_EQ(stripes_missed_by("store2"), both);
   std::uint64_t version = layout().version;
   kill();
@@ -107,6 +107,35 @@ TEST_F(LayoutsTest, TheLastWholeCopyCannotBeMissed) {
   EXPECT_EQ(process().metric("coordinator_missed_refused_total"), 2u);
 }
 
+// Each note waits for the log and for a recall: a file of many stripes would wait for that at each.
+TEST_F(LayoutsTest, WhatIsWrittenInOrderWhileACopyIsAwayIsNotedFewTimes) {
+  loop_.advance(Sessions::kLife);
+  silence("store2");
+  auto notes = [&] { return process().metric("coordinator_missed_total"); };
+  for (std::uint64_t stripe = 100; stripe < 2000; stripe += 1 + stripe % 2) {
+    ASSERT_EQ(missed("store2", {stripe, stripe + 1}), Status::kOk);
+  }
+  EXPECT_LE(notes(), 12u);
+  std::vector<StripeRange> run = stripes_missed_by("store2");
+  ASSERT_EQ(run.size(), 1u);
+  EXPECT_EQ(run[0].first, 100u);
+  EXPECT_GE(run[0].end, 2000u);
+  EXPECT_LT(run[0].end, 2600u) << "much more than is missed is copied";
+  std::uint64_t before = notes();
+  ASSERT_EQ(missed("store2", {9000, 9001}), Status::kOk);
+  EXPECT_EQ(stripes_missed_by("store2").back(), (StripeRange{9000, 9001})) << "not written in order";
+  EXPECT_EQ(notes(), before + 1);
+}
+
+TEST_F(LayoutsTest, NothingIsNotedAheadOfWhatAnotherCopyMissesOrOfACopyThatIsThere) {
+  loop_.advance(Sessions::kLife);
+  ASSERT_EQ(missed("store1", {4, 5}), Status::kOk);
+  ASSERT_EQ(missed("store2", {1, 2}), Status::kOk);
+  ASSERT_EQ(missed("store2", {2, 3}), Status::kOk);
+  EXPECT_EQ(stripes_missed_by("store2"), (std::vector<StripeRange>{{1, 3}}));
+  EXPECT_EQ(missed("store2", {4, 5}), Status::kJukebox);
+}
+
 // A node that does not answer may use what it was given until its session ends.
 TEST_F(LayoutsTest, AChangeWaitsForTheSessionOfANodeThatIsSilent) {
   layout();
@@ -136,6 +165,29 @@ TEST_F(LayoutsTest, OperationsGoOnWithoutOneCopy) {
   MonoTime before = loop_.now();
   EXPECT_EQ(commit_now(mirrored()).status, Status::kOk);
   EXPECT_LT(loop_.now() - before, 100ms) << "nobody waits for it again";
+}
+
+TEST_F(LayoutsTest, ANodeThatWasSilentOnceIsWaitedForAtNoOtherFile) {
+  loop_.advance(Sessions::kLife);
+  silence("store2");
+  routing::FileHandle other = mirrored();
+  other.fileid = FileId{78};
+  authority_.add(other.fileid);
+  authority_.file(other.fileid) = the_file();
+  authority_.attributes(other.fileid).fileid = other.fileid;
+  MonoTime start = loop_.now();
+  EXPECT_EQ(commit_now(mirrored()).status, Status::kOk);
+  EXPECT_GT(loop_.now() - start, 1s) << "that it is away is not known before it was silent";
+  start = loop_.now();
+  EXPECT_EQ(commit_now(other).status, Status::kOk);
+  EXPECT_LT(loop_.now() - start, 100ms);
+  // It is back, and takes part again.
+  serve("store2", store2_);
+  ASSERT_EQ(session("store2", 0).status, Status::kOk);
+  loop_.advance(1500ms);
+  int commits = store2_.commits;
+  EXPECT_EQ(commit_now(other).status, Status::kOk);
+  EXPECT_GT(store2_.commits, commits);
 }
 
 // Else it would have the epoch of the last truncation, with bytes that an earlier one cut elsewhere.

@@ -59,7 +59,8 @@ template <class R, class Args>
 Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
                           std::optional<routing::FileHandle> mirrored) {
   Duration pause = kFirstPause;
-  bool silent = false;
+  // Nobody waits for a server again that has not answered another call, unless it has a session by now.
+  bool silent = silent_.contains(server);
   while (true) {
     if (mirrored && co_await without_(*mirrored, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
@@ -73,11 +74,14 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
                                              procedure, args, mirrored ? kMirroredCallTimeout : kCallTimeout);
       silent = !result;
       if (!result) {
+        silent_.insert(server);
         note_retry(server, procedure, args.object.fileid, result.error().message);
-      } else if (result->status == nfs3::Status::kOk ||
-                 (!until_done && result->status != nfs3::Status::kJukebox)) {
-        co_return *result;
       } else {
+        silent_.erase(server);
+        if (result->status == nfs3::Status::kOk ||
+            (!until_done && result->status != nfs3::Status::kJukebox)) {
+          co_return *result;
+        }
         note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));
       }
     }

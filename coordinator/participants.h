@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace slice::coordinator {
 class Participants {
  public:
   // Whether an operation on a mirrored file may go on without a server: that is noted durably by then.
-  // `silent`: it was asked, and did not answer; else only if it was noted before.
+  // `silent`: it was asked, for this or for another file, and did not answer; else only if it was noted
+  // before.
   using Without = std::function<Task<bool>(routing::FileHandle handle, std::uint32_t server, bool silent)>;
   Participants(service::ServiceContext& context, Without without);
 
@@ -50,6 +52,7 @@ class Participants {
 
   service::ServiceContext& context_;
   Without without_;
+  std::set<std::uint32_t> silent_;  // servers that have not answered the last call to them
   Counter& calls_;
   Counter& retries_;
   LogLimiter retry_log_{1};

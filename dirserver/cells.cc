@@ -60,7 +60,7 @@ nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume) {
   out.size = cell.directory() ? kDirectorySize : cell.size;
   out.used = used_by(cell);
   out.rdev_major = cell.regular() ? cell.epoch.value : cell.rdev_major;
-  out.rdev_minor = cell.rdev_minor;
+  out.rdev_minor = cell.regular() ? cell.self.cell.site.value : cell.rdev_minor;
   out.fsid = volume.value;
   out.fileid = cell.self.cell.fileid;
   out.atime = cell.atime;
@@ -113,6 +113,8 @@ bool NameBucket::insert(std::string_view name, const Target& target) {
 
 std::size_t CallKeyHash::operator()(const CallKey& key) const {
   std::uint64_t mixed = (std::uint64_t{key.address} << 32 | key.xid.value) * 0x9e3779b97f4a7c15ull;
+  mixed +=
+      (std::uint64_t{key.caller.uid} << 32 | (key.caller.gid ^ key.caller.groups)) * 0xc2b2ae3d27d4eb4full;
   return static_cast<std::size_t>(mixed ^ (mixed >> 29) ^ (std::uint64_t{key.checksum} << 8) ^ key.procedure);
 }
 

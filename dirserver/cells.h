@@ -17,6 +17,7 @@
 #include "routing/file_handle.h"
 #include "rpc/auth.h"
 #include "rpc/endpoint.h"
+#include "service/caller_key.h"
 #include "wire/nfs3.h"
 
 namespace slice::dirserver {
@@ -123,6 +124,7 @@ struct CallKey {
   Xid xid;
   std::uint32_t procedure = 0;
   std::uint32_t checksum = 0;  // CRC-32C of the arguments
+  service::CallerKey caller;   // in a record of before there was this: all zeros, which is nobody's
   auto operator<=>(const CallKey&) const = default;
 };
 struct CallKeyHash {

@@ -13,10 +13,11 @@
 namespace slice::dirserver {
 
 inline constexpr std::uint8_t kCellVersion = 1;
+inline constexpr std::uint8_t kCallVersion = 2;  // of values with a call in them: since it says who called
 
 class CellWriter {
  public:
-  CellWriter() { number(kCellVersion); }
+  explicit CellWriter(std::uint8_t version = kCellVersion) { number(version); }
   template <class T>
   void number(T value) {
     std::size_t at = out_.size();
@@ -44,6 +45,9 @@ class CellWriter {
     number(key.xid.value);
     number(key.procedure);
     number(key.checksum);
+    number(key.caller.uid);
+    number(key.caller.gid);
+    number(key.caller.groups);
   }
   void text(std::string_view text) {
     number(static_cast<std::uint16_t>(text.size()));
@@ -63,8 +67,10 @@ class CellWriter {
 // As rpc::XdrReader: what does not fit makes it fail, and it stays failed.
 class CellReader {
  public:
-  explicit CellReader(std::string_view value) : left_(value) {
-    if (number<std::uint8_t>() != kCellVersion) ok_ = false;
+  // `newest`: the version that such values have now; any from kCellVersion on is read.
+  explicit CellReader(std::string_view value, std::uint8_t newest = kCellVersion) : left_(value) {
+    version_ = number<std::uint8_t>();
+    if (version_ < kCellVersion || version_ > newest) ok_ = false;
   }
   template <class T>
   T number() {
@@ -105,6 +111,10 @@ class CellReader {
     key.xid.value = number<std::uint32_t>();
     key.procedure = number<std::uint32_t>();
     key.checksum = number<std::uint32_t>();
+    if (version_ < kCallVersion) return key;
+    key.caller.uid = number<std::uint32_t>();
+    key.caller.gid = number<std::uint32_t>();
+    key.caller.groups = number<std::uint32_t>();
     return key;
   }
   TransactionId transaction() {
@@ -141,6 +151,7 @@ class CellReader {
  private:
   std::string_view left_;
   bool ok_ = true;
+  std::uint8_t version_ = 0;
 };
 
 }  // namespace slice::dirserver

@@ -101,7 +101,7 @@ Result<NameBucket> decode_name_bucket(std::string_view value) {
 }
 
 std::string encode(const DuplicateRecord& record) {
-  CellWriter out;
+  CellWriter out(kCallVersion);
   out.call(record.call);
   out.number(static_cast<std::uint64_t>(record.at.ns));
   out.text(record.reply);
@@ -109,7 +109,7 @@ std::string encode(const DuplicateRecord& record) {
 }
 
 Result<DuplicateRecord> decode_duplicate(std::string_view value) {
-  CellReader in(value);
+  CellReader in(value, kCallVersion);
   DuplicateRecord record;
   record.call = in.call();
   record.at.ns = static_cast<std::int64_t>(in.number<std::uint64_t>());
@@ -118,7 +118,7 @@ Result<DuplicateRecord> decode_duplicate(std::string_view value) {
 }
 
 std::string encode(const TruncationRecord& record) {
-  CellWriter out;
+  CellWriter out(kCallVersion);
   out.target(record.file);
   out.number(record.size);
   out.number(record.epoch.value);
@@ -132,7 +132,7 @@ std::string encode(const TruncationRecord& record) {
 }
 
 Result<TruncationRecord> decode_truncation(std::string_view value) {
-  CellReader in(value);
+  CellReader in(value, kCallVersion);
   TruncationRecord record;
   record.file = in.target();
   record.size = in.number<std::uint64_t>();
@@ -147,7 +147,7 @@ Result<TruncationRecord> decode_truncation(std::string_view value) {
 }
 
 std::string encode(const CutRecord& record) {
-  CellWriter out;
+  CellWriter out(kCallVersion);
   out.transaction(record.id);
   out.call(record.call);
   out.number(record.client.address);
@@ -165,7 +165,7 @@ std::string encode(const CutRecord& record) {
 }
 
 Result<CutRecord> decode_cut(std::string_view value) {
-  CellReader in(value);
+  CellReader in(value, kCallVersion);
   CutRecord record;
   record.id = in.transaction();
   record.call = in.call();

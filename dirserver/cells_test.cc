@@ -30,6 +30,16 @@ AttributeCell sample(nfs3::FileType type) {
   return cell;
 }
 
+// Proxies learn both from attributes: of a handle, which they cannot check, they believe nothing.
+TEST(CellsTest, AttributesOfARegularFileTellItsEpochAndSite) {
+  const nfs3::Attributes file = attributes_of(sample(nfs3::FileType::kRegular), VolumeId{1});
+  EXPECT_EQ(file.rdev_major, 17u);
+  EXPECT_EQ(file.rdev_minor, 7u);
+  const nfs3::Attributes device = attributes_of(sample(nfs3::FileType::kCharacter), VolumeId{1});
+  EXPECT_EQ(device.rdev_major, 8u);
+  EXPECT_EQ(device.rdev_minor, 9u);
+}
+
 TEST(CellsTest, AttributeCellsComeBackWhole) {
   AttributeCell directory = sample(nfs3::FileType::kDirectory);
   directory.parent = {SiteId{3}, FileId{4}, 5};
@@ -79,7 +89,7 @@ TEST(CellsTest, BucketsKeepSlotsStable) {
 }
 
 TEST(CellsTest, OtherRecordsComeBackWhole) {
-  DuplicateRecord duplicate{{1, Xid{2}, 3, 4}, WallTime{5}, "reply"};
+  DuplicateRecord duplicate{{1, Xid{2}, 3, 4, {5, 6, 7}}, WallTime{5}, "reply"};
   auto d = decode_duplicate(encode(duplicate));
   ASSERT_TRUE(d.has_value());
   EXPECT_EQ(d->call, duplicate.call);
