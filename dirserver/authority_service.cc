@@ -77,7 +77,8 @@ AuthorityService::AuthorityService(Volume& volume)
     : volume_(volume),
       fetches_(volume.context.metrics.counter("authority_fetches_total")),
       merges_(volume.context.metrics.counter("authority_merges_total")),
-      old_merges_(volume.context.metrics.counter("authority_old_epoch_merges_total")) {}
+      old_merges_(volume.context.metrics.counter("authority_old_epoch_merges_total")),
+      refused_(volume.context.metrics.counter("authority_refused_merges_total")) {}
 
 Task<rpc::Outcome> AuthorityService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
   if (!call.internal) co_return rpc::Outcome::kDenied;
@@ -134,6 +135,11 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
 wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened& file,
                                           const wire::FileMerge& merge) {
   merges_.add();
+  // What no write can have done, whoever says so.
+  if (merge.size > kMaxFileSize) {
+    refused_.add();
+    return failed(Status::kFbig);
+  }
   if (file && volume_.held.stops_change({file->fileid, {}}, LockMode::kExclusive, nullptr)) {
     return failed(Status::kJukebox);
   }

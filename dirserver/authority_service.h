@@ -29,7 +29,7 @@ class AuthorityService : public rpc::Program {
   Volume& volume_;
   Counter& fetches_;
   Counter& merges_;
-  Counter& old_merges_;
+  Counter &old_merges_, &refused_;
 };
 
 }  // namespace slice::dirserver

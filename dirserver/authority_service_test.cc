@@ -84,6 +84,15 @@ TEST_F(AuthorityTest, OneCallTellsOfManyFilesEachAnsweredForItself) {
   }
 }
 
+TEST_F(AuthorityTest, ASizeThatNoFileHasIsNotBelieved) {
+  Made file = create(root(), "f");
+  constexpr std::uint64_t kLargest = (std::uint64_t{1} << 63) - 1;
+  EXPECT_EQ(merge(file.handle, kLargest + 1, 0, at(file.attributes, 5)).status, Status::kFbig);
+  EXPECT_EQ(fetch(file.handle).attributes.size, 0u);
+  EXPECT_EQ(fetch(file.handle).attributes.mtime, file.attributes.mtime);
+  EXPECT_EQ(merge(file.handle, kLargest, 0).attributes.size, kLargest);
+}
+
 TEST_F(AuthorityTest, AReportOfAnOlderEpochCannotUndoATruncation) {
   Made file = create(root(), "f");
   merge(file.handle, 5000, 0);

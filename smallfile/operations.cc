@@ -147,7 +147,9 @@ Task<NfsAnswer> Operations::write(NfsRequest& request, const nfs3::WriteArgs& ar
   } else {
     co_return std::move(looked).error();
   }
-  auto room = clears ? std::nullopt : service::room_for(request.handle, *known, own_part(seen));
+  service::OwnPart part = own_part(seen);
+  if (own > 0) part.written = args.offset + own;
+  auto room = clears ? std::nullopt : service::room_for(request.handle, *known, part);
   nfs3::encode_result(out,
                       nfs3::WriteOk{.wcc = {.after = room},
                                     .count = static_cast<std::uint32_t>(own),

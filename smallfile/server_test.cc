@@ -75,6 +75,10 @@ TEST_F(SmallFileServerTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
   EXPECT_EQ(written.ok.wcc.after->size, 13u);
   EXPECT_EQ(written.ok.wcc.after->rdev_major, 9u);
   EXPECT_EQ(written.ok.wcc.after->nlink, 0u);
+  // Proxies believe this of it, and nothing that a client said.
+  EXPECT_EQ(written.ok.wcc.after->fileid, FileId{1});
+  EXPECT_EQ(written.ok.wcc.after->rdev_minor, handle_of(1).directory_site.value);
+  EXPECT_EQ(written.ok.wcc.after->used, 13u);
   nfs3::Time first = written.ok.wcc.after->mtime;
   EXPECT_GT(first, (nfs3::Time{100, 0}));
   auto got = read(hinted(1), 0, 100);
@@ -83,6 +87,9 @@ TEST_F(SmallFileServerTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
   EXPECT_EQ(got.attributes->mtime, (nfs3::Time{}));
   EXPECT_EQ(got.attributes->atime, nfs3::time_of(loop_.wall()));
   EXPECT_EQ(got.attributes->size, 13u);
+  EXPECT_EQ(got.attributes->fileid, FileId{1});
+  EXPECT_EQ(got.attributes->used, 0u) << "nothing was written";
+  EXPECT_EQ(write(hinted(1), 0, "ab").ok.wcc.after->used, 2u);
   EXPECT_GT(write(hinted(1), 0, "a").ok.wcc.after->mtime, first);
   EXPECT_EQ(authority.attributes({1}).size, 0u);
   loop_.advance(milliseconds(1500));

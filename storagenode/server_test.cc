@@ -92,6 +92,8 @@ TEST_F(StorageServerTest, RoomOnlyWhereTheProxyFillsItAndOneMtimeEverywhere) {
   auto written = write(kThreshold, as_bytes("abcd"), Stable::kFileSync, kCanPatch);
   ASSERT_TRUE(written.ok.wcc.after);
   EXPECT_EQ(written.ok.wcc.after->size, kThreshold + 4);
+  EXPECT_EQ(written.ok.wcc.after->fileid, FileId{42});
+  EXPECT_EQ(written.ok.wcc.after->used, kThreshold + 4) << "where this WRITE ended";
   EXPECT_EQ(written.ok.wcc.after->mtime, authority.file(FileId{42}).attributes.mtime);
   auto got = read(kThreshold, 4, kCanPatch);
   ASSERT_TRUE(got.ok.attributes);
@@ -100,6 +102,8 @@ TEST_F(StorageServerTest, RoomOnlyWhereTheProxyFillsItAndOneMtimeEverywhere) {
   EXPECT_EQ(got.ok.attributes->atime, nfs3::time_of(loop_.wall()));
   EXPECT_EQ(got.ok.attributes->size, kThreshold + 4);
   EXPECT_EQ(got.data, "abcd");
+  EXPECT_EQ(write(kThreshold, as_bytes("ab"), Stable::kFileSync, kCanPatch).ok.wcc.after->used,
+            kThreshold + 2);
   EXPECT_FALSE(write(kThreshold + 4, as_bytes("efgh")).ok.wcc.after);
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 8) << "where the client asks next";
 }

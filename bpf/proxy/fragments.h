@@ -8,10 +8,13 @@
 #include "bpf/proxy/pending.h"
 #include "bpf/proxy/rewrite.h"
 
-// 64 bits of (source, destination, IP id): upper half the tag, lower 16 bits the key.
+// 64 bits of (source, destination, IP id, interface, sender's hardware address): upper half
+// the tag, lower 16 bits the key. A later fragment that comes by another way than its first,
+// whose source was checked, does not follow it. (The eight bytes end with Ethernet's type.)
 SLICE_INLINE uint64_t slice_fragment_hash(const struct slice_packet* packet) {
   uint64_t addresses = (uint64_t)packet->source << 32 | packet->destination;
-  return slice_mix64(addresses ^ ((uint64_t)slice_load16(packet->ip + SLICE_IP_ID) << 24));
+  uint64_t way = slice_mix64(slice_load64(packet->data + SLICE_ETH_SOURCE) ^ packet->ingress);
+  return slice_mix64(addresses ^ way ^ ((uint64_t)slice_load16(packet->ip + SLICE_IP_ID) << 24));
 }
 
 SLICE_INLINE uint32_t slice_fragment_now(void) {

@@ -59,6 +59,14 @@ struct {
 } fragments SEC(".maps");
 
 struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_SOURCE_ENTRIES);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, uint64_t);
+} sources SEC(".maps");
+
+struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, SLICE_OUTCOME_COUNT);
   __type(key, uint32_t);

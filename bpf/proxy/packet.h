@@ -55,6 +55,13 @@ SLICE_INLINE int slice_is_later_fragment(const struct slice_packet* packet) {
   return (packet->fragment & SLICE_BE16(SLICE_IP_OFFSET_MASK)) != 0;
 }
 
+// Bytes of the frame from the IP header, which must be readable. Lengths are held against this and
+// not added to a packet pointer: verifiers up to Linux 6.12 take a 16-bit number whose bytes were
+// swapped for one without bounds.
+SLICE_INLINE uint64_t slice_ip_bytes(const struct slice_packet* packet) {
+  return (uint64_t)(packet->end - packet->ip);
+}
+
 // Checks lengths of the UDP header against IP's and the frame's. Needs the UDP
 // header to be readable. Result: 0 or an outcome.
 SLICE_INLINE uint32_t slice_check_lengths(const struct slice_packet* packet) {
@@ -65,7 +72,7 @@ SLICE_INLINE uint32_t slice_check_lengths(const struct slice_packet* packet) {
   } else if (length < total - SLICE_IP_BYTES) {
     return SLICE_OUTCOME_MALFORMED;
   }
-  if (SLICE_UNLIKELY(packet->ip + total < packet->end)) return SLICE_OUTCOME_TRAILER;
+  if (SLICE_UNLIKELY(total < slice_ip_bytes(packet))) return SLICE_OUTCOME_TRAILER;
   return 0;
 }
 
@@ -74,7 +81,7 @@ SLICE_INLINE uint32_t slice_check_lengths(const struct slice_packet* packet) {
 SLICE_INLINE uint32_t slice_why_short(const struct slice_packet* packet, uint32_t outcome) {
   if (outcome != SLICE_OUTCOME_TRUNCATED && outcome != SLICE_OUTCOME_REPLY_MALFORMED) return outcome;
   uint32_t total = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH);
-  return packet->ip + total > packet->end ? SLICE_OUTCOME_NOT_LINEAR : outcome;
+  return total > slice_ip_bytes(packet) ? SLICE_OUTCOME_NOT_LINEAR : outcome;
 }
 
 #endif  // SLICE_BPF_PROXY_PACKET_H_

@@ -1,35 +1,64 @@
 // Requests remembered until their reply: which server may answer, where the
-// client's frames go, and which file and bytes the reply is about. Direct-mapped
+// client's frames go, and which file the reply should be about. Direct-mapped
 // by (client, xid); a newer request takes the entry, a reply leaves it, so that
 // a repeated reply passes too. Entries vouch for themselves (slice_pending.check),
 // which is cheaper than a lock: processors may race as they like.
+//
+// Nobody has verified the handle that an entry was made from, and a client may put a
+// second request where its first one's answer will look. So an entry says which file may
+// be learned of, and nothing about it.
 #ifndef SLICE_BPF_PROXY_PENDING_H_
 #define SLICE_BPF_PROXY_PENDING_H_
 
 #include "bpf/proxy/packet.h"
 #include "bpf/shared/routing.h"
 
-// Remembers a request: eight whole words, of which the last vouches for the rest.
-SLICE_INLINE void slice_remember(const struct slice_packet* packet, const struct slice_request* request,
-                                 const struct slice_route* route, const struct slice_server* server) {
+// SLICE_PENDING_MUTE, and why is noted with the server, where others could send what looks
+// like its reply: clients at the interface towards it, or anybody while that is unknown.
+SLICE_INLINE uint32_t slice_doubt_server(const struct slice_packet* packet, struct slice_server* server) {
+  uint32_t ifindex = server->ifindex;
+  uint32_t doubts = slice_load_relaxed32(&server->doubts);
+  int shared = ifindex == packet->ingress;
+  if (SLICE_LIKELY(!shared && ifindex != 0 && doubts == 0)) return 0;
+  if (shared && !(doubts & SLICE_SERVER_SHARED)) {
+    *(volatile uint32_t*)&server->doubts = doubts | SLICE_SERVER_SHARED;
+  }
+  return SLICE_PENDING_MUTE;
+}
+
+// Whether the entry holds another request of the same client under the same xid, or one
+// that had replaced another. (A retransmission is the same request.)
+SLICE_INLINE int slice_is_replaced(const uint64_t* entry, uint64_t w0, uint64_t w1, uint64_t fileid) {
+  uint64_t other = entry[1] ^ w1;
+  if (SLICE_LIKELY(entry[0] != w0 || (other & 0xffff))) return 0;
+  return (other & 0xff0000) || entry[3] != fileid || entry[2] >> 48 & SLICE_PENDING_MUTE;
+}
+
+// Remembers a request: whole words, of which the last vouches for the rest. `server` is
+// the entry `index` of the servers; MUTE may be set in `index`. Result: MUTE or 0, as
+// noted; where it is MUTE the request must not invite room.
+SLICE_INLINE uint32_t slice_remember(const struct slice_packet* packet, const struct slice_request* request,
+                                     const struct slice_route* route, const struct slice_server* server,
+                                     uint32_t index) {
   uint16_t port = slice_load16(packet->udp + SLICE_UDP_SOURCE);
   uint32_t xid = slice_load32(packet->payload);
   uint32_t key = slice_pending_key(packet->source, port, xid);
   uint64_t* entry = bpf_map_lookup_elem(&pending, &key);
-  if (!entry) return;
+  if (!entry) return SLICE_PENDING_MUTE;
   uint64_t w0 = xid | (uint64_t)packet->source << 32;
   uint64_t w1 = port | request->procedure << 16 | route->site_class << 24 | (uint64_t)packet->ingress << 32;
-  uint64_t w2 = slice_load64(server->ipv4);
-  uint64_t w5 = slice_load64(packet->data);
-  uint64_t w6 = slice_load32(packet->data + 8) | (uint64_t)request->directory_site << 32;
+  if (SLICE_UNLIKELY(slice_is_replaced(entry, w0, w1, request->fileid))) index |= SLICE_PENDING_MUTE;
+  uint64_t w2 = slice_load64(server->ipv4) | (uint64_t)index << 48;
+  uint64_t w4 = slice_load64(packet->data);
+  uint64_t w5 = slice_load32(packet->data + 8);
   entry[0] = w0;
   entry[1] = w1;
   entry[2] = w2;
   entry[3] = request->fileid;
-  entry[4] = request->offset;
+  entry[4] = w4;
   entry[5] = w5;
-  entry[6] = w6;
-  entry[7] = slice_pending_check(w0, w1, w2, request->fileid, request->offset, w5, w6);
+  entry[6] = slice_pending_check(w0, w1, w2, request->fileid, w4, w5);
+  return index & SLICE_PENDING_MUTE;
 }
 
 // Copies an entry of `pending`. 0 when it is none, or not whole.
@@ -37,8 +66,8 @@ SLICE_INLINE int slice_copy_pending(uint32_t key, struct slice_pending* copy) {
   const volatile uint64_t* entry = bpf_map_lookup_elem(&pending, &key);
   if (!entry) return 0;
   uint64_t* out = (uint64_t*)copy;
-  for (uint32_t i = 0; i < sizeof *copy / 8; i++) out[i] = entry[i];
-  return copy->check == slice_pending_check(out[0], out[1], out[2], out[3], out[4], out[5], out[6]);
+  for (uint32_t i = 0; i < 7; i++) out[i] = entry[i];
+  return copy->check == slice_pending_check(out[0], out[1], out[2], out[3], out[4], out[5]);
 }
 
 // Copies the request that this reply answers; *key gets the entry's key. 0 when
@@ -51,6 +80,26 @@ SLICE_INLINE int slice_recall(const struct slice_packet* packet, uint32_t* key, 
          slice_load32(copy->client_ipv4) == packet->destination && copy->client_port == port &&
          slice_load32(copy->server_ipv4) == packet->source &&
          SLICE_BE16(copy->server_port) == slice_load16(packet->udp + SLICE_UDP_SOURCE);
+}
+
+// Whether the reply came by the way to its server. By another interface anybody could
+// have sent it: REPLY_ASTRAY. From another hardware address, or while the way is unknown,
+// it may pass, but teaches nothing (MUTE in `call`), and its server's next requests do not
+// invite room. Else 0.
+SLICE_INLINE uint32_t slice_check_way(const struct slice_packet* packet, struct slice_pending* call) {
+  uint32_t index = call->server & (SLICE_PENDING_MUTE - 1);
+  struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
+  if (SLICE_UNLIKELY(!server)) return SLICE_OUTCOME_REPLY_ASTRAY;
+  const uint8_t* from = packet->data + SLICE_ETH_SOURCE;
+  if (SLICE_UNLIKELY(server->ifindex != packet->ingress)) {
+    if (server->ifindex != 0) return SLICE_OUTCOME_REPLY_ASTRAY;
+    call->server |= SLICE_PENDING_MUTE;
+  } else if (SLICE_UNLIKELY(slice_load32(from) != slice_load32(server->next_hop_mac) ||
+                            slice_load16(from + 4) != slice_load16(server->next_hop_mac + 4))) {
+    *(volatile uint32_t*)&server->doubts |= SLICE_SERVER_ASTRAY;
+    call->server |= SLICE_PENDING_MUTE;
+  }
+  return 0;
 }
 
 #endif  // SLICE_BPF_PROXY_PENDING_H_

@@ -29,15 +29,30 @@ SLICE_INLINE int slice_unmatched_reply(struct slice_packet* packet) {
   return slice_stay(SLICE_OUTCOME_REPLY_UNMATCHED);
 }
 
+// A reply to a call of some procedure in which no attributes were found. That of a request
+// which another replaced may have been to another procedure, and hold room.
+SLICE_INLINE uint32_t slice_bare_reply(const struct slice_packet* packet, int mute) {
+  int room = mute && slice_reply_has_room_unmatched(packet->payload, packet->end);
+  return room ? SLICE_OUTCOME_PATCH_REFUSED : SLICE_OUTCOME_REPLY;
+}
+
 // Brings the reply's attributes and the cache together. Result: the outcome.
 SLICE_INLINE uint32_t slice_absorb_reply(struct slice_packet* packet, const struct slice_pending* call) {
   struct slice_reply reply = {};
   struct slice_attr_event event;
+  int mute = (call->server & SLICE_PENDING_MUTE) != 0;
+  uint32_t size = slice_be16(packet->udp + SLICE_UDP_LENGTH) - SLICE_UDP_BYTES;
   uint32_t outcome = slice_parse_reply(call->procedure, packet->payload, packet->end, &reply);
   if (outcome) return slice_why_short(packet, outcome);
-  slice_reply_event(&reply, call->procedure, call->fileid, call->directory_site, call->offset, &event);
-  if (!reply.fattr) return SLICE_OUTCOME_REPLY;
+  if (!reply.fattr) return slice_bare_reply(packet, mute);
+  if (SLICE_UNLIKELY(!slice_reply_is_whole(call->procedure, &reply, packet->payload, packet->end, size))) {
+    return SLICE_OUTCOME_REPLY_MALFORMED;
+  }
   if (!(packet->config->flags & SLICE_CONFIG_PATCH)) return SLICE_OUTCOME_REPLY;
+  event.fileid = slice_reply_fileid(&reply, call->fileid);
+  event.procedure = call->procedure;
+  event.teaches = !mute;
+  if (SLICE_UNLIKELY(mute)) slice_count(SLICE_OUTCOME_ATTR_MUTE);
   uint32_t key = slice_attr_bucket_key(event.fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
   if (!bucket) return SLICE_OUTCOME_REPLY;
@@ -58,6 +73,8 @@ SLICE_INLINE int slice_reply(struct slice_packet* packet) {
   uint32_t key;
   if (!slice_recall(packet, &key, &call)) return slice_unmatched_reply(packet);
   uint32_t outcome = slice_check_lengths(packet);
+  if (SLICE_UNLIKELY(outcome)) return slice_stay(outcome);
+  outcome = slice_check_way(packet, &call);
   if (SLICE_UNLIKELY(outcome)) return slice_stay(outcome);
   outcome = slice_absorb_reply(packet, &call);
   if (slice_outcome_action(outcome) != SLICE_ACTION_FORWARD) return slice_stay(outcome);

@@ -1,5 +1,5 @@
-// Requests to the virtual address: parse, route, stamp the hint, clamp a READ,
-// re-address, remember, send.
+// Requests to the virtual address: parse, check the source, route, stamp the hint, clamp
+// a READ, re-address, remember, send.
 #ifndef SLICE_BPF_PROXY_REQUEST_H_
 #define SLICE_BPF_PROXY_REQUEST_H_
 
@@ -8,6 +8,7 @@
 #include "bpf/proxy/packet.h"
 #include "bpf/proxy/pending.h"
 #include "bpf/proxy/rewrite.h"
+#include "bpf/proxy/source.h"
 #include "bpf/shared/attributes.h"
 #include "bpf/shared/routing.h"
 
@@ -33,7 +34,8 @@ SLICE_INLINE uint64_t slice_find_hint(const struct slice_packet* packet,
 SLICE_INLINE void slice_edit_call(struct slice_packet* packet, const struct slice_request* request,
                                   const struct slice_route* route, uint64_t hint) {
   slice_replace64((uint8_t*)request->handle + SLICE_HANDLE_AT_HINT, SLICE_BE64(hint), &packet->udp_sum);
-  if (route->outcome == SLICE_OUTCOME_READ_CLAMPED) {
+  // Only a READ is clamped, and has that word; a verifier before Linux 6.8 does not see it.
+  if (route->outcome == SLICE_OUTCOME_READ_CLAMPED && request->count_word) {
     slice_replace32((uint8_t*)request->count_word, SLICE_BE32(route->count), &packet->udp_sum);
   }
 }
@@ -42,6 +44,7 @@ SLICE_INLINE void slice_edit_call(struct slice_packet* packet, const struct slic
 SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct slice_request* request,
                                       uint64_t hash) {
   struct slice_route route;
+  if (SLICE_UNLIKELY(!slice_source_fits(packet))) return slice_refuse(packet, SLICE_OUTCOME_SOURCE_ASTRAY);
   uint64_t hint = slice_find_hint(packet, request);
   slice_route_hashed(packet->config, request, hint != 0, hint & SLICE_HINT_SIZE_MASK, hash, &route);
   // A file with a block map, or a mirrored one.
@@ -50,10 +53,11 @@ SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct 
   const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
   if (SLICE_UNLIKELY(!site)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
   uint32_t index = *(volatile const uint32_t*)&site->server;
-  const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
+  struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
   // Neither the entry that is "none" nor one that no server has has a port.
   if (SLICE_UNLIKELY(!server || server->port == 0)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
-  slice_remember(packet, request, &route, server);
+  uint32_t doubt = slice_doubt_server(packet, server);
+  if (SLICE_UNLIKELY(slice_remember(packet, request, &route, server, index | doubt))) hint = 0;
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
   slice_edit_call(packet, request, &route, hint);
   slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
@@ -110,7 +114,7 @@ SLICE_INLINE int slice_plain_read(struct slice_packet* packet) {
   }
   uint32_t total = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH);
   if (SLICE_UNLIKELY(total != slice_be16(packet->udp + SLICE_UDP_LENGTH) + SLICE_IP_BYTES)) return -1;
-  if (SLICE_UNLIKELY(packet->ip + total != packet->end)) return -1;
+  if (SLICE_UNLIKELY(total != slice_ip_bytes(packet))) return -1;
   if (!slice_parse_plain_read(packet->config, packet->payload, packet->end, &request)) return -1;
   packet->source = slice_load32(packet->ip + SLICE_IP_SOURCE);
   return slice_request_parsed(packet, &request, 0);

@@ -13,12 +13,16 @@
 //   atime   likewise
 //   epoch   (fattr3.rdev.specdata1) a reply with a higher one drops the overlay
 //
+// Servers check handles, the proxy cannot: so which file a reply is about, on which
+// directory site it is (fattr3.rdev.specdata2) and how far a WRITE wrote is taken from
+// the reply alone. A fattr3 of another file than the request's teaches nothing.
+//
 // *Room* is a fattr3 that a data server left for the proxy to fill because the
-// hint said "can patch": type NF3REG, nlink 0, size (a lower bound), epoch, the
-// mtime of a WRITE, the atime of a READ; anything else in it is ignored. nlink is
-// never 0 in attributes otherwise. Data servers send room or no attributes: what
-// they remember of a file may be older than what its client has seen. Where they
-// send none, they have told the authority first, so there is nothing to fold.
+// hint said "can patch": type NF3REG, nlink 0, fileid, epoch, directory site, size (a
+// lower bound), the end (in `used`) and mtime of a WRITE, the atime of a READ; anything
+// else in it is ignored. nlink is never 0 in attributes otherwise. Data servers send room or no attributes:
+// what they remember of a file may be older than what its client has seen. Where they send none, they have
+// told the authority first, so there is nothing to fold.
 //
 // An entry with an unsaved size or mtime never leaves: the authority would answer what
 // it knew before, although the write was acknowledged. A bucket full of those takes no
@@ -191,7 +195,7 @@ SLICE_INLINE uint32_t slice_attr_victim(const struct slice_attr_bucket* bucket) 
 
 // Gives a way to the file: nothing known, nothing unsaved.
 SLICE_INLINE void slice_attr_reset(struct slice_attr_bucket* bucket, uint32_t way, uint64_t fileid,
-                                   uint32_t epoch, uint32_t directory_site) {
+                                   uint32_t epoch) {
   way &= SLICE_ATTR_WAYS - 1;
   struct slice_attr_entry* entry = &bucket->entry[way];
   *(volatile uint64_t*)&bucket->fileid[way] = 0;
@@ -206,7 +210,7 @@ SLICE_INLINE void slice_attr_reset(struct slice_attr_bucket* bucket, uint32_t wa
   entry->atime = 0;
   entry->epoch = epoch;
   bucket->learned_ms[way] = 0;
-  entry->directory_site = directory_site;
+  entry->directory_site = 0;
 }
 
 // The hint that slice_attr_peek gives from now on: call it after any change.
@@ -221,10 +225,9 @@ SLICE_INLINE void slice_attr_publish(struct slice_attr_bucket* bucket, uint32_t 
 
 // What passed, as far as the cache cares; the caller fills all of it.
 struct slice_attr_event {
-  uint64_t fileid;
-  uint64_t end;             // WRITE: offset + count of the bytes written; else 0
-  uint32_t procedure;       // enum slice_procedure
-  uint32_t directory_site;  // of the file's handle
+  uint64_t fileid;     // that the reply has to be about: of the request's handle, or of the one in the reply
+  uint32_t procedure;  // enum slice_procedure
+  uint32_t teaches;    // 0: the reply may be patched, and changes nothing that is known
 };
 
 // Whether a fattr3 of a reply is room to be filled (see above).
@@ -261,8 +264,9 @@ SLICE_INLINE void slice_attr_fold(struct slice_attr_bucket* bucket, uint32_t way
   if (size > entry->size) entry->size = size;
   if (event->procedure == SLICE_NFS_WRITE) {
     uint64_t mtime = slice_be64(fattr + SLICE_FATTR_MTIME);
-    if (event->end > entry->size) entry->size = event->end;
-    if (event->end != 0) bucket->flags[way] |= SLICE_ATTR_DIRTY_SIZE;
+    uint64_t end = slice_be64(fattr + SLICE_FATTR_USED);
+    if (end > entry->size) entry->size = end;
+    if (end != 0) bucket->flags[way] |= SLICE_ATTR_DIRTY_SIZE;
     if (mtime > entry->mtime) {
       entry->mtime = mtime;
       bucket->flags[way] |= SLICE_ATTR_DIRTY_MTIME;
@@ -333,7 +337,7 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
   uint32_t epoch = slice_be32(fattr + SLICE_FATTR_EPOCH);
   if (epoch > entry->epoch) slice_attr_new_epoch(bucket, way, epoch);
   int current = epoch == entry->epoch;
-  entry->directory_site = event->directory_site;
+  entry->directory_site = slice_be32(fattr + SLICE_FATTR_SITE);
   if (slice_attr_is_room(fattr)) {
     if (current) slice_attr_fold(bucket, way, fattr, event);
     if (!(bucket->flags[way] & SLICE_ATTR_VALID)) return SLICE_OUTCOME_PATCH_LOST;
@@ -344,6 +348,18 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
   int learned = current && slice_attr_learn(bucket, way, fattr, config);
   if (current && slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
   return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
+}
+
+// A reply that teaches nothing: its fattr3 is patched where the file is known, and what
+// is known stays as it is. Room needs what the server says in it, so it is not filled.
+SLICE_INLINE uint32_t slice_attr_show(const struct slice_attr_bucket* bucket, uint8_t* fattr,
+                                      const struct slice_attr_event* event, uint64_t* sum) {
+  uint32_t way = slice_attr_find(bucket, event->fileid);
+  if (slice_attr_is_room(fattr)) return SLICE_OUTCOME_PATCH_REFUSED;
+  if (way >= SLICE_ATTR_WAYS) return SLICE_OUTCOME_REPLY;
+  const struct slice_attr_entry* entry = &bucket->entry[way & (SLICE_ATTR_WAYS - 1)];
+  int shown = slice_be32(fattr + SLICE_FATTR_EPOCH) == entry->epoch && slice_attr_overlay(entry, fattr, sum);
+  return shown ? SLICE_OUTCOME_REPLY_PATCHED : SLICE_OUTCOME_REPLY;
 }
 
 // Tells user space of unsaved changes that it is to save: they leave the cache, or are
@@ -363,8 +379,7 @@ SLICE_INLINE uint32_t slice_attr_dirty_way(const struct slice_attr_bucket* bucke
 // where no entry may go, changes to be saved for the next time; then the result is
 // SLICE_ATTR_WAYS.
 SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_t fileid, uint32_t epoch,
-                                       uint32_t directory_site, slice_evict_fn evict, void* context,
-                                       int* evicted) {
+                                       slice_evict_fn evict, void* context, int* evicted) {
   uint32_t way = slice_attr_find(bucket, fileid);
   if (way < SLICE_ATTR_WAYS) return way;
   way = slice_attr_victim(bucket);
@@ -382,27 +397,37 @@ SLICE_INLINE uint32_t slice_attr_claim(struct slice_attr_bucket* bucket, uint64_
     }
     *evicted = 1;
   }
-  slice_attr_reset(bucket, way, fileid, epoch, directory_site);
+  slice_attr_reset(bucket, way, fileid, epoch);
   return way;
 }
 
 // Everything a reply does to the cache, lock included. `bucket` is that of
-// event->fileid. `fattr` is the reply's fattr3 of that file, 84 writable bytes.
-// `side` gets a second outcome to count (ATTR_BUSY, ATTR_EVICTED, ATTR_NOT_EVICTED)
-// or 0. Result: the reply's outcome, as slice_attr_apply, or PATCH_BUSY or PATCH_FULL: then what
-// the reply says of a WRITE is not remembered, and nobody may hear that it was done.
+// event->fileid. `fattr` is the reply's fattr3, 84 writable bytes, of that file or, where
+// a client played with its xids, of another. `side` gets a second outcome to count
+// (ATTR_BUSY, ATTR_EVICTED, ATTR_NOT_EVICTED, ATTR_FOREIGN) or 0. Result: the reply's
+// outcome, as slice_attr_apply, or PATCH_BUSY, PATCH_FULL or PATCH_REFUSED: then what the
+// reply says of a WRITE is not remembered, and nobody may hear that it was done.
 SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_t* fattr,
                                         const struct slice_attr_event* event,
                                         const struct slice_config* config, slice_evict_fn evict,
                                         void* context, uint64_t* sum, uint32_t* side) {
   int evicted = 0;
   uint32_t outcome = SLICE_OUTCOME_REPLY;
+  if (SLICE_UNLIKELY(slice_be64(fattr + SLICE_FATTR_FILEID) != event->fileid)) {
+    *side = SLICE_OUTCOME_ATTR_FOREIGN;
+    return slice_attr_is_room(fattr) ? SLICE_OUTCOME_PATCH_REFUSED : SLICE_OUTCOME_REPLY;
+  }
   if (!slice_attr_lock(bucket)) {
     *side = SLICE_OUTCOME_ATTR_BUSY;
     return SLICE_OUTCOME_PATCH_BUSY;
   }
-  uint32_t way = slice_attr_claim(bucket, event->fileid, slice_be32(fattr + SLICE_FATTR_EPOCH),
-                                  event->directory_site, evict, context, &evicted);
+  if (SLICE_UNLIKELY(!event->teaches)) {
+    outcome = slice_attr_show(bucket, fattr, event, sum);
+    slice_attr_unlock(bucket);
+    return outcome;
+  }
+  uint32_t way = slice_attr_claim(bucket, event->fileid, slice_be32(fattr + SLICE_FATTR_EPOCH), evict,
+                                  context, &evicted);
   if (way >= SLICE_ATTR_WAYS) {
     *side = SLICE_OUTCOME_ATTR_NOT_EVICTED;
     if (slice_attr_is_room(fattr)) outcome = SLICE_OUTCOME_PATCH_FULL;

@@ -9,7 +9,7 @@
 #include "bpf/shared/limits.h"
 #include "bpf/shared/nfs_offsets.h"
 
-#define SLICE_MAP_ABI 1u
+#define SLICE_MAP_ABI 2u
 
 enum slice_site_class {
   SLICE_CLASS_DIRECTORY = 0,
@@ -65,11 +65,16 @@ struct slice_server {
   uint8_t next_hop_mac[6];  // the two as an Ethernet header begins
   uint8_t source_mac[6];    // of the interface
   uint32_t ifindex;         // interface towards it; 0: unknown, the stack forwards
+  uint32_t doubts;          // SLICE_SERVER_*: why its replies teach nothing; 0: they do
+  uint32_t reserved1;
 };
-SLICE_STATIC_ASSERT(sizeof(struct slice_server) == 24, "server layout");
+SLICE_STATIC_ASSERT(sizeof(struct slice_server) == 32, "server layout");
+// Set by the program as well, each for good until slice-proxyd starts, or knows another way:
+#define SLICE_SERVER_SHARED 0x1u  // requests of clients came by the interface towards it
+#define SLICE_SERVER_ASTRAY 0x2u  // a reply came from another hardware address than next_hop_mac
 
 // `pending`: ARRAY of SLICE_PENDING_ENTRIES, direct-mapped by (client, xid). An
-// entry vouches for itself: `check` is slice_pending_check of the seven words
+// entry vouches for itself: `check` is slice_pending_check of the six words
 // before it, so that an entry two processors wrote at once, or one read while it
 // was written, is none. No lock, and no order of stores, is needed.
 struct slice_pending {
@@ -81,15 +86,19 @@ struct slice_pending {
   uint32_t ifindex;        // where the request came from
   uint8_t server_ipv4[4];  // these eight bytes as in slice_server
   uint16_t server_port;
-  uint16_t reserved0;
-  uint64_t fileid;       // of the handle
-  uint64_t offset;       // READ, WRITE: bytes
+  uint16_t server;       // key in `servers`, and SLICE_PENDING_MUTE
+  uint64_t fileid;       // of the handle, which nobody has verified
   uint8_t proxy_mac[6];  // these twelve bytes as the request's Ethernet header began
   uint8_t client_mac[6];
-  uint32_t directory_site;  // of the handle
+  uint32_t reserved0;
   uint64_t check;
+  uint64_t reserved1;
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_pending) == 64, "pending layout");
+// The reply teaches nothing, and nothing in its request invited room: it replaced another
+// request of its client's xid, or whoever answers cannot be told by the way of the answer.
+#define SLICE_PENDING_MUTE 0x8000u
+SLICE_STATIC_ASSERT(SLICE_MAX_SERVERS <= SLICE_PENDING_MUTE, "a server's number fits");
 
 // `fragments`: ARRAY of SLICE_FRAGMENT_ENTRIES u64, direct-mapped by (source,
 // destination, IP id): tag 32 | time 14 (units of 8 ms) | kind 2 | index 16.
@@ -122,7 +131,7 @@ struct slice_attr_entry {
   uint64_t mtime;                    // overlay; 0: none
   uint64_t atime;                    // overlay; 0: none
   uint32_t epoch;                    // truncation epoch the overlay belongs to
-  uint32_t directory_site;           // of the file's attribute cell, from a handle
+  uint32_t directory_site;           // of the file's attribute cell, as a server said it
   uint32_t base[SLICE_FATTR_WORDS];  // fattr3 as on the wire
   uint32_t reserved0;
   uint64_t reserved1;
@@ -178,12 +187,22 @@ SLICE_INLINE uint32_t slice_pending_key(uint32_t client_ipv4, uint16_t client_po
   return (xid + SLICE_BE32(xid) + client) & (SLICE_PENDING_ENTRIES - 1);
 }
 
-// Check word of seven words: differs for all entries that are not one whole.
+// Check word of six words: differs for all entries that are not one whole.
 // Each word that the reply itself vouches for (client and xid, port, server) is
 // joined with one that it does not, so that no two of the latter can cancel out.
 SLICE_INLINE uint64_t slice_pending_check(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3, uint64_t w4,
-                                          uint64_t w5, uint64_t w6) {
-  return (((w0 ^ w5) * 0x61c88647 + (w1 ^ w3)) * 0x61c88647 + (w2 ^ w4)) * 0x61c88647 + w6 + 1;
+                                          uint64_t w5) {
+  return (((w0 ^ w4) * 0x61c88647 + (w1 ^ w3)) * 0x61c88647 + (w2 ^ w5)) * 0x61c88647 + 1;
+}
+
+// `sources`: ARRAY of SLICE_SOURCE_ENTRIES u64, direct-mapped by address: source 32 (memory
+// order) | interface 32. That packets from there may come in by it the routes said since
+// slice-proxyd last made the table empty, which it does every 2 s.
+SLICE_INLINE uint32_t slice_source_key(uint32_t ipv4) {
+  return slice_spread32(SLICE_BE32(ipv4)) & (SLICE_SOURCE_ENTRIES - 1);
+}
+SLICE_INLINE uint64_t slice_source_word(uint32_t ipv4, uint32_t ifindex) {
+  return (uint64_t)ipv4 << 32 | ifindex;
 }
 
 #endif  // SLICE_BPF_SHARED_MAP_ABI_H_

@@ -27,7 +27,7 @@ SLICE_INLINE void slice_name_lay_out(struct slice_name_words* out, uint64_t file
   uint32_t* words = out->words;
   words[0] = SLICE_BE32((uint32_t)(fileid >> 32));
   words[1] = SLICE_BE32((uint32_t)fileid);
-  length &= 0xff;
+  length = slice_masked(length, 0xff);
   uint32_t whole = length / 4;
   const uint8_t* p = name;
   for (uint32_t i = 0; i < SLICE_MAX_NAME / 4; i++) {
@@ -40,9 +40,9 @@ SLICE_INLINE void slice_name_lay_out(struct slice_name_words* out, uint64_t file
   uint32_t stop = (length + 8 + 9 + 63) / 64 * 16;
   for (uint32_t i = 0; i < 18; i++) {
     if (at + i >= stop) break;
-    words[(at + i) & (SLICE_NAME_WORDS - 1)] = 0;
+    words[slice_masked(at + i, SLICE_NAME_WORDS - 1)] = 0;
   }
-  uint8_t* bytes = (uint8_t*)(words + (at & (SLICE_NAME_WORDS - 1)));
+  uint8_t* bytes = (uint8_t*)(words + slice_masked(at, SLICE_NAME_WORDS - 1));
   for (uint32_t i = 0; i < 3; i++) {
     SLICE_HIDE(p);
     if (i >= (length & 3) || p + 1 > end) break;

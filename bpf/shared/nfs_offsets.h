@@ -66,9 +66,9 @@ enum slice_procedure {
 #define SLICE_FATTR_UID 12u
 #define SLICE_FATTR_GID 16u
 #define SLICE_FATTR_SIZE 20u
-#define SLICE_FATTR_USED 28u
+#define SLICE_FATTR_USED 28u   // in room: behind the last byte that a WRITE wrote
 #define SLICE_FATTR_EPOCH 36u  // rdev.specdata1: the truncation epoch, regular files only
-#define SLICE_FATTR_SPECDATA2 40u
+#define SLICE_FATTR_SITE 40u   // rdev.specdata2: the directory site, regular files only
 #define SLICE_FATTR_FSID 44u
 #define SLICE_FATTR_FILEID 52u
 #define SLICE_FATTR_ATIME 60u

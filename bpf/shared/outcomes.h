@@ -63,6 +63,7 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(NO_NEXT_HOP, 51, PASS, "request re-addressed, and forwarded by the stack for want of a next hop") \
   X(TRAILER, 52, PASS, "frame longer than the IP datagram in it")                                     \
   X(MIRRORED, 53, PASS, "READ or WRITE of a mirrored file, whose copy user space chooses")            \
+  X(SOURCE_ASTRAY, 54, PASS, "request from an address that the routes have at another interface")     \
   /* dropped */                                                                                       \
   X(MALFORMED, 64, DROP, "lengths in IP, UDP or RPC headers that contradict one another")             \
   X(TRUNCATED, 65, DROP, "RPC call that ends before its arguments do")                                \
@@ -75,12 +76,16 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(REPLY_ROOM_UNMATCHED, 72, DROP, "reply with room for attributes and no request remembered")       \
   X(REPLY_MALFORMED, 73, DROP, "reply of a server that ends before its attributes do")                \
   X(PATCH_FULL, 74, DROP, "reply with room for attributes, of a file that cannot be remembered")      \
+  X(REPLY_ASTRAY, 75, DROP, "reply by another interface than the one towards its server")             \
+  X(PATCH_REFUSED, 76, DROP, "reply with room for attributes that must not teach anything")           \
   /* counted beside another outcome */                                                                \
   X(ATTR_MISS, 80, FORWARD, "READ, WRITE or COMMIT of a file whose attributes are not known")         \
   X(ATTR_BUSY, 81, FORWARD, "attribute or pending entry held by another processor")                   \
   X(ATTR_EVICTED, 82, FORWARD, "attribute entry dropped whose unsaved atime user space is to save")   \
   X(ATTR_NOT_EVICTED, 83, FORWARD, "attributes not remembered: all ways of their bucket are unsaved") \
-  X(CHECKSUM_CLEARED, 84, FORWARD, "unfilled UDP checksum (veth) set to zero")
+  X(CHECKSUM_CLEARED, 84, FORWARD, "unfilled UDP checksum (veth) set to zero")                        \
+  X(ATTR_FOREIGN, 85, FORWARD, "attributes of another file than the request's, not believed")         \
+  X(ATTR_MUTE, 86, FORWARD, "reply that teaches nothing: its request was replaced, or its way shared")
 
 enum slice_outcome {
 #define SLICE_OUTCOME_ENUM(name, number, action, text) SLICE_OUTCOME_##name = number,

@@ -1,5 +1,11 @@
 // Finds, in an NFSv3 reply, the attributes of the regular file it is about.
 // Directory servers' and data servers' replies alike; bounded, table-free.
+//
+// Over UDP a client chooses which of its requests a reply is taken for: it sends two under
+// one xid. Read as the reply to another procedure, bytes of a file or of a symbolic link
+// could pass for attributes. So booleans are 0 or 1, and a datagram with attributes has
+// the length that its procedure's results have (slice_reply_is_whole): no two procedures
+// whose attributes lie at different places have lengths in common.
 #ifndef SLICE_BPF_SHARED_REPLY_H_
 #define SLICE_BPF_SHARED_REPLY_H_
 
@@ -13,7 +19,6 @@
 // A parsed reply; pointers into the caller's bytes.
 struct slice_reply {
   uint32_t status;        // nfsstat3
-  uint32_t count;         // WRITE that succeeded: bytes written
   const uint8_t* fattr;   // fattr3 of a regular file (84 bytes), or null
   const uint8_t* handle;  // LOOKUP, CREATE: the handle (56 bytes) that came with it, or null
 };
@@ -26,6 +31,7 @@ SLICE_INLINE uint32_t slice_reply_post_op(const uint8_t** cursor, const uint8_t*
   uint32_t follows = slice_load32(p);
   p += 4;
   if (follows) {
+    if (SLICE_UNLIKELY(follows != SLICE_BE32(1))) return SLICE_OUTCOME_REPLY_MALFORMED;
     if (SLICE_UNLIKELY(p + SLICE_FATTR_BYTES > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
     *fattr = p;
     p += SLICE_FATTR_BYTES;
@@ -39,7 +45,9 @@ SLICE_INLINE uint32_t slice_reply_wcc(const uint8_t** cursor, const uint8_t* end
   const uint8_t* p = *cursor;
   SLICE_HIDE(p);
   if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
-  p += slice_load32(p) ? 4 + SLICE_WCC_ATTR_BYTES : 4;
+  uint32_t follows = slice_load32(p);
+  if (SLICE_UNLIKELY(follows && follows != SLICE_BE32(1))) return SLICE_OUTCOME_REPLY_MALFORMED;
+  p += follows ? 4 + SLICE_WCC_ATTR_BYTES : 4;
   *cursor = p;
   return slice_reply_post_op(cursor, end, fattr);
 }
@@ -64,7 +72,8 @@ SLICE_INLINE uint32_t slice_reply_named(const uint8_t* p, const uint8_t* end, ui
     if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
     uint32_t follows = slice_load32(p);
     p += 4;
-    if (!follows) return 0;  // no handle: the attributes cannot be attributed to a site
+    if (!follows) return 0;  // no handle: the attributes cannot be attributed to a file
+    if (SLICE_UNLIKELY(follows != SLICE_BE32(1))) return SLICE_OUTCOME_REPLY_MALFORMED;
   }
   uint32_t outcome = slice_reply_handle(&p, end, &reply->handle);
   if (SLICE_UNLIKELY(outcome)) return outcome;
@@ -74,7 +83,6 @@ SLICE_INLINE uint32_t slice_reply_named(const uint8_t* p, const uint8_t* end, ui
 // The results at p (just after the status), by procedure.
 SLICE_INLINE uint32_t slice_reply_results(uint32_t procedure, const uint8_t* p, const uint8_t* end,
                                           struct slice_reply* reply) {
-  uint32_t outcome;
   switch (procedure) {
     case SLICE_NFS_GETATTR:
       if (reply->status != 0) return 0;
@@ -87,12 +95,6 @@ SLICE_INLINE uint32_t slice_reply_results(uint32_t procedure, const uint8_t* p, 
     case SLICE_NFS_CREATE:
       return slice_reply_named(p, end, 1, reply);
     case SLICE_NFS_WRITE:
-      outcome = slice_reply_wcc(&p, end, &reply->fattr);
-      if (SLICE_UNLIKELY(outcome || reply->status != 0)) return outcome;
-      SLICE_HIDE(p);
-      if (SLICE_UNLIKELY(p + 4 > end)) return SLICE_OUTCOME_REPLY_MALFORMED;
-      reply->count = slice_be32(p);
-      return 0;
     case SLICE_NFS_SETATTR:
     case SLICE_NFS_COMMIT:
       return slice_reply_wcc(&p, end, &reply->fattr);
@@ -137,21 +139,57 @@ SLICE_INLINE uint32_t slice_parse_reply(uint32_t procedure, const uint8_t* data,
   return 0;
 }
 
-// The cache event of a reply to a call of `procedure` on (fileid, site, offset).
-SLICE_INLINE void slice_reply_event(const struct slice_reply* reply, uint32_t procedure, uint64_t fileid,
-                                    uint32_t directory_site, uint64_t offset,
-                                    struct slice_attr_event* event) {
-  event->procedure = procedure;
-  event->fileid = fileid;
-  event->directory_site = directory_site;
-  event->end = 0;
-  if (procedure == SLICE_NFS_WRITE && reply->status == 0 && reply->count != 0) {
-    event->end = offset + reply->count;
+// Lengths of a wcc_data, with and without either half.
+SLICE_INLINE int slice_is_wcc_length(uint32_t bytes) {
+  uint32_t before = SLICE_WCC_ATTR_BYTES;
+  return bytes == 8 || bytes == 8 + before || bytes == 8 + SLICE_FATTR_BYTES ||
+         bytes == 8 + before + SLICE_FATTR_BYTES;
+}
+
+// What follows the attributes of READ3resok: count, eof, and the data that count says.
+SLICE_INLINE int slice_is_read_rest(const uint8_t* p, const uint8_t* end, uint32_t bytes) {
+  SLICE_HIDE(p);
+  if (SLICE_UNLIKELY(p + 12 > end)) return 0;
+  uint32_t count = slice_be32(p);
+  return count == slice_be32(p + 8) && count <= bytes && bytes == 12 + ((count + 3) & ~3u);
+}
+
+// Whether a message of `size` bytes is as long as a reply to `procedure` whose attributes
+// lie at reply->fattr (which must be there). `data` and `end` are as in slice_parse_reply;
+// `end` may come before the message's.
+SLICE_INLINE int slice_reply_is_whole(uint32_t procedure, const struct slice_reply* reply,
+                                      const uint8_t* data, const uint8_t* end, uint32_t size) {
+  const uint8_t* p = reply->fattr + SLICE_FATTR_BYTES;
+  uint32_t rest = size - (uint32_t)(p - data);
+  int done = reply->status == 0;
+  switch (procedure) {
+    case SLICE_NFS_READ:
+      return done ? slice_is_read_rest(p, end, rest) : rest == 0;
+    case SLICE_NFS_WRITE:
+      return rest == (done ? 16 : 0);
+    case SLICE_NFS_COMMIT:
+      return rest == (done ? 8 : 0);
+    case SLICE_NFS_LOOKUP:
+      return rest == 4 || rest == 4 + SLICE_FATTR_BYTES;
+    case SLICE_NFS_CREATE:
+    case SLICE_NFS_LINK:
+      return slice_is_wcc_length(rest);
+    case SLICE_NFS_ACCESS:
+      return rest == (done ? 4 : 0);
+    case SLICE_NFS_FSSTAT:
+      return rest == (done ? 52 : 0);
+    case SLICE_NFS_FSINFO:
+      return rest == (done ? 48 : 0);
+    case SLICE_NFS_PATHCONF:
+      return rest == (done ? 24 : 0);
+    default:  // GETATTR, SETATTR
+      return rest == 0;
   }
-  if (reply->handle) {
-    event->fileid = slice_be64(reply->handle + SLICE_HANDLE_AT_FILEID);
-    event->directory_site = slice_be32(reply->handle + SLICE_HANDLE_AT_SITE);
-  }
+}
+
+// The file that the attributes in a reply to a call on `fileid` have to be of.
+SLICE_INLINE uint64_t slice_reply_fileid(const struct slice_reply* reply, uint64_t fileid) {
+  return reply->handle ? slice_be64(reply->handle + SLICE_HANDLE_AT_FILEID) : fileid;
 }
 
 // Whether a reply whose call nobody remembers holds room: READ (attributes

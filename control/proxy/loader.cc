@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,6 +27,10 @@ namespace slice::proxy {
 namespace {
 
 constexpr const char* kProgramName = "slice_proxy";
+// The verifier's errors and figures alone: never much, so that the last words fit. With its steps they are
+// megabytes, of which Linux 6.1 keeps the beginning.
+constexpr std::uint32_t kVerifierErrors = 4;
+constexpr std::size_t kVerifierLog = 64 << 10;  // bytes
 
 // libbpf's warnings go to our log; what it says besides is of no use to an operator.
 int print_libbpf(libbpf_print_level level, const char* format, va_list arguments) {
@@ -44,6 +49,24 @@ bool on_bpffs(const std::string& path) {
   return ::statfs(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.f_type) == BPF_FS_MAGIC;
 }
 
+std::string kernel_release() {
+  utsname info{};
+  return ::uname(&info) == 0 ? info.release : "of unknown release";
+}
+
+// The last line of a verifier's log that is not one of its figures; empty where it says nothing.
+std::string_view last_complaint(std::string_view log) {
+  std::string_view last;
+  while (!log.empty()) {
+    std::string_view line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(log.size(), line.size() + 1));
+    bool figure = line.empty() || line.starts_with("processed ") || line.starts_with("verification time ") ||
+                  line.starts_with("stack depth ");
+    if (!figure) last = line;
+  }
+  return last;
+}
+
 // The folder on a BPF file system, mounted if need be; false where that cannot be had.
 bool prepare_folder(const std::string& folder) {
   constexpr const char* kUsual = "/sys/fs/bpf";
@@ -57,23 +80,15 @@ bool prepare_folder(const std::string& folder) {
   return on_bpffs(folder);
 }
 
-// Interfaces that carry IPv4, but for loopback.
-std::vector<std::string> usual_interfaces() {
-  std::set<std::string> names;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return {};
-  for (ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    if ((one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0) continue;
-    names.insert(one->ifa_name);
-  }
-  ::freeifaddrs(all);
-  return {names.begin(), names.end()};
-}
-
 // Virtual interfaces (veth, bridges, bonds) have no device behind them.
 bool is_network_card(const std::string& interface) {
   return ::access(("/sys/class/net/" + interface + "/device").c_str(), F_OK) == 0;
+}
+
+// A native program on a bond runs at its links and is told their numbers, while routes name the bond: sources
+// and replies would seem to come astray.
+bool is_bond(const std::string& interface) {
+  return ::access(("/sys/class/net/" + interface + "/bonding").c_str(), F_OK) == 0;
 }
 
 // Whether the program with this id is one of ours, of this run or one before.
@@ -87,7 +102,39 @@ bool is_ours(std::uint32_t program_id) {
   return ours;
 }
 
+enum class At { kNone, kNative, kGeneric, kSomebodyElses };
+
+// Whose program is at an interface, and how it is attached.
+At program_at(int ifindex) {
+  bpf_xdp_query_opts old{};
+  old.sz = sizeof old;
+  if (bpf_xdp_query(ifindex, 0, &old) != 0 || old.prog_id == 0) return At::kNone;
+  if (!is_ours(old.prog_id)) return At::kSomebodyElses;
+  return old.attach_mode == XDP_ATTACHED_DRV ? At::kNative : At::kGeneric;
+}
+
+void detach_from(int ifindex, bool native) {
+  bpf_xdp_detach(ifindex, native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE, nullptr);
+}
+
+std::vector<std::string> interfaces_of(const ProxyConfig& config) {
+  return config.interfaces.empty() ? usual_interfaces() : config.interfaces;
+}
+
 }  // namespace
+
+std::vector<std::string> usual_interfaces() {
+  std::set<std::string> names;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return {};
+  for (ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+    if ((one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0) continue;
+    names.insert(one->ifa_name);
+  }
+  ::freeifaddrs(all);
+  return {names.begin(), names.end()};
+}
 
 struct Loader::Skeleton {
   ::slice_proxy* bpf = nullptr;
@@ -100,7 +147,7 @@ Result<std::unique_ptr<Loader>> Loader::load(const ProxyConfig& config) {
   libbpf_set_print(print_libbpf);
   std::unique_ptr<Loader> loader(new Loader());
   Status opened = loader->open(config, false);
-  if (!opened) {
+  if (!opened && opened.error().code != Errc::kDenied && loader->reused_) {
     // Tables of another version of the program are of no use to this one.
     log_warning("cannot take over the tables in {} ({}): making new ones", config.bpf_folder,
                 opened.error().message);
@@ -116,6 +163,19 @@ Status Loader::open(const ProxyConfig& config, bool fresh) {
   skeleton_->bpf = slice_proxy__open();
   if (skeleton_->bpf == nullptr)
     return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
+  SLICE_RETURN_IF_ERROR(pin_maps(config, fresh));
+  SLICE_RETURN_IF_ERROR(load_program());
+  slice_config old{};
+  std::uint32_t zero = 0;
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->bpf->maps.config), &zero, &old) == 0 && old.abi != 0 &&
+      old.abi != SLICE_MAP_ABI) {
+    return fail(Errc::kInvalid, "their layout is version {}, not {}", old.abi, SLICE_MAP_ABI);
+  }
+  pin_program(config);
+  return {};
+}
+
+Status Loader::pin_maps(const ProxyConfig& config, bool fresh) {
   pinned_ = prepare_folder(config.bpf_folder);
   reused_ = false;
   bpf_map* map = nullptr;
@@ -127,25 +187,37 @@ Status Loader::open(const ProxyConfig& config, bool fresh) {
     reused_ = reused_ || ::access(path.c_str(), F_OK) == 0;
     if (bpf_map__set_pin_path(map, path.c_str()) != 0) return fail(Errc::kIo, "cannot pin at {}", path);
   }
-  if (int error = slice_proxy__load(skeleton_->bpf); error != 0) {
-    return fail(Errc::kIo, "the kernel refuses the XDP program: {}", std::strerror(-error));
-  }
-  slice_config old{};
-  std::uint32_t zero = 0;
-  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->bpf->maps.config), &zero, &old) == 0 && old.abi != 0 &&
-      old.abi != SLICE_MAP_ABI) {
-    return fail(Errc::kInvalid, "their layout is version {}, not {}", old.abi, SLICE_MAP_ABI);
-  }
-  if (pinned_) {
-    std::string path = config.bpf_folder + "/program";
-    ::unlink(path.c_str());
-    if (bpf_program__pin(skeleton_->bpf->progs.slice_proxy, path.c_str()) != 0) {
-      log_warning("cannot pin the XDP program at {}", path);
-    }
-  } else {
-    log_warning("{} is not on a BPF file system: the tables are not pinned", config.bpf_folder);
-  }
   return {};
+}
+
+Status Loader::load_program() {
+  std::vector<char> said(kVerifierLog, '\0');
+  bpf_program* program = skeleton_->bpf->progs.slice_proxy;
+  bpf_program__set_log_buf(program, said.data(), said.size());
+  bpf_program__set_log_level(program, kVerifierErrors);
+  int error = slice_proxy__load(skeleton_->bpf);
+  bpf_program__set_log_buf(program, nullptr, 0);
+  if (error == 0) return {};
+  std::string_view complaint = last_complaint(said.data());
+  if (!complaint.empty()) {
+    return fail(Errc::kDenied, "the kernel {} refuses the XDP program: {} ({})", kernel_release(), complaint,
+                std::strerror(-error));
+  }
+  Errc code = error == -EPERM || error == -EACCES ? Errc::kDenied : Errc::kIo;
+  return fail(code, "the kernel {} does not take the XDP program and its tables: {}", kernel_release(),
+              std::strerror(-error));
+}
+
+void Loader::pin_program(const ProxyConfig& config) {
+  if (!pinned_) {
+    log_warning("{} is not on a BPF file system: the tables are not pinned", config.bpf_folder);
+    return;
+  }
+  std::string path = config.bpf_folder + "/program";
+  ::unlink(path.c_str());
+  if (bpf_program__pin(skeleton_->bpf->progs.slice_proxy, path.c_str()) != 0) {
+    log_warning("cannot pin the XDP program at {}", path);
+  }
 }
 
 Status Loader::map_tables() {
@@ -163,8 +235,10 @@ Status Loader::map_tables() {
   tables_.servers = static_cast<slice_server*>(map(maps.servers, sizeof(slice_server), SLICE_MAX_SERVERS));
   tables_.attributes =
       static_cast<slice_attr_bucket*>(map(maps.attributes, sizeof(slice_attr_bucket), SLICE_ATTR_BUCKETS));
-  if (tables_.config == nullptr || tables_.sites == nullptr || tables_.servers == nullptr ||
-      tables_.attributes == nullptr) {
+  tables_.sources =
+      static_cast<std::uint64_t*>(map(maps.sources, sizeof(std::uint64_t), SLICE_SOURCE_ENTRIES));
+  if (tables_.sources == nullptr || tables_.config == nullptr || tables_.sites == nullptr ||
+      tables_.servers == nullptr || tables_.attributes == nullptr) {
     return fail(Errc::kIo, "cannot map the tables: {}", std::strerror(errno));
   }
   return {};
@@ -185,9 +259,7 @@ int Loader::orphans_fd() const {
 }
 
 void Loader::attach(const ProxyConfig& config) {
-  for (const std::string& name : config.interfaces.empty() ? usual_interfaces() : config.interfaces) {
-    attach_one(name, config.xdp);
-  }
+  for (const std::string& name : interfaces_of(config)) attach_one(name, config.xdp);
   bool cards = !attached_.empty() && std::all_of(attached_.begin(), attached_.end(), [](const Attached& one) {
     return one.native && is_network_card(one.interface);
   });
@@ -203,20 +275,20 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode) {
     log_warning("XDP: there is no interface {}", interface);
     return false;
   }
-  auto index = static_cast<int>(ifindex);
-  bpf_xdp_query_opts old{};
-  old.sz = sizeof old;
-  if (bpf_xdp_query(index, 0, &old) == 0 && old.prog_id != 0) {
-    if (!is_ours(old.prog_id)) {
-      log_warning("XDP: {} has a program of somebody else, which stays", interface);
-      return false;
-    }
-    // Ours, of a run before: a native one is replaced in place, so that no packet sees a gap.
-    bool keep = old.attach_mode == XDP_ATTACHED_DRV && mode != ProxyConfig::Xdp::kGeneric;
-    if (!keep)
-      bpf_xdp_detach(index, old.attach_mode == XDP_ATTACHED_DRV ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE,
-                     nullptr);
+  if (is_bond(interface)) {
+    log_info("XDP: {} is a bond, and takes a generic program only", interface);
+    if (mode == ProxyConfig::Xdp::kNative) return false;
+    mode = ProxyConfig::Xdp::kGeneric;
   }
+  auto index = static_cast<int>(ifindex);
+  At old = program_at(index);
+  if (old == At::kSomebodyElses) {
+    log_warning("XDP: {} has a program of somebody else, which stays", interface);
+    return false;
+  }
+  // Ours, of a run before: a native one is replaced in place, so that no packet sees a gap.
+  bool keep = old == At::kNative && mode != ProxyConfig::Xdp::kGeneric;
+  if (old != At::kNone && !keep) detach_from(index, old == At::kNative);
   int error = -EOPNOTSUPP;
   if (mode != ProxyConfig::Xdp::kGeneric) {
     error = bpf_xdp_attach(index, program_fd(), XDP_FLAGS_DRV_MODE, nullptr);
@@ -236,6 +308,12 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode) {
   return true;
 }
 
+std::vector<std::string> Loader::attached_interfaces() const {
+  std::vector<std::string> names;
+  for (const Attached& one : attached_) names.push_back(one.interface);
+  return names;
+}
+
 std::string Loader::describe() const {
   std::string native, generic;
   for (const Attached& one : attached_) (one.native ? native : generic) += " " + one.interface;
@@ -246,11 +324,18 @@ std::string Loader::describe() const {
 }
 
 void Loader::detach() {
-  for (const Attached& one : attached_) {
-    bpf_xdp_detach(static_cast<int>(one.ifindex), one.native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE,
-                   nullptr);
-  }
+  for (const Attached& one : attached_) detach_from(static_cast<int>(one.ifindex), one.native);
   attached_.clear();
+}
+
+void Loader::take_off(const ProxyConfig& config) {
+  for (const std::string& name : interfaces_of(config)) {
+    auto index = static_cast<int>(::if_nametoindex(name.c_str()));
+    At old = index == 0 ? At::kNone : program_at(index);
+    if (old != At::kNative && old != At::kGeneric) continue;
+    detach_from(index, old == At::kNative);
+    log_info("XDP: the program of a run before is taken off {}", name);
+  }
 }
 
 void Loader::export_outcomes(Metrics& metrics) const {

@@ -15,6 +15,9 @@
 
 namespace slice::proxy {
 
+// Interfaces that are up and carry IPv4, but for loopback.
+std::vector<std::string> usual_interfaces();
+
 class Loader {
  public:
   struct Attached {
@@ -23,8 +26,13 @@ class Loader {
     bool native = false;
   };
 
-  // Needs the rights to load programs; kIo with the reason where the kernel refuses.
+  // Needs the rights to load programs. Where the kernel refuses: kDenied, with the kernel's release and
+  // the last line of what its verifier says; tables of a run before stay as they are then. kIo: the
+  // system has no room, or no BPF at all.
   static Result<std::unique_ptr<Loader>> load(const ProxyConfig& config);
+  // For a proxy that serves without the program: takes one of a run before off the interfaces, where it
+  // would go on routing by tables that nobody keeps.
+  static void take_off(const ProxyConfig& config);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -42,6 +50,7 @@ class Loader {
   // take neither are left to user space.
   void attach(const ProxyConfig& config);
   const std::vector<Attached>& attached() const { return attached_; }
+  std::vector<std::string> attached_interfaces() const;
   // "native eth0 eth1; generic eth2", or "none".
   std::string describe() const;
   // For a clean stop: the program leaves the interfaces, the tables stay pinned.
@@ -52,6 +61,9 @@ class Loader {
  private:
   Loader() = default;
   Status open(const ProxyConfig& config, bool fresh);
+  Status pin_maps(const ProxyConfig& config, bool fresh);
+  Status load_program();
+  void pin_program(const ProxyConfig& config);
   Status map_tables();
   bool attach_one(const std::string& interface, ProxyConfig::Xdp mode);
 

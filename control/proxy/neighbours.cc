@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "common/bytes.h"
+#include "common/log.h"
 
 namespace slice::proxy {
 namespace {
@@ -52,6 +53,10 @@ bool each_attribute(std::uint8_t* answer, std::size_t size, std::uint16_t expect
          static_cast<std::size_t>(RTA_PAYLOAD(at)));
   }
   return true;
+}
+
+void set_doubts(slice_server& server, std::uint32_t doubts) {
+  *static_cast<volatile std::uint32_t*>(&server.doubts) = doubts;
 }
 
 }  // namespace
@@ -147,25 +152,59 @@ std::optional<NextHop> Neighbours::resolve(std::uint32_t address) {
   return hop;
 }
 
+void Neighbours::refresh(slice_server& server) {
+  auto hop = resolve(load_be<std::uint32_t>(server.ipv4));
+  auto* ifindex = reinterpret_cast<volatile std::uint32_t*>(&server.ifindex);
+  if (!hop) {
+    *ifindex = 0;
+    return;
+  }
+  if (std::memcmp(server.next_hop_mac, hop->address.data(), 6) != 0 ||
+      std::memcmp(server.source_mac, hop->source.data(), 6) != 0 || server.ifindex != hop->ifindex) {
+    *ifindex = 0;  // half a change must not be used
+    std::memcpy(server.next_hop_mac, hop->address.data(), 6);
+    std::memcpy(server.source_mac, hop->source.data(), 6);
+    set_doubts(server, 0);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  }
+  *ifindex = hop->ifindex;
+}
+
 void Neighbours::refresh(const Tables& tables) {
   for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
     slice_server& server = tables.servers[i];
-    if (server.port == 0) continue;
-    auto hop = resolve(load_be<std::uint32_t>(server.ipv4));
-    auto* ifindex = reinterpret_cast<volatile std::uint32_t*>(&server.ifindex);
-    if (!hop) {
-      *ifindex = 0;
-      continue;
-    }
-    if (std::memcmp(server.next_hop_mac, hop->address.data(), 6) != 0 ||
-        std::memcmp(server.source_mac, hop->source.data(), 6) != 0) {
-      *ifindex = 0;  // half a change must not be used
-      std::memcpy(server.next_hop_mac, hop->address.data(), 6);
-      std::memcpy(server.source_mac, hop->source.data(), 6);
-      __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    }
-    *ifindex = hop->ifindex;
+    if (!began_) set_doubts(server, 0);
+    if (server.port != 0) refresh(server);
   }
+  began_ = true;
+  review_doubts(tables);
+}
+
+void Neighbours::review_doubts(const Tables& tables) {
+  for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
+    const slice_server& server = tables.servers[i];
+    if (server.ifindex != 0 && (slice_load_relaxed32(&server.doubts) & SLICE_SERVER_SHARED) != 0)
+      shared_.insert(server.ifindex);
+  }
+  std::string astray, shared;
+  for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
+    slice_server& server = tables.servers[i];
+    std::uint32_t doubts = slice_load_relaxed32(&server.doubts);
+    if (shared_.contains(server.ifindex) && (doubts & SLICE_SERVER_SHARED) == 0)
+      set_doubts(server, doubts | SLICE_SERVER_SHARED);
+    if ((doubts & SLICE_SERVER_ASTRAY) != 0) astray += fmt::format(" {}", i);
+  }
+  for (std::uint32_t ifindex : shared_) {
+    char name[IF_NAMESIZE];
+    if (::if_indextoname(ifindex, name) != nullptr) shared += fmt::format(" {}", name);
+  }
+  std::string doubts = shared.empty() ? "" : "clients and servers share:" + shared;
+  if (!astray.empty()) {
+    doubts +=
+        (doubts.empty() ? "" : "; ") + ("replies come from another address than the way's: server" + astray);
+  }
+  if (doubts != doubts_ && !doubts.empty()) log_warning("XDP learns nothing over UDP: {}", doubts);
+  doubts_ = std::move(doubts);
 }
 
 }  // namespace slice::proxy

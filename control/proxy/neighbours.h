@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "control/proxy/tables.h"
 
@@ -28,8 +30,14 @@ class Neighbours {
   // address is not known yet: then the kernel has been asked to find it out, and the next call may know.
   // Blocks for microseconds: the kernel answers at once.
   std::optional<NextHop> resolve(std::uint32_t address);
-  // Brings the way to every server in `tables` up to date; one without a known way is left to the stack.
+  // Brings the way to every server in `tables` up to date; one without a known way is left to the stack. What
+  // the XDP program doubts of a server (slice_server.doubts) counts from the first call on, for all servers
+  // behind an interface that one of them shares with clients, and for good; that replies come from another
+  // hardware address, until the way is another. New doubts are logged.
   void refresh(const Tables& tables);
+  // The doubts of the last refresh, for an operator: "clients and servers share: eth0; replies come from
+  // another address than the way's: server 3", or nothing.
+  const std::string& doubts() const { return doubts_; }
 
  private:
   struct Route {
@@ -37,6 +45,8 @@ class Neighbours {
     std::uint32_t gateway = 0;
   };
   std::optional<Route> route(std::uint32_t address);
+  void refresh(slice_server& server);
+  void review_doubts(const Tables& tables);
   // False: not known. Asks for it where it is unknown or may be out of date.
   bool neighbour(std::uint32_t ifindex, std::uint32_t address, std::array<std::uint8_t, 6>& out);
   void probe(std::uint32_t ifindex, std::uint32_t address);
@@ -46,6 +56,9 @@ class Neighbours {
 
   int fd_ = -1;
   std::uint32_t sequence_ = 0;
+  bool began_ = false;
+  std::set<std::uint32_t> shared_;  // interfaces
+  std::string doubts_;
 };
 
 }  // namespace slice::proxy

@@ -1,9 +1,12 @@
 #include "control/proxy/proxy_role.h"
 
+#include <sys/socket.h>
+
 #include <utility>
 
 #include "bpf/shared/routing.h"
 #include "common/log.h"
+#include "control/proxy/reverse_path.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
 
@@ -23,6 +26,8 @@ constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 ProxyRole::ProxyRole(service::ServiceContext& context)
     : context_(context),
       loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)),
+      listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
+      taken_over_(context.metrics.counter("proxy_sockets_taken_over")),
       reports_(context.metrics.counter("proxy_misdirected_reports_total")),
       mended_(context.metrics.counter("proxy_entries_mended_total")) {}
 
@@ -48,11 +53,13 @@ void ProxyRole::load_program() {
     xdp_reason_ = "none: " + loaded.error().message;
     log_warning("no XDP: {}; all requests go through user space", loaded.error().message);
   }
+  Loader::take_off(config);
   memory_ = std::make_unique<MemoryTables>();
   tables_ = memory_->tables();
 }
 
 Task<Status> ProxyRole::start() {
+  SLICE_CO_RETURN_IF_ERROR(listeners_.take_over());
   load_program();
   cache_ = std::make_unique<AttributeCache>(
       tables_.attributes, tables_.config, context_.metrics, [this](const slice_eviction& changes) {
@@ -73,6 +80,8 @@ Task<Status> ProxyRole::start() {
   SLICE_CO_RETURN_IF_ERROR(start_workers());
   SLICE_CO_RETURN_IF_ERROR(start_programs());
   start_portmap();
+  listeners_.keep();
+  taken_over_.set(listeners_.taken_over());
   write_back_->start();
   if (loader_ != nullptr) {
     keep_ways();
@@ -80,8 +89,10 @@ Task<Status> ProxyRole::start() {
                                      [this](const slice_eviction& changes) { write_back_->add(changes); });
     loader_->attach(context_.config.proxy);
   }
-  log_info("virtual address {} workers={} {}", rpc::address_text(context_.config.proxy.virtual_address),
-           threads_.size(), detail());
+  log_info("virtual address {} workers={} sockets_taken_over={} {}",
+           rpc::address_text(context_.config.proxy.virtual_address), threads_.size(), listeners_.taken_over(),
+           detail());
+  if (std::string text = warnings(); !text.empty()) log_warning("source addresses of UDP requests{}", text);
   co_return Status();
 }
 
@@ -98,7 +109,8 @@ Status ProxyRole::start_workers() {
     Worker::Options options;
     options.tables = tables_;
     options.sender = {context_.self.index, tables_.config, &context_.config.ensemble_key};
-    options.memory_limit = kMemory / count;
+    options.config = &context_.config;
+    options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
     if (shares_loop) {
       options.local = context_.local;
@@ -108,8 +120,12 @@ Status ProxyRole::start_workers() {
     one->worker = std::make_unique<Worker>(shares_loop ? loop_ : *one->loop, options, *cache_, *maps_,
                                            context_.metrics);
     rpc::Endpoint at{config.virtual_address, config.nfs_port};
-    if (auto bound = one->worker->listen_tcp(at); !bound) return fail(std::move(bound).error());
-    if (auto bound = one->worker->listen_udp(at); !bound) return fail(std::move(bound).error());
+    auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kWorkers);
+    if (!tcp) return fail(std::move(tcp).error());
+    one->worker->serve_tcp(tcp->fd);
+    auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kWorkers);
+    if (!udp) return fail(std::move(udp).error());
+    one->worker->serve_udp(udp->fd);
     threads_.push_back(std::move(one));
   }
   for (auto& one : threads_) {
@@ -123,10 +139,27 @@ Status ProxyRole::start_programs() {
   mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
   mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
   mount_dispatcher_->add(*mount_);
-  mount_server_ = std::make_unique<rpc::Server>(loop_, *mount_dispatcher_, context_.metrics);
-  auto bound = mount_server_->listen({config.virtual_address, config.mount_port});
-  if (!bound) return fail(bound.error(), "MOUNT");
+  auto served = serve(*mount_dispatcher_, config.mount_port);
+  if (!served) return fail(served.error(), "MOUNT");
+  mount_server_ = std::move(*served);
   return {};
+}
+
+Result<std::unique_ptr<rpc::Server>> ProxyRole::serve(rpc::Dispatcher& dispatcher, std::uint16_t port) {
+  rpc::Endpoint at{context_.config.proxy.virtual_address, port};
+  auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kNone);
+  if (!tcp) return fail(std::move(tcp).error());
+  auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kNone);
+  if (!udp) {
+    listeners_.give_up(*tcp);
+    return fail(std::move(udp).error());
+  }
+  rpc::Server::Options options;
+  options.max_udp_growth = 4;
+  auto server = std::make_unique<rpc::Server>(loop_, dispatcher, context_.metrics, std::move(options));
+  server->serve_tcp(tcp->fd);
+  server->serve_udp(udp->fd);
+  return server;
 }
 
 // PORTMAP may belong to the host's rpcbind; then that one is told instead. Clients that name ports need
@@ -136,15 +169,16 @@ void ProxyRole::start_portmap() {
   portmap_ = std::make_unique<PortmapProgram>(config);
   portmap_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
   portmap_dispatcher_->add(*portmap_);
-  portmap_server_ = std::make_unique<rpc::Server>(loop_, *portmap_dispatcher_, context_.metrics);
-  auto bound = portmap_server_->listen({config.virtual_address, config.portmap_port});
-  if (bound) return;
-  portmap_server_.reset();
+  auto served = serve(*portmap_dispatcher_, config.portmap_port);
+  if (served) {
+    portmap_server_ = std::move(*served);
+    return;
+  }
   at_rpcbind_ = register_at_rpcbind(config, true);
   if (at_rpcbind_) {
     log_info("PORTMAP: this host's rpcbind answers for the virtual address");
   } else {
-    log_warning("PORTMAP is not served ({}): clients must name the ports {} and {}", bound.error().message,
+    log_warning("PORTMAP is not served ({}): clients must name the ports {} and {}", served.error().message,
                 config.nfs_port, config.mount_port);
   }
 }
@@ -233,11 +267,20 @@ Task<void> ProxyRole::fetch_piece(ProxyRole& self, routing::HandleBytes handle, 
 
 void ProxyRole::keep_ways() {
   neighbours_.refresh(tables_);
+  tables_.forget_sources();
   loop_.after(kWaysStep, [this] { keep_ways(); });
 }
 
 std::string ProxyRole::detail() const {
-  return "xdp: " + (loader_ != nullptr ? loader_->describe() : xdp_reason_);
+  std::string doubts = neighbours_.doubts();
+  if (!doubts.empty()) doubts = "; learns nothing over UDP, " + doubts;
+  return "xdp: " + (loader_ != nullptr ? loader_->describe() : xdp_reason_) + doubts + warnings();
+}
+
+std::string ProxyRole::warnings() const {
+  std::string text = reverse_path_warnings(
+      loader_ != nullptr ? loader_->attached_interfaces() : usual_interfaces(), loader_ != nullptr);
+  return text.empty() ? "" : "; " + text;
 }
 
 void ProxyRole::refresh_gauges() {
@@ -245,6 +288,7 @@ void ProxyRole::refresh_gauges() {
 }
 
 Task<void> ProxyRole::stop() {
+  listeners_.release();
   if (loader_ != nullptr) loader_->detach();
   if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);
   co_await write_back_->finish(3s);

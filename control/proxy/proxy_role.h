@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "control/proxy/listeners.h"
 #include "control/proxy/loader.h"
 #include "control/proxy/mount_program.h"
 #include "control/proxy/neighbours.h"
@@ -44,6 +45,8 @@ class ProxyRole : public service::Role {
   std::size_t worker_count() const;
   Status start_workers();
   Status start_programs();
+  // Both sockets of a program that is served here.
+  Result<std::unique_ptr<rpc::Server>> serve(rpc::Dispatcher& dispatcher, std::uint16_t port);
   void start_portmap();
   void keep_clock();
   void keep_tables();
@@ -57,6 +60,8 @@ class ProxyRole : public service::Role {
   static Task<void> fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
                                 std::uint64_t stripe);
   void keep_ways();
+  // What an operator should know of interfaces: "" or text that follows another.
+  std::string warnings() const;
 
   service::ServiceContext& context_;
   rpc::EpollLoop& loop_;
@@ -69,6 +74,7 @@ class ProxyRole : public service::Role {
   std::unique_ptr<WriteBack> write_back_;
   std::unique_ptr<Rings> rings_;
   Neighbours neighbours_;
+  Listeners listeners_;
   std::unique_ptr<MountProgram> mount_;
   std::unique_ptr<PortmapProgram> portmap_;
   std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;
@@ -78,6 +84,7 @@ class ProxyRole : public service::Role {
   bool at_rpcbind_ = false;
   unsigned watches_left_ = 0;  // a look is due in kWatchStep where there are any
   LogLimiter misdirected_log_{1};
+  Counter& taken_over_;
   Counter& reports_;
   Counter& mended_;
 };

@@ -31,7 +31,7 @@ void patch_entries(AttributeCache& cache, ByteSpan message, std::size_t results_
     slice_attr_event event{};
     event.fileid = slice_be64(handle.data() + SLICE_HANDLE_AT_FILEID);
     event.procedure = SLICE_NFS_READDIRPLUS;
-    event.directory_site = slice_be32(handle.data() + SLICE_HANDLE_AT_SITE);
+    event.teaches = 1;
     events.push_back(event);
     attributes.push_back(message.data() + (fattr.data() - message.data()));
   }
@@ -65,7 +65,9 @@ PatchedReply patch_reply(AttributeCache& cache, const ReplyFacts& facts, ByteSpa
     return result;
   }
   slice_attr_event event{};
-  slice_reply_event(&reply, facts.procedure, facts.fileid.value, facts.directory_site, facts.offset, &event);
+  event.fileid = slice_reply_fileid(&reply, facts.fileid.value);
+  event.procedure = facts.procedure;
+  event.teaches = 1;
   if (reply.fattr != nullptr) {
     std::uint8_t* fattr = head.data() + (reply.fattr - head.data());
     result.outcome = cache.absorb(fattr, event);

@@ -6,12 +6,11 @@
 
 namespace slice::proxy {
 
-// What a reply is about.
+// What was asked. The fileID is of a handle that only the server can verify: attributes in the reply count
+// when they are this file's, and what there is to learn they say themselves.
 struct ReplyFacts {
   std::uint32_t procedure = 0;
   FileId fileid;
-  std::uint32_t directory_site = 0;
-  std::uint64_t offset = 0;
 };
 
 struct PatchedReply {

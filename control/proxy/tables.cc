@@ -51,6 +51,12 @@ std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t c
                               [&](std::uint32_t at) { return endpoint_of(SLICE_CLASS_STORAGE, at); });
 }
 
+void Tables::forget_sources() const {
+  if (sources == nullptr) return;
+  for (std::size_t i = 0; i < SLICE_SOURCE_ENTRIES; ++i)
+    *static_cast<volatile std::uint64_t*>(sources + i) = 0;
+}
+
 MemoryTables::MemoryTables() {
   auto round = [](std::size_t n) { return (n + 4095) & ~std::size_t{4095}; };
   std::size_t sites = round(sizeof(slice_site) * SLICE_CLASSES * SLICE_MAX_SITES);

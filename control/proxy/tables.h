@@ -20,12 +20,15 @@ struct Tables {
   slice_site* sites = nullptr;              // SLICE_CLASSES * SLICE_MAX_SITES
   slice_server* servers = nullptr;          // SLICE_MAX_SERVERS
   slice_attr_bucket* attributes = nullptr;  // SLICE_ATTR_BUCKETS
+  std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
 
   // The server that has the site now; nothing where it is bound to none.
   std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;
   // The servers that have copies of what is on a storage site, as routing::RoutingTables::copies_of() says
   // it.
   std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
+  // Makes the XDP program ask the kernel's routes anew where clients' addresses may come in.
+  void forget_sources() const;
 
  private:
   std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;

@@ -104,8 +104,8 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
       node.authority.note(handle, done->written.epoch, end, done->mtime);
     }
     if (!tell_now) {
-      ok.wcc.after =
-          service::room_for(handle, *known, {.epoch = done->written.epoch, .end = end, .mtime = done->mtime});
+      ok.wcc.after = service::room_for(
+          handle, *known, {.epoch = done->written.epoch, .end = end, .written = end, .mtime = done->mtime});
     }
   } else {
     ok.wcc.after = service::room_for(handle, *known, {});

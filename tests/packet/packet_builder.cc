@@ -188,7 +188,7 @@ Bytes some_arguments(uint32_t procedure, const Bytes& handle, std::string_view n
 Bytes fattr3(const Attributes& a) {
   XdrWriter w;
   w.u32(a.type).u32(a.mode).u32(a.nlink).u32(1000).u32(1001).u64(a.size).u64(a.used);
-  w.u32(a.epoch).u32(0).u64(0x99).u64(a.fileid).u64(a.atime).u64(a.mtime).u64(a.ctime);
+  w.u32(a.epoch).u32(a.site).u64(0x99).u64(a.fileid).u64(a.atime).u64(a.mtime).u64(a.ctime);
   return w.bytes();
 }
 
@@ -200,6 +200,7 @@ Attributes read_fattr3(std::span<const uint8_t> wire) {
   a.size = get64(wire, 20);
   a.used = get64(wire, 28);
   a.epoch = get32(wire, 36);
+  a.site = get32(wire, 40);
   a.fileid = get64(wire, 52);
   a.atime = get64(wire, 60);
   a.mtime = get64(wire, 68);

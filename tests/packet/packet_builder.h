@@ -97,6 +97,7 @@ struct Attributes {
   uint64_t size = 0;
   uint64_t used = 0;
   uint32_t epoch = 0;
+  uint32_t site = 3;
   uint64_t fileid = 0x0003000000000042;
   uint64_t atime = 0;  // seconds << 32 | nanoseconds
   uint64_t mtime = 0;

@@ -30,7 +30,7 @@ struct Party {
     header.xid = xid;
     header.procedure = 6;
     request = udp_frame(flow, rpc_call(header, read_arguments(handle_bytes(handle), 0, 4096)));
-    Attributes room{.mode = 0, .nlink = 0};
+    Attributes room{.mode = 0, .nlink = 0, .fileid = file};
     answer =
         udp_frame(reversed(flow),
                   rpc_reply(xid, join({word(0), post_op(room), word(16), word(0), word(16), Bytes(16, 7)})));
@@ -60,7 +60,7 @@ TEST(Race, RepliesAreNeverMixedUp) {
   slice_server server{};
   std::copy(other.flow.destination.begin(), other.flow.destination.end(), server.ipv4);
   server.port = 2049;
-  server.ifindex = 1;
+  server.ifindex = xdp.servers_ifindex;
   std::copy(other.flow.destination_mac.begin(), other.flow.destination_mac.end(), server.next_hop_mac);
   std::copy(other.flow.source_mac.begin(), other.flow.source_mac.end(), server.source_mac);
   xdp.set_server(1, server);

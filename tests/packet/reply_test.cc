@@ -21,10 +21,10 @@ class ReplyTest : public testing::Test {
   static void TearDownTestSuite() { delete std::exchange(xdp_, nullptr); }
   void TearDown() override { xdp_->set_bucket(HandleFields{}.fileid, {}); }
 
-  // Sends the request through, and answers with the flow of its reply.
+  // Sends the request through under an xid of its own, and answers with the flow of its reply.
   Flow request(uint32_t procedure, const Bytes& arguments) {
     CallHeader header;
-    header.xid = xid_;
+    header.xid = ++xid_;
     header.procedure = procedure;
     Outcome run = xdp_->run(udp_frame(Flow{}, rpc_call(header, arguments)));
     EXPECT_EQ(run.verdict, XDP_REDIRECT);
@@ -59,18 +59,19 @@ class ReplyTest : public testing::Test {
 
   Outcome write(uint64_t offset, uint32_t count, const std::optional<Attributes>& after) {
     Flow flow = request(7, write_arguments(handle_bytes({}), offset, count, 16));
-    return reply(flow, join({word(0), wcc(after), word(count), word(0), Bytes(8, 9)}));
+    std::optional<Attributes> room = after;  // which says where the WRITE ended
+    if (room && room->nlink == 0) room->used = offset + count;
+    return reply(flow, join({word(0), wcc(room), word(count), word(0), Bytes(8, 9)}));
   }
 
   static inline XdpHarness* xdp_ = nullptr;
-  uint32_t xid_ = 0x7000;
+  static inline uint32_t xid_ = 0x7000;  // of the last request
 };
 
 TEST_F(ReplyTest, GoesBackAsFromTheVirtualAddress) {
   for (uint32_t p = 1; p <= 21; p++) {
     if (p == 17) continue;
     SCOPED_TRACE(p);
-    xid_++;
     for (Checksum checksum : {Checksum::kFull, Checksum::kNone, Checksum::kUnfilled}) {
       Flow flow = request(p, some_arguments(p, handle_bytes({})));
       Bytes no_attributes = join({word(70), word(0), word(0), word(0), word(0), word(0)});
@@ -139,7 +140,6 @@ TEST_F(ReplyTest, AHigherEpochDropsTheOverlay) {
 TEST_F(ReplyTest, ReadsMoveTheAccessTimeNowAndThen) {
   getattr({.size = 100, .atime = at(5), .ctime = at(10)});
   auto atime_after_read = [this](uint64_t when) {
-    xid_++;
     Flow flow = request(6, read_arguments(handle_bytes({}), 0, 100));
     Attributes room{.mode = 0, .nlink = 0, .atime = when};
     reply(flow, join({word(0), post_op(room), word(0), word(1), word(0)}));
@@ -165,8 +165,8 @@ TEST_F(ReplyTest, LookupAndCreateAreAttributedToTheirHandle) {
     Flow flow = request(p, some_arguments(p, handle_bytes({})));
     Bytes object = XdrWriter().opaque(handle_bytes(child)).bytes();
     if (p == 8) object = join({word(1), object});
-    Outcome run =
-        reply(flow, join({word(0), object, post_op(Attributes{.size = 5, .fileid = child.fileid}), wcc({})}));
+    Attributes attributes{.size = 5, .site = 9, .fileid = child.fileid};
+    Outcome run = reply(flow, join({word(0), object, post_op(attributes), p == 8 ? wcc({}) : post_op({})}));
     expect_sent_to_client(run);
     slice_attr_bucket bucket = xdp_->bucket(child.fileid);
     EXPECT_EQ(bucket.fileid[0], child.fileid);
@@ -227,9 +227,10 @@ TEST_F(ReplyTest, CutAtEveryLength) {
       {6, join({word(0), post_op(a), word(4), word(1), word(4), Bytes(4, 1)})},
       {7, join({word(0), wcc(a, true), word(4), word(2), Bytes(8, 1)})}};
   for (const auto& [procedure, results] : kReplies) {
-    Bytes payload = rpc_reply(xid_, results);
-    for (size_t length = 0; length <= payload.size(); length++) {
+    const size_t whole = rpc_reply(xid_, results).size();
+    for (size_t length = 0; length <= whole; length++) {
       Flow flow = request(procedure, some_arguments(procedure, handle_bytes({})));
+      Bytes payload = rpc_reply(xid_, results);
       Bytes cut(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length));
       Outcome run = xdp_->run(udp_frame(flow, cut));
       EXPECT_NE(run.verdict, XDP_ABORTED);
@@ -375,7 +376,7 @@ TEST_F(ReplyTest, FragmentBeforeItsFirstGoesToUserSpace) {
   EXPECT_EQ(early.outcomes[SLICE_OUTCOME_FRAGMENT_ORPHAN], 1u);
   auto orphans = xdp_->orphans();
   ASSERT_EQ(orphans.size(), 1u);
-  EXPECT_EQ(orphans[0].ifindex, 1u);
+  EXPECT_EQ(orphans[0].ifindex, xdp_->clients_ifindex);
   EXPECT_EQ(Bytes(orphans[0].frame, orphans[0].frame + orphans[0].length), frames[1]);
   xdp_->run(frames[0]);
   EXPECT_EQ(xdp_->run(frames[1]).outcomes[SLICE_OUTCOME_FRAGMENT_REQUEST], 1u);

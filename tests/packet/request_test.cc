@@ -32,12 +32,14 @@ class RequestTest : public testing::Test {
     xdp_->config() = original_;
     xdp_->apply();
     xdp_->bind_default_sites();
-    xdp_->ingress_ifindex = 1;
+    xdp_->ingress_ifindex = 0;
     xdp_->set_bucket(HandleFields{}.fileid, {});
   }
 
   static Bytes call(uint32_t procedure, const Bytes& arguments, Checksum checksum = Checksum::kFull) {
+    static uint32_t xid = 0x5000;
     CallHeader header;
+    header.xid = ++xid;
     header.procedure = procedure;
     return udp_frame(Flow{}, rpc_call(header, arguments), checksum);
   }
@@ -135,7 +137,7 @@ TEST_F(RequestTest, EveryProcedureGoesToItsSite) {
       ASSERT_TRUE(pending.has_value());
       EXPECT_EQ(pending->procedure, e.procedure);
       EXPECT_EQ(pending->fileid, file);
-      EXPECT_EQ(pending->ifindex, 1u);
+      EXPECT_EQ(pending->ifindex, xdp_->clients_ifindex);
     }
   }
 }
@@ -338,7 +340,8 @@ TEST_F(RequestTest, WithoutTablesEverythingPasses) {
 TEST_F(RequestTest, OnNetworkCards) {
   xdp_->config().flags |= SLICE_CONFIG_CARDS;
   xdp_->apply();
-  xdp_->ingress_ifindex = 1;
+  xdp_->ingress_ifindex = xdp_->servers_ifindex;
+  xdp_->route("10.77.1.2/32 dev servers");
   Outcome run = xdp_->run(call(1, some_arguments(1, handle_bytes({}))));
   EXPECT_EQ(run.verdict, XDP_TX);
   EXPECT_TRUE(udp_checksum_right(run.frame));
@@ -346,7 +349,8 @@ TEST_F(RequestTest, OnNetworkCards) {
   Outcome unfilled = xdp_->run(
       udp_frame(Flow{}, rpc_call(header, some_arguments(1, handle_bytes({}))), Checksum::kUnfilled));
   EXPECT_EQ(unfilled.outcomes[SLICE_OUTCOME_CHECKSUM_CLEARED], 0u);
-  xdp_->ingress_ifindex = 2;
+  xdp_->ingress_ifindex = 0;
+  xdp_->route("10.77.1.2/32 dev clients");
   EXPECT_EQ(xdp_->run(call(1, some_arguments(1, handle_bytes({})))).verdict, XDP_REDIRECT);
 }
 

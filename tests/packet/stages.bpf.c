@@ -48,6 +48,7 @@ SLICE_INLINE int slice_intercept(struct slice_packet* packet) {
 SLICE_INLINE int slice_cut_parsed(struct slice_packet* packet, const struct slice_request* request,
                                   uint64_t hash, const enum slice_cut last) {
   struct slice_route route;
+  if (SLICE_UNLIKELY(!slice_source_fits(packet))) return XDP_DROP;
   uint64_t hint = slice_find_hint(packet, request);
   SLICE_USED(hint);
   SLICE_CUT(SLICE_CUT_ATTRIBUTES);
@@ -57,11 +58,12 @@ SLICE_INLINE int slice_cut_parsed(struct slice_packet* packet, const struct slic
   const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
   if (SLICE_UNLIKELY(!site)) return XDP_DROP;
   uint32_t index = *(volatile const uint32_t*)&site->server;
-  const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
+  struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
   if (SLICE_UNLIKELY(!server || server->port == 0)) return XDP_DROP;
   SLICE_USED(route.count);
   SLICE_CUT(SLICE_CUT_ROUTED);
-  slice_remember(packet, request, &route, server);
+  uint32_t doubt = slice_doubt_server(packet, server);
+  if (SLICE_UNLIKELY(slice_remember(packet, request, &route, server, index | doubt))) hint = 0;
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
   SLICE_CUT(SLICE_CUT_PENDING);
   slice_edit_call(packet, request, &route, hint);
@@ -95,7 +97,7 @@ SLICE_INLINE int slice_cut_read(struct slice_packet* packet, const enum slice_cu
     return XDP_DROP;
   uint32_t total = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH);
   if (total != slice_be16(packet->udp + SLICE_UDP_LENGTH) + SLICE_IP_BYTES) return XDP_DROP;
-  if (packet->ip + total != packet->end) return XDP_DROP;
+  if (total != slice_ip_bytes(packet)) return XDP_DROP;
   SLICE_CUT(SLICE_CUT_INTERCEPTED);
   if (!slice_parse_plain_read(packet->config, packet->payload, packet->end, &request)) return XDP_DROP;
   slice_use_request(&request);
@@ -113,17 +115,22 @@ SLICE_INLINE int slice_cut_reply(struct slice_packet* packet, const enum slice_c
   if (p + 12 > packet->end || slice_load32(p + 4) != SLICE_BE32(SLICE_RPC_REPLY)) return XDP_DROP;
   SLICE_CUT(SLICE_CUT_INTERCEPTED);
   if (!slice_recall(packet, &key, &call)) return XDP_DROP;
-  if (slice_check_lengths(packet)) return XDP_DROP;
+  if (slice_check_lengths(packet) || slice_check_way(packet, &call)) return XDP_DROP;
   SLICE_USED(call.fileid);
   SLICE_CUT(SLICE_CUT_PENDING);
   if (slice_parse_reply(call.procedure, packet->payload, packet->end, &reply)) return XDP_DROP;
-  SLICE_USED(reply.fattr);
+  uint32_t size = slice_be16(packet->udp + SLICE_UDP_LENGTH) - SLICE_UDP_BYTES;
+  if (!reply.fattr || !slice_reply_is_whole(call.procedure, &reply, packet->payload, packet->end, size)) {
+    return XDP_DROP;
+  }
   SLICE_CUT(SLICE_CUT_DECODED);
   uint32_t outcome = SLICE_OUTCOME_REPLY;
-  slice_reply_event(&reply, call.procedure, call.fileid, call.directory_site, call.offset, &event);
+  event.fileid = slice_reply_fileid(&reply, call.fileid);
+  event.procedure = call.procedure;
+  event.teaches = !(call.server & SLICE_PENDING_MUTE);
   uint32_t bucket_key = slice_attr_bucket_key(event.fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &bucket_key);
-  if (reply.fattr && bucket) {
+  if (bucket) {
     outcome = slice_attr_absorb(bucket, (uint8_t*)reply.fattr, &event, packet->config, slice_send_eviction, 0,
                                 &packet->udp_sum, &side);
   }

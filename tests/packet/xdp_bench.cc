@@ -3,6 +3,8 @@
 //   run   BPF_PROG_RUN with repetitions: the program alone, over its own output
 //   live  BPF_F_TEST_XDP_LIVE_FRAMES: frames really transmitted into a veth pair
 //         of a network namespace of our own, and dropped by its other end
+// Requests come by the interface towards the server, and leave by it; replies come by it to
+// a client at another, since where both share one nothing is learned.
 // Rounds interleave all cases; a figure is the mean of the middle half of its rounds. So that the
 // program does all its work at every repetition, the "server" is the virtual
 // address itself: a routed packet comes out as it went in. The program is told that
@@ -71,17 +73,18 @@ double middle(std::vector<double> v) {
   return std::accumulate(v.begin() + quarter, v.end() - quarter, 0.0) / count;
 }
 
-// Own network namespace with a veth pair: frames sent into the first end arrive
-// at the second, where a program drops them.
+// Another veth pair in the harness's network namespace: frames sent into the first end
+// arrive at the second, where a program drops them. So do those sent to `clients`.
 unsigned make_link(int drop_program) {
-  if (unshare(CLONE_NEWNET) != 0) fail("unshare (run as root)");
   if (std::system("ip link add slice0 type veth peer name slice1 && ip link set slice0 up && "
-                  "ip link set slice1 up && ip link set lo up") != 0) {
+                  "ip link set slice1 up") != 0) {
     fail("ip link");
   }
-  unsigned peer = if_nametoindex("slice1");
-  if (bpf_xdp_attach(static_cast<int>(peer), drop_program, XDP_FLAGS_DRV_MODE, nullptr) != 0) {
-    fail("attaching to the veth");
+  for (const char* end : {"slice1", "clients-peer"}) {
+    unsigned peer = if_nametoindex(end);
+    if (bpf_xdp_attach(static_cast<int>(peer), drop_program, XDP_FLAGS_DRV_MODE, nullptr) != 0) {
+      fail("attaching to the veth");
+    }
   }
   return if_nametoindex("slice0");
 }
@@ -113,16 +116,27 @@ double measure(const Case& c, unsigned ifindex, int repeat, bool live) {
   return options.duration;
 }
 
-// The ensemble of one server that is the virtual address itself.
-void loop_back_ensemble(XdpHarness& xdp, unsigned ifindex) {
+// The one server, behind `ifindex`. `shared`: the client is there too, so that what is routed leaves where it
+// came from, and its reply would teach nothing; else the client is at the harness's `clients`.
+void place(XdpHarness& xdp, unsigned ifindex, bool shared) {
+  static int now = -1;
+  if (now != static_cast<int>(shared))
+    xdp.route(std::string("10.77.1.2/32 dev ") + (shared ? "slice0" : "clients"));
+  now = static_cast<int>(shared);
   Flow flow;
   slice_server server{};
+  server.doubts = shared ? SLICE_SERVER_SHARED : 0;
   std::copy(flow.destination.begin(), flow.destination.end(), server.ipv4);
   server.port = 2049;
   server.ifindex = ifindex;
   std::copy(flow.destination_mac.begin(), flow.destination_mac.end(), server.next_hop_mac);
   std::copy(flow.source_mac.begin(), flow.source_mac.end(), server.source_mac);
   xdp.set_server(1, server);
+}
+
+// The ensemble of one server that is the virtual address itself.
+void loop_back_ensemble(XdpHarness& xdp, unsigned ifindex) {
+  place(xdp, ifindex, true);
   for (uint32_t c = 0; c < SLICE_CLASSES; c++) {
     for (uint32_t s = 0; s <= xdp.config().site_mask[c]; s++) xdp.bind(c, s, 1);
   }
@@ -149,16 +163,18 @@ void know_file(XdpHarness& xdp, uint32_t nlink) {
 
 class Suite {
  public:
-  Suite(XdpHarness& xdp, std::vector<Case>& cases) : xdp_(xdp), cases_(cases) {}
+  Suite(XdpHarness& xdp, unsigned ifindex, std::vector<Case>& cases)
+      : xdp_(xdp), ifindex_(ifindex), cases_(cases) {}
 
   void add(const std::string& name, const Bytes& frame, std::function<void()> prepare = {},
            bool live = true) {
     cases_.push_back({name, xdp_.program(), frame, live, std::move(prepare), {}, {}});
   }
 
-  // The call's frame.
-  Bytes call(uint32_t procedure, const Bytes& arguments) const {
+  // The call's frame, with an xid of its own: a request that replaces another is a case of its own.
+  Bytes call(uint32_t procedure, const Bytes& arguments) {
     CallHeader header;
+    header.xid = ++xid_;
     header.procedure = procedure;
     return udp_frame(Flow{}, rpc_call(header, arguments));
   }
@@ -171,6 +187,18 @@ class Suite {
       xdp_.config().name_hash = hash;
       xdp_.apply();
       know_file(xdp_, nlink);
+      place(xdp_, ifindex_, true);
+    };
+  }
+
+  // Lets the request pass whose reply is measured, from a client at an interface of its own.
+  std::function<void()> after_request(std::function<void()> prepare, const Bytes& request) {
+    return [this, prepare = std::move(prepare), request] {
+      prepare();
+      place(xdp_, ifindex_, false);
+      xdp_.ingress_ifindex = xdp_.clients_ifindex;
+      xdp_.run(request);
+      xdp_.ingress_ifindex = ifindex_;
     };
   }
 
@@ -196,6 +224,7 @@ class Suite {
       add("lookup_hashed_siphash13_" + std::to_string(length), frame, sip);
     }
     CallHeader header;
+    header.xid = ++xid_;
     header.procedure = 7;
     auto fragments = udp_fragments(Flow{}, rpc_call(header, write_arguments(handle, 0, 32768, 32768)));
     add("write_first_fragment", fragments[0], plain);
@@ -226,22 +255,18 @@ class Suite {
     add_cut_path(cut, "lookup", "request", call(3, name_arguments(handle, name)));
     add_cut_path(cut, "write_1k", "request", call(7, write_arguments(handle, 0, 1024, 1024)));
     Bytes getattr = join({word(0), fattr3({.size = 1 << 20})});
-    add_cut_path(cut, "reply_getattr", "reply",
-                 udp_frame(reversed(Flow{}), rpc_reply(CallHeader{}.xid, getattr)),
-                 call(1, some_arguments(1, handle)));
+    Bytes request = call(1, some_arguments(1, handle));
+    add_cut_path(cut, "reply_getattr", "reply", udp_frame(reversed(Flow{}), rpc_reply(xid_, getattr)),
+                 request);
   }
 
   void add_replies() {
     Flow flow = reversed(Flow{});
-    CallHeader header;
     auto reply = [&](const std::string& name, uint32_t procedure, const Bytes& results, uint32_t nlink) {
       auto plain = with_config(SLICE_POLICY_MKDIR_SWITCHING, SLICE_NAME_HASH_MD5, nlink);
       Bytes request = call(procedure, some_arguments(procedure, handle_bytes({})));
-      Bytes frame = udp_frame(flow, rpc_reply(header.xid, results));
-      add(name, frame, [this, plain, request] {
-        plain();
-        xdp_.run(request);
-      });
+      Bytes frame = udp_frame(flow, rpc_reply(xid_, results));
+      add(name, frame, after_request(plain, request));
     };
     Attributes room;
     room.nlink = 0;
@@ -258,16 +283,15 @@ class Suite {
   void add_cut_path(const Stages& cut, const std::string& name, const std::string& path, const Bytes& frame,
                     const Bytes& before = {}) {
     auto plain = with_config(SLICE_POLICY_MKDIR_SWITCHING, SLICE_NAME_HASH_MD5);
-    auto prepare = [this, plain, before] {
-      plain();
-      if (!before.empty()) xdp_.run(before);
-    };
+    auto prepare = before.empty() ? plain : after_request(plain, before);
     for (const auto& [stage, program] : cut.of(path)) {
       cases_.push_back({"cut_" + name + "_" + stage, program, frame, false, prepare, {}, {}});
     }
   }
 
   XdpHarness& xdp_;
+  unsigned ifindex_;
+  uint32_t xid_ = 0x1000;  // of the last call
   std::vector<Case>& cases_;
 };
 
@@ -353,8 +377,8 @@ int main(int argc, char** argv) {
   baseline* base = baseline__open_and_load();
   if (!base) fail("loading the baseline programs (run as root)");
   pin_to_processor(1);
-  unsigned ifindex = make_link(bpf_program__fd(base->progs.baseline_drop));
   XdpHarness xdp;
+  unsigned ifindex = make_link(bpf_program__fd(base->progs.baseline_drop));
   loop_back_ensemble(xdp, ifindex);
   std::vector<Case> cases;
   Bytes bare =
@@ -362,7 +386,7 @@ int main(int argc, char** argv) {
   cases.push_back({"drop", bpf_program__fd(base->progs.baseline_drop), bare, true, {}, {}, {}});
   cases.push_back({"xdp_tx", bpf_program__fd(base->progs.baseline_tx), bare, true, {}, {}, {}});
   cases.push_back({"redirect", bpf_program__fd(base->progs.baseline_redirect), bare, true, {}, {}, {}});
-  Suite suite(xdp, cases);
+  Suite suite(xdp, ifindex, cases);
   suite.add_requests();
   for (uint32_t batch : kBatches) {
     for (const char* name : {"xdp_tx", "read"}) {

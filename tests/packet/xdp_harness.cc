@@ -3,6 +3,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
+#include <net/if.h>
+#include <sched.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -41,9 +43,25 @@ int collect(void* context, void* data, size_t size) {
   return 0;
 }
 
+// In a process that has the interfaces already (a harness before this one) they are used again.
+void make_interfaces() {
+  if (if_nametoindex("clients") != 0) return;
+  require(unshare(CLONE_NEWNET) == 0, "a network namespace");
+  require(std::system("set -e; sysctl -qw net.ipv4.ip_forward=1;"
+                      "for one in clients servers; do ip link add $one type veth peer name $one-peer;"
+                      "ip link set $one up; ip link set $one-peer up; done;"
+                      "ip address add 10.77.1.1/24 dev clients; ip address add 10.77.2.254/23 dev servers;"
+                      "ip address add 10.77.4.254/23 dev servers; "
+                      "ip link set lo up") == 0,
+          "making interfaces");
+}
+
 }  // namespace
 
 XdpHarness::XdpHarness() {
+  make_interfaces();
+  clients_ifindex = if_nametoindex("clients");
+  servers_ifindex = if_nametoindex("servers");
   libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
   skeleton_ = slice_proxy__open_and_load();
   require(skeleton_ != nullptr, "loading the program");
@@ -90,7 +108,7 @@ void XdpHarness::bind_default_sites() {
       const uint8_t address[4] = {10, 77, static_cast<uint8_t>(2 + c), static_cast<uint8_t>(1 + s)};
       std::memcpy(server.ipv4, address, 4);
       server.port = static_cast<uint16_t>(2100 + c);
-      server.ifindex = 1;
+      server.ifindex = servers_ifindex;
       const uint8_t mac[6] = {2, 0, 0, 1, static_cast<uint8_t>(c), static_cast<uint8_t>(s)};
       const uint8_t own[6] = {2, 0, 0, 2, static_cast<uint8_t>(c), 1};
       std::memcpy(server.next_hop_mac, mac, 6);
@@ -118,6 +136,11 @@ void XdpHarness::clear_state() {
   for (uint32_t i = 0; i < SLICE_ATTR_BUCKETS; i++) put(skeleton_->maps.attributes, i, slice_attr_bucket{});
 }
 
+void XdpHarness::route(const std::string& words) {
+  require(std::system(("ip route replace " + words).c_str()) == 0, "ip route replace");
+  for (uint32_t i = 0; i < SLICE_SOURCE_ENTRIES; i++) put(skeleton_->maps.sources, i, uint64_t{0});
+}
+
 slice_attr_bucket XdpHarness::bucket(uint64_t fileid) const {
   return get<slice_attr_bucket>(skeleton_->maps.attributes, slice_attr_bucket_key(fileid));
 }
@@ -143,7 +166,9 @@ Pass XdpHarness::pass(int program, const Bytes& frame, uint32_t repeat) const {
   result.frame.resize(frame.size() + 256);
   xdp_md context{};
   context.data_end = static_cast<uint32_t>(frame.size());
-  context.ingress_ifindex = ingress_ifindex;
+  bool to_virtual = frame.size() >= 34 && std::memcmp(&frame[30], config_.virtual_ipv4, 4) == 0;
+  context.ingress_ifindex = to_virtual ? clients_ifindex : servers_ifindex;
+  if (ingress_ifindex != 0) context.ingress_ifindex = ingress_ifindex;
   bpf_test_run_opts options{};
   options.sz = sizeof options;
   options.data_in = frame.data();

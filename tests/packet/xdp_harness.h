@@ -1,5 +1,8 @@
 // Loads the XDP program, fills its tables with a small ensemble, and runs
 // frames through it with BPF_PROG_RUN. Needs root. Not for several threads, but for pass().
+// The process gets a network namespace of its own, with two interfaces: `clients`, where the
+// routes have 10.77.1.0/24, and `servers`, where they have 10.77.2.0/23 and 10.77.4.0/23.
+// Threads that use the harness have to be started after it was made.
 #pragma once
 
 #include <array>
@@ -62,6 +65,9 @@ class XdpHarness {
   Pass pass(const Bytes& frame, uint32_t repeat = 1) const { return pass(program(), frame, repeat); }
   // The same through another program.
   Pass pass(int program, const Bytes& frame, uint32_t repeat = 1) const;
+  // Makes an address or a network ("10.77.1.0/24 dev servers") reachable otherwise; the program's own
+  // table of sources forgets what it knew. For `ip route replace`.
+  void route(const std::string& words);
   Outcome run(const Bytes& frame, uint32_t repeat = 1);
   // One counter per outcome, summed over processors.
   std::array<uint64_t, SLICE_OUTCOME_COUNT> counters() const;
@@ -73,7 +79,11 @@ class XdpHarness {
   int program() const;
   // Of one of the program's maps, by its name; -1 where there is none.
   int map_fd(const char* name) const;
-  uint32_t ingress_ifindex = 1;  // loopback: any interface that exists
+  // Where frames come from: those to the virtual address by clients_ifindex, others by servers_ifindex; all
+  // by ingress_ifindex, where that is not 0.
+  uint32_t clients_ifindex = 0;
+  uint32_t servers_ifindex = 0;
+  uint32_t ingress_ifindex = 0;
 
  private:
   slice_proxy* skeleton_;

@@ -1,0 +1,40 @@
+// Whether a request may come from where it says it does, as a strict reverse-path filter
+// sees it: the kernel's routes lead back to its source by the interface it came from.
+// The program runs before the kernel's own filter, and what it sends on never gets there.
+#ifndef SLICE_BPF_PROXY_SOURCE_H_
+#define SLICE_BPF_PROXY_SOURCE_H_
+
+#include "bpf/proxy/packet.h"
+
+#define SLICE_FAMILY_IPV4 2  // AF_INET
+
+// Asks the kernel's routes, and notes a yes. 0 for what no host may send from too: 0/8,
+// multicast and reserved addresses. An interface that does not forward
+// (net.ipv4.conf.*.forwarding) is refused by the helper: then user space has all requests.
+SLICE_VERIFIED_ONCE int slice_look_up_source(struct xdp_md* ctx, uint32_t source, uint32_t destination,
+                                             uint32_t ifindex) {
+  uint32_t first = SLICE_BE32(source) >> 24;
+  if (first == 0 || first >= 224) return 0;
+  struct bpf_fib_lookup way = {};
+  way.family = SLICE_FAMILY_IPV4;
+  way.ipv4_src = destination;
+  way.ipv4_dst = source;
+  way.ifindex = ifindex;
+  long result = bpf_fib_lookup(ctx, &way, sizeof way, 0);
+  if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH) return 0;
+  if (way.ifindex != ifindex) return 0;
+  uint32_t key = slice_source_key(source);
+  uint64_t* word = bpf_map_lookup_elem(&sources, &key);
+  if (word) *(volatile uint64_t*)word = slice_source_word(source, ifindex);
+  return 1;
+}
+
+SLICE_INLINE int slice_source_fits(const struct slice_packet* packet) {
+  uint32_t key = slice_source_key(packet->source);
+  const uint64_t* word = bpf_map_lookup_elem(&sources, &key);
+  uint64_t wanted = slice_source_word(packet->source, packet->ingress);
+  if (SLICE_LIKELY(word && *(volatile const uint64_t*)word == wanted)) return 1;
+  return slice_look_up_source(packet->ctx, packet->source, packet->destination, packet->ingress);
+}
+
+#endif  // SLICE_BPF_PROXY_SOURCE_H_

@@ -1,0 +1,154 @@
+// The loader on the kernel that this machine runs: the program on both kinds of attachment, what a kernel
+// that refuses it makes of that, and the tables of a run before. In a network namespace of its own; needs
+// root.
+#include "control/proxy/loader.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace slice::proxy {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A thread without the right that the verifier asks for before it lets a program subtract packet
+// pointers: every kernel refuses the program to it, as it refuses one that it does not understand.
+class WithoutRights {
+ public:
+  WithoutRights() {
+    header_.version = _LINUX_CAPABILITY_VERSION_3;
+    if (::syscall(SYS_capget, &header_, before_) != 0) std::abort();
+    __user_cap_data_struct less[2] = {before_[0], before_[1]};
+    for (unsigned right : {CAP_PERFMON, CAP_SYS_ADMIN}) less[right / 32].effective &= ~(1u << right % 32);
+    if (::syscall(SYS_capset, &header_, less) != 0) std::abort();
+  }
+  ~WithoutRights() { ::syscall(SYS_capset, &header_, before_); }
+
+ private:
+  __user_cap_header_struct header_{};
+  __user_cap_data_struct before_[2]{};
+};
+
+bool run(const char* command) {
+  return std::system(command) == 0;  // NOLINT(cert-env33-c,concurrency-mt-unsafe): one thread, fixed words
+}
+
+class LoaderTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "root is needed";
+    ASSERT_TRUE(
+        run("ip link add one type veth peer name two && ip addr add 10.77.9.1/24 dev one && "
+            "ip link set one up && ip link set two up"));
+  }
+  void SetUp() override {
+    config_.bpf_folder = fmt::format("/sys/fs/bpf/slice-loader-test-{}", ::getpid());
+    config_.interfaces = {"one"};
+  }
+  void TearDown() override {
+    Loader::take_off(config_);
+    std::filesystem::remove_all(config_.bpf_folder);
+  }
+  // What is at the interface: 0 nothing, else XDP_ATTACHED_*.
+  static int attached() {
+    bpf_xdp_query_opts at{};
+    at.sz = sizeof at;
+    auto index = static_cast<int>(::if_nametoindex("one"));
+    return bpf_xdp_query(index, 0, &at) == 0 && at.prog_id != 0 ? at.attach_mode : 0;
+  }
+  static std::string refused(const ProxyConfig& config) {
+    WithoutRights here;
+    auto loader = Loader::load(config);
+    if (loader) return "loaded";
+    EXPECT_EQ(loader.error().code, Errc::kDenied);
+    return loader.error().message;
+  }
+  ProxyConfig config_;
+};
+
+TEST_F(LoaderTest, IsVerifiedFarBelowTheLimit) {
+  auto loader = Loader::load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof info;
+  ASSERT_EQ(bpf_obj_get_info_by_fd((*loader)->program_fd(), &info, &size), 0);
+  RecordProperty("verified_instructions", std::to_string(info.verified_insns));
+  std::printf("verified instructions: %u of at most 1000000\n", info.verified_insns);
+  EXPECT_GT(info.verified_insns, 0u);
+  EXPECT_LT(info.verified_insns, 500000u) << "the next kernel may need twice as many";
+}
+
+TEST_F(LoaderTest, AttachesNatively) {
+  config_.xdp = ProxyConfig::Xdp::kNative;
+  auto loader = Loader::load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  (*loader)->attach(config_);
+  EXPECT_EQ((*loader)->describe(), "native one");
+  EXPECT_EQ(attached(), XDP_ATTACHED_DRV);
+  (*loader)->detach();
+  EXPECT_EQ(attached(), 0);
+}
+
+TEST_F(LoaderTest, AttachesGenerically) {
+  config_.xdp = ProxyConfig::Xdp::kGeneric;
+  auto loader = Loader::load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  (*loader)->attach(config_);
+  EXPECT_EQ((*loader)->describe(), "generic one");
+  EXPECT_EQ(attached(), XDP_ATTACHED_SKB);
+}
+
+TEST_F(LoaderTest, ARefusalNamesTheKernelAndTheVerifiersLastLine) {
+  utsname kernel{};
+  ::uname(&kernel);
+  std::string said = refused(config_);
+  EXPECT_THAT(said, HasSubstr(fmt::format("the kernel {} refuses the XDP program: ", kernel.release)));
+  EXPECT_THAT(said, testing::ContainsRegex("pointer|R[0-9]")) << "not the verifier's words";
+  EXPECT_THAT(said, testing::AllOf(Not(HasSubstr("\n")), Not(HasSubstr("processed "))));
+  EXPECT_LT(said.size(), 300u);
+}
+
+TEST_F(LoaderTest, ARefusalLeavesTheTablesOfARunBefore) {
+  {
+    auto loader = Loader::load(config_);
+    ASSERT_TRUE(loader) << loader.error().message;
+    ASSERT_TRUE((*loader)->pinned());
+    (*loader)->tables().config->generation = 77;
+  }
+  refused(config_);
+  auto loader = Loader::load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  EXPECT_TRUE((*loader)->reused());
+  EXPECT_EQ((*loader)->tables().config->generation, 77u);
+}
+
+// A proxy that was killed leaves its program where it is; the next one may have to do without.
+TEST_F(LoaderTest, TheProgramOfARunBeforeIsTakenOff) {
+  for (auto mode : {ProxyConfig::Xdp::kNative, ProxyConfig::Xdp::kGeneric}) {
+    config_.xdp = mode;
+    {
+      auto loader = Loader::load(config_);
+      ASSERT_TRUE(loader) << loader.error().message;
+      (*loader)->attach(config_);
+    }
+    EXPECT_NE(attached(), 0);
+    Loader::take_off(config_);
+    EXPECT_EQ(attached(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace slice::proxy
