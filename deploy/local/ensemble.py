@@ -3,12 +3,14 @@
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
     ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
-                   [--one-process]      make the namespaces, start every process, wait until all serve; --one-process: all servers are
-                                        one slice-hostd on one host, and call each other without sockets
+                   [--one-process] [--patience SECONDS]
+                                        make the namespaces, start every process, wait until all serve; --one-process: all servers are
+                                        one slice-hostd on one host, and call each other without sockets; --patience: how long that may
+                                        take (default 30), where the machine is emulated
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
-    ensemble.py kill|stop|start|restart NAME [--crash-at POINT[:N]]   one process (kill: SIGKILL; stop: SIGTERM); --crash-at: it
-                                        kills itself at that crash point (docs/operations.md)
+    ensemble.py kill|stop|start|restart NAME [--kill] [--crash-at POINT[:N]]   one process (kill: SIGKILL; stop: SIGTERM); --kill:
+                                        restart by SIGKILL; --crash-at: it kills itself at that crash point (docs/operations.md)
     ensemble.py namespaces              JSON: names of the namespaces, the virtual address, pids
     ensemble.py clean                   down, and remove the data
 
@@ -214,7 +216,7 @@ class Ensemble:
         for address in {self.virtual, *(s["address"] for s in self.servers if self.one_process)}:
             self.ip(self.proxy_ns(), "addr", "add", f"{address}/32", "dev", "lo")
         run("nsenter", f"--net=/run/netns/{self.proxy_ns()}", "sysctl", "-qw", "net.ipv4.ip_forward=1",
-            "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
+            "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.default.rp_filter=1")
         self.add_leg("client", self.client_ns(), CLIENT_NET)
         for number in self.legs():
             self.add_leg(f"host{number}", f"{self.prefix()}-host{number}", f"10.77.{number}")
@@ -310,7 +312,8 @@ class Ensemble:
 
     # ---- the whole ----
 
-    def up(self):
+    def up(self, patience=None):
+        """patience: seconds until all serve, where it is not the usual."""
         if os.geteuid() != 0:
             raise Failure("making network namespaces needs root: run with sudo")
         if self.config_path.exists():  # of the last `up`, which what runs was started with
@@ -330,7 +333,7 @@ class Ensemble:
             self.make_network()
             for name in self.processes:
                 self.start(name)
-            self.wait_serving()
+            self.wait_serving() if patience is None else self.wait_serving(patience)
         except BaseException:
             self.down()
             raise
@@ -366,13 +369,15 @@ def main():
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
     parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
+    parser.add_argument("--patience", type=float, help="with up: seconds until all must serve (default: 30)")
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
+    parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
     given = parser.parse_args()
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process)
     try:
         if given.verb == "up":
-            ensemble.up()
+            ensemble.up(given.patience)
             return 0
         ensemble.load()
         if given.verb in ("kill", "stop", "start", "restart"):
@@ -380,7 +385,7 @@ def main():
                 parser.error(f"{given.verb} takes a server's name")
             process = ensemble.process(given.name)
             if given.verb != "start":
-                ensemble.end(process, signal.SIGKILL if given.verb == "kill" else signal.SIGTERM)
+                ensemble.end(process, signal.SIGKILL if given.verb == "kill" or given.kill else signal.SIGTERM)
             if given.verb in ("start", "restart"):
                 ensemble.start(process, given.crash_at)
         elif given.verb == "status":

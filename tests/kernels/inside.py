@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What run.py has a guest do, from the repository's folder: `inside.py BUILD STEP...`. Exit code 1 when a step failed."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/cluster"))
+import targets  # noqa: E402  (its folder is known only now)
+import uml  # noqa: E402
+import xdp_proof  # noqa: E402
+
+PATIENCE = 300  # seconds until an ensemble serves
+CLIENT_SECONDS = 500
+# They say nothing more here, and take a minute each: full tables, a race that needs real processors, cut programs.
+LEFT_OUT = "-ReplyTest.FullEvictionRingKeepsUnsavedChanges:Race.*:StagesTest.*"
+
+
+def called(*command, **environment):
+    return subprocess.run([str(word) for word in command], env={**os.environ, **environment}).returncode == 0
+
+
+def load(build):
+    """The loader's own tests: verified, attached natively and generically, refused, taken off."""
+    return called(build / "tests/proxy_loader_test", "--gtest_brief=1")
+
+
+def packets(build):
+    """The packet tests by BPF_PROG_RUN, both policies and both hashes among them."""
+    subprocess.run(["ip", "link", "add", "kernels-a", "type", "veth", "peer", "name", "kernels-b"], check=True)
+    return called(build / "tests/packet_test", "--gtest_brief=1", f"--gtest_filter={LEFT_OUT}", SLICE_DIFFERENTIAL_PACKETS="500")
+
+
+def protocol(build, target, transport):
+    command = [build / "cluster/protocol", "--server", target.server, "--export", target.export, "--port", target.port, "--mount-port",
+               target.mount_port, "--transport", transport, "--slice"]
+    return uml.run_in_netns(target.netns, command, CLIENT_SECONDS)[1] == 0
+
+
+def ensemble(build, attachment, work):
+    """An ensemble in namespaces, its program attached so; what `work` says of it."""
+    template = (ROOT / "deploy/local/ensemble.toml").read_text()
+    config = pathlib.Path("/tmp/ensemble.toml")
+    config.write_text(template.replace('xdp = "generic"', f'xdp = "{attachment}"'))
+    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, config=config, shape={"patience": PATIENCE}) as target:
+        said = target.slicectl("status").stdout
+        attached = f"xdp: {attachment} client" in said
+        print(f"{'ok' if attached else 'not ok'} status: the program is attached, {attachment}" + ("" if attached else f"\n{said}"))
+        return work(target) and attached
+
+
+def over_udp(build, target):
+    with xdp_proof.XdpProof(target) as proof:
+        ok = protocol(build, target, "udp")
+    return proof.holds() and ok
+
+
+def generic(build):
+    """Every procedure over UDP, routed by the program, and over TCP."""
+    return ensemble(build, "generic", lambda target: all([over_udp(build, target), protocol(build, target, "tcp")]))
+
+
+def native(build):
+    """Every procedure over UDP with the program attached natively."""
+    return ensemble(build, "native", lambda target: over_udp(build, target))
+
+
+STEPS = {"load": load, "packets": packets, "generic": generic, "native": native}
+
+
+def main():
+    build, failed = ROOT / sys.argv[1], []
+    for name in sys.argv[2:]:
+        began = time.monotonic()
+        ok = STEPS[name](build)
+        print(f"{'ok' if ok else 'not ok'} {name} on Linux {os.uname().release} in {time.monotonic() - began:.0f} s", flush=True)
+        failed += [] if ok else [name]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
