@@ -2,7 +2,8 @@
 """Runs one benchmark, set up and torn down by itself:  ./slice bench NAME [--json] [ARGS...]
 
 With --json the last thing printed is one object: {"benchmark": NAME, "figures": [{"name", "unit", "value"}, ...]}.
-Benchmarks are never tests: nothing here passes or fails by time. docs/measuring.md says what each figure means."""
+Benchmarks are never tests: nothing here passes or fails by time. docs/measuring.md says what each figure means; `fuzz` is a test, and
+fails where a process does."""
 
 import json
 import os
@@ -70,6 +71,8 @@ BENCHMARKS = {
                    "operations over two directory servers beside those on one: rate, calls between servers, log writes"),
     "table2": (command(sys.executable, ROOT / "tests/bench/table2.py"),
                "the paper's Table 2: bandwidth of 1 and 8 clients over 1, 2, 4, 8 throttled storage nodes, mirrored and not"),
+    "fuzz": (command(sys.executable, ROOT / "tests/bench/fuzz.py"),
+             "mutated calls, records and frames to every port of every process; whether all live, serve, and keep what is others'"),
     "rpc": (google("rpc_bench"), "codec, and null calls over loopback"),
     "proxy": (google("proxy_bench"), "records through the proxy's TCP path, beside a direct connection"),
     "dirserver": (google("dirserver_bench"), "directory operations inside one process"),

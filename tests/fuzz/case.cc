@@ -1,0 +1,159 @@
+#include "tests/fuzz/case.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "rpc/message.h"
+#include "wire/nfs3.h"
+
+namespace slice::fuzz {
+namespace {
+
+constexpr std::size_t kIpv4Header = 20, kUdpHeader = 8;
+constexpr std::uint16_t kNfsPort = 2049, kSourcePort = 701;
+constexpr std::size_t kLongestFrame = 1500;
+
+void append16(std::string& bytes, std::uint16_t value) {
+  bytes += static_cast<char>(value >> 8);
+  bytes += static_cast<char>(value);
+}
+
+std::uint16_t checksum(const std::string& bytes) {
+  std::uint32_t sum = 0;
+  for (std::size_t at = 0; at + 1 < bytes.size(); at += 2)
+    sum += get32("\0\0" + bytes.substr(at, 2), 0) & 0xffff;
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+std::uint64_t wall_clock() {
+  return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+// A generator for what is decided about a case after its message was made.
+Random afterwards(std::uint64_t seed, std::uint64_t number) {
+  return Random::of_case(~seed, number);
+}
+
+}  // namespace
+
+CaseMaker::CaseMaker(std::uint64_t seed, Volume volume, Seal seal, const rpc::EnsembleKey& key)
+    : seed_(seed), volume_(std::move(volume)), seal_(seal), key_(key), messages_(corpus(volume_)) {}
+
+std::string CaseMaker::null_call(std::uint32_t xid) {
+  std::string call;
+  for (std::uint32_t word : {xid, 0U, 2U, nfs3::kProgram, nfs3::kVersion, 0U, 0U, 0U, 0U, 0U})
+    append32(call, word);
+  return call;
+}
+
+// With the ensemble's verifier: an internal call, or one forwarded for a client.
+std::string CaseMaker::sealed(Random& random, const Message& message, std::uint64_t number,
+                              const std::string& credential, const std::string& arguments) const {
+  rpc::CallHeader call;
+  call.xid = Xid{static_cast<std::uint32_t>(number) & 0x7fffffff};
+  call.program = message.program;
+  call.version = message.version;
+  call.procedure = message.procedure;
+  call.credential_flavor = get32(credential, 0);
+  call.credential =
+      as_bytes(std::string_view(credential).substr(std::min<std::size_t>(8, credential.size())));
+  call.arguments = as_bytes(std::string_view(arguments));
+  rpc::SliceVerifier verifier;
+  verifier.sender = static_cast<std::uint32_t>(random.below(12));
+  verifier.generation = Generation{random.below(4)};
+  verifier.nonce = wall_clock();
+  verifier.relays = static_cast<std::uint8_t>(random.below(4));
+  if (!message.internal) verifier.client = {0x0a4d6402, static_cast<std::uint16_t>(random.next())};
+  rpc::EnsembleKey key = key_;
+  if (seal_ == Seal::kForged) key[random.below(key.size())] ^= 1;
+  rpc::XdrWriter out;
+  rpc::encode_sealed_header(out, call, verifier, key);
+  return std::string(as_text(out.view())) + arguments;
+}
+
+std::string CaseMaker::header(Random& random, Mutator& mutator, const Message& message, std::uint64_t number,
+                              const std::string& arguments) const {
+  const std::string credential = mutator.credential();
+  // A seal covers a credential as it is encoded, so only a good one can have a good seal.
+  const bool can_seal = get32(credential, 4) == credential.size() - 8 && credential.size() % 4 == 0;
+  if (can_seal && !random.once_in(message.internal ? 4 : 8) == message.internal) {
+    return sealed(random, message, number, credential, arguments);
+  }
+  std::string call;
+  for (std::uint32_t word : {static_cast<std::uint32_t>(number) & 0x7fffffff, 0U, 2U, message.program,
+                             message.version, message.procedure}) {
+    append32(call, word);
+  }
+  call += credential;
+  append32(call, 0);
+  append32(call, 0);
+  return call + arguments;
+}
+
+Case CaseMaker::make(std::uint64_t number) const {
+  Random random = Random::of_case(seed_, number);
+  Mutator mutator(random, volume_, messages_);
+  const Message& message = random.one_of(messages_);
+  std::string arguments = message.arguments;
+  if (!random.once_in(16)) mutator.arguments(arguments);
+  arguments.resize(arguments.size() / 4 * 4);
+  Case one{number, header(random, mutator, message, number, arguments), false};
+  if (random.once_in(12)) {
+    mutator.anywhere(one.message);
+    one.alone = true;
+  }
+  return one;
+}
+
+std::string CaseMaker::framed(const Case& one) const {
+  Random random = afterwards(seed_, one.number);
+  std::string out;
+  const std::string& message = one.message;
+  std::size_t pieces = random.once_in(6) ? 1 + random.below(20) : 1;
+  std::size_t at = 0;
+  while (pieces > 1) {
+    const std::size_t size = random.below(message.size() - at + 1);
+    append32(out, static_cast<std::uint32_t>(size));
+    out += message.substr(at, size);
+    at += size;
+    --pieces;
+  }
+  append32(out, rpc::kLastFragment | static_cast<std::uint32_t>(message.size() - at));
+  out += message.substr(at);
+  if (!one.alone || random.below(2) == 0) return out;
+  Mutator(random, volume_, messages_).anywhere(out);
+  return out;
+}
+
+std::string CaseMaker::packet(const Case& one, std::uint32_t source, std::uint32_t destination) const {
+  Random random = afterwards(seed_, one.number);
+  std::string udp;
+  append16(udp, kSourcePort);
+  append16(udp, kNfsPort);
+  const std::string payload = one.message.substr(0, kLongestFrame - 100);
+  append16(udp, static_cast<std::uint16_t>(random.once_in(16) ? random.next() : kUdpHeader + payload.size()));
+  append16(udp, 0);
+  udp += payload;
+  const std::size_t options = random.once_in(12) ? 4 * random.below(10) : 0;
+  std::string head;
+  head += static_cast<char>(random.once_in(40) ? random.next() : 0x45 + options / 4);
+  head += '\0';
+  append16(head, static_cast<std::uint16_t>(random.once_in(16) ? random.next()
+                                                               : kIpv4Header + options + udp.size()));
+  append16(head, static_cast<std::uint16_t>(random.below(64)));
+  append16(head, static_cast<std::uint16_t>(random.once_in(6) ? random.next() : 0));
+  head += '\x40';
+  head += static_cast<char>(random.once_in(60) ? random.next() : 17);
+  append16(head, 0);
+  append32(head, source);
+  append32(head, destination);
+  for (std::size_t i = 0; i < options; ++i)
+    head += static_cast<char>(random.below(2) == 0 ? 1 : random.next());
+  const std::uint16_t sum = checksum(head);
+  head[10] = static_cast<char>(sum >> 8);
+  head[11] = static_cast<char>(sum);
+  return head + udp;
+}
+
+}  // namespace slice::fuzz

@@ -1,0 +1,51 @@
+// One case of a run: what is sent, made again at any time from the run's seed, the case's number and the
+// volume's facts.
+#ifndef TESTS_FUZZ_CASE_H_
+#define TESTS_FUZZ_CASE_H_
+
+#include <optional>
+
+#include "rpc/auth.h"
+#include "tests/fuzz/mutator.h"
+
+namespace slice::fuzz {
+
+struct Case {
+  std::uint64_t number = 0;
+  std::string message;  // an RPC message, without a record mark
+  // The message may end its connection, so it gets one to itself; over TCP its marks are changed as well.
+  bool alone = false;
+};
+
+// Which seals sealed calls carry.
+enum class Seal { kForged, kRight };
+
+class CaseMaker {
+ public:
+  // `key` is the ensemble's, for Seal::kRight.
+  CaseMaker(std::uint64_t seed, Volume volume, Seal seal, const rpc::EnsembleKey& key);
+
+  Case make(std::uint64_t number) const;
+  // As it goes over TCP: marks and fragments; of a case that stands alone often wrong ones.
+  std::string framed(const Case& one) const;
+  // As a frame's IPv4 packet from `source` to `destination`: fragments, options, lengths that lie.
+  std::string packet(const Case& one, std::uint32_t source, std::uint32_t destination) const;
+  // A good call that every program answers somehow.
+  static std::string null_call(std::uint32_t xid);
+
+ private:
+  std::string header(Random& random, Mutator& mutator, const Message& message, std::uint64_t number,
+                     const std::string& arguments) const;
+  std::string sealed(Random& random, const Message& message, std::uint64_t number,
+                     const std::string& credential, const std::string& arguments) const;
+
+  std::uint64_t seed_;
+  Volume volume_;
+  Seal seal_;
+  rpc::EnsembleKey key_;
+  std::vector<Message> messages_;
+};
+
+}  // namespace slice::fuzz
+
+#endif  // TESTS_FUZZ_CASE_H_

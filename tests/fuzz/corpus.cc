@@ -1,0 +1,221 @@
+#include "tests/fuzz/corpus.h"
+
+#include "wire/admin.h"
+#include "wire/authority.h"
+#include "wire/coordinator.h"
+#include "wire/directory.h"
+#include "wire/layout.h"
+#include "wire/manager.h"
+#include "wire/mount3.h"
+#include "wire/nfs3.h"
+#include "wire/object.h"
+#include "wire/portmap2.h"
+#include "wire/scan.h"
+
+namespace slice::fuzz {
+namespace {
+
+// Collects messages; each function below adds those of one program.
+class Maker {
+ public:
+  explicit Maker(const Volume& volume) : volume_(volume) {}
+
+  std::vector<Message> take() { return std::move(messages_); }
+  ByteView handle(std::size_t which) const {
+    return as_bytes(volume_.handles[which % volume_.handles.size()]);
+  }
+  VolumeId volume() const { return VolumeId{volume_.id}; }
+
+  template <class Procedure>
+  void nfs(Procedure procedure, rpc::XdrWriter& arguments) {
+    add(nfs3::kProgram, nfs3::kVersion, static_cast<std::uint32_t>(procedure), arguments, false);
+  }
+  template <class Args>
+  void nfs(nfs3::Procedure procedure, const Args& args) {
+    rpc::XdrWriter out;
+    nfs3::encode_arguments(out, args);
+    nfs(procedure, out);
+  }
+  template <class Procedure, class Args>
+  void internal(std::uint32_t program, Procedure procedure, const Args& args) {
+    rpc::XdrWriter out;
+    wire::encode(out, args);
+    add(program, wire::kInternalVersion, static_cast<std::uint32_t>(procedure), out, true);
+  }
+  template <class Procedure>
+  void internal(std::uint32_t program, Procedure procedure) {
+    rpc::XdrWriter none;
+    add(program, wire::kInternalVersion, static_cast<std::uint32_t>(procedure), none, true);
+  }
+  void add(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, rpc::XdrWriter& arguments,
+           bool is_internal) {
+    messages_.push_back({program, version, procedure, std::string(as_text(arguments.view())), is_internal});
+  }
+
+ private:
+  const Volume& volume_;
+  std::vector<Message> messages_;
+};
+
+nfs3::SetAttributes some_attributes() {
+  nfs3::SetAttributes attributes;
+  attributes.mode = 0640;
+  attributes.uid = 1001;
+  attributes.size = 70'000;
+  attributes.set_mtime = nfs3::SetAttributes::TimeHow::kClientTime;
+  attributes.mtime = {1'700'000'000, 5};
+  return attributes;
+}
+
+void nfs_names(Maker& make) {
+  using P = nfs3::Procedure;
+  const nfs3::DirOpArgs where{make.handle(0), "fuzzed"};
+  make.nfs(P::kLookup, where);
+  make.nfs(P::kCreate, nfs3::CreateArgs{where, nfs3::CreateMode::kUnchecked, some_attributes(), {}});
+  make.nfs(P::kCreate, nfs3::CreateArgs{where, nfs3::CreateMode::kExclusive, {}, {1, 2, 3}});
+  make.nfs(P::kMkdir, nfs3::MkdirArgs{{make.handle(0), "folder"}, some_attributes()});
+  make.nfs(P::kSymlink, nfs3::SymlinkArgs{{make.handle(0), "link"}, {}, "to/somewhere"});
+  make.nfs(P::kMknod, nfs3::MknodArgs{{make.handle(0), "pipe"}, nfs3::FileType::kFifo, {}});
+  make.nfs(P::kRemove, where);
+  make.nfs(P::kRmdir, nfs3::DirOpArgs{make.handle(0), "folder"});
+  make.nfs(P::kRename, nfs3::RenameArgs{where, {make.handle(0), "renamed"}});
+  make.nfs(P::kLink, nfs3::LinkArgs{make.handle(1), {make.handle(0), "second"}});
+  make.nfs(P::kReaddir, nfs3::ReaddirArgs{make.handle(0), 0, {}, 4096});
+  make.nfs(P::kReaddirplus, nfs3::ReaddirplusArgs{make.handle(0), 0, {}, 4096, 8192});
+}
+
+void nfs_files(Maker& make) {
+  using P = nfs3::Procedure;
+  static const std::string bytes(1000, 'z');
+  for (std::size_t which : {0U, 1U, 2U}) {
+    for (P procedure : {P::kGetattr, P::kReadlink, P::kFsstat, P::kFsinfo, P::kPathconf}) {
+      make.nfs(procedure, make.handle(which));
+    }
+    make.nfs(P::kSetattr, nfs3::SetattrArgs{make.handle(which), some_attributes(), nfs3::Time{5, 6}});
+    make.nfs(P::kAccess, nfs3::AccessArgs{make.handle(which), 63});
+    for (std::uint64_t offset : {0ULL, 65'000ULL, 131'072ULL}) {
+      make.nfs(P::kRead, nfs3::ReadArgs{make.handle(which), offset, 8192});
+      make.nfs(P::kWrite, nfs3::WriteArgs{make.handle(which), offset, 1000, nfs3::Stable::kUnstable,
+                                          as_bytes(std::string_view(bytes))});
+    }
+    make.nfs(P::kCommit, nfs3::CommitArgs{make.handle(which), 0, 0});
+  }
+}
+
+void mount_and_portmap(Maker& make) {
+  for (std::uint32_t procedure = 0; procedure < 6; ++procedure) {
+    rpc::XdrWriter path;
+    if (procedure == 1 || procedure == 3) mount3::encode_path(path, "/fuzz");
+    make.add(mount3::kProgram, mount3::kVersion, procedure, path, false);
+    rpc::XdrWriter mapping;
+    if (procedure > 0 && procedure < 4) {
+      portmap2::encode(mapping, portmap2::Mapping{nfs3::kProgram, nfs3::kVersion, portmap2::kTcp, 0});
+    }
+    if (procedure < 5) make.add(portmap2::kProgram, portmap2::kVersion, procedure, mapping, false);
+  }
+  rpc::XdrWriter callit;
+  portmap2::encode(callit, portmap2::CallitArgs{mount3::kProgram, mount3::kVersion, 5, {}});
+  make.add(portmap2::kProgram, portmap2::kVersion, 5, callit, false);
+}
+
+void object_program(Maker& make) {
+  using P = wire::ObjectProcedure;
+  constexpr std::uint32_t kProgram = wire::kObjectProgram;
+  static const std::string bytes(600, 'o');
+  const ByteView data = as_bytes(std::string_view(bytes));
+  for (auto kind : {wire::ObjectKind::kFile, wire::ObjectKind::kStore}) {
+    const wire::ObjectName object{make.volume(), FileId{0x7fff0000'00000001}, kind};
+    make.internal(kProgram, P::kRead, wire::ObjectReadArgs{object, 65'536, 4096});
+    make.internal(kProgram, P::kWrite, wire::ObjectWriteArgs{object, 65'536, false, data});
+    make.internal(kProgram, P::kTruncate, wire::ObjectTruncateArgs{object, 5, Epoch{1}});
+    make.internal(kProgram, P::kRemove, wire::ObjectRemoveArgs{object});
+    make.internal(kProgram, P::kStat, wire::ObjectStatArgs{object});
+    make.internal(kProgram, P::kList, wire::ObjectListArgs{object, 10});
+    make.internal(kProgram, P::kCommit, wire::ObjectCommitArgs{object, {}});
+  }
+  wire::ForwardArgs forward;
+  forward.handle = make.handle(2);
+  forward.version = 3;
+  forward.offset = 65'536;
+  forward.data = data;
+  make.internal(kProgram, P::kRecall, wire::RecallArgs{FileId{5}, 7});
+  make.internal(kProgram, P::kForward, forward);
+  make.internal(kProgram, P::kCopy, wire::CopyArgs{make.handle(2), 1, 2, 3});
+  make.internal(kProgram, P::kDiscard, wire::DiscardArgs{make.handle(2), 1, 2});
+}
+
+void authority_and_coordinator(Maker& make) {
+  using A = wire::AuthorityProcedure;
+  using C = wire::CoordinatorProcedure;
+  wire::MergeArgs merge;
+  merge.files.push_back({make.handle(1), Epoch{0}, 100, nfs3::Time{5, 6}, {}});
+  merge.files.push_back({make.handle(2), Epoch{1}, 70'000, {}, nfs3::Time{7, 8}});
+  make.internal(wire::kAuthorityProgram, A::kFetch, wire::FetchArgs{make.handle(1), true});
+  make.internal(wire::kAuthorityProgram, A::kMerge, merge);
+  make.internal(wire::kAuthorityProgram, A::kPolicy, wire::PolicyArgs{});
+  constexpr std::uint32_t kProgram = wire::kCoordinatorProgram;
+  make.internal(kProgram, C::kTruncate, wire::CoordinatorTruncateArgs{make.handle(2), 9, Epoch{1}});
+  make.internal(kProgram, C::kRemove, wire::CoordinatorRemoveArgs{make.handle(2)});
+  make.internal(kProgram, C::kSession, wire::SessionArgs{3, 0, 1 << 20});
+  make.internal(kProgram, C::kLayout, wire::LayoutArgs{make.handle(2), 1, true});
+  make.internal(kProgram, C::kMissed, wire::MissedArgs{make.handle(2), 3, {1, 5}});
+  make.internal(kProgram, C::kMap, wire::MapArgs{make.handle(2), 1});
+  make.internal(kProgram, C::kMove, wire::MoveArgs{make.handle(2), 1, 9});
+}
+
+void directory_program(Maker& make) {
+  using P = wire::DirectoryProcedure;
+  constexpr std::uint32_t kProgram = wire::kDirectoryProgram;
+  const wire::TransactionName id{SiteId{1}, 99, 5};
+  const wire::CellName cell{SiteId{1}, FileId{0x7fff0000'00000001}, 1};
+  wire::LockArgs lock;
+  lock.id = id;
+  for (auto kind : {wire::LockItem::Kind::kCell, wire::LockItem::Kind::kName, wire::LockItem::Kind::kPart}) {
+    lock.items.push_back({kind, true, cell, 77, "name"});
+  }
+  wire::PrepareArgs prepare{id, {{SiteId{1}, std::string(40, 'r')}, {SiteId{2}, ""}}};
+  make.internal(kProgram, P::kLock, lock);
+  make.internal(kProgram, P::kPrepare, prepare);
+  make.internal(kProgram, P::kFinish, wire::FinishArgs{id, false});
+  make.internal(kProgram, P::kOutcome, wire::OutcomeArgs{id});
+  make.internal(kProgram, P::kRead, wire::CellReadArgs{cell, true});
+  make.internal(kProgram, P::kTouch, wire::TouchArgs{cell, SiteId{2}, 1, 2});
+  make.internal(kProgram, P::kRevoke, wire::RevokeArgs{FileId{5}});
+  make.internal(kProgram, P::kList, wire::ListArgs{cell, 0, 4096, true});
+  wire::ScanArgs scan;
+  scan.keys = {"abc", std::string(20, 'k')};
+  scan.begin = "a";
+  scan.end = "z";
+  make.internal(wire::kScanProgram, wire::ScanProcedure::kScan, scan);
+}
+
+void manager_and_admin(Maker& make) {
+  using P = wire::ManagerProcedure;
+  wire::HeartbeatArgs heartbeat;
+  heartbeat.server = 200;
+  heartbeat.state = "serving";
+  heartbeat.detail = "fuzzed";
+  make.internal(wire::kManagerProgram, P::kHeartbeat, heartbeat);
+  make.internal(wire::kManagerProgram, P::kDrawVerifier, wire::DrawVerifierArgs{200});
+  make.internal(wire::kManagerProgram, P::kGetTables);
+  make.internal(wire::kManagerProgram, P::kMembers);
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kMetrics);
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kMisdirected,
+                wire::MisdirectedArgs{wire::Role::kStorage, SiteId{5}, Generation{1}});
+}
+
+}  // namespace
+
+std::vector<Message> corpus(const Volume& volume) {
+  Maker make(volume);
+  nfs_names(make);
+  nfs_files(make);
+  mount_and_portmap(make);
+  object_program(make);
+  authority_and_coordinator(make);
+  directory_program(make);
+  manager_and_admin(make);
+  return make.take();
+}
+
+}  // namespace slice::fuzz
