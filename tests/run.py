@@ -81,7 +81,9 @@ def read_results(tally, preset, junit, folder):
         ok = case.get("status") == "run"
         suite = suites.get(name)
         if suite is None:
-            tally.add(f"{preset}/{name}", ok, case.get("status") == "disabled" or case.find("skipped") is not None)
+            skipped = case.get("status") == "disabled" or case.find("skipped") is not None
+            said = [line for line in (case.findtext("system-out") or "").splitlines() if line.startswith("SKIPPED ")]
+            tally.add(f"{preset}/{name}", ok, skipped, "; ".join(line.removeprefix("SKIPPED ") for line in said))
             continue
         for inner in suite.iter("testcase"):
             skip = inner.find("skipped")

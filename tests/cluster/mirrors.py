@@ -2,13 +2,15 @@
 
 import json
 import sys
-import threading
 import time
 
 import uml
 
 FOLDER = "/mirrors"
 WHOLE_SECONDS = 120  # for copies to be whole again
+STRIPE_UNIT = 128 << 10
+TIMED_FILES = 3
+MOST_NOTES = 30  # of a file of 240 stripes, 160 of which have a copy on a node that is away
 
 
 def guest(target, folder, what, *words, timeout=240):
@@ -36,15 +38,38 @@ def whole_again(target):
 
 def written_while(target, victim, seconds):
     """A client writes; meanwhile the victim is killed, stays away, and comes back."""
-    result = []
-    load = threading.Thread(target=lambda: result.append(guest(target, FOLDER, "write", "--seconds", seconds)))
-    load.start()
-    time.sleep(seconds * 0.35)
+    command = ["python3", str(uml.ROOT / "tests/cluster/guest/known_bytes.py"), "write", f".{FOLDER}", "--seconds", str(seconds)]
+    with target.client(command, output=sys.stdout, timeout=240) as client:
+        if client.says("begun"):
+            time.sleep(seconds * 0.35)
+            target.kill(victim)
+            time.sleep(seconds * 0.45)
+            target.start(victim)
+        return say(client.wait() == 0, f"writing went on while {victim} was killed and away")
+
+
+def time_writes(target, name):
+    """Seconds that each of some new files of 30 MB took a client."""
+    command = ["python3", str(uml.ROOT / "tests/cluster/guest/known_bytes.py"), "time", f".{FOLDER}", "--files", str(TIMED_FILES),
+               "--size", str(30 << 20), "--seed", name]
+    with target.client(command, timeout=240) as client:
+        return json.loads(client.text.splitlines()[-1]) if client.wait() == 0 else []
+
+
+def written_without(target, victim):
+    """Files of many stripes are written with few notes while a node is away. The rate is printed; it decides nothing."""
+    usual = time_writes(target, "usual")
     target.kill(victim)
-    time.sleep(seconds * 0.45)
-    target.start(victim)
-    load.join()
-    return say(bool(result and result[0]), f"writing went on while {victim} was killed and away")
+    try:
+        away, before = time_writes(target, "away"), coordinators(target, "coordinator_missed_total")
+        later, notes = time_writes(target, "later"), coordinators(target, "coordinator_missed_total") - before
+    finally:
+        target.start(victim)
+    if not usual or not away or not later:
+        return say(False, f"30 MB were not written without {victim}")
+    print(f"30 MB: usually {usual} s, without {victim} {away} s, then {later} s; rate over the usual one after the first file: "
+          f"{min(usual) / min(away[1:] + later):.2f}", flush=True)
+    return say(notes <= TIMED_FILES * MOST_NOTES, f"{notes} notes for {TIMED_FILES} files of {(30 << 20) // STRIPE_UNIT} stripes without {victim}")
 
 
 def read_without(target, victim):
@@ -59,14 +84,17 @@ def mirrors(target, options):
     with target.client(["mkdir", "-p", f".{FOLDER}"], output=sys.stdout) as client:
         if client.wait() != 0:
             return say(False, "mkdir")
-    shown = json.loads(target.slicectl("policy", "set", FOLDER, "--copies", "2", "--stripe-unit", "128KiB", "--json").stdout)
-    ok = say((shown["copies"], shown["stripe_unit"]) == (2, 128 << 10), "slicectl policy set")
+    shown = json.loads(target.slicectl("policy", "set", FOLDER, "--copies", "2", "--stripe-unit", f"{STRIPE_UNIT >> 10}KiB", "--json").stdout)
+    ok = say((shown["copies"], shown["stripe_unit"]) == (2, STRIPE_UNIT), "slicectl policy set")
     nodes = [name for name in target.process_names if name.startswith("store")]
     ok &= written_while(target, nodes[0], 20 * options.scale)
     where = json.loads(target.slicectl("where", f"{FOLDER}/file0", "--json").stdout)
     ok &= say(where.get("small_file") is None and sum(1 for node in where["storage"] if node.get("allocated")) >= 2,
               "slicectl where: bytes are on storage nodes alone, on two at least")
     ok &= say(coordinators(target, "coordinator_missed_total") > 0, "what was missed was noted")
+    ok &= whole_again(target)
+    ok &= written_without(target, nodes[1])
+    target.wait_serving()
     ok &= whole_again(target)
     for victim in nodes:
         ok &= read_without(target, victim)

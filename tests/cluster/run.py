@@ -13,6 +13,7 @@ import pathlib
 import sys
 import time
 
+import disks
 import suites
 import targets
 import uml
@@ -26,6 +27,26 @@ def make_target(options, own):
     if options.target == "ganesha":
         return targets.Peer(options.folder)
     return targets.Local(options.folder)
+
+
+def run_suites(options):
+    """Names of those that failed."""
+    failed = []
+    for own in (False, True):
+        names = [name for name in options.suite if (name in suites.OWN_ENSEMBLES) == own]
+        if names:
+            with make_target(options, own) as target:
+                failed += [name for name in names if not run_suite(name, target, options)]
+    return failed
+
+
+def run_on_disk(options):
+    with disks.Disk(options.disk, options.instance) as disk:
+        options.run_dir = disk.folder
+        failed = run_suites(options)
+        flushes = disk.flushes()
+        print(f"the disk was flushed {flushes} times", flush=True)
+        return failed if flushes > 0 else [*failed, "syncs reach the disk"]
 
 
 def run_suite(name, target, options) -> bool:
@@ -49,6 +70,8 @@ def main() -> int:
     parser.add_argument("--bin", help="folder of the ensemble's programs (default: build/release/bin)")
     parser.add_argument("--config", help="template of the ensemble's configuration, with --own")
     parser.add_argument("--own", action="store_true", help="bring an ensemble up for this run")
+    parser.add_argument("--disk", choices=("ext4",), help="with suites of their own ensembles or --own: data on a file system like this, on a loop device, "
+                        "in place of --run-dir")
     parser.add_argument("--folder", help="what ganesha exports, or local uses (default: a new one in /var/tmp)")
     parser.add_argument("--programs", type=pathlib.Path, help="folder of the test programs (default: the newest build)")
     parser.add_argument("--seed", type=int, default=1)
@@ -65,14 +88,11 @@ def main() -> int:
     unknown = [name for name in options.suite if name not in suites.SUITES]
     if unknown:
         parser.error(f"no such suite: {', '.join(unknown)}")
+    if options.disk and not (options.own or all(name in suites.OWN_ENSEMBLES for name in options.suite)):
+        parser.error("--disk needs an ensemble of its own: --own")
     uml.exit_on_signals()
     options.programs = suites.find_programs(options.programs)
-    failed = []
-    for own in (False, True):
-        names = [name for name in options.suite if (name in suites.OWN_ENSEMBLES) == own]
-        if names:
-            with make_target(options, own) as target:
-                failed += [name for name in names if not run_suite(name, target, options)]
+    failed = run_on_disk(options) if options.disk else run_suites(options)
     return 1 if failed else 0
 
 

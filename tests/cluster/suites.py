@@ -14,10 +14,14 @@ import time
 
 import block_maps
 import crashes
+import hostile
 import load
 import mirrors
+import power_cut
+import refused
 import sites
 import storms
+import takeover
 import uml
 import xdp_proof
 
@@ -332,14 +336,18 @@ SUITES = {
     "block-maps": (block_maps.block_maps, "files placed by free space, whose stripes are moved while a client writes them; the coordinator is killed meanwhile"),
     "crashes": (crashes.crashes, "every crash point of every server: who dies, at which point, during which operation; nothing acknowledged lost"),
     "mirrors": (mirrors.mirrors, "files with two copies: storage nodes killed under load, copies made whole again, every byte right"),
+    "power-cut": (power_cut.power_cut, "the power of servers' hosts is cut under load: nothing acknowledged lost; a sync that is missing is noticed"),
     "one-process": (one_process, "every role in one process: protocol, real clients, kill -9 under load"),
+    "proxy-restart": (takeover.proxy_restart, "a proxy killed and back at once: how long a kernel client stands still"),
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
+    "hostile": (hostile.hostile, "attacks of clients, one after another, beside a kernel client and slice-load: what is others' is untouched, and served"),
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
+    "refused": (refused.refused, "a kernel that refuses the XDP program: told once and in the status, and user space serves UDP whole"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
     "load": (load.load, "slice-load, the load generator, finds nothing wrong; its workers, comparison and pictures"),
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process", "hostile", "power-cut", "refused"}  # bring up ensembles of their own

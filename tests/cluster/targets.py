@@ -19,7 +19,9 @@ import uml
 
 ROOT = uml.ROOT
 sys.path.insert(0, str(ROOT / "tests/bench/peers"))
-import ganesha  # noqa: E402  (its folder is known only now)
+sys.path.insert(0, str(ROOT / "deploy/local"))
+import ensemble  # noqa: E402  (its folder is known only now)
+import ganesha  # noqa: E402
 
 
 class Slice:
@@ -94,6 +96,19 @@ class Slice:
     def start(self, name):
         self._ensemble("start", name)
 
+    def kill_and_start(self, name):
+        """With nothing in between."""
+        self._ensemble("restart", name, "--kill")
+
+    def stop(self, name):
+        self._ensemble("stop", name)
+
+    def add_leg(self, link, namespace, net):
+        """One more host on the clients' side (ensemble.Ensemble.add_leg). It goes with the others at the end where it is named as
+        hosts are."""
+        value = {flag: self.settings[self.settings.index(f"--{flag}") + 1] for flag in ("instance", "run-dir", "bin")}
+        ensemble.Ensemble(value["instance"], value["run-dir"], value["bin"]).add_leg(link, namespace, net)
+
     def wait_serving(self, patience=60):
         """Until every process serves."""
         end = time.monotonic() + patience
@@ -125,8 +140,8 @@ class Ensembles:
     def __exit__(self, *_):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def make(self, suffix, **shape):
-        return Slice(f"{self.instance}-{suffix}", self.folder, self.bin_dir, own=True, shape=shape)
+    def make(self, suffix, config=None, **shape):
+        return Slice(f"{self.instance}-{suffix}", self.folder, self.bin_dir, own=True, config=config, shape=shape)
 
 
 class Peer:

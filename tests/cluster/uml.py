@@ -138,7 +138,8 @@ class Guest:
         self.shares, self.environment = dict(shares or {}), dict(environment or {})
         self.timeout, self.output = timeout, output
         self.text, self.console = "", ""
-        self.process = self.folder = self.lock = self.tap = self.address = None
+        self.process = self.folder = self.lock = self.address = None
+        self.tap = self.own_tap = None  # the device, and the same where it goes with the guest
         self._threads = []
         self._timed_out = False
 
@@ -149,6 +150,14 @@ class Guest:
         self.stop()
 
     # --- set-up -----------------------------------------------------------------------
+
+    def _connect(self):
+        """Gives the guest its network: sets tap, address and gateway."""
+        self._make_tap(self._take_slot())
+
+    def _devices(self):
+        """More devices, as words of the kernel's command line."""
+        return []
 
     def _take_slot(self):
         locks = pathlib.Path("/run/lock/slice-uml")
@@ -169,7 +178,7 @@ class Guest:
         network = ipaddress.ip_network(f"{own}/24", strict=False)
         self.address = str(network[FIRST_GUEST_HOST + slot])
         self.gateway = own
-        self.tap = f"sliceuml{slot}"
+        self.tap = self.own_tap = f"sliceuml{slot}"
         ip("link", "del", self.tap, netns=self.netns, check=False)  # left by a harness that was killed
         ip("tuntap", "add", self.tap, "mode", "tap", netns=self.netns)
         ip("link", "set", self.tap, "up", netns=self.netns)
@@ -188,9 +197,7 @@ class Guest:
 
     def _guest_script(self):
         """The second half of the init: what differs from guest to guest."""
-        lines = [f"insmod {module}" for module in self._modules()]
-        lines += ["ip link set lo up", "ip link set vec0 up", f"ip addr add {self.address}/24 dev vec0",
-                  f"ip route add default via {self.gateway}"]
+        lines = [*[f"insmod {module}" for module in self._modules()], *self._network_lines()]
         for name, folder in self.shares.items():
             lines += self._show(folder, f"/run/slice/{name}")
         if any(ROOT.is_relative_to(hidden) for hidden in HIDDEN):
@@ -213,6 +220,10 @@ class Guest:
             lines += [run]
         return "\n".join(lines) + "\n"
 
+    def _network_lines(self):
+        return ["ip link set lo up", "ip link set vec0 up", f"ip addr add {self.address}/24 dev vec0",
+                f"ip route add default via {self.gateway}"]
+
     @staticmethod
     def _show(folder, place):
         folder, place = shlex.quote(str(folder)), shlex.quote(str(place))
@@ -222,7 +233,7 @@ class Guest:
         if not pathlib.Path(f"/run/netns/{self.netns}").exists():
             raise UmlError(f"no network namespace {self.netns}: is the ensemble up?")
         try:
-            self._make_tap(self._take_slot())
+            self._connect()
             self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-uml-", dir="/tmp"))
             init = self.folder / "init"
             init.write_text(INIT.replace("@CONTROL@", str(self.folder)))
@@ -241,7 +252,7 @@ class Guest:
         command = in_netns(self.netns, "unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", str(kernel),
                            f"vec0:transport=tap,ifname={self.tap},depth=128,gro=1", f"mem={self.memory}",
                            "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "con=null", "con0=null,fd:2",
-                           "con1=null,fd:1", "panic=1", "quiet")
+                           "con1=null,fd:1", "panic=1", "quiet", *self._devices())
         environment = dict(os.environ, TMPDIR="/dev/shm")
         if shim := xstate_shim():
             environment["LD_PRELOAD"] = shim
@@ -309,9 +320,9 @@ class Guest:
             self.process.wait()
             for thread in self._threads:
                 thread.join(5)
-        if self.tap:
-            ip("link", "del", self.tap, netns=self.netns, check=False)
-            self.tap = None
+        if self.own_tap:
+            ip("link", "del", self.own_tap, netns=self.netns, check=False)
+        self.tap = self.own_tap = None
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
         if self.lock:

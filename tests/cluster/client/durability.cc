@@ -1,8 +1,8 @@
 // Whether a volume keeps what it acknowledged, whatever is killed:
 //
-//   durability load   --server A --export PATH --log FILE [--seconds N] [--workers N] [--seed S]
-//   durability verify --server A --export PATH --log FILE
-//   durability damage --server A --export PATH --log FILE     what a lossy server would leave behind
+//   durability load   --server A --export PATH --log FILE [--seconds N] [--workers N] [--seed S] [--reach
+//   BYTES] durability verify --server A --export PATH --log FILE durability damage --server A --export PATH
+//   --log FILE     what a lossy server would leave behind
 //
 // `load` runs stable operations (FILE_SYNC writes, committed writes, create, mkdir, remove, rename, link,
 // symlink, truncate), half of its workers over UDP, half over TCP, while others kill and restart the servers.
@@ -10,6 +10,8 @@
 // volume. `verify` compares the volume with the log. `damage` alters the volume behind the log's back in
 // every way that verify must notice.
 //
+// --reach bounds where in files the load writes (default 300000): below the threshold, only small-file
+// servers have bytes.
 // --replays tolerates EXIST and NOENT for calls that were sent again, for servers without a durable
 // duplicate-request cache. Exit code 1 when something is wrong.
 
@@ -30,7 +32,7 @@ using guest::next_random;
 using guest::pattern;
 
 constexpr std::size_t kMostObjects = 60;
-constexpr std::uint64_t kLargestOffset = 300'000, kLargestWrite = 100'000;
+constexpr std::uint64_t kReach = 300'000, kLargestWrite = 100'000;
 constexpr int kDamages = 4;                    // kinds of damage, each done to a file of its own
 constexpr std::uint64_t kDamagedBytes = 1000;  // and the least size of such a file
 
@@ -109,12 +111,12 @@ struct Totals {
 // One worker: random operations in a folder of its own, each logged once it is acknowledged.
 class Worker {
  public:
-  Worker(const Settings& settings, std::uint64_t number, std::uint64_t seed, bool replays, Log& log,
-         Totals& totals)
+  Worker(const Settings& settings, std::uint64_t number, const Arguments& arguments, Log& log, Totals& totals)
       : session_(settings, folder_of(number)),
         number_(number),
-        random_(seed * 1000 + number),
-        replays_(replays),
+        random_(arguments.number("--seed", 1) * 1000 + number),
+        reach_(arguments.number("--reach", kReach)),
+        replays_(arguments.flag("--replays")),
         log_(log),
         totals_(totals) {}
 
@@ -194,7 +196,7 @@ class Worker {
   }
 
   void write(const std::string& name, stable_how stable) {
-    const std::uint64_t offset = next_random(random_) % kLargestOffset;
+    const std::uint64_t offset = next_random(random_) % reach_;
     const std::uint64_t most = next_random(random_) % 4 == 0 ? kLargestWrite : 9000;
     write(name, stable, offset, 1 + next_random(random_) % most);
   }
@@ -220,7 +222,7 @@ class Worker {
   }
 
   void truncate(const std::string& name) {
-    const std::uint64_t size = next_random(random_) % kLargestOffset;
+    const std::uint64_t size = next_random(random_) % reach_;
     SETATTR3args arguments;
     std::memset(&arguments, 0, sizeof arguments);
     const Handle file = session_.lookup(name);
@@ -300,6 +302,7 @@ class Worker {
   Session session_;
   std::uint64_t number_;
   std::uint64_t random_;
+  std::uint64_t reach_;  // writes begin, and truncations end, below it
   bool replays_;
   Log& log_;
   Totals& totals_;
@@ -320,8 +323,7 @@ int load(const Settings& settings, const Arguments& arguments) {
       Settings mine = settings;
       mine.transport = number % 2 == 0 ? Transport::kTcp : Transport::kUdp;
       try {
-        Worker(mine, number, arguments.number("--seed", 1), arguments.flag("--replays"), log, totals)
-            .run(until);
+        Worker(mine, number, arguments, log, totals).run(until);
       } catch (const std::exception& error) {
         std::printf("not ok durability load: worker %llu: %s\n", static_cast<unsigned long long>(number),
                     error.what());

@@ -1,0 +1,136 @@
+"""Attacks on MOUNT, PORTMAP, logs, and programs that are the ensemble's own."""
+
+import pathlib
+import struct
+import time
+
+from attacks import network, rpc
+from attacks.attack import EVERYWHERE, attack, must
+from attacks.connections import ports_of_all
+
+INTERNAL = {"authority": 0x20534c01, "object": 0x20534c02, "coordinator": 0x20534c03, "manager": 0x20534c04, "admin": 0x20534c05,
+            "directory": 0x20534c06, "scan": 0x20534c07}
+AMPLIFICATION = 4  # an answer over UDP to its request, at most
+LOG_BYTES = 200_000  # of one process, during one attack
+
+
+def answers(scene, port, message, seconds=0.7):
+    """Bytes that came back over UDP for one datagram."""
+    with scene.attacker(port=port) as caller:
+        caller.socket.settimeout(seconds)
+        caller.send(message)
+        try:
+            return len(caller.receive())
+        except rpc.NoAnswer:
+            return 0
+
+
+@attack("amplification", "MNTs of long paths, then DUMP, EXPORT and PORTMAP's DUMP over UDP")
+def amplification(scene):
+    with scene.attacker("tcp", port=20048) as caller:
+        for number in range(60):
+            caller.call(rpc.MOUNT, 3, 1, rpc.opaque("/" + "./" * 450 + f"attacker{'/' * number}"))
+    for name, port, program, version, procedure in (("DUMP", 20048, rpc.MOUNT, 3, 2), ("EXPORT", 20048, rpc.MOUNT, 3, 5),
+                                                    ("PORTMAP DUMP", 111, rpc.PORTMAP, 2, 4)):
+        request = rpc.call(program, version, procedure)
+        got = answers(scene, port, request)
+        must(got <= AMPLIFICATION * len(request), f"{name}: {len(request)} bytes are answered by {got}")
+
+
+def logs(scene):
+    """Each process's log."""
+    folder = pathlib.Path(scene.target.facts["config"]).parent / "log"
+    return {path.stem: path for path in folder.glob("*.log")}
+
+
+@attack("log-lines", "paths with line feeds and escapes, and as many refusals as can be made in two seconds")
+def log_lines(scene):
+    before = {name: path.stat().st_size for name, path in logs(scene).items()}
+    lie = "x\n2026-01-01T00:00:00.000Z ERROR proxy1 everything is lost\x1b[2J\x7f\xff"
+    with scene.attacker("tcp", port=20048) as caller:
+        end = time.monotonic() + 2
+        number = 0
+        while time.monotonic() < end:
+            burst = [rpc.record(rpc.call(rpc.MOUNT, 3, 1, rpc.opaque(f"/{number + each}".encode() + lie.encode("latin-1")))) for each in range(20)]
+            caller.socket.sendall(b"".join(burst))
+            for _ in burst:
+                caller.receive()
+            number += len(burst)
+    with scene.attacker("tcp", server=scene.address_of("manager")) as caller:
+        for _ in range(500):
+            caller.exchange(rpc.call(INTERNAL["manager"], 1, 1, verifier=rpc.u32(rpc.AUTH_SLICE, 64) + bytes(64)))
+    for name, path in logs(scene).items():
+        with open(path, "rb") as log:
+            log.seek(before.get(name, 0))
+            fresh = log.read()
+        must(len(fresh) < LOG_BYTES, f"{name} logged {len(fresh)} bytes")
+        must(not any(byte < 0x20 and byte != 0x0a or byte > 0x7e for byte in fresh), f"{name} logged bytes that are no text")
+        must(b"\n2026-01-01T00:00:00.000Z ERROR" not in fresh, f"{name} logged a line that a client made up")
+
+
+@attack("portmap-changes", "PORTMAP SET, UNSET and CALLIT: other ports for NFS, calls in this host's name")
+def portmap_changes(scene):
+    for transport in ("udp", "tcp"):
+        with scene.attacker(transport, port=111, uid=0) as caller:
+            for procedure in (1, 2):
+                for port in (2049, 4444):
+                    try:
+                        done = caller.call(rpc.PORTMAP, 2, procedure, rpc.u32(rpc.NFS, 3, 6, port))
+                        must(done[:4] == rpc.u32(0), f"PORTMAP procedure {procedure} is done for a client")
+                    except rpc.Refused:
+                        pass
+            got = struct.unpack("!I", caller.call(rpc.PORTMAP, 2, 3, rpc.u32(rpc.NFS, 3, 6, 0))[:4])[0]
+            must(got == 2049, f"PORTMAP tells port {got} for NFS")
+            caller.patience = 1.0
+            for program, procedure, arguments in ((rpc.MOUNT, 1, rpc.opaque("/")), (rpc.NFS, 1, rpc.opaque(scene.root)), (INTERNAL["admin"], 1, b"")):
+                try:
+                    reply = caller.call(rpc.PORTMAP, 2, 5, rpc.u32(program, 3, procedure) + rpc.opaque(arguments))
+                    must(False, f"CALLIT is answered with {len(reply)} bytes")
+                except (rpc.Refused, rpc.NoAnswer):
+                    pass
+    scene.serves_newcomers()
+
+
+@attack("unsealed-programs", "every procedure of every internal program, without a seal and with forged ones, at every port", scenes=EVERYWHERE)
+def unsealed_programs(scene):
+    now = time.time_ns()
+    forged = rpc.u32(rpc.AUTH_SLICE, 64) + rpc.u32(1) + rpc.u64(1) + rpc.u32(0, 0, 0) + rpc.u64(now) + bytes(8) + bytes(8) + bytes(16)
+    client = rpc.u32(rpc.AUTH_SLICE, 64) + rpc.u32(0) + rpc.u64(1) + rpc.u32(0x0a4d0102, 700, 9) + rpc.u64(now) + bytes(32)
+    for where, (server, port) in ports_of_all(scene).items():
+        with scene.attacker("tcp", port, server=server, uid=0, patience=10) as caller:
+            for name, program in INTERNAL.items():
+                for procedure in range(12):
+                    for verifier in (rpc.NOBODY, forged, client):
+                        try:
+                            caller.call(program, 1, procedure, rpc.opaque(scene.files["small"][0]) + bytes(64), verifier=verifier)
+                            must(procedure == 0, f"{name} {procedure} at {where} is answered")
+                        except rpc.Refused:
+                            pass
+            for verifier in (forged, client):
+                try:
+                    caller.call(rpc.NFS, 3, rpc.READ, rpc.opaque(scene.files["small"][0]) + rpc.u64(0) + rpc.u32(100), verifier=verifier)
+                    must(where == "nfs", f"a forged seal is taken at {where}")
+                except rpc.Refused:
+                    pass
+    scene.check_victim()
+
+
+@attack("unsealed-over-udp", "the same as datagrams, from servers' addresses", scenes=EVERYWHERE)
+def unsealed_over_udp(scene):
+    for server, port in ports_of_all(scene).values():
+        for program in INTERNAL.values():
+            for procedure in range(12):
+                message = rpc.call(program, 1, procedure, rpc.opaque(scene.files["small"][0]) + bytes(64), uid=0)
+                for source in (scene.attacker_address, scene.address_of("manager"), scene.address_of("dir")):
+                    scene.wire.send(network.datagram(source, 2049, server, port, message))
+    scene.check_victim()
+
+
+@attack("long-read-over-udp", "READ of 64 KiB and more over UDP, at a storage node and at a small-file server", refused=False)
+def long_read_over_udp(scene):
+    for role, offset in (("store", 65536), ("small", 0)):
+        for server in [address for name, address in scene.addresses.items() if name.startswith(role)]:
+            with scene.attacker("udp", server=server, patience=4) as caller:
+                for count in (65536, 1 << 20, 0xffffffff):
+                    status, rest = caller.nfs(rpc.READ, rpc.opaque(scene.own["large"]) + rpc.u64(offset) + rpc.u32(count))
+                    must(status == rpc.OK and len(rest) < 65536, f"READ of {count} bytes at a {role} server is answered {status}")

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""How long a client stands still: stalls.py FOLDER --seconds S
+
+One thread writes 100 bytes and syncs them, again and again; another asks for a file's attributes ten times a second. Says "ready" when
+both work, and at the end one line of JSON: of each its number of operations and the longest five, in seconds. Mount with actimeo=0."""
+
+import argparse
+import heapq
+import json
+import os
+import pathlib
+import threading
+import time
+
+
+class Watch:
+    """Times of one operation, done again and again until the end."""
+
+    def __init__(self, operation, pause):
+        self.operation, self.pause, self.times = operation, pause, []
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not over.is_set():
+            start = time.monotonic()
+            self.operation()
+            self.times.append(time.monotonic() - start)
+            time.sleep(self.pause)
+
+    def result(self):
+        return {"operations": len(self.times), "longest": [round(seconds, 3) for seconds in heapq.nlargest(5, self.times)]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=10)
+    options = parser.parse_args()
+    written, asked = options.folder / "stalls-written", options.folder / "stalls-asked"
+    asked.touch()
+    with open(written, "wb", buffering=0) as out:
+        def write():
+            out.write(b"x" * 100)
+            os.fsync(out.fileno())
+
+        watches = {"write": Watch(write, 0.01), "stat": Watch(lambda: os.stat(asked), 0.1)}
+        for watch in watches.values():
+            watch.thread.start()
+        while not all(watch.times for watch in watches.values()):
+            time.sleep(0.01)
+        print("ready", flush=True)
+        time.sleep(options.seconds)
+        over.set()
+        for watch in watches.values():
+            watch.thread.join()
+    written.unlink()
+    asked.unlink()
+    print(json.dumps({name: watch.result() for name, watch in watches.items()}), flush=True)
+
+
+over = threading.Event()
+main()

@@ -1,0 +1,367 @@
+"""The suite `power-cut`: servers on hosts of their own, whose power is cut under load.
+
+A host is a guest (user-mode Linux) with a disk of its own (ext4 on an image). SIGKILL of the guest is the power cut: its page cache is gone, and
+what was not synced is lost or torn. `kill -9` of a process keeps all that, so no other suite would notice a sync that is missing.
+
+First every server's host in turn loses its power, then all at once: nothing that was acknowledged may be missing, every store starts, and the name
+space is whole. Then the test is tested: with the syncs of one kind of file taken out of one server (skip_fsync.cc), it must find a loss."""
+
+import dataclasses
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import types
+
+import crashes
+import uml
+
+sys.path.insert(0, str(uml.ROOT / "deploy/local"))
+import ensemble  # noqa: E402  (its folder is known only now)
+
+DISK_BYTES = 1 << 30  # sparse
+REACH = 300_000  # bytes: where in files the load's writes begin
+UP_SECONDS, DARK_SECONDS = 2.5, 0.5  # of load before a cut, and without power
+AWAY_SECONDS, REMOVED_SECONDS = 1.5, 30
+SERVES_SECONDS = 90  # for a host to boot and its server to serve, on a busy machine
+NETWORK = "10.77"
+
+
+def words(command):
+    return " ".join(shlex.quote(str(word)) for word in command)
+
+
+class Host(uml.Guest):
+    """A boot of one server's host. Its network is the leg that is there already; its disk is mounted where the server has its data.
+
+    noauto_da_alloc: a file that is renamed over another is not written back for that alone, as the standard has it."""
+
+    def __init__(self, netns, leg, disk, mount_point, write_back, command, log, environment):
+        start = (f"mount -t ext4 -o noatime,noauto_da_alloc /dev/ubda {mount_point} && {{ {words(write_back)} & }} && "
+                 f"exec env {words(f'{key}={value}' for key, value in environment.items())} {words(command)}")
+        super().__init__(netns, None, ["sh", "-c", start], mount=False, memory="384M", timeout=3600, output=log)
+        self.modules, self.leg, self.disk = [], leg, disk
+
+    def _connect(self):
+        self.tap, self.address, self.gateway = f"host{self.leg}", f"{NETWORK}.{self.leg}.2", f"{NETWORK}.{self.leg}.1"
+
+    def _devices(self):
+        return [f"ubd0={self.disk}"]
+
+
+class Hosts(ensemble.Ensemble):
+    """An ensemble of which the servers `hosted` run on hosts of their own; the others as always."""
+
+    def __init__(self, instance, run_dir, bin_dir, programs, hosted, disks, **shape):
+        """programs: the folder of the tests' own; disks: one for the images."""
+        super().__init__(instance, run_dir, bin_dir, **shape)
+        self.programs, self.hosted, self.disks, self.hosts = programs, hosted, pathlib.Path(disks), {}
+        self.unsynced = {}  # of a server: the pattern of the files whose syncs are taken out
+
+    def host_ns(self, server):
+        return self.proxy_ns() if server["name"] in self.hosted else super().host_ns(server)
+
+    def make_network(self):
+        super().make_network()
+        for name in self.hosted:
+            leg = self.leg_number(self.server(name))
+            self.ip(self.proxy_ns(), "tuntap", "add", f"host{leg}", "mode", "tap")
+            self.ip(self.proxy_ns(), "addr", "add", f"{NETWORK}.{leg}.1/24", "dev", f"host{leg}")
+            self.ip(self.proxy_ns(), "link", "set", f"host{leg}", "up")
+            self.make_disk(name)
+
+    def disk(self, name):
+        return self.disks / f"{name}.disk"
+
+    def make_disk(self, name):
+        (self.dir / "data" / name).mkdir(parents=True, exist_ok=True)  # the mount point
+        with open(self.disk(name), "wb") as image:
+            image.truncate(DISK_BYTES)
+        root = self.disks / f"{name}.root"
+        (root / name).mkdir(parents=True)
+        ensemble.run("mke2fs", "-q", "-t", "ext4", "-d", root, self.disk(name))
+
+    def start(self, name, crash_at=None):
+        if name not in self.hosted:
+            return super().start(name, crash_at)
+        server = self.server(name)
+        environment = {}
+        if name in self.unsynced:
+            environment = {"SLICE_SKIP_FSYNC": self.unsynced[name], "LD_PRELOAD": self.programs / "skip_fsync.so"}
+        log = open(self.dir / "log" / f"{name}.log", "a", encoding="utf-8")
+        command = [self.bin / ensemble.PROGRAMS[server["role"]], "--config", self.config_path, "--name", name]
+        write_back = [self.programs / "early_writeback", self.dir / "data" / name, len(self.said(name)), self.unsynced.get(name, "")]  # another seed each time
+        self.hosts[name] = Host(self.proxy_ns(), self.leg_number(server), self.disk(name), self.dir / "data", write_back, command, log,
+                                environment).start()
+
+    def pid(self, name):
+        if name not in self.hosted:
+            return super().pid(name)
+        host = self.hosts.get(name)
+        return host.process.pid if host and host.process and host.process.poll() is None else None
+
+    def end(self, name, number, patience=10.0):
+        if name not in self.hosted:
+            return super().end(name, number, patience)
+        if name in self.hosts:
+            host = self.hosts.pop(name)
+            host.stop()
+            host.output.close()
+
+    def wait_serving(self, patience=SERVES_SECONDS):
+        super().wait_serving(patience)
+
+    def cut(self, names):
+        """Cuts the power of these at once, and gives it back."""
+        for name in names:
+            self.end(name, signal.SIGKILL)
+        time.sleep(DARK_SECONDS)
+        for name in names:
+            self.start(name)
+
+    def said(self, name):
+        return (self.dir / "log" / f"{name}.log").read_text(errors="replace")
+
+
+class Fresh:
+    """A context with a fresh ensemble, whose data is gone at its end."""
+
+    def __init__(self, target, options, suffix, hosted, unsynced=None):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-power-", dir="/var/tmp"))  # guests see it
+        self.disks = pathlib.Path(tempfile.mkdtemp(prefix="slice-power-", dir="/dev/shm"))
+        self.folder.chmod(0o755)
+        self.hosts = Hosts(f"{target.instance}-{suffix}", self.folder, target.bin_dir or uml.ROOT / "build/release/bin", options.programs,
+                           hosted, self.disks)
+        self.hosts.unsynced = unsynced or {}
+
+    def __enter__(self):
+        try:
+            self.hosts.up()
+            return self.hosts
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        try:
+            self.hosts.down()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.disks, ignore_errors=True)
+
+
+class Load:
+    """A program that puts load on the ensemble, beside what is done to its hosts; then what came of it."""
+
+    def __init__(self, hosts, options, seconds, reach):
+        self.hosts, self.options, self.seconds, self.reach = hosts, options, int(seconds), reach
+
+    def command(self, verb, *more):
+        return [self.options.programs / "durability", verb, *reach_of(self.hosts), "--log", self.hosts.dir / "acknowledged", *more]
+
+    def work(self):
+        return self.command("load", "--seconds", self.seconds, "--seed", self.options.seed, "--reach", self.reach)
+
+    def __enter__(self):
+        self.process = subprocess.Popen(uml.in_netns(self.hosts.client_ns(), *map(str, self.work())), stdin=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        """Waits for its end. One that waits for servers that do not come back is ended."""
+        try:
+            self.saw_error = self.process.wait(self.seconds + SERVES_SECONDS) != 0
+        except subprocess.TimeoutExpired:
+            self.give_up()
+            self.saw_error = True
+
+    def prepare(self):
+        """Before a server goes away that is to be owed something."""
+
+    def while_away(self):
+        """What it does to it then."""
+
+    def give_up(self):
+        self.process.kill()
+        self.process.wait()
+
+    def verifies(self, output=sys.stdout):
+        return uml.run_in_netns(self.hosts.client_ns(), self.command("verify"), 120, output)[1] == 0
+
+
+class Unstable(Load):
+    """Stable bytes whose neighbours are written unstably all the time."""
+
+    def command(self, verb, *more):
+        return [self.options.programs / "unstable_writes", verb, *reach_of(self.hosts), *more]
+
+    def work(self):
+        return self.command("write", "--seconds", self.seconds)
+
+
+class Removals(Load):
+    """Files that are removed while a storage node is away, so that it is owed what removes its objects."""
+
+    FILES = 4  # each time
+
+    def __enter__(self):
+        clients = types.SimpleNamespace(netns=self.hosts.client_ns(), server=self.hosts.virtual)
+        self.client = crashes.Client(clients, self.options, "--folder", "durability-removals")
+        self.saw_error, self.made, self.names = False, 0, []
+        return self
+
+    def __exit__(self, *_):
+        self.client.close()
+
+    def while_away(self):
+        for name in self.names:
+            self.client.do("run", name)
+        self.names = []
+
+    def prepare(self):
+        self.names = [f"case{self.made + number}" for number in range(self.FILES)]
+        self.made += self.FILES
+        for name in self.names:
+            self.client.do("prepare", name, "remove")
+
+    def give_up(self):
+        pass
+
+    def verifies(self, output=sys.stdout):
+        return True  # what stays of removed files is looked for in any case
+
+
+def reach_of(hosts):
+    return ["--server", hosts.virtual, "--export", "/", "--port", 2049, "--mount-port", 20048]
+
+
+def say(good, text):
+    print(f"{'ok' if good else 'not ok'} power-cut {text}", flush=True)
+    return good
+
+
+def stays_whole(target, options, names):
+    """Each host's power is cut in turn, then that of all."""
+    rounds = [[name] for name in names for _ in range(max(1, int(options.scale)))] + [list(names)]
+    with Fresh(target, options, "cut", names) as hosts:
+        # Hosts that boot are slow on a busy machine: the load goes on until the last is there again, or its time is over.
+        with Load(hosts, options, len(rounds) * (UP_SECONDS + DARK_SECONDS + 6), REACH) as load:
+            for together in rounds:
+                time.sleep(UP_SECONDS)
+                hosts.cut(together)
+                hosts.wait_serving()
+                print(f"power cut of {' '.join(together)}: serving again", flush=True)
+        ok = say(not load.saw_error, "the load saw no error")
+        ok &= say(load.verifies(), "nothing that was acknowledged is missing")
+        ok &= say(removes_all(hosts), "of files that are removed nothing stays")
+        fsck = hosts.slicectl("fsck", check=False)
+        return ok & say(fsck.returncode == 0, f"fsck: {(fsck.stdout + fsck.stderr).strip().splitlines()[-1]}")
+
+
+@dataclasses.dataclass
+class Kind:
+    """A kind of file of one kind of server, as a pattern of its path."""
+    server: str
+    what: str
+    pattern: str
+    seconds: float = UP_SECONDS  # of load before each cut, until such files matter
+    load: type = Load
+    reach: int = REACH
+    away: str = ""  # a server that is killed before each cut and back after it, so that something is owed to it
+
+
+KINDS = [
+    Kind("dir1", "log", "*/cells/*.log"),
+    Kind("dir1", "tables", "*/cells/*.sst"),
+    Kind("dir1", "manifest", "*/cells/MANIFEST-*"),
+    Kind("small1", "journal", "*/journal/*"),
+    Kind("small1", "zones", "*/zones/*", 9),
+    Kind("small1", "maps", "*/maps/*.log", 12, reach=60_000),
+    Kind("store1", "objects", "*/objects/*"),
+    Kind("store1", "marks", "*/marks", 4, Unstable),
+    Kind("coord1", "intentions", "*/intentions/*", 1, Removals, away="store2"),
+    Kind("manager1", "state", "*/manager.state*"),
+]
+
+
+def loss_is_found(target, options, kind):
+    """The syncs of these files are taken out; then the server's own start, the load, or the check after it must tell of a loss."""
+    name = f"{kind.server} without syncs of {kind.what}"
+    with Fresh(target, options, "skip", [kind.server], {kind.server: kind.pattern}) as hosts:
+        found = lost_after_cuts(hosts, options, kind)
+        if "skip_fsync: " not in hosts.said(kind.server):
+            return say(False, f"{name}: no such file was synced, so nothing was shown")
+    return say(found is not None, f"{name}: {found or 'NOT FOUND'}")
+
+
+def lost_after_cuts(hosts, options, kind):
+    """What told of a loss, or None."""
+    with kind.load(hosts, options, 2 * (kind.seconds + DARK_SECONDS) + 8, kind.reach) as load:
+        for _ in range(2):  # what is written while a store starts is lost in the second at the earliest
+            load.prepare()
+            time.sleep(kind.seconds)
+            if why := cut_and_wait(hosts, kind, load):
+                load.give_up()
+                return why
+    if load.saw_error:
+        return "the load saw an error"
+    hosts.unsynced = {}
+    if why := cut_and_wait(hosts, kind, load):
+        return why
+    if not load.verifies(output=None):
+        return "something that was acknowledged is missing"
+    return None if removes_all(hosts) else "objects of removed files stay on storage nodes"
+
+
+def cut_and_wait(hosts, kind, load):
+    """Why the server does not serve after a cut of its host's power, or None when it does."""
+    if kind.away:
+        hosts.end(kind.away, signal.SIGKILL)
+        load.while_away()
+        time.sleep(AWAY_SECONDS)
+    hosts.cut([kind.server])
+    if kind.away:
+        hosts.start(kind.away)
+    try:
+        hosts.wait_serving()
+        return None
+    except ensemble.Failure as failure:
+        return f"refused to start: {str(failure).splitlines()[-1][:160]}"
+
+
+def removes_all(hosts):
+    """Whether no object is left on those storage nodes whose folders are here, when a client has removed every file."""
+    with uml.Guest(hosts.client_ns(), hosts.virtual, ["sh", "-c", "rm -rf durability-*"], output=sys.stdout) as client:
+        if client.wait() != 0:
+            return False
+    here = [server for server in hosts.servers if server["role"] == "storage" and server["name"] not in hosts.hosted]
+    folders = [pathlib.Path(server["data"]) / "objects" for server in here]
+    end = time.monotonic() + REMOVED_SECONDS
+    while time.monotonic() < end:
+        if not any(path.is_file() for folder in folders for path in folder.rglob("*")):
+            return True
+        time.sleep(0.3)
+    return False
+
+
+def power_cut(target, options):
+    servers = [server["name"] for server in hosted_servers()]
+    wanted = options.only.split(",") if options.only else ["hosts", *[f"{kind.server}:{kind.what}" for kind in KINDS]]
+    good = "hosts" not in wanted or stays_whole(target, options, servers)
+    for kind in KINDS:
+        if f"{kind.server}:{kind.what}" in wanted:
+            good &= loss_is_found(target, options, kind)
+    return good
+
+
+def hosted_servers():
+    """One of each role that has data."""
+    roles = {}
+    for server in tomllib.loads((uml.ROOT / "deploy/local/ensemble.toml").read_text())["server"]:
+        if "data" in server:
+            roles.setdefault(server["role"], server)
+    return list(roles.values())
