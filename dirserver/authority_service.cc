@@ -71,6 +71,37 @@ bool merge_atime(AttributeCell& cell, nfs3::Time atime) {
   return true;
 }
 
+// Whether there is what a call wants to put in force.
+bool good_policy(const Volume& volume, const wire::PolicyArgs& args) {
+  const wire::FilePolicy& wanted = args.policy;
+  auto named = [&](wire::PolicyField field) { return (args.fields & field) != 0; };
+  bool unit = wanted.stripe_shift == 0 ||
+              (wanted.stripe_shift < 64 && is_stripe_unit(std::uint64_t{1} << wanted.stripe_shift));
+  // A storage node without sites gets no copies.
+  std::size_t nodes = volume.context.tables.get()->servers(wire::Role::kStorage).size();
+  bool copies = wanted.copies <= kMaxCopies && wanted.copies <= nodes;
+  bool placement = wanted.placement <= kPlacementNames.size();
+  return (unit || !named(wire::kPolicyStripeUnit)) && (copies || !named(wire::kPolicyCopies)) &&
+         (placement || !named(wire::kPolicyPlacement));
+}
+
+FilePolicy merged(FilePolicy policy, const wire::PolicyArgs& args) {
+  if ((args.fields & wire::kPolicyStripeUnit) != 0) {
+    policy.stripe_shift = static_cast<std::uint8_t>(args.policy.stripe_shift);
+  }
+  if ((args.fields & wire::kPolicyCopies) != 0) {
+    policy.copies = static_cast<std::uint8_t>(args.policy.copies);
+  }
+  if ((args.fields & wire::kPolicyPlacement) != 0) {
+    policy.placement = static_cast<std::uint8_t>(args.policy.placement);
+  }
+  return policy;
+}
+
+std::uint32_t copies_of_new(const Volume& volume, const FilePolicy& policy) {
+  return policy.copies != 0 ? policy.copies : volume.context.config.volume.copies;
+}
+
 }  // namespace
 
 AuthorityService::AuthorityService(Volume& volume)
@@ -185,28 +216,25 @@ Task<wire::MergeResult> AuthorityService::merge_all(const wire::MergeArgs& args)
 }
 
 Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) {
-  const EnsembleConfig& config = volume_.context.config;
-  const wire::FilePolicy& wanted = args.policy;
-  bool good_unit = wanted.stripe_shift == 0 ||
-                   (wanted.stripe_shift < 64 && is_stripe_unit(std::uint64_t{1} << wanted.stripe_shift));
-  bool good_copies = wanted.copies <= kMaxCopies && wanted.copies <= config.count(ServerRole::kStorage);
-  bool good_placement = wanted.placement <= kPlacementNames.size();
-  if (args.set && !(good_unit && good_copies && good_placement))
-    co_return wire::PolicyResult{.status = nfs3::Status::kInval};
+  if (!good_policy(volume_, args)) co_return wire::PolicyResult{.status = Status::kInval};
   auto opened = volume_.context.handles.open(args.handle);
   if (opened) co_await volume_.held.until_free(opened->fileid);
   Transaction transaction(volume_.cells);
   auto cell = load_file(volume_, transaction, opened);
   if (!cell) co_return wire::PolicyResult{.status = cell.error()};
-  if (!(*cell)->directory()) co_return wire::PolicyResult{.status = nfs3::Status::kNotDir};
-  if (args.set) {
-    (*cell)->policy = {static_cast<std::uint8_t>(wanted.stripe_shift),
-                       static_cast<std::uint8_t>(wanted.copies), static_cast<std::uint8_t>(wanted.placement)};
+  if (!(*cell)->directory()) co_return wire::PolicyResult{.status = Status::kNotDir};
+  FilePolicy& policy = (*cell)->policy;
+  const FilePolicy next = merged(policy, args);
+  // Nobody should lose copies by a command that was about something else.
+  bool fewer = copies_of_new(volume_, next) < copies_of_new(volume_, policy);
+  bool refused = args.fields != 0 && fewer && !args.fewer_copies;
+  if (args.fields != 0 && !refused) {
+    policy = next;
     transaction.change(**cell);
   }
-  const FilePolicy& policy = (*cell)->policy;
   wire::PolicyResult result{.policy = {policy.stripe_shift, policy.copies, policy.placement}};
   result.status = co_await finish(transaction);
+  if (refused && result.status == Status::kOk) result.status = Status::kPerm;
   co_return result;
 }
 

@@ -5,8 +5,20 @@
 namespace slice::dirserver::testing {
 namespace {
 
-using AuthorityTest = DirectoryFixture;
 using nfs3::Time;
+
+class AuthorityTest : public DirectoryFixture {
+ protected:
+  // POLICY: puts the fields in force and tells what is.
+  wire::PolicyResult set(const Handle& of, std::uint32_t fields, wire::FilePolicy policy = {},
+                         bool fewer_copies = false) {
+    auto result = run(service::internal_call<wire::PolicyResult>(
+        network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kPolicy,
+        wire::PolicyArgs{of, fields, policy, fewer_copies}));
+    EXPECT_TRUE(result.has_value());
+    return *result;
+  }
+};
 
 Time at(const nfs3::Attributes& attributes, std::int32_t seconds) {
   return {attributes.ctime.seconds + static_cast<std::uint32_t>(seconds), 0};
@@ -152,19 +164,12 @@ TEST_F(AuthorityTest, FetchesWaitForATruncationAndMergesDoNotTellItsEpoch) {
 TEST_F(AuthorityTest, ADirectorysPolicyIsThatOfNewFilesAndDirectories) {
   Handle directory = mkdir(root(), "d").handle;
   Handle old = create(directory, "old").handle;
-  auto ask = [&](const Handle& of, bool set, wire::FilePolicy policy) {
-    auto result = run(service::internal_call<wire::PolicyResult>(
-        network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kPolicy,
-        wire::PolicyArgs{of, set, policy}));
-    EXPECT_TRUE(result.has_value());
-    return *result;
-  };
   wire::FilePolicy wanted{.stripe_shift = 20, .copies = 2};
-  EXPECT_EQ(ask(directory, true, wanted).policy, wanted);
+  EXPECT_EQ(set(directory, wire::kPolicyAll, wanted).policy, wanted);
   Handle below = mkdir(directory, "below").handle;
   restart();
-  EXPECT_EQ(ask(below, false, {}).policy, wanted) << "it is inherited, and durable";
-  EXPECT_EQ(ask(root(), false, {}).policy, wire::FilePolicy{});
+  EXPECT_EQ(set(below, 0).policy, wanted) << "it is inherited, and durable";
+  EXPECT_EQ(set(root(), 0).policy, wire::FilePolicy{});
   for (const Handle& in : {directory, below}) {
     auto made = handles_.open(create(in, "new").handle);
     EXPECT_EQ(made->stripe_shift, 20u);
@@ -172,14 +177,45 @@ TEST_F(AuthorityTest, ADirectorysPolicyIsThatOfNewFilesAndDirectories) {
   }
   EXPECT_EQ(handles_.open(old)->flags, 0u);
   EXPECT_EQ(handles_.open(lookup(directory, "old").handle)->stripe_shift, 16u);
-  EXPECT_EQ(ask(old, true, wanted).status, Status::kNotDir);
-  EXPECT_EQ(ask(directory, true, {.stripe_shift = 12}).status, Status::kInval);
-  EXPECT_EQ(ask(directory, true, {.copies = 3}).status, Status::kInval) << "there are two storage nodes";
+  EXPECT_EQ(set(old, wire::kPolicyAll, wanted).status, Status::kNotDir);
+  EXPECT_EQ(set(directory, wire::kPolicyStripeUnit, {.stripe_shift = 12}).status, Status::kInval);
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 3}).status, Status::kInval)
+      << "there are two storage nodes";
   // Nobody else has bytes of a mirrored file that no storage node knows.
   small_.asked.clear();
   EXPECT_EQ(remove(directory, "new"), Status::kOk);
   loop_.advance(std::chrono::seconds(5));
   EXPECT_TRUE(small_.asked.empty());
+}
+
+TEST_F(AuthorityTest, APolicyIsMergedFieldByField) {
+  Handle directory = mkdir(root(), "d").handle;
+  constexpr std::uint32_t kFreeSpace = 1 + static_cast<std::uint32_t>(slice::Placement::kFreeSpace);
+  set(directory, wire::kPolicyCopies, {.copies = 2});
+  wire::PolicyResult result = set(directory, wire::kPolicyPlacement, {.placement = kFreeSpace});
+  EXPECT_EQ(result.policy, (wire::FilePolicy{.copies = 2, .placement = kFreeSpace}));
+  result = set(directory, wire::kPolicyStripeUnit, {.stripe_shift = 20, .copies = 99});
+  EXPECT_EQ(result.status, Status::kOk) << "what is not named does not count";
+  restart();
+  EXPECT_EQ(set(directory, 0).policy,
+            (wire::FilePolicy{.stripe_shift = 20, .copies = 2, .placement = kFreeSpace}));
+  EXPECT_EQ(set(directory, wire::kPolicyStripeUnit | wire::kPolicyPlacement).policy,
+            (wire::FilePolicy{.copies = 2}));
+}
+
+TEST_F(AuthorityTest, FewerCopiesAreWantedOrRefused) {
+  Handle directory = mkdir(root(), "d").handle;
+  set(directory, wire::kPolicyCopies, {.copies = 2});
+  for (std::uint32_t copies : {0, 1}) {
+    wire::PolicyResult refused =
+        set(directory, wire::kPolicyCopies | wire::kPolicyStripeUnit, {.stripe_shift = 20, .copies = copies});
+    EXPECT_EQ(refused.status, Status::kPerm);
+    EXPECT_EQ(refused.policy, (wire::FilePolicy{.copies = 2})) << "nothing is changed";
+  }
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 2}).status, Status::kOk);
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 1}, true).policy, (wire::FilePolicy{.copies = 1}));
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {}).status, Status::kOk) << "the volume has one as well";
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 2}).status, Status::kOk);
 }
 
 }  // namespace

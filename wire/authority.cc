@@ -100,19 +100,21 @@ bool decode(ByteView bytes, MergeResult& out) {
 
 void encode(XdrWriter& out, const PolicyArgs& args) {
   out.opaque(args.handle);
-  out.boolean(args.set);
+  out.u32(args.fields);
   out.u32(args.policy.stripe_shift);
   out.u32(args.policy.copies);
   out.u32(args.policy.placement);
+  out.boolean(args.fewer_copies);
 }
 bool decode(ByteView bytes, PolicyArgs& out) {
   XdrReader in(bytes);
   out.handle = in.opaque(nfs3::kMaxHandle);
-  out.set = in.boolean();
+  out.fields = in.u32();
   out.policy.stripe_shift = in.u32();
   out.policy.copies = in.u32();
   out.policy.placement = in.u32();
-  if (out.policy.placement > kPlacementNames.size()) in.fail();
+  out.fewer_copies = in.boolean();
+  if (out.fields > kPolicyAll || out.policy.placement > kPlacementNames.size()) in.fail();
   return in.complete();
 }
 

@@ -50,23 +50,32 @@ struct MergeResult {
       files;  // kOk only: one each, in the order of the call. kJukebox: to be told again later
 };
 
-// POLICY: how new files in a directory are laid out, and those of new directories in it. Sets it first, where
-// `set`; durable when answered. Servers that hold a lease of the directory go by it 2 s later. 0 in any
-// field: as the volume says.
+// POLICY: how new files in a directory are laid out, and those of new directories in it. First puts in force
+// the fields that `fields` names and leaves the others as they are, in one step; durable when answered.
+// Servers that hold a lease of the directory go by it 2 s later. 0 in any field: as the volume says.
 struct FilePolicy {
   std::uint32_t stripe_shift = 0;
   std::uint32_t copies = 0;
   std::uint32_t placement = 0;  // else 1 + Placement
   bool operator==(const FilePolicy&) const = default;
 };
+enum PolicyField : std::uint32_t {
+  kPolicyStripeUnit = 1,
+  kPolicyCopies = 2,
+  kPolicyPlacement = 4,
+  kPolicyAll = 7
+};
 struct PolicyArgs {
   ByteView handle;
-  bool set = false;
-  FilePolicy policy;
+  std::uint32_t fields = 0;   // PolicyField, added up; 0: only tells
+  FilePolicy policy;          // of the other fields nothing counts
+  bool fewer_copies = false;  // are wanted, should they come of it
 };
 struct PolicyResult {
-  nfs3::Status status = nfs3::Status::kOk;  // kNotDir; kInval: a unit or number that there is not
-  FilePolicy policy;
+  // kNotDir; kInval: a unit or number that there is not; kPerm: new files would have fewer copies than until
+  // now, and nobody said that this is wanted.
+  nfs3::Status status = nfs3::Status::kOk;
+  FilePolicy policy;  // in force now; kOk and kPerm only
 };
 
 void encode(rpc::XdrWriter& out, const PolicyArgs& args);

@@ -9,6 +9,7 @@
 #include "wire/layout.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
+#include "wire/nlm4.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
@@ -51,7 +52,7 @@ TEST(AuthorityMessages, Codec) {
   check_message(MergeArgs{});
   check_message(MergeResult{Status::kOk, {{Status::kOk, attributes(), true}, {.status = Status::kStale}}});
   check_message(MergeResult{.status = Status::kJukebox});
-  check_message(PolicyArgs{handle(), true, {20, 3}});
+  check_message(PolicyArgs{handle(), kPolicyCopies | kPolicyPlacement, {20, 3, 1}, true});
   check_message(PolicyResult{Status::kNotDir, {13, 2}});
 }
 
@@ -264,6 +265,34 @@ TEST(MountMessages, Codec) {
   rpc::XdrWriter out;
   mount3::encode_path(out, longest);
   EXPECT_FALSE(mount3::decode_path(out.view(), path));
+}
+
+TEST(LockMessages, Codec) {
+  const nlm4::Lock lock{.caller = "client",
+                        .handle = handle(),
+                        .owner = handle().first(7),
+                        .svid = -3,
+                        .offset = 1ull << 40,
+                        .length = 9};
+  const ByteView cookie = handle().first(4);
+  check_message(nlm4::TestArgs{cookie, true, lock});
+  check_message(nlm4::LockArgs{cookie, true, false, lock, true, 12});
+  check_message(nlm4::CancelArgs{cookie, false, true, lock});
+  check_message(nlm4::UnlockArgs{cookie, lock});
+  check_message(nlm4::ShareArgs{cookie, "client", handle(), handle().first(3), 2, 1, true});
+  check_message(nlm4::FreeAllArgs{"client", 5});
+  check_message(nlm4::Result{cookie, nlm4::Status::kDeniedNoLocks});
+  check_message(nlm4::ShareResult{cookie, nlm4::Status::kDeniedNoLocks, 7});
+}
+
+TEST(LockMessages, LengthsBeyondTheStandardsAreRefused) {
+  const std::string large(2000, 'x');
+  for (std::size_t size : {1024u, 1025u}) {
+    rpc::XdrWriter out;
+    encode(out, nlm4::UnlockArgs{as_bytes(large).first(size), {}});
+    nlm4::UnlockArgs args;
+    EXPECT_EQ(decode(out.view(), args), size <= nlm4::kMaxObject) << size;
+  }
 }
 
 TEST(PortmapMessages, Codec) {

@@ -13,6 +13,7 @@
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
 #include "wire/nfs3_readdir.h"
+#include "wire/nlm4.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
@@ -151,7 +152,10 @@ const std::vector<Try>& tries() {
                                        message<portmap2::Mapping>,
                                        message<std::vector<portmap2::Mapping>>,
                                        message<portmap2::CallitArgs>,
-                                       text_arguments};
+#define X(Message) message<nlm4::Message>,
+                                       SLICE_WIRE_NLM_MESSAGES(X)
+#undef X
+                                           text_arguments};
   return all;
 }
 

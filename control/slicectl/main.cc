@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
@@ -16,7 +18,7 @@
 namespace slice::slicectl {
 namespace {
 
-constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kPartial = 3;
+constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kPartial = 3, kRefused = 4;
 // What slicectl calls itself to the ensemble: no server of the configuration.
 constexpr std::uint32_t kSender = 0xffffffff;
 
@@ -24,9 +26,7 @@ struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
   bool json = false;
   double timeout = 5;
-  std::string path, name, match, stripe_unit;
-  std::optional<std::uint32_t> copies;
-  std::string placement;
+  std::string path, name, match;
   std::uint64_t stripe = 0;
   std::string to;
   bool every_site = false;
@@ -104,32 +104,22 @@ class Command {
         fmt::format("stripe {} of {} is on {}\n", arguments_.stripe, arguments_.path, arguments_.to));
   }
 
-  int policy(bool set) {
-    std::optional<wire::FilePolicy> wanted;
-    if (set) {
-      wanted.emplace(
-          wire::FilePolicy{.copies = arguments_.copies.value_or(0), .placement = placement_number()});
-      auto unit = parse_size(arguments_.stripe_unit.empty() ? "0" : arguments_.stripe_unit);
-      if (!unit) return say(unit.error());
-      if (*unit != 0 && !is_stripe_unit(*unit)) {
-        return say({Errc::kInvalid, "a stripe unit is a power of two from 8KiB to 1GiB"});
-      }
-      if (*unit != 0) wanted->stripe_shift = static_cast<std::uint32_t>(std::countr_zero(*unit));
-    }
+  int policy(const PolicyChange& change) {
     auto tables = run(ask_tables(seams_));
     if (!tables) return say(tables.error());
-    auto policy = run(ask_policy(seams_, *tables, arguments_.path, wanted));
-    if (!policy) return say(policy.error());
-    return print(render_policy(config_, arguments_.path, *policy, format_));
+    auto answer = run(ask_policy(seams_, *tables, arguments_.path, change));
+    if (!answer) return say(answer.error());
+    if (answer->refused) {
+      std::fprintf(stderr,
+                   "slicectl: %s: new files would have fewer copies than until now; nothing is changed. Say "
+                   "--force where that is wanted\n",
+                   arguments_.path.c_str());
+      return kRefused;
+    }
+    return print(render_policy(config_, arguments_.path, answer->policy, format_));
   }
 
  private:
-  // As wire::FilePolicy has it.
-  std::uint32_t placement_number() const {
-    auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), arguments_.placement);
-    return found == kPlacementNames.end() ? 0
-                                          : static_cast<std::uint32_t>(found - kPlacementNames.begin()) + 1;
-  }
   template <class T>
   static Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
     value.emplace(co_await std::move(task));
@@ -149,6 +139,73 @@ class Command {
   rpc::SocketChannel channel_;
   Seams seams_;
   Format format_;
+};
+
+// `policy show`, `set` and `unset`: what they are told, and the change that it means.
+class PolicyCommands {
+ public:
+  PolicyCommands(CLI::App& app, std::string& path)
+      : group_(app.add_subcommand("policy", "how new files in a directory are laid out (docs/mirrors.md)")),
+        show_(add("show", "shows it", path)),
+        set_(add("set", "sets what is named, and leaves the rest as it is", path)),
+        unset_(add("unset", "what is named, or all of it, becomes what a directory newly made there has",
+                   path)) {
+    group_->require_subcommand(1);
+    set_->add_option("--stripe-unit", stripe_unit_, "bytes on one storage node, e.g. 1MiB");
+    set_->add_option("--copies", policy_.copies, "on how many storage nodes each byte is")
+        ->check(CLI::Range(1U, kMaxCopies));
+    set_->add_option("--placement", placement_, "on which storage nodes (docs/block-maps.md)")
+        ->check(CLI::IsMember(std::vector<std::string>(kPlacementNames.begin(), kPlacementNames.end())));
+    for (const char* field : kFields) unset_->add_flag(field);
+    for (CLI::App* command : {set_, unset_}) {
+      command->add_flag("--force", fewer_copies_, "also where new files have fewer copies then");
+    }
+  }
+  bool parsed() const { return group_->parsed(); }
+
+  // kInvalid: nothing is named, or a unit that there is not.
+  Result<PolicyChange> change() const {
+    PolicyChange change{
+        .fields = 0, .policy = policy_, .inherit = unset_->parsed(), .fewer_copies = fewer_copies_};
+    if (show_->parsed()) return change;
+    const CLI::App& command = change.inherit ? *unset_ : *set_;
+    for (std::uint32_t i = 0; i < kFields.size(); ++i) {
+      if (command.count(kFields[i]) > 0) change.fields |= 1U << i;
+    }
+    if (change.inherit) {
+      if (change.fields == 0) change.fields = wire::kPolicyAll;
+      return change;
+    }
+    if (change.fields == 0) return fail(Errc::kInvalid, "policy set: nothing to set is named");
+    if ((change.fields & wire::kPolicyStripeUnit) != 0) {
+      auto unit = parse_size(stripe_unit_);
+      if (!unit) return fail(std::move(unit.error()));
+      if (!is_stripe_unit(*unit)) {
+        return fail(Errc::kInvalid, "a stripe unit is a power of two from 8KiB to 1GiB");
+      }
+      change.policy.stripe_shift = static_cast<std::uint32_t>(std::countr_zero(*unit));
+    }
+    if ((change.fields & wire::kPolicyPlacement) != 0) {
+      auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), placement_);
+      change.policy.placement = static_cast<std::uint32_t>(found - kPlacementNames.begin()) + 1;
+    }
+    return change;
+  }
+
+ private:
+  // In the order of the bits of wire::PolicyField.
+  static constexpr std::array<const char*, 3> kFields{"--stripe-unit", "--copies", "--placement"};
+
+  CLI::App* add(const char* name, const char* about, std::string& path) {
+    CLI::App* command = group_->add_subcommand(name, about);
+    command->add_option("path", path, "absolute path of the directory")->required();
+    return command;
+  }
+
+  wire::FilePolicy policy_;
+  std::string stripe_unit_, placement_;
+  bool fewer_copies_ = false;
+  CLI::App *group_, *show_, *set_, *unset_;
 };
 
 int check(const Arguments& arguments) {
@@ -189,24 +246,16 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.footer(
       "Exit codes: 0 answered; 1 no answer, or no such path or server; 2 wrong usage or configuration;\n"
-      "3 some servers did not answer (metrics, where: the rest is shown). fsck: 0 clean; 1 findings; 2 not\n"
-      "everything could be read, or wrong usage.");
+      "3 some servers did not answer (metrics, where: the rest is shown); 4 refused without --force "
+      "(policy).\n"
+      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
   auto* status = app.add_subcommand("status", "every process: alive, state, generation, free space");
   auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
   auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
   tables->add_flag("--sites", arguments.every_site, "one line a site");
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
-  auto* policy = app.add_subcommand("policy", "how new files in a directory are laid out (docs/mirrors.md)");
-  policy->require_subcommand(1);
-  auto* policy_show = policy->add_subcommand("show", "shows it");
-  policy_show->add_option("path", arguments.path, "absolute path of the directory")->required();
-  auto* policy_set = policy->add_subcommand("set", "sets it; what is not given is as the volume says");
-  policy_set->add_option("path", arguments.path, "absolute path of the directory")->required();
-  policy_set->add_option("--stripe-unit", arguments.stripe_unit, "bytes on one storage node, e.g. 1MiB");
-  policy_set->add_option("--copies", arguments.copies, "on how many storage nodes each byte is");
-  policy_set->add_option("--placement", arguments.placement, "on which storage nodes (docs/block-maps.md)")
-      ->check(CLI::IsMember(std::vector<std::string>(kPlacementNames.begin(), kPlacementNames.end())));
+  PolicyCommands policy(app, arguments.path);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -232,13 +281,17 @@ int main(int argc, char** argv) {
     say(config.error());
     return kBadUsage;
   }
+  auto policy_change = policy.change();
+  if (policy.parsed() && !policy_change) {
+    say(policy_change.error());
+    return kBadUsage;
+  }
   Command command(arguments, *config);
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (where->parsed()) return command.where();
-  if (policy_show->parsed()) return command.policy(false);
-  if (policy_set->parsed()) return command.policy(true);
+  if (policy.parsed()) return command.policy(*policy_change);
   if (move->parsed()) return command.move();
   if (metrics->parsed()) return command.metrics();
   return kBadUsage;

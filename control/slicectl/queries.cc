@@ -248,22 +248,27 @@ Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing:
   co_return co_await finder.find();
 }
 
-Task<Result<wire::FilePolicy>> ask_policy(const Seams& seams,
-                                          std::shared_ptr<const routing::RoutingTables> tables,
-                                          std::string path, std::optional<wire::FilePolicy> set) {
+Task<Result<PolicyInForce>> ask_policy(const Seams& seams,
+                                       std::shared_ptr<const routing::RoutingTables> tables, std::string path,
+                                       PolicyChange change) {
   Finder finder(seams, tables, std::move(path));
   auto where = co_await finder.find();
   if (!where) co_return fail(std::move(where.error()));
+  if (change.inherit && where->path != "/") {
+    std::string parent = where->path.substr(0, std::max<std::size_t>(where->path.rfind('/'), 1));
+    auto inherited = co_await ask_policy(seams, tables, parent, {});
+    if (!inherited) co_return fail(std::move(inherited.error()));
+    change.policy = inherited->policy;
+  }
   const wire::ServerEntry& server = tables->server_of(wire::Role::kDirectory, where->handle.directory_site);
-  wire::PolicyArgs args{
-      .handle = where->bytes, .set = set.has_value(), .policy = set.value_or(wire::FilePolicy{})};
   auto result = co_await service::internal_call<wire::PolicyResult>(
-      seams.channel, server.endpoint, wire::kAuthorityProgram, wire::AuthorityProcedure::kPolicy, args,
-      seams.timeout);
+      seams.channel, server.endpoint, wire::kAuthorityProgram, wire::AuthorityProcedure::kPolicy,
+      wire::PolicyArgs{where->bytes, change.fields, change.policy, change.fewer_copies}, seams.timeout);
   if (!result) co_return fail(result.error(), server.name);
   switch (result->status) {
     case nfs3::Status::kOk:
-      co_return result->policy;
+    case nfs3::Status::kPerm:
+      co_return PolicyInForce{result->policy, result->status == nfs3::Status::kPerm};
     case nfs3::Status::kNotDir:
       co_return fail(Errc::kInvalid, "{}: not a directory", where->path);
     case nfs3::Status::kInval:

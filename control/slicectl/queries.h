@@ -67,10 +67,21 @@ struct Where {
 Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                               std::string path);
 
-// What a directory says of new files in it; sets that first where `set` has something. Errors as ask_where().
-Task<Result<wire::FilePolicy>> ask_policy(const Seams& seams,
-                                          std::shared_ptr<const routing::RoutingTables> tables,
-                                          std::string path, std::optional<wire::FilePolicy> set);
+// What a directory says of new files in it. Errors as ask_where().
+struct PolicyChange {
+  std::uint32_t fields = 0;   // wire::PolicyField: what changes; 0: nothing
+  wire::FilePolicy policy;    // to what
+  bool inherit = false;       // `fields` to what a new directory in its place would have, instead
+  bool fewer_copies = false;  // even where new files have fewer copies then
+};
+struct PolicyInForce {
+  wire::FilePolicy policy;
+  bool refused = false;  // nothing was changed: new files would have had fewer copies
+};
+// Makes the change first.
+Task<Result<PolicyInForce>> ask_policy(const Seams& seams,
+                                       std::shared_ptr<const routing::RoutingTables> tables, std::string path,
+                                       PolicyChange change);
 
 // Moves a stripe of a block-mapped file to a storage server, and waits until it is there. As ask_where();
 // also kInvalid: no block-mapped file, no storage server of this name that holds sites.

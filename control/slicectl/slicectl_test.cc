@@ -88,6 +88,34 @@ class FakeObjects : public rpc::Program {
   wire::ObjectStatResult stat;
 };
 
+// Directories' policies by fileID; merges nothing, only notes what it was asked.
+class FakeAuthority : public rpc::Program {
+ public:
+  explicit FakeAuthority(const routing::HandleCodec& handles) : handles_(handles) {}
+  std::uint32_t number() const override { return wire::kAuthorityProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    wire::PolicyArgs args;
+    if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+    auto directory = handles_.open(args.handle);
+    asked.push_back({directory->fileid, args.fields, args.policy});
+    encode(results, wire::PolicyResult{.status = answer, .policy = policies[directory->fileid]});
+    co_return rpc::Outcome::kReply;
+  }
+  struct Asked {
+    FileId directory;
+    std::uint32_t fields;
+    wire::FilePolicy policy;
+    bool operator==(const Asked&) const = default;
+  };
+  std::vector<Asked> asked;
+  std::map<FileId, wire::FilePolicy> policies;
+  nfs3::Status answer = nfs3::Status::kOk;
+
+ private:
+  const routing::HandleCodec& handles_;
+};
+
 class SlicectlTest : public service::testing::ServiceFixture {
  protected:
   SlicectlTest()
@@ -105,11 +133,13 @@ class SlicectlTest : public service::testing::ServiceFixture {
                          .crash = crash_points_},
         manager_(manager_context_),
         directory_(context_),
+        authority_(handles_),
         ctl_(network_, rpc::Endpoint{0x0a4d0201, 999}, 0xffffffff),
         seams_{.loop = loop_, .channel = ctl_, .config = config_, .timeout = 1s} {
     EXPECT_TRUE(run(manager_.start()));
     serve("manager1", manager_);
     serve("dir1", directory_.program());
+    serve("dir1", authority_);
     serve("small1", small_);
     serve("store1", store1_);
     serve("store2", store2_);
@@ -137,6 +167,7 @@ class SlicectlTest : public service::testing::ServiceFixture {
   service::ServiceContext manager_context_;
   manager::Manager manager_;
   FakeDirectory directory_;
+  FakeAuthority authority_;
   FakeObjects small_, store1_, store2_;
   rpc::InProcessNetwork ctl_;
   Seams seams_;
@@ -306,6 +337,32 @@ TEST_F(SlicectlTest, ReadsMetricsOfOneOrAll) {
   EXPECT_EQ(said["processes"][2]["metrics"]["reads_total"], 7);
   EXPECT_TRUE(said["processes"][6].contains("error"));
   EXPECT_EQ(run(ask_metrics(seams_, "nobody")).error().code, Errc::kNotFound);
+}
+
+TEST_F(SlicectlTest, UnsetAsksForWhatANewDirectoryThereWouldHave) {
+  make_volume();
+  directory_.add(FileId{20}, "below", handle(23, nfs3::FileType::kDirectory), 4096);
+  wire::FilePolicy above{.stripe_shift = 20, .copies = 2};
+  authority_.policies[FileId{20}] = above;
+  PolicyChange change{.fields = wire::kPolicyCopies, .policy = {}, .inherit = true};
+  ASSERT_TRUE(run(ask_policy(seams_, tables_.get(), "/docs/below/", change)));
+  EXPECT_THAT(authority_.asked,
+              ::testing::ElementsAre(FakeAuthority::Asked{FileId{20}, 0, {}},
+                                     FakeAuthority::Asked{FileId{23}, wire::kPolicyCopies, above}));
+  authority_.asked.clear();
+  ASSERT_TRUE(run(ask_policy(seams_, tables_.get(), "/", change)));
+  EXPECT_THAT(authority_.asked,
+              ::testing::ElementsAre(FakeAuthority::Asked{FileId{1}, wire::kPolicyCopies, {}}))
+      << "above the root is the volume";
+}
+
+TEST_F(SlicectlTest, SaysThatAPolicyWasRefused) {
+  make_volume();
+  authority_.answer = nfs3::Status::kPerm;
+  auto answer =
+      run(ask_policy(seams_, tables_.get(), "/docs", {.fields = wire::kPolicyCopies, .policy = {}}));
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->refused);
 }
 
 TEST(BytesText, IsReadable) {

@@ -80,12 +80,28 @@ def read_without(target, victim):
         target.start(victim)
 
 
+def policy_commands(target):
+    """`policy set` changes what it is told and nothing else; fewer copies by mistake are refused."""
+    def policy(*words):
+        done = target.slicectl("policy", *words, "--json", check=False)
+        shown = json.loads(done.stdout) if done.returncode == 0 else {}
+        return done.returncode, shown.get("copies"), shown.get("placement")
+
+    both = ["set", FOLDER, "--placement", "free-space"]
+    ok = say(policy(*both) == (0, 2, "free-space"), "policy set --placement leaves the copies as they are")
+    ok &= say(policy("unset", FOLDER)[0] == 4 and policy("show", FOLDER) == (0, 2, "free-space"), "fewer copies are refused")
+    ok &= say(policy("unset", FOLDER, "--placement") == (0, 2, "hash"), "policy unset --placement")
+    ok &= say(policy("set", FOLDER, "--copies", "1", "--force") == (0, 1, "hash"), "fewer copies with --force")
+    return ok & say(policy("set", FOLDER, "--copies", "2") == (0, 2, "hash") and policy("set", FOLDER)[0] == 2, "two again")
+
+
 def mirrors(target, options):
     with target.client(["mkdir", "-p", f".{FOLDER}"], output=sys.stdout) as client:
         if client.wait() != 0:
             return say(False, "mkdir")
     shown = json.loads(target.slicectl("policy", "set", FOLDER, "--copies", "2", "--stripe-unit", f"{STRIPE_UNIT >> 10}KiB", "--json").stdout)
     ok = say((shown["copies"], shown["stripe_unit"]) == (2, STRIPE_UNIT), "slicectl policy set")
+    ok &= policy_commands(target)
     nodes = [name for name in target.process_names if name.startswith("store")]
     ok &= written_while(target, nodes[0], 20 * options.scale)
     where = json.loads(target.slicectl("where", f"{FOLDER}/file0", "--json").stdout)
