@@ -1,5 +1,7 @@
 #include "dirserver/space.h"
 
+#include <algorithm>
+
 #include "common/log.h"
 #include "service/internal_call.h"
 #include "wire/manager.h"
@@ -42,6 +44,12 @@ Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
                     .free_files = here.free_bytes / kBytesPerFile};
 }
 
+bool SpaceMonitor::holds_sites(const wire::ServerEntry& node) const {
+  if (node.role != wire::Role::kStorage) return false;
+  const auto& sites = context_.tables.get()->wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  return std::find(sites.begin(), sites.end(), node.server) != sites.end();
+}
+
 Task<void> SpaceMonitor::ask_manager() {
   const ServerConfig* manager = context_.config.first(ServerRole::kManager);
   if (manager == nullptr) co_return;
@@ -53,7 +61,7 @@ Task<void> SpaceMonitor::ask_manager() {
   if (!result) co_return;
   std::uint64_t total = 0, free = 0;
   for (const wire::Member& member : result->members) {
-    if (member.entry.role != wire::Role::kStorage || !member.alive) continue;
+    if (!member.alive || !holds_sites(member.entry)) continue;
     total += member.last.total_bytes;
     free += member.last.free_bytes;
   }

@@ -20,8 +20,9 @@ class SpaceMonitor {
   // shrink. Known to within kOwnMaxAge.
   bool low();
 
-  // Bytes: the sum over the living storage nodes, as they told the manager, at most kVolumeMaxAge old where
-  // the manager answers; before it ever did, this server's own. Files: as many as this server has room for.
+  // Bytes: the sum over the living storage nodes that hold sites (on others no byte can be put), as they told
+  // the manager, at most kVolumeMaxAge old where the manager answers; before it ever did, this server's own.
+  // Files: as many as this server has room for.
   struct Figures {
     std::uint64_t total_bytes = 0, free_bytes = 0;
     std::uint64_t total_files = 0, free_files = 0;
@@ -31,6 +32,7 @@ class SpaceMonitor {
  private:
   storage::Space own();
   Task<void> ask_manager();
+  bool holds_sites(const wire::ServerEntry& node) const;
 
   service::ServiceContext& context_;
   storage::Space own_;

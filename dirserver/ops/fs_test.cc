@@ -43,18 +43,19 @@ class FakeManager : public rpc::Program {
 
 TEST_F(FsTest, FsstatSumsTheLivingStorageNodes) {
   FakeManager manager;
-  auto add = [&](wire::Role role, std::uint64_t total, std::uint64_t free, bool alive) {
+  auto add = [&](wire::Role role, const char* name, std::uint64_t total, std::uint64_t free, bool alive) {
     wire::Member member;
+    member.entry.server = config_.find(name)->index;
     member.entry.role = role;
     member.last.total_bytes = total;
     member.last.free_bytes = free;
     member.alive = alive;
     manager.members.members.push_back(member);
   };
-  add(wire::Role::kStorage, 1000, 400, true);
-  add(wire::Role::kStorage, 2000, 700, true);
-  add(wire::Role::kStorage, 5000, 5000, false);
-  add(wire::Role::kSmallFile, 9000, 9000, true);
+  add(wire::Role::kStorage, "store1", 1000, 400, true);
+  add(wire::Role::kStorage, "store2", 2000, 700, true);
+  add(wire::Role::kStorage, "store2", 5000, 5000, false);
+  add(wire::Role::kSmallFile, "small1", 9000, 9000, true);
   serve("manager1", manager);
   nfs3::FsstatOk ok;
   Handle file = create(root(), "f").handle;  // any handle will do
@@ -69,6 +70,28 @@ TEST_F(FsTest, FsstatSumsTheLivingStorageNodes) {
   ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
   loop_.advance(std::chrono::seconds(1));
   EXPECT_EQ(manager.calls, 2);
+}
+
+TEST_F(FsTest, FsstatCountsNoNodeWithoutSites) {
+  wire::Tables tables = tables_.get()->wire();
+  std::uint32_t with = config_.find("store1")->index, without = config_.find("store2")->index;
+  for (std::uint32_t& owner : tables.sites[static_cast<std::size_t>(wire::Role::kStorage)]) owner = with;
+  tables_.set(routing::RoutingTables::make(config_, tables).value());
+  FakeManager manager;
+  for (std::uint32_t node : {with, without}) {
+    wire::Member member;
+    member.entry.server = node;
+    member.entry.role = wire::Role::kStorage;
+    member.last.total_bytes = 1000;
+    member.last.free_bytes = 400;
+    member.alive = true;
+    manager.members.members.push_back(member);
+  }
+  serve("manager1", manager);
+  nfs3::FsstatOk ok;
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+  EXPECT_EQ(ok.total_bytes, 1000u);
+  EXPECT_EQ(ok.free_bytes, 400u);
 }
 
 TEST_F(FsTest, FsstatWithoutAManagerShowsThisServersOwnDisk) {
