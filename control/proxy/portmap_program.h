@@ -21,7 +21,8 @@ class PortmapProgram : public rpc::Program {
 };
 
 // Tells the host's own rpcbind, where there is one on this host, of MOUNT and NFS (so that clients that ask
-// it find them), or takes that back. False where none answers. Blocks for at most half a second.
+// it find them), and of NLM where nobody else has told it, or takes that back. False where none answers.
+// Blocks for at most a second.
 bool register_at_rpcbind(const ProxyConfig& config, bool on);
 
 }  // namespace slice::proxy

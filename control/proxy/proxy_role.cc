@@ -139,6 +139,7 @@ Status ProxyRole::start_programs() {
   mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
   mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
   mount_dispatcher_->add(*mount_);
+  mount_dispatcher_->add(locks_.emplace(context_.metrics));
   auto served = serve(*mount_dispatcher_, config.mount_port);
   if (!served) return fail(served.error(), "MOUNT");
   mount_server_ = std::move(*served);

@@ -8,6 +8,7 @@
 
 #include "control/proxy/listeners.h"
 #include "control/proxy/loader.h"
+#include "control/proxy/lock_program.h"
 #include "control/proxy/mount_program.h"
 #include "control/proxy/neighbours.h"
 #include "control/proxy/portmap_program.h"
@@ -76,6 +77,7 @@ class ProxyRole : public service::Role {
   Neighbours neighbours_;
   Listeners listeners_;
   std::unique_ptr<MountProgram> mount_;
+  std::optional<LockProgram> locks_;
   std::unique_ptr<PortmapProgram> portmap_;
   std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;
   std::unique_ptr<rpc::Server> mount_server_, portmap_server_;

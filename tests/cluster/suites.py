@@ -66,6 +66,20 @@ def conformance(target, options):
     return passed_or_known(target, guest.text, code)
 
 
+# What each way to ask for a lock is refused with, within 10 s.
+LOCK_TRIAL = """
+import errno, fcntl, signal
+signal.alarm(10)
+with open("locked", "w") as file:
+    for lock in (fcntl.flock, fcntl.lockf):
+        try:
+            lock(file, fcntl.LOCK_EX)
+            print("locked")
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+"""
+
+
 def client(target, options):
     """The harness itself, and a mount as a newcomer types it: no ports given, rpcbind asked."""
     def expect(what, wanted, got):
@@ -83,6 +97,8 @@ def client(target, options):
         expect("plain mount", (0, "content\n"), run(
             "sh", "-c", f"cd / && mount -t nfs -o vers=3,nolock {target.server}:{target.export} /mnt && cd /mnt && "
             "echo content > plain && cat plain && rm plain && cd / && umount /mnt", mount=False, timeout=60)),
+        expect("a lock without nolock", (0, "ENOLCK\nENOLCK\n"), run("python3", "-c", LOCK_TRIAL, locks=True, timeout=60)),
+        expect("the proxy refused them", True, target.metrics(target.proxy)["proxy_locks_refused_total"] >= 2),
         expect("showmount", True, target.export in run("showmount", "-e", target.server, mount=False, timeout=60)[1].split()),
     ]
     return all(checks)

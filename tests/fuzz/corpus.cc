@@ -8,6 +8,7 @@
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
+#include "wire/nlm4.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
@@ -112,6 +113,14 @@ void mount_and_portmap(Maker& make) {
       portmap2::encode(mapping, portmap2::Mapping{nfs3::kProgram, nfs3::kVersion, portmap2::kTcp, 0});
     }
     if (procedure < 5) make.add(portmap2::kProgram, portmap2::kVersion, procedure, mapping, false);
+  }
+  for (std::uint32_t procedure : {2, 22}) {
+    rpc::XdrWriter lock;
+    encode(lock,
+           nlm4::LockArgs{.cookie = as_bytes("1"),
+                          .block = true,
+                          .lock = {.caller = "client", .handle = make.handle(2), .owner = as_bytes("me")}});
+    make.add(nlm4::kProgram, nlm4::kVersion, procedure, lock, false);
   }
   rpc::XdrWriter callit;
   portmap2::encode(callit, portmap2::CallitArgs{mount3::kProgram, mount3::kVersion, 5, {}});
