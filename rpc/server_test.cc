@@ -39,6 +39,10 @@ Task<void> call_into(Channel& channel, Request request, Answer& out) {
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() { dispatcher.add(echo); }
+  ~ServerTest() override {  // calls that still wait hold their connection
+    server.reset();
+    echo.release();
+  }
 
   void serve(Server::Options options = {}) {
     server = std::make_unique<Server>(loop, dispatcher, metrics, options);

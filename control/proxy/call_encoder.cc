@@ -1,5 +1,7 @@
 #include "control/proxy/call_encoder.h"
 
+#include <algorithm>
+
 #include "rpc/message.h"
 #include "rpc/xdr.h"
 #include "wire/nfs3.h"
@@ -44,7 +46,7 @@ SliceChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::uin
   std::uint8_t* into = nullptr;
   call.append(pool_.place(header + head.size() + (join ? total : 0), into));
   std::memcpy(into, out.view().data(), header);
-  std::memcpy(into + header, head.data(), head.size());
+  std::ranges::copy(head, into + header);  // of NULL's probe there is none
   if (join) {
     data.copy_to(into + header + head.size());
   } else {
