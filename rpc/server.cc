@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rpc/server_internal.h"
+#include "rpc/udp_buffers.h"
 
 namespace slice::rpc {
 namespace {
@@ -98,13 +99,7 @@ Result<Endpoint> ServerShared::listen_udp(Endpoint at) {
 void ServerShared::serve_udp(int socket) {
   int on = 1;
   ::setsockopt(socket, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-  int bytes = options.udp_receive_buffer;
-  if (::setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
-    ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-  }
-  if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
-    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-  }
+  set_udp_buffers(socket, options.udp_buffer, options.udp_buffer);
   udp_.push_back(std::make_shared<UdpSocket>(*this, socket));
   udp_.back()->start();
 }

@@ -23,7 +23,7 @@ class Server {
     // How many times as long as its call a datagram's reply may be, so that a forged source gets little by
     // it; a longer one becomes SYSTEM_ERR, and the client asks over TCP. 0: no matter.
     std::size_t max_udp_growth = 0;
-    int udp_receive_buffer = 8 << 20;  // SO_RCVBUF(FORCE), bytes
+    int udp_buffer = 8 << 20;  // bytes each way in the kernel (rpc/udp_buffers.h)
   };
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics, Options options);
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics);

@@ -1,12 +1,10 @@
 #include "control/proxy/listener_guard.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include <deque>
 
 #include "common/log.h"
+#include "common/rights.h"
 
 namespace slice::proxy {
 namespace {
@@ -104,15 +103,6 @@ std::optional<GuardWord> receive_message(int channel, std::vector<int>& sockets)
   auto word = static_cast<GuardWord>(byte);
   if (word != GuardWord::kMore && word != GuardWord::kLast && word != GuardWord::kEnd) return std::nullopt;
   return word;
-}
-
-// What the guard does needs no rights, and it lives long.
-void drop_rights() {
-  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, 2> none{};
-  ::syscall(SYS_capset, &header, none.data());
 }
 
 // The guard's process: one thread that waits in poll().
@@ -304,7 +294,7 @@ std::optional<int> run_guard(int argc, char** argv) {
   configure_log("guard of " + rpc::to_string(*at), LogLevel::kInfo);
   ::prctl(PR_SET_NAME, "slice-guard", 0, 0, 0);
   std::signal(SIGINT, SIG_IGN);
-  drop_rights();
+  keep_capabilities({});  // its work needs none, and it lives long
   return Guard(*at, std::chrono::milliseconds(keep)).run();
 }
 

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "bpf/shared/outcomes.h"
@@ -27,6 +28,9 @@ namespace slice::proxy {
 namespace {
 
 constexpr const char* kProgramName = "slice_proxy";
+// Where the program is pinned; those of runs before, which may be at interfaces still, are beside it with
+// their id behind the name.
+constexpr const char* kPinName = "program";
 // The verifier's errors and figures alone: never much, so that the last words fit. With its steps they are
 // megabytes, of which Linux 6.1 keeps the beginning.
 constexpr std::uint32_t kVerifierErrors = 4;
@@ -91,25 +95,63 @@ bool is_bond(const std::string& interface) {
   return ::access(("/sys/class/net/" + interface + "/bonding").c_str(), F_OK) == 0;
 }
 
-// Whether the program with this id is one of ours, of this run or one before.
-bool is_ours(std::uint32_t program_id) {
-  int fd = bpf_prog_get_fd_by_id(program_id);
-  if (fd < 0) return false;
+std::uint32_t id_of(int program_fd) {
   bpf_prog_info info{};
   std::uint32_t size = sizeof info;
-  bool ours = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && std::strcmp(info.name, kProgramName) == 0;
-  ::close(fd);
-  return ours;
+  return bpf_obj_get_info_by_fd(program_fd, &info, &size) == 0 ? info.id : 0;
+}
+
+}  // namespace
+
+// Which programs are ours, of this run or one before: those that are pinned in the folder, and all of our
+// name where the kernel lets us see a program by its id, which takes CAP_SYS_ADMIN.
+class OurPrograms {
+ public:
+  explicit OurPrograms(const std::string& folder) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      if (!entry.path().filename().string().starts_with(kPinName)) continue;
+      int fd = bpf_obj_get(entry.path().c_str());
+      if (fd < 0) continue;
+      pinned_.insert(id_of(fd));
+      ::close(fd);
+    }
+  }
+  bool have(std::uint32_t id) const { return pinned_.contains(id) || is_of_our_name(id); }
+
+ private:
+  static bool is_of_our_name(std::uint32_t id) {
+    int fd = bpf_prog_get_fd_by_id(id);
+    if (fd < 0) return false;
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof info;
+    bool ours = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && std::strcmp(info.name, kProgramName) == 0;
+    ::close(fd);
+    return ours;
+  }
+  std::set<std::uint32_t> pinned_;
+};
+
+namespace {
+
+// When they are at no interface any more.
+void forget_programs_before(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with(fmt::format("{}-", kPinName))) {
+      ::unlink(entry.path().c_str());
+    }
+  }
 }
 
 enum class At { kNone, kNative, kGeneric, kSomebodyElses };
 
 // Whose program is at an interface, and how it is attached.
-At program_at(int ifindex) {
+At program_at(int ifindex, const OurPrograms& ours) {
   bpf_xdp_query_opts old{};
   old.sz = sizeof old;
   if (bpf_xdp_query(ifindex, 0, &old) != 0 || old.prog_id == 0) return At::kNone;
-  if (!is_ours(old.prog_id)) return At::kSomebodyElses;
+  if (!ours.have(old.prog_id)) return At::kSomebodyElses;
   return old.attach_mode == XDP_ATTACHED_DRV ? At::kNative : At::kGeneric;
 }
 
@@ -213,8 +255,11 @@ void Loader::pin_program(const ProxyConfig& config) {
     log_warning("{} is not on a BPF file system: the tables are not pinned", config.bpf_folder);
     return;
   }
-  std::string path = config.bpf_folder + "/program";
-  ::unlink(path.c_str());
+  std::string path = config.bpf_folder + "/" + kPinName;
+  if (int old = bpf_obj_get(path.c_str()); old >= 0) {
+    ::rename(path.c_str(), fmt::format("{}-{}", path, id_of(old)).c_str());
+    ::close(old);
+  }
   if (bpf_program__pin(skeleton_->bpf->progs.slice_proxy, path.c_str()) != 0) {
     log_warning("cannot pin the XDP program at {}", path);
   }
@@ -259,7 +304,9 @@ int Loader::orphans_fd() const {
 }
 
 void Loader::attach(const ProxyConfig& config) {
-  for (const std::string& name : interfaces_of(config)) attach_one(name, config.xdp);
+  OurPrograms ours(config.bpf_folder);
+  for (const std::string& name : interfaces_of(config)) attach_one(name, config.xdp, ours);
+  forget_programs_before(config.bpf_folder);
   bool cards = !attached_.empty() && std::all_of(attached_.begin(), attached_.end(), [](const Attached& one) {
     return one.native && is_network_card(one.interface);
   });
@@ -269,7 +316,7 @@ void Loader::attach(const ProxyConfig& config) {
   log_info("XDP: {}", describe());
 }
 
-bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode) {
+bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours) {
   unsigned ifindex = ::if_nametoindex(interface.c_str());
   if (ifindex == 0) {
     log_warning("XDP: there is no interface {}", interface);
@@ -281,7 +328,7 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode) {
     mode = ProxyConfig::Xdp::kGeneric;
   }
   auto index = static_cast<int>(ifindex);
-  At old = program_at(index);
+  At old = program_at(index, ours);
   if (old == At::kSomebodyElses) {
     log_warning("XDP: {} has a program of somebody else, which stays", interface);
     return false;
@@ -329,9 +376,10 @@ void Loader::detach() {
 }
 
 void Loader::take_off(const ProxyConfig& config) {
+  OurPrograms ours(config.bpf_folder);
   for (const std::string& name : interfaces_of(config)) {
     auto index = static_cast<int>(::if_nametoindex(name.c_str()));
-    At old = index == 0 ? At::kNone : program_at(index);
+    At old = index == 0 ? At::kNone : program_at(index, ours);
     if (old != At::kNative && old != At::kGeneric) continue;
     detach_from(index, old == At::kNative);
     log_info("XDP: the program of a run before is taken off {}", name);

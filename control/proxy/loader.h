@@ -18,6 +18,8 @@ namespace slice::proxy {
 // Interfaces that are up and carry IPv4, but for loopback.
 std::vector<std::string> usual_interfaces();
 
+class OurPrograms;
+
 class Loader {
  public:
   struct Attached {
@@ -26,7 +28,8 @@ class Loader {
     bool native = false;
   };
 
-  // Needs the rights to load programs. Where the kernel refuses: kDenied, with the kernel's release and
+  // Needs the rights to load programs: CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; to attach and detach one,
+  // CAP_NET_ADMIN. Where the kernel refuses: kDenied, with the kernel's release and
   // the last line of what its verifier says; tables of a run before stay as they are then. kIo: the
   // system has no room, or no BPF at all.
   static Result<std::unique_ptr<Loader>> load(const ProxyConfig& config);
@@ -65,7 +68,7 @@ class Loader {
   Status load_program();
   void pin_program(const ProxyConfig& config);
   Status map_tables();
-  bool attach_one(const std::string& interface, ProxyConfig::Xdp mode);
+  bool attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours);
 
   struct Skeleton;
   std::unique_ptr<Skeleton> skeleton_;

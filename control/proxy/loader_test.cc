@@ -24,15 +24,14 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A thread without the right that the verifier asks for before it lets a program subtract packet
-// pointers: every kernel refuses the program to it, as it refuses one that it does not understand.
+// A thread without some rights.
 class WithoutRights {
  public:
-  WithoutRights() {
+  explicit WithoutRights(std::initializer_list<unsigned> rights) {
     header_.version = _LINUX_CAPABILITY_VERSION_3;
     if (::syscall(SYS_capget, &header_, before_) != 0) std::abort();
     __user_cap_data_struct less[2] = {before_[0], before_[1]};
-    for (unsigned right : {CAP_PERFMON, CAP_SYS_ADMIN}) less[right / 32].effective &= ~(1u << right % 32);
+    for (unsigned right : rights) less[right / 32].effective &= ~(1u << right % 32);
     if (::syscall(SYS_capset, &header_, less) != 0) std::abort();
   }
   ~WithoutRights() { ::syscall(SYS_capset, &header_, before_); }
@@ -70,7 +69,9 @@ class LoaderTest : public testing::Test {
     return bpf_xdp_query(index, 0, &at) == 0 && at.prog_id != 0 ? at.attach_mode : 0;
   }
   static std::string refused(const ProxyConfig& config) {
-    WithoutRights here;
+    // What the verifier asks for before it lets a program subtract packet pointers: every kernel refuses the
+    // program without it, as it refuses one that it does not understand.
+    WithoutRights here({CAP_PERFMON, CAP_SYS_ADMIN});
     auto loader = Loader::load(config);
     if (loader) return "loaded";
     EXPECT_EQ(loader.error().code, Errc::kDenied);
@@ -148,6 +149,45 @@ TEST_F(LoaderTest, TheProgramOfARunBeforeIsTakenOff) {
     Loader::take_off(config_);
     EXPECT_EQ(attached(), 0);
   }
+}
+
+// As the package's unit runs it: without CAP_SYS_ADMIN the kernel shows no program by its id.
+TEST_F(LoaderTest, TheProgramOfARunBeforeIsKnownWithTheUnitsRightsAlone) {
+  WithoutRights here({CAP_SYS_ADMIN});
+  for (auto mode : {ProxyConfig::Xdp::kNative, ProxyConfig::Xdp::kGeneric}) {
+    config_.xdp = mode;
+    for (int run = 0; run < 3; ++run) {
+      auto loader = Loader::load(config_);
+      ASSERT_TRUE(loader) << loader.error().message;
+      if (run == 1) continue;  // killed before it attaches
+      (*loader)->attach(config_);
+      EXPECT_NE((*loader)->describe(), "none") << "run " << run;
+    }
+    Loader::take_off(config_);
+    EXPECT_EQ(attached(), 0);
+  }
+  std::size_t pins = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(config_.bpf_folder)) {
+    if (entry.path().filename().string().starts_with("program")) ++pins;
+  }
+  EXPECT_EQ(pins, 1u) << "programs of runs before stay pinned";
+}
+
+// Which stays where it is.
+TEST_F(LoaderTest, AProgramOfSomebodyElseIsLeftAlone) {
+  ProxyConfig others = config_;
+  others.bpf_folder += "-other";
+  auto theirs = Loader::load(others);
+  ASSERT_TRUE(theirs) << theirs.error().message;
+  (*theirs)->attach(others);
+  WithoutRights here({CAP_SYS_ADMIN});  // with it, it is known by its name
+  auto loader = Loader::load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  (*loader)->attach(config_);
+  EXPECT_EQ((*loader)->describe(), "none");
+  EXPECT_NE(attached(), 0);
+  Loader::take_off(others);
+  std::filesystem::remove_all(others.bpf_folder);
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
 #include "control/proxy/proxy_role.h"
 
+#include <linux/capability.h>
 #include <sys/socket.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "bpf/shared/routing.h"
 #include "common/log.h"
+#include "common/rights.h"
 #include "control/proxy/reverse_path.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
@@ -89,11 +93,20 @@ Task<Status> ProxyRole::start() {
                                      [this](const slice_eviction& changes) { write_back_->add(changes); });
     loader_->attach(context_.config.proxy);
   }
+  give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
            rpc::address_text(context_.config.proxy.virtual_address), threads_.size(), listeners_.taken_over(),
            detail());
   if (std::string text = warnings(); !text.empty()) log_warning("source addresses of UDP requests{}", text);
   co_return Status();
+}
+
+// Everything is loaded and bound. A clean stop takes the program off the interfaces, and tells rpcbind so
+// from a reserved port.
+void ProxyRole::give_up_rights() {
+  if (!keep_capabilities({CAP_NET_ADMIN, CAP_NET_BIND_SERVICE})) {
+    log_warning("cannot give up capabilities: {}", std::strerror(errno));
+  }
 }
 
 std::size_t ProxyRole::worker_count() const {
@@ -129,7 +142,11 @@ Status ProxyRole::start_workers() {
     threads_.push_back(std::move(one));
   }
   for (auto& one : threads_) {
-    if (one->loop != nullptr) one->thread = std::thread([loop = one->loop.get()] { loop->run(); });
+    if (one->loop == nullptr) continue;
+    one->thread = std::thread([loop = one->loop.get()] {
+      keep_capabilities({});
+      loop->run();
+    });
   }
   return {};
 }

@@ -43,6 +43,7 @@ class ProxyRole : public service::Role {
     std::thread thread;
   };
   void load_program();
+  void give_up_rights();
   std::size_t worker_count() const;
   Status start_workers();
   Status start_programs();

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "rpc/message.h"
+#include "rpc/udp_buffers.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -94,12 +95,7 @@ UdpFront::~UdpFront() {
 
 void UdpFront::serve(int socket) {
   fd_ = socket;
-  if (::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kSocketBuffer, sizeof kSocketBuffer) != 0) {
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
-  }
-  if (::setsockopt(fd_, SOL_SOCKET, SO_SNDBUFFORCE, &kSocketBuffer, sizeof kSocketBuffer) != 0) {
-    ::setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
-  }
+  rpc::set_udp_buffers(fd_, kSocketBuffer, kSocketBuffer);
   services_.plumbing.loop.watch(fd_, EPOLLIN, [this](std::uint32_t) { read(); });
 }
 

@@ -3,10 +3,11 @@
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
     ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
-                   [--one-process] [--patience SECONDS]
+                   [--one-process] [--unprivileged] [--patience SECONDS]
                                         make the namespaces, start every process, wait until all serve; --one-process: all servers are
-                                        one slice-hostd on one host, and call each other without sockets; --patience: how long that may
-                                        take (default 30), where the machine is emulated
+                                        one slice-hostd on one host, and call each other without sockets; --unprivileged: each process with
+                                        the user, capabilities and system calls that its unit in deploy/systemd says; --patience: how
+                                        long that may take (default 30), where the machine is emulated
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
     ensemble.py kill|stop|start|restart NAME [--kill] [--crash-at POINT[:N]]   one process (kill: SIGKILL; stop: SIGTERM); --kill:
@@ -29,6 +30,9 @@ import sys
 import time
 import tomllib
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # this file may be imported from anywhere
+import confine  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT_NET = "10.77.1"
 HOST_PROCESS = "host1"  # of --one-process
@@ -44,6 +48,9 @@ PROGRAMS = {
 # The manager first, since data servers draw a verifier from it; the proxy last, when there is something behind it.
 START_ORDER = ["manager", "directory", "small-file", "storage", "coordinator", "proxy"]
 
+
+UNITS = ROOT / "deploy/systemd"
+UNPRIVILEGED = 64738  # the number of --unprivileged's user and group, which need no name
 
 FIRST_SPARE_LEG = 20  # hosts of the directory servers that the template does not have
 MAX_DIRECTORIES = 16
@@ -114,7 +121,7 @@ def in_start_order(servers):
 
 
 class Ensemble:
-    def __init__(self, instance, run_dir, bin_dir, config=None, **shape):
+    def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
         """`shape`: directories, storage, policy, probability, copies, one_process, as for shaped()."""
         self.instance = instance
         self.shape = shape
@@ -123,6 +130,8 @@ class Ensemble:
         self.template = config
         self.config_path = self.dir / "ensemble.toml"
         self.processes_path = self.dir / "processes.json"
+        self.unprivileged_path = self.dir / "unprivileged"  # is there where the last `up` was told so
+        self.unprivileged = unprivileged
 
     # ---- configuration ----
 
@@ -135,6 +144,9 @@ class Ensemble:
         text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
         self.config_path.write_text(text)
         self.processes_path.write_text(json.dumps(self.processes_of(in_start_order(tomllib.loads(text)["server"]))) + "\n")
+        self.unprivileged_path.unlink(missing_ok=True)
+        if self.unprivileged:
+            self.unprivileged_path.touch()
         key = self.dir / "ensemble.key"
         if not key.exists():
             key.touch(mode=0o600)
@@ -153,6 +165,7 @@ class Ensemble:
         if self.processes_path.exists():  # of the last `up`, whatever this one was told
             self.processes = json.loads(self.processes_path.read_text())
         self.one_process = HOST_PROCESS in self.processes
+        self.unprivileged = self.unprivileged_path.exists()
         self.virtual = self.config["proxy"]["virtual_address"]
 
     def server(self, name):
@@ -254,16 +267,25 @@ class Ensemble:
             raise Failure(f"{program} does not exist: build first")
         log = open(self.dir / "log" / f"{name}.log", "ab")
         process = subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{self.host_ns(servers[0])}", str(program), "--config", str(self.config_path),
-             "--name", *self.processes[name]],
+            ["nsenter", f"--net=/run/netns/{self.host_ns(servers[0])}", *(self.confinement(program) if self.unprivileged else []),
+             str(program), "--config", str(self.config_path), "--name", *self.processes[name]],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, **({"SLICE_CRASH_AT": crash_at} if crash_at else {})})
         log.close()
-        # nsenter replaces itself by the program: the pid is the program's.
+        # nsenter, and confine.py, replace themselves by the program: the pid is the program's.
         started = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
         (self.dir / "pid" / name).write_text(f"{process.pid} {started}\n")
         self.children = getattr(self, "children", {})
         self.children[name] = process
+
+    def confinement(self, program):
+        """The words before a program's that confine it as its unit does, when that unit's preparations are done here."""
+        unit = UNITS / f"{program.name}@.service"
+        user, folder = str(UNPRIVILEGED), self.config["proxy"].get("bpf_folder", "/sys/fs/bpf/slice")
+        for command in confine.preparations(unit):
+            run(*(word.replace("/sys/fs/bpf/slice", folder).replace("slice:", f"{user}:{user}") for word in command))
+        run("chown", "-R", f"{user}:{user}", self.dir)
+        return [sys.executable, ROOT / "deploy/local/confine.py", unit, user]
 
     def end(self, name, number, patience=10.0):
         pid = self.pid(name)
@@ -369,12 +391,13 @@ def main():
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
     parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
+    parser.add_argument("--unprivileged", action="store_true", help="each process confined as its unit in deploy/systemd says")
     parser.add_argument("--patience", type=float, help="with up: seconds until all must serve (default: 30)")
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
     given = parser.parse_args()
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
-                        policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process)
+                        policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, unprivileged=given.unprivileged)
     try:
         if given.verb == "up":
             ensemble.up(given.patience)

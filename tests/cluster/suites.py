@@ -23,6 +23,7 @@ import sites
 import storms
 import takeover
 import uml
+import unprivileged
 import xdp_proof
 
 KERNEL_SERVER_MODULES = ("lib/oid_registry", "net/sunrpc/auth_gss/auth_rpcgss", "fs/nfsd/nfsd", "drivers/net/veth")
@@ -360,10 +361,11 @@ SUITES = {
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
+    "unprivileged": (unprivileged.unprivileged, "servers confined as their systemd units say: user, capabilities, system calls"),
     "refused": (refused.refused, "a kernel that refuses the XDP program: told once and in the status, and user space serves UDP whole"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
     "load": (load.load, "slice-load, the load generator, finds nothing wrong; its workers, comparison and pictures"),
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process", "hostile", "power-cut", "refused"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process", "hostile", "power-cut", "refused", "unprivileged"}  # bring up ensembles of their own
