@@ -1,24 +1,19 @@
 #include "common/config.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "common/bytes.h"
 #include "common/config_section.h"
+#include "common/whole_file.h"
 
 namespace slice {
 namespace {
@@ -31,13 +26,14 @@ using config_internal::Section;
 constexpr std::array<std::string_view, kServerRoles> kRoleNames{"directory",   "small-file", "storage",
                                                                 "coordinator", "manager",    "proxy"};
 constexpr std::size_t kMaxNameLength = 63;
-constexpr std::size_t kMaxServers = 1023;                      // entries of the proxy's servers table
-constexpr std::uint32_t kMaxSites = 4096;                      // of one class
-constexpr std::uint64_t kMaxThreshold = 8ull << 20;            // bytes
-constexpr std::uint64_t kMinCache = 1ull << 20;                // bytes
-constexpr std::uint32_t kMaxArms = 1024;                       // of an emulated disk
-constexpr std::uint32_t kMaxAccessMicroseconds = 1'000'000;    // beyond, clients give up
-constexpr std::uint64_t kMinTransfer = 64ull << 10;            // bytes a second
+constexpr std::size_t kMaxServers = 1023;                    // entries of the proxy's servers table
+constexpr std::uint32_t kMaxSites = 4096;                    // of one class
+constexpr std::uint64_t kMaxThreshold = 8ull << 20;          // bytes
+constexpr std::uint64_t kMinCache = 1ull << 20;              // bytes
+constexpr std::uint32_t kMaxArms = 1024;                     // of an emulated disk
+constexpr std::uint32_t kMaxAccessMicroseconds = 1'000'000;  // beyond, clients give up
+constexpr std::uint64_t kMinTransfer = 64ull << 10;          // bytes a second
+constexpr std::size_t kMaxConfigBytes = 16ull << 20;
 constexpr std::size_t kMinKeyBytes = 16, kMaxKeyBytes = 4096;  // of the key file
 
 std::string ipv4_text(std::uint32_t address) {
@@ -64,6 +60,10 @@ void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& vol
   volume.export_path = section.text("export", "/");
   if (volume.export_path.empty() || volume.export_path[0] != '/' || volume.export_path.size() > 255) {
     section.refuse("export", "an absolute path of at most 255 bytes is expected");
+  }
+  const std::filesystem::path path(volume.export_path);
+  if (std::find(path.begin(), path.end(), "..") != path.end()) {
+    section.refuse("export", "'{}' has '..' in it: nothing is above the volume", volume.export_path);
   }
   std::uint64_t unit = section.size("stripe_unit", 64 << 10);
   if (!is_stripe_unit(unit)) {
@@ -158,7 +158,23 @@ void read_export(Refusals& refusals, const toml::table& table, ExportConfig& out
   out.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
   out.anonymous_uid = section.number32("anonymous_uid", 65534);
   out.anonymous_gid = section.number32("anonymous_gid", 65534);
+  out.secure = section.boolean("secure", true);
   section.finish();
+}
+
+// What is hardly meant: that root's rights are everybody's.
+void warn_of_export(const ExportConfig& entry, std::uint32_t line, EnsembleConfig& config) {
+  auto warn = [&](std::string_view what) {
+    config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
+  };
+  if (entry.squash == ExportConfig::Squash::kNone) {
+    if (entry.mask == 0 && !entry.read_only) {
+      warn("lets root of every host change everything: 0.0.0.0/0 with squash = \"none\"");
+    }
+    return;
+  }
+  if (entry.anonymous_uid == 0) warn("makes those whom it squashes root: anonymous_uid = 0");
+  if (entry.anonymous_gid == 0) warn("puts those whom it squashes into root's group: anonymous_gid = 0");
 }
 
 void read_emulated_disk(Refusals& refusals, const toml::table& table, EmulatedDiskConfig& disk) {
@@ -247,27 +263,16 @@ void read_key(Refusals& refusals, std::uint32_t line, const std::string& file, E
   if (file.empty()) return;
   std::filesystem::path path(file);
   if (path.is_relative()) path = std::filesystem::path(config.path).parent_path() / path;
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) {
-    refusals.add(line, "key_file '{}': {}", path.string(), std::strerror(errno));
+  auto key = read_whole_file(path.string(), kMaxKeyBytes);
+  if (!key) {
+    refusals.add(line, "key_file '{}': {}", path.string(), key.error().message);
     return;
   }
-  if (!S_ISREG(info.st_mode)) {
-    refusals.add(line, "key_file '{}' is not a file", path.string());
-    return;
-  }
-  if ((info.st_mode & S_IRWXO) != 0) {
-    config.warnings.push_back(
-        fmt::format("{}:{}: key_file '{}' is open to every user of this host (mode {:04o})", config.path,
-                    line, path.string(), info.st_mode & 07777));
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string secret(kMaxKeyBytes + 1, '\0');
-  in.read(secret.data(), static_cast<std::streamsize>(secret.size()));
-  secret.resize(static_cast<std::size_t>(in.gcount()));
-  if (in.bad() || (!in.eof() && in.fail())) {
-    refusals.add(line, "key_file '{}' cannot be read", path.string());
-  } else if (secret.size() < kMinKeyBytes || secret.size() > kMaxKeyBytes) {
+  const std::string& secret = key->bytes;
+  if ((key->mode & (S_IRWXG | S_IRWXO)) != 0) {
+    refusals.add(line, "key_file '{0}' is open to others than its owner (mode {1:04o}): chmod 600 {0}",
+                 path.string(), key->mode & 07777);
+  } else if (secret.size() < kMinKeyBytes) {
     refusals.add(line, "key_file '{}' holds {} bytes; {} to {} are expected", path.string(), secret.size(),
                  kMinKeyBytes, kMaxKeyBytes);
   }
@@ -296,6 +301,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   if (const toml::array* entries = top.tables("export")) {
     for (const toml::node& entry : *entries) {
       read_export(refusals, *entry.as_table(), config.exports.emplace_back());
+      warn_of_export(config.exports.back(), line_of(entry), config);
     }
   }
   std::vector<std::uint32_t> lines;
@@ -342,6 +348,13 @@ const ServerConfig* EnsembleConfig::find(std::string_view server_name) const {
   return found == servers.end() ? nullptr : &*found;
 }
 
+const ExportConfig* EnsembleConfig::export_for(std::uint32_t address) const {
+  auto found = std::find_if(exports.begin(), exports.end(), [address](const ExportConfig& entry) {
+    return (address & entry.mask) == entry.network;
+  });
+  return found == exports.end() ? nullptr : &*found;
+}
+
 std::size_t EnsembleConfig::count(ServerRole role) const {
   return static_cast<std::size_t>(std::count_if(
       servers.begin(), servers.end(), [&](const ServerConfig& server) { return server.role == role; }));
@@ -378,11 +391,9 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
 }
 
 Result<EnsembleConfig> load_ensemble(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail(Errc::kInvalid, "{}:0: cannot be opened: {}", path, std::strerror(errno));
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) return fail(Errc::kInvalid, "{}:0: cannot be read", path);
-  return parse_ensemble(text, path);
+  auto file = read_whole_file(path, kMaxConfigBytes);
+  if (!file) return fail(Errc::kInvalid, "{}:0: cannot be read: {}", path, file.error().message);
+  return parse_ensemble(file->bytes, path);
 }
 
 }  // namespace slice

@@ -50,11 +50,16 @@ struct ServerConfig {
   std::optional<EmulatedDiskConfig> emulated_disk;  // storage and small-file servers; nothing: the real one
 };
 
+inline constexpr std::uint32_t kReservedPorts =
+    1024;  // below: for root alone, on hosts that are trusted at all
+
 struct ExportConfig {
   std::uint32_t network = 0, mask = 0;  // client address & mask == network
   bool read_only = false;
   enum class Squash { kRoot, kAll, kNone } squash = Squash::kRoot;
   std::uint32_t anonymous_uid = 65534, anonymous_gid = 65534;
+  bool secure = true;  // only calls from reserved ports are taken
+  bool takes_port(std::uint32_t port) const { return !secure || port < kReservedPorts; }
 };
 
 inline constexpr std::uint32_t kMaxCopies = 3;
@@ -106,6 +111,9 @@ struct EnsembleConfig {
   std::vector<ServerConfig> servers;
   std::vector<std::string> warnings;  // what is allowed but hardly meant; for the log, one line each
 
+  // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
+  // this configuration.
+  const ExportConfig* export_for(std::uint32_t address) const;
   // Nothing where there is no such server. Valid as long as this configuration.
   const ServerConfig* find(std::string_view server_name) const;
   const ServerConfig* first(ServerRole role) const;

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "common/config.h"
+#include "common/did_you_mean.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
@@ -112,6 +113,13 @@ class Section {
     if (!parsed) refuse(key, "{}", parsed.error().message);
     return parsed.value_or(otherwise);
   }
+  bool boolean(std::string_view key, bool otherwise) {
+    const toml::node* node = take(key, false);
+    if (node == nullptr) return otherwise;
+    if (auto value = node->value_exact<bool>()) return *value;
+    refuse(key, "true or false is expected");
+    return otherwise;
+  }
   std::optional<double> fraction(std::string_view key) {
     const toml::node* node = take(key, false);
     if (node == nullptr) return std::nullopt;
@@ -192,7 +200,8 @@ class Section {
   void finish() const {
     for (const auto& [key, value] : table_) {
       if (!asked_.contains(std::string(key.str()))) {
-        refusals_.add(key.source().begin.line, "{} knows no key '{}'", what_, key.str());
+        refusals_.add(key.source().begin.line, "{} knows no key '{}'{}", what_, key.str(),
+                      did_you_mean(key.str(), {asked_.begin(), asked_.end()}));
       }
     }
   }

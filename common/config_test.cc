@@ -154,6 +154,11 @@ TEST_F(ConfigTest, LoadsAFile) {
   auto missing = load_ensemble(folder_ + "/none.toml");
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("No such file"));
+  auto directory = load_ensemble(folder_);
+  ASSERT_FALSE(directory);
+  EXPECT_EQ(directory.error().code, Errc::kInvalid);
+  EXPECT_THAT(directory.error().message,
+              HasSubstr(folder_ + ":0: cannot be read: is not a file but a directory"));
 }
 
 TEST_F(ConfigTest, DerivesDifferentKeysFromTheKeyFileAndTheVolume) {
@@ -169,11 +174,43 @@ TEST_F(ConfigTest, DerivesDifferentKeysFromTheKeyFileAndTheVolume) {
   EXPECT_NE(one.ensemble_key, parse(kGood).value().ensemble_key);
 }
 
-TEST_F(ConfigTest, WarnsOfAKeyThatEverybodyMayRead) {
-  write_key(std::string(32, 'k'), 0644);
-  auto config = parse(kGood);
-  ASSERT_TRUE(config);
-  EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("open to every user")));
+TEST_F(ConfigTest, RefusesAKeyThatOthersMayRead) {
+  for (mode_t mode : {0644, 0640, 0604, 0620, 0601}) {
+    write_key(std::string(32, 'k'), mode);
+    auto config = parse(kGood);
+    ASSERT_FALSE(config) << mode;
+    EXPECT_THAT(config.error().message, HasSubstr("ensemble.toml:2: key_file"));
+    EXPECT_THAT(config.error().message, HasSubstr("chmod 600 " + folder_ + "/key"));
+  }
+  write_key(std::string(32, 'k'), 0400);
+  EXPECT_TRUE(parse(kGood));
+}
+
+TEST_F(ConfigTest, WarnsOfExportsThatMakeOthersRoot) {
+  auto warnings = [&](std::string_view from, std::string_view to) {
+    return parse(with(from, to)).value().warnings;
+  };
+  EXPECT_THAT(warnings("anonymous_uid = 99", "anonymous_uid = 0"),
+              ElementsAre(HasSubstr("ensemble.toml:14: [[export]] makes those whom it squashes root")));
+  EXPECT_THAT(warnings("anonymous_uid = 99", "anonymous_uid = 0\nanonymous_gid = 0"),
+              ElementsAre(HasSubstr("anonymous_uid = 0"), HasSubstr("anonymous_gid = 0")));
+  constexpr std::string_view kSecond = R"(clients = "10.77.2.7")";
+  EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\"\nsquash = \"none\""),
+              ElementsAre(HasSubstr("ensemble.toml:19: [[export]] lets root of every host")));
+  EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\"\nsquash = \"none\"\naccess = \"ro\""), IsEmpty());
+  EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\""), IsEmpty());
+  EXPECT_THAT(warnings(kSecond, "clients = \"10.0.0.0/8\"\nsquash = \"none\"\nanonymous_uid = 0"), IsEmpty());
+}
+
+TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
+  auto config = parse(with("anonymous_uid = 99", "secure = false")).value();
+  EXPECT_FALSE(config.exports[0].secure);
+  EXPECT_TRUE(config.exports[0].takes_port(40000));
+  EXPECT_TRUE(config.exports[1].takes_port(1023));
+  EXPECT_FALSE(config.exports[1].takes_port(1024));
+  EXPECT_EQ(config.export_for(0x0a4d0107), &config.exports[0]);
+  EXPECT_EQ(config.export_for(0x0a4d0207), &config.exports[1]);
+  EXPECT_EQ(config.export_for(0x0a4d0208), nullptr);
 }
 
 TEST_F(ConfigTest, RefusesAShortKeyFile) {
@@ -216,6 +253,9 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {"[volume]", "[volume]\nid = 0", 4, "0 is not between 1 and"},
       {"[volume]", "[volume]\nid = -1", 4, "-1 is not between"},
       {"[volume]", "[volume]\nexport = \"data\"", 4, "an absolute path"},
+      {"[volume]", "[volume]\nexport = \"/../..\"", 4, "'/../..' has '..' in it"},
+      {"[volume]", "[volume]\nexport = \"/a/..\"", 4, "has '..' in it"},
+      {"[volume]", "[volume]\ntreshold = 0", 4, "knows no key 'treshold'; did you mean 'threshold'?"},
       {"[volume]", "[volume]\nsize = 1", 4, "[volume] knows no key 'size'"},
       {"[volume]", "[volume]\nmkdir_probability = 1.5", 4, "a number from 0 to 1"},
       {R"("64KiB")", R"("64KB")", 4, "'64KB' is not a size"},
@@ -251,6 +291,7 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {R"("ro")", R"("r")", 16, "none of rw, ro"},
       {R"("all")", R"("some")", 17, "none of root, all, none"},
       {"anonymous_uid = 99", "anonymous_uid = 4294967296", 18, "not between"},
+      {"anonymous_uid = 99", "secure = \"no\"", 18, "secure of [[export]]: true or false is expected"},
       {"anonymous_uid = 99", "uid = 99", 18, "[[export]] knows no key 'uid'"},
       {R"("proxy1")", R"("proxy 1")", 22, "'proxy 1' is not 1 to 63"},
       {R"(role = "proxy")", R"(role = "router")", 23, "'router' is none of directory, small-file"},

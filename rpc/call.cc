@@ -1,6 +1,12 @@
 #include "rpc/call.h"
 
 namespace slice::rpc {
+namespace {
+
+constexpr std::string_view kKeysDiffer = "this host's key differs from the peer's";
+
+}  // namespace
+
 Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std::size_t headroom) {
   Buffer credential;
   CallHeader header{.xid = xid,
@@ -43,6 +49,7 @@ Result<Response> open_response(Buffer record, std::size_t at) {
     if (header->reject_stat == RejectStat::kRpcMismatch) {
       return fail(Errc::kInvalid, "the peer does not speak RPC version {}", kRpcVersion);
     }
+    if (header->auth_stat == AuthStat::kBadVerifier) return fail(Errc::kDenied, "{}", kKeysDiffer);
     return fail(Errc::kDenied, "the peer refused the call's authentication (auth_stat {})",
                 static_cast<std::uint32_t>(header->auth_stat));
   }
@@ -61,6 +68,10 @@ Result<Response> open_response(Buffer record, std::size_t at) {
   }
   std::size_t results_at = record.size() - header->results.size();
   return Response{std::move(record), results_at};
+}
+
+bool keys_differ(const Error& error) {
+  return error.code == Errc::kDenied && error.message == kKeysDiffer;
 }
 
 }  // namespace slice::rpc

@@ -23,6 +23,10 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
 // A reply's record (from byte `at` on) as its caller gets it; errors as Channel::call() lists them.
 Result<Response> open_response(Buffer record, std::size_t at);
 
+// Whether a call was refused because the callee has another key of the ensemble than the caller
+// (AUTH_BADVERF).
+bool keys_differ(const Error& error);
+
 }  // namespace slice::rpc
 
 #endif  // SLICE_RPC_CALL_H

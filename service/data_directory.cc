@@ -15,10 +15,13 @@
 #include <system_error>
 #include <utility>
 
+#include "common/whole_file.h"
+
 namespace slice::service {
 namespace {
 
 constexpr const char* kFormatFile = "FORMAT";
+constexpr std::size_t kMostOfFormat = 4096, kToldOfFormat = 512;  // bytes
 constexpr const char* kFormatNew = "FORMAT.new";
 
 tl::unexpected<Error> system_error(const std::string& folder, std::string_view what) {
@@ -71,9 +74,11 @@ Result<bool> is_empty(int folder, const ServerConfig& server) {
 
 // True where FORMAT had to be written.
 Result<bool> check_format(int folder, const ServerConfig& server, const std::string& expected) {
-  Descriptor file(::openat(folder, kFormatFile, O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno != ENOENT) return system_error(server.data, "opening FORMAT");
-  if (file.get() < 0) {
+  auto file = read_whole_file_at(folder, kFormatFile, kMostOfFormat);
+  if (!file && file.error().code != Errc::kNotFound) {
+    return fail(Errc::kIo, "data directory '{}': FORMAT: {}", server.data, file.error().message);
+  }
+  if (!file) {
     auto empty = is_empty(folder, server);
     if (!empty) return fail(std::move(empty).error());
     if (!*empty) {
@@ -83,11 +88,9 @@ Result<bool> check_format(int folder, const ServerConfig& server, const std::str
     SLICE_RETURN_IF_ERROR(write_format(folder, server, expected));
     return true;
   }
-  std::string text(512, '\0');
-  ssize_t got = ::read(file.get(), text.data(), text.size());
-  if (got < 0) return system_error(server.data, "reading FORMAT");
-  text.resize(static_cast<std::size_t>(got));
+  std::string& text = file->bytes;
   if (text == expected) return false;
+  text.resize(std::min(text.size(), kToldOfFormat));
   for (char& c : text) {
     if (c == '\n') c = ' ';
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';

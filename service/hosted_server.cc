@@ -31,6 +31,7 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
                             .sender = self.index,
                             .generation = [this] { return tables_.get()->generation(); }}),
       channel_(&sockets_) {
+  metrics_.counter("configuration_warnings").set(host_.config.warnings.size());
   if (host_.crash_at) arm(crash_, *host_.crash_at);
   if (host_.local == nullptr) return;
   local_.emplace(*host_.local, rpc::Endpoint{self.address, self.port}, self.index);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "rpc/call.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
 
@@ -16,6 +17,11 @@ constexpr Duration kRetryDelay = std::chrono::milliseconds(200);
 constexpr const char* kCopy = "tables.copy";
 
 }  // namespace
+
+std::string why_the_manager_refuses(const Error& error) {
+  if (rpc::keys_differ(error)) return "this host's key differs from the manager's";
+  return error.message;
+}
 
 class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
  public:
@@ -31,12 +37,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Task<void> load_tables() {
-    if (seams_.self.role != ServerRole::kManager && co_await take_tables()) co_return;
+    Status taken = fail(Errc::kUnavailable, "this is the manager");
+    if (seams_.self.role != ServerRole::kManager) taken = co_await take_tables();
+    if (taken) co_return;
     auto copy = co_await read_file(seams_.disk, kCopy);
     wire::Tables tables;
     if (copy && decode(copy->view(), tables) && adopt(tables)) {
-      log_warning("the manager does not answer; starting with the kept tables of generation {}",
-                  tables.generation.value);
+      log_warning("no tables from the manager: {}; starting with the kept ones of generation {}",
+                  taken.error().message, tables.generation.value);
       co_return;
     }
     if (!copy && copy.error().code != Errc::kNotFound) {
@@ -56,7 +64,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       if (waiting_log_.allow()) {
         log_warning("waiting for the manager at {} to draw a verifier: {}", rpc::to_string(manager_),
-                    drawn.error().message);
+                    why_the_manager_refuses(drawn.error()));
       }
       co_await seams_.loop.sleep(kRetryDelay);
     }
@@ -91,7 +99,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       co_return;
     }
     self->asking_ = true;
-    co_await self->take_tables();
+    (void)co_await self->take_tables();  // the next heartbeat asks again
     self->asking_ = false;
     for (const OneShot<bool>& each : std::exchange(self->waiting_, {})) each.set(true);
   }
@@ -102,7 +110,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   Task<void> learn(const Result<wire::HeartbeatResult>& result, VerifierClock& verifier) {
     if (!result) {
       failures_.add();
-      if (silence_log_.allow()) log_warning("no answer to the heartbeat: {}", result.error().message);
+      if (silence_log_.allow())
+        log_warning("no answer to the heartbeat: {}", why_the_manager_refuses(result.error()));
       co_return;
     }
     heartbeats_.add();
@@ -111,19 +120,20 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     if (result->generation != seams_.tables.get()->generation()) co_await refresh(shared_from_this());
   }
 
-  // False where the manager does not answer, or with tables that do not fit this configuration.
-  Task<bool> take_tables() {
+  Task<Status> take_tables() {
     auto tables = co_await internal_call<wire::Tables>(seams_.channel, manager_, wire::kManagerProgram,
                                                        wire::ManagerProcedure::kGetTables, NoArguments{},
                                                        kStartTimeout);
-    if (ended_ || !tables || !adopt(*tables)) co_return false;
+    if (!tables) co_return fail(tables.error().code, "{}", why_the_manager_refuses(tables.error()));
+    if (ended_) co_return fail(Errc::kUnavailable, "this server stops");
+    if (!adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration");
     log_info("tables of generation {} in use", tables->generation.value);
     rpc::XdrWriter out;
     encode(out, *tables);
     Status kept = co_await replace_file(seams_.disk, kCopy, out.take());
     if (!kept && copy_log_.allow())
       log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
-    co_return true;
+    co_return Status{};
   }
 
   bool adopt(const wire::Tables& tables) {

@@ -6,11 +6,15 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "service/context.h"
 #include "wire/manager.h"
 
 namespace slice::service {
+
+// Why a call to the manager failed, as operators are told of it.
+std::string why_the_manager_refuses(const Error& error);
 
 class ManagerSession {
  public:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "service/durable_file.h"
+#include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
 
 namespace slice::service {
@@ -105,6 +106,27 @@ TEST_F(ManagerSessionTest, RefusesTablesThatDoNotFitTheConfiguration) {
   load(session);
   EXPECT_EQ(tables_.get()->generation(), Generation{0});
   EXPECT_TRUE(disk_.paths().empty());
+}
+
+TEST_F(ManagerSessionTest, SaysThatTheKeysDiffer) {
+  serve("manager1", manager_);
+  rpc::EnsembleKey other = config_.ensemble_key;
+  other[0] ^= 1;
+  rpc::InProcessNetwork stranger(loop_, other, endpoint("store1"));
+  rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+  dispatcher.add(manager_);
+  stranger.attach(endpoint("manager1"), &dispatcher);
+  auto refused = run(internal_call<wire::Tables>(stranger, endpoint("manager1"), wire::kManagerProgram,
+                                                 wire::ManagerProcedure::kGetTables, NoArguments{}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kDenied);
+  EXPECT_EQ(why_the_manager_refuses(refused.error()), "this host's key differs from the manager's");
+  // Any other failure is told as it is.
+  silence("manager1");
+  auto silent = run(internal_call<wire::Tables>(network_, endpoint("manager1"), wire::kManagerProgram,
+                                                wire::ManagerProcedure::kGetTables, NoArguments{}));
+  ASSERT_FALSE(silent);
+  EXPECT_EQ(why_the_manager_refuses(silent.error()), silent.error().message);
 }
 
 TEST_F(ManagerSessionTest, WaitsForTheManagerToDrawAVerifier) {

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "common/log.h"
+#include "common/version.h"
 #include "rpc/epoll_loop.h"
 #include "service/hosted_server.h"
 
@@ -20,7 +21,6 @@ namespace slice::service {
 namespace {
 
 constexpr Duration kStopPatience = std::chrono::seconds(5);
-constexpr const char* kVersion = "0.1.0";
 
 struct Arguments {
   std::string config;
@@ -31,7 +31,7 @@ struct Arguments {
 // An exit code where the process is to end already.
 std::optional<int> parse_arguments(const ProcessOptions& options, int argc, char** argv, Arguments& out) {
   CLI::App app(options.about);
-  app.set_version_flag("--version", std::string("slice ") + kVersion);
+  app.set_version_flag("--version", kVersion);
   app.add_option("--config", out.config, "the ensemble's configuration (docs/configuration.md)")->required();
   app.add_option("--name", out.names,
                  "which [[server]] of it this process is; several share the process, and call each other "

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/whole_file.h"
 #include "storage/posix_file.h"
 
 namespace slice::storage {
@@ -31,15 +32,7 @@ struct Manifest {
   auto operator<=>(const Manifest&) const = default;
 };
 
-Result<Buffer> read_whole(const std::string& path, std::size_t limit) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return system_error(path, "open");
-  Buffer bytes(limit + 1);
-  ssize_t got = ::pread(file.fd(), bytes.data(), bytes.size(), 0);
-  if (got < 0) return system_error(path, "read");
-  bytes.resize(static_cast<std::size_t>(got));
-  return bytes;
-}
+constexpr std::size_t kMostOfFile = 4096;  // of those read here, which have no 100 bytes
 
 Status sync_path(const std::string& path, int flags) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
@@ -55,9 +48,9 @@ std::string folder_of(const std::string& path) {
 
 // The file that CURRENT names, as it is now; with `durable`, so much of it is on disk when this ends.
 Result<Manifest> manifest_of(const std::string& folder, bool durable) {
-  auto current = read_whole(folder + "/CURRENT", 64);
-  if (!current) return fail(std::move(current).error());
-  std::string name(as_text(current->view()));
+  auto current = read_whole_file(folder + "/CURRENT", kMostOfFile);
+  if (!current) return fail(current.error(), folder + "/CURRENT");
+  std::string& name = current->bytes;
   name.erase(std::find(name.begin(), name.end(), '\n'), name.end());
   unsigned long long number = 0;
   if (std::sscanf(name.c_str(), "MANIFEST-%llu", &number) != 1) {  // NOLINT(cert-err34-c): its own number
@@ -136,10 +129,10 @@ class Guard::Listener : public rocksdb::EventListener {
 // ---- the opening ----
 
 Status Guard::read() {
-  auto bytes = read_whole(path_, kEndMarkFile);
-  if (!bytes && bytes.error().code == Errc::kNotFound) return {};
-  if (!bytes) return fail(std::move(bytes).error());
-  auto found = decode_end_mark_file(bytes->view(), path_);
+  auto file = read_whole_file(path_, kMostOfFile);
+  if (!file && file.error().code == Errc::kNotFound) return {};
+  if (!file) return fail(file.error(), path_);
+  auto found = decode_end_mark_file(as_bytes(file->bytes), path_);
   if (!found) return fail(std::move(found).error());
   marked_ = mark_ = found->mark;
   count_ = found->count;

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "common/did_you_mean.h"
+#include "common/version.h"
 #include "control/slicectl/render.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
@@ -234,11 +236,28 @@ int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
   return kBadUsage;
 }
 
+// A word where a command is expected that is none; false where what is wrong is something else.
+bool say_unknown_command(const CLI::App& app) {
+  const CLI::App* above = &app;
+  while (!above->get_subcommands().empty()) above = above->get_subcommands().front();
+  if (above->get_require_subcommand_min() == 0) return false;
+  for (const std::string& word : app.remaining(true)) {
+    if (word.starts_with('-')) continue;
+    std::vector<std::string> known;
+    for (const CLI::App* each : above->get_subcommands({})) known.push_back(each->get_name());
+    std::fprintf(stderr, "slicectl: there is no command '%s'%s\n", word.c_str(),
+                 did_you_mean(word, known).c_str());
+    return true;
+  }
+  return false;
+}
+
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("slicectl: asks a Slice ensemble how it is");
   app.fallthrough();
   app.require_subcommand(1);
+  app.set_version_flag("--version", kVersion);
   app.add_option("--config", arguments.config, "the ensemble's configuration")->capture_default_str();
   app.add_flag("--json", arguments.json, "JSON instead of text");
   app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer")
@@ -272,6 +291,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0 && say_unknown_command(app)) return kBadUsage;
     return app.exit(error) == 0 ? kGood : kBadUsage;
   }
   if (check_command->parsed()) return check(arguments);

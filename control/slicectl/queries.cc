@@ -5,6 +5,7 @@
 
 #include "routing/copies.h"
 #include "service/internal_call.h"
+#include "service/manager_session.h"
 #include "wire/coordinator.h"
 
 namespace slice::slicectl {
@@ -17,6 +18,10 @@ constexpr std::size_t kMaxStripes = 1 << 20;  // listed of one file
 rpc::Endpoint manager_of(const EnsembleConfig& config) {
   const ServerConfig* manager = config.first(ServerRole::kManager);
   return {manager->address, manager->port};
+}
+
+tl::unexpected<Error> no_manager(const Error& error) {
+  return fail(error.code, "the manager does not answer: {}", service::why_the_manager_refuses(error));
 }
 
 Task<ProcessMetrics> ask_one(const Seams& seams, const ServerConfig& server) {
@@ -221,7 +226,7 @@ Task<Result<wire::MembersResult>> ask_members(const Seams& seams) {
   auto members = co_await service::internal_call<wire::MembersResult>(
       seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMembers,
       service::NoArguments{}, seams.timeout);
-  if (!members) co_return fail(members.error(), "the manager does not answer");
+  if (!members) co_return no_manager(members.error());
   co_return members;
 }
 
@@ -229,7 +234,7 @@ Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Sea
   auto tables = co_await service::internal_call<wire::Tables>(
       seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kGetTables,
       service::NoArguments{}, seams.timeout);
-  if (!tables) co_return fail(tables.error(), "the manager does not answer");
+  if (!tables) co_return no_manager(tables.error());
   co_return routing::RoutingTables::make(seams.config, *tables);
 }
 

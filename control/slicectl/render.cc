@@ -318,8 +318,10 @@ std::string render_check(const EnsembleConfig& config, Format format) {
     return dump(
         {{"file", config.path}, {"ensemble", config.name}, {"roles", roles}, {"warnings", config.warnings}});
   }
+  const std::size_t warnings = config.warnings.size();
   std::string text =
-      fmt::format("{}: good: ensemble {}, {} servers\n", config.path, config.name, config.servers.size());
+      fmt::format("{}: good: ensemble {}, {} servers{}\n", config.path, config.name, config.servers.size(),
+                  warnings == 0 ? "" : fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s"));
   for (const std::string& warning : config.warnings) text += fmt::format("warning: {}\n", warning);
   return text;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/log.h"
+#include "common/version.h"
 #include "dirserver/fsck/checker.h"
 #include "dirserver/fsck/local_source.h"
 #include "dirserver/fsck/remote_source.h"
@@ -99,6 +100,7 @@ int online(std::uint64_t memory, const EnsembleConfig& config, const Arguments& 
 std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) {
   CLI::App app(
       "slice-fsck: reads every directory site and proves that the name space is whole; changes nothing");
+  app.set_version_flag("--version", kVersion);
   app.add_option("--config", arguments.config, "the ensemble's configuration")
       ->take_last()  // slicectl gives its own first
       ->capture_default_str();

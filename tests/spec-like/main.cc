@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/log.h"
+#include "common/version.h"
 #include "tests/spec-like/controller.h"
 #include "tests/spec-like/plot.h"
 
@@ -224,6 +225,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("slice-load: puts a load on an NFSv3 server, measures it, and checks every reply");
+  app.set_version_flag("--version", kVersion);
   add_options(app, arguments);
   app.footer(
       "Exit codes: 0 all replies were right; 1 violations, or no answer (listed on standard error); 2 wrong "

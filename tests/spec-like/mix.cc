@@ -3,11 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include "common/config_section.h"
+#include "common/whole_file.h"
 #include "tests/spec-like/content.h"
 
 namespace slice::load {
@@ -21,6 +20,7 @@ constexpr std::array<std::string_view, kSteps> kStepNames{
     "lookup", "missing", "access", "getattr", "setattr",  "read",    "write",       "append",
     "commit", "create",  "remove", "rename",  "readlink", "readdir", "readdirplus", "fsstat"};
 constexpr std::size_t kMaxTransactions = 100, kMaxStepsOfOne = 50, kMaxSizes = 100;
+constexpr std::size_t kMostOfMix = 1 << 20;  // bytes
 constexpr double kLargestWeight = 1e6;
 constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 40;
 
@@ -204,11 +204,9 @@ Result<std::string> mix_text(const std::string& name) {
     }
     return std::string(text);
   }
-  std::ifstream in(name, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return fail(Errc::kNotFound, "cannot read {}", name);
-  return text.str();
+  auto file = read_whole_file(name, kMostOfMix);
+  if (!file) return fail(file.error(), name);
+  return std::move(file->bytes);
 }
 
 Chooser::Chooser(const std::vector<double>& weights) : up_to_(weights.size()) {

@@ -1,7 +1,6 @@
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "common/whole_file.h"
 #include "tests/spec-like/report.h"
 
 namespace slice::load {
@@ -10,6 +9,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "slice-load 1";
+constexpr std::size_t kMostOfReport = 256 << 20;  // bytes
 
 struct Field {
   const char* name;
@@ -149,11 +149,9 @@ Result<Report> report_from(std::string_view text, const std::string& path) {
 }
 
 Result<Report> read_report(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return fail(Errc::kNotFound, "cannot read {}", path);
-  return report_from(text.str(), path);
+  auto file = read_whole_file(path, kMostOfReport);
+  if (!file) return fail(file.error(), path);
+  return report_from(file->bytes, path);
 }
 
 }  // namespace slice::load
