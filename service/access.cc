@@ -29,12 +29,12 @@ bool Identity::in_group(std::uint32_t group) const {
   return gid == group || std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-std::optional<Identity> identify(const EnsembleConfig& config, const rpc::Call& call) {
+tl::expected<Identity, Stranger> identify(const EnsembleConfig& config, const rpc::Call& call) {
   if (call.internal) return Identity{.uid = 0, .gid = 0, .groups = {}, .read_only = false};
-  for (const ExportConfig& entry : config.exports) {
-    if ((call.client.address & entry.mask) == entry.network) return squash(entry, call);
-  }
-  return std::nullopt;
+  const ExportConfig* entry = config.export_for(call.client.address);
+  if (entry == nullptr) return tl::unexpected(Stranger::kNoExport);
+  if (!entry->takes_port(call.client.port)) return tl::unexpected(Stranger::kUnreservedPort);
+  return squash(*entry, call);
 }
 
 bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wanted) {

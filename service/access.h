@@ -2,7 +2,7 @@
 #ifndef SLICE_SERVICE_ACCESS_H
 #define SLICE_SERVICE_ACCESS_H
 
-#include <optional>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "common/config.h"
@@ -20,9 +20,14 @@ struct Identity {
   bool in_group(std::uint32_t group) const;
 };
 
-// By exports(5): the first entry that fits the client's address; nothing where none does (NFS3ERR_ACCES).
-// A call of the ensemble itself is the superuser.
-std::optional<Identity> identify(const EnsembleConfig& config, const rpc::Call& call);
+// Why a client is nobody here; NFS3ERR_ACCES.
+enum class Stranger {
+  kNoExport,       // names its address
+  kUnreservedPort  // that of its call, and its export is secure
+};
+// By exports(5): the first entry that fits the client's address. A call of the ensemble itself is the
+// superuser.
+tl::expected<Identity, Stranger> identify(const EnsembleConfig& config, const rpc::Call& call);
 
 inline constexpr unsigned kMayRead = 4, kMayWrite = 2, kMayExecute = 1;
 // Mode bits as POSIX has them: owner, else group, else other; the superuser may all but execute a file

@@ -64,7 +64,32 @@ TEST_F(IdentifyTest, TakesTheFirstEntryThatFits) {
 }
 
 TEST_F(IdentifyTest, RefusesAClientThatNoEntryNames) {
-  EXPECT_FALSE(identify(config_, call(0xc0a80001, 0, 0)));
+  auto who = identify(config_, call(0xc0a80001, 0, 0));
+  ASSERT_FALSE(who);
+  EXPECT_EQ(who.error(), Stranger::kNoExport);
+}
+
+TEST_F(IdentifyTest, TakesReservedPortsAloneWhereTheExportIsSecure) {
+  rpc::Call user = call(0x0a4d0107, 1000, 100);
+  user.client.port = 1023;
+  EXPECT_TRUE(identify(config_, user));
+  for (std::uint16_t port : std::initializer_list<std::uint16_t>{1024, 40000, 65535}) {
+    user.client.port = port;
+    auto who = identify(config_, user);
+    ASSERT_FALSE(who) << port;
+    EXPECT_EQ(who.error(), Stranger::kUnreservedPort);
+  }
+  // The client's own port counts, not that of the proxy which passes its call on.
+  user.forwarded = true;
+  EXPECT_FALSE(identify(config_, user));
+  config_.exports[1].secure = false;  // of another network
+  EXPECT_FALSE(identify(config_, user));
+  config_.exports[0].secure = false;
+  EXPECT_TRUE(identify(config_, user));
+  rpc::Call own = call(0x0a4d0107, 0, 0);
+  own.client.port = 2049;
+  own.internal = true;
+  EXPECT_TRUE(identify(config_, own));
 }
 
 TEST_F(IdentifyTest, SquashesRootAloneByDefault) {

@@ -452,12 +452,15 @@ Task<Result<KnownFile>> AuthorityClient::fetch(const routing::FileHandle& handle
   return impl_->fetch(handle, freshness, with_striped);
 }
 Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
-                                                            const routing::FileHandle& handle, bool write) {
-  const KnownFile* cached = impl_->fresh(handle);
-  if (cached != nullptr && may_transfer(who, cached->attributes, write)) co_return *cached;
-  auto known = co_await fetch(handle, Freshness::kCached);
-  if (!known || may_transfer(who, known->attributes, write)) co_return known;
-  known = co_await fetch(handle, Freshness::kNow);
+                                                            const routing::FileHandle& handle, bool write,
+                                                            Freshness freshness) {
+  if (freshness == Freshness::kCached) {
+    const KnownFile* cached = impl_->fresh(handle);
+    if (cached != nullptr && may_transfer(who, cached->attributes, write)) co_return *cached;
+    auto known = co_await fetch(handle, Freshness::kCached);
+    if (!known || may_transfer(who, known->attributes, write)) co_return known;
+  }
+  auto known = co_await fetch(handle, Freshness::kNow);
   if (!known || may_transfer(who, known->attributes, write)) co_return known;
   co_return fail(Errc::kDenied, "uid {} may not {} the file", who.uid, write ? "write" : "read");
 }

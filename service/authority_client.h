@@ -35,10 +35,11 @@ class AuthorityClient {
   // request or answers JUKEBOX; the client goes on trying).
   Task<Result<KnownFile>> fetch(const routing::FileHandle& handle, Freshness freshness,
                                 bool with_striped = false);
-  // For READ, WRITE and COMMIT: what is cached, if that lets `who` transfer; else asks, so that a permission
-  // counts as soon as it is given (one taken away, within kMaxAge). kDenied: even so.
+  // For READ, WRITE and COMMIT, which needs what WRITE needs: what is cached, if that lets `who` transfer and
+  // `freshness` allows; else asks, so that a permission counts as soon as it is given (one taken away, within
+  // kMaxAge). kDenied: even so.
   Task<Result<KnownFile>> fetch_for_transfer(const Identity& who, const routing::FileHandle& handle,
-                                             bool write);
+                                             bool write, Freshness freshness = Freshness::kCached);
   // What is cached, however old; nothing where never fetched.
   const KnownFile* peek(FileId file) const;
 

@@ -29,6 +29,11 @@ bool changes_something(Procedure procedure) {
   }
 }
 
+// COMMIT changes nothing, but is asked only for what was written, and makes servers work.
+bool needs_writable_export(Procedure procedure) {
+  return changes_something(procedure) || procedure == Procedure::kCommit;
+}
+
 // Whether a second execution answers what the first did. The client would send what it was told to wait with
 // as a new call, which no duplicate-request cache knows again.
 bool repeatable(Procedure procedure) {
@@ -57,6 +62,7 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class)
       bad_handles_(context.metrics.counter("nfs_bad_handles_total")),
       misdirected_(context.metrics.counter("nfs_misdirected_total")),
       refused_clients_(context.metrics.counter("nfs_refused_clients_total")),
+      unreserved_ports_(context.metrics.counter("nfs_unreserved_ports_total")),
       relay_(context) {
   for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
     auto figure = [&](std::string_view name) {
@@ -126,14 +132,27 @@ std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
     return nfs3::Status::kBadHandle;
   }
   request.handle = *handle;
-  std::optional<Identity> who = identify(context_.config, request.call);
+  auto who = identify(context_.config, request.call);
   if (!who) {
-    refused_clients_.add();
+    refuse(request.call.client, who.error());
     return nfs3::Status::kAcces;
   }
   request.who = std::move(*who);
-  if (request.who.read_only && changes_something(request.procedure)) return nfs3::Status::kRofs;
+  if (request.who.read_only && needs_writable_export(request.procedure)) return nfs3::Status::kRofs;
   return std::nullopt;
+}
+
+void NfsProgram::refuse(rpc::Endpoint client, Stranger why) {
+  if (why == Stranger::kNoExport) {
+    refused_clients_.add();
+    if (export_log_.allow()) log_warning("refused client={}: no export names it", rpc::to_string(client));
+  } else {
+    unreserved_ports_.add();
+    if (port_log_.allow()) {
+      log_warning("refused client={}: its export is secure, and its port is not below {}",
+                  rpc::to_string(client), kReservedPorts);
+    }
+  }
 }
 
 std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) const {
@@ -239,6 +258,10 @@ rpc::Outcome NfsProgram::finish(const NfsAnswer& answer, const NfsRequest& reque
   results.rewind(start);
   nfs3::encode_failure(results, request.procedure, status, request.attributes, request.wcc);
   return rpc::Outcome::kReply;
+}
+
+std::uint32_t largest_transfer(const NfsRequest& request) {
+  return request.call.datagram ? nfs3::kMaxUdpTransfer : nfs3::kMaxTransfer;
 }
 
 nfs3::Status check_transfer_type(const routing::FileHandle& handle) {

@@ -1,7 +1,7 @@
 // NfsProgram: the NFSv3 program as every server serves it. It does what they share, so that a server writes
 // its operations alone:
 //   - opens the first handle of the arguments (NFS3ERR_BADHANDLE, NFS3ERR_STALE);
-//   - finds who asks, by the exports (NFS3ERR_ACCES), and refuses changes over a read-only one
+//   - finds who asks, by the exports (NFS3ERR_ACCES), and refuses changes, and COMMIT, over a read-only one
 //   (NFS3ERR_ROFS);
 //   - checks that this server owns the request's site; a misdirected request is counted, logged, relayed to
 //   the
@@ -121,6 +121,7 @@ class NfsProgram : public rpc::Program {
   }
   // What stands before the operation; nothing where it may run.
   std::optional<NfsAnswer> admit(NfsRequest& request);
+  void refuse(rpc::Endpoint client, Stranger why);
   // The site that has the request; nothing for arguments that the routing core does not take.
   std::optional<routing::Route> place_of(const NfsRequest& request) const;
   bool owns(const NfsRequest& request, std::optional<routing::Route> place) const;
@@ -139,12 +140,18 @@ class NfsProgram : public rpc::Program {
   Counter& bad_handles_;
   Counter& misdirected_;
   Counter& refused_clients_;
+  Counter& unreserved_ports_;
   Relay relay_;
   LateWrites late_writes_;
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};
+  LogLimiter export_log_{1};
+  LogLimiter port_log_{1};
 };
 
+// Bytes of data, or of a listing, that the reply to this request may carry. Over UDP, whether it came to this
+// server itself or to a proxy or server that passes it on, all of the reply must fit one datagram.
+std::uint32_t largest_transfer(const NfsRequest& request);
 // READ and WRITE of something that is no regular file: kIsDir, kInval; kOk for one.
 nfs3::Status check_transfer_type(const routing::FileHandle& handle);
 

@@ -152,11 +152,23 @@ TEST_F(NfsProgramTest, RefusesClientsWithoutExport) {
   EXPECT_EQ(metric("nfs_refused_clients_total"), 1u);
 }
 
+TEST_F(NfsProgramTest, RefusesUnreservedPortsWhereTheExportIsSecure) {
+  EXPECT_EQ(read_at(own_, {0x0a4d0102, 1024}).status, nfs3::Status::kAcces);
+  EXPECT_EQ(metric("nfs_unreserved_ports_total"), 1u);
+  EXPECT_EQ(metric("nfs_refused_clients_total"), 0u);
+  EXPECT_EQ(read_at(own_, {0x0a4d0102, 1023}).status, nfs3::Status::kOk);
+  config_.exports[0].secure = false;
+  EXPECT_EQ(read_at(own_, {0x0a4d0102, 1024}).status, nfs3::Status::kOk);
+}
+
 TEST_F(NfsProgramTest, RefusesChangesOverAReadOnlyExport) {
   config_.exports[0].read_only = true;
   Buffer arguments = encoded(nfs3::WriteArgs{.file = bytes_, .offset = own_});
   EXPECT_EQ(status_of(call(Procedure::kWrite, std::move(arguments))), nfs3::Status::kRofs);
   EXPECT_EQ(writes_, 0);
+  EXPECT_EQ(status_of(call(Procedure::kCommit, encoded(nfs3::CommitArgs{.file = bytes_}))),
+            nfs3::Status::kRofs);
+  EXPECT_EQ(metric("nfs_misdirected_total"), 0u) << "refused where it came to";
   EXPECT_EQ(read_at(own_).status, nfs3::Status::kOk);
 }
 

@@ -58,8 +58,8 @@ Task<NfsAnswer> Operations::read(NfsRequest& request, const nfs3::ReadArgs& args
   if (!known) co_return std::move(known).error();
 
   FileId file = request.handle.fileid;
-  std::uint64_t count =
-      std::min<std::uint64_t>({args.count, nfs3::kMaxTransfer, store_.threshold() - args.offset});
+  std::uint64_t count = std::min<std::uint64_t>(
+      {args.count, service::largest_transfer(request), store_.threshold() - args.offset});
   std::size_t start = out.size();
   for (;;) {
     auto seen = store_.look(file);
@@ -162,7 +162,7 @@ Task<NfsAnswer> Operations::commit(NfsRequest& request, const nfs3::CommitArgs&,
   if (nfs3::Status type = service::check_transfer_type(request.handle); type != nfs3::Status::kOk) {
     co_return type;
   }
-  auto known = co_await authority_.fetch(request.handle, Freshness::kCached);
+  auto known = co_await authority_.fetch_for_transfer(request.who, request.handle, true);
   if (!known) co_return std::move(known).error();
   if (known->striped) co_return co_await pass_to_coordinator(request, out);
   auto committed = store_.begin_commit(request.handle.fileid);

@@ -90,8 +90,9 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     return mint(handle);
   }
 
+  // `datagram`: as a proxy or server passes on what a client asked over UDP.
   template <class Args>
-  Buffer call(nfs3::Procedure procedure, const Args& args, std::uint32_t uid) {
+  Buffer call(nfs3::Procedure procedure, const Args& args, std::uint32_t uid, bool datagram = false) {
     rpc::XdrWriter out;
     nfs3::encode_arguments(out, args);
     rpc::Request request{.to = small,
@@ -102,7 +103,8 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
                          .timeout = std::chrono::seconds(20),
                          .credential = rpc::AuthSys{}};
     request.credential->uid = request.credential->gid = uid;
-    auto response = run(clients.call(std::move(request)));
+    if (datagram) request.on_behalf = {.client = {0x0a4d0102, 700}, .xid = Xid{1}, .datagram = true};
+    auto response = run((datagram ? network_ : clients).call(std::move(request)));
     EXPECT_TRUE(response) << response.error().message;
     return response ? Buffer(response->results()) : Buffer();
   }
@@ -113,9 +115,9 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     nfs3::PostOpAttributes attributes;
   };
   ReadReply read(const routing::HandleBytes& handle, std::uint64_t offset, std::uint32_t count,
-                 std::uint32_t uid = 1000) {
-    Buffer results =
-        call(nfs3::Procedure::kRead, nfs3::ReadArgs{.file = handle, .offset = offset, .count = count}, uid);
+                 std::uint32_t uid = 1000, bool datagram = false) {
+    Buffer results = call(nfs3::Procedure::kRead,
+                          nfs3::ReadArgs{.file = handle, .offset = offset, .count = count}, uid, datagram);
     rpc::XdrReader in(results.view());
     ReadReply reply;
     nfs3::ReadOk ok;
@@ -146,8 +148,8 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     EXPECT_FALSE(reply.ok.wcc.before);  // never taken atomically here
     return reply;
   }
-  std::pair<Status, nfs3::CommitOk> commit(const routing::HandleBytes& handle) {
-    Buffer results = call(nfs3::Procedure::kCommit, nfs3::CommitArgs{.file = handle}, 1000);
+  std::pair<Status, nfs3::CommitOk> commit(const routing::HandleBytes& handle, std::uint32_t uid = 1000) {
+    Buffer results = call(nfs3::Procedure::kCommit, nfs3::CommitArgs{.file = handle}, uid);
     rpc::XdrReader in(results.view());
     std::pair<Status, nfs3::CommitOk> reply;
     EXPECT_TRUE(nfs3::decode_result(in, reply.first, reply.second));

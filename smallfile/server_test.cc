@@ -196,6 +196,33 @@ TEST_F(SmallFileServerTest, AHandleAloneIsNoRight) {
   EXPECT_EQ(read(handle, 0, 10, 2000).status, Status::kAcces);
 }
 
+TEST_F(SmallFileServerTest, CommitNeedsWhatWriteNeeds) {
+  make_file(1, 0640);
+  auto handle = mint(handle_of(1));
+  ASSERT_EQ(write(hinted(1), 0, "unstable").status, Status::kOk);
+  EXPECT_EQ(commit(handle, 2000).first, Status::kAcces);
+  EXPECT_EQ(authority.attributes({1}).size, 0u) << "it made the server work";
+  authority.attributes({1}).mode = 0642;
+  EXPECT_EQ(commit(handle, 2000).first, Status::kOk) << "a permission counts as soon as it is given";
+  // The owner may always: the file may have been open before a chmod.
+  authority.attributes({1}).mode = 0;
+  loop_.advance(milliseconds(2100));
+  EXPECT_EQ(commit(handle, 2000).first, Status::kAcces);
+  EXPECT_EQ(commit(handle).first, Status::kOk);
+}
+
+TEST_F(SmallFileServerTest, AReplyToWhoAskedOverUdpFitsADatagram) {
+  make_file(1);
+  auto handle = mint(handle_of(1));
+  ASSERT_EQ(write(handle, 0, std::string(kThreshold, 'x'), nfs3::Stable::kFileSync).status, Status::kOk);
+  auto over_udp = read(handle, 0, kThreshold, 1000, true);
+  EXPECT_EQ(over_udp.status, Status::kOk);
+  EXPECT_EQ(over_udp.data, std::string(nfs3::kMaxUdpTransfer, 'x'));
+  EXPECT_FALSE(over_udp.eof);
+  EXPECT_TRUE(read(handle, kThreshold - 100, ~0u, 1000, true).eof);
+  EXPECT_EQ(read(handle, 0, kThreshold).data.size(), kThreshold) << "over TCP there is room";
+}
+
 TEST_F(SmallFileServerTest, ARemovedFileIsStale) {
   make_file(1);
   auto handle = mint(handle_of(1));

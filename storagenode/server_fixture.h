@@ -92,8 +92,10 @@ class StorageServerTest : public ServiceFixture {
   }
   static constexpr std::uint64_t kCanPatch = std::uint64_t{1} << 63, kSizeValid = std::uint64_t{1} << 62;
 
+  // `datagram`: as a proxy or server passes on what a client asked over UDP.
   template <class Args>
-  Result<rpc::Response> call(Procedure procedure, const Args& args, std::uint32_t uid = 1000) {
+  Result<rpc::Response> call(Procedure procedure, const Args& args, std::uint32_t uid = 1000,
+                             bool datagram = false) {
     rpc::XdrWriter out;
     nfs3::encode_arguments(out, args);
     rpc::AuthSys who;
@@ -105,17 +107,18 @@ class StorageServerTest : public ServiceFixture {
                          .arguments = out.take(),
                          .timeout = std::chrono::seconds(20),
                          .credential = who};
-    return run(client.call(std::move(request)));
+    if (datagram) request.on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .datagram = true};
+    return run((datagram ? network_ : client).call(std::move(request)));
   }
   struct ReadReply {
     NfsStatus status{};
     nfs3::ReadOk ok;
     std::string data;
   };
-  ReadReply read(std::uint64_t offset, std::uint32_t count, std::uint64_t hint = 0,
-                 std::uint32_t uid = 1000) {
+  ReadReply read(std::uint64_t offset, std::uint32_t count, std::uint64_t hint = 0, std::uint32_t uid = 1000,
+                 bool datagram = false) {
     auto bytes = stamped(handle, hint);
-    auto response = call(Procedure::kRead, nfs3::ReadArgs{bytes, offset, count}, uid);
+    auto response = call(Procedure::kRead, nfs3::ReadArgs{bytes, offset, count}, uid, datagram);
     EXPECT_TRUE(response) << response.error().message;
     ReadReply reply;
     rpc::XdrReader in(response->results());

@@ -44,6 +44,18 @@ TEST_F(StorageServerTest, PermissionsAreCheckedHere) {
   EXPECT_EQ(read(kThreshold, 4, 0, 1000).status, NfsStatus::kOk);
 }
 
+TEST_F(StorageServerTest, AReplyToWhoAskedOverUdpFitsADatagram) {
+  Buffer data = bytes_of(2 * kThreshold, 1);
+  write(kThreshold, data.view(), Stable::kFileSync);
+  for (std::uint32_t count : {65536u, 1u << 20, ~0u}) {
+    auto got = read(kThreshold, count, 0, 1000, true);
+    EXPECT_EQ(got.data, text(data).substr(0, nfs3::kMaxUdpTransfer)) << count;
+    EXPECT_FALSE(got.ok.eof);
+  }
+  EXPECT_TRUE(read(3 * kThreshold - 10, 65536, 0, 1000, true).ok.eof);
+  EXPECT_EQ(read(kThreshold, 1 << 20).data, text(data)) << "over TCP there is room";
+}
+
 TEST_F(StorageServerTest, EofExactlyAtTheEndAndHolesAreZeros) {
   write(kThreshold + 5000, bytes_of(5000, 1).view(), Stable::kFileSync);
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 10'000);

@@ -48,12 +48,6 @@ void reply_with(Services& services, Client& client, rpc::XdrWriter& out) {
 
 }  // namespace
 
-bool exported_to(const EnsembleConfig& config, std::uint32_t address) {
-  return std::ranges::any_of(config.exports, [address](const ExportConfig& entry) {
-    return (address & entry.mask) == entry.network;
-  });
-}
-
 bool CallRouter::answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head) {
   if (head.size() < 4) return false;
   Xid xid{load_be<std::uint32_t>(head.data())};
@@ -157,7 +151,8 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   if (outcome != 0) return std::nullopt;  // answered by take()
   bool sound = request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, total);
   nfs3::Status status = nfs3::Status::kOk;
-  if (!exported_to(config_, client.endpoint().address)) {
+  const ExportConfig* entry = config_.export_for(client.endpoint().address);
+  if (entry == nullptr || !entry->takes_port(client.endpoint().port)) {
     status = nfs3::Status::kAcces;
   } else if (sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
     status = nfs3::Status::kBadHandle;

@@ -11,9 +11,6 @@
 
 namespace slice::proxy {
 
-// Whether an export names a client of that address.
-bool exported_to(const EnsembleConfig& config, std::uint32_t address);
-
 class CallRouter {
  public:
   // `config` outlives it.

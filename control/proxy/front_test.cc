@@ -193,11 +193,11 @@ class MountTest : public ::testing::Test {
     mount_.emplace(config_, memory_.tables(), *network_, metrics_);
   }
   Buffer call(rpc::Program& program, std::uint32_t procedure, ByteView arguments,
-              std::uint32_t client = 0x0a4d0102) {
+              std::uint32_t client = 0x0a4d0102, std::uint16_t port = 700) {
     rpc::Call call;
     call.procedure = procedure;
     call.arguments = arguments;
-    call.client = {client, 700};
+    call.client = {client, port};
     rpc::XdrWriter results;
     bool done = false;
     auto run = [](rpc::Program& target, const rpc::Call& one, rpc::XdrWriter& out,
@@ -210,10 +210,10 @@ class MountTest : public ::testing::Test {
     return results.take();
   }
   mount3::Status mount(std::string_view path, std::uint64_t* fileid = nullptr,
-                       std::uint32_t client = 0x0a4d0102) {
+                       std::uint32_t client = 0x0a4d0102, std::uint16_t port = 700) {
     rpc::XdrWriter arguments;
     mount3::encode_path(arguments, path);
-    Buffer reply = call(*mount_, 1, arguments.view(), client);
+    Buffer reply = call(*mount_, 1, arguments.view(), client, port);
     mount3::MntResult result;
     EXPECT_TRUE(mount3::decode(reply.view(), result));
     if (fileid != nullptr && result.status == mount3::Status::kOk) {
@@ -253,6 +253,15 @@ TEST_F(MountTest, EveryRefusalHasItsOwnStatus) {
   EXPECT_EQ(mount("/a/.."), mount3::Status::kAcces);
   EXPECT_EQ(mount("relative"), mount3::Status::kAcces);
   EXPECT_EQ(mount("/" + std::string(256, 'x')), mount3::Status::kNameTooLong);
+}
+
+TEST_F(MountTest, ASecureExportIsForReservedPorts) {
+  EXPECT_EQ(mount("/", nullptr, 0x0a4d0102, 1023), mount3::Status::kOk);
+  EXPECT_EQ(mount("/", nullptr, 0x0a4d0102, 1024), mount3::Status::kAcces);
+  EXPECT_EQ(metrics_.counter("proxy_mounts_unreserved_ports_total").value(), 1u);
+  EXPECT_EQ(metrics_.counter("proxy_mounts_refused_total").value(), 1u);
+  config_.exports[0].secure = false;
+  EXPECT_EQ(mount("/", nullptr, 0x0a4d0102, 1024), mount3::Status::kOk);
 }
 
 TEST_F(MountTest, AnExportBelowTheRootIsTheRootOfTheVolume) {

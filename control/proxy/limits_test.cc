@@ -98,6 +98,8 @@ TEST(Limits, ALongRecordIsRefusedByItsHead) {
   ASSERT_TRUE(ensemble.run_until([&] { return client->replies.size() == 1; }));
   EXPECT_EQ(status_of(client->replies[0]), nfs3::Status::kBadHandle);
   EXPECT_EQ(status_of(ensemble.ask(*client, good)), nfs3::Status::kOk) << "the stream is out of step";
+  ensemble.config.exports[0].secure = true;
+  EXPECT_EQ(status_of(ensemble.ask(*client, good)), nfs3::Status::kAcces) << "from an unreserved port";
   ensemble.config.exports.clear();
   EXPECT_EQ(status_of(ensemble.ask(*client, good)), nfs3::Status::kAcces);
   Buffer no_write = ensemble.call(Xid{9}, nfs3::Procedure::kGetattr, pattern(100'000, 1));
@@ -105,7 +107,7 @@ TEST(Limits, ALongRecordIsRefusedByItsHead) {
   store_be(no_write.data() + no_write.size() - 100'000, std::uint32_t{SLICE_HANDLE_SIZE});
   auto reply = ensemble.ask(*client, no_write);
   EXPECT_EQ(rpc::decode_reply(reply.view())->accept_stat, rpc::AcceptStat::kGarbageArguments);
-  EXPECT_EQ(ensemble.metrics.counter("proxy_long_records_refused_total").value(), 3u);
+  EXPECT_EQ(ensemble.metrics.counter("proxy_long_records_refused_total").value(), 4u);
 }
 
 TEST(Limits, SlowRecordsAndUnreadRepliesEnd) {

@@ -1,7 +1,6 @@
 #include "control/proxy/mount_program.h"
 
 #include "bpf/shared/routing.h"
-#include "control/proxy/call_router.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -69,7 +68,8 @@ MountProgram::MountProgram(const EnsembleConfig& config, Tables tables, rpc::Cha
       channel_(channel),
       handles_(config),
       mounts_(metrics.counter("proxy_mounts_total")),
-      refused_(metrics.counter("proxy_mounts_refused_total")) {}
+      refused_(metrics.counter("proxy_mounts_refused_total")),
+      unreserved_ports_(metrics.counter("proxy_mounts_unreserved_ports_total")) {}
 
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
   mount3::ExportEntry entry{config_.volume.export_path, {}};
@@ -86,7 +86,7 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
       std::string_view path;
       if (!mount3::decode_path(call.arguments, path)) co_return rpc::Outcome::kGarbage;
       std::string copy(path);
-      Found found = co_await mount(call.client.address, copy);
+      Found found = co_await mount(call.client, copy);
       if (found.status == Status::kOk) {
         mounts_.add();
         note(call.client.address, copy);
@@ -141,8 +141,17 @@ void MountProgram::note(std::uint32_t address, const std::string& path) {
   if (mounted_.emplace(std::move(host), path).second) mounted_bytes_ += path.size();
 }
 
-Task<MountProgram::Found> MountProgram::mount(std::uint32_t address, std::string path) {
-  if (!exported_to(config_, address)) co_return Found{Status::kAcces, {}};
+Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
+  const ExportConfig* entry = config_.export_for(client.address);
+  if (entry == nullptr) co_return Found{Status::kAcces, {}};
+  if (!entry->takes_port(client.port)) {
+    unreserved_ports_.add();
+    if (port_log_.allow()) {
+      log_info("mount by {}: its export is secure, and its port is not below {}", rpc::to_string(client),
+               kReservedPorts);
+    }
+    co_return Found{Status::kAcces, {}};
+  }
   if (path.size() > mount3::kMaxPath) co_return Found{Status::kNameTooLong, {}};
   auto below = path_below(path, config_.volume.export_path);
   // What lies beside the export is nobody's business: whether it exists is not said.

@@ -31,7 +31,7 @@ class MountProgram : public rpc::Program {
     mount3::Status status = mount3::Status::kOk;
     std::vector<std::uint8_t> handle;
   };
-  Task<Found> mount(std::uint32_t address, std::string path);
+  Task<Found> mount(rpc::Endpoint client, std::string path);
   Task<Found> step(const std::vector<std::uint8_t>& directory, const std::string& name);
   std::vector<mount3::ExportEntry> exports() const;
 
@@ -39,10 +39,10 @@ class MountProgram : public rpc::Program {
   Tables tables_;
   rpc::Channel& channel_;
   routing::HandleCodec handles_;
-  Counter &mounts_, &refused_;
+  Counter &mounts_, &refused_, &unreserved_ports_;
   void note(std::uint32_t address, const std::string& path);
 
-  LogLimiter log_limit_{2}, no_answer_limit_{2};
+  LogLimiter log_limit_{2}, no_answer_limit_{2}, port_log_{1};
   std::size_t mounted_bytes_ = 0;                          // of the paths in it
   std::set<std::pair<std::string, std::string>> mounted_;  // host, path: what DUMP shows, as far as is known
 };

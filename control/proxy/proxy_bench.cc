@@ -151,7 +151,7 @@ struct Proxy {
     cache.emplace(memory.tables().attributes, memory.tables().config, metrics, [](const slice_eviction&) {});
     Worker::Options options;
     options.tables = memory.tables();
-    config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000});
+    config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
     options.config = &config;
     options.sender = {9, memory.tables().config, &config.ensemble_key};
     worker.emplace(loop, options, *cache, maps, metrics);

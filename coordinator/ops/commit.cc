@@ -37,12 +37,8 @@ Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWrite
   const service::KnownFile* before = authority_.peek(request.handle.fileid);
   auto freshness = before != nullptr && before->striped ? AuthorityClient::Freshness::kCached
                                                         : AuthorityClient::Freshness::kNow;
-  auto known = co_await authority_.fetch(request.handle, freshness);
+  auto known = co_await authority_.fetch_for_transfer(request.who, request.handle, true, freshness);
   if (!known) co_return std::move(known).error();
-  if (!service::may_transfer(request.who, known->attributes, true)) {
-    known = co_await authority_.fetch_for_transfer(request.who, request.handle, true);
-    if (!known) co_return std::move(known).error();
-  }
 
   Outcome outcome = co_await join_round(request.handle, known->striped);
   const service::KnownFile* after = authority_.peek(request.handle.fileid);

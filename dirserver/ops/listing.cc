@@ -71,7 +71,7 @@ Task<NfsAnswer> list(Volume& volume, NfsRequest& request, ListingArgs args, rpc:
   Status status = check(volume, request, directory->cell, args);
   if (status != Status::kOk) co_return co_await refuse_shown(volume, request, out, shown, status);
 
-  args.limits.maxcount = std::min(args.limits.maxcount, kMaxListing);
+  args.limits.maxcount = std::min({args.limits.maxcount, kMaxListing, service::largest_transfer(request)});
   // Names may be read without search permission, what they point to may not.
   bool attributes = args.plus && may(request.who, directory->cell, service::kMayExecute);
   std::vector<wire::ListedName> dots;

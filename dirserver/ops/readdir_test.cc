@@ -48,6 +48,19 @@ TEST_F(ReaddirTest, NoReplyIsLargerThanAsked) {
   EXPECT_EQ(readdir(directory, 0, {}, 0).status, Status::kTooSmall);
 }
 
+TEST_F(ReaddirTest, AReplyToWhoAskedOverUdpFitsADatagram) {
+  Handle directory = mkdir(root(), "d").handle;
+  for (int i = 0; i < 300; ++i) create(directory, std::to_string(i) + std::string(240, 'n'));
+  Page over_tcp = readdir(directory, 0, {}, ~0u);
+  EXPECT_GT(over_tcp.bytes, 60'000u);
+  datagrams_ = true;
+  for (const Page& page : {readdir(directory, 0, {}, ~0u), readdirplus(directory, 0, {}, ~0u, ~0u)}) {
+    EXPECT_EQ(page.status, Status::kOk);
+    EXPECT_LE(page.bytes, nfs3::kMaxUdpTransfer + 4);
+    EXPECT_FALSE(page.eof);
+  }
+}
+
 TEST_F(ReaddirTest, CookiesOutliveInsertsRemovalsAndRestarts) {
   Handle directory = filled(200);
   std::vector<std::string> before = names(directory);

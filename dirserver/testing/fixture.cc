@@ -89,8 +89,9 @@ std::optional<std::string> DirectoryFixture::Pending::results() const {
 }
 
 Task<void> DirectoryFixture::deliver(rpc::Dispatcher& dispatcher, Buffer record, rpc::Endpoint from,
-                                     std::shared_ptr<Pending> pending, std::shared_ptr<bool> alive) {
-  auto reply = co_await dispatcher.dispatch(std::move(record), from, 0);
+                                     bool datagram, std::shared_ptr<Pending> pending,
+                                     std::shared_ptr<bool> alive) {
+  auto reply = co_await dispatcher.dispatch(std::move(record), from, 0, datagram);
   if (!*alive) co_return;
   pending->reply = std::move(reply);
   pending->ended = true;
@@ -116,7 +117,7 @@ std::shared_ptr<DirectoryFixture::Pending> DirectoryFixture::send_bytes(Procedur
 
 std::shared_ptr<DirectoryFixture::Pending> DirectoryFixture::send_record(Buffer record, rpc::Endpoint from) {
   auto pending = std::make_shared<Pending>();
-  spawn(deliver(*front_, std::move(record), from, pending, alive_));
+  spawn(deliver(*front_, std::move(record), from, datagrams_, pending, alive_));
   return pending;
 }
 

@@ -161,6 +161,7 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   void give_up(const wire::TransactionName& owner);
 
   static constexpr rpc::Endpoint kClient{0x0a4d0102, 700};
+  bool datagrams_ = false;  // clients' calls come over UDP
 
   FakeDataServer small_{loop_, wire::kObjectProgram};
   FakeDataServer coordinator_{loop_, wire::kCoordinatorProgram};
@@ -169,7 +170,7 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   template <class Args>
   Made make(Procedure procedure, const Args& args, Credential who);
   Page page(ByteView results, bool plus);
-  static Task<void> deliver(rpc::Dispatcher& dispatcher, Buffer record, rpc::Endpoint from,
+  static Task<void> deliver(rpc::Dispatcher& dispatcher, Buffer record, rpc::Endpoint from, bool datagram,
                             std::shared_ptr<Pending> pending, std::shared_ptr<bool> alive);
 
   storage::MemoryMedium medium_;

@@ -40,7 +40,8 @@ Task<slice::Status> read_here(Node& node, service::NfsRequest& request, const nf
   service::OwnPart own{.atime = node.now()};
   request.attributes = service::room_for(handle, known, own);
 
-  Extent extent = clamp_transfer(node, handle, args.offset, args.count);
+  Extent extent =
+      clamp_transfer(node, handle, args.offset, std::min(args.count, service::largest_transfer(request)));
   results.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));
   nfs3::encode(results, request.attributes);
   std::size_t room_at = results.size() - nfs3::kAttributesSize;

@@ -80,6 +80,7 @@ RecordStream::RecordStream(const Options& options)
   socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::geteuid() == 0) ::bindresvport(socket_, nullptr);  // as kernels do: "secure" exports take no other
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(options_.port);

@@ -217,7 +217,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   config.volume.stripe_shift = options.stripe_shift;
   config.ensemble_key = {1, 2, 3};
   config.handle_key = {4, 5, 6};
-  config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000});
+  config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
   if (options.local) local.emplace(loop, config.ensemble_key, rpc::Endpoint{});
   codec = std::make_unique<routing::HandleCodec>(config);
   authority = std::make_unique<ToyAuthority>(*this);

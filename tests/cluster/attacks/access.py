@@ -11,10 +11,14 @@ MUST_REFUSE = (rpc.PERM, rpc.ACCES, rpc.STALE, rpc.BADHANDLE, rpc.ROFS)
 SERVERS = ("nfs", "dir", "small", "store", "coord")
 
 
+def servers_of(scene):
+    """The address of each server that takes NFS, and the virtual one."""
+    return list(dict.fromkeys([scene.virtual, *(address for name, address in scene.addresses.items() if not name.startswith(("proxy", "manager")))]))
+
+
 def everywhere(scene, uid, transports=("tcp", "udp")):
     """A caller to each server, and to the virtual address."""
-    servers = [scene.virtual] + [address for name, address in scene.addresses.items() if not name.startswith(("proxy", "manager"))]
-    for server, transport in itertools.product(dict.fromkeys(servers), transports):
+    for server, transport in itertools.product(servers_of(scene), transports):
         with scene.attacker(transport, server=server, uid=uid, patience=10) as caller:
             yield server, transport, caller
 
@@ -52,6 +56,20 @@ def other_users_files(scene):
                 except rpc.Refused:
                     continue
                 must(status != rpc.OK, f"{what} by user {uid} over {transport} at {server} is permitted")
+    scene.check_victim()
+
+
+@attack("unreserved-ports", "a user of the victim's host without root, who claims to be root: mounting, reading and writing at every server", scenes=EVERYWHERE)
+def unreserved_ports(scene):
+    for server, transport in itertools.product(servers_of(scene), ("tcp", "udp")):
+        with scene.victim(transport, server=server, reserved=False, patience=10) as caller:
+            for what, procedure, arguments in (("GETATTR", rpc.GETATTR, rpc.opaque(scene.root)), *forbidden(scene)):
+                status, _ = caller.nfs(procedure, arguments)
+                must(status == rpc.ACCES, f"{what} from port {caller.address[1]} over {transport} at {server} is answered {status}")
+    for transport in ("tcp", "udp"):
+        with scene.victim(transport, port=20048, reserved=False) as caller:
+            data = caller.call(rpc.MOUNT, 3, 1, rpc.opaque("/"))
+            must(data[:4] == rpc.u32(rpc.ACCES), f"a mount from port {caller.address[1]} over {transport} is permitted")
     scene.check_victim()
 
 

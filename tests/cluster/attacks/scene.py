@@ -15,6 +15,8 @@ VICTIM_UID, ATTACKER_UID = 1000, 1001
 SMALL, LARGE = 500, 300_000  # bytes of the victim's files
 SAMPLE_SECONDS = 0.1
 
+# The attacker's export is not secure: it has more connections than a host has reserved ports, and what is asked over them is to be
+# refused for better reasons than a port.
 EXPORTS = f"""[[export]]
 clients = "10.77.1.0/24"
 squash = "none"
@@ -26,6 +28,7 @@ squash = "none"
 [[export]]
 clients = "{ATTACKER_NET}.0/24"
 squash = "root"
+secure = false
 """
 
 

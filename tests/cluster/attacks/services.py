@@ -126,7 +126,7 @@ def unsealed_over_udp(scene):
     scene.check_victim()
 
 
-@attack("long-read-over-udp", "READ of 64 KiB and more over UDP, at a storage node and at a small-file server", refused=False)
+@attack("long-read-over-udp", "READ and READDIRPLUS of 64 KiB and more over UDP, at storage nodes, small-file and directory servers", refused=False)
 def long_read_over_udp(scene):
     for role, offset in (("store", 65536), ("small", 0)):
         for server in [address for name, address in scene.addresses.items() if name.startswith(role)]:
@@ -134,3 +134,12 @@ def long_read_over_udp(scene):
                 for count in (65536, 1 << 20, 0xffffffff):
                     status, rest = caller.nfs(rpc.READ, rpc.opaque(scene.own["large"]) + rpc.u64(offset) + rpc.u32(count))
                     must(status == rpc.OK and len(rest) < 65536, f"READ of {count} bytes at a {role} server is answered {status}")
+    with scene.attacker("tcp") as caller:
+        folder = caller.mkdir(scene.own_folder, f"long-{rpc.next_xid()}")
+        for number in range(300):
+            caller.create(folder, f"{number}-{'n' * 100}")
+    for server in [address for name, address in scene.addresses.items() if name.startswith("dir")]:
+        with scene.attacker("udp", server=server, patience=4) as caller:
+            for count in (65536, 1 << 20, 0xffffffff):
+                status, rest = caller.nfs(rpc.READDIRPLUS, rpc.opaque(folder) + rpc.u64(0, 0) + rpc.u32(count, count))
+                must(status == rpc.OK and len(rest) < 65536, f"READDIRPLUS of {count} bytes is answered {status}")

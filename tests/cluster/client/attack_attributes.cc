@@ -112,6 +112,7 @@ class Datagrams {
     to.sin_addr.s_addr = volume_.address;
     timeval patience{0, 300'000};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (bindresvport(fd_, nullptr) != 0) throw RpcError("no reserved port (root is needed)");
     if (connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) throw RpcError("no way to it");
   }
   Datagrams(const Datagrams&) = delete;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -100,6 +101,8 @@ void NfsConnection::open_socket() {
   if (inet_pton(AF_INET, options_.server.c_str(), &address.sin_addr) != 1) {
     throw RpcError("not a numeric address: " + options_.server);
   }
+  // As kernels do: "secure" exports take no other ports. Where there is none, any will do.
+  if (geteuid() == 0) bindresvport(socket_, nullptr);
   connected_ = !tcp;
   if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
       errno != EINPROGRESS) {
