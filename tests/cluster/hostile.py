@@ -187,7 +187,7 @@ class Siege:
         if row.faults:
             row.faults += self._checked(self.scene.restore)
         row.counted = self.refused(before)
-        if attack.refused and not row.counted:
+        if self.scene.name in attack.refused and not row.counted:
             row.faults.append("nothing was counted as refused")
         return row
 

@@ -13,7 +13,7 @@ class Attack:
     name: str
     about: str
     run: typing.Callable
-    refused: bool  # something of it is refused, and so must be counted by name
+    refused: tuple  # names of the ensembles where something of it is refused by a process, and so must be counted by name
     scenes: tuple  # names of the ensembles that it is carried out against
     disturbs: bool  # it stops processes by itself, as an operator could: good clients' times are not held against it
 
@@ -23,9 +23,10 @@ EVERYWHERE = ("generic", "native", "name-hashing", "one-process")
 
 
 def attack(name, about, *, refused=True, scenes=("generic",), disturbs=False):
-    """Registers the function below it."""
+    """Registers the function below it. `refused`: everywhere, nowhere, or the names of ensembles."""
     def register(function):
-        ATTACKS.append(Attack(name, about, function, refused, scenes, disturbs))
+        counted = refused if isinstance(refused, tuple) else scenes if refused else ()
+        ATTACKS.append(Attack(name, about, function, counted, scenes, disturbs))
         return function
     return register
 
