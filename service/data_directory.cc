@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -58,15 +60,24 @@ Status write_format(int folder, const ServerConfig& server, const std::string& t
   return {};
 }
 
-// Whether the folder holds anything but what an interrupted first start may have left.
-Result<bool> is_empty(int folder, const ServerConfig& server) {
+// What a new folder may hold, and an interrupted first start may have left.
+constexpr std::array<std::string_view, 4> kOfNew{".", "..", "lost+found", kFormatNew};
+// What a server may have besides before it has stored anything (service/manager_session.cc).
+constexpr std::array<std::string_view, 3> kOfUnused{kFormatFile, "tables.copy", "tables.copy.new"};
+
+bool among(std::span<const std::string_view> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Whether the folder holds nothing but these and kOfNew.
+Result<bool> is_empty(int folder, const ServerConfig& server, std::span<const std::string_view> known) {
   int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* listing = copy < 0 ? nullptr : ::fdopendir(copy);
   if (listing == nullptr) return system_error(server.data, "listing");
   bool empty = true;
   while (const dirent* entry = ::readdir(listing)) {
     std::string_view name(entry->d_name);
-    if (name != "." && name != ".." && name != "lost+found" && name != kFormatNew) empty = false;
+    if (!among(kOfNew, name) && !among(known, name)) empty = false;
   }
   ::closedir(listing);
   return empty;
@@ -79,7 +90,7 @@ Result<bool> check_format(int folder, const ServerConfig& server, const std::str
     return fail(Errc::kIo, "data directory '{}': FORMAT: {}", server.data, file.error().message);
   }
   if (!file) {
-    auto empty = is_empty(folder, server);
+    auto empty = is_empty(folder, server, {});
     if (!empty) return fail(std::move(empty).error());
     if (!*empty) {
       return fail(Errc::kInvalid, "data directory '{}' has files but no FORMAT: it is not one of Slice",
@@ -117,16 +128,19 @@ Result<DataDirectory> DataDirectory::claim(const ServerConfig& server, VolumeId 
   }
   auto is_new = check_format(folder.get(), server, expected_format(server, volume, format));
   if (!is_new) return fail(std::move(is_new).error());
+  auto unused = is_empty(folder.get(), server, kOfUnused);
+  if (!unused) return fail(std::move(unused).error());
   struct statvfs space{};
   if (::fstatvfs(folder.get(), &space) != 0) return system_error(server.data, "asking for free space");
   std::uint64_t free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-  return DataDirectory(folder.release(), free_bytes, *is_new);
+  return DataDirectory(folder.release(), free_bytes, *is_new, !*unused);
 }
 
 DataDirectory::DataDirectory(DataDirectory&& other) noexcept
     : folder_fd_(std::exchange(other.folder_fd_, -1)),
       free_bytes_(other.free_bytes_),
-      is_new_(other.is_new_) {}
+      is_new_(other.is_new_),
+      served_(other.served_) {}
 
 DataDirectory::~DataDirectory() {
   if (folder_fd_ >= 0) ::close(folder_fd_);

@@ -27,13 +27,15 @@ class DataDirectory {
 
   std::uint64_t free_bytes() const { return free_bytes_; }  // when it was claimed
   bool is_new() const { return is_new_; }                   // FORMAT was written by this call
+  // A server has stored something here: there is more than FORMAT and the kept tables.
+  bool served() const { return served_; }
 
  private:
-  DataDirectory(int folder_fd, std::uint64_t free_bytes, bool is_new)
-      : folder_fd_(folder_fd), free_bytes_(free_bytes), is_new_(is_new) {}
+  DataDirectory(int folder_fd, std::uint64_t free_bytes, bool is_new, bool served)
+      : folder_fd_(folder_fd), free_bytes_(free_bytes), is_new_(is_new), served_(served) {}
   int folder_fd_;
   std::uint64_t free_bytes_;
-  bool is_new_;
+  bool is_new_, served_;
 };
 
 }  // namespace slice::service

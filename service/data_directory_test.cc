@@ -43,15 +43,21 @@ TEST_F(DataDirectoryTest, MakesAndMarksANewOneAndKnowsItAgain) {
     auto data = claim();
     ASSERT_TRUE(data) << data.error().message;
     EXPECT_TRUE(data->is_new());
+    EXPECT_FALSE(data->served());
     EXPECT_GT(data->free_bytes(), 0u);
     EXPECT_EQ(format(), "format 3\nrole storage\nvolume 7\nserver store1\n");
     auto mode = std::filesystem::status(server_.data).permissions();
     EXPECT_EQ(mode, std::filesystem::perms::owner_all);
   }
+  for (const char* name : {"tables.copy", "tables.copy.new", "FORMAT.new"}) {
+    std::ofstream(server_.data + "/" + name) << "x";
+    EXPECT_FALSE(claim()->served()) << name << " is there before anything is stored";
+  }
   std::ofstream(server_.data + "/object") << "bytes";
   auto again = claim();
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_FALSE(again->is_new());
+  EXPECT_TRUE(again->served());
 }
 
 TEST_F(DataDirectoryTest, LetsOneProcessInAtATime) {

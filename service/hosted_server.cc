@@ -74,20 +74,26 @@ void HostedServer::emulate_disk() {
 }
 
 void HostedServer::begin() {
+  std::function<std::optional<wire::Tables>()> hints;
+  if (kind_.hints) hints = [this] { return kind_.hints(host_.config); };
   session_.emplace(ManagerSession::Seams{.loop = host_.loop,
                                          .channel = *channel_,
                                          .metrics = metrics_,
                                          .disk = *disk_,
                                          .config = host_.config,
                                          .self = self_,
-                                         .tables = tables_});
+                                         .tables = tables_,
+                                         .served_before = data_ && data_->served(),
+                                         .hints = hints});
   spawn(start());
 }
 
 Task<void> HostedServer::start() {
+  // The manager may have to be told of these tables before it has a verifier or tables to give.
+  co_await session_->load_kept();
+  session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
   if (kind_.draws_verifier) verifier_.see(co_await session_->draw_verifier());
   co_await session_->load_tables();
-  session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
   context_.emplace(ServiceContext{.loop = host_.loop,
                                   .channel = *channel_,
                                   .metrics = metrics_,

@@ -36,21 +36,42 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     manager_ = {manager->address, manager->port};
   }
 
-  Task<void> load_tables() {
-    Status taken = fail(Errc::kUnavailable, "this is the manager");
-    if (seams_.self.role != ServerRole::kManager) taken = co_await take_tables();
-    if (taken) co_return;
+  Task<void> load_kept() {
     auto copy = co_await read_file(seams_.disk, kCopy);
     wire::Tables tables;
-    if (copy && decode(copy->view(), tables) && adopt(tables)) {
-      log_warning("no tables from the manager: {}; starting with the kept ones of generation {}",
-                  taken.error().message, tables.generation.value);
+    if (copy && decode(copy->view(), tables) && tables.generation.value > 0 && adopt(tables)) {
+      holding_ = wire::Holding::kTables;
       co_return;
     }
     if (!copy && copy.error().code != Errc::kNotFound) {
       log_warning("the kept copy of the tables is unusable: {}", copy.error().message);
     }
-    adopt(routing::RoutingTables::initial(seams_.config));
+    if (seams_.served_before) holding_ = wire::Holding::kData;
+    auto hints = seams_.hints ? seams_.hints() : std::nullopt;
+    if (hints && adopt(*hints)) {
+      log_info("tables of a run before, generation {}", hints->generation.value);
+      holding_ = wire::Holding::kHints;
+    }
+  }
+
+  static Task<void> load_tables(std::shared_ptr<Impl> self) {
+    if (self->seams_.self.role == ServerRole::kManager) co_return;
+    while (true) {
+      Status taken = co_await refresh(self);
+      if (taken || self->ended_) co_return;
+      const std::string why = taken.error().message;
+      if (self->has_tables()) {
+        log_warning("no tables from the manager: {}; starting with the kept ones of generation {}", why,
+                    self->seams_.tables.get()->generation().value);
+        co_return;
+      }
+      if (self->seams_.self.role == ServerRole::kProxy) co_return;
+      if (self->waiting_log_.allow()) {
+        log_warning("waiting for the manager at {} to have tables: {}{}", rpc::to_string(self->manager_), why,
+                    self->holding_ == wire::Holding::kData ? "; here is data, and its own were lost" : "");
+      }
+      co_await self->seams_.loop.sleep(kRetryDelay);
+    }
   }
 
   Task<Verifier> draw_verifier() {
@@ -76,8 +97,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       args.server = self->seams_.self.index;
       args.pid = static_cast<std::uint64_t>(::getpid());
       args.started_ns = self->started_ns_;
-      args.generation = self->seams_.tables.get()->generation();
-      self->generation_.set(args.generation.value);
+      self->describe_tables(args);
       args.largest_seen = verifier.largest();
       fill(args);
       MonoTime next = self->seams_.loop.now() + kInterval;
@@ -85,39 +105,78 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
           self->seams_.channel, self->manager_, wire::kManagerProgram, wire::ManagerProcedure::kHeartbeat,
           args, kHeartbeatTimeout);
       if (self->ended_) co_return;
-      co_await self->learn(result, verifier);
+      co_await learn(self, result, verifier);
       if (self->ended_) co_return;
+      if (!self->answered_) next = self->seams_.loop.now() + kRetryDelay;
       if (self->seams_.loop.now() < next) co_await self->seams_.loop.sleep(next - self->seams_.loop.now());
     }
   }
 
-  static Task<void> refresh(std::shared_ptr<Impl> self) {
+  // Ends well where the manager's tables are in use now.
+  static Task<Status> refresh(std::shared_ptr<Impl> self) {
     if (self->asking_) {
-      OneShot<bool> answered;
+      OneShot<Status> answered;
       self->waiting_.push_back(answered);
-      co_await answered;
-      co_return;
+      co_return co_await answered;
     }
     self->asking_ = true;
-    (void)co_await self->take_tables();  // the next heartbeat asks again
+    Status taken = co_await self->take_tables();
     self->asking_ = false;
-    for (const OneShot<bool>& each : std::exchange(self->waiting_, {})) each.set(true);
+    for (const OneShot<Status>& each : std::exchange(self->waiting_, {})) each.set(taken);
+    co_return taken;
   }
 
   void end() { ended_ = true; }
 
  private:
-  Task<void> learn(const Result<wire::HeartbeatResult>& result, VerifierClock& verifier) {
+  bool has_tables() const { return holding_ == wire::Holding::kTables || holding_ == wire::Holding::kHints; }
+
+  void describe_tables(wire::HeartbeatArgs& args) {
+    const auto& tables = seams_.tables.get();
+    generation_.set(tables->generation().value);
+    args.holding = holding_;
+    if (!has_tables()) return;
+    args.generation = tables->generation();
+    if (digested_ != tables) {
+      digested_ = tables;
+      digest_ = wire::digest(tables->wire());
+    }
+    args.tables_digest = digest_;
+  }
+
+  static Task<void> learn(std::shared_ptr<Impl> self, const Result<wire::HeartbeatResult>& result,
+                          VerifierClock& verifier) {
     if (!result) {
-      failures_.add();
-      if (silence_log_.allow())
+      self->failures_.add();
+      if (self->silence_log_.allow())
         log_warning("no answer to the heartbeat: {}", why_the_manager_refuses(result.error()));
       co_return;
     }
-    heartbeats_.add();
+    self->answered_ = true;
+    self->heartbeats_.add();
     verifier.see(result->largest_drawn);
-    verifier_.set(verifier.largest().value);
-    if (result->generation != seams_.tables.get()->generation()) co_await refresh(shared_from_this());
+    self->verifier_.set(verifier.largest().value);
+    if (result->offer) {
+      co_await self->offer();
+      co_return;
+    }
+    if (result->generation.value == 0) co_return;  // it has none
+    bool other = result->generation != self->seams_.tables.get()->generation();
+    if (other || self->holding_ != wire::Holding::kTables) (void)co_await refresh(self);
+  }
+
+  Task<void> offer() {
+    wire::OfferTablesArgs args{seams_.self.index, seams_.tables.get()->wire()};
+    auto result = co_await internal_call<wire::OfferTablesResult>(
+        seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kOfferTables, args,
+        kHeartbeatTimeout);
+    if (ended_ || !copy_log_.allow()) co_return;
+    if (result && result->taken) {
+      log_info("tables of generation {} were offered to the manager", args.tables.generation.value);
+    } else {
+      log_warning("the manager does not take the tables of generation {}{}", args.tables.generation.value,
+                  result ? "" : ": " + why_the_manager_refuses(result.error()));
+    }
   }
 
   Task<Status> take_tables() {
@@ -126,7 +185,16 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
                                                        kStartTimeout);
     if (!tables) co_return fail(tables.error().code, "{}", why_the_manager_refuses(tables.error()));
     if (ended_) co_return fail(Errc::kUnavailable, "this server stops");
+    Generation own = seams_.tables.get()->generation();
+    if (holding_ == wire::Holding::kTables && tables->generation < own) {
+      if (copy_log_.allow()) {
+        log_error("the manager has older tables, of generation {}: those of generation {} stay in use",
+                  tables->generation.value, own.value);
+      }
+      co_return fail(Errc::kStale, "they are older than the kept ones");
+    }
     if (!adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration");
+    holding_ = wire::Holding::kTables;
     log_info("tables of generation {} in use", tables->generation.value);
     rpc::XdrWriter out;
     encode(out, *tables);
@@ -154,8 +222,12 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   rpc::Endpoint manager_;
   std::uint64_t started_ns_;
   bool ended_ = false;
-  bool asking_ = false;                 // for tables
-  std::vector<OneShot<bool>> waiting_;  // for the same answer
+  bool answered_ = false;  // a heartbeat, once at least
+  wire::Holding holding_ = wire::Holding::kNothing;
+  std::shared_ptr<const routing::RoutingTables> digested_;  // whose digest this is
+  std::uint64_t digest_ = 0;
+  bool asking_ = false;                   // for tables
+  std::vector<OneShot<Status>> waiting_;  // for the same answer
   LogLimiter waiting_log_{1}, silence_log_{1}, copy_log_{1};
   Counter& heartbeats_;
   Counter& failures_;
@@ -167,14 +239,17 @@ ManagerSession::ManagerSession(const Seams& seams) : impl_(std::make_shared<Impl
 ManagerSession::~ManagerSession() {
   impl_->end();
 }
+Task<void> ManagerSession::load_kept() {
+  return impl_->load_kept();
+}
 Task<void> ManagerSession::load_tables() {
-  return impl_->load_tables();
+  return Impl::load_tables(impl_);
 }
 Task<Verifier> ManagerSession::draw_verifier() {
   return impl_->draw_verifier();
 }
 Task<void> ManagerSession::refresh() {
-  return Impl::refresh(impl_);
+  (void)co_await Impl::refresh(impl_);  // the next heartbeat asks again
 }
 void ManagerSession::start_heartbeats(VerifierClock& verifier, Fill fill) {
   spawn(Impl::beat(impl_, verifier, std::move(fill)));

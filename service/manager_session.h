@@ -1,11 +1,13 @@
 // ManagerSession: what a process has to do with slice-managerd: its tables, its verifier, its heartbeat.
-// Works without the manager as far as that is safe: tables come from the copy kept at the last start, else
-// from the configuration; a verifier comes from the manager alone. One loop.
+// Works without the manager as far as that is safe: tables come from the copy kept at the last start, and
+// where there is none a server waits, since what it stores may lie by other tables than the configuration's;
+// a verifier comes from the manager alone. One loop.
 #ifndef SLICE_SERVICE_MANAGER_SESSION_H
 #define SLICE_SERVICE_MANAGER_SESSION_H
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "service/context.h"
@@ -30,12 +32,20 @@ class ManagerSession {
     const EnsembleConfig& config;
     const ServerConfig& self;
     routing::TableHolder& tables;
+    // The data directory holds more than an empty server's: what it served.
+    bool served_before = false;
+    // A proxy's tables of a run before (ServerKind::hints); none: it has none.
+    std::function<std::optional<wire::Tables>()> hints = nullptr;
   };
   explicit ManagerSession(const Seams& seams);
   ~ManagerSession();
 
-  // The tables to start with: the manager's where it answers, else the copy, else the configuration's
-  // generation 0. Sets the holder.
+  // Puts the kept copy into the holder, where there is a good one, else a proxy's hints; first of all, so
+  // that heartbeats can tell of it.
+  Task<void> load_kept();
+  // The tables to start with: the manager's where it answers with some, else those kept. Else a server waits
+  // for the manager as long as it takes; a proxy, which owns nothing, goes by the configuration's generation
+  // 0, and so does the manager's own process until its role sets others.
   Task<void> load_tables();
   // A verifier larger than every one drawn before; waits for the manager as long as it takes.
   Task<Verifier> draw_verifier();
@@ -43,7 +53,8 @@ class ManagerSession {
   // comes while the manager is asked already gets that answer.
   Task<void> refresh();
   // Sends a heartbeat now and then once an interval until this is destroyed; keeps the tables at the
-  // manager's generation. `fill` sets free and total bytes, state and detail.
+  // manager's generation, and offers its own where the manager asks. Never goes back to older tables. `fill`
+  // sets free and total bytes, state and detail.
   using Fill = std::function<void(wire::HeartbeatArgs&)>;
   void start_heartbeats(VerifierClock& verifier, Fill fill);
 

@@ -24,15 +24,21 @@ class FakeManager : public rpc::Program {
       case wire::ManagerProcedure::kHeartbeat:
         heartbeats.emplace_back();
         if (!decode(call.arguments, heartbeats.back())) co_return rpc::Outcome::kGarbage;
-        encode(results, wire::HeartbeatResult{tables.generation, drawn});
+        encode(results, wire::HeartbeatResult{has_tables ? tables.generation : Generation{}, drawn, asks});
         co_return rpc::Outcome::kReply;
       case wire::ManagerProcedure::kDrawVerifier:
         drawn.value += 1;
         encode(results, wire::DrawVerifierResult{drawn});
         co_return rpc::Outcome::kReply;
       case wire::ManagerProcedure::kGetTables:
+        if (!has_tables) co_return rpc::Outcome::kError;
         ++tables_asked;
         encode(results, tables);
+        co_return rpc::Outcome::kReply;
+      case wire::ManagerProcedure::kOfferTables:
+        offers.emplace_back();
+        if (!decode(call.arguments, offers.back())) co_return rpc::Outcome::kGarbage;
+        encode(results, wire::OfferTablesResult{true});
         co_return rpc::Outcome::kReply;
       default:
         co_return rpc::Outcome::kNoProcedure;
@@ -40,6 +46,8 @@ class FakeManager : public rpc::Program {
   }
 
   wire::Tables tables;
+  bool has_tables = true, asks = false;
+  std::vector<wire::OfferTablesArgs> offers;
   Verifier drawn{41};
   int tables_asked = 0;
   std::vector<wire::HeartbeatArgs> heartbeats;
@@ -57,10 +65,40 @@ class ManagerSessionTest : public testing::ServiceFixture {
             .self = self_,
             .tables = tables_};
   }
+  // As a server's start does.
   void load(ManagerSession& session) {
     bool ended = false;
-    start_void(session.load_tables(), [&] { ended = true; });
+    start_void(load_all(session), [&] { ended = true; });
     ASSERT_TRUE(loop_.run_until([&] { return ended; }));
+  }
+  static Task<void> load_all(ManagerSession& session) {
+    co_await session.load_kept();
+    co_await session.load_tables();
+  }
+  // Whether a start with these seams waits for the manager; it is given one in the end.
+  bool waits(const ManagerSession::Seams& of) {
+    ManagerSession session(of);
+    bool ended = false;
+    start_void(load_all(session), [&] { ended = true; });
+    loop_.advance(30s);
+    bool waited = !ended;
+    serve("manager1", manager_);
+    EXPECT_TRUE(loop_.run_until([&] { return ended; }));
+    silence("manager1");
+    return waited;
+  }
+  // What a session of these seams tells the manager.
+  wire::HeartbeatArgs told(const ManagerSession::Seams& of) {
+    ManagerSession session(of);
+    bool ended = false;
+    start_void(session.load_kept(), [&] { ended = true; });
+    EXPECT_TRUE(loop_.run_until([&] { return ended; }));
+    session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+    std::size_t before = manager_.heartbeats.size();
+    serve("manager1", manager_);
+    EXPECT_TRUE(loop_.run_until([&] { return manager_.heartbeats.size() > before; }, 5s));
+    silence("manager1");
+    return manager_.heartbeats[before];
   }
 
   FakeManager manager_;
@@ -82,30 +120,120 @@ TEST_F(ManagerSessionTest, TakesTheManagersTablesAndKeepsACopy) {
   EXPECT_TRUE(tables_.get()->owns(config_.find("store2")->index, wire::Role::kStorage, SiteId{0}));
 }
 
-TEST_F(ManagerSessionTest, StartsFromTheConfigurationWhereThereIsNeither) {
-  ManagerSession session(seams());
-  load(session);
-  EXPECT_EQ(tables_.get()->generation(), Generation{0});
+TEST_F(ManagerSessionTest, AServerWithoutTablesWaitsForTheManager) {
+  EXPECT_TRUE(waits(seams()));
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+  EXPECT_FALSE(waits(seams())) << "it has a copy now";
+  ASSERT_TRUE(disk_.corrupt("tables.copy", 40, 1));
+  EXPECT_TRUE(waits(seams())) << "and lost it";
 }
 
-TEST_F(ManagerSessionTest, StartsFromTheConfigurationWhereTheCopyIsCorrupt) {
+TEST_F(ManagerSessionTest, AManagerThatHasNoTablesIsAsOneThatIsAway) {
   serve("manager1", manager_);
-  ManagerSession first(seams());
-  load(first);
-  silence("manager1");
-  ASSERT_TRUE(disk_.corrupt("tables.copy", 40, 1));
-  ManagerSession second(seams());
-  load(second);
+  manager_.has_tables = false;
+  ManagerSession session(seams());
+  bool ended = false;
+  start_void(load_all(session), [&] { ended = true; });
+  loop_.advance(30s);
+  EXPECT_FALSE(ended);
+  manager_.has_tables = true;
+  ASSERT_TRUE(loop_.run_until([&] { return ended; }));
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+}
+
+TEST_F(ManagerSessionTest, AProxyGoesByItsHintsOrByTheConfiguration) {
+  auto of = seams();
+  const ServerConfig& proxy = *config_.find("proxy1");
+  ManagerSession::Seams of_proxy{.loop = of.loop,
+                                 .channel = of.channel,
+                                 .metrics = of.metrics,
+                                 .disk = of.disk,
+                                 .config = of.config,
+                                 .self = proxy,
+                                 .tables = of.tables};
+  EXPECT_FALSE(waits(of_proxy));
   EXPECT_EQ(tables_.get()->generation(), Generation{0});
+  of_proxy.hints = [this]() -> std::optional<wire::Tables> {
+    wire::Tables tables = manager_.tables;
+    tables.generation = Generation{3};
+    return tables;
+  };
+  ManagerSession session(of_proxy);
+  load(session);
+  EXPECT_EQ(tables_.get()->generation(), Generation{3});
+}
+
+TEST_F(ManagerSessionTest, TellsTheManagerWhatItHolds) {
+  EXPECT_EQ(told(seams()).holding, wire::Holding::kNothing);
+  auto with_data = seams();
+  with_data.served_before = true;
+  EXPECT_EQ(told(with_data).holding, wire::Holding::kData);
+  EXPECT_TRUE(waits(with_data)) << "until then: now it has a copy";
+  wire::HeartbeatArgs with_copy = told(with_data);
+  EXPECT_EQ(with_copy.holding, wire::Holding::kTables);
+  EXPECT_EQ(with_copy.generation, Generation{5});
+  EXPECT_EQ(with_copy.tables_digest, wire::digest(manager_.tables));
+}
+
+TEST_F(ManagerSessionTest, OffersItsTablesToAManagerThatAsks) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  wire::Tables kept = manager_.tables;
+  manager_.has_tables = false;
+  manager_.asks = true;
+  loop_.advance(2s);
+  ASSERT_FALSE(manager_.offers.empty());
+  EXPECT_EQ(manager_.offers[0].server, self_.index);
+  EXPECT_EQ(wire::digest(manager_.offers[0].tables), wire::digest(kept));
+  EXPECT_EQ(manager_.tables_asked, 1) << "it has none to give";
+}
+
+TEST_F(ManagerSessionTest, TheManagersOwnProcessHasTheTablesThatItsRoleSet) {
+  const ServerConfig& self = *config_.find("manager1");
+  ManagerSession session({.loop = loop_,
+                          .channel = network_,
+                          .metrics = metrics_,
+                          .disk = disk_,
+                          .config = config_,
+                          .self = self,
+                          .tables = tables_});
+  load(session);
+  EXPECT_EQ(tables_.get()->generation(), Generation{0});
+  tables_.set(routing::RoutingTables::make(config_, manager_.tables).value());
+  serve("manager1", manager_);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  loop_.advance(2s);
+  ASSERT_FALSE(manager_.heartbeats.empty());
+  EXPECT_EQ(manager_.heartbeats.back().generation, Generation{5});
+  EXPECT_EQ(manager_.heartbeats.back().holding, wire::Holding::kTables);
+}
+
+TEST_F(ManagerSessionTest, NeverGoesBackToOlderTables) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  manager_.tables.generation = Generation{1};
+  manager_.tables.sites[2][0] = config_.find("store2")->index;
+  loop_.advance(3s);
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+  EXPECT_TRUE(tables_.get()->owns(config_.find("store1")->index, wire::Role::kStorage, SiteId{0}));
 }
 
 TEST_F(ManagerSessionTest, RefusesTablesThatDoNotFitTheConfiguration) {
   serve("manager1", manager_);
   manager_.tables.sites[2].resize(512);
   ManagerSession session(seams());
-  load(session);
-  EXPECT_EQ(tables_.get()->generation(), Generation{0});
+  bool ended = false;
+  start_void(load_all(session), [&] { ended = true; });
+  loop_.advance(10s);
+  EXPECT_FALSE(ended);
   EXPECT_TRUE(disk_.paths().empty());
+  manager_.tables = routing::RoutingTables::initial(config_);
+  manager_.tables.generation = Generation{6};
+  ASSERT_TRUE(loop_.run_until([&] { return ended; }));
 }
 
 TEST_F(ManagerSessionTest, SaysThatTheKeysDiffer) {

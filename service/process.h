@@ -10,12 +10,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rpc/dispatcher.h"
 #include "service/context.h"
 #include "wire/admin.h"
+#include "wire/manager.h"
 
 namespace slice::service {
 
@@ -53,6 +55,9 @@ struct ServerKind {
   std::uint32_t data_format =
       1;  // version of the data directory's format: written at first start, checked afterwards
   MakeRole make;
+  // Tables of a run before, of which anybody may have changed entries by hand, for a start without the
+  // manager's; none: the role has none.
+  std::function<std::optional<wire::Tables>(const EnsembleConfig&)> hints = nullptr;
 };
 
 struct ProcessOptions {

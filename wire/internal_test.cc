@@ -211,17 +211,24 @@ TEST(ObjectMessages, KindsAndCountsAreBounded) {
 }
 
 TEST(ManagerMessages, Codec) {
-  HeartbeatArgs heartbeat{1, 2, 3, Generation{4}, Verifier{5}, 6, 7, "serving", "xdp generic"};
+  HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, Verifier{5},
+                          6, 7, "serving", "xdp generic"};
   ServerEntry entry{3, Role::kProxy, {0x0a4d0202, 2049}, "proxy-1"};
   check_message(heartbeat);
-  check_message(HeartbeatResult{Generation{1}, Verifier{2}});
+  check_message(HeartbeatResult{Generation{1}, Verifier{2}, true});
   check_message(DrawVerifierArgs{7});
   check_message(DrawVerifierResult{Verifier{8}});
   Tables tables{.generation = Generation{9}, .servers = {entry, entry}};
   tables.sites[0] = {1, 2, 3};
   tables.sites[3] = {4};
   check_message(tables);
+  check_message(OfferTablesArgs{3, tables});
+  check_message(OfferTablesResult{true});
   check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
+  Tables other = tables;
+  EXPECT_EQ(digest(other), digest(tables));
+  other.sites[3] = {5};
+  EXPECT_NE(digest(other), digest(tables));
 }
 
 TEST(ManagerMessages, PortsRolesAndListsAreBounded) {

@@ -46,6 +46,8 @@ void encode_heartbeat(XdrWriter& out, const HeartbeatArgs& args) {
   out.u64(args.pid);
   out.u64(args.started_ns);
   out.u64(args.generation.value);
+  out.u64(args.tables_digest);
+  out.u32(static_cast<std::uint32_t>(args.holding));
   out.u64(args.largest_seen.value);
   out.u64(args.free_bytes);
   out.u64(args.total_bytes);
@@ -59,6 +61,10 @@ HeartbeatArgs decode_heartbeat(XdrReader& in) {
   args.pid = in.u64();
   args.started_ns = in.u64();
   args.generation = Generation{in.u64()};
+  args.tables_digest = in.u64();
+  std::uint32_t holding = in.u32();
+  if (holding > static_cast<std::uint32_t>(Holding::kHints)) in.fail();
+  args.holding = static_cast<Holding>(in.ok() ? holding : 0);
   args.largest_seen = Verifier{in.u64()};
   args.free_bytes = in.u64();
   args.total_bytes = in.u64();
@@ -79,6 +85,17 @@ std::uint32_t decode_count(XdrReader& in, std::uint32_t limit) {
   std::uint32_t count = in.u32();
   if (count > limit) in.fail();
   return in.ok() ? count : 0;
+}
+
+void decode_tables(XdrReader& in, Tables& out) {
+  out = Tables{};
+  out.generation = Generation{in.u64()};
+  std::uint32_t servers = decode_count(in, kMaxServers);
+  for (std::uint32_t i = 0; in.ok() && i < servers; ++i) out.servers.push_back(decode_entry(in));
+  for (auto& sites : out.sites) {
+    std::uint32_t count = decode_count(in, kMaxSites);
+    for (std::uint32_t i = 0; in.ok() && i < count; ++i) sites.push_back(in.u32());
+  }
 }
 
 }  // namespace
@@ -113,11 +130,13 @@ bool decode(ByteView bytes, HeartbeatArgs& out) {
 void encode(XdrWriter& out, const HeartbeatResult& result) {
   out.u64(result.generation.value);
   out.u64(result.largest_drawn.value);
+  out.boolean(result.offer);
 }
 bool decode(ByteView bytes, HeartbeatResult& out) {
   XdrReader in(bytes);
   out.generation = Generation{in.u64()};
   out.largest_drawn = Verifier{in.u64()};
+  out.offer = in.boolean();
   return in.complete();
 }
 
@@ -150,14 +169,35 @@ void encode(XdrWriter& out, const Tables& tables) {
 }
 bool decode(ByteView bytes, Tables& out) {
   XdrReader in(bytes);
-  out = Tables{};
-  out.generation = Generation{in.u64()};
-  std::uint32_t servers = decode_count(in, kMaxServers);
-  for (std::uint32_t i = 0; in.ok() && i < servers; ++i) out.servers.push_back(decode_entry(in));
-  for (auto& sites : out.sites) {
-    std::uint32_t count = decode_count(in, kMaxSites);
-    for (std::uint32_t i = 0; in.ok() && i < count; ++i) sites.push_back(in.u32());
-  }
+  decode_tables(in, out);
+  return in.complete();
+}
+
+std::uint64_t digest(const Tables& tables) {
+  XdrWriter out;
+  encode(out, tables);
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (std::uint8_t byte : out.view()) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
+}
+
+void encode(XdrWriter& out, const OfferTablesArgs& args) {
+  out.u32(args.server);
+  encode(out, args.tables);
+}
+bool decode(ByteView bytes, OfferTablesArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
+  decode_tables(in, out.tables);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const OfferTablesResult& result) {
+  out.boolean(result.taken);
+}
+bool decode(ByteView bytes, OfferTablesResult& out) {
+  XdrReader in(bytes);
+  out.taken = in.boolean();
   return in.complete();
 }
 

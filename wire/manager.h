@@ -17,7 +17,8 @@ enum class ManagerProcedure : std::uint32_t {
   kHeartbeat = 1,
   kDrawVerifier = 2,
   kGetTables = 3,
-  kMembers = 4
+  kMembers = 4,
+  kOfferTables = 5
 };
 
 enum class Role : std::uint32_t {
@@ -32,20 +33,31 @@ inline constexpr std::uint32_t kSiteClasses = 4;  // the first four roles have s
 std::string_view role_name(
     Role role);  // "directory", "small-file", "storage", "coordinator", "manager", "proxy"
 
+// What a process knows of which server has which site.
+enum class Holding : std::uint32_t {
+  kNothing = 0,  // no tables; and nothing stored by other tables: it never served, or stores nothing
+  kData = 1,     // no tables, but its data directory holds what it served by tables that are lost
+  kTables = 2,   // the manager's, as it had them last
+  kHints = 3     // a proxy: those of its pinned maps, which anybody may have changed by hand
+};
+
 // HEARTBEAT: every process, once a second. `server`: its index in the ensemble's configuration.
 struct HeartbeatArgs {
   std::uint32_t server = 0;
   std::uint64_t pid = 0;
-  std::uint64_t started_ns = 0;  // wall clock
-  Generation generation;         // of the tables it has
+  std::uint64_t started_ns = 0;     // wall clock
+  Generation generation;            // of the tables it has; 0: none
+  std::uint64_t tables_digest = 0;  // digest() of them; 0: none
+  Holding holding = Holding::kNothing;
   Verifier largest_seen;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // of its data directory; 0 where it has none
   std::string state;   // "serving", "starting", "read-only: no space", ...; at most 255 bytes
   std::string detail;  // role's own line for status, e.g. the proxy's XDP mode; at most 255 bytes
 };
 struct HeartbeatResult {
-  Generation generation;
+  Generation generation;  // 0: the manager has no tables, and finds out which ones are in use
   Verifier largest_drawn;
+  bool offer = false;  // the process is to offer its tables
 };
 
 struct DrawVerifierArgs {
@@ -67,6 +79,17 @@ struct Tables {
   std::vector<ServerEntry> servers;
   std::vector<std::uint32_t> sites[kSiteClasses];
 };
+// Equal for equal tables, and else hardly ever.
+std::uint64_t digest(const Tables& tables);
+
+// OFFER_TABLES: the tables a process has, for a manager that has none, or older ones.
+struct OfferTablesArgs {
+  std::uint32_t server = 0;
+  Tables tables;
+};
+struct OfferTablesResult {
+  bool taken = false;  // it can use them; they need not be in force
+};
 struct Member {
   ServerEntry entry;
   HeartbeatArgs last;
@@ -79,7 +102,10 @@ struct MembersResult {
 };
 
 #define SLICE_WIRE_MANAGER_MESSAGES(X) \
-  X(HeartbeatArgs) X(HeartbeatResult) X(DrawVerifierArgs) X(DrawVerifierResult) X(Tables) X(MembersResult)
+  X(HeartbeatArgs)                     \
+  X(HeartbeatResult)                   \
+  X(DrawVerifierArgs)                  \
+  X(DrawVerifierResult) X(Tables) X(OfferTablesArgs) X(OfferTablesResult) X(MembersResult)
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \
   bool decode(ByteView bytes, Message& out);

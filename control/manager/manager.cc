@@ -8,31 +8,33 @@ namespace slice::manager {
 Manager::Manager(service::ServiceContext& context)
     : context_(context),
       change_(context.loop),
+      entries_(routing::RoutingTables::initial(context.config).servers),
       heard_(context.config.servers.size()),
       alive_gauge_(context.metrics.counter("manager_alive_processes")),
-      drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")) {}
+      drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
+      offers_taken_(context.metrics.counter("manager_offers_taken_total")),
+      offers_refused_(context.metrics.counter("manager_offers_refused_total")),
+      differing_(context.metrics.counter("manager_differing_tables_total")) {}
 
 Task<Status> Manager::start() {
   auto loaded = co_await load_state(context_.disk);
-  ManagerState next;
   if (loaded) {
     SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
     auto tables = reconcile(context_.config, loaded->tables);
     if (!tables) co_return fail(std::move(tables).error());
-    next = {.drawn = loaded->drawn, .volume = loaded->volume, .tables = std::move(*tables)};
+    ManagerState next{.drawn = loaded->drawn, .volume = loaded->volume, .tables = std::move(*tables)};
     if (next.tables.generation != loaded->tables.generation) {
       log_info("the configuration changed: generation {} is published", next.tables.generation.value);
     }
+    auto lock = co_await change_.lock();
+    if (Status saved = co_await adopt(std::move(next)); !saved) co_return saved;
   } else if (loaded.error().code == Errc::kNotFound) {
-    next.volume = context_.config.volume;
-    next.tables = routing::RoutingTables::initial(context_.config);
-    next.tables.generation = Generation{1};
-    log_info("first start: generation 1 is published");
+    survey_.emplace(context_.config);
+    waits_for_ = "until every server has told what it holds";
+    log_info("there is no {}: no tables are dealt before every server has told what it holds", kStateFile);
   } else {
     co_return fail(std::move(loaded).error());
   }
-  auto lock = co_await change_.lock();
-  if (Status saved = co_await adopt(std::move(next)); !saved) co_return saved;
   watch();
   co_return Status{};
 }
@@ -55,8 +57,11 @@ Task<rpc::Outcome> Manager::handle(const rpc::Call& call, rpc::XdrWriter& result
       co_return co_await heartbeat(call, results);
     case wire::ManagerProcedure::kDrawVerifier:
       co_return co_await draw(call, results);
+    case wire::ManagerProcedure::kOfferTables:
+      co_return co_await offer(call, results);
     case wire::ManagerProcedure::kGetTables:
       if (!call.arguments.empty()) co_return rpc::Outcome::kGarbage;
+      if (survey_) co_return rpc::Outcome::kError;
       encode(results, state_.tables);
       co_return rpc::Outcome::kReply;
     case wire::ManagerProcedure::kMembers:
@@ -81,9 +86,15 @@ Task<rpc::Outcome> Manager::heartbeat(const rpc::Call& call, rpc::XdrWriter& res
   } else if (unknown_log_.allow()) {
     log_warning("a heartbeat of server {}, of which this configuration knows nothing", args.server);
   }
-  co_await catch_up(args);
+  bool wanted = wants_tables(args);
+  if (survey_) {
+    co_await settle();
+  } else {
+    co_await catch_up(args);
+  }
   encode(results,
-         wire::HeartbeatResult{.generation = state_.tables.generation, .largest_drawn = state_.drawn});
+         wire::HeartbeatResult{
+             .generation = state_.tables.generation, .largest_drawn = state_.drawn, .offer = wanted});
   co_return rpc::Outcome::kReply;
 }
 
@@ -91,6 +102,7 @@ Task<rpc::Outcome> Manager::draw(const rpc::Call& call, rpc::XdrWriter& results)
   wire::DrawVerifierArgs args;
   if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
   auto lock = co_await change_.lock();
+  if (survey_) co_return rpc::Outcome::kError;  // which ones were drawn is not known
   ManagerState next = state_;
   ++next.drawn.value;
   if (Status saved = co_await adopt(std::move(next)); !saved) {
@@ -101,22 +113,91 @@ Task<rpc::Outcome> Manager::draw(const rpc::Call& call, rpc::XdrWriter& results)
   co_return rpc::Outcome::kReply;
 }
 
+bool Manager::wants_tables(const wire::HeartbeatArgs& args) {
+  if (args.server >= heard_.size()) return false;
+  if (survey_) {
+    survey_->heard(args, context_.loop.now());
+    return survey_->wants(args);
+  }
+  if (args.holding != wire::Holding::kTables) return false;
+  const wire::Tables& own = state_.tables;
+  if (args.generation == own.generation && args.tables_digest != digest_) {
+    differing_.add();
+    if (differ_log_.allow()) {
+      log_error("{} has other tables of generation {} than this manager", entries_[args.server].name,
+                own.generation.value);
+    }
+  }
+  return args.generation > own.generation;
+}
+
+Task<rpc::Outcome> Manager::offer(const rpc::Call& call, rpc::XdrWriter& results) {
+  wire::OfferTablesArgs args;
+  if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+  Status taken = survey_ ? survey_->offered(args) : co_await take_over(args.tables);
+  (taken ? offers_taken_ : offers_refused_).add();
+  if (!taken && offer_log_.allow()) {
+    log_warning("the tables of generation {} that server {} has cannot be used: {}",
+                args.tables.generation.value, args.server, taken.error().message);
+  }
+  if (survey_) co_await settle();
+  encode(results, wire::OfferTablesResult{taken.has_value()});
+  co_return rpc::Outcome::kReply;
+}
+
+Task<Status> Manager::take_over(const wire::Tables& offered) {
+  auto lock = co_await change_.lock();
+  if (survey_ || offered.generation <= state_.tables.generation) co_return Status{};
+  auto tables = reconcile(context_.config, offered);
+  if (!tables) co_return fail(std::move(tables).error());
+  log_warning("this manager's tables were of generation {}, a process has those of {}: they are taken over",
+              state_.tables.generation.value, offered.generation.value);
+  ManagerState next = state_;
+  next.tables = std::move(*tables);
+  co_return co_await adopt(std::move(next));
+}
+
+Task<void> Manager::settle() {
+  auto lock = co_await change_.lock();
+  if (!survey_) co_return;
+  Survey::Verdict verdict = survey_->verdict(context_.loop.now());
+  ManagerState next{.drawn = survey_->largest_seen(), .volume = context_.config.volume, .tables = {}};
+  switch (verdict.kind) {
+    case Survey::Verdict::Kind::kWait:
+      if (std::exchange(waits_for_, verdict.text) != verdict.text) log_warning("waiting: {}", verdict.text);
+      co_return;
+    case Survey::Verdict::Kind::kDeal:
+      next.tables = routing::RoutingTables::initial(context_.config);
+      next.tables.generation = Generation{1};
+      log_info("the ensemble is new: generation 1 is published");
+      break;
+    case Survey::Verdict::Kind::kTakeOver:
+      next.tables = reconcile(context_.config, verdict.tables).value();
+      // Servers that have started since do not know what they had drawn before; the clock is beyond it.
+      next.drawn = std::max(next.drawn, Verifier{static_cast<std::uint64_t>(context_.loop.wall().ns)});
+      log_warning(
+          "{} was lost: made anew from the tables of generation {} that {} has, generation {} is published",
+          kStateFile, verdict.tables.generation.value, verdict.text, next.tables.generation.value);
+  }
+  if (Status saved = co_await adopt(std::move(next)); !saved) {
+    log_error("the state cannot be kept: {}", saved.error().message);
+    co_return;
+  }
+  survey_.reset();
+}
+
 Task<void> Manager::catch_up(const wire::HeartbeatArgs& args) {
-  auto behind = [&] {
-    return args.largest_seen > state_.drawn || args.generation > state_.tables.generation;
-  };
+  auto behind = [&] { return args.largest_seen > state_.drawn; };
   if (!behind()) co_return;
   auto lock = co_await change_.lock();
   if (!behind()) co_return;
   log_warning(
-      "this manager's state is older than what server {} has: verifier {} here, {} there; generation {} "
-      "here, {} there; going on behind the larger ones",
-      args.server, state_.drawn.value, args.largest_seen.value, state_.tables.generation.value,
-      args.generation.value);
+      "this manager's state is older than what server {} has: verifier {} here, {} there; going on behind "
+      "the "
+      "larger one",
+      args.server, state_.drawn.value, args.largest_seen.value);
   ManagerState next = state_;
-  next.drawn = std::max(next.drawn, args.largest_seen);
-  if (args.generation > next.tables.generation)
-    next.tables.generation = Generation{args.generation.value + 1};
+  next.drawn = args.largest_seen;
   if (Status saved = co_await adopt(std::move(next)); !saved) {
     log_error("the state cannot be kept: {}", saved.error().message);
   }
@@ -127,9 +208,9 @@ Task<Status> Manager::adopt(ManagerState next) {
   if (!tables) co_return fail(std::move(tables).error());
   SLICE_CO_RETURN_IF_ERROR(co_await save_state(context_.disk, next));
   state_ = std::move(next);
+  digest_ = wire::digest(state_.tables);
   drawn_gauge_.set(state_.drawn.value);
-  if (context_.tables.get()->generation() != state_.tables.generation)
-    context_.tables.set(std::move(*tables));
+  if (wire::digest(context_.tables.get()->wire()) != digest_) context_.tables.set(std::move(*tables));
   co_return Status{};
 }
 
@@ -138,7 +219,7 @@ wire::MembersResult Manager::members() const {
   result.generation = state_.tables.generation;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     wire::Member member;
-    member.entry = state_.tables.servers[i];
+    member.entry = entries_[i];
     member.last = heard_[i].last;
     member.last.server = member.entry.server;
     member.alive = alive(heard_[i]);
@@ -159,7 +240,7 @@ std::size_t Manager::count_alive() const {
       std::count_if(heard_.begin(), heard_.end(), [this](const Heard& heard) { return alive(heard); }));
 }
 
-// Says once of each process that it fell silent.
+// Says once of each process that it fell silent; and where some are waited for, looks whether that is over.
 void Manager::watch() {
   if (stopped_) return;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
@@ -168,6 +249,7 @@ void Manager::watch() {
                 std::chrono::duration_cast<std::chrono::seconds>(kPatience).count());
   }
   alive_gauge_.set(count_alive());
+  if (survey_) spawn(settle());
   context_.loop.after(std::chrono::seconds(1), [this] { watch(); });
 }
 

@@ -1,5 +1,6 @@
 // Manager: the manager program of slice-managerd: who is alive, which tables are in force, and the sequence
-// that write verifiers are drawn from. One loop.
+// that write verifiers are drawn from. A manager without a state deals no tables before it knows that there
+// are none in use (survey.h); until then it gives out neither tables nor verifiers. One loop.
 #ifndef SLICE_CONTROL_MANAGER_MANAGER_H
 #define SLICE_CONTROL_MANAGER_MANAGER_H
 
@@ -8,6 +9,7 @@
 
 #include "common/log.h"
 #include "control/manager/state.h"
+#include "control/manager/survey.h"
 #include "rpc/dispatcher.h"
 #include "service/context.h"
 #include "service/process.h"
@@ -21,11 +23,12 @@ class Manager : public rpc::Program, public service::Role {
 
   explicit Manager(service::ServiceContext& context);
 
-  // Loads or makes the state and fits it to the configuration (reconcile()).
+  // Loads the state and fits it to the configuration (reconcile()); where there is none, begins to find out
+  // what the ensemble has.
   Task<Status> start() override;
   std::vector<rpc::Program*> programs() override { return {this}; }
   Task<void> stop() override;
-  std::string state() const override { return "serving"; }
+  std::string state() const override { return survey_ ? "waiting: " + waits_for_ : "serving"; }
   std::string detail() const override;
 
   std::uint32_t number() const override { return wire::kManagerProgram; }
@@ -44,22 +47,34 @@ class Manager : public rpc::Program, public service::Role {
 
   Task<rpc::Outcome> heartbeat(const rpc::Call& call, rpc::XdrWriter& results);
   Task<rpc::Outcome> draw(const rpc::Call& call, rpc::XdrWriter& results);
-  // Never lets a process be ahead: what it has seen was given out, even where the state file knows less (it
-  // was restored from an old copy).
+  Task<rpc::Outcome> offer(const rpc::Call& call, rpc::XdrWriter& results);
+  // What the heartbeat asks of its sender, whose tables may be newer than the state's (it was restored from
+  // an old copy).
+  bool wants_tables(const wire::HeartbeatArgs& args);
+  // Never lets a process be ahead: the verifier that it has seen was drawn, even where the state knows less.
   Task<void> catch_up(const wire::HeartbeatArgs& args);
+  // Without a state: makes one where enough is known.
+  Task<void> settle();
+  // Newer tables than the state's, as a process has them.
+  Task<Status> take_over(const wire::Tables& offered);
   Task<Status> adopt(ManagerState next);  // durably; with the lock held
   bool alive(const Heard& heard) const;
   void watch();
   std::size_t count_alive() const;
 
   service::ServiceContext& context_;
-  AsyncMutex change_;  // one change of the state at a time
-  ManagerState state_;
-  std::vector<Heard> heard_;  // by index in the configuration
+  AsyncMutex change_;                             // one change of the state at a time
+  ManagerState state_;                            // empty, generation 0, while there is a survey
+  std::uint64_t digest_ = 0;                      // of the state's tables
+  std::optional<Survey> survey_;                  // none: the state is known
+  std::string waits_for_;                         // with a survey
+  const std::vector<wire::ServerEntry> entries_;  // of the configuration
+  std::vector<Heard> heard_;                      // by index in the configuration
   bool stopped_ = false;
-  LogLimiter unknown_log_{1};
+  LogLimiter unknown_log_{1}, offer_log_{1}, differ_log_{1};
   Counter& alive_gauge_;
   Counter& drawn_gauge_;
+  Counter &offers_taken_, &offers_refused_, &differing_;
 };
 
 // For service::run_process().

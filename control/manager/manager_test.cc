@@ -17,7 +17,19 @@ using ::testing::HasSubstr;
 
 class ManagerTest : public service::testing::ServiceFixture {
  protected:
-  ManagerTest() : ServiceFixture("manager1") { restart().value(); }
+  // `has_state`: of a volume whose tables are those of the configuration, generation 1.
+  explicit ManagerTest(bool has_state = true) : ServiceFixture("manager1") {
+    if (has_state) {
+      ManagerState state{.drawn = {}, .volume = config_.volume, .tables = dealt(1)};
+      EXPECT_TRUE(run(save_state(disk_, state)));
+    }
+    restart().value();
+  }
+  wire::Tables dealt(std::uint64_t generation) const {
+    wire::Tables tables = routing::RoutingTables::initial(config_);
+    tables.generation = Generation{generation};
+    return tables;
+  }
 
   // A new manager over what the disk holds.
   Result<bool> restart() {
@@ -43,6 +55,33 @@ class ManagerTest : public service::testing::ServiceFixture {
     args.state = "serving";
     return ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
   }
+  // A process with these tables beats, and offers them where it is asked to. What the manager told it.
+  wire::HeartbeatResult beat_with(const std::string& name, const wire::Tables& tables,
+                                  wire::Holding holding = wire::Holding::kTables) {
+    wire::HeartbeatArgs args;
+    args.server = config_.find(name)->index;
+    args.generation = tables.generation;
+    args.tables_digest = wire::digest(tables);
+    args.holding = holding;
+    args.largest_seen = Verifier{70};
+    auto result = ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
+    if (result->offer) {
+      auto offered = ask<wire::OfferTablesResult>(wire::ManagerProcedure::kOfferTables,
+                                                  wire::OfferTablesArgs{args.server, tables});
+      EXPECT_TRUE(offered);
+      taken_ = offered->taken;
+    }
+    return *result;
+  }
+  void beat_holding(const std::string& name, wire::Holding holding) {
+    wire::HeartbeatArgs args;
+    args.server = config_.find(name)->index;
+    args.holding = holding;
+    EXPECT_TRUE(ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args));
+  }
+  Result<wire::Tables> tables_told() {
+    return ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
+  }
   Result<wire::DrawVerifierResult> draw() {
     return ask<wire::DrawVerifierResult>(wire::ManagerProcedure::kDrawVerifier, wire::DrawVerifierArgs{2});
   }
@@ -53,9 +92,26 @@ class ManagerTest : public service::testing::ServiceFixture {
 
   std::unique_ptr<Manager> manager_;
   std::vector<std::unique_ptr<Manager>> retired_;
+  bool taken_ = false;  // the last offer
 };
 
-TEST_F(ManagerTest, PublishesGenerationOneAtItsFirstStart) {
+class NewManagerTest : public ManagerTest {
+ protected:
+  NewManagerTest() : ManagerTest(false) {}
+  static constexpr const char* kServers[] = {"dir1", "small1", "store1", "store2", "coord1"};
+};
+
+TEST_F(NewManagerTest, PublishesGenerationOneWhenEveryServerIsThereAndNew) {
+  EXPECT_FALSE(tables_told());
+  EXPECT_FALSE(draw());
+  EXPECT_THAT(manager_->state(), HasSubstr("waiting: "));
+  EXPECT_EQ(member("store1").entry.name, "store1") << "status is answered all the same";
+  for (const char* name : kServers) {
+    EXPECT_FALSE(tables_told()) << "before " << name;
+    beat_holding(name, wire::Holding::kNothing);
+  }
+  EXPECT_EQ(manager_->state(), "serving");
+  EXPECT_EQ(draw()->verifier, Verifier{1});
   auto tables = ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
   ASSERT_TRUE(tables);
   EXPECT_EQ(tables->generation, Generation{1});
@@ -133,15 +189,79 @@ TEST_F(ManagerTest, CountsWhoIsAliveInItsDetailAndMetrics) {
   EXPECT_EQ(metrics_.counter("manager_alive_processes").value(), 2u);
 }
 
-TEST_F(ManagerTest, GoesOnBehindWhatProcessesHaveSeenWhenItsOwnStateIsOlder) {
-  auto result = beat("store1", 9, 70);
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->generation, Generation{10});
-  EXPECT_EQ(result->largest_drawn, Verifier{70});
+TEST_F(NewManagerTest, TakesOverTheTablesInUseWhereItsStateWasLost) {
+  wire::Tables in_use = dealt(4);
+  // Its server was added later and has no site: dealt anew it would get half of them.
+  for (std::uint32_t& owner : in_use.sites[2]) owner = config_.find("store1")->index;
+  for (const char* name : {"dir1", "small1", "store1", "coord1"}) {
+    EXPECT_EQ(beat_with(name, in_use).generation, Generation{0});
+    EXPECT_TRUE(taken_);
+  }
+  EXPECT_FALSE(draw()) << "one server has not told of its tables yet";
+  beat_holding("store2", wire::Holding::kNothing);
+  auto told = tables_told();
+  ASSERT_TRUE(told) << manager_->state();
+  EXPECT_EQ(wire::digest(*told), wire::digest(in_use));
+  EXPECT_GT(draw()->verifier.value, static_cast<std::uint64_t>(loop_.wall().ns))
+      << "beyond all that were drawn before";
+  EXPECT_FALSE(beat_with("dir1", in_use).offer);
+  EXPECT_EQ(metrics_.counter("manager_differing_tables_total").value(), 0u);
+  restart().value();
+  EXPECT_EQ(wire::digest(*tables_told()), wire::digest(in_use));
+}
+
+TEST_F(NewManagerTest, GoesOnWithoutAServerThatDoesNotComeAndThenTakesItsNewerTables) {
+  beat_with("store1", dealt(4));
+  loop_.advance(5s);
+  EXPECT_FALSE(tables_told());
+  loop_.advance(6s);
+  EXPECT_EQ(tables_told()->generation, Generation{4});
+  wire::Tables newer = dealt(6);
+  newer.sites[2][0] = config_.find("store2")->index;
+  EXPECT_TRUE(beat_with("dir1", newer).offer);
+  EXPECT_EQ(wire::digest(*tables_told()), wire::digest(newer));
+}
+
+TEST_F(NewManagerTest, DealsNothingWhereAServerHoldsDataOfTablesThatNobodyKnows) {
+  for (const char* name : kServers) beat_holding(name, wire::Holding::kNothing);
+  disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+  ASSERT_TRUE(run(disk_.remove(kStateFile)));
+  restart().value();
+  for (const char* name : kServers) beat_holding(name, wire::Holding::kData);
+  loop_.advance(60s);
+  EXPECT_FALSE(tables_told());
+  EXPECT_FALSE(draw());
+  EXPECT_THAT(manager_->state(), HasSubstr("these hold data: dir1, small1, store1, store2, coord1"));
+  beat_with("proxy1", dealt(3), wire::Holding::kHints);
+  EXPECT_EQ(tables_told()->generation, Generation{3}) << "a proxy's pinned ones are better than none";
+}
+
+TEST_F(ManagerTest, TakesOverNewerTablesWhereItsStateIsOlder) {
+  wire::Tables newer = dealt(9);
+  newer.sites[2][0] = config_.find("store2")->index;
+  auto result = beat_with("store1", newer);
+  EXPECT_TRUE(result.offer);
+  EXPECT_TRUE(taken_);
+  EXPECT_EQ(wire::digest(*tables_told()), wire::digest(newer));
   EXPECT_EQ(draw()->verifier, Verifier{71});
   restart().value();
   EXPECT_EQ(draw()->verifier, Verifier{72});
-  EXPECT_EQ(tables_.get()->generation(), Generation{10});
+  EXPECT_EQ(tables_.get()->generation(), Generation{9});
+  EXPECT_EQ(metrics_.counter("manager_offers_taken_total").value(), 1u);
+}
+
+TEST_F(ManagerTest, KeepsItsTablesWhereOthersDoNotFitOrAreOnlyHints) {
+  wire::Tables strange = dealt(9);
+  strange.servers[config_.find("store2")->index].name = "store9";
+  EXPECT_TRUE(beat_with("store1", strange).offer);
+  EXPECT_FALSE(taken_);
+  EXPECT_FALSE(beat_with("proxy1", dealt(9), wire::Holding::kHints).offer);
+  EXPECT_EQ(tables_told()->generation, Generation{1});
+  EXPECT_EQ(metrics_.counter("manager_offers_refused_total").value(), 1u);
+  wire::Tables other = dealt(1);
+  other.sites[2][0] = config_.find("store2")->index;
+  EXPECT_FALSE(beat_with("store1", other).offer);
+  EXPECT_EQ(metrics_.counter("manager_differing_tables_total").value(), 1u);
 }
 
 TEST_F(ManagerTest, RefusesCallsFromOutside) {

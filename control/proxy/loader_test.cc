@@ -18,6 +18,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "control/proxy/pinned_tables.h"
+#include "service/testing/sample_config.h"
+
 namespace slice::proxy {
 namespace {
 
@@ -134,6 +137,37 @@ TEST_F(LoaderTest, ARefusalLeavesTheTablesOfARunBefore) {
   ASSERT_TRUE(loader) << loader.error().message;
   EXPECT_TRUE((*loader)->reused());
   EXPECT_EQ((*loader)->tables().config->generation, 77u);
+}
+
+TEST_F(LoaderTest, ThePinnedTablesOfARunBeforeCanBeReadWithoutTheProgram) {
+  EnsembleConfig ensemble = service::testing::sample_config();
+  ensemble.proxy.bpf_folder = config_.bpf_folder;
+  EXPECT_FALSE(pinned_tables(ensemble)) << "nothing is there";
+  wire::Tables tables = routing::RoutingTables::initial(ensemble);
+  tables.generation = Generation{6};
+  tables.sites[2][0] = ensemble.find("store2")->index;
+  {
+    auto loader = Loader::load(config_);
+    ASSERT_TRUE(loader) << loader.error().message;
+    EXPECT_FALSE(pinned_tables(ensemble)) << "nothing is in them";
+    auto routing = routing::RoutingTables::make(ensemble, tables);
+    ASSERT_TRUE(routing);
+    fill_config(**routing, *(*loader)->tables().config);
+    bind_sites(tables, (*loader)->tables());
+  }
+  auto found = pinned_tables(ensemble);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(wire::digest(*found), wire::digest(tables));
+  EnsembleConfig other = ensemble;
+  other.volume.id = VolumeId{9};
+  EXPECT_FALSE(pinned_tables(other)) << "of another volume";
+  other = ensemble;
+  std::swap(other.servers[ensemble.find("store2")->index], other.servers[ensemble.find("coord1")->index]);
+  for (std::uint32_t i = 0; i < other.servers.size(); ++i) other.servers[i].index = i;
+  EXPECT_FALSE(pinned_tables(other)) << "a storage site at a coordinator";
+  other = ensemble;
+  other.proxy.xdp = ProxyConfig::Xdp::kOff;
+  EXPECT_FALSE(pinned_tables(other)) << "nobody keeps them";
 }
 
 // A proxy that was killed leaves its program where it is; the next one may have to do without.

@@ -10,6 +10,7 @@
 #include "bpf/shared/routing.h"
 #include "common/log.h"
 #include "common/rights.h"
+#include "control/proxy/pinned_tables.h"
 #include "control/proxy/reverse_path.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
@@ -314,7 +315,8 @@ Task<void> ProxyRole::stop() {
 
 service::ServerKind server_kind() {
   return {.role = ServerRole::kProxy,
-          .make = [](service::ServiceContext& context) { return std::make_unique<ProxyRole>(context); }};
+          .make = [](service::ServiceContext& context) { return std::make_unique<ProxyRole>(context); },
+          .hints = pinned_tables};
 }
 
 }  // namespace slice::proxy

@@ -139,6 +139,9 @@ class SlicectlTest : public service::testing::ServiceFixture {
         authority_(handles_),
         ctl_(network_, rpc::Endpoint{0x0a4d0201, 999}, 0xffffffff),
         seams_{.loop = loop_, .channel = ctl_, .config = config_, .timeout = 1s} {
+    manager::ManagerState state{.drawn = {}, .volume = config_.volume, .tables = tables_.get()->wire()};
+    state.tables.generation = Generation{1};
+    EXPECT_TRUE(run(save_state(disk_, state)));
     EXPECT_TRUE(run(manager_.start()));
     serve("manager1", manager_);
     serve("dir1", directory_.program());

@@ -16,6 +16,7 @@ import block_maps
 import crashes
 import hostile
 import load
+import lost_state
 import mirrors
 import power_cut
 import refused
@@ -359,6 +360,7 @@ SUITES = {
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
     "hostile": (hostile.hostile, "attacks of clients, one after another, beside a kernel client and slice-load: what is others' is untouched, and served"),
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
+    "lost-state": (lost_state.lost_state, "a manager that lost its state takes the tables from the others: no byte is looked for elsewhere"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "unprivileged": (unprivileged.unprivileged, "servers confined as their systemd units say: user, capabilities, system calls"),
@@ -368,4 +370,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process", "hostile", "power-cut", "refused", "unprivileged"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process", "hostile", "power-cut", "refused", "unprivileged", "lost-state"}  # bring up ensembles of their own

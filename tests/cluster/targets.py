@@ -109,6 +109,21 @@ class Slice:
         value = {flag: self.settings[self.settings.index(f"--{flag}") + 1] for flag in ("instance", "run-dir", "bin")}
         ensemble.Ensemble(value["instance"], value["run-dir"], value["bin"]).add_leg(link, namespace, net)
 
+    def add_storage_node(self, number):
+        """One more in the configuration and on a host of its own; the manager, started again, gives it no sites. Its name."""
+        config = pathlib.Path(self.facts["config"])
+        name, leg = f"store{number}", ensemble.FIRST_SPARE_STORAGE_LEG + number
+        with open(config, "a") as file:
+            file.write(f'\n[[server]]\nname = "{name}"\nrole = "storage"\naddress = "10.77.{leg}.2"\n'
+                       f'data = "{config.parent}/data/{name}"\n')
+        processes = config.parent / "processes.json"
+        processes.write_text(json.dumps({**json.loads(processes.read_text()), name: [name]}) + "\n")
+        self.add_leg(f"host{leg}", f"{self.facts['proxy'].removesuffix('-proxy')}-host{leg}", f"10.77.{leg}")
+        self.facts = json.loads(self._ensemble("namespaces"))
+        self.kill_and_start("manager1")
+        self.start(name)
+        return name
+
     def wait_serving(self, patience=60):
         """Until every process serves."""
         end = time.monotonic() + patience

@@ -208,6 +208,7 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kManagerProgram, P::kDrawVerifier, wire::DrawVerifierArgs{200});
   make.internal(wire::kManagerProgram, P::kGetTables);
   make.internal(wire::kManagerProgram, P::kMembers);
+  make.internal(wire::kManagerProgram, P::kOfferTables, wire::OfferTablesArgs{200, {}});
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMetrics);
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMisdirected,
                 wire::MisdirectedArgs{wire::Role::kStorage, SiteId{5}, Generation{1}});

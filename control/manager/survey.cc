@@ -1,0 +1,100 @@
+#include "control/manager/survey.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "control/manager/state.h"
+
+namespace slice::manager {
+
+using wire::Holding;
+
+void Survey::heard(const wire::HeartbeatArgs& args, MonoTime now) {
+  if (!first_heard_) first_heard_ = now;
+  largest_seen_ = std::max(largest_seen_, args.largest_seen);
+  std::optional<Said>& said = said_[args.server];
+  bool same = said && said->holding == args.holding && said->generation == args.generation &&
+              said->digest == args.tables_digest;
+  if (same) return;
+  said = Said{args.holding, args.generation, args.tables_digest, {}, {}};
+}
+
+bool Survey::wants(const wire::HeartbeatArgs& args) const {
+  bool has = args.holding == Holding::kTables || args.holding == Holding::kHints;
+  return has && !said_[args.server]->tables && said_[args.server]->refused.empty();
+}
+
+Status Survey::offered(const wire::OfferTablesArgs& args) {
+  if (args.server >= said_.size() || !said_[args.server]) return fail(Errc::kInvalid, "from nobody known");
+  Said& said = *said_[args.server];
+  if (said.generation != args.tables.generation || said.digest != wire::digest(args.tables)) {
+    return fail(Errc::kInvalid, "these are not the tables that it told of");
+  }
+  auto fitting = reconcile(config_, args.tables);
+  if (!fitting) {
+    said.refused = fitting.error().message;
+    return fail(std::move(fitting).error());
+  }
+  said.tables = args.tables;
+  return {};
+}
+
+template <class Is>
+std::string Survey::servers(const Is& is) const {
+  std::string names;
+  for (std::size_t i = 0; i < said_.size(); ++i) {
+    const ServerConfig& server = config_.servers[i];
+    if (static_cast<std::size_t>(server.role) >= wire::kSiteClasses) continue;
+    if (is(said_[i] ? &*said_[i] : nullptr)) names += (names.empty() ? "" : ", ") + server.name;
+  }
+  return names;
+}
+
+std::optional<Survey::Verdict> Survey::newest(Holding holding, MonoTime now) const {
+  const Said* best = nullptr;
+  std::string whose;
+  for (std::size_t i = 0; i < said_.size(); ++i) {
+    const auto& said = said_[i];
+    if (!said || said->holding != holding) continue;
+    const std::string& name = config_.servers[i].name;
+    if (best != nullptr && said->generation == best->generation && said->digest != best->digest) {
+      return Verdict{.text = fmt::format("{} and {} have different tables of generation {}", whose, name,
+                                         best->generation.value),
+                     .tables = {}};
+    }
+    bool better = best == nullptr || said->generation > best->generation ||
+                  (said->generation == best->generation && !best->tables && said->tables);
+    if (better) {
+      best = &*said;
+      whose = name;
+    }
+  }
+  if (best == nullptr) return std::nullopt;
+  if (!best->refused.empty()) {
+    return Verdict{.text = fmt::format("the tables of {} cannot be used: {}", whose, best->refused),
+                   .tables = {}};
+  }
+  if (!best->tables) return Verdict{.text = fmt::format("for the tables of {}", whose), .tables = {}};
+  std::string silent = servers([](const Said* said) { return said == nullptr; });
+  bool patient = now - *first_heard_ < kPatience;
+  // Proxies have nothing that servers would need: they are not among those that are waited for by name.
+  if (patient && (!silent.empty() || holding == Holding::kHints)) {
+    return Verdict{.text = "for servers that may have newer tables: " + silent, .tables = {}};
+  }
+  return Verdict{.kind = Verdict::Kind::kTakeOver, .text = whose, .tables = *best->tables};
+}
+
+Survey::Verdict Survey::verdict(MonoTime now) const {
+  if (auto found = newest(Holding::kTables, now)) return std::move(*found);
+  std::string silent = servers([](const Said* said) { return said == nullptr; });
+  if (!silent.empty()) {
+    return {.text = "until it is known whether these hold data: " + silent, .tables = {}};
+  }
+  std::string with_data = servers([](const Said* said) { return said->holding == Holding::kData; });
+  if (with_data.empty()) return {.kind = Verdict::Kind::kDeal, .text = {}, .tables = {}};
+  if (auto found = newest(Holding::kHints, now)) return std::move(*found);
+  return {.text = "for a manager.state from a backup: nobody has tables, but these hold data: " + with_data,
+          .tables = {}};
+}
+
+}  // namespace slice::manager
