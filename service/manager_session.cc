@@ -20,6 +20,8 @@ constexpr const char* kCopy = "tables.copy";
 
 std::string why_the_manager_refuses(const Error& error) {
   if (rpc::keys_differ(error)) return "this host's key differs from the manager's";
+  if (error.code == Errc::kIo)
+    return "it has no tables yet, or cannot write; slicectl status shows its state";
   return error.message;
 }
 
