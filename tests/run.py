@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
-Stages: format (clang-format, and what else can be told from the sources alone), tidy (clang-tidy), dev (all tests of the
-dev build: unit, packet, interop, cluster), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the
+Stages: format (clang-format, and what else can be told from the sources alone), dev (all tests of the dev build: unit,
+packet, interop, cluster), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the
 commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
-Skipped cases are listed by name."""
+Skipped cases are listed by name. While tests of the dev stage wait, what tidy and asan need is made beside them, with the
+processor time that is left over."""
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -21,7 +23,8 @@ CHECKS = [  # of the sources alone, seconds each
     ("layers (tests/layers/check_layers.py)", "tests/layers/check_layers.py"),
     ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
 ]
-STAGES = ["format", "tidy", "dev", "asan", "docs"]
+STAGES = ["format", "dev", "tidy", "asan", "docs"]
+IDLE = ["chrt", "--idle", "0"]  # runs when nothing else would
 
 
 class Tally:
@@ -53,22 +56,42 @@ def stage_format(tally, _):
         tally.add(name, subprocess.run(["python3", *command], cwd=ROOT).returncode == 0)
 
 
-def build(preset, *targets):
+def build(preset, *targets, before=()):
+    """Whether it could be built, and what was said; `before`: words before the command's."""
     if not (ROOT / "build" / preset / "build.ninja").exists():
         subprocess.run(["cmake", "--preset", preset], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    done = subprocess.run(["cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])],
+    done = subprocess.run([*before, "cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])],
                           cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        print(done.stdout[-8000:])
-    return done.returncode == 0
+    return done.returncode == 0, done.stdout
 
 
-def stage_tidy(tally, _):
-    if not build("dev"):
-        tally.add("build of preset dev", False)
-        return
-    done = subprocess.run(["python3", "tests/tidy/tidy.py", "build/dev"], cwd=ROOT)
-    tally.add("clang-tidy", done.returncode == 0)
+def tidy(before=()):
+    """With the dev build, for what is generated there."""
+    ok, said = build("dev", before=before)
+    if not ok:
+        return False, said
+    done = subprocess.run([*before, "python3", "tests/tidy/tidy.py", "build/dev"], cwd=ROOT,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode == 0, done.stdout
+
+
+class Ahead:
+    """What later stages need, done one after another beside the tests of an earlier one. What was not begun is done when it is asked for."""
+
+    WORK = {"asan": lambda before=(): build("asan", "sanitized_tests", before=before), "tidy": tidy}
+
+    def __init__(self):
+        self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self.begun = {}
+
+    def begin(self, stages):
+        self.begun = {name: self.pool.submit(work, IDLE) for name, work in self.WORK.items() if name in stages}
+
+    def result(self, name):
+        return self.begun[name].result() if name in self.begun else self.WORK[name]()
+
+
+ahead = Ahead()
 
 
 def read_results(tally, preset, junit, folder):
@@ -112,14 +135,25 @@ def run_ctest(tally, preset, labels, given):
 
 
 def stage_dev(tally, given):
-    if not build("dev"):
+    ok, said = build("dev")
+    if not ok:
+        print(said[-8000:])
         tally.add("build of preset dev", False)
         return
+    ahead.begin(given.stages)
     run_ctest(tally, "dev", given.labels, given)
 
 
+def stage_tidy(tally, _):
+    ok, said = ahead.result("tidy")
+    print(said[-8000:])
+    tally.add("clang-tidy", ok)
+
+
 def stage_asan(tally, given):
-    if not build("asan", "sanitized_tests"):
+    ok, said = ahead.result("asan")
+    if not ok:
+        print(said[-8000:])
         tally.add("build of preset asan", False)
         return
     run_ctest(tally, "asan", "unit|sim", given)
@@ -136,12 +170,12 @@ def main():
     parser.add_argument("--labels", help="of the dev stage: a regular expression over ctest labels")
     parser.add_argument("--only", help="a regular expression over ctest names")
     given = parser.parse_args()
-    stages = given.stages.split(",")
-    unknown = [s for s in stages if s not in STAGES]
+    given.stages = given.stages.split(",")
+    unknown = [stage for stage in given.stages if stage not in STAGES]
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}")
     tally = Tally()
-    for stage in stages:
+    for stage in given.stages:
         say(stage)
         began = time.monotonic()
         globals()[f"stage_{stage}"](tally, given)
