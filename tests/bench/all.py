@@ -34,6 +34,7 @@ SHORT = {
     "balance": ["--servers", "2", "--objects", "100"],
     "cross-site": ["--count", "20", "--many", "200"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
+    "fairness": ["--clients", "4", "--rounds", "1", "--warm-up", "0.5", "--interval", "2"],
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
     "fuzz": ["--cases", "50000"],
     "figure6": ["--nodes", "1,2", "--loads", "0.25,0.5", "--warm-up", "1", "--interval", "2"],

@@ -69,6 +69,8 @@ BENCHMARKS = {
                 "how evenly entries lie over directory servers and sites, with chi-square"),
     "cross-site": (command(sys.executable, ROOT / "tests/bench/cross_site.py"),
                    "operations over two directory servers beside those on one: rate, calls between servers, log writes"),
+    "fairness": (command(sys.executable, ROOT / "tests/bench/fairness.py"),
+                 "20 normal clients alone and beside one that takes all it can: the slowest hundredth of their operations"),
     "table2": (command(sys.executable, ROOT / "tests/bench/table2.py"),
                "the paper's Table 2: bandwidth of 1 and 8 clients over 1, 2, 4, 8 throttled storage nodes, mirrored and not"),
     "fuzz": (command(sys.executable, ROOT / "tests/bench/fuzz.py"),
