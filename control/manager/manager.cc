@@ -192,9 +192,8 @@ Task<void> Manager::catch_up(const wire::HeartbeatArgs& args) {
   auto lock = co_await change_.lock();
   if (!behind()) co_return;
   log_warning(
-      "this manager's state is older than what server {} has: verifier {} here, {} there; going on behind "
-      "the larger "
-      "one",
+      "this manager's state is older than what server {} has: verifier {} here, {} there; going on "
+      "behind the larger one",
       args.server, state_.drawn.value, args.largest_seen.value);
   ManagerState next = state_;
   next.drawn = args.largest_seen;

@@ -11,6 +11,8 @@ the others'."""
 
 import contextlib
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -51,18 +53,16 @@ class Hosts:
     def start(self, host, *words, niceness=0):
         """A program there, ended with the rest."""
         command = uml.in_netns(host[0], "taskset", "-c", bench.client_cpu(), "nice", "-n", str(niceness), *map(str, words))
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         self.until.callback(stop, process)
         return process
 
 
 def stop(process):
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """At once, with the processes that it has started: its files go with the ensemble."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Load:
