@@ -288,13 +288,14 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   ASSERT_TRUE(both->says("serving as manager")) << both->output();
   ASSERT_TRUE(both->says("serving as storage")) << both->output();
   EXPECT_EQ(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)->process, "storage1");
-  // The storage node has met the manager before that one served, if at all; its heartbeats need no
-  // connection.
+  // Heartbeats need no connection. A call that was under way before the manager served, on a socket that
+  // waited for it, may have one.
   std::uint64_t connections = metric(2, "rpc_connections_total");
   std::uint64_t calls = metric(2, "rpc_calls_total");
   std::this_thread::sleep_for(2500ms);
   EXPECT_GT(metric(2, "rpc_calls_total"), calls + 1) << "heartbeats";
-  EXPECT_EQ(metric(2, "rpc_connections_total"), connections + 3) << "this test's own";
+  EXPECT_THAT(metric(2, "rpc_connections_total"), testing::AnyOf(connections + 3, connections + 4))
+      << "beside this test's own";
   both->signal(SIGTERM);
   EXPECT_EQ(both->wait(), 0) << both->output();
   EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";
