@@ -83,7 +83,7 @@ def block_maps(target, options):
             return say(False, "mkdir")
     shown = json.loads(target.slicectl("policy", "set", FOLDER, "--placement", "free-space", "--stripe-unit", str(STRIPE_UNIT), "--json").stdout)
     ok = say((shown["placement"], shown["placement_from"]) == ("free-space", "directory"), "slicectl policy set")
-    nodes = [name for name in target.process_names if name.startswith("store")]
+    nodes = target.servers("store")
     ok &= written_while_moved(target, nodes, 20 * options.scale)
     stripes = {name: part["stripes"] for name, part in parts(target, f"{FOLDER}/file1").items()}
     ok &= say(sum(map(len, stripes.values())) == STRIPES, f"slicectl where: {stripes}")

@@ -26,7 +26,7 @@ def say(good, text):
 
 
 def coordinators(target, figure):
-    return sum(target.metrics(name).get(figure, 0) for name in target.process_names if name.startswith("coord"))
+    return sum(target.metrics(name).get(figure, 0) for name in target.servers("coord"))
 
 
 def whole_again(target):
@@ -102,7 +102,7 @@ def mirrors(target, options):
     shown = json.loads(target.slicectl("policy", "set", FOLDER, "--copies", "2", "--stripe-unit", f"{STRIPE_UNIT >> 10}KiB", "--json").stdout)
     ok = say((shown["copies"], shown["stripe_unit"]) == (2, STRIPE_UNIT), "slicectl policy set")
     ok &= policy_commands(target)
-    nodes = [name for name in target.process_names if name.startswith("store")]
+    nodes = target.servers("store")
     ok &= written_while(target, nodes[0], 20 * options.scale)
     where = json.loads(target.slicectl("where", f"{FOLDER}/file0", "--json").stdout)
     ok &= say(where.get("small_file") is None and sum(1 for node in where["storage"] if node.get("allocated")) >= 2,

@@ -21,9 +21,9 @@ import uml
 
 def make_target(options, own):
     if own:
-        return targets.Ensembles(options.instance, options.run_dir, options.bin)
+        return targets.Ensembles(options.instance, options.run_dir, options.bin, options.one_process)
     if options.target == "slice":
-        return targets.Slice(options.instance, options.run_dir, options.bin, options.own, options.config)
+        return targets.Slice(options.instance, options.run_dir, options.bin, options.own, options.config, {"one_process": options.one_process})
     if options.target == "ganesha":
         return targets.Peer(options.folder)
     return targets.Local(options.folder)
@@ -70,6 +70,7 @@ def main() -> int:
     parser.add_argument("--bin", help="folder of the ensemble's programs (default: build/release/bin)")
     parser.add_argument("--config", help="template of the ensemble's configuration, with --own")
     parser.add_argument("--own", action="store_true", help="bring an ensemble up for this run")
+    parser.add_argument("--one-process", action="store_true", help="with suites of their own ensembles or --own: all servers of an ensemble in one process")
     parser.add_argument("--disk", choices=("ext4",), help="with suites of their own ensembles or --own: data on a file system like this, on a loop device, "
                         "in place of --run-dir")
     parser.add_argument("--folder", help="what ganesha exports, or local uses (default: a new one in /var/tmp)")
@@ -88,8 +89,8 @@ def main() -> int:
     unknown = [name for name in options.suite if name not in suites.SUITES]
     if unknown:
         parser.error(f"no such suite: {', '.join(unknown)}")
-    if options.disk and not (options.own or all(name in suites.OWN_ENSEMBLES for name in options.suite)):
-        parser.error("--disk needs an ensemble of its own: --own")
+    if (options.disk or options.one_process) and not (options.own or all(name in suites.OWN_ENSEMBLES for name in options.suite)):
+        parser.error("--disk and --one-process need an ensemble of its own: --own")
     uml.exit_on_signals()
     options.programs = suites.find_programs(options.programs)
     failed = run_on_disk(options) if options.disk else run_suites(options)

@@ -51,7 +51,8 @@ def on_each(target, options, sizes, storm):
 
 
 def directories(slice_):
-    return [name for name in slice_.process_names if name.startswith("dir")]
+    """The processes with directory servers."""
+    return slice_.processes_of(slice_.servers("dir"))
 
 
 def fsck_killed(slice_):
@@ -96,7 +97,7 @@ def with_kills(slice_, options, seconds):
         kill_and_start(slice_, directories(slice_))
     finally:
         load.join()
-    print(f"killed {killed} times one, then all {len(directories(slice_))} directory servers")
+    print(f"killed {killed} times one, then all {len(directories(slice_))} processes with directory servers")
     return result[0]
 
 

@@ -72,6 +72,14 @@ class Slice:
     def process_names(self):
         return list(self.facts["pids"])
 
+    def servers(self, beginning):
+        """Names of the servers that begin so, whatever process each is in."""
+        return [name for name in self.facts["processes"] if name.startswith(beginning)]
+
+    def processes_of(self, servers):
+        """Names of the processes that these are in, each once."""
+        return list(dict.fromkeys(self.facts["processes"][name] for name in servers))
+
     @property
     def has_xdp(self):
         """Servers that share the proxy's process get no packet from an XDP program."""
@@ -145,8 +153,9 @@ class Ensembles:
 
     name = "ensembles of its own"
 
-    def __init__(self, instance="local", run_dir=None, bin_dir=None):
-        self.instance, self.bin_dir = instance, bin_dir
+    def __init__(self, instance="local", run_dir=None, bin_dir=None, one_process=False):
+        """one_process: each has all its servers in one process."""
+        self.instance, self.bin_dir, self.one_process = instance, bin_dir, one_process
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-ensembles-", dir=run_dir or "/dev/shm"))
 
     def __enter__(self):
@@ -156,6 +165,8 @@ class Ensembles:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def make(self, suffix, config=None, **shape):
+        if self.one_process:
+            shape["one_process"] = True
         return Slice(f"{self.instance}-{suffix}", self.folder, self.bin_dir, own=True, config=config, shape=shape)
 
 
