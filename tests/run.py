@@ -4,8 +4,8 @@
 Stages: format (clang-format, and what else can be told from the sources alone), dev (all tests of the dev build: unit,
 packet, interop, cluster), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the
 commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
-Skipped cases are listed by name. While tests of the dev stage wait, what tidy and asan need is made beside them, with the
-processor time that is left over."""
+Skipped cases are listed by name. While tests of the dev stage wait, what tidy, asan and docs need is made beside them, with
+the processor time that is left over."""
 
 import argparse
 import concurrent.futures
@@ -78,7 +78,8 @@ def tidy(before=()):
 class Ahead:
     """What later stages need, done one after another beside the tests of an earlier one. What was not begun is done when it is asked for."""
 
-    WORK = {"asan": lambda before=(): build("asan", "sanitized_tests", before=before), "tidy": tidy}
+    WORK = {"asan": lambda before=(): build("asan", "sanitized_tests", before=before), "tidy": tidy,
+            "docs": lambda before=(): build("release", "programs", "benchmarks", "slice-sim", before=before)}  # what documents show
 
     def __init__(self):
         self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
@@ -160,6 +161,11 @@ def stage_asan(tally, given):
 
 
 def stage_docs(tally, _):
+    ok, said = ahead.result("docs")
+    if not ok:
+        print(said[-8000:])
+        tally.add("build of preset release", False)
+        return
     done = subprocess.run(["python3", "tests/docs/check_docs.py"], cwd=ROOT)
     tally.add("documents (tests/docs/check_docs.py)", done.returncode == 0)
 
