@@ -183,6 +183,22 @@ TEST(Worker, LatencyCountsFromWhenAnOperationWasDue) {
   ASSERT_TRUE(worker.clean());
 }
 
+// At long intervals, too: the loop's timers for what is far away come in steps of 50 ms.
+TEST(Worker, OperationsBeginWhenTheyAreDue) {
+  Toy toy(Lie::kNone);
+  Worker worker;
+  Job job = job_for(toy);
+  job.clients = 1;
+  job.mix = "name = \"getattr\"\n[operations]\ngetattr = 1\n[files]\nsizes = { 1KiB = 1 }\nleast = 4\n";
+  ASSERT_TRUE(worker.prepare(job));
+  ASSERT_TRUE(worker.grow(4));
+  auto tally = worker.run(4, 0, 4);
+  ASSERT_TRUE(tally);
+  EXPECT_GT(tally->completed(), 5u);
+  EXPECT_LT(tally->latency().quantile(0.75), 15'000'000u) << "nanoseconds, of a server that answers at once";
+  ASSERT_TRUE(worker.clean());
+}
+
 // A worker's end of a stream, served on a thread; what it answers to a line.
 class Served {
  public:
