@@ -63,25 +63,33 @@ Result<wire::MapPiece> BlockMaps::piece(FileId file, std::uint64_t number) const
   auto old = old_.find({file, number});
   if (old != old_.end()) return old->second;
   auto piece = stored(file, number);
-  if (!piece) failures_.add();
+  if (!piece) note_failure(file, piece.error());
   return piece;
+}
+
+void BlockMaps::note_failure(FileId file, const Error& error) const {
+  failures_.add();
+  if (log_.allow()) log_error("block map of file {:#x} fails reason={}", file.value, error.message);
 }
 
 Task<Status> BlockMaps::put(FileId file, wire::MapPiece piece) {
   auto old = stored(file, piece.number);
-  if (!old) co_return fail(std::move(old).error());
+  if (!old) {
+    note_failure(file, old.error());
+    co_return fail(std::move(old).error());
+  }
   storage::WriteBatch batch;
   batch.put(key_of(file, piece.number), encode_piece_record(piece));
   auto position = store_->apply(batch);
   if (!position) {
-    failures_.add();
+    note_failure(file, position.error());
     co_return fail(std::move(position).error());
   }
   old_[{file, piece.number}] = std::move(*old);
   Status durable = co_await store_->durable(*position);
   // Whether it is there after a start is not known where this failed; the store takes no change any more.
   if (!durable) {
-    failures_.add();
+    note_failure(file, durable.error());
     co_return durable;
   }
   old_.erase({file, piece.number});

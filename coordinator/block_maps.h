@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/log.h"
 #include "service/context.h"
 #include "storage/kv_store.h"
 #include "wire/layout.h"
@@ -27,15 +28,19 @@ class BlockMaps {
   Task<Status> put(FileId file, wire::MapPiece piece);
   // The file is gone for good: all its pieces, durably.
   Task<Status> forget(FileId file);
+  // For a clean stop: as KvStore::record_end().
+  Status record_end() { return store_->record_end(); }
 
  private:
   Result<wire::MapPiece> stored(FileId file, std::uint64_t number) const;
+  void note_failure(FileId file, const Error& error) const;
 
   std::unique_ptr<storage::KvStore> store_;
   std::map<std::pair<FileId, std::uint64_t>, wire::MapPiece>
       old_;  // of pieces whose new ones are not durable
   Counter& put_;
   Counter& failures_;
+  mutable LogLimiter log_{20};
 };
 
 std::string encode_piece_record(const wire::MapPiece& piece);

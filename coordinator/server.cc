@@ -277,6 +277,9 @@ Task<void> Coordinator::stop() {
   if (!programs_) co_return;
   programs_->resync.stop();
   co_await programs_->intentions->flush();
+  if (Status status = programs_->maps.record_end(); !status) {
+    log_warning("how far the block maps go is not recorded reason={}", status.error().message);
+  }
 }
 
 std::string Coordinator::state() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/log.h"
 #include "storage/rocks_store.h"
 
 namespace slice::dirserver {
@@ -43,6 +44,9 @@ std::vector<rpc::Program*> DirectoryServer::programs() {
 
 Task<void> DirectoryServer::stop() {
   if (volume_) volume_->stop();
+  if (Status status = store_ ? store_->record_end() : Status{}; !status) {
+    log_warning("how far the cells go is not recorded reason={}", status.error().message);
+  }
   co_return;
 }
 

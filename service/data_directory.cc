@@ -108,8 +108,8 @@ Result<bool> check_format(int folder, const ServerConfig& server, const std::str
   }
   std::string wanted = expected;
   std::replace(wanted.begin(), wanted.end(), '\n', ' ');
-  return fail(Errc::kInvalid, "data directory '{}' says '{}', but '{}' is expected", server.data, text,
-              wanted);
+  return fail(Errc::kInvalid, "data directory '{}': FORMAT says '{}', but '{}' is expected", server.data,
+              text, wanted);
 }
 
 }  // namespace

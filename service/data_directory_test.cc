@@ -73,7 +73,7 @@ TEST_F(DataDirectoryTest, RefusesAnotherServersRolesVolumesAndFormats) {
   ASSERT_TRUE(claim());
   ServerConfig good = server_;
   server_.name = "store2";
-  refused(Errc::kInvalid, "says 'format 3 role storage volume 7 server store1 '");
+  refused(Errc::kInvalid, "FORMAT says 'format 3 role storage volume 7 server store1 '");
   server_ = good;
   server_.role = ServerRole::kSmallFile;
   refused(Errc::kInvalid, "but 'format 3 role small-file volume 7 server store1 ' is expected");

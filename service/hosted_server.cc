@@ -110,7 +110,8 @@ Task<void> HostedServer::start() {
   role_ = kind_.make(*context_);
   Status started = co_await role_->start();
   if (!started) {
-    host_.end(started.error().code == Errc::kInvalid ? kExitBadUsage : kExitFailed, started.error().message);
+    host_.end(started.error().code == Errc::kInvalid ? kExitBadUsage : kExitFailed,
+              fmt::format("{} does not start: {}", self_.name, started.error().message));
     co_return;
   }
   if (stopping_) co_return;

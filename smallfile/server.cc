@@ -68,6 +68,9 @@ Task<void> SmallFileServer::stop() {
   if (Status status = co_await store_->record_end(); !status) {
     log_warning("how far the journal goes is not recorded reason={}", status.error().message);
   }
+  if (Status status = records_->record_end(); !status) {
+    log_warning("how far the map records go is not recorded reason={}", status.error().message);
+  }
   co_await authority_.flush();
 }
 

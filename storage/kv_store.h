@@ -68,6 +68,9 @@ class KvStore {
   // sync the store refuses every later change (kIo): what is durable is no longer known.
   virtual Task<Status> durable(LogPosition position) = 0;
   virtual LogPosition durable_position() const = 0;
+  // For a clean stop: makes what is applied durable, and records that it must be there at the next start
+  // (docs/formats/end-mark.md), as the destructor does. Blocks. The store can be used further.
+  virtual Status record_end() { return {}; }
 };
 
 }  // namespace slice::storage

@@ -16,6 +16,8 @@
 #include <optional>
 #include <utility>
 
+#include "common/bytes.h"
+#include "common/crc32c.h"
 #include "common/log.h"
 #include "common/whole_file.h"
 #include "storage/posix_file.h"
@@ -64,6 +66,57 @@ Result<Manifest> manifest_of(const std::string& folder, bool durable) {
     SLICE_RETURN_IF_ERROR(sync_path(folder, O_DIRECTORY));
   }
   return Manifest{number, static_cast<std::uint64_t>(found.st_size)};
+}
+
+// RocksDB's format of manifests: blocks of 32 KiB, records of a header (checksum, length, kind;
+// little-endian) and a payload, which are split at the end of a block.
+constexpr std::size_t kManifestBlock = 32768, kManifestHeader = 7;
+
+std::uint32_t manifest_checksum(ByteView kind_and_payload) {
+  std::uint32_t crc = crc32c(kind_and_payload);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
+}
+
+// Where the first record begins that is not whole; nothing where all are.
+std::optional<std::size_t> damage_in(ByteView manifest) {
+  for (std::size_t at = 0; at < manifest.size();) {
+    std::size_t left = std::min(kManifestBlock - at % kManifestBlock, manifest.size() - at);
+    if (kManifestBlock - at % kManifestBlock < kManifestHeader) {
+      at += left;
+      continue;
+    }
+    if (left < kManifestHeader) return at;
+    const std::uint8_t* head = manifest.data() + at;
+    std::uint32_t stored = head[0] | head[1] << 8 | head[2] << 16 | std::uint32_t{head[3]} << 24;
+    std::size_t length = head[4] | std::size_t{head[5]} << 8;
+    if (length > left - kManifestHeader) return at;
+    if (stored != manifest_checksum(manifest.subspan(at + kManifestHeader - 1, length + 1))) return at;
+    at += kManifestHeader + length;
+  }
+  return std::nullopt;
+}
+
+std::string manifest_path(const std::string& folder, std::uint64_t number) {
+  return fmt::format("{}/MANIFEST-{:06}", folder, number);
+}
+
+// What was durable of it must be whole: RocksDB takes a record whose length was changed for the end of the
+// file, and goes on without the tables that come behind.
+Status check_manifest(const std::string& folder, const Manifest& durable) {
+  std::string path = manifest_path(folder, durable.number);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return system_error(path, "open");
+  Buffer bytes(durable.bytes);
+  for (std::size_t done = 0; done < bytes.size();) {
+    ssize_t got = ::pread(file.fd(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return system_error(path, "read");
+    done += static_cast<std::size_t>(got);
+  }
+  auto damage = damage_in(bytes.view());
+  if (!damage) return {};
+  return fail(Errc::kCorrupt, "{}: the record at {} is damaged. Restore the data directory from a backup",
+              path, *damage);
 }
 
 class Guard final : public RocksGuard, public rocksdb::WalFilter {
@@ -139,7 +192,9 @@ Status Guard::read() {
   auto manifest = manifest_of(folder_, false);
   if (!manifest && manifest.error().code != Errc::kNotFound) return fail(std::move(manifest).error());
   Manifest was{marked_->manifest, marked_->manifest_bytes};
-  if (manifest && *manifest >= was) return {};
+  if (manifest && *manifest >= was) {
+    return manifest->number == was.number ? check_manifest(folder_, was) : Status{};
+  }
   return fail(Errc::kCorrupt, "{}: its manifest was cut or lost: {} bytes of MANIFEST-{:06} were durable. {}",
               folder_, was.bytes, was.number, end_mark_cure(path_));
 }

@@ -184,6 +184,40 @@ TEST_F(LostEndTest, AManifestThatWasCutIsRefused) {
   }
 }
 
+// RocksDB takes a record of the last block that seems too long for the file's end.
+TEST_F(LostEndTest, ADamagedManifestIsRefusedWhereverItIs) {
+  add(0, 20000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  store_.reset();
+  std::string path = newest("MANIFEST");
+  auto size = std::filesystem::file_size(path);
+  ASSERT_GT(size, 0u);
+  for (std::uintmax_t at = 0; at < size; ++at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    char was = static_cast<char>(file.get());
+    for (bool damaged : {true, false}) {
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put(damaged ? static_cast<char>(was ^ 0x40) : was).flush();
+      auto opened = open_rocks_read_only({.folder = cells()});
+      ASSERT_EQ(opened.has_value(), !damaged) << "byte " << at;
+      if (damaged) {
+        EXPECT_NE(opened.error().message.find("MANIFEST-"), std::string::npos) << opened.error().message;
+      }
+    }
+  }
+}
+
+// Its log has one record, which RocksDB takes for a torn one when it is damaged.
+TEST_F(LostEndTest, TheEndIsRecordedBeforeACleanStop) {
+  ASSERT_TRUE(wait_durable(put("only", "value")).has_value());
+  ASSERT_TRUE(store_->record_end());
+  put("later", "value");
+  kill();
+  std::filesystem::resize_file(newest(".log"), 10);
+  must_refuse("changes up to 1 were durable");
+}
+
 // What a start must replay is bounded, whatever memory there is and however much was written.
 TEST_F(LostEndTest, TheLogsStaySmall) {
   store_.reset();

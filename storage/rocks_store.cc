@@ -227,7 +227,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     if (!status.ok()) {
       log_error("kv store: last sync failed: {}", status.ToString());
     } else if (!failed_) {
-      record_end(db_->GetLatestSequenceNumber());
+      mark_end(db_->GetLatestSequenceNumber());
     }
     fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});  // they may still read
     db_.reset();
@@ -281,6 +281,14 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   }
 
   LogPosition durable_position() const { return LogPosition{durable_}; }
+
+  Status record_end() {
+    if (failed_ || closed_) return {};  // what is durable is not known, or recorded
+    std::uint64_t end = applied_;
+    rocksdb::Status status = db_->FlushWAL(true);
+    if (!status.ok()) return tl::unexpected(error_of(status, "sync"));
+    return guard_->record_end(end);
+  }
 
  private:
   // A deleted key costs every iterator what a key costs until a compaction drops it, which may be never where
@@ -375,7 +383,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
       if (!wanted_) {
         std::uint64_t end = std::exchange(unmarked_, 0);
         lock.unlock();
-        record_end(end);
+        mark_end(end);
         lock.lock();
         continue;
       }
@@ -411,7 +419,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     wake_.notify_one();
   }
 
-  bool record_end(std::uint64_t end) {
+  bool mark_end(std::uint64_t end) {
     Status status = guard_->record_end(end);
     if (!status) log_error("kv store: how far it goes is not recorded: {}", status.error().message);
     return status.has_value();
@@ -421,7 +429,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   rocksdb::Status sync_log(std::uint64_t target) {
     bool begun = guard_->log_begun();
     rocksdb::Status status = db_->FlushWAL(true);
-    if (status.ok() && begun && !record_end(target)) return rocksdb::Status::IOError("no end mark");
+    if (status.ok() && begun && !mark_end(target)) return rocksdb::Status::IOError("no end mark");
     return status;
   }
 
@@ -567,6 +575,9 @@ Task<Status> RocksStore::durable(LogPosition position) {
 }
 LogPosition RocksStore::durable_position() const {
   return impl_->durable_position();
+}
+Status RocksStore::record_end() {
+  return impl_->record_end();
 }
 
 Result<std::unique_ptr<KvStore>> open_rocks_read_only(const RocksStore::Options& options) {

@@ -43,6 +43,7 @@ class RocksStore : public KvStore {
   Result<LogPosition> apply(const WriteBatch& batch) override;
   Task<Status> durable(LogPosition position) override;
   LogPosition durable_position() const override;
+  Status record_end() override;
 
  private:
   class Impl;

@@ -123,8 +123,9 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
         wire::CoordinatorProcedure::kLayout, args, kLayoutTimeout);
     if (!result) co_return fail(std::move(result.error()));
     if (result->status != nfs3::Status::kOk) {
-      co_return fail(Errc::kUnavailable, "the coordinator answered {} to a LAYOUT",
-                     nfs3::status_name(result->status));
+      // A layout that its disk has lost will not be there later either.
+      co_return fail(result->status == nfs3::Status::kIo ? Errc::kIo : Errc::kUnavailable,
+                     "the coordinator answered {} to a LAYOUT", nfs3::status_name(result->status));
     }
     // Another session, or a newer layout, by now: what came is of the past.
     bool current = session == sessions_[coordinator].number && live(coordinator) &&

@@ -21,7 +21,7 @@ class FakeCoordinator : public rpc::Program {
                wire::SessionResult{.session = session, .milliseconds = 3000, .version = layout.version});
         co_return rpc::Outcome::kReply;
       case wire::CoordinatorProcedure::kLayout:
-        encode(results, wire::LayoutResult{.layout = layout});
+        encode(results, wire::LayoutResult{.status = status, .layout = layout});
         co_return rpc::Outcome::kReply;
       case wire::CoordinatorProcedure::kMissed:
         ++missed;
@@ -33,6 +33,7 @@ class FakeCoordinator : public rpc::Program {
   }
   std::uint64_t session = 1;
   unsigned missed = 0;
+  NfsStatus status = NfsStatus::kOk;  // of layouts
   wire::FileLayout layout{.version = 10, .changed = 10, .others_order_since = 5};
 };
 
@@ -93,6 +94,15 @@ class MirroredFileTest : public StorageServerTest {
 TEST_F(MirroredFileTest, AWriteGoesToBothCopies) {
   EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
   EXPECT_EQ(copy.forwards, 1u);
+}
+
+// A client that is told to come again would wait for ever.
+TEST_F(MirroredFileTest, ALayoutThatTheCoordinatorHasLostIsAnError) {
+  coordinator.status = NfsStatus::kIo;
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kIo);
+  recall();
+  coordinator.status = NfsStatus::kNoSpc;
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kJukebox);
 }
 
 // The other copy may have done it, and later ones, while this one was missing, though its session lasted.

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "common/crc32c.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kHeaderMagic = 0x534c4943454f424a;  // "SLICEOBJ"
 constexpr std::uint64_t kMarkMagic = 0x534c4943454d524b;    // "SLICEMRK"
+constexpr std::uint32_t kHasMore = 1, kTwice = 2;           // flags of a header
 constexpr std::size_t kHeaderFields = 60;                   // and 4 bytes of checksum
 constexpr std::size_t kMarkFields = 48 + kGranulesPerSegment / 8;
 constexpr std::uint32_t kLargestKind = static_cast<std::uint32_t>(ObjectKind::kStore);
@@ -66,7 +68,9 @@ std::optional<SegmentHeader> decode_one(ByteView slot) {
   SegmentHeader header;
   header.name = get_name(in);
   header.epoch = {in.u32()};
-  header.has_more = (in.u32() & 1) != 0;
+  std::uint32_t flags = in.u32();
+  header.has_more = (flags & kHasMore) != 0;
+  header.twice = (flags & kTwice) != 0;
   header.sequence = in.u64();
   in.skip(kHeaderFields - 52);
   if (!in.complete()) return std::nullopt;
@@ -131,19 +135,31 @@ HeaderSlot encode_header(const SegmentHeader& header) {
   out.u32(kFormatVersion);
   put_name(out, header.name);
   out.u32(header.epoch.value);
-  out.u32(header.has_more ? 1 : 0);
+  out.u32((header.has_more ? kHasMore : 0) | (header.twice ? kTwice : 0));
   out.u64(header.sequence);
   while (out.size() < kHeaderFields) out.u32(0);
   return seal<kHeaderSlot>(out);
 }
 
-std::optional<SegmentHeader> decode_header(ByteView slots) {
-  std::optional<SegmentHeader> best;
-  for (std::size_t at = 0; at + kHeaderSlot <= slots.size() && at < 2 * kHeaderSlot; at += kHeaderSlot) {
-    auto header = decode_one(slots.subspan(at, kHeaderSlot));
-    if (header && (!best || header->sequence > best->sequence)) best = header;
+HeaderCopies decode_header(ByteView slots) {
+  HeaderCopies copies;
+  if (slots.size() < 2 * kHeaderSlot) return copies;
+  auto first = decode_one(slots.first(kHeaderSlot));
+  auto second = decode_one(slots.subspan(kHeaderSlot, kHeaderSlot));
+  copies.newest = first && (!second || first->sequence > second->sequence) ? first : second;
+  if (!copies.newest) return copies;
+  if (first && second) {
+    copies.equal = first->twice && second->twice && first->name == second->name &&
+                   first->epoch == second->epoch && first->has_more == second->has_more;
+    return copies;
   }
-  return best;
+  ByteView other = slots.subspan(first ? kHeaderSlot : 0, kHeaderSlot);
+  bool never_written = std::all_of(other.begin(), other.end(), [](std::uint8_t byte) { return byte == 0; });
+  copies.damaged = !never_written || copies.newest->twice;
+  // Of two that take turns the one that is lost may be the newer.
+  bool known = copies.newest->twice || (never_written && copies.newest->sequence == 1);
+  if (!known) copies.newest.reset();
+  return copies;
 }
 
 std::uint32_t stored_sum(std::uint32_t crc, std::uint64_t seed) {

@@ -57,11 +57,17 @@ struct SegmentHeader {
   Epoch epoch;            // the object's truncation epoch; only the first segment's counts
   bool has_more = false;  // the first segment: the object has, or had, other segments
   std::uint64_t sequence = 0;
+  bool twice = false;  // both copies say the same, once they are durable
 };
 using HeaderSlot = std::array<std::uint8_t, kHeaderSlot>;
 HeaderSlot encode_header(const SegmentHeader& header);
-// The newer valid one of the two copies, if any.
-std::optional<SegmentHeader> decode_header(ByteView slots);
+// The newer valid one of the two copies; nothing where it may not be the newest that was durable.
+struct HeaderCopies {
+  std::optional<SegmentHeader> newest;
+  bool damaged = false;  // the other one is; what it said is not lost
+  bool equal = false;    // but for their sequence
+};
+HeaderCopies decode_header(ByteView slots);
 inline std::uint64_t header_slot_offset(std::uint64_t sequence) {
   return (sequence & 1) * kHeaderSlot;
 }

@@ -48,6 +48,9 @@ Task<Status> ObjectStore::recover(const MarkRecord& record) {
     if (!others) co_return fail(others.error());
     bool has_more = record.segment.index == 0 && !others->empty();
     SLICE_CO_RETURN_IF_ERROR(co_await segment.write_header(record.epoch, has_more));
+  } else if (!segment.header_is_whole()) {
+    SegmentHeader header = segment.header();
+    SLICE_CO_RETURN_IF_ERROR(co_await segment.write_header(header.epoch, header.has_more));
   }
   SLICE_CO_RETURN_IF_ERROR(co_await segment.repair(record.granules, false));
   // In any case: a killed process leaves bytes in the page cache that are not on disk, and their mark goes.

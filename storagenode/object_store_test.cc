@@ -258,6 +258,40 @@ TEST_F(ObjectStoreTest, BlocksInTheWrongPlaceAreFound) {
   EXPECT_EQ(h.read(file_object(9), 0, 1).error().code, Errc::kCorrupt);
 }
 
+// Were the other copy older, the segments behind the first would be holes.
+TEST_F(ObjectStoreTest, EitherCopyOfAHeaderSaysAll) {
+  for (std::uint64_t copy : {0, 1}) {
+    ASSERT_TRUE(h.write(name, 0, as_bytes("near"), true));
+    ASSERT_TRUE(h.write(name, 3 * kSegment, as_bytes("far"), true));
+    h.close();
+    ASSERT_TRUE(h.disk.corrupt(head_path(name), copy * kHeaderSlot + 44, 1));
+    ASSERT_TRUE(h.open());
+    auto errors = h.count("store_checksum_errors_total");
+    EXPECT_EQ(*h.read(name, 3 * kSegment, 3), "far") << copy;
+    EXPECT_EQ(h.count("store_checksum_errors_total"), errors + 1);
+    name.fileid.value += 1;
+  }
+}
+
+TEST(HeaderTest, OfCopiesThatTakeTurnsTheLostOneMayBeTheNewer) {
+  const SegmentName segment{file_object(7), 0};
+  auto slots = [&](std::uint64_t first, std::uint64_t second) {
+    std::array<std::uint8_t, 2 * kHeaderSlot> bytes{};
+    for (auto sequence : {first, second}) {
+      if (sequence == 0) continue;
+      auto slot = encode_header({.name = segment, .epoch = Epoch{1}, .sequence = sequence});
+      std::copy(slot.begin(), slot.end(), bytes.data() + header_slot_offset(sequence));
+    }
+    return bytes;
+  };
+  EXPECT_EQ(decode_header(slots(3, 4)).newest->sequence, 4u);
+  EXPECT_EQ(decode_header(slots(1, 0)).newest->sequence, 1u) << "never changed";
+  EXPECT_FALSE(decode_header(slots(3, 0)).newest);
+  auto damaged = slots(1, 2);
+  damaged[30] ^= 1;
+  EXPECT_FALSE(decode_header(damaged).newest);
+}
+
 TEST_F(ObjectStoreTest, ACorruptedHeaderOrALostFileIsAnError) {
   ASSERT_TRUE(h.write(name, 3 * kSegment, as_bytes("x"), true));
   h.close();

@@ -85,6 +85,10 @@ Task<Result<Use<OpenSegment>>> ObjectTable::open_present(Object& object, std::ui
     log_error("cannot open segment file={}: {}", segment_path(name), status.error().message);
     co_return fail(status.error());
   }
+  if (made->segment.header_is_damaged()) {
+    figures_.checksum_errors.add();
+    log_error("a copy of the header is damaged, the other is used file={}", segment_path(name));
+  }
   co_return Use(&keep(object, std::move(made)));
 }
 

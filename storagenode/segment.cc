@@ -46,12 +46,14 @@ Task<Status> Segment::load_header() {
   std::array<std::uint8_t, 2 * kHeaderSlot> slots{};
   auto got = co_await file_->read(0, slots);
   if (!got) co_return fail(got.error());
-  auto header = decode_header(ByteView(slots).first(*got));
+  auto [header, damaged, equal] = decode_header(ByteView(slots).first(*got));
   if (!header || header->name != name_) {
     co_return fail(Errc::kCorrupt, "object {} segment {}: its file has {}", to_string(name_.object),
                    name_.index, header ? "another segment's header" : "no valid header");
   }
   header_ = *header;
+  header_is_damaged_ = damaged;
+  header_is_whole_ = equal;
   co_return Status{};
 }
 
@@ -59,11 +61,17 @@ Task<Status> Segment::write_header(Epoch epoch, bool has_more) {
   SegmentHeader next = header_;
   next.epoch = epoch;
   next.has_more = has_more;
-  ++next.sequence;
-  auto slot = encode_header(next);
+  next.twice = true;
+  std::array<std::uint8_t, 2 * kHeaderSlot> slots{};
+  for (int copy = 0; copy < 2; ++copy) {
+    ++next.sequence;
+    auto slot = encode_header(next);
+    std::copy(slot.begin(), slot.end(), slots.data() + header_slot_offset(next.sequence));
+  }
   ++written_;
-  SLICE_CO_RETURN_IF_ERROR(co_await file_->write(header_slot_offset(next.sequence), slot));
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->write(0, slots));
   header_ = next;
+  header_is_whole_ = true;
   co_return Status{};
 }
 

@@ -36,8 +36,12 @@ class Segment {
 
   // Reads and checks the header: kCorrupt where there is none or it is another segment's.
   Task<Status> load_header();
-  // Writes the header's next copy; durable after sync().
+  // Writes both copies of the header; durable after sync().
   Task<Status> write_header(Epoch epoch, bool has_more);
+  // What load_header() found: a copy that cannot be read, which where the segment is not marked is damage;
+  // two that say the same.
+  bool header_is_damaged() const { return header_is_damaged_; }
+  bool header_is_whole() const { return header_is_whole_; }
   const SegmentHeader& header() const { return header_; }
 
   // Bytes before end(); fewer than asked for only there. kCorrupt (logged, counted): a block does not fit its
@@ -86,6 +90,7 @@ class Segment {
   std::unique_ptr<storage::File> file_;
   StoreFigures& figures_;
   SegmentHeader header_;
+  bool header_is_damaged_ = false, header_is_whole_ = true;
   std::uint64_t seed_;
   std::uint64_t end_ = 0;
   std::uint64_t written_ = 0, synced_ = 0;  // counts of changes

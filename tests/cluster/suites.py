@@ -14,6 +14,7 @@ import time
 
 import block_maps
 import crashes
+import damage
 import hostile
 import load
 import lost_state
@@ -353,6 +354,7 @@ SUITES = {
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
     "block-maps": (block_maps.block_maps, "files placed by free space, whose stripes are moved while a client writes them; the coordinator is killed meanwhile"),
     "crashes": (crashes.crashes, "every crash point of every server: who dies, at which point, during which operation; nothing acknowledged lost"),
+    "damage": (damage.damage, "a region of a file of a server is damaged, everything starts: refused, repaired or answered as an error, never silence"),
     "mirrors": (mirrors.mirrors, "files with two copies: storage nodes killed under load, copies made whole again, every byte right"),
     "power-cut": (power_cut.power_cut, "the power of servers' hosts is cut under load: nothing acknowledged lost; a sync that is missing is noticed"),
     "one-process": (one_process, "every role in one process: protocol, real clients, kill -9 under load"),
@@ -370,4 +372,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "one-process", "hostile", "power-cut", "refused", "unprivileged", "lost-state"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "lost-state"}  # bring up ensembles of their own
