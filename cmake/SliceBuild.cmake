@@ -52,11 +52,12 @@ function(slice_program name)
   set_property(GLOBAL APPEND PROPERTY SLICE_PROGRAMS ${name})
 endfunction()
 
-# slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s])
+# slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS])
 # One GoogleTest program, one ctest entry. The label `unit` is the default;
-# unit and sim tests run under the sanitizers too, the others need root.
+# unit and sim tests run under the sanitizers too, the others need root. THREADS: what it tests is shared by
+# threads, so it runs under ThreadSanitizer as well (preset `tsan`, label `threads`).
 function(slice_test name)
-  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "THREADS" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT A_LABELS)
     set(A_LABELS unit)
   endif()
@@ -70,6 +71,11 @@ function(slice_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_LABELS MATCHES "unit|sim")
     set_property(GLOBAL APPEND PROPERTY SLICE_SANITIZED_TESTS ${name})
+  endif()
+  if(A_THREADS)
+    set_property(GLOBAL APPEND PROPERTY SLICE_THREADED_TESTS ${name})
+    set_property(TEST ${name} APPEND PROPERTY LABELS threads)
+    set_property(TEST ${name} PROPERTY ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp")
   endif()
 endfunction()
 

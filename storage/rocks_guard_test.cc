@@ -196,16 +196,15 @@ TEST_F(LostEndTest, ADamagedManifestIsRefusedWhereverItIs) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(static_cast<std::streamoff>(at));
     char was = static_cast<char>(file.get());
-    for (bool damaged : {true, false}) {
-      file.seekp(static_cast<std::streamoff>(at));
-      file.put(damaged ? static_cast<char>(was ^ 0x40) : was).flush();
-      auto opened = open_rocks_read_only({.folder = cells()});
-      ASSERT_EQ(opened.has_value(), !damaged) << "byte " << at;
-      if (damaged) {
-        EXPECT_NE(opened.error().message.find("MANIFEST-"), std::string::npos) << opened.error().message;
-      }
-    }
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(was ^ 0x40)).flush();
+    auto opened = open_rocks_read_only({.folder = cells()});
+    ASSERT_FALSE(opened) << "byte " << at;
+    EXPECT_NE(opened.error().message.find("MANIFEST-"), std::string::npos) << opened.error().message;
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(was).flush();
   }
+  ASSERT_TRUE(open_rocks_read_only({.folder = cells()}));
 }
 
 // Its log has one record, which RocksDB takes for a torn one when it is damaged.

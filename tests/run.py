@@ -2,9 +2,9 @@
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
 Stages: format (clang-format, and what else can be told from the sources alone), dev (all tests of the dev build: unit,
-packet, interop, cluster), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan), docs (the
-commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
-Skipped cases are listed by name. While tests of the dev stage wait, what tidy, asan and docs need is made beside them, with
+packet, interop, cluster), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan), tsan (unit tests of
+what threads share under ThreadSanitizer), docs (the commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
+Skipped cases are listed by name. While tests of the dev stage wait, what tidy, asan, tsan and docs need is made beside them, with
 the processor time that is left over."""
 
 import argparse
@@ -23,7 +23,7 @@ CHECKS = [  # of the sources alone, seconds each
     ("layers (tests/layers/check_layers.py)", "tests/layers/check_layers.py"),
     ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
 ]
-STAGES = ["format", "dev", "tidy", "asan", "docs"]
+STAGES = ["format", "dev", "tidy", "asan", "tsan", "docs"]
 IDLE = ["chrt", "--idle", "0"]  # runs when nothing else would
 
 
@@ -79,6 +79,7 @@ class Ahead:
     """What later stages need, done one after another beside the tests of an earlier one. What was not begun is done when it is asked for."""
 
     WORK = {"asan": lambda before=(): build("asan", "sanitized_tests", before=before), "tidy": tidy,
+            "tsan": lambda before=(): build("tsan", "threaded_tests", before=before),
             "docs": lambda before=(): build("release", "programs", "benchmarks", "slice-sim", before=before)}  # what documents show
 
     def __init__(self):
@@ -158,6 +159,15 @@ def stage_asan(tally, given):
         tally.add("build of preset asan", False)
         return
     run_ctest(tally, "asan", "unit|sim", given)
+
+
+def stage_tsan(tally, given):
+    ok, said = ahead.result("tsan")
+    if not ok:
+        print(said[-8000:])
+        tally.add("build of preset tsan", False)
+        return
+    run_ctest(tally, "tsan", "threads", given)
 
 
 def stage_docs(tally, _):

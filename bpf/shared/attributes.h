@@ -64,8 +64,7 @@ SLICE_INLINE int slice_attr_lock(struct slice_attr_bucket* bucket) {
 
 // Releases the lock that this thread took.
 SLICE_INLINE void slice_attr_unlock(struct slice_attr_bucket* bucket) {
-  slice_order(&bucket->lock);
-  *(volatile uint32_t*)&bucket->lock = bucket->lock + 1;
+  slice_store_release32(&bucket->lock, slice_load_relaxed32(&bucket->lock) + 1);
 }
 
 // For the one slice-proxyd at its start: frees a lock whose holder was killed.
@@ -87,7 +86,7 @@ SLICE_INLINE uint32_t slice_attr_find(const struct slice_attr_bucket* bucket, ui
 
 // Whether the entry's base can fill room in replies for a while yet.
 SLICE_INLINE int slice_attr_fresh(uint32_t learned_ms, const struct slice_config* config) {
-  return config->now_ms - learned_ms <= config->attribute_life_ms;
+  return slice_load_relaxed32(&config->now_ms) - learned_ms <= config->attribute_life_ms;
 }
 
 // The hint of a way that held the file a moment ago.
@@ -172,10 +171,10 @@ SLICE_INLINE void slice_attr_forget(struct slice_attr_bucket* bucket, uint64_t f
   uint32_t way = slice_attr_find(bucket, fileid);
   if (way >= SLICE_ATTR_WAYS) return;
   way &= SLICE_ATTR_WAYS - 1;
-  bucket->fileid[way] = 0;
+  slice_store_relaxed64(&bucket->fileid[way], 0);
   bucket->flags[way] = 0;
   slice_order(&bucket->lock);
-  bucket->hint[way] = 0;
+  slice_store_relaxed64(&bucket->hint[way], 0);
 }
 
 // The way for a new file: an empty one, else a clean one, else one of which only an
@@ -198,18 +197,18 @@ SLICE_INLINE void slice_attr_reset(struct slice_attr_bucket* bucket, uint32_t wa
                                    uint32_t epoch) {
   way &= SLICE_ATTR_WAYS - 1;
   struct slice_attr_entry* entry = &bucket->entry[way];
-  *(volatile uint64_t*)&bucket->fileid[way] = 0;
+  slice_store_relaxed64(&bucket->fileid[way], 0);
   slice_order(&bucket->lock);
-  *(volatile uint64_t*)&bucket->hint[way] = 0;
+  slice_store_relaxed64(&bucket->hint[way], 0);
   slice_order(&bucket->lock);
-  *(volatile uint64_t*)&bucket->fileid[way] = fileid;
+  slice_store_relaxed64(&bucket->fileid[way], fileid);
   bucket->flags[way] = 0;
   bucket->next_way = way + 1;
   entry->size = 0;
   entry->mtime = 0;
   entry->atime = 0;
   entry->epoch = epoch;
-  bucket->learned_ms[way] = 0;
+  slice_store_relaxed32(&bucket->learned_ms[way], 0);
   entry->directory_site = 0;
 }
 
@@ -218,7 +217,7 @@ SLICE_INLINE void slice_attr_publish(struct slice_attr_bucket* bucket, uint32_t 
   way &= SLICE_ATTR_WAYS - 1;
   uint64_t hint = 0;
   if (bucket->flags[way] & SLICE_ATTR_VALID) hint = slice_hint_encode(1, 1, bucket->entry[way].size);
-  *(volatile uint64_t*)&bucket->hint[way] = hint;
+  slice_store_relaxed64(&bucket->hint[way], hint);
 }
 
 // --- Folding and patching (lock held) ----------------------------------------------
@@ -292,7 +291,7 @@ SLICE_INLINE int slice_attr_learn(struct slice_attr_bucket* bucket, uint32_t way
   for (uint32_t i = 0; i < SLICE_FATTR_WORDS; i++) entry->base[i] = slice_load32(fattr + 4 * i);
   uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
   if (size > entry->size) entry->size = size;
-  bucket->learned_ms[way] = config->now_ms;
+  slice_store_relaxed32(&bucket->learned_ms[way], slice_load_relaxed32(&config->now_ms));
   bucket->flags[way] |= SLICE_ATTR_VALID;
   return 1;
 }

@@ -196,11 +196,34 @@ SLICE_INLINE int slice_compare_swap32(uint32_t* p, uint32_t expected, uint32_t d
   return __sync_val_compare_and_swap(p, expected, desired) == expected;
 }
 
+// Read and written whole, in no order with others. BPF has no word for it: there a volatile access is one.
 SLICE_INLINE uint32_t slice_load_relaxed32(const uint32_t* p) {
+#if defined(__bpf__)
   return *(const volatile uint32_t*)p;
+#else
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+#endif
 }
 SLICE_INLINE uint64_t slice_load_relaxed64(const uint64_t* p) {
+#if defined(__bpf__)
   return *(const volatile uint64_t*)p;
+#else
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+#endif
+}
+SLICE_INLINE void slice_store_relaxed32(uint32_t* p, uint32_t value) {
+#if defined(__bpf__)
+  *(volatile uint32_t*)p = value;
+#else
+  __atomic_store_n(p, value, __ATOMIC_RELAXED);
+#endif
+}
+SLICE_INLINE void slice_store_relaxed64(uint64_t* p, uint64_t value) {
+#if defined(__bpf__)
+  *(volatile uint64_t*)p = value;
+#else
+  __atomic_store_n(p, value, __ATOMIC_RELAXED);
+#endif
 }
 
 // Orders earlier loads and stores before later ones, except a store before a
@@ -215,6 +238,16 @@ SLICE_INLINE void slice_order(uint32_t* word) {
   __asm__ volatile("" ::: "memory");
 #else
   (void)__sync_fetch_and_add(word, 0);
+#endif
+}
+
+// Behind everything before it: whoever sees `value` there sees that, too.
+SLICE_INLINE void slice_store_release32(uint32_t* p, uint32_t value) {
+#if defined(__bpf__)
+  slice_order(p);
+  *(volatile uint32_t*)p = value;
+#else
+  __atomic_store_n(p, value, __ATOMIC_RELEASE);
 #endif
 }
 

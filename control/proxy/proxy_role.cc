@@ -205,7 +205,7 @@ void ProxyRole::start_portmap() {
 // Milliseconds of the monotonic clock, so that a restart goes on where the last run was.
 void ProxyRole::keep_clock() {
   auto now = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now().time_since_epoch()).count();
-  *reinterpret_cast<volatile std::uint32_t*>(&tables_.config->now_ms) = static_cast<std::uint32_t>(now);
+  slice_store_relaxed32(&tables_.config->now_ms, static_cast<std::uint32_t>(now));
   loop_.after(kClockStep, [this] { keep_clock(); });
 }
 

@@ -26,8 +26,8 @@ bool store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
   std::memcpy(&word, &wanted, sizeof word);
   if (endpoint_word(server) == word) return false;
   // Another host: the way to it is not known yet.
-  *reinterpret_cast<volatile std::uint32_t*>(&server.ifindex) = 0;
-  *reinterpret_cast<volatile std::uint64_t*>(&server) = word;
+  slice_store_relaxed32(&server.ifindex, 0);
+  slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&server), word);
   return true;
 }
 
@@ -83,7 +83,7 @@ void fill_config(const routing::RoutingTables& from, slice_config& out) {
   core.now_ms = out.now_ms;
   core.attribute_life_ms = kAttributeLifeMs;
   out = core;
-  *reinterpret_cast<volatile std::uint32_t*>(&out.abi) = SLICE_MAP_ABI;
+  slice_store_relaxed32(&out.abi, SLICE_MAP_ABI);
 }
 
 std::size_t bind_sites(const wire::Tables& from, const Tables& to) {
@@ -100,10 +100,10 @@ std::size_t bind_sites(const wire::Tables& from, const Tables& to) {
       elsewhere += slice_load_relaxed32(&entry.server) != wanted.server ? 1 : 0;
       std::uint64_t word = 0;
       std::memcpy(&word, &wanted, sizeof word);
-      *reinterpret_cast<volatile std::uint64_t*>(&entry) = word;
+      slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&entry), word);
     }
   }
-  *reinterpret_cast<volatile std::uint32_t*>(&to.config->generation) = generation;
+  slice_store_relaxed32(&to.config->generation, generation);
   return elsewhere;
 }
 
