@@ -1,18 +1,17 @@
 #include "common/config.h"
 
-#include <openssl/evp.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <bit>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/bytes.h"
 #include "common/config_section.h"
+#include "common/keys.h"
 #include "common/whole_file.h"
 
 namespace slice {
@@ -34,24 +33,63 @@ constexpr std::uint32_t kMaxArms = 1024;                     // of an emulated d
 constexpr std::uint32_t kMaxAccessMicroseconds = 1'000'000;  // beyond, clients give up
 constexpr std::uint64_t kMinTransfer = 64ull << 10;          // bytes a second
 constexpr std::size_t kMaxConfigBytes = 16ull << 20;
-constexpr std::size_t kMinKeyBytes = 16, kMaxKeyBytes = 4096;  // of the key file
 
 std::string ipv4_text(std::uint32_t address) {
   return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
 }
 
-std::array<std::uint8_t, 16> derive_key(std::string_view purpose, std::uint32_t number, ByteView secret) {
-  std::string input(purpose);
-  std::array<std::uint8_t, 4> be{};
-  store_be(be.data(), number);
-  input += as_text(be);
-  input += as_text(secret);
-  std::array<std::uint8_t, 32> digest{};
-  unsigned length = 0;
-  EVP_Digest(input.data(), input.size(), digest.data(), &length, EVP_sha256(), nullptr);
-  std::array<std::uint8_t, 16> key{};
-  std::copy_n(digest.begin(), key.size(), key.begin());
-  return key;
+// A path of the configuration: relative ones are so to its folder.
+std::string path_beside(const EnsembleConfig& config, const std::string& file) {
+  std::filesystem::path path(file);
+  if (path.is_relative()) path = std::filesystem::path(config.path).parent_path() / path;
+  return path.string();
+}
+
+// ADDRESS or ADDRESS/BITS; nothing, after a refusal of `key`, where it is neither.
+std::optional<Network> read_network(Section& section, std::string_view key, std::string_view text) {
+  std::uint32_t bits = 32;
+  std::size_t slash = text.find('/');
+  if (slash != std::string_view::npos) {
+    std::string_view digits = text.substr(slash + 1);
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
+    if (error != std::errc{} || end != digits.data() + digits.size() || bits > 32) {
+      section.refuse(key, "'{}' is no network: ADDRESS/0 to ADDRESS/32 is expected", text);
+      return std::nullopt;
+    }
+  }
+  auto address = parse_ipv4(text.substr(0, slash));
+  if (!address) {
+    section.refuse(key, "{}", address.error().message);
+    return std::nullopt;
+  }
+  Network out{.address = *address, .mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits)};
+  if ((out.address & ~out.mask) != 0) {
+    section.refuse(key, "{} has bits behind its /{}: {}/{} is meant, or a single host", text, bits,
+                   ipv4_text(out.address & out.mask), bits);
+    return std::nullopt;
+  }
+  return out;
+}
+
+void read_internal_network(Refusals& refusals, const toml::table& table, EnsembleConfig& config) {
+  Section section(refusals, table, "[network]", line_of(table));
+  for (const std::string& text : section.texts("internal")) {
+    if (auto network = read_network(section, "internal", text)) config.network.internal.push_back(*network);
+  }
+  constexpr std::array<std::string_view, 2> kCovers{"heads", "all"};
+  config.network.cover_all = section.choice("cover", kCovers, 0) == 1;
+  for (const std::string& file : section.texts("session_keys")) {
+    config.network.session_key_files.push_back(path_beside(config, file));
+  }
+  if (!config.network.session_key_files.empty()) {
+    auto keys = read_session_keys(config);
+    if (keys) {
+      config.network.session_keys = std::move(*keys);
+    } else {
+      section.refuse("session_keys", "{}", keys.error().message);
+    }
+  }
+  section.finish();
 }
 
 void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& volume) {
@@ -133,24 +171,9 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
 void read_export(Refusals& refusals, const toml::table& table, ExportConfig& out) {
   Section section(refusals, table, "[[export]]", line_of(table));
   std::string clients = section.text("clients");
-  std::string_view view = clients;
-  std::uint32_t bits = 32;
-  std::size_t slash = view.find('/');
-  if (slash != std::string_view::npos) {
-    std::string_view digits = view.substr(slash + 1);
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
-    if (error != std::errc{} || end != digits.data() + digits.size() || bits > 32) {
-      section.refuse("clients", "'{}' is no network: ADDRESS/0 to ADDRESS/32 is expected", clients);
-      bits = 32;
-    }
-  }
-  auto address = parse_ipv4(view.substr(0, slash));
-  if (!address) section.refuse("clients", "{}", address.error().message);
-  out.mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits);
-  out.network = address.value_or(0);
-  if ((out.network & ~out.mask) != 0) {
-    section.refuse("clients", "{} has bits behind its /{}: {}/{} is meant, or a single host", clients, bits,
-                   ipv4_text(out.network & out.mask), bits);
+  if (auto network = read_network(section, "clients", clients)) {
+    out.network = network->address;
+    out.mask = network->mask;
   }
   constexpr std::array<std::string_view, 2> kAccess{"rw", "ro"};
   constexpr std::array<std::string_view, 3> kSquash{"root", "all", "none"};
@@ -233,6 +256,9 @@ void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::
     if (a.address == config.proxy.virtual_address) {
       refusals.add(lines[i], "server '{}' listens on the virtual address itself", a.name);
     }
+    if (!config.network.takes(a.address)) {
+      refusals.add(lines[i], "server '{}' is in no network of [network] internal", a.name);
+    }
     for (std::size_t j = 0; j < i; ++j) {
       const ServerConfig& b = config.servers[j];
       if (a.name == b.name)
@@ -261,22 +287,12 @@ void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::
 
 void read_key(Refusals& refusals, std::uint32_t line, const std::string& file, EnsembleConfig& config) {
   if (file.empty()) return;
-  std::filesystem::path path(file);
-  if (path.is_relative()) path = std::filesystem::path(config.path).parent_path() / path;
-  auto key = read_whole_file(path.string(), kMaxKeyBytes);
-  if (!key) {
-    refusals.add(line, "key_file '{}': {}", path.string(), key.error().message);
+  auto secret = read_secret(path_beside(config, file));
+  if (!secret) {
+    refusals.add(line, "key_file {}", secret.error().message);
     return;
   }
-  const std::string& secret = key->bytes;
-  if ((key->mode & (S_IRWXG | S_IRWXO)) != 0) {
-    refusals.add(line, "key_file '{0}' is open to others than its owner (mode {1:04o}): chmod 600 {0}",
-                 path.string(), key->mode & 07777);
-  } else if (secret.size() < kMinKeyBytes) {
-    refusals.add(line, "key_file '{}' holds {} bytes; {} to {} are expected", path.string(), secret.size(),
-                 kMinKeyBytes, kMaxKeyBytes);
-  }
-  config.ensemble_key = derive_key("slice ensemble", 0, as_bytes(secret));
+  config.ensemble_key = derive_key("slice ensemble", 0, as_bytes(*secret));
   config.handle_key = derive_key("slice file handles", config.volume.id.value, config.ensemble_key);
   config.name_key = derive_key("slice names", config.volume.id.value, config.ensemble_key);
 }
@@ -304,6 +320,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
       warn_of_export(config.exports.back(), line_of(entry), config);
     }
   }
+  if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);
   std::vector<std::uint32_t> lines;
   if (const toml::array* entries = top.tables("server")) {
     for (const toml::node& entry : *entries) {
@@ -388,6 +405,17 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
                 config.volume.copies);
   }
   return config;
+}
+
+Result<std::vector<Key>> read_session_keys(const EnsembleConfig& config) {
+  std::vector<Key> keys;
+  for (const std::string& file : config.network.session_key_files) {
+    auto secret = read_secret_or_nothing(file);
+    if (!secret) return fail(std::move(secret).error());
+    if (!secret->empty()) keys.push_back(derive_key("slice session", 0, as_bytes(*secret)));
+  }
+  if (keys.empty()) return fail(Errc::kInvalid, "none of the files holds a key");
+  return keys;
 }
 
 Result<EnsembleConfig> load_ensemble(const std::string& path) {

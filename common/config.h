@@ -3,6 +3,7 @@
 #ifndef SLICE_COMMON_CONFIG_H
 #define SLICE_COMMON_CONFIG_H
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/keys.h"
 #include "common/result.h"
 
 namespace slice {
@@ -52,6 +54,24 @@ struct ServerConfig {
 
 inline constexpr std::uint32_t kReservedPorts =
     1024;  // below: for root alone, on hosts that are trusted at all
+
+struct Network {
+  std::uint32_t address = 0, mask = 0;
+  bool has(std::uint32_t host) const { return (host & mask) == address; }
+};
+
+// What members of the ensemble have among themselves (rpc/session.h).
+struct NetworkConfig {
+  // By which sessions begin (the first) and are taken (any). Empty: by the ensemble's key alone.
+  std::vector<Key> session_keys;
+  std::vector<std::string> session_key_files;  // they came from; those that are empty count for nothing
+  bool cover_all = false;                      // sessions' MACs cover data as well
+  std::vector<Network> internal;               // where members are; empty: anywhere
+  bool takes(std::uint32_t host) const {
+    return internal.empty() || std::any_of(internal.begin(), internal.end(),
+                                           [host](const Network& each) { return each.has(host); });
+  }
+};
 
 struct ExportConfig {
   std::uint32_t network = 0, mask = 0;  // client address & mask == network
@@ -100,13 +120,13 @@ struct ProxyConfig {
 struct EnsembleConfig {
   std::string path;  // the file it came from
   std::string name;
-  std::array<std::uint8_t, 16> ensemble_key{};  // from key_file: internal calls
-  std::array<std::uint8_t, 16>
-      handle_key{};                         // derived from the ensemble key and the volume id: MAC of handles
-  std::array<std::uint8_t, 16> name_key{};  // derived likewise: siphash13 of names
+  Key ensemble_key{};  // from key_file: sessions, where there are no keys for them
+  Key handle_key{};    // derived from the ensemble key and the volume id: MAC of handles
+  Key name_key{};      // derived likewise: siphash13 of names
   VolumeConfig volume;
   std::array<std::uint32_t, 4> site_counts{64, 64, 1024, 64};  // by the first four roles; powers of two
   std::vector<ExportConfig> exports;  // first that fits a client counts; none fits: refused
+  NetworkConfig network;
   ProxyConfig proxy;
   std::vector<ServerConfig> servers;
   std::vector<std::string> warnings;  // what is allowed but hardly meant; for the log, one line each
@@ -124,6 +144,10 @@ struct EnsembleConfig {
 Result<EnsembleConfig> load_ensemble(const std::string& path);
 // The same from text in memory: `path` is what refusals name and what key_file is relative to.
 Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& path);
+
+// The keys in the files that [network] session_keys names, read again: for a change of keys while it runs.
+// kInvalid, with the reason, where one cannot be used or all are empty; then nothing is to change.
+Result<std::vector<Key>> read_session_keys(const EnsembleConfig& config);
 
 // "64KiB", "1GiB", "512": bytes.
 Result<std::uint64_t> parse_size(std::string_view text);

@@ -213,6 +213,59 @@ TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
   EXPECT_EQ(config.export_for(0x0a4d0208), nullptr);
 }
 
+// [network] with these lines, before [volume].
+class NetworkTest : public ConfigTest {
+ protected:
+  Result<EnsembleConfig> network(const std::string& lines) {
+    return parse(with("[volume]", "[network]\n" + lines + "\n[volume]"));
+  }
+  void write(const std::string& name, std::string_view secret, mode_t mode = 0600) {
+    std::ofstream(folder_ + "/" + name, std::ios::trunc) << secret;
+    ASSERT_EQ(::chmod((folder_ + "/" + name).c_str(), mode), 0);
+  }
+};
+
+TEST_F(NetworkTest, WithoutItMembersAreAnywhereAndUseTheEnsemblesKey) {
+  auto config = parse(kGood).value();
+  EXPECT_TRUE(config.network.session_keys.empty());
+  EXPECT_TRUE(config.network.takes(0x01020304));
+  EXPECT_FALSE(config.network.cover_all);
+}
+
+TEST_F(NetworkTest, SessionKeysAreReadAndReadAgain) {
+  write("one", std::string(20, '1'));
+  write("two", "");
+  auto config = network("session_keys = [\"one\", \"two\"]\ncover = \"all\"").value();
+  ASSERT_EQ(config.network.session_keys.size(), 1u);
+  EXPECT_NE(config.network.session_keys[0], config.ensemble_key);
+  EXPECT_TRUE(config.network.cover_all);
+  write("two", std::string(20, '2'));
+  auto both = read_session_keys(config).value();
+  EXPECT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0], config.network.session_keys[0]);
+  write("one", std::string(20, '2'));
+  write("two", "");
+  EXPECT_EQ(read_session_keys(config).value(), std::vector{both[1]});
+  write("one", "");
+  EXPECT_FALSE(read_session_keys(config));
+  write("one", "short");
+  EXPECT_FALSE(read_session_keys(config));
+  write("one", std::string(20, '1'), 0640);
+  EXPECT_THAT(read_session_keys(config).error().message, HasSubstr("chmod 600"));
+}
+
+TEST_F(NetworkTest, RefusesWhatCannotBeMeant) {
+  EXPECT_THAT(network("session_keys = [\"none\"]").error().message, HasSubstr("No such file"));
+  EXPECT_THAT(network("cover = \"some\"").error().message, HasSubstr("cover"));
+  EXPECT_THAT(network("internal = [\"10.77.0.0/99\"]").error().message, HasSubstr("is no network"));
+  EXPECT_THAT(network("internal = [\"10.77.3.0/24\"]").error().message,
+              HasSubstr("is in no network of [network] internal"));
+  auto config = network("internal = [\"10.77.0.0/16\", \"10.9.0.7\"]").value();
+  EXPECT_TRUE(config.network.takes(0x0a4dffff));
+  EXPECT_TRUE(config.network.takes(0x0a090007));
+  EXPECT_FALSE(config.network.takes(0x0a090008));
+}
+
 TEST_F(ConfigTest, RefusesAShortKeyFile) {
   write_key("short", 0600);
   auto config = parse(kGood);

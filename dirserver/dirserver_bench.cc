@@ -32,7 +32,7 @@ class BenchServer : public service::testing::ServiceFixture {
     bool started = false;
     start(server_->start(), [&](Status status) { started = status.has_value(); });
     wait([&] { return started; });
-    dispatcher_ = std::make_unique<rpc::Dispatcher>(config_.ensemble_key, metrics_);
+    dispatcher_ = std::make_unique<rpc::Dispatcher>(metrics_);
     for (rpc::Program* program : server_->programs()) dispatcher_->add(*program);
   }
   ~BenchServer() override {

@@ -54,7 +54,7 @@ TEST_F(ServerTest, OnRocksDb) {
   for (int life = 0; life < 3; ++life) {
     DirectoryServer server(context_, open);
     ASSERT_TRUE(wait(server.start()).has_value());
-    rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+    rpc::Dispatcher dispatcher(metrics_);
     for (rpc::Program* program : server.programs()) dispatcher.add(*program);
     for (int i = 0; i < 50; ++i) {
       auto handle = handles_.mint(routing::root_handle(config_.volume));

@@ -3,7 +3,6 @@
 #ifndef SLICE_RPC_AUTH_H
 #define SLICE_RPC_AUTH_H
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +10,6 @@
 
 #include "common/bytes.h"
 #include "common/ids.h"
-#include "common/loop.h"
 #include "common/result.h"
 #include "rpc/endpoint.h"
 #include "rpc/xdr.h"
@@ -37,37 +35,21 @@ struct AuthSys {
 Result<AuthSys> decode_auth_sys(ByteView body);
 void encode_auth_sys(XdrWriter& out, const AuthSys& credential);  // flavor, length and body
 
-// Who sent an internal or forwarded call, sealed with the ensemble's key. Layout: docs/formats/auth-slice.md.
-// The MAC (SipHash-2-4, 128 bits) covers these fields, program, version, procedure, the whole credential and
-// the first kSealedArguments bytes of the arguments.
+// Who sent an internal or forwarded call. Layout: docs/formats/auth-slice.md. It proves nothing by itself: it
+// counts in calls that came over a session (rpc/session.h) or from the receiver's own process.
 struct SliceVerifier {
-  std::uint32_t sender = 0;  // index of the sending process in the ensemble's configuration
-  Generation generation;     // of the sender's routing tables
-  Endpoint client;           // for a forwarded call: the client; else zero
-  Xid client_xid;            // for a forwarded call: the client's xid; else zero
-  std::uint64_t nonce =
-      0;  // sender's wall clock in nanoseconds; at most kMaxNonceAge away from the receiver's
+  std::uint32_t sender = 0;          // index of the sending process in the ensemble's configuration
+  Generation generation;             // of the sender's routing tables
+  Endpoint client;                   // for a forwarded call: the client; else zero
+  Xid client_xid;                    // for a forwarded call: the client's xid; else zero
   std::uint8_t relays = 0;           // how many servers have passed the call on because it was not theirs
   bool datagram = false;             // the client asked by datagram: the whole reply must fit one
   std::uint64_t layout_version = 0;  // of a passed on WRITE of a mirrored file (docs/mirrors.md); else 0
 };
-inline constexpr Duration kMaxNonceAge = std::chrono::minutes(5);
-inline constexpr std::size_t kSealedArguments = 512;
-
-using EnsembleKey = std::array<std::uint8_t, 16>;
-
-// What a MAC is computed over besides the verifier's own fields.
-struct SealedCall {
-  std::uint32_t program, version, procedure;
-  std::uint32_t credential_flavor;
-  ByteView credential;
-  ByteView arguments;
-};
-// Appends flavor, length and sealed body.
-void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier, const SealedCall& call,
-                           const EnsembleKey& key);
-// kDenied where the MAC does not fit, kInvalid where the body is malformed.
-Result<SliceVerifier> open_slice_verifier(ByteView body, const SealedCall& call, const EnsembleKey& key);
+// Appends flavor, length and body.
+void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier);
+// kInvalid where the body is malformed.
+Result<SliceVerifier> decode_slice_verifier(ByteView body);
 
 }  // namespace slice::rpc
 

@@ -22,10 +22,10 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
     header.credential = credential.view().subspan(8);
   }
   Buffer buffer;
-  buffer.reserve(headroom + 40 + credential.size() + 64 + request.arguments.size());
+  buffer.reserve(headroom + 40 + credential.size() + 44 + request.arguments.size());
   buffer.resize(headroom);
   XdrWriter out(std::move(buffer));
-  if (!caller.key) {
+  if (!caller.member) {
     encode_call(out, header);
     return out.take();
   }
@@ -33,11 +33,10 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
                          .generation = caller.generation,
                          .client = request.on_behalf.client,
                          .client_xid = request.on_behalf.xid,
-                         .nonce = static_cast<std::uint64_t>(caller.wall.ns),
                          .relays = request.on_behalf.relays,
                          .datagram = request.on_behalf.datagram,
                          .layout_version = request.on_behalf.layout_version};
-  encode_sealed_header(out, header, verifier, *caller.key);
+  encode_member_header(out, header, verifier);
   out.fixed(header.arguments);
   return out.take();
 }
@@ -49,7 +48,6 @@ Result<Response> open_response(Buffer record, std::size_t at) {
     if (header->reject_stat == RejectStat::kRpcMismatch) {
       return fail(Errc::kInvalid, "the peer does not speak RPC version {}", kRpcVersion);
     }
-    if (header->auth_stat == AuthStat::kBadVerifier) return fail(Errc::kDenied, "{}", kKeysDiffer);
     return fail(Errc::kDenied, "the peer refused the call's authentication (auth_stat {})",
                 static_cast<std::uint32_t>(header->auth_stat));
   }
@@ -68,6 +66,10 @@ Result<Response> open_response(Buffer record, std::size_t at) {
   }
   std::size_t results_at = record.size() - header->results.size();
   return Response{std::move(record), results_at};
+}
+
+Error other_key() {
+  return Error{Errc::kDenied, std::string(kKeysDiffer)};
 }
 
 bool keys_differ(const Error& error) {

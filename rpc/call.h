@@ -2,19 +2,17 @@
 #ifndef SLICE_RPC_CALL_H
 #define SLICE_RPC_CALL_H
 
-#include <optional>
-
 #include "rpc/channel.h"
 #include "rpc/message.h"
 
 namespace slice::rpc {
 
-// Who calls: what a sealed call says of its sender. Without a key, calls carry an AUTH_NONE verifier.
+// Who calls: what a call between members of the ensemble says of its sender. Others' calls carry an AUTH_NONE
+// verifier.
 struct Caller {
-  std::optional<EnsembleKey> key;
+  bool member = false;
   std::uint32_t sender = 0;
   Generation generation;
-  WallTime wall;
 };
 
 // The whole call, behind `headroom` uninitialised bytes for a record mark.
@@ -23,8 +21,8 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
 // A reply's record (from byte `at` on) as its caller gets it; errors as Channel::call() lists them.
 Result<Response> open_response(Buffer record, std::size_t at);
 
-// Whether a call was refused because the callee has another key of the ensemble than the caller
-// (AUTH_BADVERF).
+// That the callee does not know the caller's key; and whether an error is that.
+Error other_key();
 bool keys_differ(const Error& error);
 
 }  // namespace slice::rpc

@@ -17,6 +17,7 @@
 #include "rpc/call.h"
 #include "rpc/record.h"
 #include "rpc/server_internal.h"
+#include "rpc/session_reader.h"
 
 namespace slice::rpc {
 namespace {
@@ -76,6 +77,9 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     enum class State { kClosed, kConnecting, kUp };
     void connect();
     void connected();
+    std::unique_ptr<Session> new_session() const;
+    void unreadable();
+    void refused();
     void broken(int error);
     void close();
     void on_events(std::uint32_t events);
@@ -92,7 +96,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     bool dirty_ = false;
     bool blocked_ = false;
     bool answered_ = false;  // some call, over this connection
-    RecordReader reader_;
+    SessionReader reader_;
     SendQueue queue_;
     std::map<std::uint32_t, Pending> pending_;  // by xid: sent again in the order of first sending
     std::size_t pending_bytes_ = 0;
@@ -163,6 +167,7 @@ void SocketChannel::Impl::Peer::connected() {
   ++owner_.connects_;
   answered_ = false;
   last_heard_ = owner_.loop_.now();
+  reader_ = SessionReader(owner_.options_.max_record, new_session());
   for (auto& [xid, pending] : pending_) queue_.push(pending.record);
   set_interest(EPOLLIN);
   flush();
@@ -194,7 +199,11 @@ void SocketChannel::Impl::Peer::close() {
   state_ = State::kClosed;
   blocked_ = false;
   queue_.clear();
-  reader_ = RecordReader(owner_.options_.max_record);
+  reader_ = SessionReader(owner_.options_.max_record);
+}
+
+std::unique_ptr<Session> SocketChannel::Impl::Peer::new_session() const {
+  return owner_.options_.keys != nullptr ? Session::to_server(*owner_.options_.keys) : nullptr;
 }
 
 void SocketChannel::Impl::Peer::set_interest(std::uint32_t events) {
@@ -206,7 +215,7 @@ void SocketChannel::Impl::Peer::set_interest(std::uint32_t events) {
 void SocketChannel::Impl::Peer::flush() {
   dirty_ = false;
   if (state_ != State::kUp) return;
-  SendQueue::Flush result = queue_.flush(fd_);
+  SendQueue::Flush result = queue_.flush(fd_, reader_.session());
   if (result == SendQueue::Flush::kBroken) {
     broken(errno);
     return;
@@ -228,6 +237,8 @@ void SocketChannel::Impl::Peer::on_events(std::uint32_t events) {
 }
 
 bool SocketChannel::Impl::Peer::read_some() {
+  const bool greeting =
+      reader_.session() != nullptr && reader_.session()->state() == Session::State::kGreeting;
   ByteSpan direct = reader_.direct();
   ByteSpan scratch = owner_.scratch_.span();
   scratch = scratch.first(std::min(scratch.size(), reader_.room_behind()));
@@ -248,15 +259,34 @@ bool SocketChannel::Impl::Peer::read_some() {
   std::vector<Buffer> records;
   Buffer record;
   while (reader_.next(record)) records.push_back(std::move(record));
-  bool too_long = reader_.broken();
+  bool up_now = greeting && reader_.session()->state() == Session::State::kUp;
+  bool is_broken = reader_.broken();
   for (Buffer& each : records) answered(std::move(each));
-  if (too_long) {
-    log_warning("closed the connection to {}: a reply over {} bytes", to_string(at_),
-                owner_.options_.max_record);
-    broken(EMSGSIZE);
+  if (state_ != State::kUp) return false;
+  if (is_broken) {
+    unreadable();
     return false;
   }
-  return got == direct.size() + scratch.size();
+  if (up_now) flush();
+  return state_ == State::kUp && got == direct.size() + scratch.size();
+}
+
+void SocketChannel::Impl::Peer::unreadable() {
+  Session* session = reader_.session();
+  if (session != nullptr && session->state() == Session::State::kUnknownKey) return refused();
+  if (session != nullptr && session->over()) {
+    log_warning("closed the connection to {}: what came is not what it sent", to_string(at_));
+    return broken(EBADMSG);
+  }
+  log_warning("closed the connection to {}: a reply over {} bytes", to_string(at_),
+              owner_.options_.max_record);
+  broken(EMSGSIZE);
+}
+
+// It has another key: nothing that waits for it can be answered.
+void SocketChannel::Impl::Peer::refused() {
+  close();
+  while (!pending_.empty()) finish(Xid{pending_.begin()->first}, tl::unexpected(other_key()));
 }
 
 void SocketChannel::Impl::Peer::answered(Buffer record) {
@@ -298,10 +328,9 @@ Task<Result<Response>> SocketChannel::Impl::call(Request request) {
     co_return fail(Errc::kUnavailable, "too many calls wait for {}", to_string(request.to));
   }
   Xid xid{next_xid_++};
-  Caller caller{.key = options_.key,
+  Caller caller{.member = options_.keys != nullptr,
                 .sender = options_.sender,
-                .generation = options_.generation ? options_.generation() : Generation{},
-                .wall = loop_.wall()};
+                .generation = options_.generation ? options_.generation() : Generation{}};
   Buffer record = encode_request(request, xid, caller, kRecordMark);
   mark_record(record);
   Pending pending{.record = std::make_shared<const Buffer>(std::move(record)), .since = loop_.now()};

@@ -1,6 +1,7 @@
 // SocketChannel: internal calls over TCP, up to two connections an endpoint, shared by all callers of the
 // loop and opened again when they break: one for short calls, one for those that carry data, so that what has
-// little time, as sessions have, does not wait behind megabytes. Calls are sealed with the ensemble's key.
+// little time, as leases have, does not wait behind megabytes. With the ensemble's keys each is a session
+// (rpc/session.h).
 // Calls of one connection travel together: what is called in one round of the loop leaves in one write, and
 // answers come in any order.
 #ifndef SLICE_RPC_CLIENT_H
@@ -11,13 +12,14 @@
 
 #include "rpc/channel.h"
 #include "rpc/epoll_loop.h"
+#include "rpc/key_ring.h"
 
 namespace slice::rpc {
 
 class SocketChannel : public Channel {
  public:
   struct Options {
-    std::optional<EnsembleKey> key;  // none: calls carry AUTH_NONE verifiers (a plain client)
+    const KeyRing* keys = nullptr;  // outlives the channel; null: a client from outside of the ensemble
     std::uint32_t sender = 0;
     std::function<Generation()> generation;       // asked at each call; none: 0
     std::size_t max_record = 4 << 20;             // bytes of a reply; a longer one breaks the connection

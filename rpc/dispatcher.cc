@@ -9,10 +9,8 @@ constexpr std::size_t kTypicalReply = 320;  // header, attributes, wcc_data: one
 
 }  // namespace
 
-Dispatcher::Dispatcher(std::optional<EnsembleKey> key, Metrics& metrics, const Loop* clock)
-    : key_(key),
-      clock_(clock),
-      calls_(metrics.counter("rpc_calls_total")),
+Dispatcher::Dispatcher(Metrics& metrics)
+    : calls_(metrics.counter("rpc_calls_total")),
       not_calls_(metrics.counter("rpc_records_not_calls_total")),
       denied_(metrics.counter("rpc_calls_denied_total")),
       garbage_(metrics.counter("rpc_calls_garbage_total")),
@@ -41,20 +39,10 @@ Program* Dispatcher::find(std::uint32_t program, std::uint32_t version, XdrWrite
   return nullptr;
 }
 
-AuthStat Dispatcher::open_seal(const CallHeader& header, Call& call) {
-  if (!key_) return AuthStat::kRejectedVerifier;
-  auto verifier = open_slice_verifier(header.verifier, sealed_part(header), *key_);
+AuthStat Dispatcher::read_verifier(const CallHeader& header, Carrier carrier, Call& call) {
+  if (!carrier.member) return AuthStat::kRejectedVerifier;
+  auto verifier = decode_slice_verifier(header.verifier);
   if (!verifier) return AuthStat::kBadVerifier;
-  if (clock_ != nullptr) {
-    std::int64_t age = clock_->wall().ns - static_cast<std::int64_t>(verifier->nonce);
-    if (Duration(age) > kMaxNonceAge || Duration(age) < -kMaxNonceAge) {
-      if (refusals_.allow()) {
-        log_warning("refused a sealed call: its sender's clock differs by {} s sender={}",
-                    age / 1'000'000'000, verifier->sender);
-      }
-      return AuthStat::kRejectedVerifier;
-    }
-  }
   call.sender = verifier->sender;
   call.generation = verifier->generation;
   call.forwarded = verifier->client != Endpoint{};
@@ -69,8 +57,9 @@ AuthStat Dispatcher::open_seal(const CallHeader& header, Call& call) {
   return AuthStat::kOk;
 }
 
-AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Call& call) {
+AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Carrier carrier, Call& call) {
   call.client = peer;
+  call.datagram = carrier.datagram;
   if (header.credential_flavor == kAuthSys) {
     auto credential = decode_auth_sys(header.credential);
     if (!credential) return AuthStat::kBadCredential;
@@ -79,11 +68,11 @@ AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Call&
   } else if (header.credential_flavor != kAuthNone) {
     return AuthStat::kRejectedCredential;
   }
-  return header.verifier_flavor == kAuthSlice ? open_seal(header, call) : AuthStat::kOk;
+  return header.verifier_flavor == kAuthSlice ? read_verifier(header, carrier, call) : AuthStat::kOk;
 }
 
 Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, std::size_t headroom,
-                                                 bool datagram, bool* sealed) {
+                                                 Carrier carrier) {
   auto header = decode_call(record.view());
   if (!header) {
     not_calls_.add();
@@ -100,8 +89,7 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
     co_return out.take();
   }
   Call call{.xid = header->xid, .procedure = header->procedure, .arguments = header->arguments};
-  call.datagram = datagram;
-  AuthStat auth = authenticate(*header, peer, call);
+  AuthStat auth = authenticate(*header, peer, carrier, call);
   if (auth != AuthStat::kOk) {
     denied_.add();
     if (refusals_.allow()) {
@@ -111,7 +99,6 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
     encode_auth_error(out, header->xid, auth);
     co_return out.take();
   }
-  if (sealed != nullptr && (call.internal || call.forwarded)) *sealed = true;
   Program* program = find(header->program, header->version, out, header->xid);
   if (program == nullptr) {
     no_procedure_.add();
@@ -148,7 +135,7 @@ void Dispatcher::encode_refusal(Outcome outcome, const CallHeader& header, const
       encode_error(out, header.xid, AcceptStat::kProcedureUnavailable);
       break;
     case Outcome::kDenied:
-      note(denied_, "not sealed by the ensemble");
+      note(denied_, "not by a member of the ensemble");
       encode_auth_error(out, header.xid, AuthStat::kTooWeak);
       break;
     case Outcome::kReply:

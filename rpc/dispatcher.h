@@ -23,8 +23,8 @@ struct Call {
   bool has_auth_sys = false;  // false: AUTH_NONE, `credential` is nobody
   AuthSys credential;
   Endpoint client;           // from a forwarded call's verifier, else the peer
-  bool internal = false;     // sealed with the ensemble's key and not forwarded for a client
-  bool forwarded = false;    // sealed by a proxy or server of the ensemble, on behalf of `client`
+  bool internal = false;     // a member's of the ensemble, and not forwarded for a client
+  bool forwarded = false;    // by a proxy or server of the ensemble, on behalf of `client`
   std::uint8_t relays = 0;   // with internal or forwarded: servers that passed it on, since it was not theirs
   bool datagram = false;     // the client sent it over UDP: the whole reply must fit a datagram
                              // (nfs3::kMaxUdpTransfer)
@@ -56,30 +56,33 @@ class Program {
   virtual Task<Outcome> handle(const Call& call, XdrWriter& results) = 0;
 };
 
+// How a call came.
+struct Carrier {
+  // By a session, or from this process: whoever sent it is a member of the ensemble. Others' calls are
+  // refused where they carry a member's verifier.
+  bool member = false;
+  bool datagram = false;
+};
+
 class Dispatcher {
  public:
-  // `key`: empty where this process has none; then every sealed call is refused. `clock`: where given, sealed
-  // calls whose nonce is more than kMaxNonceAge away from its wall clock are refused too.
-  Dispatcher(std::optional<EnsembleKey> key, Metrics& metrics, const Loop* clock = nullptr);
+  explicit Dispatcher(Metrics& metrics);
 
   // The program must outlive the dispatcher. Procedure 0 of it (NULL, RFC 5531 section 12) is answered by
   // the dispatcher for anybody.
   void add(Program& program);
 
   // The reply to a record, without record mark; nothing where the bytes are no call, or the program drops it.
-  // `headroom` bytes are left free before the reply, for a record mark. `*sealed` becomes true where the call
-  // was sealed rightly, before its program sees it; it lives until the task ends.
+  // `headroom` bytes are left free before the reply, for a record mark.
   Task<std::optional<Buffer>> dispatch(Buffer record, Endpoint peer, std::size_t headroom,
-                                       bool datagram = false, bool* sealed = nullptr);
+                                       Carrier carrier = {});
 
  private:
   Program* find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid);
-  AuthStat authenticate(const CallHeader& header, Endpoint peer, Call& call);
+  AuthStat authenticate(const CallHeader& header, Endpoint peer, Carrier carrier, Call& call);
   void encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out);
-  AuthStat open_seal(const CallHeader& header, Call& call);
+  AuthStat read_verifier(const CallHeader& header, Carrier carrier, Call& call);
 
-  std::optional<EnsembleKey> key_;
-  const Loop* clock_;
   LogLimiter refusals_{5};
   Counter& calls_;
   Counter& not_calls_;

@@ -23,25 +23,31 @@ InProcessNetwork::InProcessNetwork(const InProcessNetwork& same, Endpoint from, 
       places_(same.places_),
       delivered_(same.delivered_) {}
 
+InProcessNetwork::InProcessNetwork(const InProcessNetwork& same, const EnsembleKey& key, Endpoint from)
+    : InProcessNetwork(same, from, 0) {
+  key_ = key;
+}
+
 void InProcessNetwork::attach(Endpoint at, Dispatcher* dispatcher) {
   Place& place = (*places_)[at];
   place.dispatcher = dispatcher;
+  place.key = key_;
   for (Attempt& attempt : std::exchange(place.waiting, {})) {
     loop_.post([attempt] { attempt.set(std::nullopt); });
   }
 }
 
-Task<void> InProcessNetwork::deliver(Dispatcher& dispatcher, Buffer record, Endpoint from, Attempt attempt) {
-  auto reply = co_await dispatcher.dispatch(std::move(record), from, 0);
+Task<void> InProcessNetwork::deliver(Dispatcher& dispatcher, Buffer record, Endpoint from, bool member,
+                                     Attempt attempt) {
+  auto reply = co_await dispatcher.dispatch(std::move(record), from, 0, {.member = member});
   if (reply) attempt.set(std::move(reply));  // a dropped call is never answered
 }
 
 Task<Result<Response>> InProcessNetwork::call(Request request) {
   Xid xid{next_xid_++};
-  Caller caller{.key = key_,
+  Caller caller{.member = key_.has_value(),
                 .sender = sender_,
-                .generation = generation_ ? generation_() : Generation{},
-                .wall = loop_.wall()};
+                .generation = generation_ ? generation_() : Generation{}};
   Buffer record = encode_request(request, xid, caller, 0);
   MonoTime deadline = loop_.now() + request.timeout;
   while (loop_.now() < deadline) {
@@ -49,14 +55,18 @@ Task<Result<Response>> InProcessNetwork::call(Request request) {
     Place& place = (*places_)[request.to];
     place.waiting.push_back(attempt);
     TimerId timer = loop_.at(deadline, [attempt] { attempt.set(std::nullopt); });
+    if (place.dispatcher != nullptr && key_ && place.key != key_) {
+      loop_.cancel(timer);
+      co_return tl::unexpected(other_key());
+    }
     if (place.dispatcher != nullptr) {
       ++*delivered_;
       auto copy = std::make_shared<Buffer>(record.clone());
-      loop_.post(
-          [dispatcher = place.dispatcher, places = places_, to = request.to, copy, from = from_, attempt] {
-            if (attempt.is_set() || (*places)[to].dispatcher != dispatcher) return;
-            spawn(deliver(*dispatcher, std::move(*copy), from, attempt));
-          });
+      loop_.post([dispatcher = place.dispatcher, places = places_, to = request.to, copy, from = from_,
+                  member = key_.has_value(), attempt] {
+        if (attempt.is_set() || (*places)[to].dispatcher != dispatcher) return;
+        spawn(deliver(*dispatcher, std::move(*copy), from, member, attempt));
+      });
     }
     std::optional<Buffer> reply = co_await attempt;
     loop_.cancel(timer);

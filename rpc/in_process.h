@@ -13,15 +13,19 @@
 
 #include "rpc/channel.h"
 #include "rpc/dispatcher.h"
+#include "rpc/key_ring.h"
 
 namespace slice::rpc {
 
 class InProcessNetwork : public Channel {
  public:
-  // `from` is what servers see as the peer; calls are sealed as SocketChannel's are, by `sender`.
+  // `from` is what servers see as the peer. With a key, calls say that they are `sender`'s, and servers that
+  // were attached under the same key believe it; those under another refuse.
   InProcessNetwork(Loop& loop, std::optional<EnsembleKey> key, Endpoint from, std::uint32_t sender = 0);
   // Another process on the same network: sees the servers attached to either.
   InProcessNetwork(const InProcessNetwork& same, Endpoint from, std::uint32_t sender);
+  // One on it with another key.
+  InProcessNetwork(const InProcessNetwork& same, const EnsembleKey& key, Endpoint from);
   // Asked at each call, as SocketChannel's; until then calls carry 0.
   void set_generation(std::function<Generation()> generation) { generation_ = std::move(generation); }
 
@@ -44,11 +48,13 @@ class InProcessNetwork : public Channel {
   using Attempt = OneShot<std::optional<Buffer>>;
   struct Place {
     Dispatcher* dispatcher = nullptr;
-    std::vector<Attempt> waiting;  // for an answer, or for the server to come
+    std::optional<EnsembleKey> key;  // of who attached it
+    std::vector<Attempt> waiting;    // for an answer, or for the server to come
   };
   using Places = std::map<Endpoint, Place>;
 
-  static Task<void> deliver(Dispatcher& dispatcher, Buffer record, Endpoint from, Attempt attempt);
+  static Task<void> deliver(Dispatcher& dispatcher, Buffer record, Endpoint from, bool member,
+                            Attempt attempt);
 
   Loop& loop_;
   std::optional<EnsembleKey> key_;

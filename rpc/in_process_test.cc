@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/manual_loop.h"
+#include "rpc/call.h"
 #include "rpc/test_programs.h"
 
 namespace slice::rpc {
@@ -39,7 +40,7 @@ class InProcessTest : public ::testing::Test {
   ManualLoop loop;
   Metrics metrics;
   EchoProgram echo;
-  Dispatcher dispatcher{kTestKey, metrics, &loop};
+  Dispatcher dispatcher{metrics};
   InProcessNetwork network{loop, kTestKey, {0x0a000002, 1}, 3};
 };
 
@@ -94,28 +95,41 @@ TEST_F(InProcessTest, AnswersOfAServerThatWentAwayAreLostAndAskedForAgain) {
   EXPECT_TRUE(out.has_value() && *out);
 }
 
-TEST_F(InProcessTest, ASealThatIsTooOldIsRefused) {
-  ManualLoop late_loop(WallTime{loop.wall().ns - std::chrono::nanoseconds(6min).count()});
-  InProcessNetwork late(late_loop, kTestKey, {}, 1);
-  late.attach(kAt, &dispatcher);
+TEST_F(InProcessTest, WhoHasAnotherKeyIsRefused) {
+  EnsembleKey other_key = kTestKey;
+  other_key[15] ^= 1;
+  network.attach(kAt, &dispatcher);
+  InProcessNetwork stranger(network, other_key, {0x0a000003, 1});
   std::optional<Result<Response>> out;
-  spawn(call_into(late, request(1), out));
-  late_loop.run_ready();
+  spawn(call_into(stranger, request(1), out));
   ASSERT_TRUE(out.has_value());
   EXPECT_EQ(out->error().code, Errc::kDenied);
+  EXPECT_TRUE(keys_differ(out->error()));
+  EXPECT_EQ(echo.calls, 0u);
 }
 
-TEST_F(InProcessTest, ADispatcherWithoutAKeyRefusesSealedCalls) {
-  Dispatcher keyless(std::nullopt, metrics);
-  keyless.add(echo);
-  network.attach(kAt, &keyless);
-  EXPECT_EQ(call(request(1)).error().code, Errc::kDenied);
+// What a member says of itself counts where the carrier vouches for it, and nowhere else.
+TEST_F(InProcessTest, AMembersVerifierFromElsewhereIsRefused) {
+  Request asked = request(9);
+  Buffer record = encode_request(asked, Xid{5}, {.member = true, .sender = 1}, 0);
+  for (bool datagram : {false, true}) {
+    std::optional<Buffer> reply;
+    spawn([](Dispatcher& to, Buffer bytes, bool by_datagram, std::optional<Buffer>& out) -> Task<void> {
+      out = co_await to.dispatch(std::move(bytes), {0x0a000009, 9}, 0, {.datagram = by_datagram});
+    }(dispatcher, record.clone(), datagram, reply));
+    ASSERT_TRUE(reply);
+    auto header = decode_reply(reply->view());
+    ASSERT_TRUE(header);
+    EXPECT_FALSE(header->accepted);
+    EXPECT_EQ(header->auth_stat, AuthStat::kRejectedVerifier);
+  }
+  EXPECT_EQ(echo.calls, 0u);
 }
 
 // A call forwarded by a proxy: the client's address and xid come from the seal, the reply has the record's
 // xid.
 Task<void> dispatch_into(Dispatcher& dispatcher, Buffer record, Endpoint peer, std::optional<Buffer>& out) {
-  out = co_await dispatcher.dispatch(std::move(record), peer, 0);
+  out = co_await dispatcher.dispatch(std::move(record), peer, 0, {.member = true});
 }
 
 TEST_F(InProcessTest, AForwardedCallIsItsClients) {
@@ -129,13 +143,9 @@ TEST_F(InProcessTest, AForwardedCallIsItsClients) {
                     .credential = credential.view().subspan(8),
                     .arguments = as_bytes("args")};
   XdrWriter call;
-  encode_sealed_header(call, header,
-                       {.sender = 9,
-                        .generation = Generation{2},
-                        .client = {0x0a4d0102, 800},
-                        .client_xid = Xid{17},
-                        .nonce = static_cast<std::uint64_t>(loop.wall().ns)},
-                       kTestKey);
+  encode_member_header(
+      call, header,
+      {.sender = 9, .generation = Generation{2}, .client = {0x0a4d0102, 800}, .client_xid = Xid{17}});
   call.fixed(header.arguments);
   std::optional<Buffer> reply;
   spawn(dispatch_into(dispatcher, call.take(), {0x0a4d0201, 5}, reply));

@@ -82,19 +82,9 @@ void encode_call(XdrWriter& out, const CallHeader& call) {
   out.fixed(call.arguments);
 }
 
-SealedCall sealed_part(const CallHeader& call) {
-  return {.program = call.program,
-          .version = call.version,
-          .procedure = call.procedure,
-          .credential_flavor = call.credential_flavor,
-          .credential = call.credential,
-          .arguments = call.arguments};
-}
-
-void encode_sealed_header(XdrWriter& out, const CallHeader& call, const SliceVerifier& verifier,
-                          const EnsembleKey& key) {
+void encode_member_header(XdrWriter& out, const CallHeader& call, const SliceVerifier& verifier) {
   encode_to_credential(out, call);
-  encode_slice_verifier(out, verifier, sealed_part(call), key);
+  encode_slice_verifier(out, verifier);
 }
 
 Result<ReplyHeader> decode_reply(ByteView record) {

@@ -49,12 +49,8 @@ struct CallHeader {
 Result<CallHeader> decode_call(ByteView record);
 // Header and arguments of a call, with the fields as given (arguments appended when not empty).
 void encode_call(XdrWriter& out, const CallHeader& call);
-// What a seal of the call is over.
-SealedCall sealed_part(const CallHeader& call);
-// The header of a call with `verifier` sealed in place of its own; the arguments are the caller's to append.
-// Of them `call` needs no more than the first kSealedArguments bytes.
-void encode_sealed_header(XdrWriter& out, const CallHeader& call, const SliceVerifier& verifier,
-                          const EnsembleKey& key);
+// The header of a call with `verifier` in place of its own; the arguments are the caller's to append.
+void encode_member_header(XdrWriter& out, const CallHeader& call, const SliceVerifier& verifier);
 
 struct ReplyHeader {
   Xid xid;

@@ -1,12 +1,12 @@
 #include "rpc/record.h"
 
 #include <malloc.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
+
+#include "rpc/session.h"
 
 namespace slice::rpc {
 namespace {
@@ -112,25 +112,22 @@ void SendQueue::written(std::size_t n) {
   first_done_ = n;
 }
 
-SendQueue::Flush SendQueue::flush(int fd) {
-  while (!items_.empty()) {
+SendQueue::Flush SendQueue::flush(int fd, Session* session) {
+  using Outcome = Session::Written::Outcome;
+  while (!items_.empty() || (session != nullptr && session->has_to_say())) {
     iovec pieces[kMaxGather];
     std::size_t count = 0;
-    std::size_t asked = 0;
     for (auto item = items_.begin(); item != items_.end() && count < kMaxGather; ++item) {
       ByteView view = item->view();
       if (count == 0) view = view.subspan(first_done_);
       pieces[count++] = {const_cast<std::uint8_t*>(view.data()), view.size()};
-      asked += view.size();
     }
-    msghdr message{};
-    message.msg_iov = pieces;
-    message.msg_iovlen = count;
-    ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Flush::kBlocked : Flush::kBroken;
-    written(static_cast<std::size_t>(n));
-    if (static_cast<std::size_t>(n) < asked) return Flush::kBlocked;
+    Session::Written done =
+        session != nullptr ? session->write(fd, {pieces, count}) : write_plain(fd, {pieces, count});
+    written(done.plain);
+    if (done.outcome == Outcome::kBlocked) return Flush::kBlocked;
+    if (done.outcome == Outcome::kBroken) return Flush::kBroken;
+    if (done.outcome == Outcome::kWaits) return Flush::kDone;
   }
   return Flush::kDone;
 }

@@ -11,6 +11,8 @@
 
 namespace slice::rpc {
 
+class Session;
+
 inline constexpr std::size_t kRecordMark = 4;  // bytes before a fragment
 
 // Bytes that the allocator gave for it, which may be far more than it holds.
@@ -86,8 +88,9 @@ class SendQueue {
   void push(std::shared_ptr<const Buffer> marked_record);
 
   enum class Flush { kDone, kBlocked, kBroken };
-  // Writes what the socket takes without blocking.
-  Flush flush(int fd);
+  // Writes what the socket takes without blocking, and may be written: kDone where all was, or a session has
+  // to be up first. `session`: null on a connection without one; else always the same.
+  Flush flush(int fd, Session* session = nullptr);
   void clear();
   bool empty() const { return items_.empty(); }
   std::size_t bytes() const { return bytes_; }    // not yet written

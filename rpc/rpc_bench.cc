@@ -21,9 +21,12 @@ struct World {
   Metrics metrics;
   EpollLoop loop;
   EchoProgram echo;
-  Dispatcher dispatcher{kTestKey, metrics, &loop};
-  Server server{loop, dispatcher, metrics};
-  SocketChannel sealed{loop, {.key = kTestKey}};
+  KeyRing keys{kTestKey};
+  Dispatcher dispatcher{metrics};
+  Server server{loop, dispatcher, metrics, {.keys = &keys}};
+  KeyRing all_keys{std::vector{kTestKey}, Coverage::kAll};
+  SocketChannel heads{loop, {.keys = &keys}};
+  SocketChannel all{loop, {.keys = &all_keys}};
   SocketChannel plain{loop, {}};
   Endpoint at;
   std::uint64_t done = 0;
@@ -45,9 +48,11 @@ Task<void> one_after_another(World& world, Channel& channel, std::uint32_t proce
   }
 }
 
-void run(benchmark::State& state, bool sealed, std::uint32_t procedure, std::uint32_t size, int depth) {
+enum Way { kPlain, kHeads, kAll };  // without a session, and by what its MACs cover
+
+void run(benchmark::State& state, Way way, std::uint32_t procedure, std::uint32_t size, int depth) {
   World world;
-  Channel& channel = sealed ? world.sealed : world.plain;
+  Channel& channel = way == kPlain ? world.plain : way == kHeads ? world.heads : world.all;
   bool stop = false;
   for (int i = 0; i < depth; ++i) spawn(one_after_another(world, channel, procedure, size, stop));
   world.loop.run_until([&] { return world.done >= static_cast<std::uint64_t>(depth); }, 5s);
@@ -65,25 +70,30 @@ void run(benchmark::State& state, bool sealed, std::uint32_t procedure, std::uin
   world.loop.run_until([&] { return false; }, 50ms);
 }
 
-void BM_SmallCallPlain(benchmark::State& state) {
-  run(state, false, 1, 64, static_cast<int>(state.range(0)));
-}
-void BM_SmallCallSealed(benchmark::State& state) {
-  run(state, true, 1, 64, static_cast<int>(state.range(0)));
+void BM_SmallCall(benchmark::State& state) {
+  run(state, static_cast<Way>(state.range(0)), 1, 64, static_cast<int>(state.range(1)));
 }
 void BM_LargeReply(benchmark::State& state) {
-  run(state, true, 8, static_cast<std::uint32_t>(state.range(0)), 8);
+  run(state, static_cast<Way>(state.range(0)), 8, static_cast<std::uint32_t>(state.range(1)), 8);
 }
 void BM_LargeCall(benchmark::State& state) {
-  run(state, true, 1, static_cast<std::uint32_t>(state.range(0)), 8);
+  run(state, static_cast<Way>(state.range(0)), 1, static_cast<std::uint32_t>(state.range(1)), 8);
 }
-BENCHMARK(BM_SmallCallPlain)->Arg(1)->Arg(16)->Arg(128)->MeasureProcessCPUTime();
-BENCHMARK(BM_SmallCallSealed)->Arg(1)->Arg(16)->Arg(128)->MeasureProcessCPUTime();
-BENCHMARK(BM_LargeReply)->Arg(64 << 10)->Arg(1 << 20)->MeasureProcessCPUTime();
-BENCHMARK(BM_LargeCall)->Arg(64 << 10)->Arg(1 << 20)->MeasureProcessCPUTime();
+BENCHMARK(BM_SmallCall)
+    ->ArgNames({"session", "depth"})
+    ->ArgsProduct({{kPlain, kHeads, kAll}, {1, 16, 128}})
+    ->MeasureProcessCPUTime();
+BENCHMARK(BM_LargeReply)
+    ->ArgNames({"session", "size"})
+    ->ArgsProduct({{kPlain, kHeads, kAll}, {64 << 10, 1 << 20}})
+    ->MeasureProcessCPUTime();
+BENCHMARK(BM_LargeCall)
+    ->ArgNames({"session", "size"})
+    ->ArgsProduct({{kPlain, kHeads, kAll}, {64 << 10, 1 << 20}})
+    ->MeasureProcessCPUTime();
 
 Task<void> dispatch_once(Dispatcher& dispatcher, Buffer record, std::uint64_t& replies) {
-  auto reply = co_await dispatcher.dispatch(std::move(record), {}, 4);
+  auto reply = co_await dispatcher.dispatch(std::move(record), {}, 4, {.member = true});
   if (reply) ++replies;
 }
 
@@ -92,15 +102,14 @@ void BM_Dispatch(benchmark::State& state) {
   Request request{.to = {}, .program = EchoProgram::kNumber, .version = 2, .procedure = 1};
   request.arguments = Buffer(64);
   request.credential = AuthSys{.machine_name = "client", .uid = 1, .gid = 1};
-  Caller caller{.wall = world.loop.wall()};
-  if (state.range(0) != 0) caller.key = kTestKey;
+  Caller caller{.member = state.range(0) != 0};
   Buffer record = encode_request(request, Xid{1}, caller, 0);
   std::uint64_t replies = 0;
   for (auto _ : state) spawn(dispatch_once(world.dispatcher, record.clone(), replies));
   if (replies != static_cast<std::uint64_t>(state.iterations()))
     state.SkipWithError("a call was not answered");
 }
-BENCHMARK(BM_Dispatch)->ArgName("sealed")->Arg(0)->Arg(1);
+BENCHMARK(BM_Dispatch)->ArgName("member")->Arg(0)->Arg(1);
 
 }  // namespace
 }  // namespace slice::rpc

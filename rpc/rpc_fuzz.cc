@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static EchoProgram echo;
   static Dispatcher dispatcher = [] {
     configure_log("fuzz", LogLevel::kError);
-    Dispatcher made(kTestKey, metrics);
+    Dispatcher made(metrics);
     made.add(echo);
     return made;
   }();

@@ -67,6 +67,9 @@ ServerShared::ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metri
       connections_total(metrics.counter("rpc_connections_total")),
       connections_refused(metrics.counter("rpc_connections_refused_total")),
       connections_broken(metrics.counter("rpc_connections_broken_total")),
+      sessions_total(metrics.counter("rpc_sessions_total")),
+      sessions_refused(metrics.counter("rpc_sessions_refused_total")),
+      sessions_forged(metrics.counter("rpc_sessions_forged_total")),
       udp_dropped(metrics.counter("rpc_udp_calls_dropped_total")),
       udp_too_large(metrics.counter("rpc_udp_replies_too_large_total")),
       udp_withheld(metrics.counter("rpc_udp_replies_withheld_total")),
@@ -144,6 +147,15 @@ void ServerShared::closed(const std::shared_ptr<TcpConnection>& connection) {
   connections_now.set(connections_.size());
 }
 
+std::size_t ServerShared::end_sessions_of_other_keys() {
+  std::vector<std::shared_ptr<TcpConnection>> old;
+  for (const auto& connection : connections_) {
+    if (connection->has_session() && !connection->key_is_valid()) old.push_back(connection);
+  }
+  for (const auto& connection : old) connection->close();
+  return old.size();
+}
+
 void ServerShared::start() {
   flush_ = loop.at_round_end([weak = weak_from_this()] {
     if (auto self = weak.lock(); self && self->open) self->flush();
@@ -202,6 +214,9 @@ void Server::serve_tcp(int listener) {
 }
 void Server::serve_udp(int socket) {
   shared_->serve_udp(socket);
+}
+std::size_t Server::end_sessions_of_other_keys() {
+  return shared_->end_sessions_of_other_keys();
 }
 
 }  // namespace slice::rpc

@@ -3,12 +3,14 @@
 #ifndef SLICE_RPC_SERVER_H
 #define SLICE_RPC_SERVER_H
 
+#include <functional>
 #include <memory>
 
 #include "common/metrics.h"
 #include "rpc/admission.h"
 #include "rpc/dispatcher.h"
 #include "rpc/epoll_loop.h"
+#include "rpc/key_ring.h"
 
 namespace slice::rpc {
 
@@ -24,6 +26,11 @@ class Server {
     // it; a longer one becomes SYSTEM_ERR, and the client asks over TCP. 0: no matter.
     std::size_t max_udp_growth = 0;
     int udp_buffer = 8 << 20;  // bytes each way in the kernel (rpc/udp_buffers.h)
+    // By which members of the ensemble are known, over TCP; outlives the server. Null: nobody is.
+    const KeyRing* keys = nullptr;
+    // Whether members of the ensemble call from that address; sessions from others are refused. None:
+    // anywhere.
+    std::function<bool(std::uint32_t address)> internal;
   };
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics, Options options);
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics);
@@ -41,6 +48,8 @@ class Server {
   // on.
   void serve_tcp(int listener);
   void serve_udp(int socket);
+  // Ends the sessions under keys that are not valid any more; their peers begin anew. How many.
+  std::size_t end_sessions_of_other_keys();
 
  private:
   std::shared_ptr<ServerShared> shared_;  // with the calls under way

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/log.h"
-#include "rpc/record.h"
 #include "rpc/server.h"
+#include "rpc/session_reader.h"
 
 namespace slice::rpc {
 
@@ -34,6 +34,7 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   void serve_udp(int socket);
   void close_all();
   void closed(const std::shared_ptr<TcpConnection>& connection);
+  std::size_t end_sessions_of_other_keys();
 
   // Connections with replies to flush at the end of the round.
   void flush_later(std::shared_ptr<TcpConnection> connection) {
@@ -45,6 +46,7 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
     flush_.want();
   }
   ByteSpan scratch() { return scratch_.span(); }
+  bool may_be_member(Endpoint peer) const { return !options.internal || options.internal(peer.address); }
 
   EpollLoop& loop;
   Dispatcher& dispatcher;
@@ -55,6 +57,9 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   Counter& connections_total;
   Counter& connections_refused;
   Counter& connections_broken;
+  Counter& sessions_total;
+  Counter& sessions_refused;
+  Counter& sessions_forged;
   Counter& udp_dropped;
   Counter& udp_too_large;
   Counter& udp_withheld;
@@ -80,6 +85,9 @@ class TcpConnection final : public std::enable_shared_from_this<TcpConnection>, 
   void start();
   void close();
   void flush();  // at the end of a round
+  // False where it has no session, or one under a key that is not valid any more.
+  bool key_is_valid();
+  bool has_session() { return reader_.session() != nullptr; }
 
  private:
   static Task<void> serve(std::shared_ptr<TcpConnection> self, std::shared_ptr<ServerShared> server,
@@ -93,19 +101,20 @@ class TcpConnection final : public std::enable_shared_from_this<TcpConnection>, 
   void send(Buffer reply);
   void resume();  // with records that wait
   void count_memory();
-  void welcome_peer();
+  void greeted();
+  void unreadable();
   void update_interest();
 
   ServerShared& server_;
   int fd_;
   Endpoint peer_;
-  RecordReader reader_;
+  SessionReader reader_;
   SendQueue queue_;
   std::deque<Buffer> held_;  // records that came with others when a limit was reached
   std::size_t held_memory_ = 0;
   std::size_t counted_ = 0;  // memory of reader_, queue_ and held_, as far as it is counted
   std::uint32_t interest_ = 0;
-  bool sealed_ = false;  // a sealed call came
+  bool member_ = false;  // its session has shown that it has the ensemble's key
   bool dirty_ = false;
   bool blocked_ = false;
   bool resuming_ = false;

@@ -18,7 +18,10 @@ constexpr std::size_t kCallMemory = 2048;  // bytes that a call holds beside its
 }  // namespace
 
 TcpConnection::TcpConnection(ServerShared& server, int fd, Endpoint peer)
-    : server_(server), fd_(fd), peer_(peer), reader_(server.options.max_record) {}
+    : server_(server),
+      fd_(fd),
+      peer_(peer),
+      reader_(server.options.max_record, server.options.keys, server.may_be_member(peer)) {}
 
 Admission::Member::Standing TcpConnection::standing() const {
   return {.within_record = reader_.within_record(), .unread = !queue_.empty()};
@@ -47,7 +50,7 @@ void TcpConnection::close() {
   queue_.clear();
   held_.clear();
   held_memory_ = 0;
-  reader_ = RecordReader(server_.options.max_record);
+  reader_ = SessionReader(server_.options.max_record);
   count_memory();
   leave();
   if (server_.open) server_.closed(self);
@@ -86,7 +89,6 @@ bool TcpConnection::read_some() {
   reader_.give(scratch.first(got - to_direct));
   take_records();
   count_memory();
-  if (sealed_ && !peer()) welcome_peer();
   return got == direct.size() + scratch.size();
 }
 
@@ -94,6 +96,7 @@ bool TcpConnection::read_some() {
 void TcpConnection::take_records() {
   Buffer record;
   while (fd_ >= 0 && reader_.next(record)) {
+    if (!member_) greeted();
     if (held_.empty() && may_take()) {
       spawn(serve(shared_from_this(), server_.shared_from_this(), std::move(record)));
     } else {
@@ -101,14 +104,30 @@ void TcpConnection::take_records() {
       held_.push_back(std::move(record));
     }
   }
-  if (reader_.broken() && fd_ >= 0) {
-    server_.connections_broken.add();
-    if (server_.log_limit.allow()) {
-      log_warning("closed a connection: a record over {} bytes from={}", server_.options.max_record,
-                  to_string(peer_));
-    }
-    close();
+  if (fd_ >= 0 && has_session() && reader_.session()->has_to_say()) flush();
+  if (fd_ >= 0 && reader_.broken()) unreadable();
+}
+
+void TcpConnection::unreadable() {
+  auto say = [this](Counter& counter, const std::string& why) {
+    counter.add();
+    if (server_.log_limit.allow()) log_warning("closed a connection: {} from={}", why, to_string(peer_));
+  };
+  Session* session = reader_.session();
+  if (reader_.refused()) {
+    say(server_.sessions_refused, "a session from outside of the networks that members are in");
+  } else if (session != nullptr && session->state() == Session::State::kUnknownKey) {
+    say(server_.sessions_refused, "its session is under a key that is not this host's");
+  } else if (session != nullptr && session->over()) {
+    say(server_.sessions_forged, "what came is not what a member of the ensemble sent");
+  } else {
+    say(server_.connections_broken, fmt::format("a record over {} bytes", server_.options.max_record));
   }
+  close();
+}
+
+bool TcpConnection::key_is_valid() {
+  return has_session() && reader_.session()->key_is_valid();
 }
 
 // What the reader, the queue and the held records have: counted where it changes.
@@ -125,14 +144,17 @@ Task<void> TcpConnection::serve(std::shared_ptr<TcpConnection> self, std::shared
   self->call_begins();
   self->hold(memory);
   std::optional<Buffer> reply = co_await server->dispatcher.dispatch(std::move(record), self->peer_,
-                                                                     kRecordMark, false, &self->sealed_);
+                                                                     kRecordMark, {.member = self->member_});
   self->call_ends();
   self->release(memory);
   if (reply) self->send(std::move(*reply));
 }
 
-// Somebody of the ensemble has the key, and means what it declares.
-void TcpConnection::welcome_peer() {
+// A record came. Over a session it is from somebody who has the key, and means what it declares.
+void TcpConnection::greeted() {
+  if (!has_session()) return;
+  member_ = true;
+  server_.sessions_total.add();
   sealed_call_came();
   reader_.trust_marks(true);
 }
@@ -149,9 +171,9 @@ void TcpConnection::send(Buffer reply) {
 
 void TcpConnection::flush() {
   dirty_ = false;
-  if (fd_ < 0 || queue_.empty()) return;
+  if (fd_ < 0) return;
   std::size_t before = queue_.bytes();
-  SendQueue::Flush result = queue_.flush(fd_);
+  SendQueue::Flush result = queue_.flush(fd_, reader_.session());
   sent(before - queue_.bytes());
   count_memory();
   if (result == SendQueue::Flush::kBroken) {

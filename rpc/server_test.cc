@@ -45,6 +45,7 @@ class ServerTest : public ::testing::Test {
   }
 
   void serve(Server::Options options = {}) {
+    options.keys = &keys;
     server = std::make_unique<Server>(loop, dispatcher, metrics, options);
     auto bound = server->listen({kLoopback, at.port});
     ASSERT_TRUE(bound) << bound.error().message;
@@ -122,10 +123,11 @@ class ServerTest : public ::testing::Test {
   Metrics metrics;
   EpollLoop loop;
   EchoProgram echo;
-  Dispatcher dispatcher{kTestKey, metrics, &loop};
+  KeyRing keys{kTestKey};
+  Dispatcher dispatcher{metrics};
   Endpoint at{kLoopback, 0};
   std::unique_ptr<Server> server;
-  SocketChannel channel{loop, {.key = kTestKey, .sender = 7, .generation = [] { return Generation{3}; }}};
+  SocketChannel channel{loop, {.keys = &keys, .sender = 7, .generation = [] { return Generation{3}; }}};
 };
 
 TEST_F(ServerTest, AnswersASealedCall) {
@@ -653,7 +655,8 @@ TEST_F(ServerTest, AWrongKeyIsDenied) {
   serve();
   EnsembleKey wrong = kTestKey;
   wrong[0] ^= 1;
-  SocketChannel stranger(loop, {.key = wrong});
+  KeyRing other(wrong);
+  SocketChannel stranger(loop, {.keys = &other});
   Answer answer;
   spawn(call_into(stranger, request(1, {}), answer));
   ASSERT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 5s));

@@ -97,7 +97,8 @@ Task<void> UdpSocket::serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<Ser
                             Buffer record, Endpoint peer, in_addr local) {
   ++self->calls_;
   std::size_t asked = record.size();
-  std::optional<Buffer> reply = co_await server->dispatcher.dispatch(std::move(record), peer, 0, true);
+  std::optional<Buffer> reply =
+      co_await server->dispatcher.dispatch(std::move(record), peer, 0, {.datagram = true});
   --self->calls_;
   if (reply && self->fd_ >= 0) {
     self->keep_short(*reply, asked);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rpc/dispatcher.h"
+#include "rpc/key_ring.h"
 
 namespace slice::rpc {
 

@@ -36,6 +36,8 @@ struct ServiceContext {
   std::function<Task<void>()> refresh_tables = nullptr;
   // This server and the others that share its process and loop; none: it is alone there.
   rpc::InProcessNetwork* local = nullptr;
+  // Of sessions, for who has connections of its own. None: nobody to have sessions with.
+  const rpc::KeyRing* keys = nullptr;
 };
 
 }  // namespace slice::service

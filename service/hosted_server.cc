@@ -27,7 +27,7 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
       tables_(
           routing::RoutingTables::make(host_.config, routing::RoutingTables::initial(host_.config)).value()),
       started_(host_.loop.now()),
-      sockets_(host_.loop, {.key = host_.config.ensemble_key,
+      sockets_(host_.loop, {.keys = &host_.keys,
                             .sender = self.index,
                             .generation = [this] { return tables_.get()->generation(); }}),
       channel_(&sockets_) {
@@ -106,7 +106,8 @@ Task<void> HostedServer::start() {
                                   .random = random_bits,
                                   .crash = crash_,
                                   .refresh_tables = [this] { return session_->refresh(); },
-                                  .local = local_ ? &*local_ : nullptr});
+                                  .local = local_ ? &*local_ : nullptr,
+                                  .keys = &host_.keys});
   role_ = kind_.make(*context_);
   Status started = co_await role_->start();
   if (!started) {
@@ -118,11 +119,15 @@ Task<void> HostedServer::start() {
   admin_.emplace(
       self_.name, metrics_, [this] { refresh_gauges(); },
       [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); });
-  dispatcher_.emplace(host_.config.ensemble_key, metrics_, &host_.loop);
+  dispatcher_.emplace(metrics_);
   dispatcher_->add(*admin_);
   for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);
   rpc::Server::Options options;
   for (const ServerConfig& server : host_.config.servers) options.limits.peers.push_back(server.address);
+  options.keys = &host_.keys;
+  options.internal = [&network = host_.config.network](std::uint32_t address) {
+    return network.takes(address);
+  };
   server_.emplace(host_.loop, *dispatcher_, metrics_, std::move(options));
   auto bound = server_->listen({self_.address, self_.port});
   if (!bound) {
@@ -133,6 +138,13 @@ Task<void> HostedServer::start() {
   serving_ = true;
   log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
            rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
+}
+
+void HostedServer::keys_changed() {
+  if (!server_) return;
+  if (std::size_t ended = server_->end_sessions_of_other_keys(); ended > 0) {
+    log_info("ended {} sessions under keys that are not valid any more name={}", ended, self_.name);
+  }
 }
 
 Task<void> HostedServer::stop() {

@@ -24,6 +24,7 @@ struct Host {
   rpc::EpollLoop& loop;
   rpc::InProcessNetwork* local = nullptr;  // joins the process's servers; none: there is one server
   const EnsembleConfig& config;
+  const rpc::KeyRing& keys;  // of sessions with other processes
   const std::optional<CrashAt>& crash_at;
   // Something that cannot be gone on with: the process ends with this exit code and this message.
   std::function<void(int, const std::string&)> end;
@@ -42,6 +43,8 @@ class HostedServer {
   void begin();
   // For a clean stop; ends when the role has written back what it had to.
   Task<void> stop();
+  // The valid keys are others.
+  void keys_changed();
 
  private:
   Task<void> start();

@@ -240,10 +240,7 @@ TEST_F(ManagerSessionTest, SaysThatTheKeysDiffer) {
   serve("manager1", manager_);
   rpc::EnsembleKey other = config_.ensemble_key;
   other[0] ^= 1;
-  rpc::InProcessNetwork stranger(loop_, other, endpoint("store1"));
-  rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
-  dispatcher.add(manager_);
-  stranger.attach(endpoint("manager1"), &dispatcher);
+  rpc::InProcessNetwork stranger(network_, other, endpoint("store1"));
   auto refused = run(internal_call<wire::Tables>(stranger, endpoint("manager1"), wire::kManagerProgram,
                                                  wire::ManagerProcedure::kGetTables, NoArguments{}));
   ASSERT_FALSE(refused);

@@ -57,7 +57,7 @@ class NfsProgramTest : public testing::ServiceFixture {
   Result<rpc::Response> call(Procedure procedure, Buffer arguments, rpc::Endpoint from = {0x0a4d0102, 700},
                              std::uint32_t uid = 1000) {
     rpc::InProcessNetwork plain(loop_, std::nullopt, from);
-    rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+    rpc::Dispatcher dispatcher(metrics_);
     dispatcher.add(program_);
     plain.attach(endpoint("store1"), &dispatcher);
     rpc::Request request;

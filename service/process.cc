@@ -43,7 +43,10 @@ std::optional<int> parse_arguments(const ProcessOptions& options, int argc, char
                                                {"error", LogLevel::kError}};
   app.add_option("--log-level", out.level, "debug, info, warning or error")
       ->transform(CLI::CheckedTransformer(levels, CLI::ignore_case));
-  app.footer("Exit codes: 0 stopped by SIGTERM or SIGINT; 1 failed; 2 wrong usage or configuration.");
+  app.footer(
+      "SIGHUP: reads the session keys again (docs/operations.md). Exit codes: 0 stopped by SIGTERM or "
+      "SIGINT; 1 "
+      "failed; 2 wrong usage or configuration.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -77,7 +80,10 @@ void raise_descriptor_limit() {
 class Process {
  public:
   Process(const EnsembleConfig& config, const std::optional<CrashAt>& crash_at)
-      : config_(config), crash_at_(crash_at), network_(loop_, config.ensemble_key, rpc::Endpoint{}) {}
+      : config_(config),
+        crash_at_(crash_at),
+        keys_(config),
+        network_(loop_, config.ensemble_key, rpc::Endpoint{}) {}
 
   // `shared`: it is not the only one. The arguments outlive the process.
   void add(const ServerKind& kind, const ServerConfig& self, bool shared) {
@@ -85,6 +91,7 @@ class Process {
         Host{.loop = loop_,
              .local = shared ? &network_ : nullptr,
              .config = config_,
+             .keys = keys_,
              .crash_at = crash_at_,
              .end = [this](int code, const std::string& why) { end(code, why); }},
         kind, self));
@@ -109,13 +116,33 @@ class Process {
     std::signal(SIGPIPE, SIG_IGN);
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
+    for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
     signal_fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) {
       signalfd_siginfo info{};
-      while (::read(signal_fd_, &info, sizeof info) == sizeof info) stop(info.ssi_signo);
+      while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP) {
+          read_keys_again();
+        } else {
+          stop(info.ssi_signo);
+        }
+      }
     });
+  }
+
+  void read_keys_again() {
+    if (config_.network.session_key_files.empty()) {
+      log_info("SIGHUP: [network] session_keys names no files, so no keys can change");
+      return;
+    }
+    auto keys = read_session_keys(config_);
+    if (!keys) {
+      log_error("SIGHUP: the session keys stay as they were: {}", keys.error().message);
+      return;
+    }
+    log_info("SIGHUP: {} session keys, the first is {}", keys->size(), to_hex(rpc::key_id(keys->front())));
+    keys_.replace(std::move(*keys));
+    for (auto& server : servers_) server->keys_changed();
   }
 
   void stop(std::uint32_t signal) {
@@ -141,6 +168,7 @@ class Process {
   const EnsembleConfig& config_;
   const std::optional<CrashAt>& crash_at_;
   rpc::EpollLoop loop_;
+  rpc::KeyRing keys_;
   rpc::InProcessNetwork network_;
   std::vector<std::unique_ptr<HostedServer>> servers_;
   int signal_fd_ = -1;
@@ -193,8 +221,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   // Before any thread starts, so that every one of them leaves these signals to the signalfd.
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   raise_descriptor_limit();
   Process process(*config, crash_at);

@@ -205,7 +205,8 @@ class ProcessTest : public ::testing::Test {
   Result<R> ask(int host, std::uint32_t program, std::uint32_t procedure) {
     rpc::EpollLoop loop;
     auto config = load_ensemble(root_ + "/ensemble.toml").value();
-    rpc::SocketChannel channel(loop, {.key = config.ensemble_key, .sender = 99, .generation = nullptr});
+    rpc::KeyRing keys(config);
+    rpc::SocketChannel channel(loop, {.keys = &keys, .sender = 99, .generation = nullptr});
     std::optional<Result<R>> result;
     rpc::Endpoint to{0x7f4d0002u | static_cast<std::uint32_t>(host) << 8, port_};
     spawn([](auto task, auto& out) -> Task<void> {

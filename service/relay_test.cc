@@ -127,7 +127,7 @@ class RelayTest : public testing::ServiceFixture {
                   .crash = test.context_.crash,
                   .refresh_tables = [this] { return refresh(); }},
           program(context, role),
-          dispatcher(test.config_.ensemble_key, metrics, &test.loop_) {
+          dispatcher(metrics) {
       channel.set_generation([this] { return tables.get()->generation(); });
       dispatcher.add(program);
       test.network_.attach({self.address, self.port}, &dispatcher);
@@ -210,7 +210,7 @@ class RelayTest : public testing::ServiceFixture {
                          .arguments = std::move(arguments),
                          .credential = rpc::AuthSys{.uid = 1000, .gid = 1000}};
     std::optional<std::optional<Buffer>> reply;
-    start(at.dispatcher.dispatch(rpc::encode_request(request, xid, {}, 0), client, 0, datagram),
+    start(at.dispatcher.dispatch(rpc::encode_request(request, xid, {}, 0), client, 0, {.datagram = datagram}),
           [&](std::optional<Buffer> got) { reply.emplace(std::move(got)); });
     asked_at_ = loop_.now();
     if (!loop_.run_until([&] { return reply.has_value(); }, patience)) return std::nullopt;
@@ -432,20 +432,21 @@ TEST_F(RelayTest, ProxiesAreToldOnceASecond) {
 TEST_F(RelayTest, ReportsComeFromTheEnsembleAlone) {
   rpc::XdrWriter args;
   encode(args, wire::MisdirectedArgs{.site = SiteId{3}});
-  auto report = [&](std::optional<rpc::EnsembleKey> key, Buffer arguments) {
+  auto report = [&](bool member, Buffer arguments) {
     rpc::Request request{.program = wire::kAdminProgram,
                          .version = wire::kInternalVersion,
                          .procedure = static_cast<std::uint32_t>(wire::AdminProcedure::kMisdirected),
                          .arguments = std::move(arguments)};
-    rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+    rpc::Dispatcher dispatcher(metrics_);
     dispatcher.add(admin_);
-    auto reply = run(dispatcher.dispatch(rpc::encode_request(request, Xid{1}, {.key = key}, 0), kClient, 0));
+    auto reply = run(dispatcher.dispatch(rpc::encode_request(request, Xid{1}, {.member = member}, 0), kClient,
+                                         0, {.member = member}));
     return rpc::open_response(std::move(*reply), 0);
   };
-  EXPECT_FALSE(report(std::nullopt, Buffer(args.view())));
-  EXPECT_FALSE(report(config_.ensemble_key, Buffer(args.view().first(12))));
+  EXPECT_FALSE(report(false, Buffer(args.view())));
+  EXPECT_FALSE(report(true, Buffer(args.view().first(12))));
   EXPECT_TRUE(reports_.empty());
-  EXPECT_TRUE(report(config_.ensemble_key, Buffer(args.view())));
+  EXPECT_TRUE(report(true, Buffer(args.view())));
   EXPECT_EQ(reports_.size(), 1u);
 }
 

@@ -53,7 +53,7 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
         });
     slice::Status started = run(server->start());
     ASSERT_TRUE(started) << started.error().message;
-    dispatcher = std::make_unique<rpc::Dispatcher>(config_.ensemble_key, metrics_);
+    dispatcher = std::make_unique<rpc::Dispatcher>(metrics_);
     for (rpc::Program* program : server->programs()) dispatcher->add(*program);
     clients.attach(small, dispatcher.get());
     network_.attach(small, dispatcher.get());

@@ -79,12 +79,12 @@ struct Bench {
                                   .random = [] { return std::uint64_t{4}; },
                                   .crash = never};
   SameAuthority authority;
-  rpc::Dispatcher directory{config.ensemble_key, metrics};
+  rpc::Dispatcher directory{metrics};
   SmallFileServer server{context,
                          [this](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
                            return std::make_unique<storage::MemoryStore>(loop, medium);
                          }};
-  rpc::Dispatcher dispatcher{config.ensemble_key, metrics};
+  rpc::Dispatcher dispatcher{metrics};
 
   Bench() {
     directory.add(authority);

@@ -70,7 +70,7 @@ class StorageServerTest : public ServiceFixture {
   void start_server() {
     server = std::make_unique<StorageServer>(context_);
     ASSERT_TRUE(run(server->start()));
-    dispatchers.push_back(std::make_unique<rpc::Dispatcher>(config_.ensemble_key, metrics_));
+    dispatchers.push_back(std::make_unique<rpc::Dispatcher>(metrics_));
     for (auto* program : server->programs()) dispatchers.back()->add(*program);
     network_.attach(endpoint("store1"), dispatchers.back().get());
     client.attach(endpoint("store1"), dispatchers.back().get());

@@ -266,7 +266,7 @@ TEST_F(ManagerTest, KeepsItsTablesWhereOthersDoNotFitOrAreOnlyHints) {
 
 TEST_F(ManagerTest, RefusesCallsFromOutside) {
   rpc::InProcessNetwork outside(loop_, std::nullopt, rpc::Endpoint{0x0a4d0102, 999});
-  rpc::Dispatcher dispatcher(config_.ensemble_key, metrics_);
+  rpc::Dispatcher dispatcher(metrics_);
   dispatcher.add(*manager_);
   outside.attach(endpoint("manager1"), &dispatcher);
   auto result = run(internal_call<wire::DrawVerifierResult>(

@@ -9,6 +9,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace slice::proxy {
 namespace {
@@ -68,6 +69,7 @@ bool BackendConnection::open() {
     fd_ = -1;
     return false;
   }
+  if (plumbing_.keys != nullptr) session_ = rpc::Session::to_server(*plumbing_.keys);
   state_ = State::kConnecting;
   writes_watched_ = true;
   opened_at_ = heard_at_ = plumbing_.loop.now();
@@ -204,16 +206,67 @@ void BackendConnection::read() {
     Slice bytes{chunk, chunk->data() + chunk->used, static_cast<std::size_t>(n)};
     chunk->used += static_cast<std::size_t>(n);
     chunk = {};
-    std::string_view wrong = reader_.feed(std::move(bytes));
+    std::string_view wrong = take(std::move(bytes));
     if (!wrong.empty()) return fail(wrong);
     if (static_cast<std::size_t>(n) < room) break;
   }
   if (state_ == State::kUp) reader_.settle(plumbing_.pool);
 }
 
+// Empty: all well; else why the connection cannot go on.
+std::string_view BackendConnection::take(Slice bytes) {
+  if (session_ == nullptr) return reader_.feed(std::move(bytes));
+  std::string_view wrong;
+  while (wrong.empty() && bytes.size > 0 && state_ == State::kUp) {
+    wrong = session_->state() == rpc::Session::State::kGreeting ? greet(bytes) : open_some(bytes);
+  }
+  return wrong;
+}
+
+std::string_view BackendConnection::greet(Slice& bytes) {
+  std::size_t n = session_->greet({bytes.data, bytes.size});
+  bytes.data += n;
+  bytes.size -= n;
+  switch (session_->state()) {
+    case rpc::Session::State::kUnknownKey:
+      return "the server has another key";
+    case rpc::Session::State::kForged:
+      return "its greeting is not a member's of the ensemble";
+    case rpc::Session::State::kUp:
+      plumbing_.flusher.want(*this);
+      break;
+    case rpc::Session::State::kGreeting:
+      break;
+  }
+  return {};
+}
+
+// Nothing is done by bytes that are not proven.
+std::string_view BackendConnection::open_some(Slice& bytes) {
+  rpc::Opener& opener = *session_->opener();
+  const rpc::Opener::Step step = opener.step({bytes.data, bytes.size});
+  Slice piece = bytes;
+  piece.size = step.taken;
+  bytes.data += step.taken;
+  bytes.size -= step.taken;
+  if (opener.broken()) return "what came is not what the server sent";
+  if (!step.plain) return {};
+  if (!opener.proven()) {
+    unproven_.append(std::move(piece));
+    return {};
+  }
+  if (unproven_.empty()) return reader_.feed(std::move(piece));
+  SliceChain proven = std::exchange(unproven_, {});
+  proven.append(std::move(piece));
+  for (const Slice& each : proven.slices()) {
+    if (std::string_view wrong = reader_.feed(each); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
 void BackendConnection::flush() {
   if (state_ != State::kUp) return;
-  switch (out_.flush(fd_)) {
+  switch (out_.flush(fd_, session_.get())) {
     case OutQueue::Flushed::kAll:
       return watch_writes(false);
     case OutQueue::Flushed::kBlocked:

@@ -7,6 +7,7 @@
 #include "control/proxy/record_reader.h"
 #include "rpc/endpoint.h"
 #include "rpc/epoll_loop.h"
+#include "rpc/session.h"
 
 namespace slice::proxy {
 
@@ -17,6 +18,7 @@ struct Plumbing {
   LegTable& legs;
   class Flusher& flusher;
   class LocalCalls& local;
+  const rpc::KeyRing* keys;  // of sessions with servers; null: connections have none
 };
 
 // Something with bytes to write at the end of a round.
@@ -84,6 +86,9 @@ class BackendConnection : private RecordHandler, private Flushable {
   enum class State { kClosed, kConnecting, kUp };
   void on_event(std::uint32_t events);
   void read();
+  std::string_view take(Slice bytes);
+  std::string_view greet(Slice& bytes);
+  std::string_view open_some(Slice& bytes);
   void flush() override;
   void watch_writes(bool wanted);
   Leg* leg_of(ByteView head);
@@ -98,7 +103,9 @@ class BackendConnection : private RecordHandler, private Flushable {
   int fd_ = -1;
   State state_ = State::kClosed;
   bool writes_watched_ = false;
+  std::unique_ptr<rpc::Session> session_;  // null: none
   OutQueue out_;
+  SliceChain unproven_;  // of a frame that has not come whole
   RecordReader reader_;
   IntrusiveList<Leg, LegTag> sent_;
   std::size_t pending_count_ = 0;

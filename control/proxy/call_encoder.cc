@@ -10,16 +10,6 @@ namespace slice::proxy {
 
 SliceChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::uint32_t procedure,
                                ByteView head, const SliceChain& data, std::size_t total) {
-  std::uint8_t sealed[rpc::kSealedArguments];
-  ByteView sealed_view = head;
-  if (head.size() < rpc::kSealedArguments && !data.empty()) {
-    std::size_t from_data = std::min(rpc::kSealedArguments - head.size(), data.size());
-    std::uint8_t piece[rpc::kSealedArguments];
-    ByteView begin = data.head(from_data, piece);
-    std::memcpy(sealed, head.data(), head.size());
-    std::memcpy(sealed + head.size(), begin.data(), begin.size());
-    sealed_view = {sealed, head.size() + begin.size()};
-  }
   scratch_.clear();
   rpc::XdrWriter out(std::move(scratch_));
   out.u32(0);  // record mark
@@ -28,15 +18,13 @@ SliceChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::uin
   verifier.generation = Generation{sender_.config->generation};
   verifier.client = origin.client;
   verifier.client_xid = origin.xid;
-  verifier.nonce = static_cast<std::uint64_t>(loop_.wall().ns);
   rpc::CallHeader call_header{.xid = Xid{xid},
                               .program = nfs3::kProgram,
                               .version = nfs3::kVersion,
                               .procedure = procedure,
                               .credential_flavor = origin.credential_flavor,
-                              .credential = origin.credential.view(),
-                              .arguments = sealed_view};
-  rpc::encode_sealed_header(out, call_header, verifier, *sender_.key);
+                              .credential = origin.credential.view()};
+  rpc::encode_member_header(out, call_header, verifier);
   std::size_t header = out.size();
   out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(header - 4 + head.size() + total));
 
@@ -54,30 +42,6 @@ SliceChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::uin
   }
   scratch_ = out.take();
   return call;
-}
-
-void CallEncoder::renew(SliceChain& call) {
-  // Mark and header (at most 24 + 2 * 408 bytes), and what is sealed of the arguments.
-  constexpr std::size_t kPrefix = 4 + 24 + 2 * 408 + rpc::kSealedArguments;
-  std::uint8_t* into = nullptr;
-  std::size_t size = std::min(kPrefix, call.size());
-  Slice prefix = pool_.place(size, into);
-  ByteView bytes = call.head(size, into);
-  if (bytes.data() != into) std::memcpy(into, bytes.data(), size);
-  auto header = rpc::decode_call({into + 4, size - 4});
-  if (!header || header->verifier_flavor != rpc::kAuthSlice) return;
-  rpc::SealedCall sealed = rpc::sealed_part(*header);
-  auto verifier = rpc::open_slice_verifier(header->verifier, sealed, *sender_.key);
-  if (!verifier) return;
-  verifier->nonce = static_cast<std::uint64_t>(loop_.wall().ns);
-  verifier->generation = Generation{sender_.config->generation};
-  rpc::XdrWriter out;
-  rpc::encode_slice_verifier(out, *verifier, sealed, *sender_.key);
-  std::memcpy(into + (header->verifier.data() - into) - 8, out.view().data(), out.size());
-  SliceChain renewed;
-  renewed.append(std::move(prefix));
-  renewed.append(call.sub(size, call.size() - size));
-  call = std::move(renewed);
 }
 
 namespace {

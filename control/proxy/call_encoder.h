@@ -21,24 +21,20 @@ struct Origin {
 struct Sender {
   std::uint32_t index = 0;  // of this proxy in the configuration
   const slice_config* config = nullptr;
-  const rpc::EnsembleKey* key = nullptr;
 };
 
 class CallEncoder {
  public:
-  CallEncoder(ChunkPool& pool, Sender sender, const Loop& loop) : pool_(pool), sender_(sender), loop_(loop) {}
+  CallEncoder(ChunkPool& pool, Sender sender) : pool_(pool), sender_(sender) {}
 
-  // A whole NFS call with its record mark. The arguments are `head` followed by `data`, of which the first
-  // kSealedArguments bytes must be there; `total` bytes in all.
+  // An NFS call with its record mark. The arguments are `head` followed by `total` bytes, of which `data` are
+  // the first.
   SliceChain encode(const Origin& origin, std::uint32_t xid, std::uint32_t procedure, ByteView head,
                     const SliceChain& data, std::size_t total);
-  // Seals a call again that is to be sent long after it was encoded: servers refuse an old seal.
-  void renew(SliceChain& call);
 
  private:
   ChunkPool& pool_;
   Sender sender_;
-  const Loop& loop_;
   Buffer scratch_;
 };
 

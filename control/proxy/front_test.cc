@@ -186,7 +186,7 @@ class MountTest : public ::testing::Test {
     bind_sites((*tables)->wire(), memory_.tables());
     codec_.emplace(config_);
     names_.emplace(*codec_);
-    dispatcher_.emplace(config_.ensemble_key, metrics_);
+    dispatcher_.emplace(metrics_);
     dispatcher_->add(*names_);
     network_.emplace(loop_, config_.ensemble_key, rpc::Endpoint{1, 1});
     network_->attach({0x0a4d0302, 2049}, &*dispatcher_);
@@ -393,7 +393,7 @@ TEST_F(LockTest, ProceduresByMessagesAndGarbageAreRefusedAsSuch) {
 
 TEST(WriteBackTest, DirtyEntriesAreToldWithinAPassOfTheCache) {
   ToyEnsemble ensemble;
-  rpc::SocketChannel channel(ensemble.loop, {.key = ensemble.config.ensemble_key, .generation = nullptr});
+  rpc::SocketChannel channel(ensemble.loop, {.keys = &ensemble.keys, .generation = nullptr});
   WriteBack write_back(ensemble.loop, channel, ensemble.memory.tables(), *ensemble.cache, *ensemble.codec,
                        ensemble.metrics);
   write_back.start(1s);

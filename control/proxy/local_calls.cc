@@ -33,7 +33,7 @@ void LocalCalls::deliver_all() {
 
 Task<void> LocalCalls::serve(LocalCalls& self, Delivery delivery, std::weak_ptr<bool> alive) {
   std::optional<Buffer> reply =
-      co_await delivery.to->dispatch(std::move(delivery.record), rpc::Endpoint{}, 0);
+      co_await delivery.to->dispatch(std::move(delivery.record), rpc::Endpoint{}, 0, {.member = true});
   if (alive.expired()) co_return;
   if (reply) {
     self.answered(delivery.xid, std::move(*reply));

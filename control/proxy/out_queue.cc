@@ -1,10 +1,9 @@
 #include "control/proxy/out_queue.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cassert>
-#include <cerrno>
 
 namespace slice::proxy {
 namespace {
@@ -76,31 +75,38 @@ void OutQueue::clear() {
   bytes_ = 0;
 }
 
-OutQueue::Flushed OutQueue::flush(int fd) {
-  while (bytes_ > 0) {
+OutQueue::Flushed OutQueue::flush(int fd, rpc::Session* session) {
+  using Outcome = rpc::Session::Written::Outcome;
+  while (bytes_ > 0 || (session != nullptr && session->has_to_say())) {
     iovec vectors[kVectors];
-    std::size_t used = 0, wanted = 0;
+    std::size_t used = 0;
     for (Entry& entry : entries_) {
       for (std::size_t i = entry.next; i < entry.slices.size() && used < kVectors; ++i) {
         const Slice& slice = entry.slices[i];
         vectors[used++] = {const_cast<std::uint8_t*>(slice.data), slice.size};
-        wanted += slice.size;
       }
       if (entry.open || used == kVectors) break;
     }
-    if (used == 0) return Flushed::kAll;  // the record at the front waits for its next piece
-    msghdr message{};
-    message.msg_iov = vectors;
-    message.msg_iovlen = used;
-    ssize_t written = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno == EAGAIN || errno == EWOULDBLOCK ? Flushed::kBlocked : Flushed::kFailed;
-    }
-    consume(static_cast<std::size_t>(written));
-    if (static_cast<std::size_t>(written) < wanted) return Flushed::kBlocked;
+    // The record at the front may wait for its next piece.
+    if (used == 0 && (session == nullptr || !session->has_to_say())) return Flushed::kAll;
+    rpc::Session::Written done =
+        session != nullptr ? session->write(fd, {vectors, used}) : rpc::write_plain(fd, {vectors, used});
+    consume(done.plain);
+    if (session != nullptr) mark_started(session->sealed());
+    if (done.outcome == Outcome::kBlocked) return Flushed::kBlocked;
+    if (done.outcome == Outcome::kBroken) return Flushed::kFailed;
+    if (done.outcome == Outcome::kWaits) return Flushed::kAll;
   }
   return Flushed::kAll;
+}
+
+void OutQueue::mark_started(std::size_t bytes) {
+  for (auto entry = entries_.begin(); bytes > 0 && entry != entries_.end(); ++entry) {
+    entry->started = true;
+    for (std::size_t i = entry->next; i < entry->slices.size(); ++i) {
+      bytes -= std::min(bytes, entry->slices[i].size);
+    }
+  }
 }
 
 void OutQueue::consume(std::size_t written) {

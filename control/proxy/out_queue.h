@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/proxy/buffers.h"
+#include "rpc/session.h"
 
 namespace slice::proxy {
 
@@ -29,7 +30,8 @@ class OutQueue {
     kBlocked,  // the socket takes no more now
     kFailed    // errno says why
   };
-  Flushed flush(int fd);
+  // `session`: null on a connection without one; else always the same. Until it is up nothing can be written.
+  Flushed flush(int fd, rpc::Session* session = nullptr);
   std::size_t bytes() const { return bytes_; }
   // The record being written waits for its next piece.
   bool waiting() const { return !entries_.empty() && entries_.front().open; }
@@ -42,10 +44,11 @@ class OutQueue {
     std::vector<Slice> slices;
     std::size_t next = 0;  // first slice not wholly written
     bool open = false;
-    bool started = false;  // some of it was written
+    bool started = false;  // some of it was written, or lies in a session's frame
     StreamId id = 0;
   };
   void consume(std::size_t written);
+  void mark_started(std::size_t bytes);
   Entry* find(StreamId stream);
 
   std::deque<Entry> entries_;

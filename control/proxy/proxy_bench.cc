@@ -153,7 +153,7 @@ struct Proxy {
     options.tables = memory.tables();
     config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
     options.config = &config;
-    options.sender = {9, memory.tables().config, &config.ensemble_key};
+    options.sender = {9, memory.tables().config};
     worker.emplace(loop, options, *cache, maps, metrics);
     at = worker->listen_tcp({kLoopback, 0}).value();
     thread = std::thread([this] { loop.run(); });

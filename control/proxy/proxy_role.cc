@@ -122,7 +122,8 @@ Status ProxyRole::start_workers() {
     auto one = std::make_unique<Thread>();
     Worker::Options options;
     options.tables = tables_;
-    options.sender = {context_.self.index, tables_.config, &context_.config.ensemble_key};
+    options.sender = {context_.self.index, tables_.config};
+    options.keys = context_.keys;
     options.config = &context_.config;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
@@ -155,7 +156,7 @@ Status ProxyRole::start_workers() {
 Status ProxyRole::start_programs() {
   const ProxyConfig& config = context_.config.proxy;
   mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
-  mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
+  mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
   mount_dispatcher_->add(*mount_);
   mount_dispatcher_->add(locks_.emplace(context_.metrics));
   auto served = serve(*mount_dispatcher_, config.mount_port);
@@ -186,7 +187,7 @@ Result<std::unique_ptr<rpc::Server>> ProxyRole::serve(rpc::Dispatcher& dispatche
 void ProxyRole::start_portmap() {
   const ProxyConfig& config = context_.config.proxy;
   portmap_ = std::make_unique<PortmapProgram>(config);
-  portmap_dispatcher_ = std::make_unique<rpc::Dispatcher>(std::nullopt, context_.metrics);
+  portmap_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
   portmap_dispatcher_->add(*portmap_);
   auto served = serve(*portmap_dispatcher_, config.portmap_port);
   if (served) {

@@ -58,7 +58,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Flusher flusher(loop);
   static Metrics metrics;
   static MemoryTables memory;
-  static const rpc::EnsembleKey key{};
   static AttributeCache cache(memory.tables().attributes, memory.tables().config, metrics,
                               [](const slice_eviction&) {});
   static MapCache maps([](const routing::HandleBytes&, FileId, std::uint64_t) {}, metrics);
@@ -70,10 +69,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ChunkPool pool;
   {
     LegTable legs;
-    CallEncoder encoder(pool, {1, &config, &key}, loop);
+    CallEncoder encoder(pool, {1, &config});
     LocalCalls local(loop, pool, legs, nullptr);
-    NoServers services(Plumbing{loop, pool, legs, flusher, local}, memory.tables(), cache, encoder, maps,
-                       metrics);
+    NoServers services(Plumbing{loop, pool, legs, flusher, local, nullptr}, memory.tables(), cache, encoder,
+                       maps, metrics);
     static const EnsembleConfig ensemble;
     CallRouter router(services, ensemble);
     Sink client;

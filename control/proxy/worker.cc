@@ -17,7 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTick = 1s, kBackendTick = 250ms, kParkedRetry = 200ms;
-constexpr Duration kSealLife = 60s;  // well inside rpc::kMaxNonceAge
 constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
@@ -36,13 +35,13 @@ rpc::Admission::Limits Worker::client_limits(std::size_t memory) {
 
 Worker::Worker(rpc::EpollLoop& loop, Options options, AttributeCache& cache_in, MapCache& maps_in,
                Metrics& metrics_in)
-    : Services(Plumbing{loop, pool_, legs_, flusher_, local_}, options.tables, cache_in, encoder_, maps_in,
-               metrics_in),
+    : Services(Plumbing{loop, pool_, legs_, flusher_, local_, options.keys}, options.tables, cache_in,
+               encoder_, maps_in, metrics_in),
       loop_(loop),
       options_(options),
       flusher_(loop),
       local_(loop, pool_, legs_, options.local),
-      encoder_(pool_, options.sender, loop),
+      encoder_(pool_, options.sender),
       router_(*this, *options.config),
       budget_{.limit = options.limits.memory, .pool = &pool_},
       admission_(rpc::Admission::make(loop, options.limits, metrics_in)),
@@ -155,7 +154,6 @@ Backend* Worker::backend_of_a_copy(const Leg& leg) {
 }
 
 void Worker::route(Leg& leg) {
-  if (leg.sends > 0 && loop_.now() - leg.sent_at > kSealLife) encoder_.renew(leg.request);
   if (Backend* backend = backend_of(leg)) return backend->send(leg);
   parked_.push_back(leg);
   if (retry_ == TimerId::kNone) retry_ = loop_.after(kParkedRetry, [this] { retry_parked(); });

@@ -16,6 +16,7 @@ class Worker : private Services, private Backend::Router, private TcpClient::Own
   struct Options {
     Tables tables;
     Sender sender;
+    const rpc::KeyRing* keys = nullptr;      // of sessions with servers; outlives the worker
     const EnsembleConfig* config = nullptr;  // exports, and the handles' key; always there
     rpc::Admission::Limits limits = client_limits(256 << 20);
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.

@@ -62,7 +62,7 @@ void WriteCall::advance() {
     if (leg.connection != nullptr) return leg.connection->end_upload();
     return services_.route(leg);
   }
-  if (leg.request_size != 0 || piece.count <= kStoreLimit || part.data.size() < rpc::kSealedArguments) return;
+  if (leg.request_size != 0 || piece.count <= kStoreLimit) return;
   // Long, and not all here: begin, if a connection can be had for it alone.
   if (leg.table == nullptr && !services_.plumbing.legs.add(leg)) return;
   Buffer head = write_arguments(facts_.handle.data(), hint_, piece.offset, piece.count, facts_.stable);

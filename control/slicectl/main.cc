@@ -52,7 +52,8 @@ class Command {
   Command(const Arguments& arguments, const EnsembleConfig& config)
       : arguments_(arguments),
         config_(config),
-        channel_(loop_, {.key = config.ensemble_key, .sender = kSender, .generation = nullptr}),
+        keys_(config),
+        channel_(loop_, {.keys = &keys_, .sender = kSender, .generation = nullptr}),
         seams_{.loop = loop_,
                .channel = channel_,
                .config = config,
@@ -138,6 +139,7 @@ class Command {
   const Arguments& arguments_;
   const EnsembleConfig& config_;
   rpc::EpollLoop loop_;
+  rpc::KeyRing keys_;
   rpc::SocketChannel channel_;
   Seams seams_;
   Format format_;

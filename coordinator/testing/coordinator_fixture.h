@@ -143,7 +143,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
                 return Result<std::unique_ptr<storage::KvStore>>(std::move(made));
               },
               options),
-          dispatcher(base.config.ensemble_key, metrics) {}
+          dispatcher(metrics) {}
     std::uint64_t metric(std::string_view name) { return metrics.counter(name).value(); }
 
     Metrics metrics;

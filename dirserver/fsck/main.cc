@@ -84,7 +84,8 @@ int offline(std::uint64_t memory, const EnsembleConfig& config, const Arguments&
 
 int online(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
   rpc::EpollLoop loop;
-  rpc::SocketChannel channel(loop, {.key = config.ensemble_key, .sender = kSender, .generation = nullptr});
+  rpc::KeyRing keys(config);
+  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
   RemoteSource source(
       {.loop = loop,
        .channel = channel,

@@ -73,7 +73,7 @@ void DirectoryFixture::restart() {
       });
   slice::Status started = run(server_->start());
   ASSERT_TRUE(started.has_value()) << started.error().message;
-  front_ = std::make_unique<rpc::Dispatcher>(config_.ensemble_key, metrics_);
+  front_ = std::make_unique<rpc::Dispatcher>(metrics_);
   alive_ = std::make_shared<bool>(true);
   for (rpc::Program* program : server_->programs()) {
     front_->add(*program);
@@ -91,7 +91,7 @@ std::optional<std::string> DirectoryFixture::Pending::results() const {
 Task<void> DirectoryFixture::deliver(rpc::Dispatcher& dispatcher, Buffer record, rpc::Endpoint from,
                                      bool datagram, std::shared_ptr<Pending> pending,
                                      std::shared_ptr<bool> alive) {
-  auto reply = co_await dispatcher.dispatch(std::move(record), from, 0, datagram);
+  auto reply = co_await dispatcher.dispatch(std::move(record), from, 0, {.datagram = datagram});
   if (!*alive) co_return;
   pending->reply = std::move(reply);
   pending->ended = true;

@@ -54,7 +54,7 @@ class ServiceFixture : public ::testing::Test {
   // Lets `program` answer at the endpoint of `server`; several programs at one server add up.
   void serve(const std::string& server, rpc::Program& program) {
     auto& dispatcher = dispatchers_[server];
-    if (!dispatcher) dispatcher = std::make_unique<rpc::Dispatcher>(config_.ensemble_key, metrics_);
+    if (!dispatcher) dispatcher = std::make_unique<rpc::Dispatcher>(metrics_);
     dispatcher->add(program);
     network_.attach(endpoint(server), dispatcher.get());
   }

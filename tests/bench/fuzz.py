@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Mutated calls, records and frames to every port of every process of an ensemble of its own, from a client's link: NFS at the virtual
 address and straight at servers, MOUNT, PORTMAP, internal programs. No process may end or fall silent, none may grow beyond its
-limit, nothing of another client's may change, and good clients are served afterwards. At last, shortly, with the ensemble's own key,
+limit, nothing of another client's may change, and good clients are served afterwards. At last, shortly, as a member with the ensemble's own key,
 with which anything can be asked for: then processes must live and serve, no more.
 
-    fuzz.py [--json] [--minutes N | --cases N] [--seed S] [--case N] [--sealed-share X] [--xdp generic|native|off] [--one-process]
+    fuzz.py [--json] [--minutes N | --cases N] [--seed S] [--case N] [--member-share X] [--xdp generic|native|off] [--one-process]
 
 A case is made from seed and number; one that fails is named, and --case sends it again, alone, to a fresh ensemble. Exit code 1
 when something was wrong."""
@@ -53,11 +53,11 @@ class Fuzz:
         self.sizes = self.memory.now()
         self.faults, self.cases, self.seconds = [], {}, 0.0
 
-    def send(self, seal, seconds=None, cases=None, case=None):
+    def send(self, sender, seconds=None, cases=None, case=None):
         """One run of fuzz_ensemble; its counts go to `cases`."""
         sources = [self.scene.attacker_address, STRANGER, self.scene.address_of("dir")]
         command = [self.options.build / "bench/fuzz_ensemble", "--config", self.scene.target.facts["config"], "--handles", ",".join(self.handles),
-                   "--seed", self.options.seed, "--seal", seal, "--link", "eth0", "--gateway", self.scene.wire.gateway.hex(),
+                   "--seed", self.options.seed, "--as", sender, "--link", "eth0", "--gateway", self.scene.wire.gateway.hex(),
                    "--sources", ",".join(sources)]
         command += ["--case", case] if case is not None else ["--cases", cases] if cases else ["--seconds", int(seconds)]
         start = time.monotonic()
@@ -105,15 +105,15 @@ def measure(options, folder):
     with ensemble, Scene(ensemble, "fuzz", options) as scene:
         fuzz = Fuzz(options, scene)
         if options.case is not None:
-            fuzz.send(options.seal, case=options.case)
-            fuzz.look("replayed", victim=options.seal == "forged")
+            fuzz.send(options.sender, case=options.case)
+            fuzz.look("replayed", victim=options.sender == "stranger")
         else:
-            sealed = options.sealed_share
+            share = options.member_share
             seconds = 60 * options.minutes if not options.cases else None
-            fuzz.send("forged", seconds and seconds * (1 - sealed), options.cases and int(options.cases * (1 - sealed)))
+            fuzz.send("stranger", seconds and seconds * (1 - share), options.cases and int(options.cases * (1 - share)))
             fuzz.look("without the key")
-            if sealed > 0:
-                fuzz.send("right", seconds and max(1, seconds * sealed), options.cases and int(options.cases * sealed))
+            if share > 0:
+                fuzz.send("member", seconds and max(1, seconds * share), options.cases and int(options.cases * share))
                 fuzz.look("with the key", victim=False)
         fuzz.memory.stop()
         return fuzz
@@ -125,8 +125,8 @@ def main():
     parser.add_argument("--cases", type=int, help="instead of --minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int, help="sends this one alone, and prints it")
-    parser.add_argument("--seal", choices=("forged", "right"), default="forged", help="of --case: which run it was of")
-    parser.add_argument("--sealed-share", type=float, default=0.1, help="of the time, or the cases, with the ensemble's key")
+    parser.add_argument("--as", dest="sender", choices=("stranger", "member"), default="stranger", help="of --case: which run it was of")
+    parser.add_argument("--member-share", type=float, default=0.1, help="of the time, or the cases, with the ensemble's key")
     parser.add_argument("--xdp", choices=("generic", "native", "off"), default="generic")
     parser.add_argument("--one-process", action="store_true")
     parser.add_argument("--instance", default="fuzz")

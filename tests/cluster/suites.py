@@ -21,6 +21,7 @@ import lost_state
 import mirrors
 import power_cut
 import refused
+import session_keys
 import sites
 import storms
 import takeover
@@ -365,6 +366,7 @@ SUITES = {
     "lost-state": (lost_state.lost_state, "a manager that lost its state takes the tables from the others: no byte is looked for elsewhere"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
+    "session-keys": (session_keys.session_keys, "session keys are changed under a load; who has the old one is a stranger afterwards"),
     "unprivileged": (unprivileged.unprivileged, "servers confined as their systemd units say: user, capabilities, system calls"),
     "refused": (refused.refused, "a kernel that refuses the XDP program: told once and in the status, and user space serves UDP whole"),
     "selftest": (selftest, "the tests' own checks notice damage (needs no volume)"),
@@ -372,4 +374,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "lost-state"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "lost-state"}  # bring up ensembles of their own

@@ -1,9 +1,9 @@
 #include "tests/fuzz/case.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "rpc/message.h"
+#include "rpc/session.h"
 #include "wire/nfs3.h"
 
 namespace slice::fuzz {
@@ -21,13 +21,9 @@ void append16(std::string& bytes, std::uint16_t value) {
 std::uint16_t checksum(const std::string& bytes) {
   std::uint32_t sum = 0;
   for (std::size_t at = 0; at + 1 < bytes.size(); at += 2)
-    sum += get32("\0\0" + bytes.substr(at, 2), 0) & 0xffff;
+    sum += get32(std::string(2, '\0') + bytes.substr(at, 2), 0) & 0xffff;
   while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(~sum);
-}
-
-std::uint64_t wall_clock() {
-  return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
 }
 
 // A generator for what is decided about a case after its message was made.
@@ -35,10 +31,20 @@ Random afterwards(std::uint64_t seed, std::uint64_t number) {
   return Random::of_case(~seed, number);
 }
 
+// As a session's hello, with another key or lengths than a member's.
+std::string hello(Random& random) {
+  std::string out;
+  append32(out, rpc::kSessionMagic);
+  for (std::size_t words = random.below(24); words > 0; --words) {
+    append32(out, random.once_in(2) ? 0U : static_cast<std::uint32_t>(random.next()));
+  }
+  return out;
+}
+
 }  // namespace
 
-CaseMaker::CaseMaker(std::uint64_t seed, Volume volume, Seal seal, const rpc::EnsembleKey& key)
-    : seed_(seed), volume_(std::move(volume)), seal_(seal), key_(key), messages_(corpus(volume_)) {}
+CaseMaker::CaseMaker(std::uint64_t seed, Volume volume)
+    : seed_(seed), volume_(std::move(volume)), messages_(corpus(volume_)) {}
 
 std::string CaseMaker::null_call(std::uint32_t xid) {
   std::string call;
@@ -47,9 +53,9 @@ std::string CaseMaker::null_call(std::uint32_t xid) {
   return call;
 }
 
-// With the ensemble's verifier: an internal call, or one forwarded for a client.
-std::string CaseMaker::sealed(Random& random, const Message& message, std::uint64_t number,
-                              const std::string& credential, const std::string& arguments) const {
+// With a member's verifier: an internal call, or one forwarded for a client. It counts over a session alone.
+std::string CaseMaker::from_member(Random& random, const Message& message, std::uint64_t number,
+                                   const std::string& credential, const std::string& arguments) const {
   rpc::CallHeader call;
   call.xid = Xid{static_cast<std::uint32_t>(number) & 0x7fffffff};
   call.program = message.program;
@@ -62,23 +68,19 @@ std::string CaseMaker::sealed(Random& random, const Message& message, std::uint6
   rpc::SliceVerifier verifier;
   verifier.sender = static_cast<std::uint32_t>(random.below(12));
   verifier.generation = Generation{random.below(4)};
-  verifier.nonce = wall_clock();
   verifier.relays = static_cast<std::uint8_t>(random.below(4));
   if (!message.internal) verifier.client = {0x0a4d6402, static_cast<std::uint16_t>(random.next())};
-  rpc::EnsembleKey key = key_;
-  if (seal_ == Seal::kForged) key[random.below(key.size())] ^= 1;
   rpc::XdrWriter out;
-  rpc::encode_sealed_header(out, call, verifier, key);
+  rpc::encode_member_header(out, call, verifier);
   return std::string(as_text(out.view())) + arguments;
 }
 
 std::string CaseMaker::header(Random& random, Mutator& mutator, const Message& message, std::uint64_t number,
                               const std::string& arguments) const {
   const std::string credential = mutator.credential();
-  // A seal covers a credential as it is encoded, so only a good one can have a good seal.
-  const bool can_seal = get32(credential, 4) == credential.size() - 8 && credential.size() % 4 == 0;
-  if (can_seal && !random.once_in(message.internal ? 4 : 8) == message.internal) {
-    return sealed(random, message, number, credential, arguments);
+  const bool whole = get32(credential, 4) == credential.size() - 8 && credential.size() % 4 == 0;
+  if (whole && !random.once_in(message.internal ? 4 : 8) == message.internal) {
+    return from_member(random, message, number, credential, arguments);
   }
   std::string call;
   for (std::uint32_t word : {static_cast<std::uint32_t>(number) & 0x7fffffff, 0U, 2U, message.program,
@@ -110,6 +112,7 @@ std::string CaseMaker::framed(const Case& one) const {
   Random random = afterwards(seed_, one.number);
   std::string out;
   const std::string& message = one.message;
+  if (one.alone && random.once_in(4)) out = hello(random);
   std::size_t pieces = random.once_in(6) ? 1 + random.below(20) : 1;
   std::size_t at = 0;
   while (pieces > 1) {

@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "rpc/auth.h"
 #include "tests/fuzz/mutator.h"
 
 namespace slice::fuzz {
@@ -17,13 +16,9 @@ struct Case {
   bool alone = false;
 };
 
-// Which seals sealed calls carry.
-enum class Seal { kForged, kRight };
-
 class CaseMaker {
  public:
-  // `key` is the ensemble's, for Seal::kRight.
-  CaseMaker(std::uint64_t seed, Volume volume, Seal seal, const rpc::EnsembleKey& key);
+  CaseMaker(std::uint64_t seed, Volume volume);
 
   Case make(std::uint64_t number) const;
   // As it goes over TCP: marks and fragments; of a case that stands alone often wrong ones.
@@ -36,13 +31,11 @@ class CaseMaker {
  private:
   std::string header(Random& random, Mutator& mutator, const Message& message, std::uint64_t number,
                      const std::string& arguments) const;
-  std::string sealed(Random& random, const Message& message, std::uint64_t number,
-                     const std::string& credential, const std::string& arguments) const;
+  std::string from_member(Random& random, const Message& message, std::uint64_t number,
+                          const std::string& credential, const std::string& arguments) const;
 
   std::uint64_t seed_;
   Volume volume_;
-  Seal seal_;
-  rpc::EnsembleKey key_;
   std::vector<Message> messages_;
 };
 

@@ -2,7 +2,7 @@
 // each process to go on answering:
 //
 //   fuzz_ensemble --config ensemble.toml --handles HEX[,HEX...] --cases N|--seconds S [--seed S] [--case N]
-//   [--seal forged|right]
+//   [--as stranger|member]
 //                 [--link eth0 --gateway AABBCCDDEEFF --sources A,B]
 //
 // Handles: of a folder, a small and a large file that may be changed. Every case is made from seed and
@@ -41,14 +41,15 @@ std::string from_hex(const std::string& text) {
   return bytes;
 }
 
+// `keys`: of a member, which has sessions with servers; null: a stranger's.
 std::vector<std::unique_ptr<Port>> ports_of(const EnsembleConfig& config, const CaseMaker& maker,
-                                            const Arguments& arguments) {
+                                            const rpc::KeyRing* keys, const Arguments& arguments) {
   std::vector<std::unique_ptr<Port>> ports;
-  const auto both = [&](const std::string& name, Address at) {
-    ports.push_back(tcp_port(name + "/tcp", at, maker));
+  const auto both = [&](const std::string& name, Address at, const rpc::KeyRing* with = nullptr) {
+    ports.push_back(tcp_port(name + "/tcp", at, maker, with));
     ports.push_back(udp_port(name + "/udp", at, maker));
   };
-  for (const ServerConfig& server : config.servers) both(server.name, {server.address, server.port});
+  for (const ServerConfig& server : config.servers) both(server.name, {server.address, server.port}, keys);
   const ProxyConfig& proxy = config.proxy;
   both("nfs", {proxy.virtual_address, proxy.nfs_port});
   both("mount", {proxy.virtual_address, proxy.mount_port});
@@ -161,11 +162,12 @@ int run(const Arguments& arguments) {
   volume.id = config->volume.id.value;
   for (const std::string& hex : parts_of(arguments.needed("--handles")))
     volume.handles.push_back(from_hex(hex));
-  const Seal seal = arguments.text("--seal", "forged") == "right" ? Seal::kRight : Seal::kForged;
-  const CaseMaker maker(arguments.number("--seed", 1), volume, seal, config->ensemble_key);
+  const CaseMaker maker(arguments.number("--seed", 1), volume);
+  const rpc::KeyRing keys(*config);
+  const bool member = arguments.text("--as", "stranger") == "member";
   const std::uint64_t seconds = arguments.number("--seconds", 1 << 20);
-  Run fuzz(maker, ports_of(*config, maker, arguments), arguments.number("--cases", ~0ULL),
-           static_cast<double>(seconds));
+  Run fuzz(maker, ports_of(*config, maker, member ? &keys : nullptr, arguments),
+           arguments.number("--cases", ~0ULL), static_cast<double>(seconds));
   if (const std::uint64_t one = arguments.number("--case", ~0ULL); one != ~0ULL)
     return fuzz.replay(one) ? 0 : 1;
   const bool good = fuzz.go();

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "rpc/session.h"
+
 namespace slice::fuzz {
 namespace {
 
@@ -157,8 +159,8 @@ class FramePort : public UdpPort {
 
 class TcpPort : public Port {
  public:
-  TcpPort(std::string name, Address to, const CaseMaker& maker)
-      : Port(std::move(name)), maker_(maker), to_(to) {}
+  TcpPort(std::string name, Address to, const CaseMaker& maker, const rpc::KeyRing* keys)
+      : Port(std::move(name)), maker_(maker), to_(to), keys_(keys) {}
 
   bool takes(const std::vector<Case>& batch, const Case& next) const override {
     return batch.empty() || (batch.size() < kRecords && !next.alone && !batch.back().alone);
@@ -207,6 +209,7 @@ class TcpPort : public Port {
     in_.clear();
     sent_ = skip_ = 0;
     told_end_ = false;
+    if (keys_ != nullptr) session_ = rpc::Session::to_server(*keys_);
   }
   void disconnect() {
     socket_.close();
@@ -232,10 +235,14 @@ class TcpPort : public Port {
     out_ = record_of(CaseMaker::null_call(null_xid()));
   }
   bool flush() {
+    using Outcome = rpc::Session::Written::Outcome;
     while (sent_ < out_.size()) {
-      const ssize_t size = ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
-      if (size < 0) return errno == EAGAIN || errno == ENOTCONN || errno == EINTR;
-      sent_ += static_cast<std::size_t>(size);
+      iovec rest{out_.data() + sent_, out_.size() - sent_};
+      const rpc::Session::Written done =
+          session_ ? session_->write(socket_.get(), {&rest, 1}) : rpc::write_plain(socket_.get(), {&rest, 1});
+      sent_ += done.plain;
+      if (done.outcome == Outcome::kBroken) return errno == ENOTCONN;
+      if (done.outcome != Outcome::kAll) return true;
     }
     out_.clear();
     sent_ = 0;
@@ -246,8 +253,28 @@ class TcpPort : public Port {
       const ssize_t size = ::recv(socket_.get(), received_.data(), received_.size(), 0);
       if (size == 0) return false;
       if (size < 0) return errno == EAGAIN || errno == ENOTCONN || errno == EINTR;
-      take(received_.data(), static_cast<std::size_t>(size));
+      if (!open(received_.data(), static_cast<std::size_t>(size))) return false;
     }
+  }
+  // Without the session's frames and greeting; false where it is over.
+  bool open(const char* bytes, std::size_t size) {
+    while (session_ && size > 0) {
+      const ByteView raw = as_bytes({bytes, size});
+      std::size_t taken = 0;
+      if (session_->opener() == nullptr) {
+        taken = session_->greet(raw);
+        if (session_->over() || !flush()) return false;
+      } else {
+        const rpc::Opener::Step step = session_->opener()->step(raw);
+        taken = step.taken;
+        if (session_->opener()->broken()) return false;
+        if (step.plain) take(bytes, taken);
+      }
+      bytes += taken;
+      size -= taken;
+    }
+    if (!session_) take(bytes, size);
+    return true;
   }
   // Replies' first words; the rest is passed over.
   void take(const char* bytes, std::size_t size) {
@@ -274,6 +301,8 @@ class TcpPort : public Port {
 
   const CaseMaker& maker_;
   Address to_;
+  const rpc::KeyRing* keys_;
+  std::unique_ptr<rpc::Session> session_;  // of the connection; null: none
   Descriptor socket_;
   std::string out_, in_;
   std::size_t sent_ = 0, skip_ = 0;
@@ -290,8 +319,9 @@ void Port::begin(std::vector<Case> batch, double now) {
   send_batch();
 }
 
-std::unique_ptr<Port> tcp_port(std::string name, Address to, const CaseMaker& maker) {
-  return std::make_unique<TcpPort>(std::move(name), to, maker);
+std::unique_ptr<Port> tcp_port(std::string name, Address to, const CaseMaker& maker,
+                               const rpc::KeyRing* keys) {
+  return std::make_unique<TcpPort>(std::move(name), to, maker, keys);
 }
 std::unique_ptr<Port> udp_port(std::string name, Address to, const CaseMaker& maker) {
   return std::make_unique<UdpPort>(std::move(name), to, maker);

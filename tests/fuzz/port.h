@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "rpc/key_ring.h"
 #include "tests/fuzz/case.h"
 
 namespace slice::fuzz {
@@ -69,7 +70,9 @@ class Port {
   std::string name_;
 };
 
-std::unique_ptr<Port> tcp_port(std::string name, Address to, const CaseMaker& maker);
+// `keys`: of the session that each connection is; null: none. They outlive the port.
+std::unique_ptr<Port> tcp_port(std::string name, Address to, const CaseMaker& maker,
+                               const rpc::KeyRing* keys);
 std::unique_ptr<Port> udp_port(std::string name, Address to, const CaseMaker& maker);
 // Frames by `link` to the hardware address of the way there; NULL calls by a socket. `sources`: addresses to
 // send as.

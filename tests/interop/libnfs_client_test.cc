@@ -111,7 +111,7 @@ class LibnfsClientTest : public ::testing::Test {
   Metrics metrics_;
   rpc::EpollLoop loop_;
   MountProgram program_;
-  rpc::Dispatcher dispatcher_{std::nullopt, metrics_};
+  rpc::Dispatcher dispatcher_{metrics_};
   rpc::Server server_{loop_, dispatcher_, metrics_};
   rpc::Endpoint at_;
 };

@@ -36,7 +36,6 @@ class ByteClient {
         self_{kFirstAddress + 2 + number, 700},
         socket_(loop_, ensemble.network(),
                 {.self = self_,
-                 .key = std::nullopt,
                  .first_xid = static_cast<std::uint32_t>(random_.next()),
                  .resend_after = kResend}) {
     ensemble.network().set_stream(self_);

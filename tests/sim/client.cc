@@ -52,7 +52,6 @@ SimClient::SimClient(SimEnsemble& ensemble, History& history, unsigned number)
       loop_(ensemble.loop()),
       socket_(loop_, ensemble.network(),
               {.self = {kFirstAddress + 2 + number, kPort},
-               .key = std::nullopt,
                .first_xid = static_cast<std::uint32_t>(random_.next()),
                .resend_after = kResend}) {}
 

@@ -73,7 +73,7 @@ class SimEnsemble::Process {
         loop_(ensemble.loop_),
         socket_(loop_, ensemble.network_,
                 {.self = machine.endpoint(),
-                 .key = ensemble.config_.ensemble_key,
+                 .member = true,
                  .sender = machine.config.index,
                  .first_xid = static_cast<std::uint32_t>(random_.next())}),
         disk_(machine.disk.session()),
@@ -90,7 +90,7 @@ class SimEnsemble::Process {
                  .verifier = verifier_,
                  .random = [this] { return random_.next(); },
                  .crash = crash_},
-        dispatcher_(ensemble.config_.ensemble_key, metrics_, &loop_),
+        dispatcher_(metrics_),
         role_(make_role()) {
     crash_.set([this, &ensemble](std::string_view point) {
       return !loop_.alive() || ensemble.dies_at(machine_, point);

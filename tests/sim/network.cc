@@ -83,6 +83,7 @@ void SimNetwork::deliver_later(rpc::Endpoint from, rpc::Endpoint to, ByteView by
 SimSocket::SimSocket(ProcessLoop& loop, SimNetwork& network, const Options& options)
     : loop_(loop), network_(network), options_(options), next_xid_(options.first_xid) {
   network_.attach(options_.self, this);
+  if (options_.member) network_.add_member(options_.self);
 }
 
 void SimSocket::close() {
@@ -95,7 +96,7 @@ void SimSocket::send(rpc::Endpoint to, ByteView bytes) {
 
 Task<Result<rpc::Response>> SimSocket::call(rpc::Request request) {
   std::uint32_t xid = next_xid_++;
-  rpc::Caller caller{.key = options_.key, .sender = options_.sender, .generation = {}, .wall = loop_.wall()};
+  rpc::Caller caller{.member = options_.member, .sender = options_.sender, .generation = {}};
   Buffer record = rpc::encode_request(request, Xid{xid}, caller, 0);
   MonoTime deadline = loop_.now() + request.timeout;
   Duration wait = options_.resend_after;
@@ -128,7 +129,8 @@ void SimSocket::receive(rpc::Endpoint from, Buffer bytes) {
 }
 
 Task<void> SimSocket::answer(rpc::Dispatcher& dispatcher, rpc::Endpoint from, Buffer call) {
-  auto reply = co_await dispatcher.dispatch(std::move(call), from, 0, true);
+  auto reply = co_await dispatcher.dispatch(std::move(call), from, 0,
+                                            {.member = network_.is_member(from), .datagram = true});
   if (reply) send(from, reply->view());
 }
 

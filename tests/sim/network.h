@@ -61,6 +61,9 @@ class SimNetwork {
   // May change what is on its way: how a test falsifies a reply.
   using Tamper = std::function<void(rpc::Endpoint from, rpc::Endpoint to, Buffer& bytes)>;
   void set_tamper(Tamper tamper) { tamper_ = std::move(tamper); }
+  // Whose calls are those of members of the ensemble: what sessions tell elsewhere.
+  void add_member(rpc::Endpoint at) { members_.insert(at); }
+  bool is_member(rpc::Endpoint at) const { return members_.contains(at); }
 
  private:
   struct Cut {
@@ -76,7 +79,7 @@ class SimNetwork {
   Faults faults_;
   Tamper tamper_;
   std::vector<Cut> cuts_;
-  std::set<rpc::Endpoint> streams_;
+  std::set<rpc::Endpoint> streams_, members_;
   std::map<rpc::Endpoint, Receiver*> receivers_;
 };
 
@@ -84,7 +87,7 @@ class SimSocket : public rpc::Channel, public SimNetwork::Receiver {
  public:
   struct Options {
     rpc::Endpoint self;
-    std::optional<rpc::EnsembleKey> key;  // none: a client outside of the ensemble
+    bool member = false;  // of the ensemble: servers know it as one, as by a session; else a client
     std::uint32_t sender = 0;
     std::uint32_t first_xid = 1;
     Duration resend_after = std::chrono::milliseconds(200);  // doubled at each, up to 8 times of it

@@ -64,7 +64,7 @@ class NetworkTest : public ::testing::Test {
   ProcessLoop client_loop_{loop_}, server_loop_{loop_};
   SimSocket client_{client_loop_, network_, {.self = kHere}};
   SimSocket server_{server_loop_, network_, {.self = kThere}};
-  rpc::Dispatcher dispatcher_{std::nullopt, metrics_};
+  rpc::Dispatcher dispatcher_{metrics_};
   Echo echo_{server_loop_};
 };
 

@@ -18,7 +18,7 @@ StripeMover::StripeMover(SimEnsemble& ensemble)
       loop_(ensemble.loop()),
       socket_(loop_, ensemble.network(),
               {.self = kSelf,
-               .key = ensemble.config().ensemble_key,
+               .member = true,
                .sender = kSender,
                .first_xid = static_cast<std::uint32_t>(random_.next())}) {}
 

@@ -54,7 +54,7 @@ class ConnectionTest : public ::testing::TestWithParam<Transport> {
   Metrics metrics;
   rpc::EpollLoop loop;
   rpc::EchoProgram echo;
-  rpc::Dispatcher dispatcher{std::nullopt, metrics};
+  rpc::Dispatcher dispatcher{metrics};
   rpc::Endpoint at{kLoopback, 0};
   std::unique_ptr<rpc::Server> server;
   std::optional<Connection> connection;

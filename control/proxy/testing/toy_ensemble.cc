@@ -1,5 +1,9 @@
 #include "control/proxy/testing/toy_ensemble.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "rpc/message.h"
 
 namespace slice::proxy::testing {
@@ -32,8 +36,7 @@ ToyServer::ToyServer(ToyEnsemble& ensemble, std::uint32_t index_in, wire::Role r
     : index(index_in), role(role_in), ensemble_(ensemble) {}
 
 void ToyServer::start() {
-  dispatcher_ =
-      std::make_unique<rpc::Dispatcher>(ensemble_.config.ensemble_key, ensemble_.metrics, &ensemble_.loop);
+  dispatcher_ = std::make_unique<rpc::Dispatcher>(ensemble_.metrics);
   dispatcher_->add(*this);
   if (role == wire::Role::kDirectory && ensemble_.authority != nullptr)
     dispatcher_->add(*ensemble_.authority);
@@ -42,11 +45,31 @@ void ToyServer::start() {
     ensemble_.local->attach(endpoint, dispatcher_.get());
     return;
   }
-  server_ = std::make_unique<rpc::Server>(ensemble_.loop, *dispatcher_, ensemble_.metrics);
-  rpc::Endpoint at = endpoint.port != 0 ? endpoint : rpc::Endpoint{0x7f000001, 0};
-  auto bound = server_->listen(at, rpc::Server::Protocols::kTcp);
+  rpc::Server::Options options;
+  options.keys = &ensemble_.keys;
+  server_ = std::make_unique<rpc::Server>(ensemble_.loop, *dispatcher_, ensemble_.metrics, options);
+  if (endpoint.port == 0) keep_a_port();
+  auto bound = server_->listen(endpoint, rpc::Server::Protocols::kTcp);
   ASSERT_TRUE(bound) << bound.error().message;
   endpoint = *bound;
+}
+
+// While the server is stopped no connection of another process may take its port.
+void ToyServer::keep_a_port() {
+  placeholder_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int on = 1;
+  ::setsockopt(placeholder_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(placeholder_, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(placeholder_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  endpoint = {INADDR_LOOPBACK, ntohs(address.sin_port)};
+}
+
+ToyServer::~ToyServer() {
+  if (placeholder_ >= 0) ::close(placeholder_);
 }
 
 void ToyServer::stop() {
@@ -215,7 +238,6 @@ Task<rpc::Outcome> ToyAuthority::handle(const rpc::Call& call, rpc::XdrWriter& r
 ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   config.volume.threshold = options.threshold;
   config.volume.stripe_shift = options.stripe_shift;
-  config.ensemble_key = {1, 2, 3};
   config.handle_key = {4, 5, 6};
   config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
   if (options.local) local.emplace(loop, config.ensemble_key, rpc::Endpoint{});
@@ -253,7 +275,8 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
       metrics);
   Worker::Options worker_options;
   worker_options.tables = memory.tables();
-  worker_options.sender = {99, memory.tables().config, &config.ensemble_key};
+  worker_options.sender = {99, memory.tables().config};
+  worker_options.keys = &keys;
   worker_options.config = &config;
   worker_options.limits = options.limits;
   worker_options.local = local ? &*local : nullptr;

@@ -46,6 +46,9 @@ class ToyServer : public rpc::Program {
   ToyServer(ToyEnsemble& ensemble, std::uint32_t index, wire::Role role);
   std::uint32_t number() const override { return nfs3::kProgram; }
   std::uint32_t version() const override { return nfs3::kVersion; }
+  ~ToyServer() override;
+  ToyServer(const ToyServer&) = delete;
+  ToyServer& operator=(const ToyServer&) = delete;
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
 
   void start();  // listens (at its former port after a stop)
@@ -68,6 +71,7 @@ class ToyServer : public rpc::Program {
 
  private:
   friend class ToyEnsemble;
+  void keep_a_port();
   rpc::Outcome read(const rpc::Call& call, rpc::XdrWriter& results);
   rpc::Outcome write(const rpc::Call& call, rpc::XdrWriter& results);
   rpc::Outcome commit(const rpc::Call& call, rpc::XdrWriter& results);
@@ -76,6 +80,7 @@ class ToyServer : public rpc::Program {
 
   ToyEnsemble& ensemble_;
   std::uint32_t clock_ = 0;
+  int placeholder_ = -1;  // bound to its port
   std::vector<OneShot<bool>> held_;
   std::unique_ptr<rpc::Dispatcher> dispatcher_;
   std::unique_ptr<rpc::Server> server_;
@@ -138,6 +143,7 @@ class ToyEnsemble {
   rpc::EpollLoop loop;
   Metrics metrics;
   EnsembleConfig config;
+  rpc::KeyRing keys{rpc::EnsembleKey{1, 2, 3}};
   std::optional<rpc::InProcessNetwork> local;  // with ToyOptions::local
   std::unique_ptr<routing::HandleCodec> codec;
   std::shared_ptr<const routing::RoutingTables> tables;

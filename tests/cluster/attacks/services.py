@@ -1,6 +1,11 @@
 """Attacks on MOUNT, PORTMAP, logs, and programs that are the ensemble's own."""
 
+import contextlib
+import hashlib
+import os
 import pathlib
+import re
+import socket
 import struct
 import time
 
@@ -91,11 +96,15 @@ def portmap_changes(scene):
     scene.serves_newcomers()
 
 
-@attack("unsealed-programs", "every procedure of every internal program, without a seal and with forged ones, at every port", scenes=EVERYWHERE)
+def member_verifier(client=0):
+    """As a member of the ensemble writes it (docs/formats/auth-slice.md): internal, or forwarded for a client."""
+    return rpc.u32(rpc.AUTH_SLICE, 36) + rpc.u32(1) + rpc.u64(1) + rpc.u32(client, 700 if client else 0, 9 if client else 0) + bytes(12)
+
+
+@attack("unsealed-programs", "every procedure of every internal program, outside of a session, as a member writes it and otherwise, at every port",
+        scenes=EVERYWHERE)
 def unsealed_programs(scene):
-    now = time.time_ns()
-    forged = rpc.u32(rpc.AUTH_SLICE, 64) + rpc.u32(1) + rpc.u64(1) + rpc.u32(0, 0, 0) + rpc.u64(now) + bytes(8) + bytes(8) + bytes(16)
-    client = rpc.u32(rpc.AUTH_SLICE, 64) + rpc.u32(0) + rpc.u64(1) + rpc.u32(0x0a4d0102, 700, 9) + rpc.u64(now) + bytes(32)
+    forged, client = member_verifier(), member_verifier(0x0a4d0102)
     for where, (server, port) in ports_of_all(scene).items():
         with scene.attacker("tcp", port, server=server, uid=0, patience=10) as caller:
             for name, program in INTERNAL.items():
@@ -109,9 +118,47 @@ def unsealed_programs(scene):
             for verifier in (forged, client):
                 try:
                     caller.call(rpc.NFS, 3, rpc.READ, rpc.opaque(scene.files["small"][0]) + rpc.u64(0) + rpc.u32(100), verifier=verifier)
-                    must(where == "nfs", f"a forged seal is taken at {where}")
+                    must(where == "nfs", f"a member's verifier is taken at {where}")
                 except rpc.Refused:
                     pass
+    scene.check_victim()
+
+
+def key_name(scene):
+    """The name of the ensemble's key, which everybody can read who sees a hello (docs/formats/session.md)."""
+    config = pathlib.Path(scene.target.facts["config"])
+    file, = re.findall(r'^key_file = "(.*)"', config.read_text(), re.MULTILINE)
+    secret = (config.parent / file).read_bytes()
+    key = hashlib.sha256(b"slice ensemble" + bytes(4) + secret).digest()[:16]
+    return hashlib.sha256(b"slice key name" + key).digest()[:8]
+
+
+def hello(key, coverage=0, nonce=None):
+    return rpc.u32(0x534c5331, coverage, 0, 0) + key + (nonce or os.urandom(32)) + bytes(16)
+
+
+def frame(data, mac, covered=None):
+    covered = len(data) if covered is None else covered
+    return rpc.u32(covered, len(data) - covered) + mac + data
+
+
+@attack("forged-sessions", "hellos under the ensemble's key's name and others, frames with other MACs, without covered bytes, of lengths that lie", scenes=EVERYWHERE)
+def forged_sessions(scene):
+    name = key_name(scene)
+    call = rpc.record(rpc.call(INTERNAL["admin"], 1, 1, verifier=member_verifier()))
+    frames = [frame(call, bytes(16)), frame(call, os.urandom(16)), frame(call, bytes(16), 0), frame(call, os.urandom(16), 4),
+              rpc.u32(1 << 31, 0) + bytes(16) + call, rpc.u32(0, 1 << 24) + bytes(16) + bytes(100_000), call, b""]
+    for where, (server, port) in ports_of_all(scene).items():
+        for greeting in [hello(name), hello(name, 1), hello(bytes(8)), hello(name, 77), hello(name)[:40]]:
+            for more in frames:
+                with scene.attacker("tcp", port, server=server, uid=0, patience=0.5) as caller:
+                    came = b""
+                    with contextlib.suppress(OSError):  # the connection ends under it
+                        caller.socket.sendall(greeting + more)
+                        caller.socket.shutdown(socket.SHUT_WR)
+                        while data := caller.socket.recv(4096):
+                            came += data
+                    must(len(came) <= 72, f"a forged session is answered with {len(came)} bytes at {where}")
     scene.check_victim()
 
 

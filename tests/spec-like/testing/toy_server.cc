@@ -347,9 +347,7 @@ class ToyServer::Mount : public rpc::Program {
 };
 
 ToyServer::ToyServer(rpc::EpollLoop& loop, Lie lie)
-    : dispatcher_(std::nullopt, metrics_),
-      nfs_(std::make_unique<Nfs>(loop, lie)),
-      mount_(std::make_unique<Mount>()) {
+    : dispatcher_(metrics_), nfs_(std::make_unique<Nfs>(loop, lie)), mount_(std::make_unique<Mount>()) {
   dispatcher_.add(*nfs_);
   dispatcher_.add(*mount_);
   server_ = std::make_unique<rpc::Server>(loop, dispatcher_, metrics_);

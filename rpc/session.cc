@@ -1,0 +1,269 @@
+#include "rpc/session.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace slice::rpc {
+namespace {
+
+// Both greetings: magic, coverage, status, reserved (4 bytes each), key's name or zeros (8), nonce (32), MAC.
+constexpr std::size_t kCoverageAt = 4, kStatusAt = 8, kKeyIdAt = 16, kNonceAt = 24, kMacAt = 56;
+constexpr std::size_t kNonceSize = 32, kGreetingSize = 72;
+constexpr std::uint32_t kAccepted = 0, kNoSuchKey = 1;
+
+constexpr std::size_t kMaxVectors = 512;  // of one write; UIO_MAXIOV is 1024
+constexpr std::size_t kMaxFrames = 64;    // that are made and not written
+
+using Digest = std::array<std::uint8_t, 32>;
+
+// HMAC-SHA-256 under `key` of a word for its purpose, and the parts.
+Digest hmac(ByteView key, std::string_view purpose, std::initializer_list<ByteView> parts) {
+  Buffer input;
+  input.append(as_bytes(purpose));
+  for (ByteView part : parts) input.append(part);
+  Digest out;
+  unsigned size = 0;
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), input.data(), input.size(), out.data(), &size);
+  return out;
+}
+
+std::array<std::uint8_t, 16> half(const Digest& digest) {
+  std::array<std::uint8_t, 16> out;
+  std::copy_n(digest.begin(), out.size(), out.begin());
+  return out;
+}
+
+// A greeting without its MAC.
+Buffer greeting(Coverage coverage, std::uint32_t status, const KeyId& key) {
+  Buffer out(kGreetingSize);
+  std::fill_n(out.data(), kGreetingSize, std::uint8_t{0});
+  store_be(out.data(), kSessionMagic);
+  store_be(out.data() + kCoverageAt, static_cast<std::uint32_t>(coverage));
+  store_be(out.data() + kStatusAt, status);
+  std::ranges::copy(key, out.data() + kKeyIdAt);
+  if (RAND_bytes(out.data() + kNonceAt, kNonceSize) != 1) std::abort();  // a nonce that repeats is no nonce
+  return out;
+}
+
+KeyId key_in(const Buffer& greeting) {
+  KeyId id;
+  std::copy_n(greeting.data() + kKeyIdAt, id.size(), id.begin());
+  return id;
+}
+
+bool well_formed(const Buffer& greeting) {
+  return load_be<std::uint32_t>(greeting.data()) == kSessionMagic &&
+         load_be<std::uint32_t>(greeting.data() + kCoverageAt) <= static_cast<std::uint32_t>(Coverage::kAll);
+}
+
+Coverage coverage_in(const Buffer& greeting) {
+  return static_cast<Coverage>(load_be<std::uint32_t>(greeting.data() + kCoverageAt));
+}
+
+std::array<std::uint8_t, 16> answer_mac(const EnsembleKey& key, const Buffer& hello, const Buffer& answer) {
+  return half(hmac(key, "slice session answer", {hello.view(), answer.view().first(kMacAt)}));
+}
+
+ssize_t send_all(int fd, std::span<const iovec> vectors) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(vectors.data());
+  message.msg_iovlen = vectors.size();
+  ssize_t n = 0;
+  do {
+    n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  return n;
+}
+
+std::size_t bytes_in(std::span<const iovec> vectors) {
+  std::size_t bytes = 0;
+  for (const iovec& each : vectors) bytes += each.iov_len;
+  return bytes;
+}
+
+Session::Written::Outcome outcome_of_failure() {
+  bool full = errno == EAGAIN || errno == EWOULDBLOCK;
+  return full ? Session::Written::Outcome::kBlocked : Session::Written::Outcome::kBroken;
+}
+
+}  // namespace
+
+std::unique_ptr<Session> Session::to_server(const KeyRing& keys) {
+  std::unique_ptr<Session> made(new Session(keys, true));
+  made->say_hello();
+  return made;
+}
+
+std::unique_ptr<Session> Session::to_client(const KeyRing& keys) {
+  return std::unique_ptr<Session>(new Session(keys, false));
+}
+
+Session::~Session() = default;
+
+bool Session::peer_is_known() const {
+  return state_ == State::kUp && (connects_ || opener_->frames() > 0);
+}
+
+void Session::say_hello() {
+  const EnsembleKey key = keys_.first();
+  key_id_ = key_id(key);
+  hello_ = greeting(keys_.coverage(), kAccepted, key_id_);
+  to_say_ = hello_.clone();
+}
+
+std::size_t Session::greet(ByteView came) {
+  Buffer& into = connects_ ? answer_ : hello_;
+  const std::size_t n = std::min(came.size(), kGreetingSize - into.size());
+  into.append(came.first(n));
+  if (into.size() < kGreetingSize) return n;
+  if (!well_formed(into)) {
+    state_ = State::kForged;
+  } else if (connects_) {
+    open_answer();
+  } else {
+    answer();
+  }
+  return n;
+}
+
+void Session::answer() {
+  key_id_ = key_in(hello_);
+  const auto key = keys_.find(key_id_);
+  answer_ = greeting(std::max(coverage_in(hello_), keys_.coverage()), key ? kAccepted : kNoSuchKey, key_id_);
+  if (key) std::ranges::copy(answer_mac(*key, hello_, answer_), answer_.data() + kMacAt);
+  to_say_ = answer_.clone();
+  if (key) {
+    begin(*key, coverage_in(answer_));
+  } else {
+    state_ = State::kUnknownKey;
+  }
+}
+
+// A refusal carries no MAC: it does no more than an end of the connection would.
+void Session::open_answer() {
+  if (load_be<std::uint32_t>(answer_.data() + kStatusAt) == kNoSuchKey) {
+    state_ = State::kUnknownKey;
+    return;
+  }
+  const auto key = keys_.find(key_id_);
+  if (!key) {
+    state_ = State::kUnknownKey;
+  } else if (!same_mac(answer_mac(*key, hello_, answer_), answer_.view().subspan(kMacAt)) ||
+             coverage_in(answer_) < coverage_in(hello_)) {
+    state_ = State::kForged;
+  } else {
+    begin(*key, coverage_in(answer_));
+  }
+}
+
+void Session::begin(const EnsembleKey& key, Coverage coverage) {
+  auto derive = [&](std::string_view purpose) {
+    return half(hmac(key, purpose, {hello_.view(), answer_.view()}));
+  };
+  FrameKeys to_server{derive("slice to server, small"), derive("slice to server, large")};
+  FrameKeys to_client{derive("slice to client, small"), derive("slice to client, large")};
+  sealer_.emplace(connects_ ? to_server : to_client, coverage);
+  opener_.emplace(connects_ ? to_client : to_server);
+  state_ = State::kUp;
+}
+
+// False where nothing can be written behind the greeting now.
+bool Session::write_greeting(int fd, Written& out) {
+  while (said_ < to_say_.size()) {
+    iovec rest{to_say_.data() + said_, to_say_.size() - said_};
+    ssize_t n = send_all(fd, {&rest, 1});
+    if (n < 0) {
+      out.outcome = outcome_of_failure();
+      return false;
+    }
+    said_ += static_cast<std::size_t>(n);
+  }
+  if (state_ == State::kUp) return true;
+  out.outcome = Written::Outcome::kWaits;
+  return false;
+}
+
+// Puts all of `plain` into frames, as far as there may be so many.
+void Session::seal_some(std::span<const iovec> plain, std::size_t total) {
+  while (sealed_ < total && frames_.size() < kMaxFrames) {
+    Sealer::Frame made = sealer_->seal(plain, sealed_);
+    frames_.push_back({.head = made.head, .body_left = made.body});
+    sealed_ += made.body;
+  }
+}
+
+// The frames' heads between the bytes of their bodies.
+void Session::gather(std::span<const iovec> plain) {
+  vectors_.clear();
+  auto piece = plain.begin();
+  std::size_t passed = 0;  // of *piece
+  for (Frame& frame : frames_) {
+    if (frame.head_done < kFrameHead) {
+      vectors_.push_back({frame.head.data() + frame.head_done, kFrameHead - frame.head_done});
+    }
+    for (std::size_t left = frame.body_left; left > 0;) {
+      if (vectors_.size() >= kMaxVectors) return;
+      std::size_t n = std::min(left, piece->iov_len - passed);
+      if (n > 0) vectors_.push_back({static_cast<std::uint8_t*>(piece->iov_base) + passed, n});
+      left -= n;
+      passed += n;
+      if (passed == piece->iov_len) {
+        ++piece;
+        passed = 0;
+      }
+    }
+    if (vectors_.size() >= kMaxVectors) return;
+  }
+}
+
+void Session::wrote(std::size_t n, Written& out) {
+  while (n > 0) {
+    Frame& frame = frames_.front();
+    std::size_t head = std::min(n, kFrameHead - frame.head_done);
+    frame.head_done += head;
+    n -= head;
+    std::size_t body = std::min(n, frame.body_left);
+    frame.body_left -= body;
+    n -= body;
+    out.plain += body;
+    sealed_ -= body;
+    if (frame.body_left == 0 && frame.head_done == kFrameHead) frames_.pop_front();
+  }
+}
+
+Session::Written Session::write(int fd, std::span<const iovec> plain) {
+  Written out;
+  if (!write_greeting(fd, out)) return out;
+  const std::size_t total = bytes_in(plain);
+  if (total == 0) return out;
+  seal_some(plain, total);
+  gather(plain);
+  const std::size_t asked = bytes_in(vectors_);
+  ssize_t n = send_all(fd, vectors_);
+  if (n < 0) {
+    out.outcome = outcome_of_failure();
+    return out;
+  }
+  wrote(static_cast<std::size_t>(n), out);
+  if (static_cast<std::size_t>(n) < asked) out.outcome = Written::Outcome::kBlocked;
+  return out;
+}
+
+Session::Written write_plain(int fd, std::span<const iovec> plain) {
+  Session::Written out;
+  ssize_t n = send_all(fd, plain);
+  if (n < 0) {
+    out.outcome = outcome_of_failure();
+    return out;
+  }
+  out.plain = static_cast<std::size_t>(n);
+  if (out.plain < bytes_in(plain)) out.outcome = Session::Written::Outcome::kBlocked;
+  return out;
+}
+
+}  // namespace slice::rpc
