@@ -192,12 +192,14 @@ TEST_P(SessionTest, FramesAreNoneOfTheOtherDirection) {
 
 // The stronger of what both want counts, and nobody on the way can make it less.
 TEST_P(SessionTest, TheStrongerCoverageCounts) {
-  greet();
   const std::string record = bytes_of(100'000, 1);
   for (bool from_client : {true, false}) {
+    start();
+    greet();
     SessionReader& from = from_client ? *client : *server;
     SessionReader& to = from_client ? *server : *client;
     std::string frames = flush(from, from_client ? to_server : to_client, {record});
+    ASSERT_GT(frames.size(), record.size());
     frames[frames.size() - 100] ^= 1;
     EXPECT_EQ(give(to, frames).empty(), GetParam() == Coverage::kAll);
   }
