@@ -1,4 +1,5 @@
 // Datagrams, MOUNT, PORTMAP and write-back.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -24,8 +25,12 @@ using wire::Role;
 // Sends datagrams and keeps what comes back.
 class Datagrams {
  public:
-  explicit Datagrams(ToyEnsemble& ensemble)
+  explicit Datagrams(ToyEnsemble& ensemble, const char* from = "127.0.0.1")
       : ensemble_(ensemble), fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = ::inet_addr(from);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
     address_.sin_family = AF_INET;
     address_.sin_port = htons(ensemble.udp.port);
     address_.sin_addr.s_addr = htonl(ensemble.udp.address);
@@ -119,6 +124,36 @@ TEST(Udp, ARepeatedCallUnderWayIsNotSentTwice) {
   client.ask(call);  // after the reply it is a new call: the server's duplicate-request cache knows it
   EXPECT_EQ(directory.calls, 2u);
   EXPECT_THAT(directory.xids, ElementsAre(Xid{9}, Xid{9}));
+}
+
+// A host that calls from all its ports takes no place of another's, and still has its newest ones served.
+TEST(Udp, OneHostsManyPortsHaveABound) {
+  ToyEnsemble ensemble;
+  Counter& senders = ensemble.metrics.counter("proxy_udp_senders");
+  Datagrams faithful(ensemble);
+  Buffer null = ensemble.call(Xid{1}, nfs3::Procedure::kNull, {});
+  faithful.ask(null);
+  for (int i = 0; i < 600; ++i) Datagrams(ensemble, "127.0.0.2").ask(null);
+  EXPECT_EQ(senders.value(), 1u + 256u);
+  faithful.ask(null);
+  // Those with calls under way keep their places.
+  auto& directory = ensemble.server(Role::kDirectory);
+  directory.hold = true;
+  rpc::XdrWriter out;
+  auto handle = ensemble.handle(5);
+  nfs3::encode_arguments(out, nfs3::HandleView(handle));
+  Buffer waits = ensemble.call(Xid{9}, nfs3::Procedure::kGetattr, out.view());
+  std::vector<std::unique_ptr<Datagrams>> many;
+  for (int i = 0; i < 300; ++i) {
+    many.push_back(std::make_unique<Datagrams>(ensemble, "127.0.0.3"));
+    many.back()->send(waits.view());
+    ensemble.run_until([] { return false; }, 0ms);
+  }
+  ensemble.run_until([] { return false; }, 50ms);
+  EXPECT_EQ(senders.value(), 1u + 256u + 256u);
+  EXPECT_GE(ensemble.metrics.counter("proxy_udp_refused_total").value(), 44u);
+  directory.release();
+  ASSERT_TRUE(ensemble.run_until([&] { return many.front()->replies.size() == 1; }));
 }
 
 TEST(Udp, GarbageIsIgnored) {

@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxPeers = 16384;
+constexpr std::size_t kPeersOfAddress = 256;  // ports that one host calls from; clients use one a mount
 constexpr std::size_t kCallsOfPeer = 1024;
 constexpr std::size_t kDatagramsARound = 64;
 constexpr std::uint32_t kLargestTransfer = 60 << 10;  // with its headers it fits one datagram
@@ -44,7 +45,7 @@ void clamp_fsinfo(std::uint8_t* message, std::size_t size) {
 }  // namespace
 
 // One sender of datagrams.
-class UdpFront::Peer : public Client, public rpc::Admission::Member {
+class UdpFront::Peer : public Client, public rpc::Admission::Member, public ListHook<UdpFront::OfAddress> {
  public:
   Peer(UdpFront& front, rpc::Endpoint who) : front_(front), who_(who) {}
   ~Peer() override { drop_calls(); }
@@ -83,7 +84,8 @@ UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget,
       received_(services.metrics.counter("proxy_udp_datagrams_total")),
       repeated_(services.metrics.counter("proxy_udp_repeated_total")),
       refused_(services.metrics.counter("proxy_udp_refused_total")),
-      unsent_(services.metrics.counter("proxy_udp_replies_unsent_total")) {}
+      unsent_(services.metrics.counter("proxy_udp_replies_unsent_total")),
+      now_(services.metrics.counter("proxy_udp_senders")) {}
 
 UdpFront::~UdpFront() {
   peers_.clear();
@@ -113,17 +115,46 @@ void UdpFront::read() {
   }
 }
 
+// The sender, which is the last one heard of its address now; null where there is no room for it.
+UdpFront::Peer* UdpFront::peer_at(rpc::Endpoint from) {
+  Senders& senders = senders_[from.address];
+  auto found = peers_.find(from);
+  if (found == peers_.end()) {
+    if (peers_.size() >= kMaxPeers || (senders.count >= kPeersOfAddress && !make_room(senders))) {
+      if (senders.count == 0) senders_.erase(from.address);
+      return nullptr;
+    }
+    found = peers_.emplace(from, std::make_unique<Peer>(*this, from)).first;
+    admission_.join_datagrams(*found->second, from.address);
+    ++senders.count;
+    now_.set(peers_.size());
+  }
+  senders.list.push_back(*found->second);
+  found->second->heard_at = services_.plumbing.loop.now();
+  return found->second.get();
+}
+
+// One host's many ports are no reason to refuse others: it loses the one that was silent for longest. False
+// where that one has calls under way.
+bool UdpFront::make_room(Senders& senders) {
+  Peer& oldest = *senders.list.front();
+  if (!oldest.under_way.empty()) return false;
+  forget(oldest.endpoint());
+  return true;
+}
+
+void UdpFront::forget(rpc::Endpoint who) {
+  peers_.erase(who);
+  now_.set(peers_.size());
+  --senders_[who.address].count;
+}
+
 void UdpFront::take(rpc::Endpoint from, ByteView datagram) {
   received_.add();
   if (datagram.size() < 4 || budget_.exhausted()) return refused_.add();
-  auto found = peers_.find(from);
-  if (found == peers_.end()) {
-    if (peers_.size() >= kMaxPeers) return refused_.add();
-    found = peers_.emplace(from, std::make_unique<Peer>(*this, from)).first;
-    admission_.join_datagrams(*found->second, from.address);
-  }
-  Peer& peer = *found->second;
-  peer.heard_at = services_.plumbing.loop.now();
+  Peer* known = peer_at(from);
+  if (known == nullptr) return refused_.add();
+  Peer& peer = *known;
   auto xid = load_be<std::uint32_t>(datagram.data());
   if (peer.under_way.size() >= kCallsOfPeer || !peer.may_take()) return refused_.add();
   if (!peer.under_way.insert(xid).second) return repeated_.add();
@@ -158,7 +189,12 @@ void UdpFront::send(rpc::Endpoint to, const SliceChain& record) {
 }
 
 void UdpFront::tick(MonoTime now) {
-  std::erase_if(peers_, [&](const auto& entry) { return now - entry.second->heard_at > kPeerLife; });
+  for (auto senders = senders_.begin(); senders != senders_.end();) {
+    while (senders->second.count > 0 && now - senders->second.list.front()->heard_at > kPeerLife) {
+      forget(senders->second.list.front()->endpoint());
+    }
+    senders = senders->second.count == 0 ? senders_.erase(senders) : std::next(senders);
+  }
 }
 
 }  // namespace slice::proxy

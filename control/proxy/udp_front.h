@@ -26,6 +26,15 @@ class UdpFront {
 
  private:
   class Peer;
+  struct OfAddress {};
+  // The senders of one address, the one that was silent for longest first.
+  struct Senders {
+    IntrusiveList<Peer, OfAddress> list;
+    std::size_t count = 0;
+  };
+  Peer* peer_at(rpc::Endpoint from);
+  bool make_room(Senders& senders);
+  void forget(rpc::Endpoint who);
   void read();
   void take(rpc::Endpoint from, ByteView datagram);
   void send(rpc::Endpoint to, const SliceChain& record);
@@ -36,8 +45,9 @@ class UdpFront {
   rpc::Admission& admission_;
   int fd_ = -1;
   Buffer buffer_;
+  std::unordered_map<std::uint32_t, Senders> senders_;  // by address
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
-  Counter &received_, &repeated_, &refused_, &unsent_;
+  Counter &received_, &repeated_, &refused_, &unsent_, &now_;
 };
 
 }  // namespace slice::proxy

@@ -20,9 +20,11 @@ import targets  # noqa: E402
 import uml  # noqa: E402
 
 SERVER_CPU, CLIENT_CPU = "0", "1"
-# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd.
+# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd; slice_all: as slice, its sessions
+# cover every byte, compared only where it is asked for.
 PEERS = {"ganesha": ganesha.Ganesha, "kernel": kernel_server.KernelServer}
-SYSTEMS = {"ganesha": "Ganesha", "kernel": "kernel", "slice": "Slice", "slice_one": "Slice, one process"}
+SYSTEMS = {"ganesha": "Ganesha", "kernel": "kernel", "slice": "Slice", "slice_one": "Slice, one process", "slice_all": "Slice, all covered"}
+ASKED_FOR = {"slice_all"}
 ALL = "all"  # of them that can run here
 
 
@@ -77,8 +79,15 @@ def start(system, options, folder, until):
         target = PEERS[system](folder / system, cpus=SERVER_CPU)
     else:
         target = targets.Slice(f"{system.replace('_', '')}{os.getpid()}", folder, options.build / "bin", own=True,
-                               shape={"one_process": system == "slice_one"})
+                               config=all_covered(folder) if system == "slice_all" else None, shape={"one_process": system == "slice_one"})
     return pinned(reach(until.enter_context(target)))
+
+
+def all_covered(folder):
+    """The local ensemble's template, with sessions that cover every byte."""
+    path = folder / "all-covered.toml"
+    path.write_text((ROOT / "deploy/local/ensemble.toml").read_text() + '\n[network]\ncover = "all"\n')
+    return path
 
 
 def systems(text):
@@ -97,8 +106,8 @@ def all_systems():
     """All that can run here. What cannot is said."""
     if why := kernel_server.missing():
         say(f"LEFT OUT: the kernel's own NFS server: {why}")
-        return [name for name in SYSTEMS if name != "kernel"]
-    return list(SYSTEMS)
+        return [name for name in SYSTEMS if name not in {"kernel", *ASKED_FOR}]
+    return [name for name in SYSTEMS if name not in ASKED_FOR]
 
 
 def add_systems(parser):
