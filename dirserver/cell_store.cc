@@ -491,11 +491,21 @@ bool Transaction::dirty() const {
                      [](const auto& slot) { return slot->changed || slot->erased || slot->names.at; });
 }
 
+// Than before this transaction.
+std::int64_t Transaction::more_objects() const {
+  std::int64_t more = 0;
+  for (const auto& slot : attributes_) {
+    if (slot->created != slot->erased) more += slot->created ? 1 : -1;
+  }
+  return more;
+}
+
 Result<storage::LogPosition> Transaction::commit() {
   SLICE_RETURN_IF_ERROR(fill_batch());
   if (batch_.empty()) return shown_;
   auto position = cells_.store_.apply(batch_);
   if (!position) return position;
+  cells_.objects_.changed(more_objects());
   remember(*position);
   return std::max(*position, shown_);
 }

@@ -15,6 +15,7 @@
 #include "common/metrics.h"
 #include "dirserver/cells.h"
 #include "dirserver/clock_cache.h"
+#include "dirserver/object_count.h"
 #include "storage/kv_store.h"
 
 namespace slice::dirserver {
@@ -65,6 +66,11 @@ class CellStore {
 
   storage::KvStore& store() { return store_; }
 
+  // Counts the objects of all sites that this server has cells of; once, after the start.
+  void count_objects(std::uint32_t sites, Loop& loop) { objects_.begin(store_, sites, loop); }
+  // How many there are; nothing until they are counted.
+  std::optional<std::uint64_t> objects() const { return objects_.objects(); }
+
  private:
   friend class Transaction;
   struct NameKey {
@@ -114,6 +120,8 @@ class CellStore {
   ClockCache<NameKey, NameBucket, NameKeyHash> names_;
   ClockCache<NameKey, Listing, NameKeyHash> listings_;     // by site and directory; the position is 0
   std::unordered_map<std::uint32_t, Sequence> sequences_;  // by site
+
+  ObjectCount objects_;
 
   struct Pending {
     storage::LogPosition position;
@@ -223,6 +231,7 @@ class Transaction {
   Status erase_known_parts(const AttributeCell& directory);
   Status fill_batch();
   void remember(storage::LogPosition position);
+  std::int64_t more_objects() const;
 
   CellStore& cells_;
   std::vector<std::unique_ptr<CellSlot>> attributes_;

@@ -55,6 +55,14 @@ std::string DirectoryServer::state() const {
   return volume_->space.low() ? "no space: names may only be removed" : "serving";
 }
 
+std::uint64_t DirectoryServer::objects() const {
+  return volume_ ? volume_->cells.objects().value_or(0) : 0;
+}
+
+void DirectoryServer::refresh_gauges() {
+  context_.metrics.counter("dir_objects").set(objects());
+}
+
 service::ServerKind server_kind() {
   return {.role = ServerRole::kDirectory, .make = [](service::ServiceContext& context) {
             return std::make_unique<DirectoryServer>(context);

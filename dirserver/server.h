@@ -30,6 +30,8 @@ class DirectoryServer : public service::Role {
   std::vector<rpc::Program*> programs() override;
   Task<void> stop() override;
   std::string state() const override;
+  std::uint64_t objects() const override;
+  void refresh_gauges() override;
 
  private:
   service::ServiceContext& context_;

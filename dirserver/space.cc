@@ -40,8 +40,8 @@ Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
   storage::Space here = own();
   co_return Figures{.total_bytes = volume_known_ ? total_bytes_ : here.total_bytes,
                     .free_bytes = volume_known_ ? free_bytes_ : here.free_bytes,
-                    .total_files = here.total_bytes / kBytesPerFile,
-                    .free_files = here.free_bytes / kBytesPerFile};
+                    .other_files = other_files_,
+                    .free_files = (here.free_bytes + other_room_) / kBytesPerFile};
 }
 
 bool SpaceMonitor::holds_sites(const wire::ServerEntry& node) const {
@@ -60,7 +60,12 @@ Task<void> SpaceMonitor::ask_manager() {
   asking_ = false;
   if (!result) co_return;
   std::uint64_t total = 0, free = 0;
+  other_files_ = other_room_ = 0;
   for (const wire::Member& member : result->members) {
+    if (member.entry.role == wire::Role::kDirectory && member.entry.server != context_.self.index) {
+      other_files_ += member.last.objects;
+      if (member.alive) other_room_ += member.last.free_bytes;
+    }
     if (!member.alive || !holds_sites(member.entry)) continue;
     total += member.last.total_bytes;
     free += member.last.free_bytes;

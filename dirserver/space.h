@@ -10,7 +10,7 @@ namespace slice::dirserver {
 class SpaceMonitor {
  public:
   static constexpr Duration kOwnMaxAge = std::chrono::seconds(1);
-  static constexpr Duration kVolumeMaxAge = std::chrono::seconds(5);
+  static constexpr Duration kVolumeMaxAge = std::chrono::seconds(1);
   // What one file costs here, about: its two cells and their share of the tables.
   static constexpr std::uint64_t kBytesPerFile = 1024;
 
@@ -22,10 +22,11 @@ class SpaceMonitor {
 
   // Bytes: the sum over the living storage nodes that hold sites (on others no byte can be put), as they told
   // the manager, at most kVolumeMaxAge old where the manager answers; before it ever did, this server's own.
-  // Files: as many as this server has room for.
+  // Files: those of the other directory servers, dead ones' as they were last, and as many more as there is
+  // room for at living ones and this one.
   struct Figures {
     std::uint64_t total_bytes = 0, free_bytes = 0;
-    std::uint64_t total_files = 0, free_files = 0;
+    std::uint64_t other_files = 0, free_files = 0;
   };
   Task<Figures> volume();
 
@@ -39,6 +40,7 @@ class SpaceMonitor {
   bool own_known_ = false;
   MonoTime own_at_{};
   std::uint64_t total_bytes_ = 0, free_bytes_ = 0;
+  std::uint64_t other_files_ = 0, other_room_ = 0;  // other directory servers': objects, and bytes for more
   bool volume_known_ = false;
   bool asking_ = false;
   MonoTime volume_at_{};

@@ -58,6 +58,7 @@ Task<Status> Volume::start() {
   SLICE_CO_RETURN_IF_ERROR(parts.recover(placement.sites()));
   SLICE_CO_RETURN_IF_ERROR(truncations.recover(placement.sites()));
   reclaimer.recover();
+  cells.count_objects(placement.sites(), context.loop);
   co_return Status{};
 }
 

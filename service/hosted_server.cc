@@ -158,7 +158,9 @@ void HostedServer::describe(wire::HeartbeatArgs& args) {
     args.total_bytes = space->total_bytes;
   }
   args.state = stopping_ ? "stopping" : serving_ ? role_->state() : "starting";
-  if (serving_) args.detail = role_->detail();
+  if (!serving_) return;
+  args.detail = role_->detail();
+  args.objects = role_->objects();
 }
 
 void HostedServer::refresh_gauges() {

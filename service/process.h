@@ -40,6 +40,8 @@ class Role {
   virtual std::string state() const = 0;
   // A line of its own for slicectl status, e.g. a proxy's XDP mode; at most 255 bytes.
   virtual std::string detail() const { return ""; }
+  // Of a directory server: how many objects its sites have, as far as it has counted them.
+  virtual std::uint64_t objects() const { return 0; }
   // Sets the metrics that something else counts; called before each reading of them.
   virtual void refresh_gauges() {}
   // A server reports that a request came to it that is another's; proxies alone are told.

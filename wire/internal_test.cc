@@ -48,7 +48,8 @@ TEST(AuthorityMessages, Codec) {
   check_message(FetchResult{Status::kOk, attributes(), true});
   check_message(FetchResult{.status = Status::kStale});
   check_message(MergeArgs{{{.handle = handle(), .epoch = Epoch{3}, .size = 77},
-                           {handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}}}});
+                           {handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}, 4096}},
+                          1002});
   check_message(MergeArgs{});
   check_message(MergeResult{Status::kOk, {{Status::kOk, attributes(), true}, {.status = Status::kStale}}});
   check_message(MergeResult{.status = Status::kJukebox});
@@ -211,8 +212,8 @@ TEST(ObjectMessages, KindsAndCountsAreBounded) {
 }
 
 TEST(ManagerMessages, Codec) {
-  HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, Verifier{5},
-                          6, 7, "serving", "xdp generic"};
+  HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, Verifier{5}, 6,
+                          7, 8, "serving", "xdp generic"};
   ServerEntry entry{3, Role::kProxy, {0x0a4d0202, 2049}, "proxy-1"};
   check_message(heartbeat);
   check_message(HeartbeatResult{Generation{1}, Verifier{2}, true});

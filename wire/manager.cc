@@ -51,6 +51,7 @@ void encode_heartbeat(XdrWriter& out, const HeartbeatArgs& args) {
   out.u64(args.largest_seen.value);
   out.u64(args.free_bytes);
   out.u64(args.total_bytes);
+  out.u64(args.objects);
   out.text(bounded(args.state));
   out.text(bounded(args.detail));
 }
@@ -68,6 +69,7 @@ HeartbeatArgs decode_heartbeat(XdrReader& in) {
   args.largest_seen = Verifier{in.u64()};
   args.free_bytes = in.u64();
   args.total_bytes = in.u64();
+  args.objects = in.u64();
   args.state = std::string(in.text(kMaxText));
   args.detail = std::string(in.text(kMaxText));
   return args;

@@ -51,8 +51,9 @@ struct HeartbeatArgs {
   Holding holding = Holding::kNothing;
   Verifier largest_seen;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // of its data directory; 0 where it has none
-  std::string state;   // "serving", "starting", "read-only: no space", ...; at most 255 bytes
-  std::string detail;  // role's own line for status, e.g. the proxy's XDP mode; at most 255 bytes
+  std::uint64_t objects = 0;  // of a directory server: files, directories, ... of its sites
+  std::string state;          // "serving", "starting", "read-only: no space", ...; at most 255 bytes
+  std::string detail;         // role's own line for status, e.g. the proxy's XDP mode; at most 255 bytes
 };
 struct HeartbeatResult {
   Generation generation;  // 0: the manager has no tables, and finds out which ones are in use

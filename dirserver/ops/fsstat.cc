@@ -4,6 +4,7 @@ namespace slice::dirserver::ops {
 
 Task<NfsAnswer> fsstat(Volume& volume, NfsRequest& request, const nfs3::HandleView&, rpc::XdrWriter& out) {
   SpaceMonitor::Figures figures = co_await volume.space.volume();
+  const std::uint64_t files = volume.cells.objects().value_or(0) + figures.other_files;
   storage::LogPosition shown;
   auto cell = read_object(volume, request.handle, shown);
   if (!cell) co_return co_await refuse_shown(volume, request, out, shown, cell.error());
@@ -11,7 +12,7 @@ Task<NfsAnswer> fsstat(Volume& volume, NfsRequest& request, const nfs3::HandleVi
                                           .total_bytes = figures.total_bytes,
                                           .free_bytes = figures.free_bytes,
                                           .available_bytes = figures.free_bytes,
-                                          .total_files = figures.total_files,
+                                          .total_files = files + figures.free_files,
                                           .free_files = figures.free_files,
                                           .available_files = figures.free_files});
   co_return co_await answer_shown(volume, request, shown, nfs3::Status::kOk);

@@ -167,6 +167,24 @@ void volume_figures_are_sane() {
   }
 }
 
+// `df -i`: files that were made are there, at the latest when servers have told one another.
+void files_are_counted() {
+  constexpr unsigned kMade = 100;
+  auto in_use = [] {
+    struct statvfs info{};
+    expect_ok(statvfs(".", &info), "statvfs");
+    return info.f_files - info.f_ffree;
+  };
+  const auto before = in_use();
+  for (unsigned i = 0; i < kMade; ++i) make_file("counted" + std::to_string(i));
+  auto more = in_use() - before;
+  for (int tries = 0; more < kMade && tries < 50; ++tries) {
+    usleep(100'000);
+    more = in_use() - before;
+  }
+  expect(more >= kMade, "only " + std::to_string(more) + " files more are in use");
+}
+
 void special_files_are_kept() {
   expect_ok(mknod("pipe", S_IFIFO | 0640, 0), "mknod of a pipe");
   expect_ok(mknod("socket", S_IFSOCK | 0600, 0), "mknod of a socket");
@@ -195,6 +213,7 @@ std::vector<Test> basic_tests() {
           {"basic", "link_rename", links_and_renames},
           {"basic", "symlink", symbolic_links_are_read},
           {"basic", "statfs", volume_figures_are_sane},
+          {"basic", "files_are_counted", files_are_counted},
           {"basic", "special_files", special_files_are_kept}};
 }
 
