@@ -163,7 +163,7 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   co_return result;
 }
 
-wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened& file,
+wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened& file, std::uint32_t teller,
                                           const wire::FileMerge& merge) {
   merges_.add();
   // What no write can have done, whoever says so.
@@ -184,6 +184,9 @@ wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened
     } else if (merge.size > cell.size) {
       cell.size = merge.size;
       changed = true;
+    }
+    if (merge.stored && merge.epoch == cell.epoch) {
+      changed = cell.note_stored({teller, *merge.stored}) || changed;
     }
   }
   if (merge.mtime) changed = merge_mtime(cell, *merge.mtime) || changed;
@@ -209,7 +212,7 @@ Task<wire::MergeResult> AuthorityService::merge_all(const wire::MergeArgs& args)
   wire::MergeResult result;
   result.files.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    result.files.push_back(merge(transaction, files[i], args.files[i]));
+    result.files.push_back(merge(transaction, files[i], args.teller, args.files[i]));
   }
   result.status = co_await finish(transaction);
   co_return result;

@@ -21,7 +21,7 @@ class AuthorityService : public rpc::Program {
   Task<wire::FetchResult> fetch(const wire::FetchArgs& args);
   Task<wire::MergeResult> merge_all(const wire::MergeArgs& args);
   wire::FetchResult merge(Transaction& transaction, const Result<routing::FileHandle>& file,
-                          const wire::FileMerge& merge);
+                          std::uint32_t teller, const wire::FileMerge& merge);
   Task<wire::PolicyResult> policy(const wire::PolicyArgs& args);
   // Commits, and waits until what the transaction read and changed is durable; kOk, or why it is not.
   Task<nfs3::Status> finish(Transaction& transaction);

@@ -113,6 +113,46 @@ TEST_F(AuthorityTest, AReportOfAnOlderEpochCannotUndoATruncation) {
   EXPECT_EQ(merge(file.handle, 600, 1).attributes.size, 600u);
 }
 
+class UsedTest : public AuthorityTest {
+ protected:
+  std::uint64_t tell(std::uint32_t teller, std::uint32_t epoch, std::uint64_t size, std::uint64_t stored) {
+    wire::FileMerge merged{.handle = file.handle, .epoch = Epoch{epoch}, .size = size};
+    merged.stored = stored;
+    return merge({merged}, teller).files.at(0).attributes.used;
+  }
+  Made file = create(root(), "f");
+};
+
+TEST_F(UsedTest, IsWhatAllServersStore) {
+  EXPECT_EQ(file.attributes.used, 0u);
+  EXPECT_EQ(tell(5, 0, 64 << 20, 8192), 8192u);
+  EXPECT_EQ(tell(7, 0, 1 << 20, 4096), 12288u);
+  EXPECT_EQ(tell(5, 0, 1 << 20, 16384), 20480u);
+  restart();
+  EXPECT_EQ(attributes(file.handle).used, 20480u);
+  EXPECT_EQ(tell(7, 0, 0, 128 << 20), 64u << 20) << "copies count as far as a file without holes takes";
+}
+
+TEST_F(UsedTest, OfAFileWithASizeIsNeverZero) {
+  ASSERT_EQ(truncate(file.handle, 64 << 20), Status::kOk);
+  EXPECT_EQ(attributes(file.handle).used, 512u);
+  EXPECT_EQ(tell(5, 1, 100, 4096), 4096u);
+  EXPECT_EQ(tell(5, 1, 100, 0), 512u);
+  ASSERT_EQ(truncate(file.handle, 0), Status::kOk);
+  EXPECT_EQ(attributes(file.handle).used, 0u);
+}
+
+TEST_F(UsedTest, GoesDownWithTheSizeAndStaysDown) {
+  tell(5, 0, 1 << 20, 768 << 10);
+  tell(7, 0, 1 << 20, 256 << 10);
+  ASSERT_EQ(truncate(file.handle, 512 << 10), Status::kOk);
+  EXPECT_EQ(attributes(file.handle).used, 512u << 10);
+  ASSERT_EQ(truncate(file.handle, 64 << 20), Status::kOk);
+  EXPECT_EQ(attributes(file.handle).used, 512u << 10);
+  EXPECT_EQ(tell(7, 0, 0, 9 << 20), 512u << 10) << "from before it was cut";
+  EXPECT_EQ(tell(7, 2, 0, 1 << 20), (1u << 20) + (384u << 10));
+}
+
 TEST_F(AuthorityTest, ALateReportDoesNotUndoSetTimes) {
   Made file = create(root(), "f");
   loop_.advance(std::chrono::seconds(10));

@@ -1,6 +1,7 @@
 #include "dirserver/cells.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "bpf/shared/limits.h"
 
@@ -34,13 +35,26 @@ CellRef cell_of(const routing::FileHandle& handle) {
 namespace {
 
 constexpr std::uint64_t kDirectorySize = 4096;
-constexpr std::uint64_t kBlock = 4096;
+constexpr std::uint64_t kBlock = 4096, kSector = 512;
 
-// Whole blocks: what a file without holes takes. Only data servers know about holes.
+// Whole blocks: what a file without holes takes.
+std::uint64_t whole(const AttributeCell& cell) {
+  return cell.size > ~std::uint64_t{0} - kBlock ? cell.size : (cell.size + kBlock - 1) / kBlock * kBlock;
+}
+
+std::uint64_t sum_of(const std::vector<StoredPart>& stored) {
+  std::uint64_t sum = 0;
+  for (const StoredPart& part : stored) sum += std::min(part.bytes, ~std::uint64_t{0} - sum);
+  return sum;
+}
+
+// Never 0 where there may be bytes, which servers tell a second late: there are programs (tar among them)
+// that take such a file for one hole, and do not read it. Copies count, as far as a file without holes takes.
 std::uint64_t used_by(const AttributeCell& cell) {
   switch (cell.self.type) {
     case nfs3::FileType::kRegular:
-      return cell.size > ~std::uint64_t{0} - kBlock ? cell.size : (cell.size + kBlock - 1) / kBlock * kBlock;
+      if (cell.size == 0 || !cell.stored) return whole(cell);
+      return std::clamp(sum_of(*cell.stored), kSector, whole(cell));
     case nfs3::FileType::kDirectory:
       return kDirectorySize;
     default:
@@ -67,6 +81,30 @@ nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume) {
   out.mtime = cell.mtime;
   out.ctime = cell.ctime;
   return out;
+}
+
+bool AttributeCell::note_stored(StoredPart part) {
+  if (!stored) return false;
+  auto at =
+      std::lower_bound(stored->begin(), stored->end(), part.server,
+                       [](const StoredPart& each, std::uint32_t server) { return each.server < server; });
+  if (at != stored->end() && at->server == part.server) {
+    return std::exchange(at->bytes, part.bytes) != part.bytes;
+  }
+  if (part.bytes == 0 || stored->size() >= kMaxStoredParts) return false;
+  stored->insert(at, part);
+  return true;
+}
+
+void AttributeCell::cut_stored() {
+  if (size == 0) stored.emplace();
+  if (!stored) return;
+  const std::uint64_t sum = sum_of(*stored), left = whole(*this);
+  if (sum <= left) return;
+  // Who stores how much of the rest, they tell when they are written to.
+  for (StoredPart& part : *stored) {
+    part.bytes = static_cast<std::uint64_t>(static_cast<long double>(part.bytes) / sum * left);
+  }
 }
 
 nfs3::WccAttributes wcc_of(const AttributeCell& cell) {

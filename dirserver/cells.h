@@ -54,6 +54,13 @@ struct FilePolicy {
   std::uint8_t placement = 0;  // else 1 + Placement
   bool operator==(const FilePolicy&) const = default;
 };
+// Bytes of a regular file that a data server stores, as it told last.
+struct StoredPart {
+  std::uint32_t server = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const StoredPart&) const = default;
+};
+inline constexpr std::size_t kMaxStoredParts = 4096;
 struct AttributeCell {
   Target self;
   std::uint32_t mode = 0;  // 07777
@@ -72,6 +79,13 @@ struct AttributeCell {
   std::uint64_t entries = 0;   // of a directory: its names on its own site, "." and ".." not counted
   FilePolicy policy;           // of a directory
   std::string symlink_target;  // of a symbolic link
+  // Of a regular file: by servers, in order. Nothing: it had bytes before servers told what they store.
+  std::optional<std::vector<StoredPart>> stored = std::vector<StoredPart>{};
+
+  // A server has told; whether that is new.
+  bool note_stored(StoredPart part);
+  // The size was set: all together store no more than it.
+  void cut_stored();
 
   bool directory() const { return self.type == nfs3::FileType::kDirectory; }
   bool regular() const { return self.type == nfs3::FileType::kRegular; }

@@ -5,14 +5,38 @@ namespace slice::dirserver {
 namespace {
 
 // Flags of an attribute cell.
-constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4;
+constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4, kStored = 8;
+
+bool tells_stored(const AttributeCell& cell) {
+  return cell.regular() && cell.stored;
+}
+
+void write_stored(CellWriter& out, const std::vector<StoredPart>& stored) {
+  out.number(static_cast<std::uint16_t>(stored.size()));
+  for (const StoredPart& part : stored) {
+    out.number(part.server);
+    out.number(part.bytes);
+  }
+}
+
+std::vector<StoredPart> read_stored(CellReader& in) {
+  std::vector<StoredPart> stored;
+  for (unsigned left = in.number<std::uint16_t>(); left > 0 && in.ok(); --left) {
+    StoredPart part;
+    part.server = in.number<std::uint32_t>();
+    part.bytes = in.number<std::uint64_t>();
+    stored.push_back(part);
+  }
+  return stored;
+}
 
 }  // namespace
 
 std::string encode(const AttributeCell& cell) {
   CellWriter out;
   out.number(static_cast<std::uint8_t>((cell.striped ? kStriped : 0) | (cell.truncating ? kTruncating : 0) |
-                                       (cell.exclusive_verifier ? kExclusive : 0)));
+                                       (cell.exclusive_verifier ? kExclusive : 0) |
+                                       (tells_stored(cell) ? kStored : 0)));
   out.target(cell.self);
   out.number(cell.mode);
   out.number(cell.nlink);
@@ -35,6 +59,7 @@ std::string encode(const AttributeCell& cell) {
     out.number(cell.policy.placement);
   }
   if (cell.self.type == nfs3::FileType::kSymlink) out.text(cell.symlink_target);
+  if (tells_stored(cell)) write_stored(out, *cell.stored);
   return out.take();
 }
 
@@ -69,6 +94,8 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
     cell.policy.placement = in.number<std::uint8_t>();
   }
   if (cell.self.type == nfs3::FileType::kSymlink) cell.symlink_target = in.text();
+  cell.stored.reset();
+  if ((flags & kStored) != 0) cell.stored = read_stored(in);
   if (cell.self.cell.site != site) return fail(Errc::kCorrupt, "attribute cell: it names another site");
   return in.finish(std::move(cell), "attribute cell");
 }

@@ -46,6 +46,7 @@ TEST(CellsTest, AttributeCellsComeBackWhole) {
   directory.entries = 1000000007;
   AttributeCell file = sample(nfs3::FileType::kRegular);
   file.exclusive_verifier = {1, 2, 3, 4, 5, 6, 7, 8};
+  file.stored = {{3, 4096}, {9, 1ull << 40}};
   AttributeCell link = sample(nfs3::FileType::kSymlink);
   link.symlink_target = std::string(4095, 't');
   for (const AttributeCell& cell : {directory, file, link}) {
@@ -59,6 +60,7 @@ TEST(CellsTest, AttributeCellsComeBackWhole) {
     EXPECT_EQ(back->symlink_target, cell.symlink_target);
     EXPECT_EQ(back->exclusive_verifier, cell.exclusive_verifier);
     EXPECT_EQ(back->mtime_set, cell.mtime_set);
+    if (cell.regular()) EXPECT_EQ(back->stored, cell.stored);
     // Every shorter value, and one that is longer, is refused.
     for (std::size_t size = 0; size < std::min<std::size_t>(value.size(), 300); ++size) {
       EXPECT_FALSE(decode_attribute_cell(SiteId{7}, value.substr(0, size)).has_value()) << size;
@@ -68,6 +70,23 @@ TEST(CellsTest, AttributeCellsComeBackWhole) {
     value[0] = 2;
     EXPECT_EQ(decode_attribute_cell(SiteId{7}, value).error().code, Errc::kCorrupt);
   }
+}
+
+// Files from before servers told what they store: all of their size counts, until they are emptied.
+TEST(CellsTest, WithoutWhatIsStoredAFileCountsAsWhole) {
+  AttributeCell cell = sample(nfs3::FileType::kRegular);
+  cell.stored.reset();
+  auto old = decode_attribute_cell(SiteId{7}, encode(cell));
+  ASSERT_TRUE(old.has_value());
+  EXPECT_FALSE(old->stored.has_value());
+  EXPECT_FALSE(old->note_stored({3, 4096}));
+  EXPECT_EQ(attributes_of(*old, VolumeId{1}).used, 1ull << 40);
+  old->size = 0;
+  old->cut_stored();
+  old->size = 1 << 20;
+  EXPECT_TRUE(old->note_stored({3, 4096}));
+  EXPECT_FALSE(old->note_stored({3, 4096}));
+  EXPECT_EQ(attributes_of(*old, VolumeId{1}).used, 4096u);
 }
 
 TEST(CellsTest, BucketsKeepSlotsStable) {

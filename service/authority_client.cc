@@ -91,7 +91,10 @@ Error error_of(nfs3::Status status) {
 void fold(KnownFile& known, const Untold& untold) {
   if (!untold.any) return;
   nfs3::Attributes& attributes = known.attributes;
-  if (untold.epoch == known.epoch) attributes.size = std::max(attributes.size, untold.end);
+  if (untold.epoch == known.epoch && untold.end > attributes.size) {
+    attributes.used += untold.end - attributes.size;  // as proxies do (bpf/shared/attributes.h)
+    attributes.size = untold.end;
+  }
   attributes.mtime = std::max(attributes.mtime, untold.mtime);
   attributes.ctime = std::max(attributes.ctime, untold.mtime);
 }
@@ -100,14 +103,18 @@ void fold(KnownFile& known, const Untold& untold) {
 
 class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(ServiceContext& context, std::size_t max_entries)
+  Impl(ServiceContext& context, Stored stored, std::size_t max_entries)
       : context_(context),
+        stored_(std::move(stored)),
         max_entries_(std::max<std::size_t>(max_entries, 1)),
         fetches_(context.metrics.counter("authority_fetches_total")),
         hits_(context.metrics.counter("authority_cache_hits_total")),
         merges_(context.metrics.counter("authority_merges_total")),
         failures_(context.metrics.counter("authority_failures_total")),
         cached_(context.metrics.counter("authority_cached_files")) {}
+
+  // Calls under way may go on, without asking what is stored.
+  void end() { stored_ = {}; }
 
   // What is cached, where it is new enough.
   const KnownFile* fresh(const routing::FileHandle& handle) { return fresh(entry_of(handle), false); }
@@ -298,7 +305,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   // with `merging` are never evicted.
   static Task<void> tell(std::shared_ptr<Impl> self, std::vector<Entry*> entries) {
     std::vector<routing::HandleBytes> handles(entries.size());
-    wire::MergeArgs args;
+    wire::MergeArgs args{.files = {}, .teller = self->context_.self.index};
     args.files.reserve(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Entry& entry = *entries[i];
@@ -310,7 +317,8 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
                             .epoch = entry.telling.epoch,
                             .size = entry.telling.end,
                             .mtime = entry.telling.mtime,
-                            .atime = std::nullopt});
+                            .atime = std::nullopt,
+                            .stored = self->stored_ ? self->stored_(entry.handle) : std::nullopt});
     }
     self->merges_.add(entries.size());
     auto result = co_await ask<wire::MergeResult>(self, entries[0]->handle, wire::AuthorityProcedure::kMerge,
@@ -429,6 +437,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   ServiceContext& context_;
+  Stored stored_;
   std::size_t max_entries_;
   std::list<Entry> entries_;  // the newest first, and those with a second chance
   tsl::robin_map<FileId, std::list<Entry>::iterator, MixedHash<FileId>> by_file_;
@@ -443,9 +452,11 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   Counter& cached_;
 };
 
-AuthorityClient::AuthorityClient(ServiceContext& context, std::size_t max_entries)
-    : impl_(std::make_shared<Impl>(context, max_entries)) {}
-AuthorityClient::~AuthorityClient() = default;
+AuthorityClient::AuthorityClient(ServiceContext& context, Stored stored, std::size_t max_entries)
+    : impl_(std::make_shared<Impl>(context, std::move(stored), max_entries)) {}
+AuthorityClient::~AuthorityClient() {
+  impl_->end();
+}
 
 Task<Result<KnownFile>> AuthorityClient::fetch(const routing::FileHandle& handle, Freshness freshness,
                                                bool with_striped) {

@@ -4,7 +4,9 @@
 #ifndef SLICE_SERVICE_AUTHORITY_CLIENT_H
 #define SLICE_SERVICE_AUTHORITY_CLIENT_H
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "routing/file_handle.h"
 #include "service/access.h"
@@ -24,7 +26,10 @@ class AuthorityClient {
   static constexpr Duration kMaxAge = std::chrono::seconds(2);
   static constexpr Duration kReportDelay = std::chrono::seconds(1);
 
-  explicit AuthorityClient(ServiceContext& context, std::size_t max_entries = 65536);
+  // How many bytes of a file this server stores now, holes not counted; nothing where it does not know. Told
+  // with everything else, and asked as long as the client lives.
+  using Stored = std::function<std::optional<std::uint64_t>(const routing::FileHandle&)>;
+  explicit AuthorityClient(ServiceContext& context, Stored stored = {}, std::size_t max_entries = 65536);
   ~AuthorityClient();
 
   enum class Freshness {

@@ -36,6 +36,7 @@ class FakeAuthority : public rpc::Program {
       if (answer.status == nfs3::Status::kJukebox) result.status = answer.status;
       for (const wire::FileMerge& each : args.files) {
         merges.push_back(each);
+        teller = args.teller;
         merges.back().handle = {};
         if (answer.status == nfs3::Status::kOk) merge(each);
         if (result.status == nfs3::Status::kOk) result.files.push_back(answer);
@@ -54,6 +55,7 @@ class FakeAuthority : public rpc::Program {
   int calls = 0;         // MERGE
   std::size_t held = 0;  // of each call of several files, that many are told "later" in turn, the last first
   std::vector<wire::FileMerge> merges;
+  std::uint32_t teller = 99;  // of the last
 
  private:
   void merge(const wire::FileMerge& merge) {
@@ -66,7 +68,7 @@ class FakeAuthority : public rpc::Program {
 
 class AuthorityClientTest : public testing::ServiceFixture {
  protected:
-  AuthorityClientTest() : testing::ServiceFixture("small1"), authority_(loop_), client_(context_, 4) {
+  AuthorityClientTest() : testing::ServiceFixture("small1"), authority_(loop_), client_(context_, {}, 4) {
     serve("dir1", authority_);
     authority_.answer.attributes.size = 100;
     authority_.answer.attributes.mode = 0640;
@@ -247,6 +249,23 @@ TEST_F(AuthorityClientTest, OwnWritesAreSeenThoughTheAnswerIsFromBeforeTheyWereT
   EXPECT_EQ(size, 4000u);
 }
 
+TEST_F(AuthorityClientTest, TellsWhatIsStoredWhenItTells) {
+  std::optional<std::uint64_t> stored;
+  AuthorityClient client(context_, [&](const routing::FileHandle& handle) {
+    EXPECT_EQ(handle.fileid, FileId{7});
+    return stored;
+  });
+  client.note(handle_, Epoch{3}, 777, {95, 0});
+  stored = 4096;
+  loop_.advance(2s);
+  ASSERT_EQ(authority_.merges.size(), 1u);
+  EXPECT_EQ(authority_.merges[0].stored, 4096u);
+  EXPECT_EQ(authority_.teller, context_.self.index);
+  stored.reset();
+  ASSERT_TRUE(run(client.report(handle_, Epoch{3}, 777, {96, 0})));
+  EXPECT_FALSE(authority_.merges.back().stored.has_value());
+}
+
 TEST_F(AuthorityClientTest, SaysUnavailableAndTellsWhenTheAuthorityIsBack) {
   silence("dir1");
   Status reported = report(3, 777, 95);
@@ -378,7 +397,7 @@ class MovedAuthorityTest : public testing::ServiceFixture {
   }
 
   FakeAuthority former_, owner_;
-  AuthorityClient client_{context_, 4};
+  AuthorityClient client_{context_, {}, 4};
   routing::FileHandle file_;
   int refreshes_ = 0;
   bool manager_knows_ = false;

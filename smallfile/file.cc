@@ -156,6 +156,15 @@ void File::restore(const MapRecord& record) {
   }
 }
 
+std::uint64_t File::stored() const {
+  constexpr std::uint64_t kUnit = 4096;
+  std::uint64_t sum = 0;
+  for (const Block& block : blocks) {
+    if (block.data || block.holds_zone()) sum += (block.valid + kUnit - 1) / kUnit * kUnit;
+  }
+  return sum;
+}
+
 std::size_t File::footprint() const {
   return kTableShare + sizeof(File) + blocks.capacity() * sizeof(Block) + freed.capacity() * sizeof(Extent) +
          data_bytes_;

@@ -57,6 +57,8 @@ struct File {
   MapRecord record(std::uint64_t applied) const;
   void restore(const MapRecord& record);
   std::size_t footprint() const;
+  // Bytes that are no holes, in whole blocks of 4 KiB, as the authority counts a file without holes.
+  std::uint64_t stored() const;
 
   const FileId id;
   const SiteId site;

@@ -27,7 +27,7 @@ SmallFileServer::SmallFileServer(service::ServiceContext& context, OpenRecords o
     : context_(context),
       open_records_(std::move(open_records)),
       zones_(context.loop, context.disk),
-      authority_(context),
+      authority_(context, [this](const routing::FileHandle& handle) { return stored(handle.fileid); }),
       nfs_(context, wire::Role::kSmallFile) {}
 
 Task<Status> SmallFileServer::start() {
@@ -54,6 +54,12 @@ Task<Status> SmallFileServer::start() {
   operations_->add_to(nfs_);
   objects_ = std::make_unique<ObjectProgram>(context_, *store_, authority_);
   co_return Status{};
+}
+
+std::optional<std::uint64_t> SmallFileServer::stored(FileId file) {
+  if (!store_) return std::nullopt;
+  auto bytes = store_->stored(file);
+  return bytes ? std::optional(*bytes) : std::nullopt;
 }
 
 std::vector<rpc::Program*> SmallFileServer::programs() {

@@ -34,6 +34,8 @@ class SmallFileServer : public service::Role {
   Store& store() { return *store_; }
 
  private:
+  std::optional<std::uint64_t> stored(FileId file);
+
   service::ServiceContext& context_;
   OpenRecords open_records_;
   std::unique_ptr<storage::KvStore> records_;

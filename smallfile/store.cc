@@ -43,6 +43,12 @@ Result<Store::Seen> Store::look(FileId id) {
   return Seen{file.end, file.epoch, file.mtime};
 }
 
+Result<std::uint64_t> Store::stored(FileId id) {
+  auto pin = table_.find(id);
+  if (!pin) return fail(std::move(pin).error());
+  return (*pin)->stored();
+}
+
 Task<Result<Store::Seen>> Store::read(FileId id, std::uint64_t offset, ByteSpan into) {
   assert(offset + into.size() <= options_.threshold);
   auto pin = table_.find(id);

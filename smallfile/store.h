@@ -49,6 +49,8 @@ class Store {
     nfs3::Time mtime;
   };
   Result<Seen> look(FileId file);
+  // Bytes of it here that are no holes, in whole blocks of 4 KiB.
+  Result<std::uint64_t> stored(FileId file);
   // Fills `into` with the bytes from `offset` on, zeros where there are none; what the file was at that
   // moment. kCorrupt (counted and logged) where a stored block is damaged, kStale where the file was removed.
   Task<Result<Seen>> read(FileId file, std::uint64_t offset, ByteSpan into);

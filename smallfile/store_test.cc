@@ -51,6 +51,19 @@ TEST_F(StoreTest, HolesReadAsZerosInMemoryAndFromTheZone) {
   EXPECT_EQ(stat(1).extents.size(), 2u);  // the block between is a hole there too
 }
 
+TEST_F(StoreTest, HolesAreNotCountedAsStored) {
+  EXPECT_EQ(*store->stored({1}), 0u);
+  ASSERT_TRUE(write(1, 20000, "tail", true));
+  EXPECT_EQ(*store->stored({1}), 4096u);
+  ASSERT_TRUE(write(1, 10, "x", true));
+  EXPECT_EQ(*store->stored({1}), 8192u);
+  save();
+  restart();
+  EXPECT_EQ(*store->stored({1}), 8192u);
+  ASSERT_TRUE(write(2, 0, pattern(8300, 1), true));
+  EXPECT_EQ(*store->stored({2}), 12288u);
+}
+
 TEST_F(StoreTest, AFileOf8300BytesTakes8192And128Bytes) {
   ASSERT_TRUE(write(1, 0, pattern(8300, 1), true));
   save();

@@ -17,7 +17,8 @@ constexpr Duration kRenewPause = std::chrono::milliseconds(500);
 
 Node::Node(service::ServiceContext& its_context, ObjectStore::Options options)
     : context(its_context),
-      authority(its_context),
+      authority(its_context,
+                [this](const routing::FileHandle& handle) { return store.stored(object_of(handle)); }),
       store(
           its_context.loop, its_context.disk, its_context.metrics, options,
           [this] { return renew_verifier(); }, its_context.crash),

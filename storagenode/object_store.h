@@ -102,6 +102,8 @@ class ObjectStore {
   Task<Result<std::uint64_t>> scrub(ObjectName name, std::uint64_t segment, std::size_t granule);
   Task<Result<std::vector<std::uint64_t>>> segments(ObjectName name);
 
+  // Bytes of the object that are no holes, about; nothing where it was not used lately.
+  std::optional<std::uint64_t> stored(const ObjectName& name) const { return table_.stored(name); }
   // Of the object, also of one without bytes; nothing where there is none.
   Task<Result<std::optional<Epoch>>> epoch(ObjectName name);
   // Less space is free than the reserve.

@@ -92,6 +92,25 @@ TEST_F(ObjectStoreTest, AWriteOverTheEndOfASegment) {
   EXPECT_GE(stat->allocated, 300'000u);
 }
 
+TEST_F(ObjectStoreTest, HolesAreNotCountedAsStored) {
+  EXPECT_FALSE(h.store->stored(name).has_value()) << "not looked at yet";
+  Buffer bytes = pattern(64 << 10, 3);
+  for (std::uint64_t at : {std::uint64_t{0}, kSegment / 2, 3 * kSegment}) {
+    ASSERT_TRUE(h.write(name, at, bytes.view(), true));
+  }
+  const std::uint64_t written = 3 * (64 << 10);
+  ASSERT_TRUE(h.store->stored(name).has_value());
+  EXPECT_GE(*h.store->stored(name), written);
+  EXPECT_LE(*h.store->stored(name), written + 4 * kBlock);
+  const std::uint64_t before = *h.store->stored(name);
+  h.close();
+  ASSERT_TRUE(h.open());
+  EXPECT_EQ(*h.read(name, 0, 1), text(bytes).substr(0, 1));
+  EXPECT_EQ(*h.store->stored(name), before);
+  ASSERT_TRUE(h.run(h.store->truncate(name, kSegment, Epoch{2})));
+  EXPECT_LE(*h.store->stored(name), 2 * (64 << 10) + 4 * kBlock);
+}
+
 TEST_F(ObjectStoreTest, TruncateNeverLetsOldBytesReappear) {
   for (std::uint64_t size :
        std::initializer_list<std::uint64_t>{0, 1, 4095, 4096, 5000, 1 << 20, kSegment, kSegment + 77}) {

@@ -42,9 +42,28 @@ Task<Status> ObjectTable::load(Object& object) {
     }
   }
   SLICE_CO_RETURN_IF_ERROR(co_await find_end(object));
+  co_await count_stored(object);
   object.exists = true;
   object.loaded = true;
   co_return Status{};
+}
+
+// Looks into every segment once; one that cannot be opened counts as full.
+Task<void> ObjectTable::count_stored(Object& object) {
+  std::vector<std::uint64_t> indexes(object.present.begin(), object.present.end());
+  for (std::uint64_t index : indexes) {
+    if (object.open.contains(index) || object.stored.contains(index)) continue;
+    if (auto use = co_await open_present(object, index); !use) object.stored[index] = kSegment;
+  }
+}
+
+std::optional<std::uint64_t> ObjectTable::stored(const ObjectName& name) const {
+  auto found = objects_.find(name);
+  if (found == objects_.end() || !found->second->loaded) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (const auto& [index, bytes] : found->second->stored) sum += bytes;
+  for (const auto& [index, segment] : found->second->open) sum += segment->segment.stored();
+  return sum;
 }
 
 // The caller holds object.opening, or loads the object for the first time.
@@ -63,6 +82,7 @@ Task<Status> ObjectTable::find_end(Object& object) {
 
 OpenSegment& ObjectTable::keep(Object& object, std::unique_ptr<OpenSegment> made) {
   OpenSegment& segment = *made;
+  object.stored.erase(segment.segment.name().index);
   order_.push_front(&segment);
   segment.position = order_.begin();
   object.open[segment.segment.name().index] = std::move(made);
@@ -169,13 +189,16 @@ Task<Status> ObjectTable::remove_segment(Object& object, std::uint64_t index) {
   Status status = co_await disk_.remove(segment_path(name));
   if (!status && status.error().code != Errc::kNotFound) co_return status;
   object.present.erase(index);
+  object.stored.erase(index);
   co_return Status{};
 }
 
 void ObjectTable::close(OpenSegment& segment) {
   order_.erase(segment.position);
   figures_.open_segments.set(order_.size());
-  segment.object.open.erase(segment.segment.name().index);
+  const std::uint64_t index = segment.segment.name().index;
+  segment.object.stored[index] = segment.segment.stored();
+  segment.object.open.erase(index);
 }
 
 // Closes files until there is room for one more. Those with unsynced bytes are synced first, so that an

@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -64,6 +65,7 @@ struct Object {
   nfs3::Time mtime;                 // of the last write since the process started; zero: none
   std::set<std::uint64_t> present;  // indexes of its segments
   std::map<std::uint64_t, std::unique_ptr<OpenSegment>> open;
+  std::map<std::uint64_t, std::uint64_t> stored;  // of segments that are closed: bytes that are no holes
   RangeLock lock;      // over block numbers: readers and writers; all of it for truncate and remove
   AsyncMutex opening;  // while a segment is opened or made
   std::uint64_t read_to = 0, prefetched_to = 0;  // of a sequential reader
@@ -91,9 +93,13 @@ class ObjectTable {
   // The segment, where it is open.
   OpenSegment* peek(const SegmentName& name);
   std::size_t open_segments() const { return order_.size(); }
+  // Bytes of the object that are no holes, about: of which a local file system takes room. Nothing where it
+  // is not loaded.
+  std::optional<std::uint64_t> stored(const ObjectName& name) const;
 
  private:
   Task<Status> load(Object& object);
+  Task<void> count_stored(Object& object);
   Task<Result<Use<OpenSegment>>> open_present(Object& object, std::uint64_t index);
   Task<Result<Use<OpenSegment>>> create(Object& object, std::uint64_t index, Epoch epoch);
   Task<Status> note_more(Object& object);

@@ -276,6 +276,17 @@ Task<Status> Segment::discard(std::uint64_t offset, std::uint64_t length) {
   co_return co_await file_->punch(kSumsStart + offset / kBlock * 4, blocks_of(length) * 4);
 }
 
+std::uint64_t Segment::stored() const {
+  auto allocated = file_->allocated();
+  if (!allocated) return end_;
+  if (*allocated <= kSumsStart) return 0;
+  // Each 4 KiB of checksums stand for 1024 blocks.
+  constexpr std::uint64_t kSumsReach = kBlock / 4 * kBlock;
+  const std::uint64_t both = *allocated - kSumsStart;
+  const std::uint64_t sums = (both + kSumsReach + kBlock - 1) / (kSumsReach + kBlock) * kBlock;
+  return both > sums ? both - sums : 0;
+}
+
 Task<Status> Segment::sync() {
   std::uint64_t covers = written_;
   ++syncing_;

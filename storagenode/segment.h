@@ -69,6 +69,8 @@ class Segment {
   const SegmentName& name() const { return name_; }
   storage::File& file() { return *file_; }
   std::uint64_t end() const { return end_; }
+  // Bytes that are no holes, about: the room that the local file takes, without its header and checksums.
+  std::uint64_t stored() const;
   bool unsynced() const { return written_ != synced_; }
   // An error that could not be repaired: the segment answers kIo until the process starts again.
   bool broken() const { return broken_; }

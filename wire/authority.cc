@@ -33,6 +33,8 @@ void encode_item(XdrWriter& out, const FileMerge& merge) {
   out.u64(merge.size);
   encode_time(out, merge.mtime);
   encode_time(out, merge.atime);
+  out.boolean(merge.stored.has_value());
+  if (merge.stored) out.u64(*merge.stored);
 }
 void decode_item(XdrReader& in, FileMerge& out) {
   out.handle = in.opaque(nfs3::kMaxHandle);
@@ -40,6 +42,8 @@ void decode_item(XdrReader& in, FileMerge& out) {
   out.size = in.u64();
   decode_time(in, out.mtime);
   decode_time(in, out.atime);
+  out.stored.reset();
+  if (in.boolean()) out.stored = in.u64();
 }
 
 template <class Item>
@@ -78,10 +82,12 @@ bool decode(ByteView bytes, FetchResult& out) {
 void encode(XdrWriter& out, const MergeArgs& args) {
   out.u32(static_cast<std::uint32_t>(args.files.size()));
   for (const FileMerge& merge : args.files) encode_item(out, merge);
+  out.u32(args.teller);
 }
 bool decode(ByteView bytes, MergeArgs& out) {
   XdrReader in(bytes);
   decode_items(in, out.files);
+  out.teller = in.u32();
   return in.complete();
 }
 

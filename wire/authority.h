@@ -37,10 +37,13 @@ struct FileMerge {
   Epoch epoch;
   std::uint64_t size = 0;                  // 0: no statement
   std::optional<nfs3::Time> mtime, atime;  // a moved mtime moves ctime as well
+  // Bytes that the teller stores of the file now, holes not counted; nothing unless `epoch` is the file's.
+  std::optional<std::uint64_t> stored = {};
 };
 constexpr std::size_t kMaxMerges = 64;  // in one call
 struct MergeArgs {
   std::vector<FileMerge> files;
+  std::uint32_t teller = 0;  // the server that tells, and whose `stored` these are
 };
 struct MergeResult {
   // kJukebox: not this server's files, one of them at least; none was merged. Else kOk, or that the store

@@ -50,6 +50,7 @@ Status check_permission(const Identity& who, const AttributeCell& cell, const nf
 void resize(AttributeCell& cell, const Identity& who, std::uint64_t size, nfs3::Time now) {
   cell.size = size;
   ++cell.epoch.value;
+  cell.cut_stored();
   cell.ctime = later(now, cell.ctime);
   cell.mtime = cell.ctime;
   if (!who.superuser()) {

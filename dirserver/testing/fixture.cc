@@ -309,10 +309,10 @@ wire::FetchResult DirectoryFixture::merge(const Handle& file, std::uint64_t size
   EXPECT_EQ(result.files.size(), 1u);
   return result.files.at(0);
 }
-wire::MergeResult DirectoryFixture::merge(std::vector<wire::FileMerge> files) {
+wire::MergeResult DirectoryFixture::merge(std::vector<wire::FileMerge> files, std::uint32_t teller) {
   auto result = run(service::internal_call<wire::MergeResult>(
       network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kMerge,
-      wire::MergeArgs{std::move(files)}));
+      wire::MergeArgs{std::move(files), teller}));
   EXPECT_TRUE(result.has_value());
   return *result;
 }

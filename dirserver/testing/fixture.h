@@ -145,7 +145,7 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   wire::FetchResult fetch(const Handle& file, bool with_striped = false);
   wire::FetchResult merge(const Handle& file, std::uint64_t size, std::uint32_t epoch,
                           std::optional<nfs3::Time> mtime = {}, std::optional<nfs3::Time> atime = {});
-  wire::MergeResult merge(std::vector<wire::FileMerge> files);
+  wire::MergeResult merge(std::vector<wire::FileMerge> files, std::uint32_t teller = 0);
 
   // ---- the program of directory servers among themselves, as another of them calls it ----
   template <class R, class Args>

@@ -173,6 +173,35 @@ void space_is_accounted() {
   expect(stat_of("file").st_blocks > 0, "a file of 1 MiB takes no blocks");
 }
 
+// What servers store of a file they tell within a second. It is open nowhere: then the client asks.
+std::int64_t blocks_soon(const char* path, std::int64_t least, std::int64_t most) {
+  std::int64_t blocks = -1;
+  for (int tries = 0; tries < 30 && (blocks < least || blocks > most); ++tries) {
+    if (tries > 0) usleep(100'000);
+    forget_caches();
+    blocks = stat_of(path).st_blocks;
+  }
+  return blocks;
+}
+
+void holes_take_no_space() {
+  constexpr off_t kHole = 64 << 20;
+  make_file("holes", "");
+  expect_ok(truncate("holes", kHole), "truncate");
+  std::int64_t blocks = blocks_soon("holes", 1, 8);
+  expect(blocks >= 1 && blocks <= 8, "a hole of 64 MiB takes " + std::to_string(blocks) + " blocks");
+  const std::string bytes(100'000, 'x');
+  for (off_t at : {off_t{0}, kHole / 2}) {
+    File file("holes", O_WRONLY);
+    expect_eq(pwrite(file.get(), bytes.data(), bytes.size(), at), bytes.size(), "write");
+    expect_ok(fsync(file.get()), "fsync");
+  }
+  blocks = blocks_soon("holes", 390, 900);
+  expect(blocks >= 390 && blocks <= 900, "200,000 bytes take " + std::to_string(blocks) + " blocks");
+  make_file("dense", std::string(3 << 20, 'x'));
+  expect_eq(blocks_soon("dense", 6144, 6144), std::int64_t{6144}, "blocks of 3 MiB");
+}
+
 void links_are_counted() {
   make_file("file", "x");
   for (int i = 0; i < 100; ++i) expect_ok(link("file", ("link." + std::to_string(i)).c_str()), "link");
@@ -200,6 +229,7 @@ std::vector<Test> attribute_tests() {
           {"attributes", "valid_times", times_are_valid},
           {"attributes", "size", sizes_are_seen_at_once},
           {"attributes", "blocks", space_is_accounted},
+          {"attributes", "blocks_of_holes", holes_take_no_space},
           {"attributes", "nlink", links_are_counted}};
 }
 
