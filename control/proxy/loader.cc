@@ -95,6 +95,16 @@ bool is_bond(const std::string& interface) {
   return ::access(("/sys/class/net/" + interface + "/bonding").c_str(), F_OK) == 0;
 }
 
+Status not_taken(std::string_view what, int error) {
+  Errc code = error == -EPERM || error == -EACCES ? Errc::kDenied : Errc::kIo;
+  return fail(code, "the kernel {} does not take the {}: {}", kernel_release(), what, std::strerror(-error));
+}
+
+// Not what libbpf makes for a program's own constants.
+bool is_table(const bpf_map* map) {
+  return std::string_view(bpf_map__name(map)).find('.') == std::string_view::npos;
+}
+
 std::uint32_t id_of(int program_fd) {
   bpf_prog_info info{};
   std::uint32_t size = sizeof info;
@@ -179,41 +189,40 @@ std::vector<std::string> usual_interfaces() {
 }
 
 struct Loader::Skeleton {
-  ::slice_proxy* bpf = nullptr;
+  ::slice_proxy* bpf = slice_proxy__open();
   ~Skeleton() {
     if (bpf != nullptr) slice_proxy__destroy(bpf);
   }
 };
 
-Result<std::unique_ptr<Loader>> Loader::load(const ProxyConfig& config) {
+Result<std::unique_ptr<Loader>> Loader::open(const ProxyConfig& config) {
   libbpf_set_print(print_libbpf);
   std::unique_ptr<Loader> loader(new Loader());
-  Status opened = loader->open(config, false);
+  Status opened = loader->make_maps(config, false);
   if (!opened && opened.error().code != Errc::kDenied && loader->reused_) {
     // Tables of another version of the program are of no use to this one.
     log_warning("cannot take over the tables in {} ({}): making new ones", config.bpf_folder,
                 opened.error().message);
-    opened = loader->open(config, true);
+    opened = loader->make_maps(config, true);
   }
   if (!opened) return fail(std::move(opened).error());
   SLICE_RETURN_IF_ERROR(loader->map_tables());
   return loader;
 }
 
-Status Loader::open(const ProxyConfig& config, bool fresh) {
-  skeleton_ = std::make_unique<Skeleton>();
-  skeleton_->bpf = slice_proxy__open();
-  if (skeleton_->bpf == nullptr)
-    return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
+Status Loader::make_maps(const ProxyConfig& config, bool fresh) {
+  maps_ = std::make_unique<Skeleton>();
+  if (maps_->bpf == nullptr) return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
   SLICE_RETURN_IF_ERROR(pin_maps(config, fresh));
-  SLICE_RETURN_IF_ERROR(load_program());
+  bpf_program__set_autoload(maps_->bpf->progs.slice_proxy, false);
+  if (int error = slice_proxy__load(maps_->bpf); error != 0)
+    return not_taken("tables of the XDP program", error);
   slice_config old{};
   std::uint32_t zero = 0;
-  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->bpf->maps.config), &zero, &old) == 0 && old.abi != 0 &&
+  if (bpf_map_lookup_elem(bpf_map__fd(maps_->bpf->maps.config), &zero, &old) == 0 && old.abi != 0 &&
       old.abi != SLICE_MAP_ABI) {
     return fail(Errc::kInvalid, "their layout is version {}, not {}", old.abi, SLICE_MAP_ABI);
   }
-  pin_program(config);
   return {};
 }
 
@@ -221,10 +230,9 @@ Status Loader::pin_maps(const ProxyConfig& config, bool fresh) {
   pinned_ = prepare_folder(config.bpf_folder);
   reused_ = false;
   bpf_map* map = nullptr;
-  bpf_object__for_each_map(map, skeleton_->bpf->obj) {
-    std::string name = bpf_map__name(map);
-    if (!pinned_ || name.starts_with("slice_pr.") || name.find('.') != std::string::npos) continue;
-    std::string path = config.bpf_folder + "/" + name;
+  bpf_object__for_each_map(map, maps_->bpf->obj) {
+    if (!pinned_ || !is_table(map)) continue;
+    std::string path = config.bpf_folder + "/" + bpf_map__name(map);
     if (fresh) ::unlink(path.c_str());
     reused_ = reused_ || ::access(path.c_str(), F_OK) == 0;
     if (bpf_map__set_pin_path(map, path.c_str()) != 0) return fail(Errc::kIo, "cannot pin at {}", path);
@@ -232,22 +240,40 @@ Status Loader::pin_maps(const ProxyConfig& config, bool fresh) {
   return {};
 }
 
-Status Loader::load_program() {
+Status Loader::share_maps() {
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, program_->bpf->obj) {
+    if (!is_table(map)) continue;
+    const bpf_map* made = bpf_object__find_map_by_name(maps_->bpf->obj, bpf_map__name(map));
+    if (int error = bpf_map__reuse_fd(map, bpf_map__fd(made)); error != 0) {
+      return fail(Errc::kIo, "cannot share the table {}: {}", bpf_map__name(map), std::strerror(-error));
+    }
+  }
+  return {};
+}
+
+Status Loader::load_program(const ProxyConfig& config) {
+  program_ = std::make_unique<Skeleton>();
+  if (program_->bpf == nullptr) {
+    return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
+  }
+  SLICE_RETURN_IF_ERROR(share_maps());
   std::vector<char> said(kVerifierLog, '\0');
-  bpf_program* program = skeleton_->bpf->progs.slice_proxy;
+  bpf_program* program = program_->bpf->progs.slice_proxy;
   bpf_program__set_log_buf(program, said.data(), said.size());
   bpf_program__set_log_level(program, kVerifierErrors);
-  int error = slice_proxy__load(skeleton_->bpf);
+  int error = slice_proxy__load(program_->bpf);
   bpf_program__set_log_buf(program, nullptr, 0);
-  if (error == 0) return {};
+  if (error == 0) {
+    pin_program(config);
+    return {};
+  }
   std::string_view complaint = last_complaint(said.data());
   if (!complaint.empty()) {
     return fail(Errc::kDenied, "the kernel {} refuses the XDP program: {} ({})", kernel_release(), complaint,
                 std::strerror(-error));
   }
-  Errc code = error == -EPERM || error == -EACCES ? Errc::kDenied : Errc::kIo;
-  return fail(code, "the kernel {} does not take the XDP program and its tables: {}", kernel_release(),
-              std::strerror(-error));
+  return not_taken("XDP program", error);
 }
 
 void Loader::pin_program(const ProxyConfig& config) {
@@ -260,7 +286,7 @@ void Loader::pin_program(const ProxyConfig& config) {
     ::rename(path.c_str(), fmt::format("{}-{}", path, id_of(old)).c_str());
     ::close(old);
   }
-  if (bpf_program__pin(skeleton_->bpf->progs.slice_proxy, path.c_str()) != 0) {
+  if (bpf_program__pin(program_->bpf->progs.slice_proxy, path.c_str()) != 0) {
     log_warning("cannot pin the XDP program at {}", path);
   }
 }
@@ -273,7 +299,7 @@ Status Loader::map_tables() {
     mappings_.emplace_back(at, size);
     return at;
   };
-  auto& maps = skeleton_->bpf->maps;
+  auto& maps = maps_->bpf->maps;
   tables_.config = static_cast<slice_config*>(map(maps.config, sizeof(slice_config), 1));
   tables_.sites =
       static_cast<slice_site*>(map(maps.sites, sizeof(slice_site), SLICE_CLASSES * SLICE_MAX_SITES));
@@ -294,13 +320,13 @@ Loader::~Loader() {
 }
 
 int Loader::program_fd() const {
-  return bpf_program__fd(skeleton_->bpf->progs.slice_proxy);
+  return bpf_program__fd(program_->bpf->progs.slice_proxy);
 }
 int Loader::evictions_fd() const {
-  return bpf_map__fd(skeleton_->bpf->maps.evictions);
+  return bpf_map__fd(maps_->bpf->maps.evictions);
 }
 int Loader::orphans_fd() const {
-  return bpf_map__fd(skeleton_->bpf->maps.orphans);
+  return bpf_map__fd(maps_->bpf->maps.orphans);
 }
 
 void Loader::attach(const ProxyConfig& config) {
@@ -390,7 +416,7 @@ void Loader::export_outcomes(Metrics& metrics) const {
   int processors = libbpf_num_possible_cpus();
   if (processors <= 0) return;
   std::vector<std::uint64_t> values(static_cast<std::size_t>(processors));
-  int fd = bpf_map__fd(skeleton_->bpf->maps.outcomes);
+  int fd = bpf_map__fd(maps_->bpf->maps.outcomes);
   for (std::uint32_t outcome = 0; outcome < SLICE_OUTCOME_COUNT; ++outcome) {
     const char* name = slice_outcome_name(outcome);
     if (name == nullptr || bpf_map_lookup_elem(fd, &outcome, values.data()) != 0) continue;

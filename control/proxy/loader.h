@@ -1,6 +1,7 @@
-// Loader: the XDP program and its tables: loads them, pins them under the configured folder, attaches the
-// program to interfaces. Pinned tables outlive a crash of slice-proxyd, and the program goes on routing with
-// them; the next start takes them over.
+// Loader: the XDP program and its tables: makes the tables, pins them under the configured folder, loads the
+// program, attaches it to interfaces. Pinned tables outlive a crash of slice-proxyd, and the program goes on
+// routing with them; the next start takes them over. The tables are there at once; the program takes the
+// kernel's verifier some tenths of a second, so it is loaded while user space serves.
 #ifndef SLICE_CONTROL_PROXY_LOADER_H
 #define SLICE_CONTROL_PROXY_LOADER_H
 
@@ -28,11 +29,13 @@ class Loader {
     bool native = false;
   };
 
-  // Needs the rights to load programs: CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; to attach and detach one,
-  // CAP_NET_ADMIN. Where the kernel refuses: kDenied, with the kernel's release and
-  // the last line of what its verifier says; tables of a run before stay as they are then. kIo: the
-  // system has no room, or no BPF at all.
-  static Result<std::unique_ptr<Loader>> load(const ProxyConfig& config);
+  // The tables alone. Needs CAP_BPF. kDenied: without it; kIo: the system has no room, or no BPF at all.
+  static Result<std::unique_ptr<Loader>> open(const ProxyConfig& config);
+  // Once, on any thread, while others use tables() at most. Needs the rights to load programs: CAP_BPF,
+  // CAP_PERFMON and CAP_NET_ADMIN; to attach and detach one, CAP_NET_ADMIN. Where the kernel refuses:
+  // kDenied, with the kernel's release and the last line of what its verifier says; the tables stay as they
+  // are. kIo.
+  Status load_program(const ProxyConfig& config);
   // For a proxy that serves without the program: takes one of a run before off the interfaces, where it
   // would go on routing by tables that nobody keeps.
   static void take_off(const ProxyConfig& config);
@@ -44,7 +47,7 @@ class Loader {
   // Whether the tables were there already, from a run before.
   bool reused() const { return reused_; }
   bool pinned() const { return pinned_; }
-  int program_fd() const;
+  int program_fd() const;  // of a loaded one
   int evictions_fd() const;
   int orphans_fd() const;
 
@@ -63,15 +66,16 @@ class Loader {
 
  private:
   Loader() = default;
-  Status open(const ProxyConfig& config, bool fresh);
+  Status make_maps(const ProxyConfig& config, bool fresh);
   Status pin_maps(const ProxyConfig& config, bool fresh);
-  Status load_program();
+  Status share_maps();
   void pin_program(const ProxyConfig& config);
   Status map_tables();
   bool attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours);
 
   struct Skeleton;
-  std::unique_ptr<Skeleton> skeleton_;
+  std::unique_ptr<Skeleton> maps_;     // without the program
+  std::unique_ptr<Skeleton> program_;  // with those maps; null until it is loaded
   Tables tables_;
   std::vector<std::pair<void*, std::size_t>> mappings_;
   std::vector<Attached> attached_;

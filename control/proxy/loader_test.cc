@@ -71,11 +71,17 @@ class LoaderTest : public testing::Test {
     auto index = static_cast<int>(::if_nametoindex("one"));
     return bpf_xdp_query(index, 0, &at) == 0 && at.prog_id != 0 ? at.attach_mode : 0;
   }
+  static Result<std::unique_ptr<Loader>> load(const ProxyConfig& config) {
+    auto loader = Loader::open(config);
+    if (!loader) return loader;
+    if (Status status = (*loader)->load_program(config); !status) return fail(status.error());
+    return loader;
+  }
   static std::string refused(const ProxyConfig& config) {
     // What the verifier asks for before it lets a program subtract packet pointers: every kernel refuses the
     // program without it, as it refuses one that it does not understand.
     WithoutRights here({CAP_PERFMON, CAP_SYS_ADMIN});
-    auto loader = Loader::load(config);
+    auto loader = load(config);
     if (loader) return "loaded";
     EXPECT_EQ(loader.error().code, Errc::kDenied);
     return loader.error().message;
@@ -84,7 +90,7 @@ class LoaderTest : public testing::Test {
 };
 
 TEST_F(LoaderTest, IsVerifiedFarBelowTheLimit) {
-  auto loader = Loader::load(config_);
+  auto loader = load(config_);
   ASSERT_TRUE(loader) << loader.error().message;
   bpf_prog_info info{};
   std::uint32_t size = sizeof info;
@@ -97,7 +103,7 @@ TEST_F(LoaderTest, IsVerifiedFarBelowTheLimit) {
 
 TEST_F(LoaderTest, AttachesNatively) {
   config_.xdp = ProxyConfig::Xdp::kNative;
-  auto loader = Loader::load(config_);
+  auto loader = load(config_);
   ASSERT_TRUE(loader) << loader.error().message;
   (*loader)->attach(config_);
   EXPECT_EQ((*loader)->describe(), "native one");
@@ -108,7 +114,7 @@ TEST_F(LoaderTest, AttachesNatively) {
 
 TEST_F(LoaderTest, AttachesGenerically) {
   config_.xdp = ProxyConfig::Xdp::kGeneric;
-  auto loader = Loader::load(config_);
+  auto loader = load(config_);
   ASSERT_TRUE(loader) << loader.error().message;
   (*loader)->attach(config_);
   EXPECT_EQ((*loader)->describe(), "generic one");
@@ -127,13 +133,13 @@ TEST_F(LoaderTest, ARefusalNamesTheKernelAndTheVerifiersLastLine) {
 
 TEST_F(LoaderTest, ARefusalLeavesTheTablesOfARunBefore) {
   {
-    auto loader = Loader::load(config_);
+    auto loader = load(config_);
     ASSERT_TRUE(loader) << loader.error().message;
     ASSERT_TRUE((*loader)->pinned());
     (*loader)->tables().config->generation = 77;
   }
   refused(config_);
-  auto loader = Loader::load(config_);
+  auto loader = load(config_);
   ASSERT_TRUE(loader) << loader.error().message;
   EXPECT_TRUE((*loader)->reused());
   EXPECT_EQ((*loader)->tables().config->generation, 77u);
@@ -147,7 +153,7 @@ TEST_F(LoaderTest, ThePinnedTablesOfARunBeforeCanBeReadWithoutTheProgram) {
   tables.generation = Generation{6};
   tables.sites[2][0] = ensemble.find("store2")->index;
   {
-    auto loader = Loader::load(config_);
+    auto loader = load(config_);
     ASSERT_TRUE(loader) << loader.error().message;
     EXPECT_FALSE(pinned_tables(ensemble)) << "nothing is in them";
     auto routing = routing::RoutingTables::make(ensemble, tables);
@@ -175,7 +181,7 @@ TEST_F(LoaderTest, TheProgramOfARunBeforeIsTakenOff) {
   for (auto mode : {ProxyConfig::Xdp::kNative, ProxyConfig::Xdp::kGeneric}) {
     config_.xdp = mode;
     {
-      auto loader = Loader::load(config_);
+      auto loader = load(config_);
       ASSERT_TRUE(loader) << loader.error().message;
       (*loader)->attach(config_);
     }
@@ -191,7 +197,7 @@ TEST_F(LoaderTest, TheProgramOfARunBeforeIsKnownWithTheUnitsRightsAlone) {
   for (auto mode : {ProxyConfig::Xdp::kNative, ProxyConfig::Xdp::kGeneric}) {
     config_.xdp = mode;
     for (int run = 0; run < 3; ++run) {
-      auto loader = Loader::load(config_);
+      auto loader = load(config_);
       ASSERT_TRUE(loader) << loader.error().message;
       if (run == 1) continue;  // killed before it attaches
       (*loader)->attach(config_);
@@ -211,11 +217,11 @@ TEST_F(LoaderTest, TheProgramOfARunBeforeIsKnownWithTheUnitsRightsAlone) {
 TEST_F(LoaderTest, AProgramOfSomebodyElseIsLeftAlone) {
   ProxyConfig others = config_;
   others.bpf_folder += "-other";
-  auto theirs = Loader::load(others);
+  auto theirs = load(others);
   ASSERT_TRUE(theirs) << theirs.error().message;
   (*theirs)->attach(others);
   WithoutRights here({CAP_SYS_ADMIN});  // with it, it is known by its name
-  auto loader = Loader::load(config_);
+  auto loader = load(config_);
   ASSERT_TRUE(loader) << loader.error().message;
   (*loader)->attach(config_);
   EXPECT_EQ((*loader)->describe(), "none");

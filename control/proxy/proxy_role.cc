@@ -37,6 +37,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       mended_(context.metrics.counter("proxy_entries_mended_total")) {}
 
 ProxyRole::~ProxyRole() {
+  if (loads_.joinable()) loads_.join();
   for (auto& one : threads_) {
     if (!one->thread.joinable()) continue;
     one->loop->stop();
@@ -44,28 +45,50 @@ ProxyRole::~ProxyRole() {
   }
 }
 
-void ProxyRole::load_program() {
+void ProxyRole::open_tables() {
   const ProxyConfig& config = context_.config.proxy;
   if (config.xdp == ProxyConfig::Xdp::kOff) {
     xdp_reason_ = "off";
+    Loader::take_off(config);
+  } else if (auto opened = Loader::open(config)) {
+    loader_ = std::move(*opened);
+    tables_ = loader_->tables();
+    return;
   } else {
-    auto loaded = Loader::load(config);
-    if (loaded) {
-      loader_ = std::move(*loaded);
-      tables_ = loader_->tables();
-      return;
-    }
-    xdp_reason_ = "none: " + loaded.error().message;
-    log_warning("no XDP: {}; all requests go through user space", loaded.error().message);
+    no_program(opened.error().message);
   }
-  Loader::take_off(config);
   memory_ = std::make_unique<MemoryTables>();
   tables_ = memory_->tables();
 }
 
+void ProxyRole::no_program(const std::string& reason) {
+  xdp_reason_ = "none: " + reason;
+  log_warning("no XDP: {}; all requests go through user space", reason);
+  Loader::take_off(context_.config.proxy);
+}
+
+Task<void> ProxyRole::load_program() {
+  OneShot<Status> loaded;
+  loads_ = std::thread([this, loaded] {
+    Status status = loader_->load_program(context_.config.proxy);
+    loop_.post_from_any_thread([loaded, status] { loaded.set(status); });
+  });
+  Status status = co_await loaded;
+  loads_.join();
+  if (!status) {
+    no_program(status.error().message);
+    co_return;
+  }
+  xdp_reason_.clear();
+  keep_ways();
+  rings_ = std::make_unique<Rings>(loop_, *loader_, context_.metrics,
+                                   [this](const slice_eviction& changes) { write_back_->add(changes); });
+  loader_->attach(context_.config.proxy);
+}
+
 Task<Status> ProxyRole::start() {
   SLICE_CO_RETURN_IF_ERROR(listeners_.take_over());
-  load_program();
+  open_tables();
   cache_ = std::make_unique<AttributeCache>(
       tables_.attributes, tables_.config, context_.metrics, [this](const slice_eviction& changes) {
         loop_.post_from_any_thread([this, changes] { write_back_->add(changes); });
@@ -88,12 +111,7 @@ Task<Status> ProxyRole::start() {
   listeners_.keep();
   taken_over_.set(listeners_.taken_over());
   write_back_->start();
-  if (loader_ != nullptr) {
-    keep_ways();
-    rings_ = std::make_unique<Rings>(loop_, *loader_, context_.metrics,
-                                     [this](const slice_eviction& changes) { write_back_->add(changes); });
-    loader_->attach(context_.config.proxy);
-  }
+  if (loader_ != nullptr) co_await load_program();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
            rpc::address_text(context_.config.proxy.virtual_address), threads_.size(), listeners_.taken_over(),
@@ -223,14 +241,14 @@ void ProxyRole::follow_tables() {
   bool changed = bound_ == nullptr || current->generation() != bound_->generation();
   bound_ = current;
   bind_sites(current->wire(), tables_);
-  if (changed && loader_ != nullptr) neighbours_.refresh(tables_);
+  if (changed && has_program()) neighbours_.refresh(tables_);
 }
 
 std::size_t ProxyRole::mend() {
   std::size_t mended = bind_sites(context_.tables.get()->wire(), tables_);
   if (mended == 0) return 0;
   mended_.add(mended);
-  if (loader_ != nullptr) neighbours_.refresh(tables_);
+  if (has_program()) neighbours_.refresh(tables_);
   if (std::exchange(watches_left_, kWatches) == 0) loop_.after(kWatchStep, [this] { watch(); });
   return mended;
 }
@@ -294,12 +312,12 @@ void ProxyRole::keep_ways() {
 std::string ProxyRole::detail() const {
   std::string doubts = neighbours_.doubts();
   if (!doubts.empty()) doubts = "; learns nothing over UDP, " + doubts;
-  return "xdp: " + (loader_ != nullptr ? loader_->describe() : xdp_reason_) + doubts + warnings();
+  return "xdp: " + (has_program() ? loader_->describe() : xdp_reason_) + doubts + warnings();
 }
 
 std::string ProxyRole::warnings() const {
   std::string text = reverse_path_warnings(
-      loader_ != nullptr ? loader_->attached_interfaces() : usual_interfaces(), loader_ != nullptr);
+      has_program() ? loader_->attached_interfaces() : usual_interfaces(), has_program());
   return text.empty() ? "" : "; " + text;
 }
 

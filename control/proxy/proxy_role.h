@@ -42,7 +42,11 @@ class ProxyRole : public service::Role {
     std::unique_ptr<Worker> worker;
     std::thread thread;
   };
-  void load_program();
+  void open_tables();
+  // On a thread of its own, which takes its time: ends when the program is at the interfaces, or refused.
+  Task<void> load_program();
+  void no_program(const std::string& reason);
+  bool has_program() const { return xdp_reason_.empty(); }
   void give_up_rights();
   std::size_t worker_count() const;
   Status start_workers();
@@ -70,7 +74,8 @@ class ProxyRole : public service::Role {
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<MemoryTables> memory_;
   Tables tables_;
-  std::string xdp_reason_;
+  std::string xdp_reason_ = "not loaded yet";  // why there is no program; empty: there is
+  std::thread loads_;
   std::unique_ptr<AttributeCache> cache_;
   std::unique_ptr<MapCache> maps_;
   std::unique_ptr<WriteBack> write_back_;

@@ -8,7 +8,7 @@ import uml
 
 KILLS = 4
 BETWEEN_SECONDS = 3.0
-# Where a client is refused it tries again after 3.0 s and not before. What is seen on an idle machine is 0.1 to 0.3 s.
+# Where a client is refused it tries again after 3.0 s and not before. What is seen is 0.02 to 0.1 s.
 LONGEST_SECONDS = 2.5
 
 
