@@ -103,7 +103,7 @@ def mirrors(target, options):
     ok = say((shown["copies"], shown["stripe_unit"]) == (2, STRIPE_UNIT), "slicectl policy set")
     ok &= policy_commands(target)
     nodes = target.servers("store")
-    ok &= written_while(target, nodes[0], 20 * options.scale)
+    ok &= written_while(target, nodes[0], 26 * options.scale)
     where = json.loads(target.slicectl("where", f"{FOLDER}/file0", "--json").stdout)
     ok &= say(where.get("small_file") is None and sum(1 for node in where["storage"] if node.get("allocated")) >= 2,
               "slicectl where: bytes are on storage nodes alone, on two at least")
