@@ -71,6 +71,25 @@ std::optional<Network> read_network(Section& section, std::string_view key, std:
   return out;
 }
 
+void read_tls(Section& section, EnsembleConfig& config) {
+  TlsConfig& tls = config.network.tls;
+  const std::array<std::pair<const char*, std::string*>, 4> files{{{"tls_certificate", &tls.certificate},
+                                                                   {"tls_key", &tls.key},
+                                                                   {"tls_authority", &tls.authority},
+                                                                   {"tls_revoked", &tls.revoked}}};
+  bool any = false, all = true;
+  for (const auto& [key, path] : files) {
+    std::string given = section.text(key, "");
+    any = any || !given.empty();
+    all = all && (!given.empty() || path == &tls.revoked);
+    if (!given.empty()) *path = path_beside(config, given);
+  }
+  if (any && !all) {
+    section.refuse("tls_certificate", "tls_certificate, tls_key and tls_authority belong together");
+    tls = {};
+  }
+}
+
 void read_internal_network(Refusals& refusals, const toml::table& table, EnsembleConfig& config) {
   Section section(refusals, table, "[network]", line_of(table));
   for (const std::string& text : section.texts("internal")) {
@@ -89,6 +108,7 @@ void read_internal_network(Refusals& refusals, const toml::table& table, Ensembl
       section.refuse("session_keys", "{}", keys.error().message);
     }
   }
+  read_tls(section, config);
   section.finish();
 }
 
@@ -405,6 +425,17 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
                 config.volume.copies);
   }
   return config;
+}
+
+TlsConfig TlsConfig::of(std::string_view name) const {
+  constexpr std::string_view kName = "{name}";
+  TlsConfig out = *this;
+  for (std::string* path : {&out.certificate, &out.key, &out.authority, &out.revoked}) {
+    for (std::size_t at = 0; (at = path->find(kName, at)) != std::string::npos; at += name.size()) {
+      path->replace(at, kName.size(), name);
+    }
+  }
+  return out;
 }
 
 Result<std::vector<Key>> read_session_keys(const EnsembleConfig& config) {

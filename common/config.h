@@ -60,6 +60,15 @@ struct Network {
   bool has(std::uint32_t host) const { return (host & mask) == address; }
 };
 
+// Files of TLS between members, PEM; paths. `{name}` in one stands for the process's name.
+struct TlsConfig {
+  std::string certificate, key;  // of this host
+  std::string authority;         // who signed all hosts' certificates
+  std::string revoked;           // certificates that count no more; empty: none
+  bool used() const { return !certificate.empty(); }
+  TlsConfig of(std::string_view name) const;
+};
+
 // What members of the ensemble have among themselves (rpc/session.h).
 struct NetworkConfig {
   // By which sessions begin (the first) and are taken (any). Empty: by the ensemble's key alone.
@@ -67,6 +76,7 @@ struct NetworkConfig {
   std::vector<std::string> session_key_files;  // they came from; those that are empty count for nothing
   bool cover_all = false;                      // sessions' MACs cover data as well
   std::vector<Network> internal;               // where members are; empty: anywhere
+  TlsConfig tls;
   bool takes(std::uint32_t host) const {
     return internal.empty() || std::any_of(internal.begin(), internal.end(),
                                            [host](const Network& each) { return each.has(host); });

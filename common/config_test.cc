@@ -254,6 +254,23 @@ TEST_F(NetworkTest, SessionKeysAreReadAndReadAgain) {
   EXPECT_THAT(read_session_keys(config).error().message, HasSubstr("chmod 600"));
 }
 
+TEST_F(NetworkTest, FilesOfTlsAreAllOrNone) {
+  EXPECT_FALSE(parse(kGood)->network.tls.used());
+  auto config =
+      network("tls_certificate = \"{name}.crt\"\ntls_key = \"/k/{name}{name}\"\ntls_authority = \"ca\"")
+          .value();
+  const TlsConfig tls = config.network.tls.of("store1");
+  EXPECT_TRUE(tls.used());
+  EXPECT_EQ(tls.certificate, folder_ + "/store1.crt");
+  EXPECT_EQ(tls.key, "/k/store1store1");
+  EXPECT_EQ(tls.authority, folder_ + "/ca");
+  EXPECT_EQ(tls.revoked, "");
+  for (const char* some :
+       {"tls_certificate = \"a\"", "tls_key = \"a\"\ntls_authority = \"b\"", "tls_revoked = \"a\""}) {
+    EXPECT_THAT(network(some).error().message, HasSubstr("belong together")) << some;
+  }
+}
+
 TEST_F(NetworkTest, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(network("session_keys = [\"none\"]").error().message, HasSubstr("No such file"));
   EXPECT_THAT(network("cover = \"some\"").error().message, HasSubstr("cover"));

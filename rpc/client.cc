@@ -117,6 +117,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
   std::uint32_t next_xid_;
   std::map<std::pair<Endpoint, bool>, std::unique_ptr<Peer>> peers_;  // by endpoint and whether for data
   std::vector<Peer*> dirty_, flushing_;  // with calls to send at the end of the round
+  LogLimiter log_limit_{1};
 };
 
 void SocketChannel::Impl::Peer::send(Xid xid, Pending pending) {
@@ -177,6 +178,9 @@ void SocketChannel::Impl::Peer::connected() {
 // where this one was of use. A peer that accepts and breaks, or talks nonsense, is tried with growing pauses.
 void SocketChannel::Impl::Peer::broken(int error) {
   bool was_up = state_ == State::kUp;
+  if (error == EPROTO && owner_.log_limit_.allow()) {
+    log_warning("no TLS with {}: {}", to_string(at_), reader_.refusal());
+  }
   close();
   log_debug("connection to {} {}: {}", to_string(at_), was_up ? "broke" : "failed", std::strerror(error));
   if (was_up && answered_) pause_ = Duration(0);
@@ -203,7 +207,11 @@ void SocketChannel::Impl::Peer::close() {
 }
 
 std::unique_ptr<Session> SocketChannel::Impl::Peer::new_session() const {
-  return owner_.options_.keys != nullptr ? Session::to_server(*owner_.options_.keys) : nullptr;
+  const KeyRing* keys = owner_.options_.keys;
+  if (keys == nullptr) return nullptr;
+  auto session = Session::to_server(*keys);
+  if (keys->tls() != nullptr) session->over(keys->tls()->to_server(fd_, at_.address));
+  return session;
 }
 
 void SocketChannel::Impl::Peer::set_interest(std::uint32_t events) {
@@ -244,8 +252,11 @@ bool SocketChannel::Impl::Peer::read_some() {
   scratch = scratch.first(std::min(scratch.size(), reader_.room_behind()));
   iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
   bool has_direct = !direct.empty();
-  ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  ssize_t n = reader_.read(fd_, std::span<const iovec>(into).subspan(has_direct ? 0 : 1));
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (greeting) flush();
+    return false;
+  }
   if (n <= 0) {
     broken(n == 0 ? ECONNRESET : errno);
     return false;
@@ -259,7 +270,6 @@ bool SocketChannel::Impl::Peer::read_some() {
   std::vector<Buffer> records;
   Buffer record;
   while (reader_.next(record)) records.push_back(std::move(record));
-  bool up_now = greeting && reader_.session()->state() == Session::State::kUp;
   bool is_broken = reader_.broken();
   for (Buffer& each : records) answered(std::move(each));
   if (state_ != State::kUp) return false;
@@ -267,7 +277,7 @@ bool SocketChannel::Impl::Peer::read_some() {
     unreadable();
     return false;
   }
-  if (up_now) flush();
+  if (greeting) flush();
   return state_ == State::kUp && got == direct.size() + scratch.size();
 }
 

@@ -40,6 +40,14 @@ std::optional<EnsembleKey> KeyRing::find(const KeyId& id) const {
   return std::nullopt;
 }
 
+Status KeyRing::use_tls(const TlsConfig& files) {
+  if (!files.used()) return {};
+  auto tls = Tls::load(files);
+  if (!tls) return fail(std::move(tls).error());
+  tls_ = std::move(*tls);
+  return {};
+}
+
 void KeyRing::replace(std::vector<EnsembleKey> keys) {
   std::lock_guard lock(mutex_);
   keys_ = std::move(keys);

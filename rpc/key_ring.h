@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "common/bytes.h"
 #include "common/config.h"
+#include "rpc/tls.h"
 
 namespace slice::rpc {
 
@@ -43,11 +45,15 @@ class KeyRing {
   Coverage coverage() const { return coverage_; }
   // Sessions under a key that is not among them any more are for their owners to end.
   void replace(std::vector<EnsembleKey> keys);
+  // Before anybody uses it: sessions are over TLS, where there are files. kInvalid: they cannot be used.
+  Status use_tls(const TlsConfig& files);
+  Tls* tls() const { return tls_.get(); }  // null: none
 
  private:
   const Coverage coverage_;
   mutable std::mutex mutex_;
   std::vector<EnsembleKey> keys_;
+  std::unique_ptr<Tls> tls_;
 };
 
 }  // namespace slice::rpc

@@ -113,7 +113,7 @@ void SendQueue::written(std::size_t n) {
 }
 
 SendQueue::Flush SendQueue::flush(int fd, Session* session) {
-  using Outcome = Session::Written::Outcome;
+  using Outcome = Written::Outcome;
   while (!items_.empty() || (session != nullptr && session->has_to_say())) {
     iovec pieces[kMaxGather];
     std::size_t count = 0;
@@ -122,7 +122,7 @@ SendQueue::Flush SendQueue::flush(int fd, Session* session) {
       if (count == 0) view = view.subspan(first_done_);
       pieces[count++] = {const_cast<std::uint8_t*>(view.data()), view.size()};
     }
-    Session::Written done =
+    const Written done =
         session != nullptr ? session->write(fd, {pieces, count}) : write_plain(fd, {pieces, count});
     written(done.plain);
     if (done.outcome == Outcome::kBlocked) return Flush::kBlocked;

@@ -6,15 +6,30 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "rpc/test_programs.h"
+#include "rpc/testing/certificates.h"
 
 namespace slice::rpc {
 namespace {
 
 using namespace std::chrono_literals;
 
+enum Way { kPlain, kHeads, kAll, kTls };  // without a session; by what its MACs cover; heads, over TLS
+
+// A certificate for this host, made once.
+const TlsConfig& certificate() {
+  static const std::string folder = [] {
+    std::string name = "/tmp/slice-rpc-bench-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    return name;
+  }();
+  static const TlsConfig files = testing::Authority(folder).issue("host");
+  return files;
+}
+
 struct World {
-  World() {
+  explicit World(Way way = kHeads) {
     dispatcher.add(echo);
+    if (way == kTls && !keys.use_tls(certificate())) std::abort();
     auto bound = server.listen({0x7f000001, 0});
     if (bound) at = *bound;
   }
@@ -48,11 +63,9 @@ Task<void> one_after_another(World& world, Channel& channel, std::uint32_t proce
   }
 }
 
-enum Way { kPlain, kHeads, kAll };  // without a session, and by what its MACs cover
-
 void run(benchmark::State& state, Way way, std::uint32_t procedure, std::uint32_t size, int depth) {
-  World world;
-  Channel& channel = way == kPlain ? world.plain : way == kHeads ? world.heads : world.all;
+  World world(way);
+  Channel& channel = way == kPlain ? world.plain : way == kAll ? world.all : world.heads;
   bool stop = false;
   for (int i = 0; i < depth; ++i) spawn(one_after_another(world, channel, procedure, size, stop));
   world.loop.run_until([&] { return world.done >= static_cast<std::uint64_t>(depth); }, 5s);
@@ -81,15 +94,15 @@ void BM_LargeCall(benchmark::State& state) {
 }
 BENCHMARK(BM_SmallCall)
     ->ArgNames({"session", "depth"})
-    ->ArgsProduct({{kPlain, kHeads, kAll}, {1, 16, 128}})
+    ->ArgsProduct({{kPlain, kHeads, kAll, kTls}, {1, 16, 128}})
     ->MeasureProcessCPUTime();
 BENCHMARK(BM_LargeReply)
     ->ArgNames({"session", "size"})
-    ->ArgsProduct({{kPlain, kHeads, kAll}, {64 << 10, 1 << 20}})
+    ->ArgsProduct({{kPlain, kHeads, kAll, kTls}, {64 << 10, 1 << 20}})
     ->MeasureProcessCPUTime();
 BENCHMARK(BM_LargeCall)
     ->ArgNames({"session", "size"})
-    ->ArgsProduct({{kPlain, kHeads, kAll}, {64 << 10, 1 << 20}})
+    ->ArgsProduct({{kPlain, kHeads, kAll, kTls}, {64 << 10, 1 << 20}})
     ->MeasureProcessCPUTime();
 
 Task<void> dispatch_once(Dispatcher& dispatcher, Buffer record, std::uint64_t& replies) {

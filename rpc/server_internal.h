@@ -118,6 +118,7 @@ class TcpConnection final : public std::enable_shared_from_this<TcpConnection>, 
   bool dirty_ = false;
   bool blocked_ = false;
   bool resuming_ = false;
+  bool again_ = false;  // reads what TLS has, in a moment
 };
 
 class UdpSocket : public std::enable_shared_from_this<UdpSocket> {

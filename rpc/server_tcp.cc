@@ -21,7 +21,7 @@ TcpConnection::TcpConnection(ServerShared& server, int fd, Endpoint peer)
     : server_(server),
       fd_(fd),
       peer_(peer),
-      reader_(server.options.max_record, server.options.keys, server.may_be_member(peer)) {}
+      reader_(server.options.max_record, server.options.keys, server.may_be_member(peer), peer.address) {}
 
 Admission::Member::Standing TcpConnection::standing() const {
   return {.within_record = reader_.within_record(), .unread = !queue_.empty()};
@@ -66,6 +66,7 @@ void TcpConnection::on_events(std::uint32_t events) {
   if (fd_ >= 0 && (events & EPOLLIN) != 0) {
     for (int i = 0; i < kReadsARound && fd_ >= 0 && may_take() && read_some(); ++i) {
     }
+    again_ = false;
   }
   if (fd_ >= 0) update_interest();
 }
@@ -76,10 +77,13 @@ bool TcpConnection::read_some() {
   scratch = scratch.first(std::min(scratch.size(), reader_.room_behind()));
   iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
   bool has_direct = !direct.empty();
-  ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  ssize_t n = reader_.read(fd_, std::span<const iovec>(into).subspan(has_direct ? 0 : 1));
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    count_memory();
+    return false;
+  }
   if (n <= 0) {
-    close();
+    n < 0 && errno == EPROTO ? unreadable() : close();
     return false;
   }
   auto got = static_cast<std::size_t>(n);
@@ -114,8 +118,8 @@ void TcpConnection::unreadable() {
     if (server_.log_limit.allow()) log_warning("closed a connection: {} from={}", why, to_string(peer_));
   };
   Session* session = reader_.session();
-  if (reader_.refused()) {
-    say(server_.sessions_refused, "a session from outside of the networks that members are in");
+  if (!reader_.refusal().empty()) {
+    say(server_.sessions_refused, fmt::format("{}{}", reader_.over_tls() ? "TLS: " : "", reader_.refusal()));
   } else if (session != nullptr && session->state() == Session::State::kUnknownKey) {
     say(server_.sessions_refused, "its session is under a key that is not this host's");
   } else if (session != nullptr && session->over()) {
@@ -202,6 +206,11 @@ void TcpConnection::resume() {
 void TcpConnection::update_interest() {
   bool take = held_.empty() && may_take();
   if (!take) wait();
+  if (take && reader_.pending() && !std::exchange(again_, true)) {
+    server_.loop.post([weak = weak_from_this()] {
+      if (auto self = weak.lock(); self && self->fd_ >= 0) self->on_events(EPOLLIN);
+    });
+  }
   std::uint32_t wanted = (take ? EPOLLIN : 0u) | (blocked_ ? EPOLLOUT : 0u);
   if (wanted == interest_) return;
   interest_ = wanted;

@@ -3,7 +3,6 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -69,26 +68,10 @@ std::array<std::uint8_t, 16> answer_mac(const EnsembleKey& key, const Buffer& he
   return half(hmac(key, "slice session answer", {hello.view(), answer.view().first(kMacAt)}));
 }
 
-ssize_t send_all(int fd, std::span<const iovec> vectors) {
-  msghdr message{};
-  message.msg_iov = const_cast<iovec*>(vectors.data());
-  message.msg_iovlen = vectors.size();
-  ssize_t n = 0;
-  do {
-    n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
-
 std::size_t bytes_in(std::span<const iovec> vectors) {
   std::size_t bytes = 0;
   for (const iovec& each : vectors) bytes += each.iov_len;
   return bytes;
-}
-
-Session::Written::Outcome outcome_of_failure() {
-  bool full = errno == EAGAIN || errno == EWOULDBLOCK;
-  return full ? Session::Written::Outcome::kBlocked : Session::Written::Outcome::kBroken;
 }
 
 }  // namespace
@@ -176,12 +159,10 @@ void Session::begin(const EnsembleKey& key, Coverage coverage) {
 bool Session::write_greeting(int fd, Written& out) {
   while (said_ < to_say_.size()) {
     iovec rest{to_say_.data() + said_, to_say_.size() - said_};
-    ssize_t n = send_all(fd, {&rest, 1});
-    if (n < 0) {
-      out.outcome = outcome_of_failure();
-      return false;
-    }
-    said_ += static_cast<std::size_t>(n);
+    const Written sent = send(fd, {&rest, 1});
+    said_ += sent.plain;
+    out.outcome = sent.outcome;
+    if (sent.outcome != Written::Outcome::kAll) return false;
   }
   if (state_ == State::kUp) return true;
   out.outcome = Written::Outcome::kWaits;
@@ -236,33 +217,36 @@ void Session::wrote(std::size_t n, Written& out) {
   }
 }
 
-Session::Written Session::write(int fd, std::span<const iovec> plain) {
+Written Session::send(int fd, std::span<const iovec> vectors) {
+  return stream_ ? stream_->write(vectors) : write_plain(fd, vectors);
+}
+
+Written Session::write(int fd, std::span<const iovec> plain) {
   Written out;
   if (!write_greeting(fd, out)) return out;
   const std::size_t total = bytes_in(plain);
-  if (total == 0) return out;
-  seal_some(plain, total);
-  gather(plain);
-  const std::size_t asked = bytes_in(vectors_);
-  ssize_t n = send_all(fd, vectors_);
-  if (n < 0) {
-    out.outcome = outcome_of_failure();
+  if (total == 0) {
+    if (stream_) out.outcome = stream_->write({}).outcome;
     return out;
   }
-  wrote(static_cast<std::size_t>(n), out);
-  if (static_cast<std::size_t>(n) < asked) out.outcome = Written::Outcome::kBlocked;
+  seal_some(plain, total);
+  gather(plain);
+  const Written sent = send(fd, vectors_);
+  wrote(sent.plain, out);
+  out.outcome = sent.outcome;
   return out;
 }
 
-Session::Written write_plain(int fd, std::span<const iovec> plain) {
-  Session::Written out;
-  ssize_t n = send_all(fd, plain);
+Written write_plain(int fd, std::span<const iovec> plain) {
+  Written out;
+  const ssize_t n = send_vectors(fd, plain);
   if (n < 0) {
-    out.outcome = outcome_of_failure();
+    const bool full = errno == EAGAIN || errno == EWOULDBLOCK;
+    out.outcome = full ? Written::Outcome::kBlocked : Written::Outcome::kBroken;
     return out;
   }
   out.plain = static_cast<std::size_t>(n);
-  if (out.plain < bytes_in(plain)) out.outcome = Session::Written::Outcome::kBlocked;
+  if (out.plain < bytes_in(plain)) out.outcome = Written::Outcome::kBlocked;
   return out;
 }
 

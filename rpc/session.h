@@ -17,6 +17,7 @@
 #include "common/bytes.h"
 #include "rpc/frames.h"
 #include "rpc/key_ring.h"
+#include "rpc/tls.h"
 
 namespace slice::rpc {
 
@@ -43,13 +44,16 @@ class Session {
   bool over() const { return state_ == State::kUnknownKey || state_ == State::kForged; }
   // The peer has shown that it has the key, by something that cannot have been recorded.
   bool peer_is_known() const;
-  // The key that the session is under is one of the ring's still. Of a session that is up.
-  bool key_is_valid() const { return keys_.find(key_id_).has_value(); }
+  // The key that the session is under is one of the ring's still, and the peer's certificate is trusted
+  // still. Of a session that is up.
+  bool key_is_valid() const { return keys_.find(key_id_).has_value() && (!stream_ || stream_->is_trusted()); }
 
-  struct Written {
-    enum class Outcome { kAll, kBlocked, kBroken, kWaits } outcome = Outcome::kAll;
-    std::size_t plain = 0;  // bytes from the front of `plain` that were written
-  };
+  // All bytes go through TLS: before anything is written or read, or where the hello came over it.
+  void over(std::unique_ptr<TlsStream> stream) { stream_ = std::move(stream); }
+  TlsStream* stream() const { return stream_.get(); }  // null: bytes go as they are
+  // As readv(2); TlsStream::read().
+  ssize_t read(int fd, std::span<const iovec> into) const { return read_stream(fd, stream(), into); }
+
   // Writes to the socket what there is to say for the session itself, then `plain`: the stream of records
   // from its first byte that was not written yet. What was given before stays at its front, unchanged:
   // sealed() bytes of it lie in frames already. kAll: the socket took all that was tried; if that was not all
@@ -57,8 +61,8 @@ class Session {
   // over. kBroken: errno says why.
   Written write(int fd, std::span<const iovec> plain);
   std::size_t sealed() const { return sealed_; }
-  // Some of one's own greeting is not written.
-  bool has_to_say() const { return said_ < to_say_.size(); }
+  // Some of one's own greeting is not written, or of what TLS made of something.
+  bool has_to_say() const { return said_ < to_say_.size() || (stream_ && stream_->has_to_say()); }
 
   // Takes bytes of the peer's greeting from the front of what came; how many. Only while kGreeting. There may
   // be something to write then.
@@ -80,6 +84,7 @@ class Session {
   void gather(std::span<const iovec> plain);
   void wrote(std::size_t n, Written& out);
   bool write_greeting(int fd, Written& out);
+  Written send(int fd, std::span<const iovec> vectors);
 
   struct Frame {
     std::array<std::uint8_t, kFrameHead> head;
@@ -89,6 +94,7 @@ class Session {
 
   const KeyRing& keys_;
   const bool connects_;
+  std::unique_ptr<TlsStream> stream_;
   State state_ = State::kGreeting;
   KeyId key_id_{};
   Buffer hello_, answer_;  // as far as they came or were made
@@ -102,7 +108,7 @@ class Session {
 };
 
 // Writes plain bytes, as Session::write() does without a session.
-Session::Written write_plain(int fd, std::span<const iovec> plain);
+Written write_plain(int fd, std::span<const iovec> plain);
 
 }  // namespace slice::rpc
 

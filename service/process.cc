@@ -87,6 +87,7 @@ class Process {
 
   // `shared`: it is not the only one. The arguments outlive the process.
   void add(const ServerKind& kind, const ServerConfig& self, bool shared) {
+    if (name_.empty()) name_ = self.name;
     servers_.push_back(std::make_unique<HostedServer>(
         Host{.loop = loop_,
              .local = shared ? &network_ : nullptr,
@@ -98,6 +99,10 @@ class Process {
   }
 
   int run() {
+    if (Status tls = keys_.use_tls(config_.network.tls.of(name_)); !tls) {
+      log_error("{}", tls.error().message);
+      return kExitBadUsage;
+    }
     for (auto& server : servers_) {
       if (Status claimed = server->claim_data(); !claimed) {
         log_error("{}", claimed.error().message);
@@ -131,8 +136,10 @@ class Process {
   }
 
   void read_keys_again() {
+    read_certificates_again();
     if (config_.network.session_key_files.empty()) {
-      log_info("SIGHUP: [network] session_keys names no files, so no keys can change");
+      if (keys_.tls() == nullptr)
+        log_info("SIGHUP: [network] names no session_keys: there is nothing to read again");
       return;
     }
     auto keys = read_session_keys(config_);
@@ -142,6 +149,16 @@ class Process {
     }
     log_info("SIGHUP: {} session keys, the first is {}", keys->size(), to_hex(rpc::key_id(keys->front())));
     keys_.replace(std::move(*keys));
+    for (auto& server : servers_) server->keys_changed();
+  }
+
+  void read_certificates_again() {
+    if (keys_.tls() == nullptr) return;
+    if (Status status = keys_.tls()->reload(); !status) {
+      log_error("SIGHUP: the certificates stay as they were: {}", status.error().message);
+      return;
+    }
+    log_info("SIGHUP: certificates are read again");
     for (auto& server : servers_) server->keys_changed();
   }
 
@@ -171,6 +188,7 @@ class Process {
   rpc::KeyRing keys_;
   rpc::InProcessNetwork network_;
   std::vector<std::unique_ptr<HostedServer>> servers_;
+  std::string name_;  // of the first
   int signal_fd_ = -1;
   bool stopping_ = false, ended_ = false;
   int exit_code_ = kExitClean;

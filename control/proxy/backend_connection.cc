@@ -69,12 +69,19 @@ bool BackendConnection::open() {
     fd_ = -1;
     return false;
   }
-  if (plumbing_.keys != nullptr) session_ = rpc::Session::to_server(*plumbing_.keys);
+  begin_session();
   state_ = State::kConnecting;
   writes_watched_ = true;
   opened_at_ = heard_at_ = plumbing_.loop.now();
   plumbing_.loop.watch(fd_, EPOLLIN | EPOLLOUT, [this](std::uint32_t events) { on_event(events); });
   return true;
+}
+
+void BackendConnection::begin_session() {
+  if (plumbing_.keys == nullptr) return;
+  session_ = rpc::Session::to_server(*plumbing_.keys);
+  const rpc::Tls* tls = plumbing_.keys->tls();
+  if (tls != nullptr) session_->over(tls->to_server(fd_, to_.address));
 }
 
 void BackendConnection::send(Leg& leg) {
@@ -192,15 +199,17 @@ void BackendConnection::on_event(std::uint32_t events) {
 }
 
 void BackendConnection::read() {
-  for (std::size_t i = 0; i < kReadsARound && state_ == State::kUp; ++i) {
+  rpc::TlsStream* tls = session_ ? session_->stream() : nullptr;
+  for (std::size_t i = 0; state_ == State::kUp && (i < kReadsARound || (tls && tls->pending())); ++i) {
     ChunkRef chunk = plumbing_.pool.reading(std::max<std::size_t>(reader_.wanted(), kStoreLimit));
     std::size_t room = chunk->room();
-    ssize_t n = ::recv(fd_, chunk->data() + chunk->used, room, MSG_DONTWAIT);
+    const iovec into{chunk->data() + chunk->used, room};
+    ssize_t n = rpc::read_stream(fd_, tls, {&into, 1});
     if (n == 0) return fail("closed by the server");
     if (n < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      return fail(std::strerror(errno));
+      return fail(errno == EPROTO ? tls->failure() : std::strerror(errno));
     }
     heard_at_ = plumbing_.loop.now();
     Slice bytes{chunk, chunk->data() + chunk->used, static_cast<std::size_t>(n)};
@@ -210,7 +219,9 @@ void BackendConnection::read() {
     if (!wrong.empty()) return fail(wrong);
     if (static_cast<std::size_t>(n) < room) break;
   }
-  if (state_ == State::kUp) reader_.settle(plumbing_.pool);
+  if (state_ != State::kUp) return;
+  if (session_ && session_->has_to_say()) plumbing_.flusher.want(*this);
+  reader_.settle(plumbing_.pool);
 }
 
 // Empty: all well; else why the connection cannot go on.

@@ -84,6 +84,7 @@ class BackendConnection : private RecordHandler, private Flushable {
 
  private:
   enum class State { kClosed, kConnecting, kUp };
+  void begin_session();
   void on_event(std::uint32_t events);
   void read();
   std::string_view take(Slice bytes);

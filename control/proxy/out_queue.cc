@@ -76,7 +76,7 @@ void OutQueue::clear() {
 }
 
 OutQueue::Flushed OutQueue::flush(int fd, rpc::Session* session) {
-  using Outcome = rpc::Session::Written::Outcome;
+  using Outcome = rpc::Written::Outcome;
   while (bytes_ > 0 || (session != nullptr && session->has_to_say())) {
     iovec vectors[kVectors];
     std::size_t used = 0;
@@ -89,7 +89,7 @@ OutQueue::Flushed OutQueue::flush(int fd, rpc::Session* session) {
     }
     // The record at the front may wait for its next piece.
     if (used == 0 && (session == nullptr || !session->has_to_say())) return Flushed::kAll;
-    rpc::Session::Written done =
+    const rpc::Written done =
         session != nullptr ? session->write(fd, {vectors, used}) : rpc::write_plain(fd, {vectors, used});
     consume(done.plain);
     if (session != nullptr) mark_started(session->sealed());

@@ -61,6 +61,8 @@ class Command {
                    std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout))},
         format_(arguments.json ? Format::kJson : Format::kText) {}
 
+  // Before any other.
+  Status begin() { return keys_.use_tls(config_.network.tls.of("slicectl")); }
   int status() {
     auto members = run(ask_members(seams_));
     if (!members) return say(members.error());
@@ -309,6 +311,10 @@ int main(int argc, char** argv) {
     return kBadUsage;
   }
   Command command(arguments, *config);
+  if (Status begun = command.begin(); !begun) {
+    say(begun.error());
+    return kBadUsage;
+  }
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();

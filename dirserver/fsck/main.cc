@@ -85,6 +85,7 @@ int offline(std::uint64_t memory, const EnsembleConfig& config, const Arguments&
 int online(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
   rpc::EpollLoop loop;
   rpc::KeyRing keys(config);
+  if (Status tls = keys.use_tls(config.network.tls.of("slicectl")); !tls) return say(tls.error());
   rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
   RemoteSource source(
       {.loop = loop,

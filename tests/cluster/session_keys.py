@@ -58,7 +58,7 @@ class Load:
         return json.loads(self.report.read_text())["points"][0]
 
 
-def hang_up(target, step):
+def hang_up(target, step, say=say):
     """SIGHUP to every process; whether each has read its keys again."""
     logs = {name: pathlib.Path(target.facts["config"]).parent / "log" / f"{name}.log" for name in target.pids()}
     before = {name: log.read_text().count("SIGHUP:") for name, log in logs.items()}

@@ -25,6 +25,7 @@ import session_keys
 import sites
 import storms
 import takeover
+import tls
 import uml
 import unprivileged
 import xdp_proof
@@ -366,6 +367,7 @@ SUITES = {
     "lost-state": (lost_state.lost_state, "a manager that lost its state takes the tables from the others: no byte is looked for elsewhere"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
+    "tls": (tls.tls, "sessions over TLS: nothing to be read between members, a revoked certificate is nobody's"),
     "session-keys": (session_keys.session_keys, "session keys are changed under a load; who has the old one is a stranger afterwards"),
     "unprivileged": (unprivileged.unprivileged, "servers confined as their systemd units say: user, capabilities, system calls"),
     "refused": (refused.refused, "a kernel that refuses the XDP program: told once and in the status, and user space serves UDP whole"),
@@ -374,4 +376,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "lost-state"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "lost-state"}  # bring up ensembles of their own

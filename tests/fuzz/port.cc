@@ -235,10 +235,10 @@ class TcpPort : public Port {
     out_ = record_of(CaseMaker::null_call(null_xid()));
   }
   bool flush() {
-    using Outcome = rpc::Session::Written::Outcome;
+    using Outcome = rpc::Written::Outcome;
     while (sent_ < out_.size()) {
       iovec rest{out_.data() + sent_, out_.size() - sent_};
-      const rpc::Session::Written done =
+      const rpc::Written done =
           session_ ? session_->write(socket_.get(), {&rest, 1}) : rpc::write_plain(socket_.get(), {&rest, 1});
       sent_ += done.plain;
       if (done.outcome == Outcome::kBroken) return errno == ENOTCONN;
