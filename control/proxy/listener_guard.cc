@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "common/log.h"
 #include "common/rights.h"
@@ -29,6 +30,7 @@ constexpr int kChannel = 3;                    // where the guard finds its firs
 constexpr std::size_t kSocketsAMessage = 250;  // SCM_MAX_FD is 253
 constexpr int kPatienceMs = 1000;
 constexpr std::size_t kMaxWaiting = 8;
+constexpr auto kAfterStop = std::chrono::seconds(3);  // a clean stop may be a restart
 
 struct UnixName {
   sockaddr_un address{};
@@ -115,9 +117,8 @@ class Guard {
   bool listen();
   void wait();
   void take_newcomer();
-  // False when the guard is to end.
-  bool hear_holder();
-  void lose_holder();
+  void hear_holder();
+  void lose_holder(std::chrono::milliseconds keep);
   void next_holder();
 
   const rpc::Endpoint at_;
@@ -127,7 +128,7 @@ class Guard {
   bool hears_holder_ = false, hears_newcomer_ = false;
   std::deque<int> newcomers_;  // proxies that have been started meanwhile
   std::vector<int> kept_;
-  std::chrono::steady_clock::time_point alone_since_;
+  std::chrono::steady_clock::time_point alone_until_;
 };
 
 bool Guard::listen() {
@@ -141,7 +142,7 @@ void Guard::wait() {
   std::array<pollfd, 2> fds{pollfd{name_, POLLIN, 0}, pollfd{holder_, POLLIN, 0}};
   int limit = -1;
   if (holder_ < 0) {
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(alone_since_ + keep_ -
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(alone_until_ -
                                                                       std::chrono::steady_clock::now());
     limit = static_cast<int>(std::max<std::int64_t>(0, left.count() + 1));
   }
@@ -162,22 +163,20 @@ void Guard::take_newcomer() {
   newcomers_.push_back(channel);
 }
 
-bool Guard::hear_holder() {
+void Guard::hear_holder() {
   auto told = receive_sockets(holder_);
-  if (!told) {
-    lose_holder();
-    return true;
-  }
+  if (!told) return lose_holder(keep_);
+  if (told->word == GuardWord::kEnd)
+    return lose_holder(std::min<std::chrono::milliseconds>(keep_, kAfterStop));
   close_all(kept_);
   kept_ = std::move(told->sockets);
-  return told->word != GuardWord::kEnd;
 }
 
-void Guard::lose_holder() {
+void Guard::lose_holder(std::chrono::milliseconds keep) {
   ::close(holder_);
   holder_ = -1;
-  alone_since_ = std::chrono::steady_clock::now();
-  log_info("the proxy is gone: sockets={} are kept for {} ms", kept_.size(), keep_.count());
+  alone_until_ = std::chrono::steady_clock::now() + keep;
+  log_info("the proxy is gone: sockets={} are kept for {} ms", kept_.size(), keep.count());
 }
 
 // One that has given up waiting is noticed by its channel's end.
@@ -185,7 +184,7 @@ void Guard::next_holder() {
   while (holder_ < 0 && !newcomers_.empty()) {
     holder_ = newcomers_.front();
     newcomers_.pop_front();
-    if (!send_sockets(holder_, kept_)) lose_holder();
+    if (!send_sockets(holder_, kept_)) ::close(std::exchange(holder_, -1));
   }
 }
 
@@ -198,12 +197,12 @@ int Guard::run() {
   while (true) {
     wait();
     // First: who was killed and is back at once must not find itself in its own way.
-    if (hears_holder_ && !hear_holder()) return 0;
+    if (hears_holder_) hear_holder();
     if (hears_newcomer_) take_newcomer();
     next_holder();
-    if (holder_ < 0 && std::chrono::steady_clock::now() - alone_since_ >= keep_) break;
+    if (holder_ < 0 && std::chrono::steady_clock::now() >= alone_until_) break;
   }
-  log_warning("no proxy has come for the listening sockets of {}: closed", rpc::to_string(at_));
+  log_info("no proxy has come for the listening sockets of {}: closed", rpc::to_string(at_));
   return 0;
 }
 

@@ -4,8 +4,9 @@
 //
 // It listens on an abstract Unix socket, which belongs to the network namespace as the sockets do, and talks
 // over SOCK_SEQPACKET. Proxy to guard: all sockets that it is to keep, in place of those before; or that it
-// may end. Guard to proxy: all that it keeps, once, as soon as no other proxy holds them. A message is one
-// byte, a GuardWord, and descriptors (SCM_RIGHTS). What a socket is, its receiver asks the kernel.
+// stops, which may be a restart. Guard to proxy: all that it keeps, once, as soon as no other proxy holds
+// them. A message is one byte, a GuardWord, and descriptors (SCM_RIGHTS). What a socket is, its receiver asks
+// the kernel.
 #ifndef SLICE_CONTROL_PROXY_LISTENER_GUARD_H
 #define SLICE_CONTROL_PROXY_LISTENER_GUARD_H
 
@@ -22,7 +23,7 @@ namespace slice::proxy {
 enum class GuardWord : std::uint8_t {
   kMore = 'm',  // sockets, and others follow
   kLast = 'l',  // the last sockets of the set
-  kEnd = 'e',   // the guard closes all and ends
+  kEnd = 'e',   // the proxy stops cleanly: the guard keeps all for 3 s, then closes it and ends
 };
 
 struct GuardMessage {

@@ -6,7 +6,7 @@
 //   listeners.bind(SOCK_STREAM, at);   one of these, else a new one: once for each that is wanted
 //   listeners.keep();                  from now on a guard has them; what was not asked for is closed
 //   ...
-//   listeners.release();               a clean stop: the guard ends
+//   listeners.release();               a clean stop: the guard ends soon, unless it is a restart
 #ifndef SLICE_CONTROL_PROXY_LISTENERS_H
 #define SLICE_CONTROL_PROXY_LISTENERS_H
 

@@ -1,4 +1,4 @@
-"""The suite `proxy-restart`: a proxy that is killed and back at once, and how long a kernel client stands still."""
+"""The suite `proxy-restart`: a proxy that is killed or stopped, and back at once, and how long a kernel client stands still."""
 
 import json
 import sys
@@ -19,11 +19,12 @@ def proxy_restart(target, options):
         if not client.says("ready"):
             print(f"not ok proxy-restart: the client does not get ready, exit code {client.wait()}")
             return False
-        for _ in range(kills):
+        for number in range(kills):
             time.sleep(BETWEEN_SECONDS)
             start = time.monotonic()
-            target.kill_and_start(target.proxy)
-            print(f"kill -9 {target.proxy}, started again within {time.monotonic() - start:.2f} s", flush=True)
+            how, end = [("kill -9", target.kill_and_start), ("stop", target.restart)][number % 2]
+            end(target.proxy)
+            print(f"{how} {target.proxy}, started again within {time.monotonic() - start:.2f} s", flush=True)
         code = client.wait()
     if code != 0:
         print(f"not ok proxy-restart: the client's exit code is {code}")

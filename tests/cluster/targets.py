@@ -108,6 +108,10 @@ class Slice:
         """With nothing in between."""
         self._ensemble("restart", name, "--kill")
 
+    def restart(self, name):
+        """As `systemctl restart` does: a clean stop, and a start at once."""
+        self._ensemble("restart", name)
+
     def stop(self, name):
         self._ensemble("stop", name)
 
