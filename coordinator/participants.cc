@@ -7,6 +7,7 @@ namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);  // of one try
 constexpr Duration kMirroredCallTimeout = std::chrono::seconds(3);
+constexpr Duration kMirroredCallRefused = std::chrono::seconds(1);  // its process is gone
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 
@@ -69,9 +70,9 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
       note_retry(server, procedure, args.object.fileid, "the tables do not name it");
     } else {
       calls_.add();
-      auto result =
-          co_await service::internal_call<R>(context_.channel, entry->endpoint, wire::kObjectProgram,
-                                             procedure, args, mirrored ? kMirroredCallTimeout : kCallTimeout);
+      auto result = co_await service::internal_call<R>(
+          context_.channel, entry->endpoint, wire::kObjectProgram, procedure, args,
+          mirrored ? kMirroredCallTimeout : kCallTimeout, mirrored ? kMirroredCallRefused : Duration(0));
       silent = !result;
       if (!result) {
         silent_.insert(server);

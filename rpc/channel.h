@@ -33,6 +33,9 @@ struct Request {
   // The whole time to wait, reconnecting and sending again inside it; so a peer may see a request twice, and
   // every internal procedure is idempotent.
   Duration timeout = std::chrono::seconds(5);
+  // kUnavailable already when connections were refused for so long: the peer's host is there, and no process
+  // of it listens. 0: the time-out alone counts.
+  Duration refused_patience = Duration(0);
   // The answer may be as long as data is; arguments say so by their size. Both travel apart from short calls.
   bool long_answer = false;
   std::optional<AuthSys> credential;  // none: AUTH_NONE

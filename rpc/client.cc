@@ -51,6 +51,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     std::shared_ptr<const Buffer> record;
     OneShot<Result<Response>> answer;
     MonoTime since;
+    Duration refused_patience;
     TimerId timer = TimerId::kNone;
   };
 
@@ -81,6 +82,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     void unreadable();
     void refused();
     void broken(int error);
+    void give_up_refused();
     void close();
     void on_events(std::uint32_t events);
     bool read_some();
@@ -102,6 +104,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     std::size_t pending_bytes_ = 0;
     MonoTime last_heard_;
     Duration pause_ = kFirstPause;
+    std::optional<MonoTime> refused_since_;  // each attempt to connect
     TimerId reconnect_ = TimerId::kNone;
     TimerId patience_ = TimerId::kNone;
   };
@@ -165,6 +168,7 @@ void SocketChannel::Impl::Peer::connected() {
   }
   owner_.loop_.cancel(std::exchange(patience_, TimerId::kNone));
   state_ = State::kUp;
+  refused_since_.reset();
   ++owner_.connects_;
   answered_ = false;
   last_heard_ = owner_.loop_.now();
@@ -184,13 +188,33 @@ void SocketChannel::Impl::Peer::broken(int error) {
   close();
   log_debug("connection to {} {}: {}", to_string(at_), was_up ? "broke" : "failed", std::strerror(error));
   if (was_up && answered_) pause_ = Duration(0);
-  if (pending_.empty()) return;
+  if (error != ECONNREFUSED) {
+    refused_since_.reset();
+  } else if (!refused_since_) {
+    refused_since_ = owner_.loop_.now();
+  }
+  give_up_refused();
+  if (pending_.empty() || state_ != State::kClosed || reconnect_ != TimerId::kNone) return;
   Duration pause = pause_;
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   reconnect_ = owner_.loop_.after(pause, [this] {
     reconnect_ = TimerId::kNone;
     if (state_ == State::kClosed && !pending_.empty()) connect();
   });
+}
+
+// Nobody listens there for longer than these calls wait for that.
+void SocketChannel::Impl::Peer::give_up_refused() {
+  if (!refused_since_) return;
+  const MonoTime now = owner_.loop_.now();
+  std::vector<Xid> over;
+  for (const auto& [xid, pending] : pending_) {
+    const bool limited = pending.refused_patience > Duration(0);
+    if (limited && now - std::max(*refused_since_, pending.since) >= pending.refused_patience)
+      over.emplace_back(xid);
+  }
+  for (Xid xid : over)
+    finish(xid, Result<Response>(fail(Errc::kUnavailable, "{} refuses connections", to_string(at_))));
 }
 
 void SocketChannel::Impl::Peer::close() {
@@ -343,7 +367,9 @@ Task<Result<Response>> SocketChannel::Impl::call(Request request) {
                 .generation = options_.generation ? options_.generation() : Generation{}};
   Buffer record = encode_request(request, xid, caller, kRecordMark);
   mark_record(record);
-  Pending pending{.record = std::make_shared<const Buffer>(std::move(record)), .since = loop_.now()};
+  Pending pending{.record = std::make_shared<const Buffer>(std::move(record)),
+                  .since = loop_.now(),
+                  .refused_patience = request.refused_patience};
   auto answer = pending.answer;
   pending.timer = loop_.after(request.timeout, [&to, xid] { to.timed_out(xid); });
   to.send(xid, std::move(pending));

@@ -678,6 +678,26 @@ TEST_F(ServerTest, NobodyThereIsUnavailableAfterTheTimeOut) {
   EXPECT_LT(loop.now() - start, 2s);
 }
 
+// A process that is down is told from a link that is: by its host, which refuses.
+TEST_F(ServerTest, WhereNobodyListensACallMayGiveUpEarly) {
+  serve();
+  server.reset();
+  auto ask = [&](Duration refused_patience, Duration timeout) {
+    Request asked = request(1, {}, timeout);
+    asked.refused_patience = refused_patience;
+    Answer answer;
+    const MonoTime start = loop.now();
+    spawn(call_into(channel, std::move(asked), answer));
+    EXPECT_TRUE(loop.run_until([&] { return answer.result.has_value(); }, 10s));
+    EXPECT_EQ(answer.result->error().code, Errc::kUnavailable);
+    return loop.now() - start;
+  };
+  const Duration early = ask(300ms, 8s);
+  EXPECT_GE(early, 290ms);
+  EXPECT_LT(early, 4s);
+  EXPECT_GE(ask(Duration(0), 1s), 990ms);
+}
+
 TEST_F(ServerTest, AWrongKeyIsDenied) {
   serve();
   EnsembleKey wrong = kTestKey;

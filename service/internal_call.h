@@ -29,7 +29,8 @@ Task<Result<R>> internal_call_encoded(rpc::Channel& channel, rpc::Request reques
 template <class R, class Procedure, class Args>
 Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint32_t program,
                               Procedure procedure, const Args& args,
-                              Duration timeout = std::chrono::seconds(5)) {
+                              Duration timeout = std::chrono::seconds(5),
+                              Duration refused_patience = Duration(0)) {
   rpc::XdrWriter out;
   encode(out, args);
   rpc::Request request;
@@ -39,6 +40,7 @@ Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint
   request.procedure = static_cast<std::uint32_t>(procedure);
   request.arguments = out.take();
   request.timeout = timeout;
+  request.refused_patience = refused_patience;
   return internal_call_encoded<R>(channel, std::move(request));
 }
 

@@ -14,7 +14,9 @@ using routing::has;
 
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
-constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
+constexpr Duration kForwardRefused =
+    std::chrono::seconds(1);  // but nobody listens, for longer than a start takes
+constexpr Duration kMissedTimeout = std::chrono::seconds(8);  // a session has to end meanwhile
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
 
@@ -111,6 +113,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       asked = true;
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
       passed.timeout = kForwardTimeout;
+      passed.refused_patience = kForwardRefused;
       // So that it is not done however late it comes there, also by one that has started since.
       if (write) passed.on_behalf.layout_version = std::max<std::uint64_t>(write->version, 1);
       auto reply = co_await context_.channel.call(std::move(passed));
@@ -269,7 +272,7 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
       context_.channel, endpoint_of(server), wire::kObjectProgram, wire::ObjectProcedure::kForward,
       wire::ForwardArgs{bytes, put.version, put.number, put.options.epoch, put.offset, put.options.mtime,
                         put.options.sync, put.data},
-      kForwardTimeout);
+      kForwardTimeout, kForwardRefused);
   if (!result) {
     suspects_.silent(server);
     outcome.error = std::move(result.error());
