@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kCallsOfEverybody = 16;       // that an address may have, however many call
 constexpr std::size_t kCallsARound = 64;            // of one address, while several call
-constexpr std::size_t kBytesARound = 512 << 10;     // likewise; what has begun goes on
 constexpr std::size_t kWorthGivingBack = 64 << 20;  // bytes
 constexpr std::uint64_t kIdleTicks = 30;            // after which a connection goes for one of an equal
 
@@ -203,8 +202,7 @@ std::size_t Admission::call_limit() const {
 }
 
 bool Admission::at_round_limit(const Share& share) const {
-  return active_ > 1 && share.round == loop_.now() &&
-         (share.calls_of_round >= kCallsARound || share.bytes_of_round >= kBytesARound);
+  return active_ > 1 && share.round == loop_.now() && share.calls_of_round >= kCallsARound;
 }
 
 bool Admission::may_take(const Share& share) const {
@@ -262,16 +260,10 @@ void Admission::begins(Member& member) {
   if (share.peer) return;
   if (share.called_at_tick + 1 < ticks_) ++active_;
   share.called_at_tick = ticks_;
-  moved(share, 0);
+  MonoTime now = loop_.now();
+  if (share.round != now) share.calls_of_round = 0;
+  share.round = now;
   ++share.calls_of_round;
-}
-
-void Admission::moved(Share& share, std::size_t bytes) {
-  if (share.round != loop_.now()) {
-    share.round = loop_.now();
-    share.calls_of_round = share.bytes_of_round = 0;
-  }
-  share.bytes_of_round += bytes;
 }
 
 void Admission::Member::call_ends() {

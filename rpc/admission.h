@@ -78,14 +78,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
     void release(std::size_t bytes);
     std::size_t memory() const { return memory_; }
     // Bytes that came over the connection, or that the client took.
-    void received(std::size_t bytes) {
-      received_ += bytes;
-      admission_->moved(*share_, bytes);
-    }
-    void sent(std::size_t bytes) {
-      sent_ += bytes;
-      admission_->moved(*share_, bytes);
-    }
+    void received(std::size_t bytes) { received_ += bytes; }
+    void sent(std::size_t bytes) { sent_ += bytes; }
     // It is closed: no place of the front's is taken any more. Memory and calls go on to be counted.
     void leave();
 
@@ -155,7 +149,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
     bool in_turn = false;        // stands in waiting_
     std::uint64_t called_at_tick = 0;
     MonoTime round{};
-    std::size_t calls_of_round = 0, bytes_of_round = 0;
+    std::size_t calls_of_round = 0;
   };
   using Key = std::pair<std::uint32_t, bool>;
 
@@ -172,7 +166,6 @@ class Admission : public std::enable_shared_from_this<Admission> {
   bool at_round_limit(const Share& share) const;
   std::size_t call_limit() const;
   void begins(Member& member);
-  void moved(Share& share, std::size_t bytes);
   void end(Member& member, Why why);
   void keep_memory();
   void wake() { round_end_.want(); }

@@ -239,33 +239,6 @@ TEST_F(ServerLimitsTest, UnreadRepliesAreBoundedAndEnd) {
   ::close(good);
 }
 
-// While several call, a round of the loop takes no more than some hundred kilobytes from one of them.
-TEST_F(ServerLimitsTest, LongCallsOfOneClientDoNotFillARound) {
-  serve();
-  constexpr std::size_t kLong = 100'000;
-  int other = raw_socket(SOCK_STREAM, kSecond);
-  std::vector<int> greedy;
-  for (int i = 0; i < 20; ++i) greedy.push_back(raw_socket(SOCK_STREAM, kFirst));
-  send_record(other, echo_call(Xid{1}, 1, {}));
-  EXPECT_EQ(read_exactly(other, 28).size(), 28u);
-  send_record(greedy[0], echo_call(Xid{1}, 1, {}));
-  EXPECT_EQ(read_exactly(greedy[0], 28).size(), 28u);
-  const Buffer data(kLong);
-  for (int fd : greedy) send_record(fd, echo_call(Xid{2}, 1, data.view()));
-  std::uint64_t before = echo.calls, most = 0;
-  EpollLoop::RoundEnd each;
-  each = loop.at_round_end([&] {
-    most = std::max(most, echo.calls - std::exchange(before, echo.calls));
-    each.want();
-  });
-  each.want();
-  const std::uint64_t all = echo.calls + greedy.size();
-  ASSERT_TRUE(poll_until([&] { return echo.calls == all; }, 5s));
-  EXPECT_LE(most, 7u) << "512 KiB, and what has begun";
-  for (int fd : greedy) ::close(fd);
-  ::close(other);
-}
-
 // While several call, none has more than its share of the calls under way.
 TEST_F(ServerLimitsTest, AGreedyClientLeavesOthersTheirShare) {
   serve({.limits = {.calls = 64, .client_calls = 48, .shared_calls = 32}});
