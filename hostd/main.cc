@@ -1,9 +1,9 @@
 // slice-hostd: several servers of an ensemble in one process (service/process.h).
 #include "control/manager/manager.h"
-#include "control/proxy/listener_guard.h"
-#include "control/proxy/proxy_role.h"
+#include "control/proxyd/proxy_role.h"
 #include "coordinator/server.h"
 #include "dirserver/server.h"
+#include "proxy/front/listener_guard.h"
 #include "smallfile/server.h"
 #include "storagenode/server.h"
 

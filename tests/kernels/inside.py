@@ -25,7 +25,7 @@ def called(*command, **environment):
 
 def load(build):
     """The loader's own tests: verified, attached natively and generically, refused, taken off."""
-    return called(build / "tests/proxy_loader_test", "--gtest_brief=1")
+    return called(build / "tests/xdp_loader_test", "--gtest_brief=1")
 
 
 def packets(build):

@@ -23,9 +23,27 @@ ALLOWED = {
     "smallfile": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "storagenode": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "coordinator": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
-    "control": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
-    "hostd": {"control", "coordinator", "dirserver", "service", "smallfile", "storagenode"},
+    "proxy": {"service", "routing", "wire", "rpc", "common", "bpf/shared"},
+    "control": {"proxy", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
+    "hostd": {"control", "proxy", "coordinator", "dirserver", "service", "smallfile", "storagenode"},
     "tests": None,  # may use everything
+}
+# Rooms of a folder, and which others of it each may include from. What lies in the folder itself puts them together.
+ROOMS = {
+    "proxy": {
+        "stream": set(),
+        "tables": set(),
+        "servers": {"tables", "stream"},
+        "calls": {"servers", "tables", "stream"},
+        "front": {"calls", "stream"},
+        "programs": {"tables"},
+    },
+    "control": {
+        "manager": set(),
+        "slicectl": set(),
+        "xdp": set(),
+        "proxyd": {"xdp"},
+    },
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 LIBBPF = re.compile(r'^\s*#\s*include\s+<(bpf|linux/bpf|xdp)[/.]', re.M)
@@ -46,14 +64,30 @@ def sources() -> list[str]:
     return [p for p in listed if p.endswith((".h", ".cc", ".c")) and (ROOT / p).exists()]
 
 
+def room_of(folder: str, path: str) -> str | None:
+    room = path.removeprefix(folder + "/").partition("/")[0]
+    return room if room in ROOMS.get(folder, {}) else None
+
+
+def check_rooms(folder: str, path: str, includes: list[str]) -> list[str]:
+    room = room_of(folder, path)
+    if room is None:
+        return []
+    reached = {room_of(folder, included): included for included in includes if folder_of(included) == folder}
+    return [f"{path}: includes {included}, but {folder}/{room} may not know {folder}/{other or 'what puts its rooms together'}: "
+            "calls go one way, so give it an interface of its own room"
+            for other, included in reached.items() if other != room and other not in ROOMS[folder][room]]
+
+
 def check_includes(path: str, text: str) -> list[str]:
     folder = folder_of(path)
     if folder is None:
         return [f"{path}: lies in no known folder: put it into one of {', '.join(ALLOWED)}, or add the folder here"]
-    wrong = []
     allowed = ALLOWED[folder]
     is_test = path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc")) or "/testing/" in path
-    for included in INCLUDE.findall(text):
+    includes = INCLUDE.findall(text)
+    wrong = [] if is_test else check_rooms(folder, path, includes)
+    for included in includes:
         target = folder_of(included)
         if target is None or target == folder or allowed is None or target in allowed:
             continue

@@ -1,0 +1,218 @@
+#include "control/proxyd/proxy_role.h"
+
+#include <linux/capability.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "bpf/shared/routing.h"
+#include "common/log.h"
+#include "common/rights.h"
+#include "control/xdp/pinned_tables.h"
+#include "service/internal_call.h"
+#include "wire/coordinator.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kClockStep = 50ms;
+constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
+
+}  // namespace
+
+ProxyRole::ProxyRole(service::ServiceContext& context)
+    : context_(context),
+      loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)),
+      xdp_(loop_, context.config.proxy, context.metrics,
+           [this](const slice_eviction& changes) { write_back_->add(changes); }),
+      bindings_(context, [this] { xdp_.servers_changed(); }),
+      listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
+      taken_over_(context.metrics.counter("proxy_sockets_taken_over")) {}
+
+ProxyRole::~ProxyRole() {
+  for (auto& one : threads_) {
+    if (!one->thread.joinable()) continue;
+    one->loop->stop();
+    one->thread.join();
+  }
+}
+
+Task<Status> ProxyRole::start() {
+  SLICE_CO_RETURN_IF_ERROR(listeners_.take_over());
+  tables_ = xdp_.open();
+  cache_ = std::make_unique<AttributeCache>(
+      tables_.attributes, tables_.config, context_.metrics, [this](const slice_eviction& changes) {
+        loop_.post_from_any_thread([this, changes] { write_back_->add(changes); });
+      });
+  if (xdp_.took_over()) cache_->recover();
+  maps_ = std::make_unique<MapCache>(
+      [this](const routing::HandleBytes& handle, FileId file, std::uint64_t stripe) {
+        loop_.post_from_any_thread(
+            [this, handle, file, stripe] { spawn(fetch_piece(*this, handle, file, stripe)); });
+      },
+      context_.metrics);
+  write_back_ = std::make_unique<WriteBack>(loop_, context_.channel, tables_, *cache_, context_.handles,
+                                            context_.metrics);
+  bindings_.keep(tables_);
+  keep_clock();
+  fill_config(bindings_.bound(), *tables_.config);
+  SLICE_CO_RETURN_IF_ERROR(start_workers());
+  SLICE_CO_RETURN_IF_ERROR(start_programs());
+  start_portmap();
+  listeners_.keep();
+  taken_over_.set(listeners_.taken_over());
+  write_back_->start();
+  co_await xdp_.load();
+  give_up_rights();
+  log_info("virtual address {} workers={} sockets_taken_over={} {}",
+           rpc::address_text(context_.config.proxy.virtual_address), threads_.size(), listeners_.taken_over(),
+           xdp_.describe());
+  if (std::string text = xdp_.warnings(); !text.empty())
+    log_warning("source addresses of UDP requests{}", text);
+  co_return Status();
+}
+
+// Everything is loaded and bound. A clean stop takes the program off the interfaces, and tells rpcbind so
+// from a reserved port.
+void ProxyRole::give_up_rights() {
+  if (!keep_capabilities({CAP_NET_ADMIN, CAP_NET_BIND_SERVICE})) {
+    log_warning("cannot give up capabilities: {}", std::strerror(errno));
+  }
+}
+
+std::size_t ProxyRole::worker_count() const {
+  if (context_.config.proxy.threads != 0) return context_.config.proxy.threads;
+  return context_.local != nullptr ? 1 : std::max(1u, std::thread::hardware_concurrency());
+}
+
+Status ProxyRole::start_workers() {
+  const ProxyConfig& config = context_.config.proxy;
+  std::size_t count = worker_count();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto one = std::make_unique<Thread>();
+    Worker::Options options;
+    options.tables = tables_;
+    options.sender = {context_.self.index, tables_.config};
+    options.keys = context_.keys;
+    options.config = &context_.config;
+    options.limits = Worker::client_limits(kMemory / count);
+    bool shares_loop = context_.local != nullptr && i == 0;
+    if (shares_loop) {
+      options.local = context_.local;
+    } else {
+      one->loop = std::make_unique<rpc::EpollLoop>();
+    }
+    one->worker = std::make_unique<Worker>(shares_loop ? loop_ : *one->loop, options, *cache_, *maps_,
+                                           context_.metrics);
+    rpc::Endpoint at{config.virtual_address, config.nfs_port};
+    auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kWorkers);
+    if (!tcp) return fail(std::move(tcp).error());
+    one->worker->serve_tcp(tcp->fd);
+    auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kWorkers);
+    if (!udp) return fail(std::move(udp).error());
+    one->worker->serve_udp(udp->fd);
+    threads_.push_back(std::move(one));
+  }
+  for (auto& one : threads_) {
+    if (one->loop == nullptr) continue;
+    one->thread = std::thread([loop = one->loop.get()] {
+      keep_capabilities({});
+      loop->run();
+    });
+  }
+  return {};
+}
+
+Status ProxyRole::start_programs() {
+  const ProxyConfig& config = context_.config.proxy;
+  mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
+  mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
+  mount_dispatcher_->add(*mount_);
+  mount_dispatcher_->add(locks_.emplace(context_.metrics));
+  auto served = serve(*mount_dispatcher_, config.mount_port);
+  if (!served) return fail(served.error(), "MOUNT");
+  mount_server_ = std::move(*served);
+  return {};
+}
+
+Result<std::unique_ptr<rpc::Server>> ProxyRole::serve(rpc::Dispatcher& dispatcher, std::uint16_t port) {
+  rpc::Endpoint at{context_.config.proxy.virtual_address, port};
+  auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kNone);
+  if (!tcp) return fail(std::move(tcp).error());
+  auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kNone);
+  if (!udp) {
+    listeners_.give_up(*tcp);
+    return fail(std::move(udp).error());
+  }
+  rpc::Server::Options options;
+  options.max_udp_growth = 4;
+  auto server = std::make_unique<rpc::Server>(loop_, dispatcher, context_.metrics, std::move(options));
+  server->serve_tcp(tcp->fd);
+  server->serve_udp(udp->fd);
+  return server;
+}
+
+// PORTMAP may belong to the host's rpcbind; then that one is told instead. Clients that name ports need
+// neither.
+void ProxyRole::start_portmap() {
+  const ProxyConfig& config = context_.config.proxy;
+  portmap_ = std::make_unique<PortmapProgram>(config);
+  portmap_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
+  portmap_dispatcher_->add(*portmap_);
+  auto served = serve(*portmap_dispatcher_, config.portmap_port);
+  if (served) {
+    portmap_server_ = std::move(*served);
+    return;
+  }
+  at_rpcbind_ = register_at_rpcbind(config, true);
+  if (at_rpcbind_) {
+    log_info("PORTMAP: this host's rpcbind answers for the virtual address");
+  } else {
+    log_warning("PORTMAP is not served ({}): clients must name the ports {} and {}", served.error().message,
+                config.nfs_port, config.mount_port);
+  }
+}
+
+// Milliseconds of the monotonic clock, so that a restart goes on where the last run was.
+void ProxyRole::keep_clock() {
+  auto now = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now().time_since_epoch()).count();
+  slice_store_relaxed32(&tables_.config->now_ms, static_cast<std::uint32_t>(now));
+  loop_.after(kClockStep, [this] { keep_clock(); });
+}
+
+Task<void> ProxyRole::fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
+                                  std::uint64_t stripe) {
+  std::uint32_t site =
+      slice_coordinator_site(file.value, self.tables_.config->site_mask[SLICE_CLASS_COORDINATOR]);
+  auto coordinator = self.tables_.endpoint_of(SLICE_CLASS_COORDINATOR, site);
+  Result<wire::MapResult> result = fail(Errc::kUnavailable, "no coordinator");
+  if (coordinator) {
+    result = co_await service::internal_call<wire::MapResult>(
+        self.context_.channel, *coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
+        wire::MapArgs{handle, stripe});
+  }
+  if (result && result->status == nfs3::Status::kOk) {
+    self.maps_->put(file, result->piece, self.loop_.now());
+  } else {
+    self.maps_->failed(file, wire::piece_of(stripe), self.loop_.now());
+  }
+}
+
+Task<void> ProxyRole::stop() {
+  listeners_.release();
+  xdp_.detach();
+  if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);
+  co_await write_back_->finish(3s);
+}
+
+service::ServerKind server_kind() {
+  return {.role = ServerRole::kProxy,
+          .make = [](service::ServiceContext& context) { return std::make_unique<ProxyRole>(context); },
+          .hints = pinned_tables};
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,79 @@
+// ProxyRole: slice-proxyd as a whole: the XDP program where it can be had, workers on every core, MOUNT and
+// PORTMAP, write-back, tables kept in step with the manager.
+#ifndef SLICE_CONTROL_PROXYD_PROXY_ROLE_H
+#define SLICE_CONTROL_PROXYD_PROXY_ROLE_H
+
+#include <memory>
+#include <thread>
+
+#include "control/proxyd/site_bindings.h"
+#include "control/xdp/xdp_program.h"
+#include "proxy/front/listeners.h"
+#include "proxy/programs/lock_program.h"
+#include "proxy/programs/mount_program.h"
+#include "proxy/programs/portmap_program.h"
+#include "proxy/tables/write_back.h"
+#include "proxy/worker.h"
+#include "rpc/server.h"
+#include "service/process.h"
+
+namespace slice::proxy {
+
+class ProxyRole : public service::Role {
+ public:
+  // The context's loop must be an rpc::EpollLoop: a proxy has sockets of its own.
+  explicit ProxyRole(service::ServiceContext& context);
+  ~ProxyRole() override;
+
+  Task<Status> start() override;
+  std::vector<rpc::Program*> programs() override { return {}; }
+  Task<void> stop() override;
+  std::string state() const override { return "serving"; }
+  std::string detail() const override { return xdp_.describe(); }
+  void refresh_gauges() override { xdp_.refresh_gauges(); }
+  void misdirected(const wire::MisdirectedArgs& report) override { bindings_.misdirected(report); }
+
+ private:
+  // A worker, and the thread that it has of its own. One beside other servers of this process runs on their
+  // loop, so that it calls them directly.
+  struct Thread {
+    std::unique_ptr<rpc::EpollLoop> loop;
+    std::unique_ptr<Worker> worker;
+    std::thread thread;
+  };
+  void give_up_rights();
+  std::size_t worker_count() const;
+  Status start_workers();
+  Status start_programs();
+  // Both sockets of a program that is served here.
+  Result<std::unique_ptr<rpc::Server>> serve(rpc::Dispatcher& dispatcher, std::uint16_t port);
+  void start_portmap();
+  void keep_clock();
+  static Task<void> fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
+                                std::uint64_t stripe);
+
+  service::ServiceContext& context_;
+  rpc::EpollLoop& loop_;
+  XdpProgram xdp_;
+  SiteBindings bindings_;
+  Tables tables_;
+  std::unique_ptr<AttributeCache> cache_;
+  std::unique_ptr<MapCache> maps_;
+  std::unique_ptr<WriteBack> write_back_;
+  Listeners listeners_;
+  std::unique_ptr<MountProgram> mount_;
+  std::optional<LockProgram> locks_;
+  std::unique_ptr<PortmapProgram> portmap_;
+  std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;
+  std::unique_ptr<rpc::Server> mount_server_, portmap_server_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  bool at_rpcbind_ = false;
+  Counter& taken_over_;
+};
+
+// For service::run_process().
+service::ServerKind server_kind();
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_CONTROL_PROXYD_PROXY_ROLE_H

@@ -1,0 +1,34 @@
+#include "control/xdp/reverse_path.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+namespace slice::proxy {
+namespace {
+
+std::optional<int> setting(const std::string& settings, const std::string& interface, const char* name) {
+  std::ifstream in(settings + "/" + interface + "/" + name);
+  int value = 0;
+  if (!(in >> value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::string reverse_path_warnings(const std::vector<std::string>& interfaces, bool xdp,
+                                  const std::string& settings) {
+  std::string open, still;
+  const int all = setting(settings, "all", "rp_filter").value_or(0);
+  for (const std::string& one : interfaces) {
+    // The larger of the two counts.
+    auto filter = setting(settings, one, "rp_filter");
+    if (filter && std::max(*filter, all) == 0) open += " " + one;
+    if (xdp && setting(settings, one, "forwarding") == 0) still += " " + one;
+  }
+  std::string text = open.empty() ? "" : "rp_filter is 0:" + open;
+  if (!still.empty()) text += (text.empty() ? "" : "; ") + ("does not forward:" + still);
+  return text;
+}
+
+}  // namespace slice::proxy

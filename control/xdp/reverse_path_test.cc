@@ -1,0 +1,50 @@
+#include "control/xdp/reverse_path.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace slice::proxy {
+namespace {
+
+class ReversePath : public testing::Test {
+ protected:
+  ReversePath() : folder_(std::filesystem::path(testing::TempDir()) / "reverse-path") {
+    std::filesystem::remove_all(folder_);
+  }
+  ~ReversePath() override { std::filesystem::remove_all(folder_); }
+
+  void set(const std::string& interface, int rp_filter, int forwarding) {
+    std::filesystem::create_directories(folder_ / interface);
+    std::ofstream(folder_ / interface / "rp_filter") << rp_filter << "\n";
+    std::ofstream(folder_ / interface / "forwarding") << forwarding << "\n";
+  }
+  std::string warnings(bool xdp = true) {
+    return reverse_path_warnings({"eth0", "eth1", "gone"}, xdp, folder_.string());
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ReversePath, TheLargerSettingCounts) {
+  set("all", 0, 1);
+  set("eth0", 1, 1);
+  set("eth1", 0, 1);
+  EXPECT_EQ(warnings(), "rp_filter is 0: eth1");
+  set("eth0", 0, 1);
+  EXPECT_EQ(warnings(), "rp_filter is 0: eth0 eth1");
+  set("all", 1, 1);
+  EXPECT_EQ(warnings(), "");
+}
+
+TEST_F(ReversePath, WithoutForwardingTheProgramCannotAskTheRoutes) {
+  set("all", 0, 1);
+  set("eth0", 0, 1);
+  set("eth1", 2, 0);
+  EXPECT_EQ(warnings(), "rp_filter is 0: eth0; does not forward: eth1");
+  EXPECT_EQ(warnings(false), "rp_filter is 0: eth0");
+}
+
+}  // namespace
+}  // namespace slice::proxy

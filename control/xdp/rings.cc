@@ -1,0 +1,112 @@
+#include "control/xdp/rings.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/log.h"
+#include "control/xdp/loader.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kLongest = 500ms;
+constexpr Duration kFirstDelay = 2ms;
+constexpr std::size_t kHeldAtMost = 4096;  // frames
+constexpr std::size_t kEthernet = 14;
+
+}  // namespace
+
+Rings::Rings(rpc::EpollLoop& loop, const Loader& loader, Metrics& metrics,
+             std::function<void(const slice_eviction&)> evicted)
+    : loop_(loop),
+      program_(loader.program_fd()),
+      evicted_(std::move(evicted)),
+      reruns_(metrics.counter("proxy_fragments_run_again_total")),
+      expired_(metrics.counter("proxy_fragments_expired_total")),
+      overflow_(metrics.counter("proxy_fragments_overflow_total")) {
+  rings_ = ring_buffer__new(loader.evictions_fd(), &Rings::on_eviction, this, nullptr);
+  if (rings_ == nullptr || ring_buffer__add(rings_, loader.orphans_fd(), &Rings::on_orphan, this) != 0) {
+    log_error("cannot read the rings of the XDP program");
+    return;
+  }
+  loop_.watch(ring_buffer__epoll_fd(rings_), EPOLLIN,
+              [this](std::uint32_t) { ring_buffer__consume(rings_); });
+}
+
+Rings::~Rings() {
+  if (rings_ == nullptr) return;
+  loop_.unwatch(ring_buffer__epoll_fd(rings_));
+  ring_buffer__free(rings_);
+}
+
+int Rings::on_eviction(void* self, void* data, std::size_t size) {
+  if (size >= sizeof(slice_eviction)) {
+    static_cast<Rings*>(self)->evicted_(*static_cast<const slice_eviction*>(data));
+  }
+  return 0;
+}
+
+int Rings::on_orphan(void* self, void* data, std::size_t size) {
+  if (size >= sizeof(slice_orphan)) static_cast<Rings*>(self)->hold(*static_cast<const slice_orphan*>(data));
+  return 0;
+}
+
+void Rings::hold(const slice_orphan& orphan) {
+  std::size_t length = std::min<std::size_t>(orphan.length, sizeof orphan.frame);
+  if (length < kEthernet + 20) return;
+  const std::uint8_t* ip = orphan.frame + kEthernet;
+  Held held;
+  held.key = {load_be<std::uint32_t>(ip + 12), load_be<std::uint32_t>(ip + 16),
+              load_be<std::uint16_t>(ip + 4), load_be<std::uint16_t>(ip + 6)};
+  held.ifindex = orphan.ifindex;
+  held.frame.append({orphan.frame, length});
+  auto [seen, is_new] = first_seen_.emplace(held.key, loop_.now());
+  Duration age = loop_.now() - seen->second;
+  if (age > kLongest) {
+    first_seen_.erase(seen);
+    return expired_.add();
+  }
+  if (held_ >= kHeldAtMost) {
+    first_seen_.erase(seen);
+    return overflow_.add();
+  }
+  if (is_new) {
+    loop_.after(2 * kLongest, [this, key = held.key] { first_seen_.erase(key); });
+  }
+  ++held_;
+  auto kept = std::make_shared<Held>(std::move(held));
+  loop_.after(std::max(kFirstDelay, age), [this, kept] {
+    --held_;
+    run_again(std::move(*kept));
+  });
+}
+
+// One more time through the program. A first fragment that is still missing brings the frame back by the
+// ring.
+void Rings::run_again(Held held) {
+  xdp_md context{};
+  context.data_end = static_cast<std::uint32_t>(held.frame.size());
+  context.ingress_ifindex = held.ifindex;
+  bpf_test_run_opts options{};
+  options.sz = sizeof options;
+  options.data_in = held.frame.data();
+  options.data_size_in = static_cast<std::uint32_t>(held.frame.size());
+  options.ctx_in = &context;
+  options.ctx_size_in = sizeof context;
+  options.repeat = 1;
+  options.batch_size = 1;
+  options.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
+  reruns_.add();
+  if (int error = bpf_prog_test_run_opts(program_, &options); error != 0) {
+    log_debug("a fragment could not be run again: {}", error);
+  }
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,94 @@
+#include "control/xdp/xdp_program.h"
+
+#include "common/log.h"
+#include "control/xdp/reverse_path.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kWaysStep = 2s;
+
+}  // namespace
+
+XdpProgram::XdpProgram(rpc::EpollLoop& loop, const ProxyConfig& config, Metrics& metrics,
+                       std::function<void(const slice_eviction&)> evicted)
+    : loop_(loop), config_(config), metrics_(metrics), evicted_(std::move(evicted)) {}
+
+XdpProgram::~XdpProgram() {
+  if (loads_.joinable()) loads_.join();
+}
+
+Tables XdpProgram::open() {
+  if (config_.xdp == ProxyConfig::Xdp::kOff) {
+    reason_ = "off";
+    Loader::take_off(config_);
+  } else if (auto opened = Loader::open(config_)) {
+    loader_ = std::move(*opened);
+    tables_ = loader_->tables();
+    return tables_;
+  } else {
+    refused(opened.error().message);
+  }
+  memory_ = std::make_unique<MemoryTables>();
+  tables_ = memory_->tables();
+  return tables_;
+}
+
+void XdpProgram::refused(const std::string& reason) {
+  reason_ = "none: " + reason;
+  log_warning("no XDP: {}; all requests go through user space", reason);
+  Loader::take_off(config_);
+}
+
+Task<void> XdpProgram::load() {
+  if (loader_ == nullptr) co_return;
+  OneShot<Status> loaded;
+  loads_ = std::thread([this, loaded] {
+    Status status = loader_->load_program(config_);
+    loop_.post_from_any_thread([loaded, status] { loaded.set(status); });
+  });
+  Status status = co_await loaded;
+  loads_.join();
+  if (!status) {
+    refused(status.error().message);
+    co_return;
+  }
+  reason_.clear();
+  keep_ways();
+  rings_ = std::make_unique<Rings>(loop_, *loader_, metrics_, evicted_);
+  loader_->attach(config_);
+}
+
+void XdpProgram::keep_ways() {
+  neighbours_.refresh(tables_);
+  tables_.forget_sources();
+  loop_.after(kWaysStep, [this] { keep_ways(); });
+}
+
+void XdpProgram::servers_changed() {
+  if (loaded()) neighbours_.refresh(tables_);
+}
+
+void XdpProgram::detach() {
+  if (loader_ != nullptr) loader_->detach();
+}
+
+std::string XdpProgram::describe() const {
+  std::string doubts = neighbours_.doubts();
+  if (!doubts.empty()) doubts = "; learns nothing over UDP, " + doubts;
+  return "xdp: " + (loaded() ? loader_->describe() : reason_) + doubts + warnings();
+}
+
+std::string XdpProgram::warnings() const {
+  std::string text =
+      reverse_path_warnings(loaded() ? loader_->attached_interfaces() : usual_interfaces(), loaded());
+  return text.empty() ? "" : "; " + text;
+}
+
+void XdpProgram::refresh_gauges() {
+  if (loader_ != nullptr) loader_->export_outcomes(metrics_);
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,92 @@
+#include "proxy/calls/call.h"
+
+#include "rpc/message.h"
+#include "wire/nfs3.h"
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::size_t kNominal = 2048;  // bytes that every call holds: itself, its request, a short reply
+
+}  // namespace
+
+Call::Call(Services& services, Client& client, CallFacts facts)
+    : services_(services), client_(client), facts_(std::move(facts)) {
+  client.calls_.push_back(*this);
+  client.call_begins();
+  charge(kNominal);
+}
+
+Call::~Call() {
+  ListHook<CallTag>::unlink();
+  client_.release(charged_);
+  client_.call_ends();
+}
+
+void Call::charge(std::size_t bytes) {
+  charged_ += bytes;
+  client_.charge(bytes);
+}
+
+void Call::finish(const BufferChain& record) {
+  client_.reply(*this, record);
+  delete this;
+}
+
+void Call::fail(nfs3::Status status) {
+  rpc::XdrWriter out;
+  out.u32(0);
+  rpc::encode_success(out, facts_.origin.xid);
+  nfs3::encode_failure(out, static_cast<nfs3::Procedure>(facts_.procedure), status);
+  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
+  BufferChain record;
+  record.append(services_.plumbing.pool.copy(out.view()));
+  finish(record);
+}
+
+void Call::dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data) {
+  if (leg.table == nullptr && !services_.plumbing.legs.add(leg)) return;  // the client asks again
+  leg.site_class = route.site_class;
+  leg.site = route.site;
+  leg.request = services_.encoder.encode(facts_.origin, leg.xid, facts_.procedure, head, data, data.size());
+  leg.request_size = leg.request.size();
+  services_.servers.send(leg);
+}
+
+BufferChain Call::rewrite(const BufferChain& reply, PatchedReply& patched) {
+  bool whole = reply.size() <= kCoalesceLimit || facts_.procedure == SLICE_NFS_READDIRPLUS;
+  std::size_t head_size = whole ? reply.size() : std::min(reply.size(), kHeadBytes);
+  std::uint8_t* into = nullptr;
+  BufferRef head = services_.plumbing.pool.place(4 + head_size, into);
+  if (whole) {
+    reply.copy_to(into + 4);
+  } else {
+    ByteView bytes = reply.head(head_size, into + 4);
+    if (bytes.data() != into + 4) std::memcpy(into + 4, bytes.data(), head_size);
+  }
+  if (head_size >= 4) store_be(into + 4, facts_.origin.xid.value);
+  patched = patch_reply(services_.cache, facts_.reply_facts(), {into + 4, head_size});
+  services_.count(patched.outcome);
+  std::size_t rest = reply.size() - head_size;
+  store_be(into, rpc::kLastFragment | static_cast<std::uint32_t>(patched.size + rest));
+  BufferChain record;
+  record.append(head.sub(0, 4 + patched.size));
+  if (rest > 0) record.append(reply.sub(head_size, rest));
+  return record;
+}
+
+ReplyWriter::ReplyWriter(Xid xid, std::size_t reserve) {
+  Buffer buffer;
+  buffer.reserve(reserve);
+  out_ = rpc::XdrWriter(std::move(buffer));
+  out_.u32(0);
+  rpc::encode_success(out_, xid);
+  out_.u32(0);
+}
+
+BufferRef ReplyWriter::finish(ChunkPool& pool, std::size_t more) {
+  out_.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out_.size() - 4 + more));
+  return pool.copy(out_.view());
+}
+
+}  // namespace slice::proxy

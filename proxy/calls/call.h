@@ -1,0 +1,76 @@
+// Call: one call of one client, from its arrival to its reply. A ReadCall or WriteCall has a leg a piece; a
+// PlainCall has one leg.
+#ifndef SLICE_PROXY_CALLS_CALL_H
+#define SLICE_PROXY_CALLS_CALL_H
+
+#include <cstdint>
+
+#include "proxy/calls/client.h"
+#include "proxy/calls/reply_patch.h"
+#include "proxy/calls/services.h"
+#include "proxy/servers/leg.h"
+#include "wire/nfs_status.h"
+
+namespace slice::proxy {
+
+// A parsed NFS call, with copies of what outlives its record.
+struct CallFacts {
+  Origin origin;
+  std::uint32_t procedure = 0;
+  FileId fileid;
+  std::uint32_t directory_site = 0;
+  std::uint32_t handle_flags = 0;
+  std::uint32_t stripe_shift = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;
+  std::uint32_t stable = 0;
+  std::array<std::uint8_t, SLICE_HANDLE_SIZE> handle{};
+
+  ReplyFacts reply_facts() const { return {procedure, fileid}; }
+};
+
+class Call : public LegOwner, public ListHook<CallTag> {
+ public:
+  Call(Services& services, Client& client, CallFacts facts);
+  ~Call() override;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Bytes of the record beyond those that the call was made with; only for calls that take pieces.
+  virtual void on_request_piece(const BufferRef&) {}
+  virtual void on_request_end() {}
+  const CallFacts& facts() const { return facts_; }
+
+ protected:
+  // Gives the client its reply and ends: the last thing a call does.
+  void finish(const BufferChain& record);
+  void fail(nfs3::Status status);
+  void charge(std::size_t bytes);
+  // Encodes and sends one leg to where slice_route_call sent it.
+  void dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data);
+  // A server's reply as the client gets it: mark, xid, attributes.
+  BufferChain rewrite(const BufferChain& reply, PatchedReply& patched);
+
+  Services& services_;
+  Client& client_;
+  CallFacts facts_;
+
+ private:
+  std::size_t charged_ = 0;
+};
+
+// A record of `body_size` bytes begun: mark, xid, accepted, success, status 0.
+class ReplyWriter {
+ public:
+  ReplyWriter(Xid xid, std::size_t reserve);
+  rpc::XdrWriter& body() { return out_; }
+  // The record, with `more` bytes of data announced behind what was written.
+  BufferRef finish(ChunkPool& pool, std::size_t more);
+
+ private:
+  rpc::XdrWriter out_;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_CALLS_CALL_H

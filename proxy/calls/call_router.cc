@@ -1,0 +1,228 @@
+#include "proxy/calls/call_router.h"
+
+#include <algorithm>
+
+#include "proxy/calls/plain_call.h"
+#include "proxy/calls/read_call.h"
+#include "proxy/calls/write_call.h"
+#include "rpc/message.h"
+#include "wire/nfs3.h"
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::size_t kReadArguments = 4 + SLICE_HANDLE_SIZE + 12;
+constexpr std::size_t kWriteArguments = 4 + SLICE_HANDLE_SIZE + 20;
+
+CallFacts facts_of(const Client& client, const slice_request& request) {
+  CallFacts facts;
+  facts.origin.client = client.endpoint();
+  facts.origin.xid = Xid{request.xid};
+  facts.origin.credential_flavor = request.credential_flavor;
+  facts.origin.credential.append({request.credential, request.credential_length});
+  facts.procedure = request.procedure;
+  facts.fileid = FileId{request.fileid};
+  facts.directory_site = request.directory_site;
+  facts.handle_flags = request.handle_flags;
+  facts.stripe_shift = request.stripe_shift;
+  facts.offset = request.offset;
+  facts.count = request.count;
+  facts.stable = request.stable;
+  if (request.handle != nullptr) std::memcpy(facts.handle.data(), request.handle, SLICE_HANDLE_SIZE);
+  return facts;
+}
+
+void reply_with(Services& services, Client& client, rpc::XdrWriter& out) {
+  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
+  // A call of its own for the moment, so that clients see one kind of reply.
+  class Answer : public Call {
+   public:
+    using Call::Call;
+    void end(const BufferChain& record) { finish(record); }
+    void on_reply(Leg&, const BufferChain&) override {}
+  };
+  BufferChain record;
+  record.append(services.plumbing.pool.copy(out.view()));
+  CallFacts facts;
+  facts.origin.client = client.endpoint();
+  facts.origin.xid = Xid{load_be<std::uint32_t>(out.view().data() + 4)};
+  (new Answer(services, client, std::move(facts)))->end(record);
+}
+
+}  // namespace
+
+bool CallRouter::answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head) {
+  if (head.size() < 4) return false;
+  Xid xid{load_be<std::uint32_t>(head.data())};
+  rpc::XdrWriter out;
+  out.u32(0);
+  switch (outcome) {
+    case SLICE_OUTCOME_ROUTED_NULL:
+      rpc::encode_success(out, xid);
+      break;
+    case SLICE_OUTCOME_RPC_VERSION:
+      rpc::encode_rpc_mismatch(out, xid);
+      break;
+    case SLICE_OUTCOME_BAD_AUTH_LENGTH:
+      rpc::encode_auth_error(out, xid, rpc::AuthStat::kBadCredential);
+      break;
+    case SLICE_OUTCOME_OTHER_PROGRAM:
+      rpc::encode_error(out, xid, rpc::AcceptStat::kProgramUnavailable);
+      break;
+    case SLICE_OUTCOME_OTHER_VERSION:
+      rpc::encode_error(out, xid, rpc::AcceptStat::kProgramMismatch, nfs3::kVersion, nfs3::kVersion);
+      break;
+    case SLICE_OUTCOME_BAD_PROCEDURE:
+      rpc::encode_error(out, xid, rpc::AcceptStat::kProcedureUnavailable);
+      break;
+    case SLICE_OUTCOME_BAD_HANDLE: {
+      const std::uint8_t* p = request.arguments;
+      bool garbage =
+          p == nullptr || head.data() + head.size() - p < 4 || load_be<std::uint32_t>(p) > nfs3::kMaxHandle;
+      if (garbage) {
+        rpc::encode_error(out, xid, rpc::AcceptStat::kGarbageArguments);
+        break;
+      }
+      rpc::encode_success(out, xid);
+      nfs3::encode_failure(out, static_cast<nfs3::Procedure>(request.procedure), nfs3::Status::kBadHandle);
+      break;
+    }
+    case SLICE_OUTCOME_TRUNCATED:
+      if (request.arguments == nullptr) return false;
+      rpc::encode_error(out, xid, rpc::AcceptStat::kGarbageArguments);
+      break;
+    default:
+      return false;
+  }
+  reply_with(services_, client, out);
+  return true;
+}
+
+bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t largest_transfer) {
+  std::uint8_t scratch[kHeadBytes];
+  ByteView head = message.head(kHeadBytes, scratch);
+  if (head.empty()) return false;
+  slice_request request{};
+  std::uint32_t outcome =
+      slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
+  bool name_trouble = outcome == SLICE_OUTCOME_NAME_EMPTY || outcome == SLICE_OUTCOME_NAME_TOO_LONG;
+  if (outcome != 0 && !name_trouble) {
+    services_.count(outcome);
+    return answer(client, request, outcome, head);
+  }
+  if (request.procedure == SLICE_NFS_NULL) {
+    services_.count(SLICE_OUTCOME_ROUTED_NULL);
+    return answer(client, request, SLICE_OUTCOME_ROUTED_NULL, head);
+  }
+  CallFacts facts = facts_of(client, request);
+  auto arguments_at = static_cast<std::size_t>(request.arguments - head.data());
+  if (request.procedure == SLICE_NFS_READ && message.size() == arguments_at + kReadArguments) {
+    facts.count = std::min(facts.count, largest_transfer);
+    auto* call = new ReadCall(services_, client, std::move(facts));
+    services_.count(SLICE_OUTCOME_ROUTED_READ);
+    call->start();
+    return true;
+  }
+  if (request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, message.size())) {
+    auto* call = new WriteCall(services_, client, std::move(facts));
+    services_.count(SLICE_OUTCOME_ROUTED_WRITE);
+    call->start(arguments_at + kWriteArguments);
+    for (const BufferRef& slice : message.slices()) call->on_request_piece(slice);
+    return true;
+  }
+  forward(client, std::move(facts), request, head, message, largest_transfer);
+  return true;
+}
+
+Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
+  slice_request request{};
+  std::uint32_t outcome =
+      slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
+  if (outcome != 0 || request.procedure != SLICE_NFS_WRITE || !write_is_sound(request, head, total)) {
+    return nullptr;
+  }
+  auto* call = new WriteCall(services_, client, facts_of(client, request));
+  call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments);
+  services_.count(SLICE_OUTCOME_ROUTED_WRITE);
+  return call;
+}
+
+std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) const {
+  slice_request request{};
+  std::uint32_t outcome =
+      slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
+  if (outcome != 0) return std::nullopt;  // answered by take()
+  bool sound = request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, total);
+  nfs3::Status status = nfs3::Status::kOk;
+  const ExportConfig* entry = config_.export_for(client.endpoint().address);
+  if (entry == nullptr || !entry->takes_port(client.endpoint().port)) {
+    status = nfs3::Status::kAcces;
+  } else if (sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
+    status = nfs3::Status::kBadHandle;
+  } else if (sound) {
+    return std::nullopt;
+  }
+  refused_.add();
+  rpc::XdrWriter out;
+  out.u32(0);
+  if (sound) {
+    rpc::encode_success(out, Xid{request.xid});
+    nfs3::encode_failure(out, nfs3::Procedure::kWrite, status);
+  } else {
+    rpc::encode_error(out, Xid{request.xid}, rpc::AcceptStat::kGarbageArguments);
+  }
+  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
+  return out.take();
+}
+
+bool CallRouter::write_is_sound(const slice_request& request, ByteView head, std::size_t total) const {
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 63;
+  auto data_at = static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments;
+  if (data_at > head.size()) return false;
+  auto length = load_be<std::uint32_t>(head.data() + data_at - 4);
+  return length == request.count && total == data_at + rpc::xdr_padded(length) && request.stable <= 2 &&
+         request.offset < kEnd && request.count <= kEnd - request.offset;
+}
+
+void CallRouter::forward(Client& client, CallFacts facts, const slice_request& request, ByteView head,
+                         const BufferChain& message, std::uint32_t largest_transfer) {
+  const slice_config& config = *services_.tables.config;
+  slice_route route{};
+  if ((request.procedure != SLICE_NFS_LINK && request.name_length == 0 && request.second_handle == nullptr &&
+       request.procedure == SLICE_NFS_LOOKUP) ||
+      (request.procedure != SLICE_NFS_LOOKUP && request.name == nullptr && request.second_name == nullptr &&
+       request.procedure >= SLICE_NFS_CREATE && request.procedure <= SLICE_NFS_LINK)) {
+    // A name that no hash is taken of: its directory's server says what is wrong with it.
+    route.site_class = SLICE_CLASS_DIRECTORY;
+    route.site = request.directory_site;
+  } else {
+    std::optional<std::uint64_t> size;
+    if (request.procedure == SLICE_NFS_COMMIT) size = services_.cache.size(facts.fileid);
+    slice_route_call(&config, &request, head.data() + head.size(), size.has_value(), size.value_or(0),
+                     &route);
+  }
+  services_.count(request.procedure);
+  std::uint64_t hint = 0;
+  if (request.procedure == SLICE_NFS_READ || request.procedure == SLICE_NFS_WRITE ||
+      request.procedure == SLICE_NFS_COMMIT) {
+    hint = services_.cache.hint(facts.fileid);
+  }
+  auto arguments_at = static_cast<std::size_t>(request.arguments - head.data());
+  Buffer arguments(head.subspan(arguments_at));
+  auto stamp = [&](const std::uint8_t* handle, std::uint64_t value) {
+    if (handle == nullptr) return;
+    store_be(arguments.data() + (handle - request.arguments) + SLICE_HANDLE_AT_HINT, value);
+  };
+  stamp(request.handle, hint);
+  stamp(request.second_handle, 0);
+  bool readdir = request.procedure == SLICE_NFS_READDIR || request.procedure == SLICE_NFS_READDIRPLUS;
+  if (readdir && facts.count > largest_transfer) {
+    // READDIR3args: cookie, cookieverf, count; READDIRPLUS3args: dircount before it.
+    std::size_t at = 4 + SLICE_HANDLE_SIZE + 16 + (request.procedure == SLICE_NFS_READDIRPLUS ? 4 : 0);
+    store_be(arguments.data() + at, largest_transfer);
+  }
+  new PlainCall(services_, client, std::move(facts), route, arguments.view(),
+                message.sub(head.size(), message.size() - head.size()));
+}
+
+}  // namespace slice::proxy

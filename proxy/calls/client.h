@@ -1,0 +1,53 @@
+// Client: where calls come from.
+#ifndef SLICE_PROXY_CALLS_CLIENT_H
+#define SLICE_PROXY_CALLS_CLIENT_H
+
+#include <string_view>
+
+#include "proxy/stream/intrusive_list.h"
+#include "proxy/stream/out_queue.h"
+#include "rpc/endpoint.h"
+
+namespace slice::proxy {
+
+class Call;
+struct CallTag {};
+
+// Where a call came from: a TCP connection or a datagram's sender. Its calls end with it.
+class Client {
+ public:
+  Client() = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  virtual ~Client();
+
+  virtual rpc::Endpoint endpoint() const = 0;
+  // Takes a whole reply, with its record mark. `call` ends right after.
+  virtual void reply(Call& call, const BufferChain& record) = 0;
+  // Whether a long reply may be given piece by piece; only then the following are called.
+  virtual bool takes_pieces() const { return false; }
+  virtual OutQueue::StreamId open_reply() { return 0; }
+  virtual void append_reply(OutQueue::StreamId, const BufferRef&) {}
+  virtual void close_reply(OutQueue::StreamId) {}
+  // As OutQueue::abort.
+  virtual bool abort_reply(OutQueue::StreamId) { return true; }
+  // A reply that was begun cannot be finished.
+  virtual void give_up(std::string_view) {}
+  // Memory that the client's calls hold or will need for replies; and their number.
+  virtual void charge(std::size_t) {}
+  virtual void release(std::size_t) {}
+  virtual void call_begins() {}
+  virtual void call_ends() {}
+
+  // Ends every call under way, without replies.
+  void drop_calls();
+  bool has_calls() const { return !calls_.empty(); }
+
+ private:
+  friend class Call;
+  IntrusiveList<Call, CallTag> calls_;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_CALLS_CLIENT_H

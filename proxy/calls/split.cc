@@ -1,0 +1,39 @@
+#include "proxy/calls/split.h"
+
+namespace slice::proxy {
+
+std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const CallFacts& facts,
+                                                    LegOwner& owner) {
+  std::vector<std::unique_ptr<Piece>> pieces;
+  slice_request request{};
+  request.procedure = facts.procedure;
+  request.fileid = facts.fileid.value;
+  request.directory_site = facts.directory_site;
+  request.handle_flags = facts.handle_flags;
+  request.stripe_shift = facts.stripe_shift;
+  request.offset = facts.offset;
+  request.count = facts.count;
+  do {
+    auto piece = std::make_unique<Piece>(owner);
+    slice_route_call(services.tables.config, &request, nullptr, 0, 0, &piece->route);
+    std::uint64_t stripe = request.offset >> (request.stripe_shift & 63);
+    if (piece->route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) {
+      MonoTime now = services.plumbing.loop.now();
+      auto site = services.maps.site(facts.handle, facts.fileid, stripe, now);
+      piece->route.site = site.value_or(piece->route.site);
+    }
+    // Reads are spread over the copies, stripe by stripe; writes are for the first.
+    piece->leg.copies = slice_handle_copies(facts.handle_flags);
+    if (facts.procedure == SLICE_NFS_READ) {
+      piece->leg.first_copy = static_cast<std::uint32_t>(stripe) % piece->leg.copies;
+    }
+    piece->offset = request.offset;
+    piece->count = piece->route.count;
+    request.offset += piece->count;
+    request.count -= piece->count;
+    pieces.push_back(std::move(piece));
+  } while (request.count > 0);
+  return pieces;
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,44 @@
+// WriteCall: a WRITE, to one server or to one a piece, whose answers are joined.
+#ifndef SLICE_PROXY_CALLS_WRITE_CALL_H
+#define SLICE_PROXY_CALLS_WRITE_CALL_H
+
+#include <memory>
+#include <vector>
+
+#include "proxy/calls/split.h"
+
+namespace slice::proxy {
+
+class WriteCall : public Call {
+ public:
+  WriteCall(Services& services, Client& client, CallFacts facts);
+  // `data_at`: where the data begins in the record.
+  void start(std::size_t data_at);
+  void on_request_piece(const BufferRef& piece) override;
+
+ private:
+  struct Part {
+    BufferChain data;
+    WriteReply reply;
+    std::uint32_t status = 0;
+    bool failed = false;
+  };
+  void take(BufferRef piece);
+  void advance();
+  void send(std::size_t index);
+  void on_reply(Leg& leg, const BufferChain& reply) override;
+  void join();
+
+  std::vector<std::unique_ptr<Piece>> pieces_;
+  std::vector<Part> parts_;
+  std::size_t skip_ = 0;     // bytes before the data still to come
+  std::size_t current_ = 0;  // piece that is being filled
+  std::size_t left_ = 0;
+  std::uint64_t hint_ = 0;
+  std::uint8_t fattr_[SLICE_FATTR_BYTES];
+  bool has_fattr_ = false;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_CALLS_WRITE_CALL_H

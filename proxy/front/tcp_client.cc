@@ -1,0 +1,210 @@
+#include "proxy/front/tcp_client.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/log.h"
+#include "wire/nfs3.h"
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::size_t kReadsARound = 4;
+constexpr std::size_t kLooseness = 16, kLoosenessPressed = 2;  // of chunks that hold replies to be read
+
+}  // namespace
+
+TcpClient::TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner, int fd,
+                     rpc::Endpoint peer)
+    : services_(services),
+      router_(router),
+      budget_(budget),
+      owner_(owner),
+      fd_(fd),
+      peer_(peer),
+      reader_(*this) {}
+
+void TcpClient::start() {
+  int on = 1;
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  watched_ = EPOLLIN;
+  services_.plumbing.loop.watch(fd_, watched_, [this](std::uint32_t events) { on_event(events); });
+}
+
+TcpClient::~TcpClient() {
+  if (fd_ >= 0) {
+    services_.plumbing.loop.unwatch(fd_);
+    ::close(fd_);
+  }
+  drop_calls();
+}
+
+void TcpClient::close(std::string_view why) {
+  if (fd_ < 0) return;
+  log_debug("connection of client {} ends: {}", rpc::to_string(peer_), why);
+  services_.plumbing.loop.unwatch(fd_);
+  ::close(fd_);
+  fd_ = -1;
+  reader_.stop();
+  out_.clear();
+  ListHook<FlushTag>::unlink();
+  count_memory();
+  leave();
+  owner_.on_closed(*this);
+}
+
+rpc::Admission::Member::Standing TcpClient::standing() const {
+  return {.within_record = reader_.in_record(), .unread = out_.bytes() > 0 && blocked_};
+}
+
+// What the reader and the queue have: counted where it changes.
+void TcpClient::count_memory() {
+  std::size_t now = fd_ >= 0 ? reader_.kept() + out_.bytes() : 0;
+  std::size_t before = std::exchange(counted_, now);
+  if (now > before) Member::hold(now - before);
+  if (now < before) Member::release(before - now);
+}
+
+void TcpClient::pause_at_limit() {
+  if (fd_ < 0 || may_take()) return;
+  reader_.pause();
+  wait();
+}
+
+void TcpClient::watch() {
+  std::uint32_t wanted = (reader_.paused() ? 0u : EPOLLIN) | (blocked_ ? EPOLLOUT : 0u);
+  if (wanted == watched_ || fd_ < 0) return;
+  watched_ = wanted;
+  services_.plumbing.loop.change(fd_, wanted);
+}
+
+void TcpClient::on_room() {
+  if (fd_ < 0 || !reader_.paused()) return;
+  std::string_view wrong = reader_.resume();
+  if (fd_ < 0) return;
+  if (trouble_ != nullptr) return close(trouble_);
+  if (!wrong.empty()) return close(wrong);
+  count_memory();
+  watch();
+}
+
+void TcpClient::on_event(std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0) flush();
+  if (fd_ >= 0 && (events & EPOLLIN) != 0) return read();
+  if (fd_ >= 0 && (events & (EPOLLHUP | EPOLLERR)) != 0) close("closed by the client");
+}
+
+void TcpClient::read() {
+  ChunkPool& pool = services_.plumbing.pool;
+  for (std::size_t i = 0; i < kReadsARound && fd_ >= 0 && !reader_.paused(); ++i) {
+    if (!reader_.in_record()) {
+      pause_at_limit();
+      if (reader_.paused()) break;
+    }
+    if (budget_.overdrawn() && reader_.in_record()) return close("no memory for the rest of its record");
+    ChunkRef chunk = pool.reading(std::max<std::size_t>(reader_.wanted(), kStoreLimit));
+    std::size_t room = chunk->room();
+    ssize_t n = ::recv(fd_, chunk->data() + chunk->used, room, MSG_DONTWAIT);
+    if (n == 0) return close("closed by the client");
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      return close(std::strerror(errno));
+    }
+    received(static_cast<std::size_t>(n));
+    BufferRef bytes = keep_little({chunk, chunk->data() + chunk->used, static_cast<std::size_t>(n)});
+    if (bytes.chunk.get() == chunk.get()) chunk->used += static_cast<std::size_t>(n);
+    chunk = {};
+    std::string_view wrong = reader_.feed(std::move(bytes));
+    if (fd_ < 0) return;
+    if (trouble_ != nullptr) return close(trouble_);
+    if (!wrong.empty()) return close(wrong);
+    if (static_cast<std::size_t>(n) < room) break;
+  }
+  if (fd_ < 0) return;
+  reader_.settle(pool);
+  count_memory();
+  watch();
+}
+
+// A few bytes in the middle of a long record would keep a chunk that was made for all of it.
+BufferRef TcpClient::keep_little(BufferRef bytes) {
+  std::size_t little = budget_.pressed() ? kReadChunk / 2 : reader_.in_record() ? kCoalesceLimit : 0;
+  return bytes.size > little ? bytes : services_.plumbing.pool.copy(bytes.view());
+}
+
+void TcpClient::flush() {
+  if (fd_ < 0) return;
+  std::size_t before = out_.bytes();
+  OutQueue::Flushed result = out_.flush(fd_);
+  if (result == OutQueue::Flushed::kFailed) return close(std::strerror(errno));
+  sent(before - out_.bytes());
+  blocked_ = result == OutQueue::Flushed::kBlocked;
+  if (blocked_) {
+    out_.compact(services_.plumbing.pool, budget_.pressed() ? kLoosenessPressed : kLooseness);
+  }
+  count_memory();
+  watch();
+}
+
+void TcpClient::reply(Call& call, const BufferChain& record) {
+  if (&call == arriving_) arriving_ = nullptr;  // its padding may still be to come
+  if (fd_ < 0) return;
+  out_.push(record);
+  count_memory();
+  if (!blocked_) services_.plumbing.flusher.want(*this);
+}
+
+void TcpClient::append_reply(OutQueue::StreamId stream, const BufferRef& piece) {
+  if (fd_ < 0) return;
+  out_.append(stream, piece);
+  count_memory();
+  if (!blocked_) services_.plumbing.flusher.want(*this);
+}
+
+void TcpClient::close_reply(OutQueue::StreamId stream) {
+  if (fd_ < 0) return;
+  out_.close(stream);
+  if (!blocked_) services_.plumbing.flusher.want(*this);
+}
+
+RecordHandler::Take TcpClient::on_head(ByteView head, std::size_t total) {
+  refusal_ = router_.refuse(*this, head, total);
+  if (refusal_) return Take::kSkip;
+  arriving_ = router_.begin(*this, head, total);
+  return arriving_ != nullptr ? Take::kPieces : Take::kWhole;
+}
+
+void TcpClient::on_record(const BufferChain& record) {
+  if (!router_.take(*this, record, nfs3::kMaxTransfer)) {
+    trouble_ = "not an RPC call";
+    reader_.stop();
+    return;
+  }
+  pause_at_limit();
+}
+
+void TcpClient::on_piece(const BufferRef& piece) {
+  if (arriving_ != nullptr) arriving_->on_request_piece(piece);
+}
+
+void TcpClient::on_end() {
+  arriving_ = nullptr;
+  if (refusal_ && fd_ >= 0) {
+    BufferChain record;
+    record.append(services_.plumbing.pool.copy(refusal_->view()));
+    refusal_.reset();
+    out_.push(record);
+    if (!blocked_) services_.plumbing.flusher.want(*this);
+  }
+  pause_at_limit();
+}
+
+}  // namespace slice::proxy

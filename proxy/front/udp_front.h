@@ -1,0 +1,55 @@
+// UdpFront: NFS over UDP in user space: everything that the XDP program passes up, or all of it where there
+// is none. Datagrams become the same calls as TCP records and go to servers over the worker's connections;
+// replies leave from the virtual address. Any datagram may be lost: clients ask again.
+#ifndef SLICE_PROXY_FRONT_UDP_FRONT_H
+#define SLICE_PROXY_FRONT_UDP_FRONT_H
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "proxy/calls/call_router.h"
+#include "proxy/front/tcp_client.h"
+
+namespace slice::proxy {
+
+class UdpFront {
+ public:
+  UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission);
+  ~UdpFront();
+  UdpFront(const UdpFront&) = delete;
+  UdpFront& operator=(const UdpFront&) = delete;
+
+  // Once; the socket is its own from here on.
+  void serve(int socket);
+  // Once a second: forgets senders that were silent for long, and their calls.
+  void tick(MonoTime now);
+
+ private:
+  class Peer;
+  struct OfAddress {};
+  // The senders of one address, the one that was silent for longest first.
+  struct Senders {
+    IntrusiveList<Peer, OfAddress> list;
+    std::size_t count = 0;
+  };
+  Peer* peer_at(rpc::Endpoint from);
+  bool make_room(Senders& senders);
+  void forget(rpc::Endpoint who);
+  void read();
+  void take(rpc::Endpoint from, ByteView datagram);
+  void send(rpc::Endpoint to, const BufferChain& record);
+
+  Services& services_;
+  CallRouter& router_;
+  const Budget& budget_;
+  rpc::Admission& admission_;
+  int fd_ = -1;
+  Buffer buffer_;
+  std::unordered_map<std::uint32_t, Senders> senders_;  // by address
+  std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
+  Counter &received_, &repeated_, &refused_, &unsent_, &now_;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_FRONT_UDP_FRONT_H

@@ -1,0 +1,211 @@
+#include "proxy/programs/mount_program.h"
+
+#include "bpf/shared/routing.h"
+#include "wire/nfs3.h"
+
+namespace slice::proxy {
+namespace {
+
+using mount3::Status;
+
+constexpr std::size_t kMaxMounts = 4096;          // that DUMP tells of
+constexpr std::size_t kMaxMountsOfClient = 64;    //
+constexpr std::size_t kMaxMountBytes = 64 << 10;  // of their paths
+constexpr std::size_t kMaxComponents = 128;
+
+Status mount_status(nfs3::Status status) {
+  switch (status) {
+    case nfs3::Status::kOk:
+      return Status::kOk;
+    case nfs3::Status::kPerm:
+      return Status::kPerm;
+    case nfs3::Status::kNoEnt:
+    case nfs3::Status::kStale:
+      return Status::kNoEnt;
+    case nfs3::Status::kIo:
+      return Status::kIo;
+    case nfs3::Status::kAcces:
+      return Status::kAcces;
+    case nfs3::Status::kNotDir:
+      return Status::kNotDir;
+    case nfs3::Status::kInval:
+      return Status::kInval;
+    case nfs3::Status::kNameTooLong:
+      return Status::kNameTooLong;
+    case nfs3::Status::kNotSupp:
+      return Status::kNotSupp;
+    default:
+      return Status::kServerFault;
+  }
+}
+
+std::vector<std::string> components(std::string_view path) {
+  std::vector<std::string> parts;
+  while (!path.empty()) {
+    std::size_t end = std::min(path.find('/'), path.size());
+    std::string_view part = path.substr(0, end);
+    if (!part.empty() && part != ".") parts.emplace_back(part);
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> path_below(std::string_view path, std::string_view export_path) {
+  // libnfs asks for "" where it means "/".
+  if (!path.empty() && !path.starts_with('/')) return std::nullopt;
+  std::vector<std::string> parts = components(path), root = components(export_path);
+  if (parts.size() < root.size() || !std::equal(root.begin(), root.end(), parts.begin())) return std::nullopt;
+  parts.erase(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(root.size()));
+  return parts;
+}
+
+MountProgram::MountProgram(const EnsembleConfig& config, Tables tables, rpc::Channel& channel,
+                           Metrics& metrics)
+    : config_(config),
+      tables_(tables),
+      channel_(channel),
+      handles_(config),
+      mounts_(metrics.counter("proxy_mounts_total")),
+      refused_(metrics.counter("proxy_mounts_refused_total")),
+      unreserved_ports_(metrics.counter("proxy_mounts_unreserved_ports_total")) {}
+
+std::vector<mount3::ExportEntry> MountProgram::exports() const {
+  mount3::ExportEntry entry{config_.volume.export_path, {}};
+  for (const ExportConfig& allowed : config_.exports) {
+    entry.groups.push_back(
+        fmt::format("{}/{}", rpc::address_text(allowed.network), std::popcount(allowed.mask)));
+  }
+  return {entry};
+}
+
+Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  switch (static_cast<mount3::Procedure>(call.procedure)) {
+    case mount3::Procedure::kMnt: {
+      std::string_view path;
+      if (!mount3::decode_path(call.arguments, path)) co_return rpc::Outcome::kGarbage;
+      std::string copy(path);
+      Found found = co_await mount(call.client, copy);
+      if (found.status == Status::kOk) {
+        mounts_.add();
+        note(call.client.address, copy);
+      } else {
+        refused_.add();
+        if (log_limit_.allow())
+          log_info("mount of '{}' by {} refused: {}", copy, rpc::address_text(call.client.address),
+                   static_cast<std::uint32_t>(found.status));
+      }
+      mount3::encode(results, {found.status, found.handle, {rpc::kAuthSys, rpc::kAuthNone}});
+      co_return rpc::Outcome::kReply;
+    }
+    case mount3::Procedure::kDump: {
+      std::vector<mount3::MountEntry> all;
+      for (const auto& [host, path] : mounted_) all.push_back({host, path});
+      mount3::encode(results, all);
+      co_return rpc::Outcome::kReply;
+    }
+    case mount3::Procedure::kUmnt: {
+      std::string_view path;
+      if (!mount3::decode_path(call.arguments, path)) co_return rpc::Outcome::kGarbage;
+      if (mounted_.erase({rpc::address_text(call.client.address), std::string(path)}) > 0) {
+        mounted_bytes_ -= path.size();
+      }
+      co_return rpc::Outcome::kReply;
+    }
+    case mount3::Procedure::kUmntall: {
+      std::string host = rpc::address_text(call.client.address);
+      std::erase_if(mounted_, [&](const auto& entry) {
+        if (entry.first == host) mounted_bytes_ -= entry.second.size();
+        return entry.first == host;
+      });
+      co_return rpc::Outcome::kReply;
+    }
+    case mount3::Procedure::kExport:
+      mount3::encode(results, exports());
+      co_return rpc::Outcome::kReply;
+    default:
+      co_return rpc::Outcome::kNoProcedure;
+  }
+}
+
+// What a client is remembered for is bounded: it may ask for as many paths as it likes.
+void MountProgram::note(std::uint32_t address, const std::string& path) {
+  std::string host = rpc::address_text(address);
+  std::size_t of_client = 0;
+  for (auto at = mounted_.lower_bound({host, ""}); at != mounted_.end() && at->first == host; ++at) {
+    ++of_client;
+  }
+  if (mounted_.size() >= kMaxMounts || of_client >= kMaxMountsOfClient) return;
+  if (mounted_bytes_ + path.size() > kMaxMountBytes) return;
+  if (mounted_.emplace(std::move(host), path).second) mounted_bytes_ += path.size();
+}
+
+Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
+  const ExportConfig* entry = config_.export_for(client.address);
+  if (entry == nullptr) co_return Found{Status::kAcces, {}};
+  if (!entry->takes_port(client.port)) {
+    unreserved_ports_.add();
+    if (port_log_.allow()) {
+      log_info("mount by {}: its export is secure, and its port is not below {}", rpc::to_string(client),
+               kReservedPorts);
+    }
+    co_return Found{Status::kAcces, {}};
+  }
+  if (path.size() > mount3::kMaxPath) co_return Found{Status::kNameTooLong, {}};
+  auto below = path_below(path, config_.volume.export_path);
+  // What lies beside the export is nobody's business: whether it exists is not said.
+  if (!below) co_return Found{Status::kAcces, {}};
+  if (below->size() > kMaxComponents) co_return Found{Status::kNameTooLong, {}};
+  routing::HandleBytes root = handles_.mint(routing::root_handle(config_.volume));
+  Found found{Status::kOk, {root.begin(), root.end()}};
+  for (const std::string& name : *below) {
+    if (name.size() > mount3::kMaxName) co_return Found{Status::kNameTooLong, {}};
+    if (name == "..") co_return Found{Status::kAcces, {}};
+    Found next = co_await step(found.handle, name);
+    if (next.status != Status::kOk) co_return next;
+    found = std::move(next);
+  }
+  co_return found;
+}
+
+// One LOOKUP, as the ensemble itself: the client's own permissions count when it uses the handle.
+Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& directory,
+                                             const std::string& name) {
+  rpc::XdrWriter arguments;
+  nfs3::encode_arguments(arguments, nfs3::DirOpArgs{directory, name});
+  slice_request wanted{};
+  wanted.procedure = SLICE_NFS_LOOKUP;
+  wanted.handle = directory.data();
+  wanted.fileid = slice_be64(directory.data() + SLICE_HANDLE_AT_FILEID);
+  wanted.directory_site = slice_be32(directory.data() + SLICE_HANDLE_AT_SITE);
+  wanted.name = reinterpret_cast<const std::uint8_t*>(name.data());
+  wanted.name_length = static_cast<std::uint32_t>(name.size());
+  slice_route route{};
+  slice_route_call(tables_.config, &wanted, wanted.name + name.size(), 0, 0, &route);
+  auto server = tables_.endpoint_of(route.site_class, route.site);
+  if (!server) co_return Found{Status::kServerFault, {}};
+  rpc::Request request;
+  request.to = *server;
+  request.program = nfs3::kProgram;
+  request.version = nfs3::kVersion;
+  request.procedure = SLICE_NFS_LOOKUP;
+  request.arguments = arguments.take();
+  auto response = co_await channel_.call(std::move(request));
+  if (!response) {
+    if (no_answer_limit_.allow())
+      log_warning("mount: no answer to LOOKUP of '{}': {}", name, response.error().message);
+    co_return Found{Status::kServerFault, {}};
+  }
+  rpc::XdrReader in(response->results());
+  nfs3::Status status{};
+  nfs3::LookupOk ok;
+  if (!nfs3::decode_result(in, status, ok)) co_return Found{Status::kServerFault, {}};
+  if (status != nfs3::Status::kOk) co_return Found{mount_status(status), {}};
+  auto handle = handles_.open(ok.object);
+  if (!handle) co_return Found{Status::kServerFault, {}};
+  if (handle->type != nfs3::FileType::kDirectory) co_return Found{Status::kNotDir, {}};
+  co_return Found{Status::kOk, {ok.object.begin(), ok.object.end()}};
+}
+
+}  // namespace slice::proxy

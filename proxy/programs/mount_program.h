@@ -1,0 +1,52 @@
+// MountProgram: MOUNT version 3 (RFC 1813 appendix I) on the virtual address. Exports one path, and
+// directories below it, which it finds by LOOKUPs at directory servers, as the client itself would.
+#ifndef SLICE_PROXY_PROGRAMS_MOUNT_PROGRAM_H
+#define SLICE_PROXY_PROGRAMS_MOUNT_PROGRAM_H
+
+#include <set>
+#include <string>
+
+#include "common/config.h"
+#include "common/log.h"
+#include "proxy/tables/tables.h"
+#include "routing/file_handle.h"
+#include "rpc/channel.h"
+#include "rpc/dispatcher.h"
+#include "wire/mount3.h"
+
+namespace slice::proxy {
+
+// The components of `path` below `export_path` ("" and "." left out); nothing where it is not below it.
+std::optional<std::vector<std::string>> path_below(std::string_view path, std::string_view export_path);
+
+class MountProgram : public rpc::Program {
+ public:
+  MountProgram(const EnsembleConfig& config, Tables tables, rpc::Channel& channel, Metrics& metrics);
+  std::uint32_t number() const override { return mount3::kProgram; }
+  std::uint32_t version() const override { return mount3::kVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+
+ private:
+  struct Found {
+    mount3::Status status = mount3::Status::kOk;
+    std::vector<std::uint8_t> handle;
+  };
+  Task<Found> mount(rpc::Endpoint client, std::string path);
+  Task<Found> step(const std::vector<std::uint8_t>& directory, const std::string& name);
+  std::vector<mount3::ExportEntry> exports() const;
+
+  const EnsembleConfig& config_;
+  Tables tables_;
+  rpc::Channel& channel_;
+  routing::HandleCodec handles_;
+  Counter &mounts_, &refused_, &unreserved_ports_;
+  void note(std::uint32_t address, const std::string& path);
+
+  LogLimiter log_limit_{2}, no_answer_limit_{2}, port_log_{1};
+  std::size_t mounted_bytes_ = 0;                          // of the paths in it
+  std::set<std::pair<std::string, std::string>> mounted_;  // host, path: what DUMP shows, as far as is known
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_PROGRAMS_MOUNT_PROGRAM_H

@@ -1,0 +1,75 @@
+#include "proxy/servers/backends.h"
+
+#include <vector>
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kTick = 250ms, kParkedRetry = 200ms;
+
+}  // namespace
+
+Backends::Backends(Plumbing plumbing, Tables tables, CallEncoder& encoder, Metrics& metrics)
+    : plumbing_(plumbing), tables_(tables), encoder_(encoder), metrics_(metrics) {
+  tick_ = plumbing_.loop.after(kTick, [this] { tick(); });
+}
+
+Backends::~Backends() {
+  plumbing_.loop.cancel(tick_);
+  plumbing_.loop.cancel(retry_);
+}
+
+Backend* Backends::backend_of(const Leg& leg) {
+  if (leg.copies > 1) return backend_of_a_copy(leg);
+  auto endpoint = tables_.endpoint_of(leg.site_class, leg.site);
+  return endpoint ? &backend_at(*endpoint) : nullptr;
+}
+
+Backend& Backends::backend_at(rpc::Endpoint endpoint) {
+  auto& backend = backends_[endpoint];
+  if (backend == nullptr) backend = std::make_unique<Backend>(plumbing_, endpoint, encoder_, *this, metrics_);
+  return *backend;
+}
+
+// The first copy from leg.first_copy on whose server can be reached, as far as is known.
+Backend* Backends::backend_of_a_copy(const Leg& leg) {
+  std::vector<rpc::Endpoint> copies = tables_.copies_of(leg.site, leg.copies);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    Backend& backend = backend_at(copies[(leg.first_copy + i) % copies.size()]);
+    if (backend.reachable()) return &backend;
+  }
+  return copies.empty() ? nullptr : &backend_at(copies[leg.first_copy % copies.size()]);
+}
+
+void Backends::send(Leg& leg) {
+  if (Backend* backend = backend_of(leg)) return backend->send(leg);
+  parked_.push_back(leg);
+  if (retry_ == TimerId::kNone) retry_ = plumbing_.loop.after(kParkedRetry, [this] { retry_parked(); });
+}
+
+BackendConnection* Backends::begin_upload(Leg& leg) {
+  Backend* backend = backend_of(leg);
+  return backend == nullptr ? nullptr : backend->begin_upload(leg);
+}
+
+void Backends::retry_parked() {
+  retry_ = TimerId::kNone;
+  IntrusiveList<Leg, LegTag> again;
+  again.take_all(parked_);
+  while (!again.empty()) {
+    Leg* leg = again.front();
+    leg->ListHook<LegTag>::unlink();
+    send(*leg);
+  }
+}
+
+void Backends::tick() {
+  tick_ = plumbing_.loop.after(kTick, [this] { tick(); });
+  std::vector<Backend*> all;  // what goes elsewhere may make others
+  for (auto& [endpoint, backend] : backends_) all.push_back(backend.get());
+  for (Backend* backend : all) backend->tick();
+}
+
+}  // namespace slice::proxy

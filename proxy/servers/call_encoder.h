@@ -1,0 +1,49 @@
+// Writes the calls that the proxy sends to servers: the client's credential, the ensemble's verifier
+// (rpc/auth.h), arguments with the proxy's hint in their handle.
+#ifndef SLICE_PROXY_SERVERS_CALL_ENCODER_H
+#define SLICE_PROXY_SERVERS_CALL_ENCODER_H
+
+#include "bpf/shared/routing.h"
+#include "proxy/stream/buffers.h"
+#include "rpc/auth.h"
+
+namespace slice::proxy {
+
+// Who a call is forwarded for.
+struct Origin {
+  rpc::Endpoint client;
+  Xid xid;
+  std::uint32_t credential_flavor = rpc::kAuthNone;
+  Buffer credential;  // its body, a copy
+};
+
+// What a worker's calls have in common.
+struct Sender {
+  std::uint32_t index = 0;  // of this proxy in the configuration
+  const slice_config* config = nullptr;
+};
+
+class CallEncoder {
+ public:
+  CallEncoder(ChunkPool& pool, Sender sender) : pool_(pool), sender_(sender) {}
+
+  // An NFS call with its record mark. The arguments are `head` followed by `total` bytes, of which `data` are
+  // the first.
+  BufferChain encode(const Origin& origin, std::uint32_t xid, std::uint32_t procedure, ByteView head,
+                     const BufferChain& data, std::size_t total);
+
+ private:
+  ChunkPool& pool_;
+  Sender sender_;
+  Buffer scratch_;
+};
+
+// READ3args, WRITE3args without the data, COMMIT3args for a part of a call, `hint` in the handle.
+Buffer read_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
+                      std::uint32_t count);
+Buffer write_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
+                       std::uint32_t count, std::uint32_t stable);
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_SERVERS_CALL_ENCODER_H

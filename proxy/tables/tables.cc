@@ -1,0 +1,110 @@
+#include "proxy/tables/tables.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <new>
+
+#include "common/bytes.h"
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::uint32_t kAttributeLifeMs = 30'000;
+
+// Address and port are 8 aligned bytes: read and written at once.
+std::uint64_t endpoint_word(const slice_server& server) {
+  return slice_load_relaxed64(reinterpret_cast<const std::uint64_t*>(&server));
+}
+
+// False where it stood there already.
+bool store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
+  slice_server wanted{};
+  store_be(wanted.ipv4, endpoint.address);
+  wanted.port = endpoint.port;
+  std::uint64_t word = 0;
+  std::memcpy(&word, &wanted, sizeof word);
+  if (endpoint_word(server) == word) return false;
+  // Another host: the way to it is not known yet.
+  slice_store_relaxed32(&server.ifindex, 0);
+  slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&server), word);
+  return true;
+}
+
+}  // namespace
+
+std::optional<rpc::Endpoint> Tables::endpoint_at(std::uint32_t server) const {
+  if (server == 0 || server >= SLICE_MAX_SERVERS) return std::nullopt;
+  std::uint64_t word = endpoint_word(servers[server]);
+  slice_server entry{};
+  std::memcpy(&entry, &word, sizeof word);
+  if (entry.port == 0) return std::nullopt;
+  return rpc::Endpoint{load_be<std::uint32_t>(entry.ipv4), entry.port};
+}
+
+std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::uint32_t site) const {
+  return endpoint_at(slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server));
+}
+
+std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t copies) const {
+  return routing::owners_from(site, config->site_mask[SLICE_CLASS_STORAGE], copies,
+                              [&](std::uint32_t at) { return endpoint_of(SLICE_CLASS_STORAGE, at); });
+}
+
+void Tables::forget_sources() const {
+  if (sources == nullptr) return;
+  for (std::size_t i = 0; i < SLICE_SOURCE_ENTRIES; ++i)
+    *static_cast<volatile std::uint64_t*>(sources + i) = 0;
+}
+
+MemoryTables::MemoryTables() {
+  auto round = [](std::size_t n) { return (n + 4095) & ~std::size_t{4095}; };
+  std::size_t sites = round(sizeof(slice_site) * SLICE_CLASSES * SLICE_MAX_SITES);
+  std::size_t servers = round(sizeof(slice_server) * SLICE_MAX_SERVERS);
+  std::size_t attributes = round(sizeof(slice_attr_bucket) * SLICE_ATTR_BUCKETS);
+  size_ = 4096 + sites + servers + attributes;
+  memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory_ == MAP_FAILED) throw std::bad_alloc();
+  auto* at = static_cast<std::uint8_t*>(memory_);
+  tables_.config = reinterpret_cast<slice_config*>(at);
+  tables_.sites = reinterpret_cast<slice_site*>(at + 4096);
+  tables_.servers = reinterpret_cast<slice_server*>(at + 4096 + sites);
+  tables_.attributes = reinterpret_cast<slice_attr_bucket*>(at + 4096 + sites + servers);
+}
+
+MemoryTables::~MemoryTables() {
+  ::munmap(memory_, size_);
+}
+
+void fill_config(const routing::RoutingTables& from, slice_config& out) {
+  slice_config core = from.core();
+  core.abi = slice_load_relaxed32(&out.abi);
+  core.flags = SLICE_CONFIG_PATCH | (out.flags & SLICE_CONFIG_CARDS);
+  core.now_ms = out.now_ms;
+  core.attribute_life_ms = kAttributeLifeMs;
+  out = core;
+  slice_store_relaxed32(&out.abi, SLICE_MAP_ABI);
+}
+
+std::size_t bind_sites(const wire::Tables& from, const Tables& to) {
+  std::size_t elsewhere = 0;
+  for (const wire::ServerEntry& server : from.servers) {
+    if (server.server + 1 >= SLICE_MAX_SERVERS) continue;
+    elsewhere += store_endpoint(to.servers[server.server + 1], server.endpoint) ? 1 : 0;
+  }
+  auto generation = static_cast<std::uint32_t>(from.generation.value);
+  for (std::uint32_t site_class = 0; site_class < SLICE_CLASSES; ++site_class) {
+    for (std::uint32_t site = 0; site < from.sites[site_class].size() && site < SLICE_MAX_SITES; ++site) {
+      slice_site& entry = to.sites[slice_site_key(site_class, site)];
+      slice_site wanted{from.sites[site_class][site] + 1, generation};
+      elsewhere += slice_load_relaxed32(&entry.server) != wanted.server ? 1 : 0;
+      std::uint64_t word = 0;
+      std::memcpy(&word, &wanted, sizeof word);
+      slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&entry), word);
+    }
+  }
+  slice_store_relaxed32(&to.config->generation, generation);
+  return elsewhere;
+}
+
+}  // namespace slice::proxy

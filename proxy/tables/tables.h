@@ -1,0 +1,62 @@
+// Tables: where the proxy's tables lie: in the pinned maps that the XDP program reads too, or in anonymous
+// memory where there is none. Every word is read by itself, at any time, from any thread; one thread writes
+// (slice-proxyd's control thread; an operator's bpftool may as well).
+#ifndef SLICE_PROXY_TABLES_TABLES_H
+#define SLICE_PROXY_TABLES_TABLES_H
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bpf/shared/map_abi.h"
+#include "common/config.h"
+#include "routing/tables.h"
+#include "rpc/endpoint.h"
+
+namespace slice::proxy {
+
+struct Tables {
+  slice_config* config = nullptr;
+  slice_site* sites = nullptr;              // SLICE_CLASSES * SLICE_MAX_SITES
+  slice_server* servers = nullptr;          // SLICE_MAX_SERVERS
+  slice_attr_bucket* attributes = nullptr;  // SLICE_ATTR_BUCKETS
+  std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
+
+  // The server that has the site now; nothing where it is bound to none.
+  std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;
+  // The servers that have copies of what is on a storage site, as routing::RoutingTables::copies_of() says
+  // it.
+  std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
+  // Makes the XDP program ask the kernel's routes anew where clients' addresses may come in.
+  void forget_sources() const;
+
+ private:
+  std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;
+};
+
+// Tables in memory of this process, all zero.
+class MemoryTables {
+ public:
+  MemoryTables();
+  ~MemoryTables();
+  MemoryTables(const MemoryTables&) = delete;
+  MemoryTables& operator=(const MemoryTables&) = delete;
+  const Tables& tables() const { return tables_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+  Tables tables_;
+};
+
+// What the routing core is configured with, and that attributes may be patched. Sets abi last: until then the
+// XDP program passes everything.
+void fill_config(const routing::RoutingTables& from, slice_config& out);
+// Binds sites as the manager's tables say, whatever they were bound to. What the XDP program needs of the way
+// to a server (interface, hardware addresses) stays as it is where the server's address does. The number of
+// entries that led elsewhere.
+std::size_t bind_sites(const wire::Tables& from, const Tables& to);
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_TABLES_TABLES_H
