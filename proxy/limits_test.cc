@@ -171,5 +171,40 @@ TEST(Limits, AGreedyClientLeavesOthersTheirShare) {
   for (auto& client : normal) EXPECT_EQ(client->replies.size(), 2u);
 }
 
+// Calls that ask for much count as several.
+TEST(Limits, AGreedyReaderLeavesOthersTheirShare) {
+  ToyEnsemble ensemble;
+  ensemble.sizes[7] = 1 << 20;
+  std::vector<std::unique_ptr<WireClient>> normal, greedy;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    normal.push_back(ensemble.connect(kNormal + i));
+    ensemble.ask(*normal.back(), getattr_call(ensemble, Xid{i}, 7));
+  }
+  auto each = [&](auto what) {
+    for (std::size_t i = 0; i < 3; ++i) what(ensemble.server(Role::kStorage, i));
+  };
+  auto held = [&] {
+    std::size_t sum = 0;
+    each([&](ToyServer& server) { sum += server.held(); });
+    return sum;
+  };
+  each([](ToyServer& server) { server.hold = true; });
+  for (int c = 0; c < 8; ++c) {
+    greedy.push_back(ensemble.connect(kGreedy));
+    for (std::uint32_t i = 0; i < 10; ++i) {
+      greedy.back()->send_record(ensemble.read_call(Xid{i}, 7, (1 + i) << 16, 1 << 16).view());
+    }
+  }
+  ensemble.run_until([&] { return held() > 4; }, 100ms);
+  EXPECT_EQ(held(), 4u);
+  for (auto& client : normal) client->send_record(ensemble.read_call(Xid{77}, 7, 1 << 17, 4096).view());
+  ASSERT_TRUE(ensemble.run_until([&] { return held() == 4 + 20; }));
+  each([](ToyServer& server) { server.release(); });
+  ASSERT_TRUE(ensemble.run_until([&] {
+    return std::all_of(greedy.begin(), greedy.end(), [](auto& c) { return c->replies.size() == 10; });
+  }));
+  for (auto& client : normal) EXPECT_EQ(client->replies.size(), 2u);
+}
+
 }  // namespace
 }  // namespace slice::proxy::testing

@@ -11,6 +11,7 @@ namespace slice::rpc {
 namespace {
 
 constexpr std::size_t kCallsOfEverybody = 16;       // that an address may have, however many call
+constexpr std::size_t kBytesOfACall = 16 << 10;     // held: a call that has more counts as several
 constexpr std::size_t kCallsARound = 64;            // of one address, while several call
 constexpr std::size_t kWorthGivingBack = 64 << 20;  // bytes
 constexpr std::uint64_t kIdleTicks = 30;            // after which a connection goes for one of an equal
@@ -201,13 +202,20 @@ std::size_t Admission::call_limit() const {
   return std::min(limits_.client_calls, std::max(kCallsOfEverybody, limits_.shared_calls / active_));
 }
 
+// Who asks for much at once keeps servers, and the network, as busy as who asks often. One call is
+// everybody's, however large.
+std::size_t Admission::weight(const Share& share) const {
+  if (active_ <= 1 || share.calls == 0) return share.calls;
+  return std::max(share.calls, share.memory / kBytesOfACall);
+}
+
 bool Admission::at_round_limit(const Share& share) const {
   return active_ > 1 && share.round == loop_.now() && share.calls_of_round >= kCallsARound;
 }
 
 bool Admission::may_take(const Share& share) const {
   if (share.peer) return peers_.calls < limits_.peer_calls && peers_.memory < limits_.peer_memory;
-  if (share.calls >= call_limit() || at_round_limit(share)) return false;
+  if (weight(share) >= call_limit() || at_round_limit(share)) return false;
   if (clients_.calls >= limits_.calls || share.memory >= limits_.client_memory) return false;
   if (clients_.memory < limits_.memory / 4 * 3) return true;
   return share.memory < limits_.memory / 4 / shares_.size();

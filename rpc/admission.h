@@ -165,6 +165,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   bool may_take(const Share& share) const;
   bool at_round_limit(const Share& share) const;
   std::size_t call_limit() const;
+  std::size_t weight(const Share& share) const;
   void begins(Member& member);
   void end(Member& member, Why why);
   void keep_memory();
