@@ -13,7 +13,7 @@ MADE = re.compile(r'\b(?:counter|label|figure|gauge)\(\s*(?:fmt::format\(\s*)?"(
 # And every literal that can be nothing else.
 TOTAL = re.compile(r'"([a-z][a-z0-9_]*_total)[{"]')
 DOCUMENTED = re.compile(r"^\| `([a-z][a-z0-9_]*)(?:\{[^`]*\})?` \|", re.M)
-FOLDERS = ["common", "rpc", "storage", "service", "dirserver", "smallfile", "storagenode", "coordinator", "control"]
+FOLDERS = ["common", "rpc", "storage", "service", "dirserver", "smallfile", "storagenode", "coordinator", "proxy", "control"]
 
 
 def sources():
