@@ -175,7 +175,13 @@ void files_are_counted() {
     expect_ok(statvfs(".", &info), "statvfs");
     return info.f_files - info.f_ffree;
   };
-  const auto before = in_use();
+  // What was removed before is told late, too.
+  auto before = in_use();
+  for (unsigned still = 0, tries = 0; still < 25 && tries < 200; ++tries) {
+    usleep(100'000);
+    still = in_use() == before ? still + 1 : 0;
+    before = in_use();
+  }
   for (unsigned i = 0; i < kMade; ++i) make_file("counted" + std::to_string(i));
   auto more = in_use() - before;
   for (int tries = 0; more < kMade && tries < 50; ++tries) {
