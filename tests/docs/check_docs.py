@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds README and docs/ against what is: brings up the local ensemble with the README's own first command, runs every
-command block that is marked `sh run`, checks that links between documents and to files lead somewhere, and that every
-program answers --help. Takes everything down again. With --links, looks at the links and paths alone: seconds."""
+command block that is marked `sh run`, checks that links between documents and to files lead somewhere, that prose is
+wrapped, and that every program answers --help. Takes everything down again. With --links, runs nothing: seconds."""
 
 import argparse
 import pathlib
@@ -13,11 +13,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh run\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|wire|storage|routing|service|proxy|control|hostd|dirserver|smallfile|storagenode|coordinator|tests|deploy|docs)/[\w./-]*\w)`")
+LONGEST_LINE = 100
 PROGRAMS = ["slice-managerd", "slice-dird", "slice-smallfiled", "slice-stored", "slice-coordd", "slice-proxyd", "slice-hostd", "slice-fsck", "slicectl", "slice-load"]
 
 
 def documents():
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def check_links(path, text):
@@ -28,6 +29,17 @@ def check_links(path, text):
     for target in PATH_IN_CODE.findall(text):
         if not (ROOT / target).exists() and not list(ROOT.glob(target + "*")):
             wrong.append(f"{path.relative_to(ROOT)}: names {target}, which does not exist")
+    return wrong
+
+
+def check_lines(path, text):
+    """Prose is wrapped; tables, code and what cannot be broken are as long as they are."""
+    wrong, in_code = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        in_code ^= line.startswith("```")
+        whole = in_code or line.startswith(("|", "    ", "```", "#")) or " " not in line.strip()
+        if len(line) > LONGEST_LINE and not whole:
+            wrong.append(f"{path.relative_to(ROOT)}:{number}: {len(line)} columns: wrap it at {LONGEST_LINE}")
     return wrong
 
 
@@ -63,7 +75,8 @@ def main():
     given = parser.parse_args()
     wrong, blocks = [], 0
     for path in documents():
-        wrong += check_links(path, path.read_text())
+        text = path.read_text()
+        wrong += check_links(path, text) + check_lines(path, text)
     if not given.links:
         failed, blocks = check_commands()
         wrong += failed
