@@ -269,4 +269,10 @@ nfs3::Status check_transfer_type(const routing::FileHandle& handle) {
   return handle.type == nfs3::FileType::kDirectory ? nfs3::Status::kIsDir : nfs3::Status::kInval;
 }
 
+nfs3::Status check_write(const routing::FileHandle& handle, const nfs3::WriteArgs& args) {
+  nfs3::Status type = check_transfer_type(handle);
+  if (type == nfs3::Status::kOk && args.data.size() != args.count) return nfs3::Status::kInval;
+  return type;
+}
+
 }  // namespace slice::service

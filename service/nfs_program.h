@@ -154,6 +154,8 @@ class NfsProgram : public rpc::Program {
 std::uint32_t largest_transfer(const NfsRequest& request);
 // READ and WRITE of something that is no regular file: kIsDir, kInval; kOk for one.
 nfs3::Status check_transfer_type(const routing::FileHandle& handle);
+// And that it has as many bytes as it says.
+nfs3::Status check_write(const routing::FileHandle& handle, const nfs3::WriteArgs& args);
 
 }  // namespace slice::service
 

@@ -4,12 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "service/process.h"
 #include "smallfile/object_program.h"
-#include "smallfile/operations.h"
+#include "smallfile/ops/ops.h"
 #include "smallfile/store.h"
 #include "storage/kv_store.h"
 
@@ -34,6 +35,7 @@ class SmallFileServer : public service::Role {
   Store& store() { return *store_; }
 
  private:
+  void add_operations();
   std::optional<std::uint64_t> stored(FileId file);
 
   service::ServiceContext& context_;
@@ -42,7 +44,7 @@ class SmallFileServer : public service::Role {
   DiskZoneStore zones_;
   std::unique_ptr<Store> store_;
   service::AuthorityClient authority_;
-  std::unique_ptr<Operations> operations_;
+  std::optional<Parts> parts_;
   service::NfsProgram nfs_;
   std::unique_ptr<ObjectProgram> objects_;
 };

@@ -61,8 +61,7 @@ Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& reque
 Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
                       rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
-  if (auto wrong = service::check_transfer_type(handle); wrong != nfs3::Status::kOk) co_return wrong;
-  if (args.data.size() != args.count) co_return nfs3::Status::kInval;
+  if (auto wrong = service::check_write(handle, args); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
   LayoutCache::Moment came = node.mirrors.came(request);
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
