@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bpf/shared/limits.h"
+#include "bpf/shared/nfs_offsets.h"
 
 namespace slice::dirserver {
 
@@ -62,6 +63,11 @@ std::uint64_t used_by(const AttributeCell& cell) {
   }
 }
 
+// rdev.specdata2 of a regular file (docs/formats/file-handle.md, "Room").
+std::uint32_t site_and_times(const AttributeCell& cell) {
+  return cell.self.cell.site.value | (cell.mtime_set >= cell.mtime ? SLICE_MTIME_SET : 0);
+}
+
 }  // namespace
 
 nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume) {
@@ -74,7 +80,7 @@ nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume) {
   out.size = cell.directory() ? kDirectorySize : cell.size;
   out.used = used_by(cell);
   out.rdev_major = cell.regular() ? cell.epoch.value : cell.rdev_major;
-  out.rdev_minor = cell.regular() ? cell.self.cell.site.value : cell.rdev_minor;
+  out.rdev_minor = cell.regular() ? site_and_times(cell) : cell.rdev_minor;
   out.fsid = volume.value;
   out.fileid = cell.self.cell.fileid;
   out.atime = cell.atime;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bpf/shared/nfs_offsets.h"
+
 namespace slice::dirserver {
 namespace {
 
@@ -32,12 +34,23 @@ AttributeCell sample(nfs3::FileType type) {
 
 // Proxies learn both from attributes: of a handle, which they cannot check, they believe nothing.
 TEST(CellsTest, AttributesOfARegularFileTellItsEpochAndSite) {
-  const nfs3::Attributes file = attributes_of(sample(nfs3::FileType::kRegular), VolumeId{1});
+  AttributeCell cell = sample(nfs3::FileType::kRegular);
+  cell.mtime_set = {};
+  const nfs3::Attributes file = attributes_of(cell, VolumeId{1});
   EXPECT_EQ(file.rdev_major, 17u);
   EXPECT_EQ(file.rdev_minor, 7u);
   const nfs3::Attributes device = attributes_of(sample(nfs3::FileType::kCharacter), VolumeId{1});
   EXPECT_EQ(device.rdev_major, 8u);
   EXPECT_EQ(device.rdev_minor, 9u);
+}
+
+// A write from before that, which the directory server has not heard of, must not take its place.
+TEST(CellsTest, AttributesTellThatMtimeWasSet) {
+  AttributeCell cell = sample(nfs3::FileType::kRegular);
+  EXPECT_EQ(attributes_of(cell, VolumeId{1}).rdev_minor, 7u | SLICE_MTIME_SET);
+  cell.mtime = {7, 9};  // of a write since
+  EXPECT_EQ(attributes_of(cell, VolumeId{1}).rdev_minor, 7u);
+  EXPECT_EQ(attributes_of(sample(nfs3::FileType::kCharacter), VolumeId{1}).rdev_minor, 9u);
 }
 
 TEST(CellsTest, AttributeCellsComeBackWhole) {

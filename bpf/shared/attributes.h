@@ -8,8 +8,9 @@
 // slice-proxyd; until then the overlay is patched into replies that pass:
 //
 //   size    the larger one counts, under the same truncation epoch
-//   mtime   the overlay's counts when it is later than the base's ctime, and is
-//           the ctime then too; so a utimes() after a write stands
+//   mtime   the overlay's counts when it is later than the base's, and moves an earlier ctime
+//           along; where a SETATTR set the base's (SLICE_MTIME_SET), when it is later than
+//           the base's ctime: so a utimes() after a write stands, and a chmod() hides no write
 //   atime   likewise
 //   epoch   (fattr3.rdev.specdata1) a reply with a higher one drops the overlay
 //
@@ -296,6 +297,13 @@ SLICE_INLINE int slice_attr_learn(struct slice_attr_bucket* bucket, uint32_t way
   return 1;
 }
 
+// What a write's mtime must exceed to be the file's (the authority's own rule is merge_mtime,
+// authority_service.cc; with mtime set, this one waits for it where another SETATTR came later).
+SLICE_INLINE uint64_t slice_attr_mtime_floor(const uint8_t* fattr) {
+  int set = (slice_be32(fattr + SLICE_FATTR_SITE) & SLICE_MTIME_SET) != 0;
+  return slice_be64(fattr + (set ? SLICE_FATTR_CTIME : SLICE_FATTR_MTIME));
+}
+
 // Puts the overlay into the fattr3 of a reply. Answers whether anything changed.
 SLICE_INLINE int slice_attr_overlay(const struct slice_attr_entry* entry, uint8_t* fattr, uint64_t* sum) {
   uint64_t size = slice_be64(fattr + SLICE_FATTR_SIZE);
@@ -307,9 +315,9 @@ SLICE_INLINE int slice_attr_overlay(const struct slice_attr_entry* entry, uint8_
     slice_replace64(fattr + SLICE_FATTR_USED, SLICE_BE64(used), sum);
     changed = 1;
   }
-  if (entry->mtime > ctime) {
+  if (entry->mtime > slice_attr_mtime_floor(fattr)) {
     slice_replace64(fattr + SLICE_FATTR_MTIME, SLICE_BE64(entry->mtime), sum);
-    slice_replace64(fattr + SLICE_FATTR_CTIME, SLICE_BE64(entry->mtime), sum);
+    if (entry->mtime > ctime) slice_replace64(fattr + SLICE_FATTR_CTIME, SLICE_BE64(entry->mtime), sum);
     changed = 1;
   }
   if (entry->atime > ctime && entry->atime > slice_be64(fattr + SLICE_FATTR_ATIME)) {
@@ -336,7 +344,7 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
   uint32_t epoch = slice_be32(fattr + SLICE_FATTR_EPOCH);
   if (epoch > entry->epoch) slice_attr_new_epoch(bucket, way, epoch);
   int current = epoch == entry->epoch;
-  entry->directory_site = slice_be32(fattr + SLICE_FATTR_SITE);
+  entry->directory_site = slice_be32(fattr + SLICE_FATTR_SITE) & ~SLICE_MTIME_SET;
   if (slice_attr_is_room(fattr)) {
     if (current) slice_attr_fold(bucket, way, fattr, event);
     if (!(bucket->flags[way] & SLICE_ATTR_VALID)) return SLICE_OUTCOME_PATCH_LOST;

@@ -68,7 +68,7 @@ enum slice_procedure {
 #define SLICE_FATTR_SIZE 20u
 #define SLICE_FATTR_USED 28u   // in room: behind the last byte that a WRITE wrote
 #define SLICE_FATTR_EPOCH 36u  // rdev.specdata1: the truncation epoch, regular files only
-#define SLICE_FATTR_SITE 40u   // rdev.specdata2: the directory site, regular files only
+#define SLICE_FATTR_SITE 40u   // rdev.specdata2: the directory site and SLICE_MTIME_SET, regular files only
 #define SLICE_FATTR_FSID 44u
 #define SLICE_FATTR_FILEID 52u
 #define SLICE_FATTR_ATIME 60u
@@ -76,6 +76,7 @@ enum slice_procedure {
 #define SLICE_FATTR_CTIME 76u
 #define SLICE_FATTR_BYTES 84u
 #define SLICE_FATTR_WORDS 21u
-#define SLICE_WCC_ATTR_BYTES 24u  // size, mtime, ctime before the operation
+#define SLICE_MTIME_SET 0x80000000u  // beside the site: mtime is what a SETATTR set it to, not a write's
+#define SLICE_WCC_ATTR_BYTES 24u     // size, mtime, ctime before the operation
 
 #endif  // SLICE_BPF_SHARED_NFS_OFFSETS_H_

@@ -153,6 +153,9 @@ class Cache : public testing::Test {
                               uint64_t end = 0) {
     std::vector<uint8_t> fattr = fattr_of(about_, nlink, size, ctime);
     slice_put_be64(&fattr[28], end);
+    return absorb(std::move(fattr), procedure);
+  }
+  std::vector<uint8_t> absorb(std::vector<uint8_t> fattr, uint32_t procedure = 1) {
     slice_attr_event event{.fileid = 9, .procedure = procedure, .teaches = teaches_};
     uint64_t sum = 0;
     uint32_t side = 0;
@@ -212,6 +215,32 @@ TEST_F(Cache, TakenChangesCanBePutBack) {
   EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 500));
   slice_attr_forget(bucket_.get(), 9);
   EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+}
+
+// The authority hears of some writes within a second only, and a SETATTR may come in between.
+TEST_F(Cache, AChangedModeHidesNoWrite) {
+  absorb(1, 500, 100ull << 32);
+  absorb(0, 0, 101ull << 32, SLICE_NFS_WRITE, 500);
+  std::vector<uint8_t> changed = fattr_of(9, 1, 500, 102ull << 32);
+  slice_put_be64(&changed[68], 100ull << 32);
+  std::vector<uint8_t> shown = absorb(changed);
+  EXPECT_EQ(outcome_, SLICE_OUTCOME_REPLY_PATCHED);
+  EXPECT_EQ(slice_be64(&shown[68]), 101ull << 32);
+  EXPECT_EQ(slice_be64(&shown[76]), 102ull << 32);
+}
+
+TEST_F(Cache, ATimeThatWasSetStandsUntilALaterWrite) {
+  absorb(1, 500, 100ull << 32);
+  absorb(0, 0, 101ull << 32, SLICE_NFS_WRITE, 500);
+  std::vector<uint8_t> set = fattr_of(9, 1, 500, 102ull << 32);
+  slice_put_be32(&set[40], 2 | SLICE_MTIME_SET);
+  slice_put_be64(&set[68], 7ull << 32);
+  EXPECT_EQ(slice_be64(&absorb(set)[68]), 7ull << 32);
+  std::vector<uint8_t> shown = absorb(0, 0, 103ull << 32, SLICE_NFS_WRITE, 500);
+  EXPECT_EQ(slice_be64(&shown[68]), 103ull << 32);
+  slice_eviction changes{};
+  ASSERT_TRUE(slice_attr_take_dirty(bucket_.get(), 0, &changes));
+  EXPECT_EQ(changes.directory_site, 2u);
 }
 
 TEST_F(Cache, RacingProcessorsLoseNoWrite) {

@@ -83,6 +83,33 @@ void attributes_are_set(Session& session) {
                 "a size for a folder");
 }
 
+// Nor does it move when what data servers tell later arrives, and what was set stands.
+void mtime_is_that_of_the_last_write(Session& session) {
+  constexpr auto kReports = std::chrono::milliseconds(1500);
+  const auto mtime_of = [&](const Handle& file) {
+    const nfstime3 mtime = session.attributes(file).mtime;
+    return std::pair(mtime.seconds, mtime.nseconds);
+  };
+  sattr3 times = no_attributes();
+  times.mtime.set_it = SET_TO_CLIENT_TIME;
+  times.mtime.set_mtime_u.mtime = {1234567, 890};
+  for (std::uint64_t offset : {0U, 100'000U}) {
+    const Handle file = session.create("mtime-" + std::to_string(offset));
+    // The second is no news of the file's size.
+    for (int i = 0; i < 2; ++i) session.write(file, offset, "0123456789", FILE_SYNC);
+    const auto written = mtime_of(file);
+    expect_status(session.setattr(file, with_mode(0600)), {kOk}, "SETATTR of the mode");
+    expect(mtime_of(file) == written, "a change of the mode moves mtime");
+    std::this_thread::sleep_for(kReports);
+    expect(mtime_of(file) == written, "mtime moves by itself");
+    session.write(file, offset, "9876543210", FILE_SYNC);
+    expect(mtime_of(file) > written, "a write does not move mtime");
+    expect_status(session.setattr(file, times), {kOk}, "SETATTR of the mtime");
+    std::this_thread::sleep_for(kReports);
+    expect(mtime_of(file) == std::pair(1234567U, 890U), "a time that was set does not stand");
+  }
+}
+
 void guards_are_checked(Session& session) {
   const Handle file = session.create("guarded");
   SETATTR3args arguments;
@@ -520,6 +547,7 @@ constexpr ProtocolTest kTests[] = {{"null", null_answers},
                                    {"exports", exports_are_listed},
                                    {"portmap", ports_are_told},
                                    {"setattr", attributes_are_set},
+                                   {"mtime", mtime_is_that_of_the_last_write},
                                    {"guards", guards_are_checked},
                                    {"create", files_are_created},
                                    {"names", names_are_checked},
