@@ -50,7 +50,10 @@ SLICE_INLINE uint32_t slice_remember(const struct slice_packet* packet, const st
   if (SLICE_UNLIKELY(slice_is_replaced(entry, w0, w1, request->fileid))) index |= SLICE_PENDING_MUTE;
   uint64_t w2 = slice_load64(server->ipv4) | (uint64_t)index << 48;
   uint64_t w4 = slice_load64(packet->data);
-  uint64_t w5 = slice_load32(packet->data + 8);
+  // A retransmission's reply may be the first one's: what counts is when that was asked.
+  int again = entry[0] == w0 && !((entry[1] ^ w1) & 0xffffff) && entry[3] == request->fileid;
+  uint64_t asked = again ? entry[5] >> 32 : slice_load_relaxed32(&packet->config->now_ms);
+  uint64_t w5 = slice_load32(packet->data + 8) | asked << 32;
   entry[0] = w0;
   entry[1] = w1;
   entry[2] = w2;

@@ -31,9 +31,18 @@ SLICE_INLINE int slice_unmatched_reply(struct slice_packet* packet) {
 
 // A reply to a call of some procedure in which no attributes were found. That of a request
 // which another replaced may have been to another procedure, and hold room.
-SLICE_INLINE uint32_t slice_bare_reply(const struct slice_packet* packet, int mute) {
-  int room = mute && slice_reply_has_room_unmatched(packet->payload, packet->end);
-  return room ? SLICE_OUTCOME_PATCH_REFUSED : SLICE_OUTCOME_REPLY;
+SLICE_INLINE uint32_t slice_bare_reply(const struct slice_packet* packet, const struct slice_pending* call,
+                                       uint32_t status) {
+  if (call->server & SLICE_PENDING_MUTE) {
+    int room = slice_reply_has_room_unmatched(packet->payload, packet->end);
+    return room ? SLICE_OUTCOME_PATCH_REFUSED : SLICE_OUTCOME_REPLY;
+  }
+  if (call->procedure != SLICE_NFS_WRITE || status != 0) return SLICE_OUTCOME_REPLY;
+  uint32_t key = slice_attr_bucket_key(call->fileid);
+  struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &key);
+  if (!bucket || slice_attr_unremembered(bucket, call->fileid, packet->config)) return SLICE_OUTCOME_REPLY;
+  slice_count(SLICE_OUTCOME_ATTR_BUSY);
+  return SLICE_OUTCOME_PATCH_BUSY;
 }
 
 // Brings the reply's attributes and the cache together. Result: the outcome.
@@ -44,13 +53,14 @@ SLICE_INLINE uint32_t slice_absorb_reply(struct slice_packet* packet, const stru
   uint32_t size = slice_be16(packet->udp + SLICE_UDP_LENGTH) - SLICE_UDP_BYTES;
   uint32_t outcome = slice_parse_reply(call->procedure, packet->payload, packet->end, &reply);
   if (outcome) return slice_why_short(packet, outcome);
-  if (!reply.fattr) return slice_bare_reply(packet, mute);
+  if (!reply.fattr) return slice_bare_reply(packet, call, reply.status);
   if (SLICE_UNLIKELY(!slice_reply_is_whole(call->procedure, &reply, packet->payload, packet->end, size))) {
     return SLICE_OUTCOME_REPLY_MALFORMED;
   }
   if (!(packet->config->flags & SLICE_CONFIG_PATCH)) return SLICE_OUTCOME_REPLY;
   event.fileid = slice_reply_fileid(&reply, call->fileid);
   event.procedure = call->procedure;
+  event.asked_ms = call->asked_ms;
   event.teaches = !mute;
   if (SLICE_UNLIKELY(mute)) slice_count(SLICE_OUTCOME_ATTR_MUTE);
   uint32_t key = slice_attr_bucket_key(event.fileid);

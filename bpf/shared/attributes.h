@@ -29,6 +29,11 @@
 // it knew before, although the write was acknowledged. A bucket full of those takes no
 // other file, whose requests then go without a hint, and asks for one to be saved.
 //
+// A WRITE without hint leaves no trace here: the authority knows of it before its reply
+// passes. But attributes that the authority sent before may be under way still, and would
+// show the file without it. So from then on a file of that bucket has a base again when
+// attributes come that were asked for later (unremembered_ms).
+//
 // Concurrency: slice_attr_peek alone reads without the lock (a fileID and the
 // hint that belongs to it); anything else happens under the bucket's try-lock. Attempts are
 // bounded: a failure is a miss for the caller, who counts it. Lock and unlock
@@ -44,6 +49,7 @@
 #include "bpf/shared/outcomes.h"
 
 #define SLICE_ATTR_LOCK_ATTEMPTS 64u
+#define SLICE_ATTR_LATE_MS 60000u              // replies to older requests teach nothing
 #define SLICE_ATTR_ATIME_LAG (86400ULL << 32)  // seconds << 32: a day
 
 // Key in `attributes` of the bucket that may hold the file. The upper half of a
@@ -227,6 +233,7 @@ SLICE_INLINE void slice_attr_publish(struct slice_attr_bucket* bucket, uint32_t 
 struct slice_attr_event {
   uint64_t fileid;     // that the reply has to be about: of the request's handle, or of the one in the reply
   uint32_t procedure;  // enum slice_procedure
+  uint32_t asked_ms;   // config.now_ms when the request passed first
   uint32_t teaches;    // 0: the reply may be patched, and changes nothing that is known
 };
 
@@ -278,6 +285,34 @@ SLICE_INLINE void slice_attr_fold(struct slice_attr_bucket* bucket, uint32_t way
       bucket->flags[way] |= SLICE_ATTR_DIRTY_ATIME;
     }
   }
+}
+
+// Whether attributes that were asked for then hold every WRITE whose reply has passed and
+// that left no trace in the bucket.
+SLICE_INLINE int slice_attr_holds_writes(const struct slice_attr_bucket* bucket,
+                                         const struct slice_attr_event* event,
+                                         const struct slice_config* config) {
+  uint32_t now = slice_load_relaxed32(&config->now_ms);
+  uint32_t age = now - event->asked_ms;
+  if (age > SLICE_ATTR_LATE_MS) return 0;
+  return bucket->unremembered_ms == 0 || age < now - bucket->unremembered_ms;
+}
+
+// The reply to a WRITE that succeeded came without attributes of the file: what is known
+// of it counts no more. Before the reply goes on. 0 when another holder kept the lock:
+// then it must not go on.
+SLICE_INLINE int slice_attr_unremembered(struct slice_attr_bucket* bucket, uint64_t fileid,
+                                         const struct slice_config* config) {
+  if (!slice_attr_lock(bucket)) return 0;
+  uint32_t now = slice_load_relaxed32(&config->now_ms);
+  bucket->unremembered_ms = now ? now : 1;
+  uint32_t way = slice_attr_find(bucket, fileid);
+  if (way < SLICE_ATTR_WAYS) {
+    bucket->flags[way] &= ~SLICE_ATTR_VALID;
+    slice_attr_publish(bucket, way);
+  }
+  slice_attr_unlock(bucket);
+  return 1;
 }
 
 // Makes the fattr3 of a reply the base, unless the base is newer.
@@ -352,7 +387,8 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
     slice_attr_overlay(entry, fattr, sum);
     return SLICE_OUTCOME_REPLY_PATCHED;
   }
-  int learned = current && slice_attr_learn(bucket, way, fattr, config);
+  int learned = current && slice_attr_holds_writes(bucket, event, config) &&
+                slice_attr_learn(bucket, way, fattr, config);
   if (current && slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
   return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
 }

@@ -90,7 +90,7 @@ struct slice_pending {
   uint64_t fileid;       // of the handle, which nobody has verified
   uint8_t proxy_mac[6];  // these twelve bytes as the request's Ethernet header began
   uint8_t client_mac[6];
-  uint32_t reserved0;
+  uint32_t asked_ms;  // config.now_ms when the request passed first
   uint64_t check;
   uint64_t reserved1;
 };
@@ -143,7 +143,8 @@ struct slice_attr_bucket {
   uint32_t next_way;                     // where the next search for a victim begins
   uint64_t fileid[SLICE_ATTR_WAYS];      // 0: way is empty
   uint32_t learned_ms[SLICE_ATTR_WAYS];  // config.now_ms when base was learned
-  uint64_t reserved0;
+  uint32_t unremembered_ms;              // config.now_ms at the last WRITE that left no trace here; 0: none
+  uint32_t reserved0;
   uint64_t hint[SLICE_ATTR_WAYS];   // what READ, WRITE and COMMIT are stamped with; 0: cannot patch
   uint32_t flags[SLICE_ATTR_WAYS];  // SLICE_ATTR_*
   uint64_t reserved1[2];

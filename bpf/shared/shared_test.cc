@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -156,7 +157,10 @@ class Cache : public testing::Test {
     return absorb(std::move(fattr), procedure);
   }
   std::vector<uint8_t> absorb(std::vector<uint8_t> fattr, uint32_t procedure = 1) {
-    slice_attr_event event{.fileid = 9, .procedure = procedure, .teaches = teaches_};
+    slice_attr_event event{.fileid = 9,
+                           .procedure = procedure,
+                           .asked_ms = asked_ms_.value_or(config_.now_ms),
+                           .teaches = teaches_};
     uint64_t sum = 0;
     uint32_t side = 0;
     outcome_ = slice_attr_absorb(bucket_.get(), fattr.data(), &event, &config_, take, this, &sum, &side);
@@ -184,8 +188,9 @@ class Cache : public testing::Test {
 
   std::unique_ptr<slice_attr_bucket> bucket_;
   slice_config config_{};
-  uint64_t about_ = 9;    // the file that the server's reply is of; what was asked for is file 9
-  uint32_t teaches_ = 1;  // as in slice_attr_event
+  uint64_t about_ = 9;                // the file that the server's reply is of; what was asked for is file 9
+  uint32_t teaches_ = 1;              // as in slice_attr_event
+  std::optional<uint32_t> asked_ms_;  // when the next were asked for; else now
   uint32_t outcome_ = 0;
   uint32_t side_ = 0;
   std::vector<slice_eviction> evicted_;
@@ -243,13 +248,52 @@ TEST_F(Cache, ATimeThatWasSetStandsUntilALaterWrite) {
   EXPECT_EQ(changes.directory_site, 2u);
 }
 
+// Sent before the WRITE was told, and late on its way.
+TEST_F(Cache, WhatWasAskedBeforeAWriteWithoutTraceIsNotLearned) {
+  for (uint32_t now : {1000u, 0xfffffff0u, 0u, 50u}) {
+    memset(bucket_.get(), 0, sizeof *bucket_);
+    config_.now_ms = now;
+    ASSERT_TRUE(slice_attr_unremembered(bucket_.get(), 9, &config_));
+    config_.now_ms += 100;
+    for (uint32_t before : {0u, 10u, SLICE_ATTR_LATE_MS, SLICE_ATTR_LATE_MS + 1}) {
+      asked_ms_ = now - before;
+      absorb(1, 100, 100ull << 32);
+      EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u) << now << " " << before;
+    }
+    asked_ms_ = now + 2;
+    absorb(1, 200, 100ull << 32);
+    EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 200)) << now;
+  }
+}
+
+// Learned from a reply that the authority made before it was told.
+TEST_F(Cache, AWriteWithoutTraceEndsWhatWasKnown) {
+  absorb(1, 100, 100ull << 32);
+  ASSERT_NE(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  ASSERT_TRUE(slice_attr_unremembered(bucket_.get(), 9, &config_));
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  config_.now_ms += 10;
+  absorb(1, 200, 100ull << 32);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 200));
+}
+
+TEST_F(Cache, AReplyThatIsVeryLateTeachesNothing) {
+  config_.now_ms = SLICE_ATTR_LATE_MS + 100;
+  asked_ms_ = 99;
+  absorb(1, 100, 100ull << 32);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  asked_ms_ = 100;
+  absorb(1, 100, 100ull << 32);
+  EXPECT_NE(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+}
+
 TEST_F(Cache, RacingProcessorsLoseNoWrite) {
   absorb(1, 0, 1ull << 32);
   std::vector<uint8_t> room = fattr_of(9, 0, 0, 0);
   auto work = [this, room](uint64_t first) {
     for (uint64_t i = first; i < 20000; i += 2) {
       uint32_t side = SLICE_OUTCOME_ATTR_BUSY;
-      slice_attr_event event{.fileid = 9, .procedure = SLICE_NFS_WRITE, .teaches = 1};
+      slice_attr_event event{.fileid = 9, .procedure = SLICE_NFS_WRITE, .asked_ms = 0, .teaches = 1};
       while (side == SLICE_OUTCOME_ATTR_BUSY) {
         uint64_t sum = 0;
         side = 0;

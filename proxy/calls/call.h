@@ -18,6 +18,7 @@ struct CallFacts {
   Origin origin;
   std::uint32_t procedure = 0;
   FileId fileid;
+  std::uint32_t asked_ms = 0;  // as in ReplyFacts
   std::uint32_t directory_site = 0;
   std::uint32_t handle_flags = 0;
   std::uint32_t stripe_shift = 0;
@@ -26,7 +27,7 @@ struct CallFacts {
   std::uint32_t stable = 0;
   std::array<std::uint8_t, SLICE_HANDLE_SIZE> handle{};
 
-  ReplyFacts reply_facts() const { return {procedure, fileid}; }
+  ReplyFacts reply_facts() const { return {procedure, fileid, asked_ms}; }
 };
 
 class Call : public LegOwner, public ListHook<CallTag> {

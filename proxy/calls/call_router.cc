@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kReadArguments = 4 + SLICE_HANDLE_SIZE + 12;
 constexpr std::size_t kWriteArguments = 4 + SLICE_HANDLE_SIZE + 20;
 
-CallFacts facts_of(const Client& client, const slice_request& request) {
+CallFacts facts_of(const Services& services, const Client& client, const slice_request& request) {
   CallFacts facts;
+  facts.asked_ms = services.cache.now_ms();
   facts.origin.client = client.endpoint();
   facts.origin.xid = Xid{request.xid};
   facts.origin.credential_flavor = request.credential_flavor;
@@ -114,7 +115,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
     services_.count(SLICE_OUTCOME_ROUTED_NULL);
     return answer(client, request, SLICE_OUTCOME_ROUTED_NULL, head);
   }
-  CallFacts facts = facts_of(client, request);
+  CallFacts facts = facts_of(services_, client, request);
   auto arguments_at = static_cast<std::size_t>(request.arguments - head.data());
   if (request.procedure == SLICE_NFS_READ && message.size() == arguments_at + kReadArguments) {
     facts.count = std::min(facts.count, largest_transfer);
@@ -141,7 +142,7 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
   if (outcome != 0 || request.procedure != SLICE_NFS_WRITE || !write_is_sound(request, head, total)) {
     return nullptr;
   }
-  auto* call = new WriteCall(services_, client, facts_of(client, request));
+  auto* call = new WriteCall(services_, client, facts_of(services_, client, request));
   call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments);
   services_.count(SLICE_OUTCOME_ROUTED_WRITE);
   return call;

@@ -11,7 +11,7 @@ namespace slice::proxy {
 namespace {
 
 // READDIRPLUS3resok (RFC 1813 section 3.3.17): attributes of many files.
-void patch_entries(AttributeCache& cache, ByteSpan message, std::size_t results_at) {
+void patch_entries(AttributeCache& cache, std::uint32_t asked_ms, ByteSpan message, std::size_t results_at) {
   rpc::XdrReader in(ByteView(message).subspan(results_at));
   if (in.u32() != 0) return;
   if (in.boolean()) in.skip(SLICE_FATTR_BYTES);
@@ -31,6 +31,7 @@ void patch_entries(AttributeCache& cache, ByteSpan message, std::size_t results_
     slice_attr_event event{};
     event.fileid = slice_be64(handle.data() + SLICE_HANDLE_AT_FILEID);
     event.procedure = SLICE_NFS_READDIRPLUS;
+    event.asked_ms = asked_ms;
     event.teaches = 1;
     events.push_back(event);
     attributes.push_back(message.data() + (fattr.data() - message.data()));
@@ -60,13 +61,15 @@ PatchedReply patch_reply(AttributeCache& cache, const ReplyFacts& facts, ByteSpa
   if (facts.procedure == SLICE_NFS_READDIRPLUS && reply.status == 0) {
     auto decoded = rpc::decode_reply(head);
     if (decoded) {
-      patch_entries(cache, head, static_cast<std::size_t>(decoded->results.data() - head.data()));
+      patch_entries(cache, facts.asked_ms, head,
+                    static_cast<std::size_t>(decoded->results.data() - head.data()));
     }
     return result;
   }
   slice_attr_event event{};
   event.fileid = slice_reply_fileid(&reply, facts.fileid.value);
   event.procedure = facts.procedure;
+  event.asked_ms = facts.asked_ms;
   event.teaches = 1;
   if (reply.fattr != nullptr) {
     std::uint8_t* fattr = head.data() + (reply.fattr - head.data());
@@ -76,9 +79,11 @@ PatchedReply patch_reply(AttributeCache& cache, const ReplyFacts& facts, ByteSpa
       result.size = take_out(head, fattr);
       result.fattr = nullptr;
       result.unknown = facts.procedure == SLICE_NFS_WRITE && result.outcome != SLICE_OUTCOME_PATCH_LOST;
-      if (result.unknown) result.status = static_cast<std::uint32_t>(nfs3::Status::kJukebox);
     }
+  } else if (facts.procedure == SLICE_NFS_WRITE && reply.status == 0) {
+    result.unknown = !cache.unremembered(facts.fileid);
   }
+  if (result.unknown) result.status = static_cast<std::uint32_t>(nfs3::Status::kJukebox);
   if (reply.status == static_cast<std::uint32_t>(nfs3::Status::kStale)) cache.forget(facts.fileid);
   return result;
 }

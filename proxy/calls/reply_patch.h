@@ -11,6 +11,7 @@ namespace slice::proxy {
 struct ReplyFacts {
   std::uint32_t procedure = 0;
   FileId fileid;
+  std::uint32_t asked_ms = 0;  // AttributeCache::now_ms() when the request came
 };
 
 struct PatchedReply {

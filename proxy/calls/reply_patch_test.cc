@@ -41,12 +41,12 @@ class ReplyPatch : public ::testing::Test {
     rpc::encode_success(out, Xid{1});
     nfs3::encode_result(out, result);
     reply_ = Buffer(out.view());
-    return patch_reply(cache_, {static_cast<std::uint32_t>(procedure), asked}, reply_.span());
+    return patch_reply(cache_, {static_cast<std::uint32_t>(procedure), asked, asked_ms_}, reply_.span());
   }
   PatchedReply getattr(FileId asked, const nfs3::Attributes& answer) {
     return patch(nfs3::Procedure::kGetattr, asked, nfs3::GetattrOk{answer});
   }
-  PatchedReply write(FileId asked, const nfs3::Attributes& answer) {
+  PatchedReply write(FileId asked, const nfs3::PostOpAttributes& answer) {
     return patch(nfs3::Procedure::kWrite, asked, nfs3::WriteOk{.wcc = {.after = answer}, .count = 4});
   }
 
@@ -55,6 +55,7 @@ class ReplyPatch : public ::testing::Test {
   AttributeCache cache_{tables_.tables().attributes, tables_.tables().config, metrics_,
                         [](const slice_eviction&) {}};
   Buffer reply_;
+  std::uint32_t asked_ms_ = 0;  // when the next request comes
 };
 
 TEST_F(ReplyPatch, TheEndOfAWriteIsTheServersWord) {
@@ -73,6 +74,21 @@ TEST_F(ReplyPatch, RoomOfAnotherFileTeachesNothingAndIsTakenOut) {
   EXPECT_EQ(patched.size, reply_.size() - SLICE_FATTR_BYTES);
   EXPECT_EQ(cache_.size(kVictim), 10u);
   EXPECT_FALSE(cache_.size(kMine).has_value());
+}
+
+// A server that could not leave room has told the directory server, whose earlier answer may still come.
+TEST_F(ReplyPatch, AWriteWithoutAttributesOutlastsTheRepliesUnderWay) {
+  tables_.tables().config->now_ms = 1000;
+  asked_ms_ = 990;
+  getattr(kMine, attributes(kMine, 10));
+  EXPECT_EQ(cache_.size(kMine), 10u);
+  EXPECT_FALSE(write(kMine, std::nullopt).unknown);
+  EXPECT_FALSE(cache_.size(kMine).has_value());
+  getattr(kMine, attributes(kMine, 10));
+  EXPECT_FALSE(cache_.size(kMine).has_value());
+  tables_.tables().config->now_ms = asked_ms_ = 1050;
+  getattr(kMine, attributes(kMine, 500));
+  EXPECT_EQ(cache_.size(kMine), 500u);
 }
 
 TEST_F(ReplyPatch, AttributesOfAnotherFileAreNotLearned) {

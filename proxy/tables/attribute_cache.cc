@@ -94,6 +94,15 @@ void AttributeCache::overlay(FileId file, std::uint8_t* fattr) {
   slice_attr_unlock(&where);
 }
 
+bool AttributeCache::unremembered(FileId file) {
+  for (int i = 0; i < kYields; ++i) {
+    if (slice_attr_unremembered(&bucket(file), file.value, config_)) return true;
+    ::sched_yield();
+  }
+  busy_.add();
+  return false;
+}
+
 void AttributeCache::forget(FileId file) {
   slice_attr_bucket& where = bucket(file);
   if (!lock(where)) return;

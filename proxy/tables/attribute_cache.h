@@ -28,6 +28,11 @@ class AttributeCache {
   // Learns from, folds and patches the fattr3 of a reply (84 writable bytes, or null where there is none).
   // The outcome is that of slice_attr_absorb.
   std::uint32_t absorb(std::uint8_t* fattr, const slice_attr_event& event);
+  // A WRITE's reply without attributes is about to go on: what was known of the file, and what was asked for
+  // before, counts no more. False: it must not go on (another holder kept the entry too long).
+  [[nodiscard]] bool unremembered(FileId file);
+  // `config`'s clock, for slice_attr_event.asked_ms.
+  std::uint32_t now_ms() const { return slice_load_relaxed32(&config_->now_ms); }
   // Puts what is unsaved on top of attributes that were patched before.
   void overlay(FileId file, std::uint8_t* fattr);
   void forget(FileId file);

@@ -372,6 +372,7 @@ void ToyEnsemble::learn(std::uint64_t fileid) {
   slice_attr_event event{};
   event.fileid = fileid;
   event.procedure = SLICE_NFS_GETATTR;
+  event.asked_ms = cache->now_ms();
   event.teaches = 1;
   cache->absorb(fattr.data(), event);
 }

@@ -22,6 +22,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -35,6 +36,7 @@ WORKERS = 2  # each with an ensemble of its own
 STARTS_SECONDS = 15
 PATIENCE = 10.0  # for an answer
 CHUNK = 65536  # bytes of a READ
+PROGRESS = 1000  # regions, after which it says how far it is
 IO = 5  # NFS3ERR_IO
 FORMS = ("bit", "inverted", "zeros", "random")
 OUTCOMES = ("refused", "repaired", "answered", "harmless", "WRONG")
@@ -320,7 +322,10 @@ class Worker:
         return re.findall(r"^\S+ (?:warning|error) (?!.*configuration).*", self.said(), re.MULTILINE)
 
     def caller(self):
-        return rpc.Caller(self.target.netns, self.target.server, patience=PATIENCE)
+        caller = rpc.Caller(self.target.netns, self.target.server, patience=PATIENCE)
+        # Its port is free again at once: there are 400, and several callers a second.
+        caller.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return caller
 
     def make_content(self):
         """Leaves everything stopped, and what is to be damaged in `kept`."""
@@ -438,6 +443,9 @@ def damage(target, options):
                     continue
                 case, outcome, why = told
                 kinds[kind_of(case.file)][outcome] += 1
+                done = sum(counts.total() for counts in kinds.values())
+                if done % PROGRESS == 0:
+                    print(f"   {done} regions, {time.monotonic() - start:.0f} s, {len(wrong)} wrong", flush=True)
                 if outcome == "WRONG":
                     wrong.append(f"{case}: {why}")
                     print(f"not ok damage {wrong[-1]}", flush=True)

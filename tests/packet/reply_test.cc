@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "bpf/shared/file_handle.h"
 #include "tests/packet/packet_builder.h"
 #include "tests/packet/xdp_harness.h"
 
@@ -121,9 +122,11 @@ TEST_F(ReplyTest, AnExplicitTimeStands) {
   getattr({.size = 100, .mtime = at(10), .ctime = at(10)});
   write(0, 100, Attributes{.mode = 0, .nlink = 0, .mtime = at(20)});
   Flow flow = request(2, some_arguments(2, handle_bytes({})));
-  Outcome run =
-      reply(flow, join({word(0), wcc(Attributes{.size = 100, .mtime = at(3), .ctime = at(30)}, true)}));
-  EXPECT_EQ(fattr_at(run, 32).mtime, at(3));  // present pre_op: 28 bytes, follows
+  Attributes set{.size = 100, .site = 3 | SLICE_MTIME_SET, .mtime = at(3), .ctime = at(30)};
+  EXPECT_EQ(fattr_at(reply(flow, join({word(0), wcc(set, true)})), 32).mtime,
+            at(3));  // present pre_op: 28 bytes, follows
+  set.site = 3;      // a change of the mode, say
+  EXPECT_EQ(fattr_at(reply(flow, join({word(0), wcc(set, true)})), 32).mtime, at(20));
 }
 
 TEST_F(ReplyTest, AHigherEpochDropsTheOverlay) {
@@ -154,6 +157,30 @@ TEST_F(ReplyTest, ReadsMoveTheAccessTimeNowAndThen) {
 TEST_F(ReplyTest, WriteWithoutAttributesIsSentOn) {
   EXPECT_EQ(write(0, 3000, std::nullopt).verdict, XDP_REDIRECT);
   EXPECT_EQ(fattr_at(getattr({.size = 3000, .ctime = at(9)}), 0).size, 3000u);
+}
+
+// What the authority sent before may still come, and does not count.
+TEST_F(ReplyTest, WriteWithoutAttributesEndsWhatWasAskedBefore) {
+  const auto hint = [] { return xdp_->bucket(HandleFields{}.fileid).hint[0]; };
+  const auto later = [] {
+    xdp_->config().now_ms += 50;
+    xdp_->apply();
+  };
+  getattr({.size = 100, .ctime = at(9)});
+  EXPECT_NE(hint(), 0u);
+  Flow asked_before = request(1, some_arguments(1, handle_bytes({})));
+  const uint32_t first = xid_;
+  later();
+  write(0, 3000, std::nullopt);
+  EXPECT_EQ(hint(), 0u);
+  later();
+  const uint32_t last = std::exchange(xid_, first - 1);
+  request(1, some_arguments(1, handle_bytes({})));  // again: its reply may be the first one's
+  expect_sent_to_client(reply(asked_before, join({word(0), fattr3({.size = 100, .ctime = at(9)})})));
+  EXPECT_EQ(hint(), 0u);
+  xid_ = last;
+  getattr({.size = 3000, .ctime = at(10)});
+  EXPECT_EQ(hint(), slice_hint_encode(1, 1, 3000));
 }
 
 TEST_F(ReplyTest, LookupAndCreateAreAttributedToTheirHandle) {

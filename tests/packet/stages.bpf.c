@@ -127,6 +127,7 @@ SLICE_INLINE int slice_cut_reply(struct slice_packet* packet, const enum slice_c
   uint32_t outcome = SLICE_OUTCOME_REPLY;
   event.fileid = slice_reply_fileid(&reply, call.fileid);
   event.procedure = call.procedure;
+  event.asked_ms = call.asked_ms;
   event.teaches = !(call.server & SLICE_PENDING_MUTE);
   uint32_t bucket_key = slice_attr_bucket_key(event.fileid);
   struct slice_attr_bucket* bucket = bpf_map_lookup_elem(&attributes, &bucket_key);
