@@ -22,16 +22,15 @@ class Placement {
   // name's.
   NamePlace place(const CellRef& directory, std::string_view name) const {
     std::uint64_t hash = tables_.get()->name_hash(directory.fileid, name);
-    SiteId site = hashed() ? tables_.get()->name_site(hash) : directory.site;
+    SiteId site = tables_.get()->name_site(nfs3::Procedure::kLookup, directory.site, hash);
     return {site, directory, position_of(hash), name, hash};
   }
 
   // Where the attribute cell of a new object goes: to its name, but a directory that mkdir switching
   // redirects.
   SiteId site_of_new(const NamePlace& place, nfs3::FileType type) const {
-    bool redirected =
-        type == nfs3::FileType::kDirectory && !hashed() && tables_.get()->mkdir_redirected(place.hash);
-    return redirected ? tables_.get()->name_site(place.hash) : place.site;
+    auto procedure = type == nfs3::FileType::kDirectory ? nfs3::Procedure::kMkdir : nfs3::Procedure::kCreate;
+    return tables_.get()->name_site(procedure, place.site, place.hash);
   }
 
   // The sites that hold names of this directory, in the order READDIR walks them, from `first` on.

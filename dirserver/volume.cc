@@ -21,9 +21,9 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       participant({context, cells, held, peers, parts, placement, reclaimer}) {}
 
 SiteId Volume::site_of(const service::NfsRequest& request) const {
-  auto route = context.tables.get()->route(request.procedure, request.call.arguments);
-  bool ours = route && route->site_class == wire::Role::kDirectory && peers.owns(route->site);
-  return ours ? route->site : request.handle.directory_site;
+  auto place = context.tables.get()->place_of(request.procedure, request.call.arguments);
+  bool ours = place && place->site_class == wire::Role::kDirectory && peers.owns(place->site);
+  return ours ? place->site : request.handle.directory_site;
 }
 
 nfs3::Time Volume::now() const {

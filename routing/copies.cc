@@ -21,6 +21,16 @@ SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layou
   return tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift);
 }
 
+bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& place,
+               const FileHandle& handle) {
+  if (place.site_class == wire::Role::kStorage) {
+    // Any storage server asks the coordinator for the map, and passes on what is not for it.
+    if (block_mapped(handle)) return true;
+    if (mirrored(handle)) return has(tables.copies_of(place.site, copies_of(handle)), server);
+  }
+  return tables.owns(server, place.site_class, place.site);
+}
+
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe) {
   SiteId site = site_of_stripe(tables, layout, handle, stripe);

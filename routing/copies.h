@@ -32,6 +32,10 @@ inline bool has_layout(const FileHandle& handle) {
 SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
                       std::uint64_t stripe);
 
+// Whether the server is one that the file's calls for this place may go to.
+bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& place,
+               const FileHandle& handle);
+
 inline bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
   return std::find(servers.begin(), servers.end(), server) != servers.end();
 }

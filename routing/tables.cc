@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "bpf/shared/routing.h"
+#include "routing/place.h"
 
 namespace slice::routing {
 namespace {
@@ -93,7 +93,7 @@ SiteId RoutingTables::small_file_site(FileId file) const {
 }
 
 SiteId RoutingTables::coordinator_site(FileId file) const {
-  return SiteId{slice_coordinator_site(file.value, core_.site_mask[SLICE_CLASS_COORDINATOR])};
+  return routing::coordinator_site(core_, file);
 }
 
 SiteId RoutingTables::storage_site(FileId file, std::uint64_t offset, std::uint8_t stripe_shift) const {
@@ -109,28 +109,24 @@ std::uint64_t RoutingTables::name_hash(FileId parent, std::string_view name) con
                          static_cast<std::uint32_t>(bytes.size()), bytes.data() + bytes.size());
 }
 
-SiteId RoutingTables::name_site(std::uint64_t hash) const {
-  return SiteId{static_cast<std::uint32_t>(hash) & core_.site_mask[SLICE_CLASS_DIRECTORY]};
+SiteId RoutingTables::name_site(nfs3::Procedure procedure, SiteId directory, std::uint64_t hash) const {
+  return SiteId{slice_route_name(&core_, static_cast<std::uint32_t>(procedure), directory.value, hash)};
 }
 
-bool RoutingTables::mkdir_redirected(std::uint64_t hash) const {
-  return core_.policy == SLICE_POLICY_MKDIR_SWITCHING && hash >> 32 < core_.mkdir_limit;
-}
-
-std::optional<Route> RoutingTables::route(nfs3::Procedure procedure, ByteView arguments,
-                                          std::optional<std::uint64_t> size) const {
+std::optional<Route> RoutingTables::place_of(nfs3::Procedure procedure, ByteView arguments,
+                                             std::optional<std::uint64_t> size) const {
   if (procedure == nfs3::Procedure::kNull || arguments.empty()) return std::nullopt;
   slice_request request{};
   request.procedure = static_cast<std::uint32_t>(procedure);
   const std::uint8_t* at = arguments.data();
   const std::uint8_t* end = at + arguments.size();
-  if (slice_parse_handle(&at, end, &request.handle) != 0 || slice_read_handle(&core_, &request) != 0 ||
-      slice_parse_beyond_handle(&core_, at, end, &request) != 0) {
+  if (slice_parse_handle(&at, end, &request.handle) != 0 || slice_read_handle(&core_, &request) != 0) {
     return std::nullopt;
   }
-  slice_route route{};
-  slice_route_call(&core_, &request, end, size.has_value() ? 1 : 0, size.value_or(0), &route);
-  return Route{static_cast<wire::Role>(route.site_class), SiteId{route.site}};
+  std::uint32_t outcome = slice_parse_beyond_handle(&core_, at, end, &request);
+  if (outcome != 0 && slice_is_name_trouble(outcome) == 0) return std::nullopt;
+  slice_route place = routing::place_of(core_, request, end, size);
+  return Route{static_cast<wire::Role>(place.site_class), SiteId{place.site}};
 }
 
 const wire::ServerEntry& RoutingTables::server_of(wire::Role site_class, SiteId site) const {

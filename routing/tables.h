@@ -57,17 +57,14 @@ class RoutingTables {
   SiteId storage_site(FileId file, std::uint64_t offset, std::uint8_t stripe_shift) const;
   // By the volume's hash; at most nfs3::kMaxName bytes of the name count.
   std::uint64_t name_hash(FileId parent, std::string_view name) const;
-  SiteId name_site(std::uint64_t hash) const;  // of the directory class
-  // mkdir switching: whether a MKDIR with this hash goes elsewhere than its parent's site (then: to
-  // name_site(hash)).
-  bool mkdir_redirected(std::uint64_t hash) const;
+  // The directory site of `procedure` on a name with this hash in a directory of site `directory`: under
+  // name hashing the name's, else the directory's, but of a MKDIR that mkdir switching redirects.
+  SiteId name_site(nfs3::Procedure procedure, SiteId directory, std::uint64_t hash) const;
 
-  // Where the proxy would send an NFS call, by the routing core itself. `arguments`: all of them. A COMMIT
-  // goes to the small-file site when `size` is given and below the threshold, else to the coordinator.
-  // Nothing for NULL, and for arguments that the core cannot read (a name of no or too many bytes, a short
-  // call).
-  std::optional<Route> route(nfs3::Procedure procedure, ByteView arguments,
-                             std::optional<std::uint64_t> size = std::nullopt) const;
+  // place_of() (routing/place.h) of the call with these arguments (all of them). Nothing for NULL, and for
+  // arguments that the core cannot read.
+  std::optional<Route> place_of(nfs3::Procedure procedure, ByteView arguments,
+                                std::optional<std::uint64_t> size = std::nullopt) const;
 
   // A site beyond the class's number of sites is taken modulo that number.
   const wire::ServerEntry& server_of(wire::Role site_class, SiteId site) const;

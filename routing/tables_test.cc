@@ -144,15 +144,23 @@ TEST(RoutingTables, HashesNamesByTheVolumesHash) {
 TEST(RoutingTables, RedirectsTheShareOfMkdirsThatTheVolumeWants) {
   auto config = sample_config();
   auto tables = sample_tables(config);
-  int redirected = 0;
+  const auto redirected = [&](std::uint64_t hash) {
+    return tables->name_site(nfs3::Procedure::kMkdir, SiteId{6}, hash) != SiteId{6};
+  };
+  int some = 0;
   for (int i = 0; i < 4000; ++i) {
-    redirected += tables->mkdir_redirected(tables->name_hash(FileId{1}, fmt::format("d{}", i))) ? 1 : 0;
+    std::uint64_t hash = tables->name_hash(FileId{1}, fmt::format("d{}", i));
+    some += redirected(hash) ? 1 : 0;
+    EXPECT_EQ(tables->name_site(nfs3::Procedure::kCreate, SiteId{6}, hash), SiteId{6});
   }
-  EXPECT_NEAR(redirected, 1000, 120);
+  const double elsewhere = 1 - 1.0 / config.site_counts[0];  // of those that are dealt over all sites
+  EXPECT_NEAR(some, 1000 * elsewhere, 120);
   config.volume.mkdir_probability = 1;
-  EXPECT_TRUE(sample_tables(config)->mkdir_redirected(~0ull));
+  tables = sample_tables(config);
+  EXPECT_TRUE(redirected(~0ull));
   config.volume.mkdir_probability = 0;
-  EXPECT_FALSE(sample_tables(config)->mkdir_redirected(0));
+  tables = sample_tables(config);
+  EXPECT_FALSE(redirected(0));
 }
 
 class RouteTest : public ::testing::Test {
@@ -168,7 +176,7 @@ class RouteTest : public ::testing::Test {
                              std::optional<std::uint64_t> size = std::nullopt) {
     rpc::XdrWriter out;
     nfs3::encode_arguments(out, args);
-    return tables_->route(procedure, out.view(), size);
+    return tables_->place_of(procedure, out.view(), size);
   }
 
   EnsembleConfig config_;
@@ -195,17 +203,37 @@ TEST_F(RouteTest, SendsBytesByOffsetAndTheRestByTheHandle) {
   EXPECT_EQ(route(Procedure::kGetattr, nfs3::HandleView(file_))->site, SiteId{6});
 }
 
+// The proxy and every server must agree, or such a call would be sent on and on.
+TEST_F(RouteTest, SendsNamesWithoutAHashToTheFirstHandlesServer) {
+  using nfs3::Procedure;
+  config_.volume.policy = VolumeConfig::NamePolicy::kNameHashing;
+  tables_ = sample_tables(config_);
+  FileHandle elsewhere;
+  elsewhere.fileid = FileId{0x56};
+  elsewhere.directory_site = SiteId{3};
+  const HandleBytes other = codec_.mint(elsewhere);
+  for (const std::string& bad : {std::string(), std::string(256, 'n')}) {
+    for (const auto& place :
+         {route(Procedure::kLookup, nfs3::DirOpArgs{.directory = file_, .name = bad}),
+          route(Procedure::kRemove, nfs3::DirOpArgs{.directory = file_, .name = bad}),
+          route(Procedure::kRename, nfs3::RenameArgs{.from = {file_, bad}, .to = {other, "good"}}),
+          route(Procedure::kRename, nfs3::RenameArgs{.from = {file_, "good"}, .to = {other, bad}}),
+          route(Procedure::kLink, nfs3::LinkArgs{.file = file_, .link = {other, bad}})}) {
+      ASSERT_TRUE(place);
+      EXPECT_EQ(place->site_class, wire::Role::kDirectory);
+      EXPECT_EQ(place->site, SiteId{6});
+    }
+  }
+}
+
 TEST_F(RouteTest, KnowsNoRouteForArgumentsItCannotRead) {
   using nfs3::Procedure;
-  EXPECT_FALSE(tables_->route(Procedure::kNull, {}));
-  EXPECT_FALSE(tables_->route(Procedure::kGetattr, {}));
-  EXPECT_FALSE(route(Procedure::kLookup, nfs3::DirOpArgs{.directory = file_, .name = ""}));
-  std::string long_name(256, 'n');
-  EXPECT_FALSE(route(Procedure::kLookup, nfs3::DirOpArgs{.directory = file_, .name = long_name}));
+  EXPECT_FALSE(tables_->place_of(Procedure::kNull, {}));
+  EXPECT_FALSE(tables_->place_of(Procedure::kGetattr, {}));
   rpc::XdrWriter out;
   nfs3::encode_arguments(out, nfs3::ReadArgs{.file = file_, .offset = 0, .count = 10});
   for (std::size_t length = 0; length < out.size(); ++length) {
-    EXPECT_FALSE(tables_->route(Procedure::kRead, out.view().first(length)));
+    EXPECT_FALSE(tables_->place_of(Procedure::kRead, out.view().first(length)));
   }
 }
 

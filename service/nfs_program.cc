@@ -40,10 +40,6 @@ bool repeatable(Procedure procedure) {
   return procedure == Procedure::kWrite || !changes_something(procedure);
 }
 
-bool moves_data(Procedure procedure) {
-  return procedure == Procedure::kRead || procedure == Procedure::kWrite;
-}
-
 nfs3::Status status_of(ByteView results) {
   return results.size() < 4 ? nfs3::Status::kServerFault
                             : static_cast<nfs3::Status>(load_be<std::uint32_t>(results.data()));
@@ -156,35 +152,18 @@ void NfsProgram::refuse(rpc::Endpoint client, Stranger why) {
 }
 
 std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) const {
-  const routing::RoutingTables& tables = *context_.tables.get();
-  FileId file = request.handle.fileid;
-  if (request.procedure == Procedure::kCommit) {
-    // The proxy may have known the size or not: a small-file server takes what is its own, and a
-    // coordinator's COMMIT covers every server.
-    if (site_class_ == wire::Role::kSmallFile) {
-      return routing::Route{wire::Role::kSmallFile, tables.small_file_site(file)};
-    }
-    return routing::Route{wire::Role::kCoordinator, tables.coordinator_site(file)};
-  }
-  std::optional<routing::Route> route = tables.route(request.procedure, request.call.arguments);
-  if (route || moves_data(request.procedure)) return route;
-  // A name that no hash is taken of: its directory's server says what is wrong with it.
-  return routing::Route{wire::Role::kDirectory, request.handle.directory_site};
+  // The proxy may have known a COMMIT's size or not: a small-file server takes what is its own, and a
+  // coordinator's COMMIT covers every server.
+  std::optional<std::uint64_t> size;
+  if (site_class_ == wire::Role::kSmallFile) size = 0;
+  return context_.tables.get()->place_of(request.procedure, request.call.arguments, size);
 }
 
 bool NfsProgram::owns(const NfsRequest& request, std::optional<routing::Route> place) const {
   if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
   if (!place) return true;  // the operation's to refuse
-  // Any storage server asks the coordinator for the map, and passes on what is not for it.
-  if (place->site_class == wire::Role::kStorage && routing::block_mapped(request.handle)) {
-    return site_class_ == wire::Role::kStorage;
-  }
-  if (place->site_class == wire::Role::kStorage && routing::mirrored(request.handle)) {
-    auto copies = context_.tables.get()->copies_of(place->site, routing::copies_of(request.handle));
-    return routing::has(copies, context_.self.index);
-  }
   return place->site_class == site_class_ &&
-         context_.tables.get()->owns(context_.self.index, site_class_, place->site);
+         routing::may_serve(*context_.tables.get(), context_.self.index, *place, request.handle);
 }
 
 Task<std::optional<NfsAnswer>> NfsProgram::redirect(NfsRequest& request, rpc::XdrWriter& results) {

@@ -1,6 +1,6 @@
 // The routing core: reads an ONC RPC call with NFSv3 arguments, and decides
-// which site it goes to. The XDP program and slice-proxyd compile this very
-// code; nothing else in the project decides a route.
+// which site it goes to. The XDP program and every server compile this very
+// code (user space by routing::place_of); nothing else decides a site.
 //
 //   slice_parse_call   bytes -> struct slice_request, bounded and table-free
 //   slice_route        request + config + what is known of the size -> struct slice_route
@@ -381,7 +381,7 @@ SLICE_INLINE int slice_needs_name_hash(const struct slice_config* config,
   return (request->name_length | request->second_name_length) != 0;
 }
 
-// The directory site of an operation on (directory, name); design section 6.
+// The directory site of an operation on (directory, name); docs/name-space.md.
 // MKDIR under mkdir switching moves to a hashed site with probability p.
 SLICE_INLINE uint32_t slice_route_name(const struct slice_config* config, uint32_t procedure,
                                        uint32_t directory_site, uint64_t hash) {
@@ -442,12 +442,46 @@ SLICE_INLINE void slice_route_hashed(const struct slice_config* config, const st
   }
 }
 
+// Outcomes of slice_parse_call by which a name has no hash; the rest of the call is sound.
+SLICE_INLINE int slice_is_name_trouble(uint32_t outcome) {
+  return outcome == SLICE_OUTCOME_NAME_EMPTY || outcome == SLICE_OUTCOME_NAME_TOO_LONG;
+}
+
+// Whether slice_parse_call has found every name that the procedure's arguments have.
+SLICE_INLINE int slice_has_names(const struct slice_request* request) {
+  switch (request->procedure) {
+    case SLICE_NFS_LOOKUP:
+    case SLICE_NFS_CREATE:
+    case SLICE_NFS_MKDIR:
+    case SLICE_NFS_SYMLINK:
+    case SLICE_NFS_MKNOD:
+    case SLICE_NFS_REMOVE:
+    case SLICE_NFS_RMDIR:
+      return request->name_length != 0;
+    case SLICE_NFS_RENAME:
+      return request->name_length != 0 && request->second_name_length != 0;
+    case SLICE_NFS_LINK:
+      return request->second_name_length != 0;
+    default:
+      return 1;
+  }
+}
+
 // slice_route_hashed, with the name's hash where it is needed. `end` is as in
-// slice_parse_call. This is what user space calls.
+// slice_parse_call, whose outcome is 0, NAME_EMPTY or NAME_TOO_LONG: of a name that no
+// hash is taken of, the server of the first handle says what is wrong. This is what user
+// space calls.
 SLICE_INLINE void slice_route_call(const struct slice_config* config, const struct slice_request* request,
                                    const uint8_t* end, int size_known, uint64_t size,
                                    struct slice_route* route) {
   uint64_t hash = 0;
+  if (!slice_has_names(request)) {
+    route->outcome = request->procedure;
+    route->count = request->count;
+    route->site_class = SLICE_CLASS_DIRECTORY;
+    route->site = request->directory_site;
+    return;
+  }
   if (slice_needs_name_hash(config, request)) {
     struct slice_name_words memory;
     int is_link = request->procedure == SLICE_NFS_LINK;

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <utility>
 
-#include "bpf/shared/routing.h"
 #include "common/log.h"
 #include "common/rights.h"
 #include "control/xdp/pinned_tables.h"
+#include "routing/place.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
 
@@ -186,9 +186,8 @@ void ProxyRole::keep_clock() {
 
 Task<void> ProxyRole::fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
                                   std::uint64_t stripe) {
-  std::uint32_t site =
-      slice_coordinator_site(file.value, self.tables_.config->site_mask[SLICE_CLASS_COORDINATOR]);
-  auto coordinator = self.tables_.endpoint_of(SLICE_CLASS_COORDINATOR, site);
+  SiteId site = routing::coordinator_site(*self.tables_.config, file);
+  auto coordinator = self.tables_.endpoint_of(SLICE_CLASS_COORDINATOR, site.value);
   Result<wire::MapResult> result = fail(Errc::kUnavailable, "no coordinator");
   if (coordinator) {
     result = co_await service::internal_call<wire::MapResult>(

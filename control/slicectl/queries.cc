@@ -111,9 +111,9 @@ class Finder {
     }
     rpc::XdrWriter arguments;
     encode_arguments(arguments, nfs3::DirOpArgs{where_.bytes, name});
-    auto route = tables_->route(nfs3::Procedure::kLookup, arguments.view());
+    auto route = tables_->place_of(nfs3::Procedure::kLookup, arguments.view());
     where_.path += (where_.path == "/" ? "" : "/") + name;
-    if (!route)
+    if (!route || name.size() > nfs3::kMaxName)
       co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", where_.path, nfs3::kMaxName);
     where_.name_site = route->site;
     const wire::ServerEntry& server = directory(route->site);

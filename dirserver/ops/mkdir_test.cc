@@ -26,11 +26,11 @@ TEST_F(MkdirTest, IsPlacedWhereTheTablesSay) {
     std::string name = "d" + std::to_string(i);
     auto handle = *handles_.open(mkdir(root(), name).handle);
     std::uint64_t hash = tables.name_hash(FileId{1}, name);
-    SiteId expected = tables.mkdir_redirected(hash) ? tables.name_site(hash) : SiteId{0};
+    SiteId expected = tables.name_site(Procedure::kMkdir, SiteId{0}, hash);
     EXPECT_EQ(handle.directory_site, expected);
     EXPECT_EQ(handle.fileid.value >> 48, expected.value);
     EXPECT_EQ(handle.cell_key, hash);
-    if (tables.mkdir_redirected(hash)) ++redirected;
+    if (expected != SiteId{0}) ++redirected;
     Handle directory = handles_.mint(handle);
     auto file = *handles_.open(create(directory, "f").handle);
     EXPECT_EQ(file.directory_site, expected);

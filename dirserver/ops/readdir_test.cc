@@ -164,7 +164,8 @@ TEST_F(HashedReaddirTest, WalksAllSites) {
   for (int i = 0; i < 200; ++i) {
     std::string name = "name-" + std::to_string(i);
     auto handle = *handles_.open(create(root(), name).handle);
-    EXPECT_EQ(handle.directory_site, tables_.get()->name_site(tables_.get()->name_hash(FileId{1}, name)));
+    EXPECT_EQ(handle.directory_site, tables_.get()->name_site(nfs3::Procedure::kLookup, SiteId{0},
+                                                              tables_.get()->name_hash(FileId{1}, name)));
     sites.insert(handle.directory_site.value);
     expected.insert(name);
   }

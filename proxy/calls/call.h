@@ -47,7 +47,7 @@ class Call : public LegOwner, public ListHook<CallTag> {
   void finish(const BufferChain& record);
   void fail(nfs3::Status status);
   void charge(std::size_t bytes);
-  // Encodes and sends one leg to where slice_route_call sent it.
+  // Encodes and sends one leg to where routing::place_of() has it.
   void dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data);
   // A server's reply as the client gets it: mark, xid, attributes.
   BufferChain rewrite(const BufferChain& reply, PatchedReply& patched);

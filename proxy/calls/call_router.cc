@@ -5,6 +5,7 @@
 #include "proxy/calls/plain_call.h"
 #include "proxy/calls/read_call.h"
 #include "proxy/calls/write_call.h"
+#include "routing/place.h"
 #include "rpc/message.h"
 #include "wire/nfs3.h"
 
@@ -106,8 +107,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
   slice_request request{};
   std::uint32_t outcome =
       slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
-  bool name_trouble = outcome == SLICE_OUTCOME_NAME_EMPTY || outcome == SLICE_OUTCOME_NAME_TOO_LONG;
-  if (outcome != 0 && !name_trouble) {
+  if (outcome != 0 && slice_is_name_trouble(outcome) == 0) {
     services_.count(outcome);
     return answer(client, request, outcome, head);
   }
@@ -187,21 +187,9 @@ bool CallRouter::write_is_sound(const slice_request& request, ByteView head, std
 
 void CallRouter::forward(Client& client, CallFacts facts, const slice_request& request, ByteView head,
                          const BufferChain& message, std::uint32_t largest_transfer) {
-  const slice_config& config = *services_.tables.config;
-  slice_route route{};
-  if ((request.procedure != SLICE_NFS_LINK && request.name_length == 0 && request.second_handle == nullptr &&
-       request.procedure == SLICE_NFS_LOOKUP) ||
-      (request.procedure != SLICE_NFS_LOOKUP && request.name == nullptr && request.second_name == nullptr &&
-       request.procedure >= SLICE_NFS_CREATE && request.procedure <= SLICE_NFS_LINK)) {
-    // A name that no hash is taken of: its directory's server says what is wrong with it.
-    route.site_class = SLICE_CLASS_DIRECTORY;
-    route.site = request.directory_site;
-  } else {
-    std::optional<std::uint64_t> size;
-    if (request.procedure == SLICE_NFS_COMMIT) size = services_.cache.size(facts.fileid);
-    slice_route_call(&config, &request, head.data() + head.size(), size.has_value(), size.value_or(0),
-                     &route);
-  }
+  std::optional<std::uint64_t> size;
+  if (request.procedure == SLICE_NFS_COMMIT) size = services_.cache.size(facts.fileid);
+  slice_route route = routing::place_of(*services_.tables.config, request, head.data() + head.size(), size);
   services_.count(request.procedure);
   std::uint64_t hint = 0;
   if (request.procedure == SLICE_NFS_READ || request.procedure == SLICE_NFS_WRITE ||

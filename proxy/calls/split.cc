@@ -1,5 +1,7 @@
 #include "proxy/calls/split.h"
 
+#include "routing/place.h"
+
 namespace slice::proxy {
 
 std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const CallFacts& facts,
@@ -15,7 +17,7 @@ std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const Ca
   request.count = facts.count;
   do {
     auto piece = std::make_unique<Piece>(owner);
-    slice_route_call(services.tables.config, &request, nullptr, 0, 0, &piece->route);
+    piece->route = routing::place_of(*services.tables.config, request, nullptr);
     std::uint64_t stripe = request.offset >> (request.stripe_shift & 63);
     if (piece->route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) {
       MonoTime now = services.plumbing.loop.now();

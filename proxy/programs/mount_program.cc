@@ -1,6 +1,6 @@
 #include "proxy/programs/mount_program.h"
 
-#include "bpf/shared/routing.h"
+#include "routing/place.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -181,8 +181,7 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   wanted.directory_site = slice_be32(directory.data() + SLICE_HANDLE_AT_SITE);
   wanted.name = reinterpret_cast<const std::uint8_t*>(name.data());
   wanted.name_length = static_cast<std::uint32_t>(name.size());
-  slice_route route{};
-  slice_route_call(tables_.config, &wanted, wanted.name + name.size(), 0, 0, &route);
+  slice_route route = routing::place_of(*tables_.config, wanted, wanted.name + name.size());
   auto server = tables_.endpoint_of(route.site_class, route.site);
   if (!server) co_return Found{Status::kServerFault, {}};
   rpc::Request request;

@@ -47,6 +47,8 @@ ROOMS = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 LIBBPF = re.compile(r'^\s*#\s*include\s+<(bpf|linux/bpf|xdp)[/.]', re.M)
+# The routing core's own: others ask routing::place_of().
+ROUTING_CORE = re.compile(r"\bslice_(route_(call|hashed|bytes|name)|(small_file|coordinator|storage)_site)\(")
 MAX_COMMON_FILES = 40  # sources, headers and tests together: a thing enters when a second module needs it
 MAX_LINES = 700
 
@@ -106,6 +108,8 @@ def check_rules(path: str, text: str) -> list[str]:
         wrong.append(f"{path}: {lines} lines, over {MAX_LINES}: split it by what it is about")
     if re.search(r"\b(TODO|FIXME|XXX)\b", text):
         wrong.append(f"{path}: holds a TODO: do it, or say in docs/ what is not there")
+    if not path.startswith(("bpf/", "routing/", "tests/")) and ROUTING_CORE.search(text):
+        wrong.append(f"{path}: decides a site by itself: ask routing::place_of() or routing::RoutingTables")
     if path.endswith(".h") and not text.lstrip().startswith(("//", "/*")):
         wrong.append(f"{path}: its first line does not say what the header is for")
     return wrong

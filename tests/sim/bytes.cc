@@ -63,7 +63,7 @@ class ByteClient {
  private:
   rpc::Request request(Procedure procedure, const Buffer& arguments) {
     const routing::RoutingTables& tables = ensemble_.tables();
-    auto route = tables.route(procedure, arguments.view());
+    auto route = tables.place_of(procedure, arguments.view());
     rpc::Endpoint to = tables.server_of(route->site_class, route->site).endpoint;
     rpc::XdrReader in(arguments.view());
     auto handle = ensemble_.handles().open(in.opaque(nfs3::kMaxHandle));

@@ -82,7 +82,7 @@ Task<std::optional<Buffer>> SimClient::call(Procedure procedure, const Args& arg
 // made again, as a new one.
 Task<std::optional<Buffer>> SimClient::call_encoded(Procedure procedure, Buffer arguments) {
   const routing::RoutingTables& tables = ensemble_.tables();
-  auto route = tables.route(procedure, arguments.view());
+  auto route = tables.place_of(procedure, arguments.view());
   if (!route) {
     wrong("a call without a route");
     co_return std::nullopt;
