@@ -10,6 +10,7 @@
 #include "coordinator/participants.h"
 #include "coordinator/resync.h"
 #include "service/authority_client.h"
+#include "service/internal_program.h"
 #include "service/nfs_program.h"
 #include "storage/rocks_store.h"
 #include "wire/coordinator.h"
@@ -31,51 +32,31 @@ Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& co
 
 // TRUNCATE and REMOVE, for directory servers; SESSION, LAYOUT and MISSED, for storage nodes; MAP, for whoever
 // sends requests on their way; MOVE, for an operator.
-class CoordinatorProgram : public rpc::Program {
+class CoordinatorProgram : public service::InternalProgram {
  public:
   CoordinatorProgram(service::ServiceContext& context, TruncateOperation& truncate, RemoveOperation& remove,
                      MoveOperation& move, Sessions& sessions, Layouts& layouts)
-      : context_(context),
+      : InternalProgram(wire::kCoordinatorProgram),
+        context_(context),
         truncate_(truncate),
         remove_(remove),
         move_(move),
         sessions_(sessions),
         layouts_(layouts),
-        misdirected_(context.metrics.counter("coordinator_misdirected_total")) {}
-
-  std::uint32_t number() const override { return wire::kCoordinatorProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
-    if (!call.internal) co_return rpc::Outcome::kDenied;
-    switch (static_cast<CoordinatorProcedure>(call.procedure)) {
-      case CoordinatorProcedure::kTruncate:
-        co_return co_await answer<wire::CoordinatorTruncateArgs>(call, results);
-      case CoordinatorProcedure::kRemove:
-        co_return co_await answer<wire::CoordinatorRemoveArgs>(call, results);
-      case CoordinatorProcedure::kSession:
-        co_return co_await answer<wire::SessionArgs>(call, results);
-      case CoordinatorProcedure::kLayout:
-        co_return co_await answer<wire::LayoutArgs>(call, results);
-      case CoordinatorProcedure::kMissed:
-        co_return co_await answer<wire::MissedArgs>(call, results);
-      case CoordinatorProcedure::kMap:
-        co_return co_await answer<wire::MapArgs>(call, results);
-      case CoordinatorProcedure::kMove:
-        co_return co_await answer<wire::MoveArgs>(call, results);
-      case CoordinatorProcedure::kNull:
-        break;
-    }
-    co_return rpc::Outcome::kNoProcedure;
+        misdirected_(context.metrics.counter("coordinator_misdirected_total")) {
+    serve_by<wire::CoordinatorTruncateArgs>(CoordinatorProcedure::kTruncate);
+    serve_by<wire::CoordinatorRemoveArgs>(CoordinatorProcedure::kRemove);
+    serve_by<wire::SessionArgs>(CoordinatorProcedure::kSession);
+    serve_by<wire::LayoutArgs>(CoordinatorProcedure::kLayout);
+    serve_by<wire::MissedArgs>(CoordinatorProcedure::kMissed);
+    serve_by<wire::MapArgs>(CoordinatorProcedure::kMap);
+    serve_by<wire::MoveArgs>(CoordinatorProcedure::kMove);
   }
 
  private:
   template <class Args>
-  Task<rpc::Outcome> answer(const rpc::Call& call, rpc::XdrWriter& results) {
-    Args args;
-    if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-    encode(results, co_await serve(args));
-    co_return rpc::Outcome::kReply;
+  void serve_by(CoordinatorProcedure procedure) {
+    on<Args>(procedure, [this](const Args& args) { return serve(args); });
   }
 
   Task<wire::CoordinatorResult> serve(const wire::CoordinatorTruncateArgs& args) {

@@ -105,37 +105,16 @@ std::uint32_t copies_of_new(const Volume& volume, const FilePolicy& policy) {
 }  // namespace
 
 AuthorityService::AuthorityService(Volume& volume)
-    : volume_(volume),
+    : InternalProgram(wire::kAuthorityProgram),
+      volume_(volume),
       fetches_(volume.context.metrics.counter("authority_fetches_total")),
       merges_(volume.context.metrics.counter("authority_merges_total")),
       old_merges_(volume.context.metrics.counter("authority_old_epoch_merges_total")),
-      refused_(volume.context.metrics.counter("authority_refused_merges_total")) {}
-
-Task<rpc::Outcome> AuthorityService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
-  if (!call.internal) co_return rpc::Outcome::kDenied;
-  switch (static_cast<wire::AuthorityProcedure>(call.procedure)) {
-    case wire::AuthorityProcedure::kNull:
-      co_return rpc::Outcome::kReply;
-    case wire::AuthorityProcedure::kFetch: {
-      wire::FetchArgs args;
-      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      encode(results, co_await fetch(args));
-      co_return rpc::Outcome::kReply;
-    }
-    case wire::AuthorityProcedure::kMerge: {
-      wire::MergeArgs args;
-      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      encode(results, co_await merge_all(args));
-      co_return rpc::Outcome::kReply;
-    }
-    case wire::AuthorityProcedure::kPolicy: {
-      wire::PolicyArgs args;
-      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      encode(results, co_await policy(args));
-      co_return rpc::Outcome::kReply;
-    }
-  }
-  co_return rpc::Outcome::kNoProcedure;
+      refused_(volume.context.metrics.counter("authority_refused_merges_total")) {
+  using Procedure = wire::AuthorityProcedure;
+  on<wire::FetchArgs>(Procedure::kFetch, [this](const auto& args) { return fetch(args); });
+  on<wire::MergeArgs>(Procedure::kMerge, [this](const auto& args) { return merge_all(args); });
+  on<wire::PolicyArgs>(Procedure::kPolicy, [this](const auto& args) { return policy(args); });
 }
 
 Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {

@@ -4,18 +4,14 @@
 #define SLICE_DIRSERVER_AUTHORITY_SERVICE_H
 
 #include "dirserver/volume.h"
-#include "rpc/dispatcher.h"
+#include "service/internal_program.h"
 #include "wire/authority.h"
 
 namespace slice::dirserver {
 
-class AuthorityService : public rpc::Program {
+class AuthorityService : public service::InternalProgram {
  public:
   explicit AuthorityService(Volume& volume);
-
-  std::uint32_t number() const override { return wire::kAuthorityProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
 
  private:
   Task<wire::FetchResult> fetch(const wire::FetchArgs& args);

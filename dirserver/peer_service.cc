@@ -14,58 +14,32 @@ constexpr std::uint32_t kMaxPage = 64 << 10;
 
 }  // namespace
 
-template <class Args>
-Task<rpc::Outcome> PeerService::answer(const rpc::Call& call, rpc::XdrWriter& results) {
-  Args args;
-  if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-  encode(results, co_await serve(args));
-  co_return rpc::Outcome::kReply;
-}
-
-Task<rpc::Outcome> PeerService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+PeerService::PeerService(Volume& volume) : InternalProgram(wire::kDirectoryProgram), volume_(volume) {
   using Procedure = wire::DirectoryProcedure;
-  if (!call.internal) co_return rpc::Outcome::kDenied;
-  switch (static_cast<Procedure>(call.procedure)) {
-    case Procedure::kNull:
-      co_return rpc::Outcome::kReply;
-    case Procedure::kLock:
-      co_return co_await answer<wire::LockArgs>(call, results);
-    case Procedure::kPrepare:
-      co_return co_await answer<wire::PrepareArgs>(call, results);
-    case Procedure::kFinish:
-      co_return co_await answer<wire::FinishArgs>(call, results);
-    case Procedure::kOutcome:
-      co_return co_await answer<wire::OutcomeArgs>(call, results);
-    case Procedure::kRead:
-      co_return co_await answer<wire::CellReadArgs>(call, results);
-    case Procedure::kTouch:
-      co_return co_await answer<wire::TouchArgs>(call, results);
-    case Procedure::kRevoke:
-      co_return co_await answer<wire::RevokeArgs>(call, results);
-    case Procedure::kList:
-      co_return co_await answer<wire::ListArgs>(call, results);
-  }
-  co_return rpc::Outcome::kNoProcedure;
+  on<wire::LockArgs>(Procedure::kLock, [this](const auto& args) { return volume_.participant.lock(args); });
+  on<wire::PrepareArgs>(Procedure::kPrepare, [this](const auto& args) { return prepare(args); });
+  on<wire::FinishArgs>(Procedure::kFinish, [this](const auto& args) { return finish(args); });
+  on<wire::OutcomeArgs>(Procedure::kOutcome, [this](const auto& args) { return outcome(args); });
+  on<wire::CellReadArgs>(Procedure::kRead, [this](const auto& args) { return read(args); });
+  on<wire::TouchArgs>(Procedure::kTouch, [this](const auto& args) { return touch(args); });
+  on<wire::RevokeArgs>(Procedure::kRevoke, [this](const auto& args) { return revoke(args); });
+  on<wire::ListArgs>(Procedure::kList, [this](const auto& args) { return list(args); });
 }
 
-Task<wire::LockResult> PeerService::serve(const wire::LockArgs& args) {
-  return volume_.participant.lock(args);
-}
-
-Task<wire::PeerResult> PeerService::serve(const wire::PrepareArgs& args) {
+Task<wire::PeerResult> PeerService::prepare(const wire::PrepareArgs& args) {
   co_return wire::PeerResult{co_await volume_.participant.prepare(args)};
 }
 
-Task<wire::PeerResult> PeerService::serve(const wire::FinishArgs& args) {
+Task<wire::PeerResult> PeerService::finish(const wire::FinishArgs& args) {
   co_return wire::PeerResult{co_await volume_.participant.finish(args)};
 }
 
-Task<wire::OutcomeResult> PeerService::serve(const wire::OutcomeArgs& args) {
-  if (!volume_.peers.owns(args.id.site)) co_return wire::OutcomeResult{.status = PeerStatus::kMisdirected};
-  co_return wire::OutcomeResult{.outcome = volume_.intentions.outcome(id_of(args.id))};
+wire::OutcomeResult PeerService::outcome(const wire::OutcomeArgs& args) {
+  if (!volume_.peers.owns(args.id.site)) return {.status = PeerStatus::kMisdirected};
+  return {.outcome = volume_.intentions.outcome(id_of(args.id))};
 }
 
-Task<wire::CellResult> PeerService::serve(const wire::CellReadArgs& args) {
+Task<wire::CellResult> PeerService::read(const wire::CellReadArgs& args) {
   if (!volume_.peers.owns(args.cell.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
   CellRef ref = ref_of(args.cell);
   // A lease is given only while nobody is about to change what it promises.
@@ -83,17 +57,17 @@ Task<wire::CellResult> PeerService::serve(const wire::CellReadArgs& args) {
   co_return wire::CellResult{PeerStatus::kOk, encode(**cell)};
 }
 
-Task<wire::CellResult> PeerService::serve(const wire::TouchArgs& args) {
+Task<wire::CellResult> PeerService::touch(const wire::TouchArgs& args) {
   if (!volume_.peers.owns(args.directory.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
   co_return co_await volume_.parts.touched(args);
 }
 
-Task<wire::PeerResult> PeerService::serve(const wire::RevokeArgs& args) {
+wire::PeerResult PeerService::revoke(const wire::RevokeArgs& args) {
   volume_.parts.forget(args.directory);
-  co_return wire::PeerResult{};
+  return {};
 }
 
-Task<wire::ListResult> PeerService::serve(const wire::ListArgs& args) {
+Task<wire::ListResult> PeerService::list(const wire::ListArgs& args) {
   storage::LogPosition shown;
   auto page =
       co_await names_here(volume_, ref_of(args.directory), decode_cookie(args.after),

@@ -4,30 +4,22 @@
 #define SLICE_DIRSERVER_PEER_SERVICE_H
 
 #include "dirserver/volume.h"
-#include "rpc/dispatcher.h"
+#include "service/internal_program.h"
 
 namespace slice::dirserver {
 
-class PeerService : public rpc::Program {
+class PeerService : public service::InternalProgram {
  public:
-  explicit PeerService(Volume& volume) : volume_(volume) {}
-
-  std::uint32_t number() const override { return wire::kDirectoryProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+  explicit PeerService(Volume& volume);
 
  private:
-  Task<wire::LockResult> serve(const wire::LockArgs& args);
-  Task<wire::PeerResult> serve(const wire::PrepareArgs& args);
-  Task<wire::PeerResult> serve(const wire::FinishArgs& args);
-  Task<wire::OutcomeResult> serve(const wire::OutcomeArgs& args);
-  Task<wire::CellResult> serve(const wire::CellReadArgs& args);
-  Task<wire::CellResult> serve(const wire::TouchArgs& args);
-  Task<wire::PeerResult> serve(const wire::RevokeArgs& args);
-  Task<wire::ListResult> serve(const wire::ListArgs& args);
-
-  template <class Args>
-  Task<rpc::Outcome> answer(const rpc::Call& call, rpc::XdrWriter& results);
+  Task<wire::PeerResult> prepare(const wire::PrepareArgs& args);
+  Task<wire::PeerResult> finish(const wire::FinishArgs& args);
+  wire::OutcomeResult outcome(const wire::OutcomeArgs& args);
+  Task<wire::CellResult> read(const wire::CellReadArgs& args);
+  Task<wire::CellResult> touch(const wire::TouchArgs& args);
+  wire::PeerResult revoke(const wire::RevokeArgs& args);
+  Task<wire::ListResult> list(const wire::ListArgs& args);
 
   Volume& volume_;
 };

@@ -6,25 +6,13 @@
 namespace slice::dirserver {
 
 ScanService::ScanService(service::ServiceContext& context, const storage::KvStore& store)
-    : context_(context),
+    : InternalProgram(wire::kScanProgram),
+      context_(context),
       store_(store),
       pages_(context.metrics.counter("scan_pages_total")),
       cells_(context.metrics.counter("scan_cells_total")),
-      gaps_(context.metrics.counter("scan_unreadable_total")) {}
-
-Task<rpc::Outcome> ScanService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
-  if (!call.internal) co_return rpc::Outcome::kDenied;
-  switch (static_cast<wire::ScanProcedure>(call.procedure)) {
-    case wire::ScanProcedure::kNull:
-      co_return rpc::Outcome::kReply;
-    case wire::ScanProcedure::kScan: {
-      wire::ScanArgs args;
-      if (!wire::decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-      encode(results, scan(args));
-      co_return rpc::Outcome::kReply;
-    }
-  }
-  co_return rpc::Outcome::kNoProcedure;
+      gaps_(context.metrics.counter("scan_unreadable_total")) {
+  on<wire::ScanArgs>(wire::ScanProcedure::kScan, [this](const auto& args) { return scan(args); });
 }
 
 wire::ScanResult ScanService::scan(const wire::ScanArgs& args) {

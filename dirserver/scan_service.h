@@ -3,21 +3,17 @@
 #ifndef SLICE_DIRSERVER_SCAN_SERVICE_H
 #define SLICE_DIRSERVER_SCAN_SERVICE_H
 
-#include "rpc/dispatcher.h"
 #include "service/context.h"
+#include "service/internal_program.h"
 #include "storage/kv_store.h"
 #include "wire/scan.h"
 
 namespace slice::dirserver {
 
-class ScanService : public rpc::Program {
+class ScanService : public service::InternalProgram {
  public:
   // Both must outlive this.
   ScanService(service::ServiceContext& context, const storage::KvStore& store);
-
-  std::uint32_t number() const override { return wire::kScanProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
 
  private:
   wire::ScanResult scan(const wire::ScanArgs& args);

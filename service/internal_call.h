@@ -47,7 +47,11 @@ Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint
 // For procedures without arguments, and without results.
 struct NoArguments {};
 inline void encode(rpc::XdrWriter&, const NoArguments&) {}
+inline bool decode(ByteView bytes, NoArguments&) {
+  return bytes.empty();
+}
 struct NoResults {};
+inline void encode(rpc::XdrWriter&, const NoResults&) {}
 inline bool decode(ByteView bytes, NoResults&) {
   return bytes.empty();
 }

@@ -4,35 +4,21 @@
 
 namespace slice::smallfile {
 
-using rpc::Outcome;
 using wire::ObjectProcedure;
 
 ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store,
                              service::AuthorityClient& authority)
-    : context_(context),
+    : InternalProgram(wire::kObjectProgram, &context.metrics.counter("object_calls_total")),
+      context_(context),
       store_(store),
       authority_(authority),
-      calls_(context.metrics.counter("object_calls_total")),
       failures_(context.metrics.counter("object_failures_total")),
-      misdirected_(context.metrics.counter("object_misdirected_total")) {}
-
-Task<Outcome> ObjectProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
-  if (!call.internal) co_return Outcome::kDenied;
-  calls_.add();
-  switch (static_cast<ObjectProcedure>(call.procedure)) {
-    case ObjectProcedure::kNull:
-      co_return Outcome::kReply;
-    case ObjectProcedure::kTruncate:
-      co_return co_await truncate(call.arguments, results);
-    case ObjectProcedure::kRemove:
-      co_return co_await remove(call.arguments, results);
-    case ObjectProcedure::kCommit:
-      co_return co_await commit(call.arguments, results);
-    case ObjectProcedure::kStat:
-      co_return stat(call.arguments, results);
-    default:
-      co_return Outcome::kNoProcedure;
-  }
+      misdirected_(context.metrics.counter("object_misdirected_total")) {
+  on<wire::ObjectTruncateArgs>(ObjectProcedure::kTruncate,
+                               [this](const auto& args) { return truncate(args); });
+  on<wire::ObjectRemoveArgs>(ObjectProcedure::kRemove, [this](const auto& args) { return remove(args); });
+  on<wire::ObjectCommitArgs>(ObjectProcedure::kCommit, [this](const auto& args) { return commit(args); });
+  on<wire::ObjectStatArgs>(ObjectProcedure::kStat, [this](const auto& args) { return stat(args); });
 }
 
 nfs3::Status ObjectProgram::check(const wire::ObjectName& object) {
@@ -58,9 +44,7 @@ nfs3::Status ObjectProgram::failed(std::string_view operation, const wire::Objec
   return nfs3::status_of(error);
 }
 
-Task<Outcome> ObjectProgram::truncate(ByteView arguments, rpc::XdrWriter& results) {
-  wire::ObjectTruncateArgs args;
-  if (!decode(arguments, args)) co_return Outcome::kGarbage;
+Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
   wire::ObjectStatusResult result{check(args.object)};
   if (result.status == nfs3::Status::kOk) {
     co_await context_.crash.reach("small.cutting");
@@ -71,13 +55,10 @@ Task<Outcome> ObjectProgram::truncate(ByteView arguments, rpc::XdrWriter& result
     bool gone = !status && status.error().code == Errc::kStale;
     if (!status && !gone) result.status = failed("TRUNCATE", args.object, status.error());
   }
-  encode(results, result);
-  co_return Outcome::kReply;
+  co_return result;
 }
 
-Task<Outcome> ObjectProgram::remove(ByteView arguments, rpc::XdrWriter& results) {
-  wire::ObjectRemoveArgs args;
-  if (!decode(arguments, args)) co_return Outcome::kGarbage;
+Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArgs& args) {
   wire::ObjectStatusResult result{check(args.object)};
   if (result.status == nfs3::Status::kOk) {
     co_await context_.crash.reach("small.removing");
@@ -86,13 +67,10 @@ Task<Outcome> ObjectProgram::remove(ByteView arguments, rpc::XdrWriter& results)
     authority_.forget(args.object.fileid);
     if (!status) result.status = failed("REMOVE", args.object, status.error());
   }
-  encode(results, result);
-  co_return Outcome::kReply;
+  co_return result;
 }
 
-Task<Outcome> ObjectProgram::commit(ByteView arguments, rpc::XdrWriter& results) {
-  wire::ObjectCommitArgs args;
-  if (!decode(arguments, args)) co_return Outcome::kGarbage;
+Task<wire::ObjectCommitResult> ObjectProgram::commit(const wire::ObjectCommitArgs& args) {
   context_.verifier.see(args.largest_seen);
   wire::ObjectCommitResult result{.status = check(args.object)};
   if (result.status == nfs3::Status::kOk) {
@@ -108,13 +86,10 @@ Task<Outcome> ObjectProgram::commit(ByteView arguments, rpc::XdrWriter& results)
     }
   }
   result.verifier = context_.verifier.largest();
-  encode(results, result);
-  co_return Outcome::kReply;
+  co_return result;
 }
 
-Outcome ObjectProgram::stat(ByteView arguments, rpc::XdrWriter& results) {
-  wire::ObjectStatArgs args;
-  if (!decode(arguments, args)) return Outcome::kGarbage;
+wire::ObjectStatResult ObjectProgram::stat(const wire::ObjectStatArgs& args) {
   wire::ObjectStatResult result{.status = check(args.object)};
   if (result.status == nfs3::Status::kOk) {
     auto found = store_.stat(args.object.fileid);
@@ -124,8 +99,7 @@ Outcome ObjectProgram::stat(ByteView arguments, rpc::XdrWriter& results) {
       result.status = failed("STAT", args.object, found.error());
     }
   }
-  encode(results, result);
-  return Outcome::kReply;
+  return result;
 }
 
 }  // namespace slice::smallfile

@@ -13,49 +13,23 @@ constexpr std::uint32_t kMaxListed = 4096;
 }  // namespace
 
 ObjectProgram::ObjectProgram(Node& node)
-    : node_(node),
-      calls_(node.context.metrics.counter("object_calls_total")),
-      failures_(node.context.metrics.counter("object_failures_total")) {}
-
-template <class Args>
-Task<rpc::Outcome> ObjectProgram::decode_and_run(const rpc::Call& call, rpc::XdrWriter& results) {
-  Args args{};
-  if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-  co_await run(args, results);
-  co_return rpc::Outcome::kReply;
-}
-
-Task<rpc::Outcome> ObjectProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+    : InternalProgram(wire::kObjectProgram, &node.context.metrics.counter("object_calls_total")),
+      node_(node),
+      failures_(node.context.metrics.counter("object_failures_total")) {
   using Procedure = wire::ObjectProcedure;
-  if (!call.internal) co_return rpc::Outcome::kDenied;
-  calls_.add();
-  switch (static_cast<Procedure>(call.procedure)) {
-    case Procedure::kNull:
-      co_return rpc::Outcome::kReply;
-    case Procedure::kRead:
-      co_return co_await decode_and_run<wire::ObjectReadArgs>(call, results);
-    case Procedure::kWrite:
-      co_return co_await decode_and_run<wire::ObjectWriteArgs>(call, results);
-    case Procedure::kTruncate:
-      co_return co_await decode_and_run<wire::ObjectTruncateArgs>(call, results);
-    case Procedure::kRemove:
-      co_return co_await decode_and_run<wire::ObjectRemoveArgs>(call, results);
-    case Procedure::kStat:
-      co_return co_await decode_and_run<wire::ObjectStatArgs>(call, results);
-    case Procedure::kList:
-      co_return co_await decode_and_run<wire::ObjectListArgs>(call, results);
-    case Procedure::kCommit:
-      co_return co_await decode_and_run<wire::ObjectCommitArgs>(call, results);
-    case Procedure::kRecall:
-      co_return co_await decode_and_run<wire::RecallArgs>(call, results);
-    case Procedure::kForward:
-      co_return co_await decode_and_run<wire::ForwardArgs>(call, results);
-    case Procedure::kCopy:
-      co_return co_await decode_and_run<wire::CopyArgs>(call, results);
-    case Procedure::kDiscard:
-      co_return co_await decode_and_run<wire::DiscardArgs>(call, results);
-  }
-  co_return rpc::Outcome::kNoProcedure;
+  on<wire::ObjectReadArgs>(Procedure::kRead,
+                           [this](const auto& args, rpc::XdrWriter& results) { return read(args, results); });
+  on<wire::ObjectWriteArgs>(Procedure::kWrite, [this](const auto& args) { return write(args); });
+  on<wire::ObjectTruncateArgs>(Procedure::kTruncate, [this](const auto& args) { return truncate(args); });
+  on<wire::ObjectRemoveArgs>(Procedure::kRemove, [this](const auto& args) { return remove(args); });
+  on<wire::ObjectStatArgs>(Procedure::kStat, [this](const auto& args) { return stat(args); });
+  on<wire::ObjectListArgs>(Procedure::kList, [this](const auto& args) { return list(args); });
+  on<wire::ObjectCommitArgs>(Procedure::kCommit, [this](const auto& args) { return commit(args); });
+  on<wire::RecallArgs>(Procedure::kRecall, [this](const auto& args) { return recall(args); });
+  on<wire::ForwardArgs>(Procedure::kForward,
+                        [this](const auto& args) { return node_.mirrors.forward(args); });
+  on<wire::CopyArgs>(Procedure::kCopy, [this](const auto& args) { return copy(args); });
+  on<wire::DiscardArgs>(Procedure::kDiscard, [this](const auto& args) { return discard(args); });
 }
 
 nfs3::Status ObjectProgram::failed(const Error& error) {
@@ -64,7 +38,7 @@ nfs3::Status ObjectProgram::failed(const Error& error) {
   return nfs3::status_of(error);
 }
 
-Task<void> ObjectProgram::run(wire::ObjectReadArgs args, rpc::XdrWriter& results) {
+Task<rpc::Outcome> ObjectProgram::read(const wire::ObjectReadArgs& args, rpc::XdrWriter& results) {
   Buffer data(std::min(args.count, nfs3::kMaxTransfer));
   auto got = co_await node_.store.read(args.object, args.offset, data.span());
   wire::ObjectReadResult result;
@@ -75,30 +49,31 @@ Task<void> ObjectProgram::run(wire::ObjectReadArgs args, rpc::XdrWriter& results
     result.status = failed(got.error());
   }
   encode(results, result);
+  co_return rpc::Outcome::kReply;
 }
 
-Task<void> ObjectProgram::run(wire::ObjectWriteArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectWriteResult> ObjectProgram::write(const wire::ObjectWriteArgs& args) {
   auto written = co_await node_.store.write(args.object, args.offset, args.data,
                                             {.mtime = node_.now(), .sync = args.sync});
   wire::ObjectWriteResult result;
   if (!written) result.status = failed(written.error());
   result.verifier = node_.context.verifier.largest();
-  encode(results, result);
+  co_return result;
 }
 
-Task<void> ObjectProgram::run(wire::ObjectTruncateArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
   auto status = co_await node_.store.truncate(args.object, args.size, args.epoch);
   if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
-  encode(results, wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error())});
+  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error())};
 }
 
-Task<void> ObjectProgram::run(wire::ObjectRemoveArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArgs& args) {
   auto status = co_await node_.store.remove(args.object);
   if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
-  encode(results, wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error())});
+  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error())};
 }
 
-Task<void> ObjectProgram::run(wire::ObjectStatArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectStatResult> ObjectProgram::stat(const wire::ObjectStatArgs& args) {
   auto stat = co_await node_.store.stat(args.object, kMaxExtents);
   wire::ObjectStatResult result;
   if (!stat) {
@@ -112,10 +87,10 @@ Task<void> ObjectProgram::run(wire::ObjectStatArgs args, rpc::XdrWriter& results
               .epoch = stat->epoch,
               .extents = std::move(stat->extents)};
   }
-  encode(results, result);
+  co_return result;
 }
 
-Task<void> ObjectProgram::run(wire::ObjectListArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectListResult> ObjectProgram::list(const wire::ObjectListArgs& args) {
   auto listed = co_await node_.store.list(args.after, std::clamp(args.limit, 1u, kMaxListed));
   wire::ObjectListResult result;
   if (listed) {
@@ -124,10 +99,10 @@ Task<void> ObjectProgram::run(wire::ObjectListArgs args, rpc::XdrWriter& results
   } else {
     result.status = failed(listed.error());
   }
-  encode(results, result);
+  co_return result;
 }
 
-Task<void> ObjectProgram::run(wire::ObjectCommitArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectCommitResult> ObjectProgram::commit(const wire::ObjectCommitArgs& args) {
   node_.context.verifier.see(args.largest_seen);
   auto committed = co_await node_.store.commit(args.object);
   wire::ObjectCommitResult result;
@@ -139,24 +114,20 @@ Task<void> ObjectProgram::run(wire::ObjectCommitArgs args, rpc::XdrWriter& resul
     result.status = failed(committed.error());
   }
   result.verifier = node_.context.verifier.largest();
-  encode(results, result);
+  co_return result;
 }
 
-Task<void> ObjectProgram::run(wire::RecallArgs args, rpc::XdrWriter& results) {
+Task<wire::ObjectStatusResult> ObjectProgram::recall(const wire::RecallArgs& args) {
   co_await node_.mirrors.recall(args);
-  encode(results, wire::ObjectStatusResult{});
+  co_return wire::ObjectStatusResult{};
 }
 
-Task<void> ObjectProgram::run(wire::ForwardArgs args, rpc::XdrWriter& results) {
-  encode(results, co_await node_.mirrors.forward(args));
+Task<wire::ObjectStatusResult> ObjectProgram::copy(const wire::CopyArgs& args) {
+  co_return wire::ObjectStatusResult{co_await node_.mirrors.copy(args)};
 }
 
-Task<void> ObjectProgram::run(wire::CopyArgs args, rpc::XdrWriter& results) {
-  encode(results, wire::ObjectStatusResult{co_await node_.mirrors.copy(args)});
-}
-
-Task<void> ObjectProgram::run(wire::DiscardArgs args, rpc::XdrWriter& results) {
-  encode(results, wire::ObjectStatusResult{co_await node_.mirrors.discard(args)});
+Task<wire::ObjectStatusResult> ObjectProgram::discard(const wire::DiscardArgs& args) {
+  co_return wire::ObjectStatusResult{co_await node_.mirrors.discard(args)};
 }
 
 }  // namespace slice::storagenode

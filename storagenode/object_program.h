@@ -3,37 +3,30 @@
 #define SLICE_STORAGENODE_OBJECT_PROGRAM_H
 
 #include "common/log.h"
-#include "rpc/dispatcher.h"
+#include "service/internal_program.h"
 #include "storagenode/node.h"
 #include "wire/object.h"
 
 namespace slice::storagenode {
 
-class ObjectProgram : public rpc::Program {
+class ObjectProgram : public service::InternalProgram {
  public:
   explicit ObjectProgram(Node& node);
-  std::uint32_t number() const override { return wire::kObjectProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
 
  private:
-  Task<void> run(wire::ObjectReadArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ObjectWriteArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ObjectTruncateArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ObjectRemoveArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ObjectStatArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ObjectListArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ObjectCommitArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::RecallArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::ForwardArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::CopyArgs args, rpc::XdrWriter& results);
-  Task<void> run(wire::DiscardArgs args, rpc::XdrWriter& results);
-  template <class Args>
-  Task<rpc::Outcome> decode_and_run(const rpc::Call& call, rpc::XdrWriter& results);
+  Task<rpc::Outcome> read(const wire::ObjectReadArgs& args, rpc::XdrWriter& results);
+  Task<wire::ObjectWriteResult> write(const wire::ObjectWriteArgs& args);
+  Task<wire::ObjectStatusResult> truncate(const wire::ObjectTruncateArgs& args);
+  Task<wire::ObjectStatusResult> remove(const wire::ObjectRemoveArgs& args);
+  Task<wire::ObjectStatResult> stat(const wire::ObjectStatArgs& args);
+  Task<wire::ObjectListResult> list(const wire::ObjectListArgs& args);
+  Task<wire::ObjectCommitResult> commit(const wire::ObjectCommitArgs& args);
+  Task<wire::ObjectStatusResult> recall(const wire::RecallArgs& args);
+  Task<wire::ObjectStatusResult> copy(const wire::CopyArgs& args);
+  Task<wire::ObjectStatusResult> discard(const wire::DiscardArgs& args);
   nfs3::Status failed(const Error& error);
 
   Node& node_;
-  Counter& calls_;
   Counter& failures_;
   LogLimiter failure_log_{5};
 };

@@ -6,7 +6,8 @@
 namespace slice::manager {
 
 Manager::Manager(service::ServiceContext& context)
-    : context_(context),
+    : InternalProgram(wire::kManagerProgram),
+      context_(context),
       change_(context.loop),
       entries_(routing::RoutingTables::initial(context.config).servers),
       heard_(context.config.servers.size()),
@@ -14,7 +15,16 @@ Manager::Manager(service::ServiceContext& context)
       drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
       offers_taken_(context.metrics.counter("manager_offers_taken_total")),
       offers_refused_(context.metrics.counter("manager_offers_refused_total")),
-      differing_(context.metrics.counter("manager_differing_tables_total")) {}
+      differing_(context.metrics.counter("manager_differing_tables_total")) {
+  using Procedure = wire::ManagerProcedure;
+  on<wire::HeartbeatArgs>(Procedure::kHeartbeat, [this](const auto& args) { return heartbeat(args); });
+  on<wire::OfferTablesArgs>(Procedure::kOfferTables, [this](const auto& args) { return offer(args); });
+  on<wire::DrawVerifierArgs>(Procedure::kDrawVerifier,
+                             [this](const auto&, rpc::XdrWriter& results) { return draw(results); });
+  on<service::NoArguments>(Procedure::kGetTables,
+                           [this](const auto&, rpc::XdrWriter& results) { return tables(results); });
+  on<service::NoArguments>(Procedure::kMembers, [this](const auto&) { return members(); });
+}
 
 Task<Status> Manager::start() {
   auto loaded = co_await load_state(context_.disk);
@@ -48,33 +58,13 @@ std::string Manager::detail() const {
   return fmt::format("{} of {} processes alive", count_alive(), heard_.size());
 }
 
-Task<rpc::Outcome> Manager::handle(const rpc::Call& call, rpc::XdrWriter& results) {
-  if (!call.internal) co_return rpc::Outcome::kDenied;
-  switch (static_cast<wire::ManagerProcedure>(call.procedure)) {
-    case wire::ManagerProcedure::kNull:
-      co_return rpc::Outcome::kReply;
-    case wire::ManagerProcedure::kHeartbeat:
-      co_return co_await heartbeat(call, results);
-    case wire::ManagerProcedure::kDrawVerifier:
-      co_return co_await draw(call, results);
-    case wire::ManagerProcedure::kOfferTables:
-      co_return co_await offer(call, results);
-    case wire::ManagerProcedure::kGetTables:
-      if (!call.arguments.empty()) co_return rpc::Outcome::kGarbage;
-      if (survey_) co_return rpc::Outcome::kError;
-      encode(results, state_.tables);
-      co_return rpc::Outcome::kReply;
-    case wire::ManagerProcedure::kMembers:
-      if (!call.arguments.empty()) co_return rpc::Outcome::kGarbage;
-      encode(results, members());
-      co_return rpc::Outcome::kReply;
-  }
-  co_return rpc::Outcome::kNoProcedure;
+Task<rpc::Outcome> Manager::tables(rpc::XdrWriter& results) {
+  if (survey_) co_return rpc::Outcome::kError;
+  encode(results, state_.tables);
+  co_return rpc::Outcome::kReply;
 }
 
-Task<rpc::Outcome> Manager::heartbeat(const rpc::Call& call, rpc::XdrWriter& results) {
-  wire::HeartbeatArgs args;
-  if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) {
   if (args.server < heard_.size()) {
     Heard& heard = heard_[args.server];
     const std::string& name = context_.config.servers[args.server].name;
@@ -92,15 +82,11 @@ Task<rpc::Outcome> Manager::heartbeat(const rpc::Call& call, rpc::XdrWriter& res
   } else {
     co_await catch_up(args);
   }
-  encode(results,
-         wire::HeartbeatResult{
-             .generation = state_.tables.generation, .largest_drawn = state_.drawn, .offer = wanted});
-  co_return rpc::Outcome::kReply;
+  co_return wire::HeartbeatResult{
+      .generation = state_.tables.generation, .largest_drawn = state_.drawn, .offer = wanted};
 }
 
-Task<rpc::Outcome> Manager::draw(const rpc::Call& call, rpc::XdrWriter& results) {
-  wire::DrawVerifierArgs args;
-  if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+Task<rpc::Outcome> Manager::draw(rpc::XdrWriter& results) {
   auto lock = co_await change_.lock();
   if (survey_) co_return rpc::Outcome::kError;  // which ones were drawn is not known
   ManagerState next = state_;
@@ -131,9 +117,7 @@ bool Manager::wants_tables(const wire::HeartbeatArgs& args) {
   return args.generation > own.generation;
 }
 
-Task<rpc::Outcome> Manager::offer(const rpc::Call& call, rpc::XdrWriter& results) {
-  wire::OfferTablesArgs args;
-  if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+Task<wire::OfferTablesResult> Manager::offer(const wire::OfferTablesArgs& args) {
   Status taken = survey_ ? survey_->offered(args) : co_await take_over(args.tables);
   (taken ? offers_taken_ : offers_refused_).add();
   if (!taken && offer_log_.allow()) {
@@ -141,8 +125,7 @@ Task<rpc::Outcome> Manager::offer(const rpc::Call& call, rpc::XdrWriter& results
                 args.tables.generation.value, args.server, taken.error().message);
   }
   if (survey_) co_await settle();
-  encode(results, wire::OfferTablesResult{taken.has_value()});
-  co_return rpc::Outcome::kReply;
+  co_return wire::OfferTablesResult{taken.has_value()};
 }
 
 Task<Status> Manager::take_over(const wire::Tables& offered) {

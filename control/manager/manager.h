@@ -10,13 +10,13 @@
 #include "common/log.h"
 #include "control/manager/state.h"
 #include "control/manager/survey.h"
-#include "rpc/dispatcher.h"
 #include "service/context.h"
+#include "service/internal_program.h"
 #include "service/process.h"
 
 namespace slice::manager {
 
-class Manager : public rpc::Program, public service::Role {
+class Manager : public service::InternalProgram, public service::Role {
  public:
   // A process that was silent for longer counts as dead.
   static constexpr Duration kPatience = std::chrono::seconds(5);
@@ -31,10 +31,6 @@ class Manager : public rpc::Program, public service::Role {
   std::string state() const override { return survey_ ? "waiting: " + waits_for_ : "serving"; }
   std::string detail() const override;
 
-  std::uint32_t number() const override { return wire::kManagerProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
-
   const ManagerState& durable_state() const { return state_; }
   wire::MembersResult members() const;
 
@@ -45,9 +41,11 @@ class Manager : public rpc::Program, public service::Role {
     bool said_dead = false;
   };
 
-  Task<rpc::Outcome> heartbeat(const rpc::Call& call, rpc::XdrWriter& results);
-  Task<rpc::Outcome> draw(const rpc::Call& call, rpc::XdrWriter& results);
-  Task<rpc::Outcome> offer(const rpc::Call& call, rpc::XdrWriter& results);
+  Task<wire::HeartbeatResult> heartbeat(const wire::HeartbeatArgs& args);
+  Task<wire::OfferTablesResult> offer(const wire::OfferTablesArgs& args);
+  // kError while there is a survey: nobody knows.
+  Task<rpc::Outcome> draw(rpc::XdrWriter& results);
+  Task<rpc::Outcome> tables(rpc::XdrWriter& results);
   // What the heartbeat asks of its sender, whose tables may be newer than the state's (it was restored from
   // an old copy).
   bool wants_tables(const wire::HeartbeatArgs& args);

@@ -63,8 +63,11 @@ def forged_attributes(fileid, mode=0o4755, size=1 << 40):
 
 
 # In one process the servers' addresses are the kernel's own there: it drops what claims to come from them, and no process sees it.
+FORGED_IS_SEEN = ("generic", "native", "name-hashing")
+
+
 @attack("forged-reply", "a server's reply, made by a client: mode 04755, user 0, on a file that others read",
-        refused=("generic", "native", "name-hashing"), scenes=EVERYWHERE)
+        refused=FORGED_IS_SEEN, scenes=EVERYWHERE)
 def forged_reply(scene):
     handle = scene.own["small"]
     fileid = struct.unpack("!Q", handle[8:16])[0]
@@ -86,7 +89,8 @@ def forged_reply(scene):
                  f"others see the file as {seen} ({transport})")
 
 
-@attack("reply-to-others", "forged replies to the victim's requests under way: every xid near its own", scenes=EVERYWHERE)
+@attack("reply-to-others", "forged replies to the victim's requests under way: every xid near its own",
+        refused=FORGED_IS_SEEN, scenes=EVERYWHERE)
 def reply_to_others(scene):
     handle = scene.files["small"][0]
     fileid = struct.unpack("!Q", handle[8:16])[0]
