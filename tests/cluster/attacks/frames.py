@@ -202,7 +202,8 @@ def odd_frames(scene):
     scene.check_victim()
 
 
-@attack("jumbo-frames", "frames longer than the servers' links take, with forged sources and one's own", scenes=EVERYWHERE)
+@attack("jumbo-frames", "frames longer than the servers' links take, with forged sources and one's own",
+        refused=FORGED_IS_SEEN, scenes=EVERYWHERE)
 def jumbo_frames(scene):
     forged = rpc.nfs_call(rpc.WRITE, rpc.write_arguments(scene.files["small"][0], 0, b"no" * 4000), uid=0)
     with scene.jumbo():
