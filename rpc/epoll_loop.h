@@ -50,7 +50,7 @@ class EpollLoop : public Loop {
   [[nodiscard]] RoundEnd at_round_end(std::function<void()> action);
 
   void run();
-  void stop();  // from any thread or a handler
+  void stop();  // from any thread or a handler; the loop has to live until it returns
   // Runs until `done` answers true, or `limit` has passed (then false). For tests.
   bool run_until(const std::function<bool()>& done, Duration limit);
 

@@ -16,21 +16,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A toy server on a thread of its own.
+// A toy server on a thread of its own. The loop outlives that thread: whoever stops it from outside is still
+// in stop() when the thread ends.
 class Toy {
  public:
   explicit Toy(Lie lie, Duration delay = Duration(0)) {
     std::atomic<bool> ready = false;
     thread_ = std::thread([&, lie, delay] {
-      rpc::EpollLoop loop;
-      ToyServer server(loop, lie);
+      ToyServer server(loop_, lie);
       server.set_delay(delay);
-      loop_ = &loop;
-      server_ = &server;
       at_ = server.at();
       ready = true;
       ready.notify_one();
-      loop.run();
+      loop_.run();
       objects_ = server.objects();
     });
     ready.wait(false);
@@ -39,7 +37,7 @@ class Toy {
   // Files and folders that were left.
   std::size_t stop() {
     if (thread_.joinable()) {
-      loop_->stop();
+      loop_.stop();
       thread_.join();
     }
     return objects_;
@@ -47,9 +45,8 @@ class Toy {
   rpc::Endpoint at() const { return at_; }
 
  private:
+  rpc::EpollLoop loop_;
   std::thread thread_;
-  rpc::EpollLoop* loop_ = nullptr;
-  ToyServer* server_ = nullptr;
   rpc::Endpoint at_;
   std::size_t objects_ = 0;
 };
