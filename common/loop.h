@@ -57,6 +57,26 @@ class Loop {
   virtual void watch_readable(int fd, std::function<void()> ready) = 0;
   virtual void unwatch_readable(int fd) = 0;
 
+  // Work for the end of a round of the loop: where replies of a round are flushed. Only where it is wanted: a
+  // process has many servers, and most rounds are one server's.
+  class RoundEnd {
+   public:
+    class Hook {
+     public:
+      virtual ~Hook() = default;
+      virtual void want() = 0;
+    };
+    RoundEnd() = default;  // of no action: not to be wanted
+    explicit RoundEnd(Hook& hook) : hook_(&hook) {}
+    // The action runs at the end of this round; where the action itself wants it, of the next one.
+    void want() { hook_->want(); }
+
+   private:
+    Hook* hook_ = nullptr;
+  };
+  // Actions live as long as the loop: what they use must outlive it, or be checked by them.
+  [[nodiscard]] virtual RoundEnd at_round_end(std::function<void()> action) = 0;
+
   // co_await loop.sleep(100ms)
   auto sleep(Duration delay) {
     struct Awaiter {

@@ -39,6 +39,27 @@ void ManualLoop::unwatch_readable(int fd) {
   readable_.erase(fd);
 }
 
+class ManualLoop::Hook : public RoundEnd::Hook {
+ public:
+  Hook(ManualLoop& loop, std::function<void()> action) : loop_(loop), action_(std::move(action)) {}
+  void want() override {
+    if (std::exchange(wanted_, true)) return;
+    loop_.post([this] {
+      wanted_ = false;
+      action_();
+    });
+  }
+
+ private:
+  ManualLoop& loop_;
+  std::function<void()> action_;
+  bool wanted_ = false;
+};
+
+Loop::RoundEnd ManualLoop::at_round_end(std::function<void()> action) {
+  return RoundEnd(*hooks_.emplace_back(std::make_unique<Hook>(*this, std::move(action))));
+}
+
 bool ManualLoop::serve_readable() {
   for (const auto& [fd, ready] : readable_) {
     pollfd entry{fd, POLLIN, 0};

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -26,6 +27,8 @@ class ManualLoop : public Loop {
   void cancel(TimerId timer) override;
   void watch_readable(int fd, std::function<void()> ready) override;
   void unwatch_readable(int fd) override;
+  // A round ends when all that was posted before has run.
+  [[nodiscard]] RoundEnd at_round_end(std::function<void()> action) override;
 
   // Runs what is posted and due now, and what that posts, until nothing is left to do at this time.
   void run_ready();
@@ -38,6 +41,7 @@ class ManualLoop : public Loop {
   bool idle() const;
 
  private:
+  class Hook;
   bool run_one();
   bool serve_readable();
   bool step_to_next_timer(MonoTime limit);
@@ -51,6 +55,7 @@ class ManualLoop : public Loop {
       readable_;              // what is real is looked at when nothing else is to be done
   mutable std::mutex mutex_;  // guards posted_
   std::deque<std::function<void()>> posted_;
+  std::deque<std::unique_ptr<RoundEnd::Hook>> hooks_;
 };
 
 }  // namespace slice

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "proxy/worker.h"
+#include "proxy/socket_worker.h"
 #include "routing/file_handle.h"
 #include "rpc/message.h"
 #include "wire/nfs3.h"
@@ -154,7 +154,7 @@ struct Proxy {
     config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
     options.config = &config;
     options.sender = {9, memory.tables().config};
-    worker.emplace(loop, options, *cache, maps, metrics);
+    worker.emplace(loop, nullptr, options, *cache, maps, metrics);
     at = worker->listen_tcp({kLoopback, 0}).value();
     thread = std::thread([this] { loop.run(); });
   }
@@ -164,7 +164,7 @@ struct Proxy {
   rpc::EpollLoop loop;
   std::optional<AttributeCache> cache;
   MapCache maps{[](const routing::HandleBytes&, FileId, std::uint64_t) {}, metrics};
-  std::optional<Worker> worker;
+  std::optional<SocketWorker> worker;
   std::thread thread;
   rpc::Endpoint at;
 };

@@ -20,7 +20,7 @@ constexpr std::uint32_t kRounds = 12;
 class Thread {
  public:
   Thread(ToyEnsemble& ensemble, AttributeCache& cache, MapCache& maps)
-      : worker_(loop_, options(ensemble), cache, maps, ensemble.metrics) {
+      : worker_(loop_, &ensemble.keys, options(ensemble), cache, maps, ensemble.metrics) {
     auto bound = worker_.listen_tcp({0x7f000001, 0});
     EXPECT_TRUE(bound);
     client = std::make_unique<WireClient>(ensemble.loop, *bound);
@@ -40,14 +40,13 @@ class Thread {
     Worker::Options options;
     options.tables = ensemble.memory.tables();
     options.sender = {99, options.tables.config};
-    options.keys = &ensemble.keys;
     options.config = &ensemble.config;
     options.limits = toy_limits();
     return options;
   }
 
   rpc::EpollLoop loop_;
-  Worker worker_;
+  SocketWorker worker_;
   std::thread thread_;
 };
 

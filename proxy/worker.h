@@ -1,5 +1,6 @@
 // Worker: one thread of the data path: its loop, its clients, its connections to servers. Workers share
-// nothing but the tables, the attribute cache and the counters.
+// nothing but the tables, the attribute cache and the counters. It knows streams and datagrams, and no
+// sockets: those are SocketWorker's, and the simulation has others.
 #ifndef SLICE_PROXY_WORKER_H
 #define SLICE_PROXY_WORKER_H
 
@@ -18,7 +19,6 @@ class Worker : private TcpClient::Owner {
   struct Options {
     Tables tables;
     Sender sender;
-    const rpc::KeyRing* keys = nullptr;      // of sessions with servers; outlives the worker
     const EnsembleConfig* config = nullptr;  // exports, and the handles' key; always there
     rpc::Admission::Limits limits = client_limits(256 << 20);
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.
@@ -26,28 +26,27 @@ class Worker : private TcpClient::Owner {
   };
   // What clients of a worker with that much memory may have of it.
   static rpc::Admission::Limits client_limits(std::size_t memory);
-  Worker(rpc::EpollLoop& loop, const Options& options, AttributeCache& cache, MapCache& maps,
+  // All of it outlives the worker.
+  Worker(Loop& loop, Connector& connector, const Options& options, AttributeCache& cache, MapCache& maps,
          Metrics& metrics);
   ~Worker() override;
 
-  // Before the loop runs, or on its thread. The first two bind sockets of their own, shared with other
-  // workers.
-  Result<rpc::Endpoint> listen_tcp(rpc::Endpoint at);
-  Result<rpc::Endpoint> listen_udp(rpc::Endpoint at);
-  // Sockets as bind_socket() makes them, which are the worker's from here on.
-  void serve_tcp(int listener);
-  void serve_udp(int socket);
+  // A client's connection, refused where it is one too many.
+  void take_connection(std::unique_ptr<Stream> connection, rpc::Endpoint peer);
+  // From now on datagrams may be given to the front that is returned, which lives as long as the worker; what
+  // is answered leaves by `port`. Once.
+  UdpFront& serve_datagrams(DatagramPort& port);
   std::size_t memory_in_use() const { return pool_.bytes_in_use(); }
   std::size_t clients() const { return clients_.size(); }
   std::size_t legs() const { return legs_.size(); }
 
  private:
-  Plumbing plumbing(const Options& options);
+  Plumbing plumbing() { return {loop_, pool_, legs_, flusher_, local_, connector_}; }
   void on_closed(TcpClient& client) override;
-  void accept();
   void tick();
 
-  rpc::EpollLoop& loop_;
+  Loop& loop_;
+  Connector& connector_;
   ChunkPool pool_;
   LegTable legs_;
   Flusher flusher_;
@@ -62,8 +61,7 @@ class Worker : private TcpClient::Owner {
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;
   std::vector<std::unique_ptr<TcpClient>> closed_;
   std::unique_ptr<UdpFront> udp_;
-  int listener_ = -1;
-  LogLimiter refused_log_{1}, accept_log_{1};
+  LogLimiter refused_log_{1};
   TimerId tick_ = TimerId::kNone;
 };
 

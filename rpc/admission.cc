@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 5> kReasonNames{"idle", "unread", "slow_r
 
 }  // namespace
 
-Admission::Admission(EpollLoop& loop, Limits limits, Metrics& metrics)
+Admission::Admission(Loop& loop, Limits limits, Metrics& metrics)
     : loop_(loop),
       limits_(std::move(limits)),
       waited_(metrics.counter("connections_waited_total")),
@@ -37,7 +37,7 @@ Admission::~Admission() {
   loop_.cancel(timer_);
 }
 
-std::shared_ptr<Admission> Admission::make(EpollLoop& loop, Limits limits, Metrics& metrics) {
+std::shared_ptr<Admission> Admission::make(Loop& loop, Limits limits, Metrics& metrics) {
   auto made = std::make_shared<Admission>(loop, std::move(limits), metrics);
   made->round_end_ = loop.at_round_end([weak = std::weak_ptr(made)] {
     if (auto self = weak.lock()) self->round_ends();

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/loop.h"
 #include "common/metrics.h"
-#include "rpc/epoll_loop.h"
 
 namespace slice::rpc {
 
@@ -118,10 +118,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
     Progress record_, unread_;
   };
 
-  Admission(EpollLoop& loop, Limits limits, Metrics& metrics);
+  Admission(Loop& loop, Limits limits, Metrics& metrics);
   ~Admission();
   // To be shared, since members keep it.
-  static std::shared_ptr<Admission> make(EpollLoop& loop, Limits limits, Metrics& metrics);
+  static std::shared_ptr<Admission> make(Loop& loop, Limits limits, Metrics& metrics);
 
   // A new connection from `address`. False: there is no room, and it is to be closed.
   bool join(Member& member, std::uint32_t address);
@@ -179,7 +179,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
                        const Limits& limits);
   void give_memory_back();
 
-  EpollLoop& loop_;
+  Loop& loop_;
   const Limits limits_;
   Pool clients_, peers_;
   std::map<Key, std::unique_ptr<Share>> shares_;
@@ -189,7 +189,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   std::uint64_t ticks_ = 2;
   std::size_t peak_memory_ = 0, shown_memory_ = 0;
   TimerId timer_ = TimerId::kNone;
-  EpollLoop::RoundEnd round_end_;
+  Loop::RoundEnd round_end_;
   std::array<Counter*, kReasons> ended_{};
   Counter &waited_, &memory_now_;
   LogLimiter log_limit_{1};

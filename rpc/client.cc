@@ -44,7 +44,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     flushing_.clear();
   }
   std::uint64_t connects_ = 0;
-  EpollLoop::RoundEnd flush_;  // round_end()
+  Loop::RoundEnd flush_;  // round_end()
 
  private:
   struct Pending {

@@ -40,22 +40,34 @@ struct Watch {
   std::function<void(std::uint32_t)> ready;
 };
 
-}  // namespace
+class Hook : public Loop::RoundEnd::Hook {
+ public:
+  // `wanted`: those of this round.
+  Hook(std::function<void()> action, std::vector<Hook*>& wanted)
+      : action_(std::move(action)), wanted_(wanted) {}
+  void want() override {
+    if (state_ == State::kRunning) state_ = State::kWantedAgain;
+    if (state_ != State::kIdle) return;
+    state_ = State::kWanted;
+    wanted_.push_back(this);
+  }
+  // Whether the action wants to run in the next round, too.
+  bool run() {
+    state_ = State::kRunning;
+    action_();
+    const bool again = state_ == State::kWantedAgain;
+    state_ = again ? State::kWanted : State::kIdle;
+    return again;
+  }
 
-struct EpollLoop::RoundEnd::Hook {
+ private:
   enum class State { kIdle, kWanted, kRunning, kWantedAgain };
-  std::function<void()> action;
-  State state = State::kIdle;
-  std::vector<Hook*>& wanted;  // of this round
+  std::function<void()> action_;
+  std::vector<Hook*>& wanted_;
+  State state_ = State::kIdle;
 };
 
-void EpollLoop::RoundEnd::want() {
-  using State = Hook::State;
-  if (hook_->state == State::kRunning) hook_->state = State::kWantedAgain;
-  if (hook_->state != State::kIdle) return;
-  hook_->state = State::kWanted;
-  hook_->wanted.push_back(hook_);
-}
+}  // namespace
 
 class EpollLoop::Impl {
  public:
@@ -127,7 +139,7 @@ class EpollLoop::Impl {
   }
 
   RoundEnd at_round_end(std::function<void()> action) {
-    return RoundEnd(hooks_.emplace_back(RoundEnd::Hook{.action = std::move(action), .wanted = wanted_}));
+    return RoundEnd(hooks_.emplace_back(std::move(action), wanted_));
   }
 
   void wait_and_serve(MonoTime limit) {
@@ -202,21 +214,16 @@ class EpollLoop::Impl {
   }
 
   void run_round_end() {
-    using State = RoundEnd::Hook::State;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {  // some want others
-      RoundEnd::Hook& hook = *wanted_[i];
-      hook.state = State::kRunning;
-      hook.action();
-      const bool again = hook.state == State::kWantedAgain;
-      hook.state = again ? State::kWanted : State::kIdle;
-      if (again) wanted_next_.push_back(&hook);
+      Hook* hook = wanted_[i];
+      if (hook->run()) wanted_next_.push_back(hook);
     }
     wanted_.clear();
     wanted_.swap(wanted_next_);
   }
 
-  std::deque<RoundEnd::Hook> hooks_;  // which others point to
-  std::vector<RoundEnd::Hook*> wanted_, wanted_next_;
+  std::deque<Hook> hooks_;  // which others point to
+  std::vector<Hook*> wanted_, wanted_next_;
 
   using Timers = std::map<std::pair<MonoTime, std::uint64_t>, std::function<void()>>;
   std::vector<std::function<void()>> running_;
@@ -265,7 +272,7 @@ void EpollLoop::change(int fd, std::uint32_t events) {
 void EpollLoop::unwatch(int fd) {
   impl_->unwatch(fd);
 }
-EpollLoop::RoundEnd EpollLoop::at_round_end(std::function<void()> action) {
+Loop::RoundEnd EpollLoop::at_round_end(std::function<void()> action) {
   return impl_->at_round_end(std::move(action));
 }
 

@@ -32,22 +32,7 @@ class EpollLoop : public Loop {
   void change(int fd, std::uint32_t events);
   void unwatch(int fd);
 
-  // Work for the end of a round, before waiting again: where replies of a round are flushed. Only where it is
-  // wanted: a process has many servers, and most rounds are one server's.
-  class RoundEnd {
-   public:
-    RoundEnd() = default;  // of no action: not to be wanted
-    // The action runs at the end of this round; where the action itself wants it, of the next one.
-    void want();
-
-   private:
-    friend class EpollLoop;
-    struct Hook;
-    explicit RoundEnd(Hook& hook) : hook_(&hook) {}
-    Hook* hook_ = nullptr;
-  };
-  // Actions live as long as the loop: what they use must outlive it, or be checked by them.
-  [[nodiscard]] RoundEnd at_round_end(std::function<void()> action);
+  [[nodiscard]] RoundEnd at_round_end(std::function<void()> action) override;
 
   void run();
   void stop();  // from any thread or a handler; the loop has to live until it returns

@@ -61,17 +61,17 @@ TEST(EpollLoop, ARoundEndsWithWhatIsWantedAlone) {
   int rounds = 0;
   std::vector<std::string> ended;  // by round
   auto note = [&](const char* who) { ended.back() += who; };
-  EpollLoop::RoundEnd second = loop.at_round_end([&] { note("second"); });
-  EpollLoop::RoundEnd first = loop.at_round_end([&] {
+  Loop::RoundEnd second = loop.at_round_end([&] { note("second"); });
+  Loop::RoundEnd first = loop.at_round_end([&] {
     note("first ");
     second.want();
   });
-  EpollLoop::RoundEnd again;
+  Loop::RoundEnd again;
   again = loop.at_round_end([&] {
     note("again");
     if (rounds < 4) again.want();
   });
-  [[maybe_unused]] EpollLoop::RoundEnd never = loop.at_round_end([&] { note("never"); });
+  [[maybe_unused]] Loop::RoundEnd never = loop.at_round_end([&] { note("never"); });
   std::function<void()> round = [&] {
     ended.emplace_back();
     ++rounds;

@@ -74,8 +74,8 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   std::unordered_set<std::shared_ptr<TcpConnection>> connections_;
   std::vector<std::shared_ptr<TcpConnection>> dirty_, flushing_;
   std::vector<std::shared_ptr<UdpSocket>> dirty_udp_;
-  EpollLoop::RoundEnd flush_;  // of dirty_
-  Buffer scratch_;             // every connection reads into it; nothing stays there
+  Loop::RoundEnd flush_;  // of dirty_
+  Buffer scratch_;        // every connection reads into it; nothing stays there
 };
 
 class TcpConnection final : public std::enable_shared_from_this<TcpConnection>, public Admission::Member {

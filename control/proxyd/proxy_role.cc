@@ -10,16 +10,12 @@
 #include "common/log.h"
 #include "common/rights.h"
 #include "control/xdp/pinned_tables.h"
-#include "routing/place.h"
-#include "service/internal_call.h"
-#include "wire/coordinator.h"
 
 namespace slice::proxy {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kClockStep = 50ms;
 constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 
 }  // namespace
@@ -28,7 +24,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
     : context_(context),
       loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)),
       xdp_(loop_, context.config.proxy, context.metrics,
-           [this](const slice_eviction& changes) { write_back_->add(changes); }),
+           [this](const slice_eviction& changes) { shared_->write_back().add(changes); }),
       bindings_(context, [this] { xdp_.servers_changed(); }),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
       taken_over_(context.metrics.counter("proxy_sockets_taken_over")) {}
@@ -44,28 +40,18 @@ ProxyRole::~ProxyRole() {
 Task<Status> ProxyRole::start() {
   SLICE_CO_RETURN_IF_ERROR(listeners_.take_over());
   tables_ = xdp_.open();
-  cache_ = std::make_unique<AttributeCache>(
-      tables_.attributes, tables_.config, context_.metrics, [this](const slice_eviction& changes) {
-        loop_.post_from_any_thread([this, changes] { write_back_->add(changes); });
-      });
-  if (xdp_.took_over()) cache_->recover();
-  maps_ = std::make_unique<MapCache>(
-      [this](const routing::HandleBytes& handle, FileId file, std::uint64_t stripe) {
-        loop_.post_from_any_thread(
-            [this, handle, file, stripe] { spawn(fetch_piece(*this, handle, file, stripe)); });
-      },
-      context_.metrics);
-  write_back_ = std::make_unique<WriteBack>(loop_, context_.channel, tables_, *cache_, context_.handles,
-                                            context_.metrics);
+  shared_ =
+      std::make_unique<SharedState>(loop_, context_.channel, context_.handles, context_.metrics, tables_);
+  if (xdp_.took_over()) shared_->cache().recover();
   bindings_.keep(tables_);
-  keep_clock();
+  shared_->keep_clock();
   fill_config(bindings_.bound(), *tables_.config);
   SLICE_CO_RETURN_IF_ERROR(start_workers());
   SLICE_CO_RETURN_IF_ERROR(start_programs());
   start_portmap();
   listeners_.keep();
   taken_over_.set(listeners_.taken_over());
-  write_back_->start();
+  shared_->write_back().start();
   co_await xdp_.load();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
@@ -97,7 +83,6 @@ Status ProxyRole::start_workers() {
     Worker::Options options;
     options.tables = tables_;
     options.sender = {context_.self.index, tables_.config};
-    options.keys = context_.keys;
     options.config = &context_.config;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
@@ -106,8 +91,8 @@ Status ProxyRole::start_workers() {
     } else {
       one->loop = std::make_unique<rpc::EpollLoop>();
     }
-    one->worker = std::make_unique<Worker>(shares_loop ? loop_ : *one->loop, options, *cache_, *maps_,
-                                           context_.metrics);
+    one->worker = std::make_unique<SocketWorker>(shares_loop ? loop_ : *one->loop, context_.keys, options,
+                                                 shared_->cache(), shared_->maps(), context_.metrics);
     rpc::Endpoint at{config.virtual_address, config.nfs_port};
     auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kWorkers);
     if (!tcp) return fail(std::move(tcp).error());
@@ -177,35 +162,11 @@ void ProxyRole::start_portmap() {
   }
 }
 
-// Milliseconds of the monotonic clock, so that a restart goes on where the last run was.
-void ProxyRole::keep_clock() {
-  auto now = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now().time_since_epoch()).count();
-  slice_store_relaxed32(&tables_.config->now_ms, static_cast<std::uint32_t>(now));
-  loop_.after(kClockStep, [this] { keep_clock(); });
-}
-
-Task<void> ProxyRole::fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
-                                  std::uint64_t stripe) {
-  SiteId site = routing::coordinator_site(*self.tables_.config, file);
-  auto coordinator = self.tables_.endpoint_of(SLICE_CLASS_COORDINATOR, site.value);
-  Result<wire::MapResult> result = fail(Errc::kUnavailable, "no coordinator");
-  if (coordinator) {
-    result = co_await service::internal_call<wire::MapResult>(
-        self.context_.channel, *coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
-        wire::MapArgs{handle, stripe});
-  }
-  if (result && result->status == nfs3::Status::kOk) {
-    self.maps_->put(file, result->piece, self.loop_.now());
-  } else {
-    self.maps_->failed(file, wire::piece_of(stripe), self.loop_.now());
-  }
-}
-
 Task<void> ProxyRole::stop() {
   listeners_.release();
   xdp_.detach();
   if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);
-  co_await write_back_->finish(3s);
+  co_await shared_->write_back().finish(3s);
 }
 
 service::ServerKind server_kind() {

@@ -12,8 +12,8 @@
 #include "proxy/programs/lock_program.h"
 #include "proxy/programs/mount_program.h"
 #include "proxy/programs/portmap_program.h"
-#include "proxy/tables/write_back.h"
-#include "proxy/worker.h"
+#include "proxy/shared_state.h"
+#include "proxy/socket_worker.h"
 #include "rpc/server.h"
 #include "service/process.h"
 
@@ -38,7 +38,7 @@ class ProxyRole : public service::Role {
   // loop, so that it calls them directly.
   struct Thread {
     std::unique_ptr<rpc::EpollLoop> loop;
-    std::unique_ptr<Worker> worker;
+    std::unique_ptr<SocketWorker> worker;
     std::thread thread;
   };
   void give_up_rights();
@@ -48,18 +48,13 @@ class ProxyRole : public service::Role {
   // Both sockets of a program that is served here.
   Result<std::unique_ptr<rpc::Server>> serve(rpc::Dispatcher& dispatcher, std::uint16_t port);
   void start_portmap();
-  void keep_clock();
-  static Task<void> fetch_piece(ProxyRole& self, routing::HandleBytes handle, FileId file,
-                                std::uint64_t stripe);
 
   service::ServiceContext& context_;
   rpc::EpollLoop& loop_;
   XdpProgram xdp_;
   SiteBindings bindings_;
   Tables tables_;
-  std::unique_ptr<AttributeCache> cache_;
-  std::unique_ptr<MapCache> maps_;
-  std::unique_ptr<WriteBack> write_back_;
+  std::unique_ptr<SharedState> shared_;
   Listeners listeners_;
   std::unique_ptr<MountProgram> mount_;
   std::optional<LockProgram> locks_;

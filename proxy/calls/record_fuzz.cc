@@ -2,6 +2,7 @@
 // routing of calls, with servers that answer nothing.
 #include <cstdlib>
 
+#include "common/manual_loop.h"
 #include "proxy/calls/call_router.h"
 #include "proxy/servers/local_calls.h"
 #include "proxy/stream/record_reader.h"
@@ -26,6 +27,12 @@ class NoServers : public Servers {
 
  private:
   IntrusiveList<Leg, LegTag> legs_;
+};
+
+// Nobody connects: legs are not sent.
+class NoConnector : public Connector {
+ public:
+  std::unique_ptr<Stream> connect(rpc::Endpoint) override { return nullptr; }
 };
 
 class Harness : public RecordHandler {
@@ -54,7 +61,7 @@ class Harness : public RecordHandler {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace slice;
   using namespace slice::proxy;
-  static rpc::EpollLoop loop;
+  static ManualLoop loop;
   static Flusher flusher(loop);
   static Metrics metrics;
   static MemoryTables memory;
@@ -72,7 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CallEncoder encoder(pool, {1, &config});
     LocalCalls local(loop, pool, legs, nullptr);
     NoServers servers;
-    Services services(Plumbing{loop, pool, legs, flusher, local, nullptr}, servers, memory.tables(), cache,
+    NoConnector connector;
+    Services services(Plumbing{loop, pool, legs, flusher, local, connector}, servers, memory.tables(), cache,
                       encoder, maps, metrics);
     static const EnsembleConfig ensemble;
     CallRouter router(services, ensemble);

@@ -1,11 +1,5 @@
 #include "proxy/front/tcp_client.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -20,38 +14,30 @@ constexpr std::size_t kLooseness = 16, kLoosenessPressed = 2;  // of chunks that
 
 }  // namespace
 
-TcpClient::TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner, int fd,
-                     rpc::Endpoint peer)
+TcpClient::TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner,
+                     std::unique_ptr<Stream> stream, rpc::Endpoint peer)
     : services_(services),
       router_(router),
       budget_(budget),
       owner_(owner),
-      fd_(fd),
+      stream_(std::move(stream)),
       peer_(peer),
       reader_(*this) {}
 
 void TcpClient::start() {
-  int on = 1;
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  watched_ = EPOLLIN;
-  services_.plumbing.loop.watch(fd_, watched_, [this](std::uint32_t events) { on_event(events); });
+  watched_ = Stream::kReadable;
+  stream_->watch(watched_, [this](std::uint32_t ready) { on_event(ready); });
 }
 
 TcpClient::~TcpClient() {
-  if (fd_ >= 0) {
-    services_.plumbing.loop.unwatch(fd_);
-    ::close(fd_);
-  }
+  stream_.reset();
   drop_calls();
 }
 
 void TcpClient::close(std::string_view why) {
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   log_debug("connection of client {} ends: {}", rpc::to_string(peer_), why);
-  services_.plumbing.loop.unwatch(fd_);
-  ::close(fd_);
-  fd_ = -1;
+  stream_.reset();
   reader_.stop();
   out_.clear();
   ListHook<FlushTag>::unlink();
@@ -66,44 +52,44 @@ rpc::Admission::Member::Standing TcpClient::standing() const {
 
 // What the reader and the queue have: counted where it changes.
 void TcpClient::count_memory() {
-  std::size_t now = fd_ >= 0 ? reader_.kept() + out_.bytes() : 0;
+  std::size_t now = stream_ != nullptr ? reader_.kept() + out_.bytes() : 0;
   std::size_t before = std::exchange(counted_, now);
   if (now > before) Member::hold(now - before);
   if (now < before) Member::release(before - now);
 }
 
 void TcpClient::pause_at_limit() {
-  if (fd_ < 0 || may_take()) return;
+  if (stream_ == nullptr || may_take()) return;
   reader_.pause();
   wait();
 }
 
 void TcpClient::watch() {
-  std::uint32_t wanted = (reader_.paused() ? 0u : EPOLLIN) | (blocked_ ? EPOLLOUT : 0u);
-  if (wanted == watched_ || fd_ < 0) return;
+  std::uint32_t wanted = (reader_.paused() ? 0u : Stream::kReadable) | (blocked_ ? Stream::kWritable : 0u);
+  if (wanted == watched_ || stream_ == nullptr) return;
   watched_ = wanted;
-  services_.plumbing.loop.change(fd_, wanted);
+  stream_->change(wanted);
 }
 
 void TcpClient::on_room() {
-  if (fd_ < 0 || !reader_.paused()) return;
+  if (stream_ == nullptr || !reader_.paused()) return;
   std::string_view wrong = reader_.resume();
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   if (trouble_ != nullptr) return close(trouble_);
   if (!wrong.empty()) return close(wrong);
   count_memory();
   watch();
 }
 
-void TcpClient::on_event(std::uint32_t events) {
-  if ((events & EPOLLOUT) != 0) flush();
-  if (fd_ >= 0 && (events & EPOLLIN) != 0) return read();
-  if (fd_ >= 0 && (events & (EPOLLHUP | EPOLLERR)) != 0) close("closed by the client");
+void TcpClient::on_event(std::uint32_t ready) {
+  if ((ready & Stream::kWritable) != 0) flush();
+  if (stream_ != nullptr && (ready & Stream::kReadable) != 0) return read();
+  if (stream_ != nullptr && (ready & Stream::kEnded) != 0) close("closed by the client");
 }
 
 void TcpClient::read() {
   ChunkPool& pool = services_.plumbing.pool;
-  for (std::size_t i = 0; i < kReadsARound && fd_ >= 0 && !reader_.paused(); ++i) {
+  for (std::size_t i = 0; i < kReadsARound && stream_ != nullptr && !reader_.paused(); ++i) {
     if (!reader_.in_record()) {
       pause_at_limit();
       if (reader_.paused()) break;
@@ -111,7 +97,7 @@ void TcpClient::read() {
     if (budget_.overdrawn() && reader_.in_record()) return close("no memory for the rest of its record");
     ChunkRef chunk = pool.reading(std::max<std::size_t>(reader_.wanted(), kStoreLimit));
     std::size_t room = chunk->room();
-    ssize_t n = ::recv(fd_, chunk->data() + chunk->used, room, MSG_DONTWAIT);
+    ssize_t n = stream_->read({chunk->data() + chunk->used, room});
     if (n == 0) return close("closed by the client");
     if (n < 0) {
       if (errno == EINTR) continue;
@@ -123,12 +109,12 @@ void TcpClient::read() {
     if (bytes.chunk.get() == chunk.get()) chunk->used += static_cast<std::size_t>(n);
     chunk = {};
     std::string_view wrong = reader_.feed(std::move(bytes));
-    if (fd_ < 0) return;
+    if (stream_ == nullptr) return;
     if (trouble_ != nullptr) return close(trouble_);
     if (!wrong.empty()) return close(wrong);
     if (static_cast<std::size_t>(n) < room) break;
   }
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   reader_.settle(pool);
   count_memory();
   watch();
@@ -141,9 +127,9 @@ BufferRef TcpClient::keep_little(BufferRef bytes) {
 }
 
 void TcpClient::flush() {
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   std::size_t before = out_.bytes();
-  OutQueue::Flushed result = out_.flush(fd_);
+  OutQueue::Flushed result = out_.flush(*stream_);
   if (result == OutQueue::Flushed::kFailed) return close(std::strerror(errno));
   sent(before - out_.bytes());
   blocked_ = result == OutQueue::Flushed::kBlocked;
@@ -156,21 +142,21 @@ void TcpClient::flush() {
 
 void TcpClient::reply(Call& call, const BufferChain& record) {
   if (&call == arriving_) arriving_ = nullptr;  // its padding may still be to come
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   out_.push(record);
   count_memory();
   if (!blocked_) services_.plumbing.flusher.want(*this);
 }
 
 void TcpClient::append_reply(OutQueue::StreamId stream, const BufferRef& piece) {
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   out_.append(stream, piece);
   count_memory();
   if (!blocked_) services_.plumbing.flusher.want(*this);
 }
 
 void TcpClient::close_reply(OutQueue::StreamId stream) {
-  if (fd_ < 0) return;
+  if (stream_ == nullptr) return;
   out_.close(stream);
   if (!blocked_) services_.plumbing.flusher.want(*this);
 }
@@ -197,7 +183,7 @@ void TcpClient::on_piece(const BufferRef& piece) {
 
 void TcpClient::on_end() {
   arriving_ = nullptr;
-  if (refusal_ && fd_ >= 0) {
+  if (refusal_ && stream_ != nullptr) {
     BufferChain record;
     record.append(services_.plumbing.pool.copy(refusal_->view()));
     refusal_.reset();

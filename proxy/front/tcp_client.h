@@ -26,8 +26,8 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
     // The connection is closed; the owner destroys it later, not inside this call.
     virtual void on_closed(TcpClient& client) = 0;
   };
-  TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner, int fd,
-            rpc::Endpoint peer);
+  TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner,
+            std::unique_ptr<Stream> stream, rpc::Endpoint peer);
   ~TcpClient() override;
 
   // When it has joined the worker's admission.
@@ -51,7 +51,7 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   Standing standing() const override;
   void on_room() override;
   void on_end(std::string_view why) override { close(why); }
-  void on_event(std::uint32_t events);
+  void on_event(std::uint32_t ready);
   void read();
   void flush() override;
   void watch();
@@ -67,7 +67,7 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   CallRouter& router_;
   const Budget& budget_;
   Owner& owner_;
-  int fd_;
+  std::unique_ptr<Stream> stream_;  // null: closed
   rpc::Endpoint peer_;
   RecordReader reader_;
   OutQueue out_;

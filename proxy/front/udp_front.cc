@@ -1,16 +1,8 @@
 #include "proxy/front/udp_front.h"
 
-#include <netinet/in.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "rpc/message.h"
-#include "rpc/udp_buffers.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -21,10 +13,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMaxPeers = 16384;
 constexpr std::size_t kPeersOfAddress = 256;  // ports that one host calls from; clients use one a mount
 constexpr std::size_t kCallsOfPeer = 1024;
-constexpr std::size_t kDatagramsARound = 64;
 constexpr std::uint32_t kLargestTransfer = 60 << 10;  // with its headers it fits one datagram
 constexpr Duration kPeerLife = 60s;
-constexpr int kSocketBuffer = 8 << 20;
 
 // FSINFO3resok (RFC 1813 section 3.3.19): sizes that fit datagrams. What servers say is meant for TCP, since
 // that is how they were asked.
@@ -75,12 +65,13 @@ class UdpFront::Peer : public Client, public rpc::Admission::Member, public List
   rpc::Endpoint who_;
 };
 
-UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission)
+UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission,
+                   DatagramPort& port)
     : services_(services),
       router_(router),
       budget_(budget),
       admission_(admission),
-      buffer_(64 << 10),
+      port_(port),
       received_(services.metrics.counter("proxy_udp_datagrams_total")),
       repeated_(services.metrics.counter("proxy_udp_repeated_total")),
       refused_(services.metrics.counter("proxy_udp_refused_total")),
@@ -89,30 +80,6 @@ UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget,
 
 UdpFront::~UdpFront() {
   peers_.clear();
-  if (fd_ >= 0) {
-    services_.plumbing.loop.unwatch(fd_);
-    ::close(fd_);
-  }
-}
-
-void UdpFront::serve(int socket) {
-  fd_ = socket;
-  rpc::set_udp_buffers(fd_, kSocketBuffer, kSocketBuffer);
-  services_.plumbing.loop.watch(fd_, EPOLLIN, [this](std::uint32_t) { read(); });
-}
-
-void UdpFront::read() {
-  for (std::size_t i = 0; i < kDatagramsARound; ++i) {
-    sockaddr_in from{};
-    socklen_t size = sizeof from;
-    ssize_t n = ::recvfrom(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT,
-                           reinterpret_cast<sockaddr*>(&from), &size);
-    if (n < 0) {
-      if (errno == EINTR || errno == ECONNREFUSED) continue;
-      return;
-    }
-    take({ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)}, {buffer_.data(), static_cast<std::size_t>(n)});
-  }
 }
 
 // The sender, which is the last one heard of its address now; null where there is no room for it.
@@ -176,16 +143,7 @@ void UdpFront::send(rpc::Endpoint to, const BufferChain& record) {
     if (used == std::size(vectors)) return unsent_.add();
     vectors[used++] = {const_cast<std::uint8_t*>(slice.data) + skipped, slice.size - skipped};
   }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(to.port);
-  address.sin_addr.s_addr = htonl(to.address);
-  msghdr message{};
-  message.msg_name = &address;
-  message.msg_namelen = sizeof address;
-  message.msg_iov = vectors;
-  message.msg_iovlen = used;
-  if (::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) unsent_.add();
+  if (!port_.send(to, {vectors, used})) unsent_.add();
 }
 
 void UdpFront::tick(MonoTime now) {

@@ -12,15 +12,25 @@
 
 namespace slice::proxy {
 
+// Where datagrams leave.
+class DatagramPort {
+ public:
+  virtual ~DatagramPort() = default;
+  // False where it could not be sent.
+  virtual bool send(rpc::Endpoint to, std::span<const iovec> datagram) = 0;
+};
+
 class UdpFront {
  public:
-  UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission);
+  // All of it outlives the front.
+  UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission,
+           DatagramPort& port);
   ~UdpFront();
   UdpFront(const UdpFront&) = delete;
   UdpFront& operator=(const UdpFront&) = delete;
 
-  // Once; the socket is its own from here on.
-  void serve(int socket);
+  // One that came.
+  void take(rpc::Endpoint from, ByteView datagram);
   // Once a second: forgets senders that were silent for long, and their calls.
   void tick(MonoTime now);
 
@@ -35,16 +45,13 @@ class UdpFront {
   Peer* peer_at(rpc::Endpoint from);
   bool make_room(Senders& senders);
   void forget(rpc::Endpoint who);
-  void read();
-  void take(rpc::Endpoint from, ByteView datagram);
   void send(rpc::Endpoint to, const BufferChain& record);
 
   Services& services_;
   CallRouter& router_;
   const Budget& budget_;
   rpc::Admission& admission_;
-  int fd_ = -1;
-  Buffer buffer_;
+  DatagramPort& port_;
   std::unordered_map<std::uint32_t, Senders> senders_;  // by address
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
   Counter &received_, &repeated_, &refused_, &unsent_, &now_;

@@ -1,11 +1,5 @@
 #include "proxy/servers/connection.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -33,45 +27,16 @@ BackendConnection::~BackendConnection() {
     sent_.front()->ListHook<LegTag>::unlink();
   }
   if (upload_ != nullptr) upload_->connection = nullptr;
-  if (fd_ >= 0) {
-    plumbing_.loop.unwatch(fd_);
-    ::close(fd_);
-  }
 }
 
 bool BackendConnection::open() {
-  fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd_ < 0) return false;
-  // Keepalives find a connection that the server's host has forgotten, which a probe cannot. TCP_USER_TIMEOUT
-  // would break one to a server that reads nothing for a while, since its disk is slow.
-  int on = 1, idle = 5, between = 1, count = 5;  // seconds
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(to_.port);
-  address.sin_addr.s_addr = htonl(to_.address);
-  if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 && errno != EINPROGRESS) {
-    ::close(fd_);
-    fd_ = -1;
-    return false;
-  }
-  begin_session();
+  stream_ = plumbing_.connector.connect(to_);
+  if (stream_ == nullptr) return false;
   state_ = State::kConnecting;
   writes_watched_ = true;
   opened_at_ = heard_at_ = plumbing_.loop.now();
-  plumbing_.loop.watch(fd_, EPOLLIN | EPOLLOUT, [this](std::uint32_t events) { on_event(events); });
+  stream_->watch(Stream::kReadable | Stream::kWritable, [this](std::uint32_t ready) { on_event(ready); });
   return true;
-}
-
-void BackendConnection::begin_session() {
-  if (plumbing_.keys == nullptr) return;
-  session_ = rpc::Session::to_server(*plumbing_.keys);
-  const rpc::Tls* tls = plumbing_.keys->tls();
-  if (tls != nullptr) session_->over(tls->to_server(fd_, to_.address));
 }
 
 void BackendConnection::send(Leg& leg) {
@@ -129,9 +94,7 @@ void BackendConnection::forget(Leg& leg) {
 void BackendConnection::fail(std::string_view why) {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
-  plumbing_.loop.unwatch(fd_);
-  ::close(fd_);
-  fd_ = -1;
+  const std::unique_ptr<Stream> ended = std::move(stream_);  // `why` may be its words
   ListHook<FlushTag>::unlink();
   out_.clear();
   reader_.stop();
@@ -170,13 +133,10 @@ void BackendConnection::tick(MonoTime now) {
   }
 }
 
-void BackendConnection::on_event(std::uint32_t events) {
+void BackendConnection::on_event(std::uint32_t ready) {
   if (state_ == State::kConnecting) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) return fail(std::strerror(error));
-    if ((events & EPOLLOUT) == 0) return;
+    if (int error = stream_->connect_error(); error != 0) return fail(std::strerror(error));
+    if ((ready & Stream::kWritable) == 0) return;
     state_ = State::kUp;
     heard_at_ = plumbing_.loop.now();
     watch_writes(false);
@@ -184,17 +144,17 @@ void BackendConnection::on_event(std::uint32_t events) {
     if (state_ == State::kUp) flush();
     return;
   }
-  if ((events & EPOLLOUT) != 0) flush();
-  if (state_ == State::kUp && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read();
+  if ((ready & Stream::kWritable) != 0) flush();
+  if (state_ == State::kUp && (ready & (Stream::kReadable | Stream::kEnded)) != 0) read();
 }
 
 void BackendConnection::read() {
-  rpc::TlsStream* tls = session_ ? session_->stream() : nullptr;
+  rpc::Session* session = stream_->session();
+  rpc::TlsStream* tls = session != nullptr ? session->stream() : nullptr;
   for (std::size_t i = 0; state_ == State::kUp && (i < kReadsARound || (tls && tls->pending())); ++i) {
     ChunkRef chunk = plumbing_.pool.reading(std::max<std::size_t>(reader_.wanted(), kStoreLimit));
     std::size_t room = chunk->room();
-    const iovec into{chunk->data() + chunk->used, room};
-    ssize_t n = rpc::read_stream(fd_, tls, {&into, 1});
+    ssize_t n = stream_->read({chunk->data() + chunk->used, room});
     if (n == 0) return fail("closed by the server");
     if (n < 0) {
       if (errno == EINTR) continue;
@@ -210,25 +170,27 @@ void BackendConnection::read() {
     if (static_cast<std::size_t>(n) < room) break;
   }
   if (state_ != State::kUp) return;
-  if (session_ && session_->has_to_say()) plumbing_.flusher.want(*this);
+  if (session != nullptr && session->has_to_say()) plumbing_.flusher.want(*this);
   reader_.settle(plumbing_.pool);
 }
 
 // Empty: all well; else why the connection cannot go on.
 std::string_view BackendConnection::take(BufferRef bytes) {
-  if (session_ == nullptr) return reader_.feed(std::move(bytes));
+  rpc::Session* session = stream_->session();
+  if (session == nullptr) return reader_.feed(std::move(bytes));
   std::string_view wrong;
   while (wrong.empty() && bytes.size > 0 && state_ == State::kUp) {
-    wrong = session_->state() == rpc::Session::State::kGreeting ? greet(bytes) : open_some(bytes);
+    bool greeting = session->state() == rpc::Session::State::kGreeting;
+    wrong = greeting ? greet(*session, bytes) : open_some(*session->opener(), bytes);
   }
   return wrong;
 }
 
-std::string_view BackendConnection::greet(BufferRef& bytes) {
-  std::size_t n = session_->greet({bytes.data, bytes.size});
+std::string_view BackendConnection::greet(rpc::Session& session, BufferRef& bytes) {
+  std::size_t n = session.greet({bytes.data, bytes.size});
   bytes.data += n;
   bytes.size -= n;
-  switch (session_->state()) {
+  switch (session.state()) {
     case rpc::Session::State::kUnknownKey:
       return "the server has another key";
     case rpc::Session::State::kForged:
@@ -243,8 +205,7 @@ std::string_view BackendConnection::greet(BufferRef& bytes) {
 }
 
 // Nothing is done by bytes that are not proven.
-std::string_view BackendConnection::open_some(BufferRef& bytes) {
-  rpc::Opener& opener = *session_->opener();
+std::string_view BackendConnection::open_some(rpc::Opener& opener, BufferRef& bytes) {
   const rpc::Opener::Step step = opener.step({bytes.data, bytes.size});
   BufferRef piece = bytes;
   piece.size = step.taken;
@@ -267,7 +228,7 @@ std::string_view BackendConnection::open_some(BufferRef& bytes) {
 
 void BackendConnection::flush() {
   if (state_ != State::kUp) return;
-  switch (out_.flush(fd_, session_.get())) {
+  switch (out_.flush(*stream_)) {
     case OutQueue::Flushed::kAll:
       return watch_writes(false);
     case OutQueue::Flushed::kBlocked:
@@ -280,7 +241,7 @@ void BackendConnection::flush() {
 void BackendConnection::watch_writes(bool wanted) {
   if (wanted == writes_watched_) return;
   writes_watched_ = wanted;
-  plumbing_.loop.change(fd_, EPOLLIN | (wanted ? EPOLLOUT : 0u));
+  stream_->change(Stream::kReadable | (wanted ? Stream::kWritable : 0u));
 }
 
 Leg* BackendConnection::leg_of(ByteView head) {

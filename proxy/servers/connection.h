@@ -8,7 +8,6 @@
 #include "proxy/stream/out_queue.h"
 #include "proxy/stream/record_reader.h"
 #include "rpc/endpoint.h"
-#include "rpc/session.h"
 
 namespace slice::proxy {
 
@@ -51,12 +50,11 @@ class BackendConnection : private RecordHandler, private Flushable {
 
  private:
   enum class State { kClosed, kConnecting, kUp };
-  void begin_session();
-  void on_event(std::uint32_t events);
+  void on_event(std::uint32_t ready);
   void read();
   std::string_view take(BufferRef bytes);
-  std::string_view greet(BufferRef& bytes);
-  std::string_view open_some(BufferRef& bytes);
+  std::string_view greet(rpc::Session& session, BufferRef& bytes);
+  std::string_view open_some(rpc::Opener& opener, BufferRef& bytes);
   void flush() override;
   void watch_writes(bool wanted);
   Leg* leg_of(ByteView head);
@@ -68,10 +66,9 @@ class BackendConnection : private RecordHandler, private Flushable {
   Plumbing plumbing_;
   rpc::Endpoint to_;
   Listener& listener_;
-  int fd_ = -1;
+  std::unique_ptr<Stream> stream_;  // while it is not closed
   State state_ = State::kClosed;
   bool writes_watched_ = false;
-  std::unique_ptr<rpc::Session> session_;  // null: none
   OutQueue out_;
   BufferChain unproven_;  // of a frame that has not come whole
   RecordReader reader_;

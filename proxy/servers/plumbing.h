@@ -4,8 +4,7 @@
 
 #include "proxy/stream/buffers.h"
 #include "proxy/stream/flusher.h"
-#include "rpc/epoll_loop.h"
-#include "rpc/key_ring.h"
+#include "proxy/stream/stream.h"
 
 namespace slice::proxy {
 
@@ -14,12 +13,12 @@ class LocalCalls;
 
 // Its members outlive whoever has it.
 struct Plumbing {
-  rpc::EpollLoop& loop;
+  Loop& loop;
   ChunkPool& pool;
   LegTable& legs;
   Flusher& flusher;
   LocalCalls& local;
-  const rpc::KeyRing* keys;  // of sessions with servers; null: connections have none
+  Connector& connector;
 };
 
 }  // namespace slice::proxy

@@ -2,7 +2,7 @@
 
 namespace slice::proxy {
 
-Flusher::Flusher(rpc::EpollLoop& loop) : round_end_(loop.at_round_end([this] { flush(); })) {}
+Flusher::Flusher(Loop& loop) : round_end_(loop.at_round_end([this] { flush(); })) {}
 
 void Flusher::flush() {
   while (!waiting_.empty()) {

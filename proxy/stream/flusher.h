@@ -2,8 +2,8 @@
 #ifndef SLICE_PROXY_STREAM_FLUSHER_H
 #define SLICE_PROXY_STREAM_FLUSHER_H
 
+#include "common/loop.h"
 #include "proxy/stream/intrusive_list.h"
-#include "rpc/epoll_loop.h"
 
 namespace slice::proxy {
 
@@ -17,7 +17,7 @@ class Flushable : public ListHook<FlushTag> {
 
 class Flusher {
  public:
-  explicit Flusher(rpc::EpollLoop& loop);
+  explicit Flusher(Loop& loop);
   void want(Flushable& who) {
     waiting_.push_back(who);
     round_end_.want();
@@ -26,7 +26,7 @@ class Flusher {
  private:
   void flush();
 
-  rpc::EpollLoop::RoundEnd round_end_;
+  Loop::RoundEnd round_end_;
   IntrusiveList<Flushable, FlushTag> waiting_;
 };
 

@@ -75,8 +75,9 @@ void OutQueue::clear() {
   bytes_ = 0;
 }
 
-OutQueue::Flushed OutQueue::flush(int fd, rpc::Session* session) {
+OutQueue::Flushed OutQueue::flush(Stream& to) {
   using Outcome = rpc::Written::Outcome;
+  rpc::Session* session = to.session();
   while (bytes_ > 0 || (session != nullptr && session->has_to_say())) {
     iovec vectors[kVectors];
     std::size_t used = 0;
@@ -89,8 +90,7 @@ OutQueue::Flushed OutQueue::flush(int fd, rpc::Session* session) {
     }
     // The record at the front may wait for its next piece.
     if (used == 0 && (session == nullptr || !session->has_to_say())) return Flushed::kAll;
-    const rpc::Written done =
-        session != nullptr ? session->write(fd, {vectors, used}) : rpc::write_plain(fd, {vectors, used});
+    const rpc::Written done = to.write({vectors, used});
     consume(done.plain);
     if (session != nullptr) mark_started(session->sealed());
     if (done.outcome == Outcome::kBlocked) return Flushed::kBlocked;

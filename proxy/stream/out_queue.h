@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "proxy/stream/buffers.h"
-#include "rpc/session.h"
+#include "proxy/stream/stream.h"
 
 namespace slice::proxy {
 
@@ -30,8 +30,8 @@ class OutQueue {
     kBlocked,  // the socket takes no more now
     kFailed    // errno says why
   };
-  // `session`: null on a connection without one; else always the same. Until it is up nothing can be written.
-  Flushed flush(int fd, rpc::Session* session = nullptr);
+  // To the same stream always. Until its session is up nothing can be written.
+  Flushed flush(Stream& to);
   std::size_t bytes() const { return bytes_; }
   // The record being written waits for its next piece.
   bool waiting() const { return !entries_.empty() && entries_.front().open; }

@@ -276,15 +276,15 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   Worker::Options worker_options;
   worker_options.tables = memory.tables();
   worker_options.sender = {99, memory.tables().config};
-  worker_options.keys = &keys;
   worker_options.config = &config;
   worker_options.limits = options.limits;
   worker_options.local = local ? &*local : nullptr;
-  worker = std::make_unique<Worker>(loop, worker_options, *cache, *maps, metrics);
-  auto bound = worker->listen_tcp({0x7f000001, 0});
+  sockets = std::make_unique<SocketWorker>(loop, &keys, worker_options, *cache, *maps, metrics);
+  worker = &sockets->worker();
+  auto bound = sockets->listen_tcp({0x7f000001, 0});
   EXPECT_TRUE(bound);
   tcp = *bound;
-  bound = worker->listen_udp({0x7f000001, 0});
+  bound = sockets->listen_udp({0x7f000001, 0});
   EXPECT_TRUE(bound);
   udp = *bound;
 }
@@ -292,7 +292,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
 ToyEnsemble::~ToyEnsemble() {
   for (auto& server : servers) server->release();
   run_until([] { return false; }, 5ms);
-  worker.reset();
+  sockets.reset();
 }
 
 bool ToyEnsemble::run_until(const std::function<bool()>& done, Duration limit) {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "proxy/worker.h"
+#include "proxy/socket_worker.h"
 #include "routing/copies.h"
 #include "routing/file_handle.h"
 #include "rpc/in_process.h"
@@ -156,7 +156,8 @@ class ToyEnsemble {
   std::unique_ptr<MapCache> maps;
   std::vector<std::pair<FileId, std::uint64_t>> pieces_asked_for;
   std::optional<wire::MapPiece> map;  // of every block-mapped file; else no server minds what comes to it
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<SocketWorker> sockets;
+  Worker* worker = nullptr;  // theirs
   rpc::Endpoint tcp, udp;
   ToyServer& server(wire::Role role, std::size_t which = 0);
   void learn(std::uint64_t fileid);  // makes the proxy know the file's attributes

@@ -34,6 +34,9 @@ class ProcessLoop : public Loop {
     shared_.watch_readable(fd, mortal(std::move(ready)));
   }
   void unwatch_readable(int fd) override { shared_.unwatch_readable(fd); }
+  [[nodiscard]] RoundEnd at_round_end(std::function<void()> action) override {
+    return shared_.at_round_end(mortal(std::move(action)));
+  }
 
  private:
   struct Life {

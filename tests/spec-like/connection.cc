@@ -291,7 +291,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   Buffer scratch_, credential_;
   rpc::RecordReader reader_;
   rpc::SendQueue queue_;  // TCP
-  rpc::EpollLoop::RoundEnd flush_;
+  Loop::RoundEnd flush_;
   std::deque<std::shared_ptr<const Buffer>> datagrams_;  // UDP, not yet sent
   std::uint32_t next_xid_;
   std::unordered_map<std::uint32_t, Pending> pending_;

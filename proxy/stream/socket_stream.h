@@ -1,0 +1,44 @@
+// Streams over sockets.
+#ifndef SLICE_PROXY_STREAM_SOCKET_STREAM_H
+#define SLICE_PROXY_STREAM_SOCKET_STREAM_H
+
+#include "proxy/stream/stream.h"
+#include "rpc/epoll_loop.h"
+#include "rpc/key_ring.h"
+
+namespace slice::proxy {
+
+class SocketStream : public Stream {
+ public:
+  // `fd`, of a connection, is the stream's from here on.
+  SocketStream(rpc::EpollLoop& loop, int fd, std::unique_ptr<rpc::Session> session = nullptr);
+  ~SocketStream() override;
+
+  void watch(std::uint32_t wanted, Handler ready) override;
+  void change(std::uint32_t wanted) override { loop_.change(fd_, wanted); }
+  int connect_error() override;
+  ssize_t read(ByteSpan into) override;
+  rpc::Written write(std::span<const iovec> bytes) override;
+  rpc::Session* session() override { return session_.get(); }
+
+ private:
+  rpc::EpollLoop& loop_;
+  const int fd_;
+  std::unique_ptr<rpc::Session> session_;
+  bool watched_ = false;
+};
+
+class SocketConnector : public Connector {
+ public:
+  // `keys`: of sessions with servers; null: connections have none. Both outlive it and its streams.
+  SocketConnector(rpc::EpollLoop& loop, const rpc::KeyRing* keys) : loop_(loop), keys_(keys) {}
+  std::unique_ptr<Stream> connect(rpc::Endpoint to) override;
+
+ private:
+  rpc::EpollLoop& loop_;
+  const rpc::KeyRing* keys_;
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_STREAM_SOCKET_STREAM_H
