@@ -28,28 +28,46 @@ class ByteFile {
 
   // The writer's, in this order: what it is about to write; that it has been answered.
   void writing(std::size_t block, std::uint32_t number) { blocks_[block].numbers.push_back(number); }
-  void written(std::size_t block, bool durable, Verifier verifier);
+  // `deaths`: of processes of the ensemble so far, when the write began.
+  void written(std::size_t block, bool durable, Verifier verifier, unsigned deaths);
   void truncating(std::uint64_t size);
   void truncated(std::uint64_t size);
   // A COMMIT was answered with this verifier: the blocks that have to be written again.
   std::vector<std::size_t> committed(Verifier verifier);
   std::uint32_t last(std::size_t block) const { return blocks_[block].numbers.back(); }
 
-  // A read shows a number that the block has had between `since` (oldest() when it began) and now.
-  std::size_t oldest(std::size_t block) const { return blocks_[block].oldest; }
-  // Empty: it does; else what is wrong. `bytes`: what came, short at the end of the file.
-  std::string check(std::size_t block, std::size_t since, ByteView bytes) const;
+  // What a read that begins now may show: a number that each block has had from some point on. From which on
+  // depends on whether a process has died since: an unstable write that was acknowledged may then be lost.
+  struct Look {
+    unsigned deaths = 0;
+    std::vector<std::size_t> acknowledged, durable;  // by block: the first number that may still be there
+  };
+  Look look(unsigned deaths) const;
+  // Empty: a read of the block that ends now shows that; else what is wrong. `bytes`: what came, short at the
+  // end of the file.
+  std::string check(std::size_t block, const Look& look, unsigned deaths, ByteView bytes) const;
+  // The same of a size: the file does not end before what must be there. `complete`: what was acknowledged
+  // must, too; else what is durable (where several proxies know of sizes, NFS promises no more than
+  // close-to-open).
+  std::string check_size(const Look& look, unsigned deaths, bool complete, std::uint64_t size) const;
 
   routing::HandleBytes handle;
 
  private:
   struct Block {
     std::vector<std::uint32_t> numbers{0};  // all that were ever written
-    std::size_t oldest = 0;                 // the first of them that may still be there
+    std::size_t oldest = 0;                 // the first of them that may still be there, whoever dies
+    std::size_t acknowledged = 0;           // the same as long as nobody has died since `deaths`
+    unsigned deaths = 0;
     bool unstable = false;
     Verifier verifier;   // of the first unstable write since the last COMMIT
     bool mixed = false;  // there were different ones
   };
+  std::size_t since(std::size_t block, const Look& look, unsigned deaths) const {
+    return look.deaths == deaths ? look.acknowledged[block] : look.durable[block];
+  }
+  std::set<std::uint32_t> possible(std::size_t block, std::size_t since) const;
+
   std::vector<Block> blocks_ = std::vector<Block>(kBlocks);
 };
 

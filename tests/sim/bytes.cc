@@ -1,5 +1,7 @@
 #include "tests/sim/bytes.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "service/internal_call.h"
 #include "tests/sim/byte_file.h"
 #include "tests/sim/rounds.h"
+#include "tests/sim/shared_file.h"
 #include "tests/sim/stripe_mover.h"
 #include "wire/object.h"
 
@@ -24,6 +27,8 @@ constexpr Duration kStorm = std::chrono::seconds(40);
 constexpr Duration kStormBegins = std::chrono::seconds(2);
 constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
+constexpr std::size_t kMostAtOnce = 4;    // blocks of one call
+constexpr std::size_t kSharedBlocks = 3;  // few, so that clients meet
 constexpr Duration kMovePause = std::chrono::seconds(2);
 
 // A client over a connection, with the proxy's choice of a copy.
@@ -38,8 +43,17 @@ class ByteClient {
                 {.self = self_,
                  .first_xid = static_cast<std::uint32_t>(random_.next()),
                  .resend_after = kResend}) {
-    ensemble.network().set_stream(self_);
+    if (!ensemble.has_proxies()) {
+      ensemble.network().set_stream(self_);
+      return;
+    }
+    stream_.emplace(loop_, ensemble.streams(), ensemble.network(), self_,
+                    static_cast<std::uint32_t>(random_.next()),
+                    [this] { return ensemble_.any_proxy(random_); });
   }
+
+  // How often it has lost its proxy: what one knows of a file's size another may not.
+  unsigned proxies() const { return stream_ ? stream_->connections() : 0; }
 
   // Until the answer is another than JUKEBOX.
   template <class Ok, class Args>
@@ -48,7 +62,8 @@ class ByteClient {
     nfs3::encode_arguments(out, args);
     Buffer arguments = out.take();
     for (;;) {
-      auto response = co_await socket_.call(request(procedure, arguments));
+      rpc::Channel& channel = stream_ ? static_cast<rpc::Channel&>(*stream_) : socket_;
+      auto response = co_await channel.call(request(procedure, arguments));
       Status status = Status::kJukebox;
       if (response) {
         keep = Buffer(response->results());
@@ -91,6 +106,7 @@ class ByteClient {
   ProcessLoop loop_;
   rpc::Endpoint self_;
   SimSocket socket_;
+  std::optional<StreamChannel> stream_;  // of one that calls a proxy
 };
 
 class ByteSimulation : public Rounds {
@@ -131,24 +147,29 @@ class ByteSimulation : public Rounds {
  private:
   void make_files() {
     spawn(make_all());
-    wait_for([&] { return files_.size() == clients_.size(); }, "files are not made");
+    wait_for([&] { return shared_.has_value(); }, "files are not made");
+  }
+  Task<std::optional<routing::HandleBytes>> make(ByteClient& client, std::string name) {
+    routing::HandleBytes root = ensemble().handles().mint(routing::root_handle(ensemble().config().volume));
+    nfs3::CreatedOk ok;
+    Buffer keep;
+    Status status =
+        co_await client.call(Procedure::kCreate, nfs3::CreateArgs{.where = {root, name}}, ok, keep);
+    if (status != Status::kOk || !ok.object) {
+      wrong(fmt::format("CREATE answers {}", nfs3::status_name(status)));
+      co_return std::nullopt;
+    }
+    routing::HandleBytes handle;
+    std::copy(ok.object->begin(), ok.object->end(), handle.begin());
+    co_return handle;
   }
   Task<void> make_all() {
-    routing::HandleBytes root = ensemble().handles().mint(routing::root_handle(ensemble().config().volume));
     for (std::size_t i = 0; i < clients_.size(); ++i) {
-      std::string name = "file" + std::to_string(i);
-      nfs3::CreatedOk ok;
-      Buffer keep;
-      Status status =
-          co_await clients_[i]->call(Procedure::kCreate, nfs3::CreateArgs{.where = {root, name}}, ok, keep);
-      if (status != Status::kOk || !ok.object) {
-        wrong(fmt::format("CREATE answers {}", nfs3::status_name(status)));
-        co_return;
-      }
-      routing::HandleBytes handle;
-      std::copy(ok.object->begin(), ok.object->end(), handle.begin());
-      files_.emplace_back(handle);
+      auto handle = co_await make(*clients_[i], "file" + std::to_string(i));
+      if (!handle) co_return;
+      files_.emplace_back(*handle);
     }
+    if (auto handle = co_await make(*clients_[0], "shared")) shared_.emplace(*handle);
   }
 
   bool mapped() { return ensemble().config().volume.placement == Placement::kFreeSpace; }
@@ -167,9 +188,13 @@ class ByteSimulation : public Rounds {
   Task<void> work(unsigned number) {
     for (unsigned i = 0; good() && i < options().operations; ++i) {
       co_await ensemble().loop().sleep(random_.between({}, kPause));
-      std::uint64_t roll = random_.below(100);
+      std::uint64_t roll = random_.below(120);
       ++result().operations;
-      if (roll < 40) {
+      if (roll >= 110) {
+        co_await write_shared(*clients_[number], random_.below(kSharedBlocks));
+      } else if (roll >= 100) {
+        co_await read_shared(*clients_[number], random_.below(kSharedBlocks));
+      } else if (roll < 40) {
         co_await write(number, random_.below(kBlocks), random_.chance(0.3));
       } else if (roll < 50) {
         co_await commit(number);
@@ -183,31 +208,63 @@ class ByteSimulation : public Rounds {
     --busy_;
   }
 
-  Task<void> write(unsigned number, std::size_t block, bool durable) {
-    return write_number(number, block, durable, ++last_number_);
+  // A few blocks at once, and the holes between them, where a proxy cuts what lies on several servers.
+  std::size_t some_blocks(std::size_t first) {
+    return ensemble().has_proxies() ? 1 + random_.below(std::min(kMostAtOnce, kBlocks - first)) : 1;
   }
-  Task<void> write_number(unsigned number, std::size_t block, bool durable, std::uint32_t what) {
-    ByteFile& file = files_[number];
-    file.writing(block, what);
-    std::string data = block_of(what);
-    nfs3::WriteOk ok;
-    Buffer keep;
-    ensemble().trace().note("client {} writes {} into block {}{}", number, what, block,
+  Task<void> write(unsigned number, std::size_t block, bool durable) {
+    std::vector<std::uint32_t> numbers(some_blocks(block));
+    for (std::uint32_t& each : numbers) each = ++last_number_;
+    return write_numbers(number, block, durable, std::move(numbers));
+  }
+  Task<void> write_numbers(unsigned client, std::size_t first, bool durable,
+                           std::vector<std::uint32_t> numbers) {
+    ByteFile& file = files_[client];
+    for (std::size_t i = 0; i < numbers.size(); ++i) file.writing(first + i, numbers[i]);
+    const unsigned deaths = ensemble().kills();
+    ensemble().trace().note("client {} writes {} from block {}{}", client, fmt::join(numbers, ", "), first,
                             durable ? " durably" : "");
-    Status status = co_await clients_[number]->call(
-        Procedure::kWrite,
-        nfs3::WriteArgs{.file = file.handle,
-                        .offset = offset_of(block),
-                        .count = kBlock,
-                        .stable = durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
-                        .data = as_bytes(data)},
-        ok, keep);
-    if (status != Status::kOk || ok.count != kBlock) {
-      wrong(fmt::format("WRITE answers {}, {} bytes", nfs3::status_name(status), ok.count));
-      co_return;
+    auto answers = co_await write_blocks(*clients_[client], file.handle, first, durable, numbers);
+    for (const Written& each : answers) {
+      ensemble().trace().note("client {} has written {} to {} verifier {}", client, each.from, each.to,
+                              each.ok.verifier.value);
+      for (std::size_t block = first; block < first + numbers.size(); ++block) {
+        if (each.to <= offset_of(block) || each.from >= offset_of(block) + kBlock) continue;
+        file.written(block, each.ok.committed != nfs3::Stable::kUnstable, each.ok.verifier, deaths);
+      }
     }
-    ensemble().trace().note("client {} has written {} verifier {}", number, what, ok.verifier.value);
-    file.written(block, ok.committed != nfs3::Stable::kUnstable, ok.verifier);
+  }
+  struct Written {
+    std::uint64_t from = 0, to = 0;
+    nfs3::WriteOk ok;
+  };
+  // As clients do: what an answer leaves out is written by the next call. Empty where something is wrong.
+  Task<std::vector<Written>> write_blocks(ByteClient& client, routing::HandleBytes handle, std::size_t first,
+                                          bool durable, std::vector<std::uint32_t> numbers) {
+    std::string data;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      data.resize(i * kApart);
+      data += block_of(numbers[i]);
+    }
+    std::vector<Written> all;
+    for (std::size_t done = 0; done < data.size();) {
+      const std::uint64_t from = offset_of(first) + done;
+      nfs3::WriteOk ok;
+      Buffer keep;
+      nfs3::WriteArgs args{.file = handle,
+                           .offset = from,
+                           .count = static_cast<std::uint32_t>(data.size() - done),
+                           .stable = durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
+                           .data = as_bytes(data).subspan(done)};
+      Status status = co_await client.call(Procedure::kWrite, args, ok, keep);
+      if (status != Status::kOk || ok.count == 0 || ok.count > args.count) {
+        wrong(fmt::format("WRITE answers {}, {} bytes", nfs3::status_name(status), ok.count));
+        co_return std::vector<Written>();
+      }
+      done += ok.count;
+      all.push_back({from, from + ok.count, ok});
+    }
+    co_return all;
   }
 
   Task<void> commit(unsigned number) {
@@ -223,7 +280,8 @@ class ByteSimulation : public Rounds {
       ensemble().trace().note("client {} has committed, verifier {}", number, ok.verifier.value);
       std::vector<std::size_t> again = files_[number].committed(ok.verifier);
       if (again.empty()) co_return;
-      for (std::size_t block : again) co_await write_number(number, block, false, files_[number].last(block));
+      for (std::size_t block : again)
+        co_await write_numbers(number, block, false, {files_[number].last(block)});
     }
   }
 
@@ -241,18 +299,87 @@ class ByteSimulation : public Rounds {
     ensemble().trace().note("client {} has truncated", number);
   }
 
+  // As a client does that opens the file and reads it: what there must be by its size, and then its bytes. By
+  // one proxy: another may know less of the size, until it is asked for it.
   Task<void> read(ByteClient& client, ByteFile& file, std::size_t block) {
-    std::size_t since = file.oldest(block);
-    nfs3::ReadOk ok;
-    Buffer keep;
-    Status status = co_await client.call(
-        Procedure::kRead, nfs3::ReadArgs{.file = file.handle, .offset = offset_of(block), .count = kBlock},
-        ok, keep);
-    if (status != Status::kOk) {
-      wrong(fmt::format("READ answers {}", nfs3::status_name(status)));
-      co_return;
+    for (unsigned proxies = client.proxies() + 1; proxies != client.proxies();) {
+      proxies = client.proxies();
+      ByteFile::Look look = file.look(ensemble().kills());
+      auto size = co_await size_of(client, file.handle);
+      if (!size) co_return;
+      if (client.proxies() != proxies && proxies != 0) continue;
+      const bool complete = ensemble().proxies() < 2;
+      if (ensemble().proxies() > 0) {
+        std::string why = file.check_size(look, ensemble().kills(), complete, *size);
+        if (!why.empty()) co_return wrong("GETATTR: " + why);
+      }
+      const std::size_t count = some_blocks(block);
+      auto bytes = co_await read_blocks(client, file.handle, block, count);
+      if (!bytes) co_return;
+      if (client.proxies() != proxies) continue;
+      for (std::size_t i = 0; i < count; ++i) {
+        ByteView shown = bytes->view().subspan(std::min(i * kApart, bytes->size()));
+        shown = shown.first(std::min(shown.size(), kBlock));
+        if (!complete && shown.size() < kBlock) look.acknowledged = look.durable;
+        std::string why = file.check(block + i, look, ensemble().kills(), shown);
+        if (!why.empty()) wrong("READ: " + why);
+      }
     }
-    if (std::string why = file.check(block, since, ok.data); !why.empty()) wrong("READ: " + why);
+  }
+  Task<std::optional<std::uint64_t>> size_of(ByteClient& client, routing::HandleBytes handle) {
+    nfs3::GetattrOk ok;
+    Buffer keep;
+    Status status = co_await client.call(Procedure::kGetattr, nfs3::HandleView(handle), ok, keep);
+    if (status == Status::kOk) co_return ok.attributes.size;
+    wrong(fmt::format("GETATTR answers {}", nfs3::status_name(status)));
+    co_return std::nullopt;
+  }
+  // What is there of some blocks and of what lies between them, which nobody writes to.
+  Task<std::optional<Buffer>> read_blocks(ByteClient& client, routing::HandleBytes handle, std::size_t first,
+                                          std::size_t count) {
+    Buffer all;
+    const std::size_t size = (count - 1) * kApart + kBlock;
+    for (bool eof = false; all.size() < size && !eof;) {
+      nfs3::ReadOk ok;
+      Buffer keep;
+      nfs3::ReadArgs args{.file = handle,
+                          .offset = offset_of(first) + all.size(),
+                          .count = static_cast<std::uint32_t>(size - all.size())};
+      Status status = co_await client.call(Procedure::kRead, args, ok, keep);
+      if (status != Status::kOk || ok.data.size() > args.count || (ok.data.empty() && !ok.eof)) {
+        wrong(fmt::format("READ answers {}, {} bytes", nfs3::status_name(status), ok.data.size()));
+        co_return std::nullopt;
+      }
+      all.append(ok.data);
+      eof = ok.eof;
+    }
+    for (std::size_t at = 0; at < all.size(); ++at) {
+      if (at % kApart < kBlock || all.view()[at] == 0) continue;
+      wrong(fmt::format("READ: byte {} was never written", offset_of(first) + at));
+      break;
+    }
+    co_return all;
+  }
+
+  // ---- the file that all write to ----
+
+  Task<void> write_shared(ByteClient& client, std::size_t block) {
+    const std::uint32_t what = ++last_number_;
+    shared_->writing(block, what);
+    auto answers = co_await write_blocks(client, shared_->handle, block, true, {what});
+    if (!answers.empty()) shared_->written(block, what);
+  }
+  Task<void> read_shared(ByteClient& client, std::size_t block) {
+    for (unsigned proxies = client.proxies() + 1; proxies != client.proxies();) {
+      proxies = client.proxies();
+      const std::uint64_t since = shared_->reading();
+      if (!co_await size_of(client, shared_->handle)) co_return;
+      auto bytes = co_await read_blocks(client, shared_->handle, block, 1);
+      if (!bytes) co_return;
+      if (client.proxies() != proxies) continue;
+      if (std::string why = shared_->check(block, since, bytes->view()); !why.empty())
+        wrong("READ, shared: " + why);
+    }
   }
 
   Task<void> look_at_all() {
@@ -261,6 +388,7 @@ class ByteSimulation : public Rounds {
         for (int i = 0; i < 4; ++i) co_await read(*clients_[0], file, block);
       }
     }
+    for (std::size_t block = 0; block < kSharedBlocks; ++block) co_await read_shared(*clients_[0], block);
     busy_ = 0;
   }
 
@@ -289,14 +417,16 @@ class ByteSimulation : public Rounds {
   // Of two copies of a stripe, as their servers have them.
   Task<std::string> difference() {
     const routing::RoutingTables& tables = ensemble().tables();
-    for (ByteFile& file : files_) {
-      auto handle = ensemble().handles().open(file.handle);
+    std::vector<routing::HandleBytes> all{shared_->handle};
+    for (const ByteFile& file : files_) all.push_back(file.handle);
+    for (const routing::HandleBytes& bytes_of : all) {
+      auto handle = ensemble().handles().open(bytes_of);
       for (std::size_t block = 0; block < kBlocks; ++block) {
         if (!routing::mirrored(*handle) && offset_of(block) < ensemble().config().volume.threshold) continue;
         std::uint64_t stripe = offset_of(block) >> handle->stripe_shift;
         wire::FileLayout layout;
         if (mapped()) {
-          auto piece = co_await mover_->map(file.handle, stripe);
+          auto piece = co_await mover_->map(bytes_of, stripe);
           if (!piece) co_return "the map cannot be read";
           layout.piece = std::move(*piece);
         }
@@ -326,6 +456,7 @@ class ByteSimulation : public Rounds {
   std::vector<std::unique_ptr<ByteClient>> clients_;
   std::unique_ptr<StripeMover> mover_;
   std::vector<ByteFile> files_;
+  std::optional<SharedFile> shared_;  // as soon as all files are made
   std::uint32_t last_number_ = 0;
   unsigned busy_ = 0;
   bool moving_ = false;

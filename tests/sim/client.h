@@ -32,15 +32,17 @@ class History {
   Operation& at(std::size_t number) { return operations_[number]; }
   const std::vector<Operation>& operations() const { return operations_; }
   void clear() { operations_.clear(); }
-  // Notes that a file is written to: its size is its own matter from now on.
+  // Notes that a file is written to, and that it is given a size. One that was both has a size of its own
+  // matter: a WRITE that is sent again is carried out again, as NFSv3 has it, also after the file was cut.
   void note_written(ObjectId file) { written_.insert(file); }
-  // Takes the sizes of such files out of all answers.
-  void disregard_written_sizes();
+  void note_cut(ObjectId file) { cut_.insert(file); }
+  // Takes the sizes of files that were both out of all answers.
+  void disregard_unknown_sizes();
 
  private:
   std::uint64_t instants_ = 0;
   std::vector<Operation> operations_;
-  std::set<ObjectId> written_;
+  std::set<ObjectId> written_, cut_;
 };
 
 class SimClient {
@@ -58,7 +60,8 @@ class SimClient {
   Task<Operation> rename(KnownObject from, KnownObject to, Operation operation);
   Task<Operation> link(KnownObject file, KnownObject to, Operation operation);
   Task<Operation> setattr(KnownObject object, Operation operation);
-  Task<Operation> write(KnownObject file, std::uint64_t offset);  // a few bytes
+  // A few bytes. `exact`: nothing else goes on, and has not for long.
+  Task<Operation> write(KnownObject file, std::uint64_t offset, bool exact = false);
   Task<Operation> commit(KnownObject file);
   // A listing, page by page. `exact`: one operation for all of it; else one for each of `names`, since
   // nothing is promised of what changes meanwhile but that each name is listed or not as it was at some
@@ -98,6 +101,7 @@ class SimClient {
   Random random_;
   ProcessLoop loop_;
   SimSocket socket_;
+  std::optional<StreamChannel> stream_;  // of one that calls its proxy by a connection
   Duration patience_ = std::chrono::minutes(10);
   std::vector<KnownObject> learned_;
   std::string failure_;

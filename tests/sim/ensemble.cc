@@ -8,6 +8,7 @@
 #include "service/testing/sample_config.h"
 #include "smallfile/server.h"
 #include "storagenode/server.h"
+#include "tests/sim/sim_proxy.h"
 
 namespace slice::sim {
 namespace {
@@ -19,6 +20,8 @@ constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
 constexpr double kDeathAtChosenPoint = 0.7;
 constexpr Duration kShortestAbsence = std::chrono::milliseconds(10);
 constexpr Duration kLongestAbsence = std::chrono::seconds(3);
+constexpr double kHostDies = 0.3;  // of processes that die, where there are connections: nobody is told
+constexpr std::uint32_t kFirstFront = 0x0a4d0001;  // 10.77.0.1: a front each proxy
 
 double one_of(Random& random, std::initializer_list<double> values) {
   return values.begin()[random.below(values.size())];
@@ -34,6 +37,11 @@ SimNetwork::Faults draw_faults(Random random) {
   return faults;
 }
 
+SimStreams::Faults draw_stream_faults(Random random) {
+  return {.breaks = one_of(random, {0, 0.001, 0.01}),
+          .most_cut = static_cast<std::size_t>(one_of(random, {0, 100, 5000}))};
+}
+
 }  // namespace
 
 EnsembleConfig make_config(const EnsembleOptions& options) {
@@ -43,6 +51,9 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   }
   for (unsigned i = 3; i <= options.storage_nodes; ++i) {
     service::testing::add_server(config, "store" + std::to_string(i), ServerRole::kStorage);
+  }
+  for (unsigned i = 2; i <= options.proxies; ++i) {
+    service::testing::add_server(config, "proxy" + std::to_string(i), ServerRole::kProxy);
   }
   config.volume.copies = options.copies;
   config.volume.placement = options.placement;
@@ -57,18 +68,22 @@ struct SimEnsemble::Machine {
   Machine(ManualLoop& loop, const ServerConfig& server, std::uint64_t seed)
       : config(server), disk(loop, storage::MemoryDisk::Options{.seed = seed}) {}
   rpc::Endpoint endpoint() const { return {config.address, config.port}; }
+  // Of a proxy.
+  rpc::Endpoint front() const { return {kFirstFront + number, config.port}; }
 
   const ServerConfig& config;
   storage::MemoryMedium medium;
   storage::MemoryDisk disk;
   std::unique_ptr<Process> process;
   bool serving = false;
+  std::uint32_t number = 0;  // among the proxies
 };
 
 class SimEnsemble::Process {
  public:
   Process(SimEnsemble& ensemble, Machine& machine)
-      : machine_(machine),
+      : ensemble_(ensemble),
+        machine_(machine),
         random_(ensemble.random_.fork(machine.config.name)),
         loop_(ensemble.loop_),
         socket_(loop_, ensemble.network_,
@@ -91,6 +106,7 @@ class SimEnsemble::Process {
                  .random = [this] { return random_.next(); },
                  .crash = crash_},
         dispatcher_(metrics_),
+        connections_(loop_, ensemble.network_, machine.endpoint(), dispatcher_),
         role_(make_role()) {
     crash_.set([this, &ensemble](std::string_view point) {
       return !loop_.alive() || ensemble.dies_at(machine_, point);
@@ -101,12 +117,20 @@ class SimEnsemble::Process {
     SLICE_CO_RETURN_IF_ERROR(co_await role_->start());
     for (rpc::Program* program : role_->programs()) dispatcher_.add(*program);
     socket_.serve(dispatcher_);
+    if (ensemble_.has_proxies() && machine_.config.role != ServerRole::kProxy) {
+      ensemble_.streams_.listen(machine_.endpoint(), loop_,
+                                [this](std::unique_ptr<proxy::Stream> connection, rpc::Endpoint peer) {
+                                  connections_.take(std::move(connection), peer);
+                                });
+    }
     co_return slice::Status{};
   }
 
-  void die(std::uint64_t survivors, std::uint64_t seed) {
+  void die(std::uint64_t survivors, std::uint64_t seed, bool silently) {
     loop_.die();
     socket_.close();
+    ensemble_.streams_.die(loop_, silently);
+    if (auto* proxy = dynamic_cast<SimProxy*>(role_.get())) proxy->close();
     if (store_ != nullptr) store_->kill(survivors);
     machine_.disk.crash(storage::MemoryDisk::Crash::kSeeded, seed);
   }
@@ -131,11 +155,15 @@ class SimEnsemble::Process {
         return std::make_unique<smallfile::SmallFileServer>(context_, open);
       case ServerRole::kStorage:
         return storagenode::make_storage_server(context_);
+      case ServerRole::kProxy:
+        return std::make_unique<SimProxy>(context_, loop_, ensemble_.network_, ensemble_.streams_,
+                                          machine_.front());
       default:
         return std::make_unique<coordinator::Coordinator>(context_, open);
     }
   }
 
+  SimEnsemble& ensemble_;
   Machine& machine_;
   Random random_;
   ProcessLoop loop_;
@@ -147,22 +175,28 @@ class SimEnsemble::Process {
   CrashPoints crash_;
   service::ServiceContext context_;
   rpc::Dispatcher dispatcher_;
+  StreamServer connections_;
   storage::MemoryStore* store_ = nullptr;  // the role's
   std::unique_ptr<service::Role> role_;
 };
 
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
-    : victims_(options.victims),
+    : proxies_(options.proxies),
+      victims_(options.victims),
       dangerous_(options.dangerous),
       config_(make_config(options)),
       random_(options.seed),
       trace_(loop_, std::move(print)),
       network_(loop_, random_.fork("network"), trace_),
+      streams_(loop_, network_, Random(options.seed).fork("streams"), trace_),
       handles_(config_),
       tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {
+  std::uint32_t fronts = 0;
   for (const ServerConfig& server : config_.servers) {
-    if (server.role == ServerRole::kManager || server.role == ServerRole::kProxy) continue;
+    bool proxy = server.role == ServerRole::kProxy;
+    if (server.role == ServerRole::kManager || (proxy && proxies_ == 0)) continue;
     machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
+    if (proxy) machines_.back()->number = fronts++;
   }
 }
 
@@ -194,7 +228,8 @@ void SimEnsemble::kill(Machine& machine, std::string_view why) {
   ++kills_;
   trace_.note("{} dies: {}", machine.config.name, why);
   machine.serving = false;
-  machine.process->die(random_.below(kMostSurvivors), random_.next());
+  const std::uint64_t survivors = random_.below(kMostSurvivors), seed = random_.next();
+  machine.process->die(survivors, seed, has_proxies() && random_.chance(kHostDies));
   dead_.push_back(std::move(machine.process));
   loop_.after(random_.between(kShortestAbsence, kLongestAbsence), [this, &machine] {
     if (!machine.process) boot(machine);
@@ -254,6 +289,7 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
   hot_points_ = random_.next();
   faults_ = draw_faults(random_.fork("faults"));
   network_.set_faults(faults_);
+  if (has_proxies()) streams_.set_faults(draw_stream_faults(random_.fork("stream faults")));
   for (unsigned i = 0; i < crashes; ++i) {
     if (random_.chance(0.5)) schedule_kill(soon);
   }
@@ -263,6 +299,7 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
 void SimEnsemble::calm() {
   stormy_ = false;
   network_.set_faults({});
+  streams_.set_faults({});
   network_.heal();
   for (auto& machine : machines_) {
     if (!machine->process) boot(*machine);
@@ -271,6 +308,17 @@ void SimEnsemble::calm() {
 
 bool SimEnsemble::all_serving() const {
   return std::all_of(machines_.begin(), machines_.end(), [](const auto& each) { return each->serving; });
+}
+
+rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {
+  std::vector<rpc::Endpoint> all, serving;
+  for (const auto& machine : machines_) {
+    if (machine->config.role != ServerRole::kProxy) continue;
+    all.push_back(machine->front());
+    if (machine->serving) serving.push_back(machine->front());
+  }
+  const auto& choice = serving.empty() ? all : serving;
+  return choice[random.below(choice.size())];
 }
 
 Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server, FileId file,

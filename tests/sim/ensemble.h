@@ -14,6 +14,7 @@
 #include "storage/memory_disk.h"
 #include "storage/memory_store.h"
 #include "tests/sim/network.h"
+#include "tests/sim/streams.h"
 
 namespace slice::sim {
 
@@ -25,6 +26,7 @@ struct EnsembleOptions {
   unsigned storage_nodes = 2;
   unsigned copies = 1;                          // of new files
   Placement placement = Placement::kHash;       // of their stripes
+  unsigned proxies = 0;                         // that clients call; none: they find servers by the tables
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
 };
@@ -56,6 +58,7 @@ class SimEnsemble {
 
   ManualLoop& loop() { return loop_; }
   SimNetwork& network() { return network_; }
+  SimStreams& streams() { return streams_; }
   Trace& trace() { return trace_; }
   Random& random() { return random_; }
   const EnsembleConfig& config() const { return config_; }
@@ -63,6 +66,10 @@ class SimEnsemble {
   const routing::RoutingTables& tables() const { return *tables_; }
   const PointCounts& points() const { return points_; }
   unsigned kills() const { return kills_; }
+  unsigned proxies() const { return proxies_; }
+  bool has_proxies() const { return proxies_ > 0; }
+  // Where a client finds the virtual address now: at a proxy that serves, where any does.
+  rpc::Endpoint any_proxy(Random& random) const;
   // What a storage node has of a file, as its disk has it.
   Task<std::optional<std::string>> object_bytes(std::uint32_t server, FileId file, std::uint64_t offset,
                                                 std::size_t count);
@@ -80,6 +87,7 @@ class SimEnsemble {
   void schedule_kill(Duration within);
   void schedule_cut(Duration within);
 
+  const unsigned proxies_;
   const ServerRole victims_;
   const std::string dangerous_;
   EnsembleConfig config_;
@@ -87,6 +95,7 @@ class SimEnsemble {
   ManualLoop loop_;
   Trace trace_;
   SimNetwork network_;
+  SimStreams streams_;
   routing::HandleCodec handles_;
   std::shared_ptr<const routing::RoutingTables> tables_;
   SimNetwork::Faults faults_;

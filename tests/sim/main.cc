@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N]
+                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--proxies N]
                  [--placement hash|free-space] [--hours N] [--point NAME] [--points] [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -26,6 +26,8 @@ default 100, from 1), and checks what its clients saw. Ends at the first seed th
 last) with the command that runs it again. --seed S runs that one; --trace prints all that happens, --log also
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
+--proxies N: clients call N proxies, by connections and datagrams, which die as servers do; without it they find
+servers by the tables, as a proxy would.
 --hours N: as many rounds as N hours of simulated time take, instead of --rounds.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
@@ -104,6 +106,8 @@ class Parser {
       simulation.ensemble.storage_nodes = small;
     } else if (flag == "--copies") {
       simulation.ensemble.copies = small;
+    } else if (flag == "--proxies") {
+      simulation.ensemble.proxies = small;
     } else if (flag == "--crashes") {
       simulation.crashes = small;
     } else {
@@ -138,11 +142,11 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --placement {}{}{}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --proxies {} --placement {}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
-      kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
+      simulation.ensemble.proxies, kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }

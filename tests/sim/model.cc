@@ -287,12 +287,15 @@ class ModelChange {
     return shows(operation_.object);
   }
 
-  // Data servers may know a file for a while that is removed already. What a WRITE does to the size is not
-  // modelled: one that is sent again is carried out again, as NFSv3 has it.
+  // Data servers may know a file for a while that is removed already, but not for ever.
   bool write() {
     const Model::Node* at = node(operation_.object);
+    if (at == nullptr && operation_.exact) return fails({Status::kStale});
     if (at == nullptr) return fails({Status::kStale, Status::kOk});
-    return success();
+    if (!success()) return false;
+    const std::uint64_t end = operation_.size.value_or(0);
+    if (at->size < end) edit(operation_.object, [&](Model::Node& node) { node.size = end; });
+    return true;
   }
 
   bool listed_name() {

@@ -75,7 +75,7 @@ void SimNetwork::deliver_later(rpc::Endpoint from, rpc::Endpoint to, ByteView by
     if (!reachable(from, to) || receiver == nullptr || receivers_[to] != receiver) return;
     if (is_reply(*copy) && receivers_[from] != sender) return;
     trace_.note("network: {} -> {} {}", to_string(from), to_string(to), summary(copy->view()));
-    if (tamper_) tamper_(from, to, *copy);
+    tamper(from, to, *copy);
     receiver->receive(from, std::move(*copy));
   });
 }

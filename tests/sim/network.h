@@ -61,6 +61,12 @@ class SimNetwork {
   // May change what is on its way: how a test falsifies a reply.
   using Tamper = std::function<void(rpc::Endpoint from, rpc::Endpoint to, Buffer& bytes)>;
   void set_tamper(Tamper tamper) { tamper_ = std::move(tamper); }
+  // Lets that happen to one message, which came by whatever way.
+  void tamper(rpc::Endpoint from, rpc::Endpoint to, Buffer& bytes) const {
+    if (tamper_) tamper_(from, to, bytes);
+  }
+  // Something can pass between the two now.
+  bool reachable(rpc::Endpoint from, rpc::Endpoint to);
   // Whose calls are those of members of the ensemble: what sessions tell elsewhere.
   void add_member(rpc::Endpoint at) { members_.insert(at); }
   bool is_member(rpc::Endpoint at) const { return members_.contains(at); }
@@ -70,7 +76,6 @@ class SimNetwork {
     rpc::Endpoint one, other;  // other: {} for anybody
     MonoTime until;
   };
-  bool reachable(rpc::Endpoint from, rpc::Endpoint to);
   void deliver_later(rpc::Endpoint from, rpc::Endpoint to, ByteView bytes);
 
   ManualLoop& loop_;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "common/log.h"
+#include "proxy/calls/reply_patch.h"
 #include "tests/sim/bytes.h"
 
 namespace slice::sim {
@@ -164,6 +165,117 @@ TEST_P(ByteSimulationTest, AWrongByteIsNoticed) {
     noticed += simulate_bytes(given).failure.empty() ? 0 : 1;
   }
   EXPECT_EQ(noticed, 5u);
+}
+
+// Clients that call proxies: how many, and of which name-space policy, or where bytes are.
+struct Through {
+  unsigned proxies;
+  Policy policy;
+  unsigned copies;
+  Placement placement;
+};
+
+class ProxyTest : public ::testing::TestWithParam<Through> {
+ protected:
+  ProxyTest() { configure_log("sim", LogLevel::kError); }
+  static SimulationOptions names(std::uint64_t seed) {
+    SimulationOptions given = options_of({2, GetParam().policy, 0.5}, seed);
+    given.ensemble.proxies = GetParam().proxies;
+    return given;
+  }
+  static SimulationOptions bytes(std::uint64_t seed) {
+    return {.ensemble = {.seed = seed,
+                         .storage_nodes = 3,
+                         .copies = GetParam().copies,
+                         .placement = GetParam().placement,
+                         .proxies = GetParam().proxies,
+                         .victims = ServerRole::kStorage},
+            .operations = 30};
+  }
+};
+
+TEST_P(ProxyTest, WhatClientsSawIsExplained) {
+  unsigned kills = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+    SimulationResult result = simulate(names(seed));
+    ASSERT_EQ(result.failure, "") << "seed " << seed;
+    kills += result.kills;
+  }
+  EXPECT_GT(kills, kSeeds / 2);
+}
+
+TEST_P(ProxyTest, ReadsShowWhatWasWritten) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+    ASSERT_EQ(simulate_bytes(bytes(seed)).failure, "") << "seed " << seed;
+  }
+}
+
+TEST_P(ProxyTest, TheSameSeedIsTheSameRun) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    EXPECT_EQ(simulate(names(seed)).checksum, simulate(names(seed)).checksum);
+    EXPECT_EQ(simulate_bytes(bytes(seed)).checksum, simulate_bytes(bytes(seed)).checksum);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Proxies, ProxyTest,
+                         ::testing::Values(Through{1, Policy::kMkdirSwitching, 1, Placement::kHash},
+                                           Through{2, Policy::kNameHashing, 2, Placement::kHash},
+                                           Through{3, Policy::kMkdirSwitching, 1, Placement::kFreeSpace},
+                                           Through{2, Policy::kMkdirSwitching, 3, Placement::kHash}));
+
+// A proxy that sends a call again under another xid of its client, so that the server has no first answer to
+// it.
+TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
+  constexpr std::size_t kClientAt = 12, kXidAt = 20;  // docs/formats/auth-slice.md
+  configure_log("sim", LogLevel::kError);
+  unsigned changed = 0, failures = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SimulationOptions given = options_of({2, Policy::kMkdirSwitching, 0.5}, seed);
+    given.ensemble.proxies = 2;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> sent;
+    given.tamper = [&](rpc::Endpoint, rpc::Endpoint, Buffer& bytes) {
+      auto call = rpc::decode_call(bytes.view());
+      if (!call || call->verifier_flavor != rpc::kAuthSlice || call->program != nfs3::kProgram) return;
+      std::uint8_t* verifier = bytes.data() + (call->verifier.data() - bytes.data());
+      auto of =
+          std::pair(load_be<std::uint32_t>(verifier + kClientAt), load_be<std::uint32_t>(verifier + kXidAt));
+      if (of.first == 0 || sent.insert(of).second) return;
+      verifier[kXidAt] ^= 0x40;
+      ++changed;
+    };
+    failures += simulate(given).failure.empty() ? 0 : 1;
+  }
+  EXPECT_GT(changed, 10u);
+  EXPECT_GE(failures, 4u);
+}
+
+// A proxy that answers WRITE with the largest verifier of all pieces, not the smallest.
+TEST(WrongProxyTest, AJoinThatTakesTheWrongVerifierIsNoticed) {
+  constexpr std::uint32_t kClients = 0x0a4d0100;
+  configure_log("sim", LogLevel::kError);
+  unsigned failures = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulationOptions given{
+        .ensemble = {.seed = seed, .storage_nodes = 3, .proxies = 1, .victims = ServerRole::kStorage},
+        .operations = 30,
+        .crashes = 5};
+    std::uint64_t largest = 0;
+    std::set<std::uint32_t> writes;  // their xids
+    given.tamper = [&](rpc::Endpoint, rpc::Endpoint to, Buffer& bytes) {
+      auto xid = load_be<std::uint32_t>(bytes.data());
+      auto call = rpc::decode_call(bytes.view());
+      bool write = call && call->program == nfs3::kProgram &&
+                   call->procedure == static_cast<std::uint32_t>(nfs3::Procedure::kWrite);
+      if (write) writes.insert(xid);
+      if (call || !writes.contains(xid)) return;
+      auto reply = proxy::parse_write_reply(bytes.view());
+      if (!reply) return;
+      largest = std::max(largest, reply->verifier);
+      if ((to.address & ~0xffu) == kClients) store_be(bytes.data() + bytes.size() - sizeof largest, largest);
+    };
+    failures += simulate_bytes(given).failure.empty() ? 0 : 1;
+  }
+  EXPECT_GE(failures, 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ByteSimulationTest,

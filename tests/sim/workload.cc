@@ -200,7 +200,11 @@ Task<void> Workload::read_tree(SimClient& client) {
   }
   learn(client);
   std::vector<KnownObject> all = known_;
-  for (const KnownObject& each : all) co_await client.getattr(each, true);
+  for (const KnownObject& each : all) {
+    Operation looked = co_await client.getattr(each, true);
+    if (looked.status == nfs3::Status::kStale && each.type == FileType::kRegular)
+      co_await client.write(each, 0, true);
+  }
   --busy_;
 }
 
