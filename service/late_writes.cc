@@ -1,11 +1,25 @@
 #include "service/late_writes.h"
 
+#include "bpf/shared/file_handle.h"
 #include "common/crc32c.h"
 
 namespace slice::service {
 
+namespace {
+
+// Without the hint of the handle, which is the first argument: each proxy stamps what it knows, and so does
+// the same one at another time.
+std::uint32_t checksum(ByteView arguments) {
+  constexpr std::size_t kHint = sizeof(std::uint32_t) + SLICE_HANDLE_AT_HINT,
+                        kBehind = kHint + sizeof(std::uint64_t);
+  if (arguments.size() < kBehind) return crc32c(arguments);
+  return crc32c(arguments.subspan(kBehind), crc32c(arguments.first(kHint)));
+}
+
+}  // namespace
+
 LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
-  Key key{call.client, call.xid, crc32c(call.arguments), caller_key(call)};
+  Key key{call.client, call.xid, checksum(call.arguments), caller_key(call)};
   auto [found, fresh] = entries_.try_emplace(key);
   if (fresh) {
     found->second.relays = call.relays;

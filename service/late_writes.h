@@ -22,7 +22,7 @@ class LateWrites {
  public:
   static constexpr std::size_t kMaxEntries = 16384;  // answered
 
-  // Client, its xid, CRC-32C of the arguments, caller.
+  // Client, its xid, CRC-32C of the arguments but for the handle's hint, caller.
   using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t, CallerKey>;
 
   struct Seen {

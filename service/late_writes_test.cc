@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "bpf/shared/file_handle.h"
+
 namespace slice::service {
 namespace {
 
@@ -32,6 +36,21 @@ TEST_F(LateWritesTest, AnAnswerIsGivenAgain) {
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
   arguments_ = as_bytes(std::string_view("others"));
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew) << "another call with a number that was used before";
+}
+
+// Sent again through another proxy, which knows another size of the file.
+TEST_F(LateWritesTest, TheHintOfTheHandleIsNoPartOfTheCall) {
+  Buffer one(std::size_t{200}), other(std::size_t{200}), else_where(std::size_t{200});
+  for (Buffer* each : {&one, &other, &else_where}) std::fill_n(each->data(), each->size(), 7);
+  other.data()[4 + SLICE_HANDLE_AT_HINT] = 1;
+  other.data()[4 + SLICE_HANDLE_AT_HINT + 7] = 2;
+  else_where.data()[4 + SLICE_HANDLE_AT_HINT + 8] = 1;
+  arguments_ = one.view();
+  writes_.end(writes_.begin(call(1)).key, "reply");
+  arguments_ = other.view();
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
+  arguments_ = else_where.view();
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew) << "its MAC is another";
 }
 
 TEST_F(LateWritesTest, WhatComesBackIsToldFromWhatComesTwice) {
