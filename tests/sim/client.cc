@@ -39,7 +39,7 @@ std::size_t History::called(Operation operation) {
 }
 
 // An unanswered CREATE may have given any file a size.
-void History::disregard_unknown_sizes() {
+void History::judge_sizes(bool patched) {
   for (const Operation& each : operations_) {
     if (each.kind != Kind::kCreate || !each.size) continue;
     if (each.result != kNoObject) {
@@ -48,10 +48,19 @@ void History::disregard_unknown_sizes() {
       cut_.insert(written_.begin(), written_.end());
     }
   }
+  std::vector<Operation> looks;
   for (Operation& each : operations_) {
     ObjectId of = each.result != kNoObject ? each.result : each.object;
-    if (each.seen && written_.contains(of) && cut_.contains(of)) each.seen->size.reset();
+    if (!each.seen || !each.seen->size || !written_.contains(of)) continue;
+    if (patched && !each.exact && !cut_.contains(of)) {
+      looks.push_back({.client = each.client, .kind = Kind::kSize, .object = of, .size = each.seen->size});
+      looks.back().answered = true;
+      looks.back().start = each.start;
+      looks.back().end = each.end;
+    }
+    if (cut_.contains(of) || (patched && !each.exact)) each.seen->size.reset();
   }
+  operations_.insert(operations_.end(), looks.begin(), looks.end());
 }
 
 SimClient::SimClient(SimEnsemble& ensemble, History& history, unsigned number)
@@ -296,6 +305,8 @@ Task<Operation> SimClient::write(KnownObject file, std::uint64_t offset, bool ex
       ok.count != data.size()) {
     wrong("a short WRITE: " + describe(operation));
   }
+  // A file that is removed while it is written to: a part of the WRITE may have had its effect before.
+  if (operation.status == Status::kStale && !exact) operation.answered = false;
   co_return end(number, std::move(operation));
 }
 

@@ -36,8 +36,10 @@ class History {
   // matter: a WRITE that is sent again is carried out again, as NFSv3 has it, also after the file was cut.
   void note_written(ObjectId file) { written_.insert(file); }
   void note_cut(ObjectId file) { cut_.insert(file); }
-  // Takes the sizes of files that were both out of all answers.
-  void disregard_unknown_sizes();
+  // Takes the sizes of files that were both out of all answers. `patched`: by proxies, which put the size
+  // that they know into answers that servers gave before: then sizes of files that were written are looks of
+  // their own.
+  void judge_sizes(bool patched);
 
  private:
   std::uint64_t instants_ = 0;

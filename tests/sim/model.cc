@@ -73,6 +73,9 @@ class ModelChange {
       case Kind::kListing:
         good = listing();
         break;
+      case Kind::kSize:
+        good = node(operation_.object) != nullptr && node(operation_.object)->size == operation_.size;
+        break;
     }
     if (!good) return {};
     return {true, std::move(changed_)};

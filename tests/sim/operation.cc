@@ -29,6 +29,8 @@ const char* kind_name(Kind kind) {
       return "SETATTR";
     case Kind::kWrite:
       return "WRITE";
+    case Kind::kSize:
+      return "size of";
     case Kind::kCommit:
       return "COMMIT";
     case Kind::kListedName:

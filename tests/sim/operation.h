@@ -29,6 +29,7 @@ enum class Kind {
   kCommit,
   kListedName,  // what one listing said of one name: there, or not
   kListing,     // a whole listing while nothing else went on
+  kSize,        // the size that an answer showed, where it may be younger than the rest of that answer
 };
 
 // The attributes that the model knows of.

@@ -65,7 +65,7 @@ class Simulation : public Rounds {
   }
 
   bool explain_history() {
-    workload_->history().disregard_unknown_sizes();
+    workload_->history().judge_sizes(ensemble().has_proxies());
     const std::vector<Operation>& history = workload_->history().operations();
     Verdict verdict = linearize(states_, history);
     if (verdict.gave_up) ++result().undecided;
@@ -82,7 +82,7 @@ class Simulation : public Rounds {
 
   // Nothing goes on any more: each look at the tree leaves those states that it fits.
   void compare_tree() {
-    workload_->history().disregard_unknown_sizes();
+    workload_->history().judge_sizes(ensemble().has_proxies());
     const std::vector<Operation>& looks = workload_->history().operations();
     for (std::size_t i = 0; i < looks.size(); ++i) {
       std::vector<Model> fitting;
