@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "smallfile/server_fixture.h"
+#include "smallfile/testing/server_fixture.h"
 
 namespace slice::smallfile {
 namespace {

@@ -1,5 +1,5 @@
 // The storage node's programs: READ, WRITE and the object program, of files with one copy.
-#include "storagenode/server_fixture.h"
+#include "storagenode/testing/server_fixture.h"
 
 namespace slice::storagenode {
 namespace {

@@ -49,6 +49,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 LIBBPF = re.compile(r'^\s*#\s*include\s+<(bpf|linux/bpf|xdp)[/.]', re.M)
 # The routing core's own: others ask routing::place_of().
 ROUTING_CORE = re.compile(r"\bslice_(route_(call|hashed|bytes|name)|(small_file|coordinator|storage)_site)\(")
+# Names of what only tests use, and headers that only they can.
+TEST_ONLY = re.compile(r"(^|/)((fake|test|toy)_[^/]*|[^/]*_(fixture|harness))\.(h|cc)$")
+GOOGLE_TEST = re.compile(r"^\s*#\s*include\s+<g(test|mock)/", re.M)
 MAX_COMMON_FILES = 40  # sources, headers and tests together: a thing enters when a second module needs it
 MAX_LINES = 700
 
@@ -86,7 +89,7 @@ def check_includes(path: str, text: str) -> list[str]:
     if folder is None:
         return [f"{path}: lies in no known folder: put it into one of {', '.join(ALLOWED)}, or add the folder here"]
     allowed = ALLOWED[folder]
-    is_test = path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc")) or "/testing/" in path
+    is_test = is_test_code(path)
     includes = INCLUDE.findall(text)
     wrong = [] if is_test else check_rooms(folder, path, includes)
     for included in includes:
@@ -115,12 +118,30 @@ def check_rules(path: str, text: str) -> list[str]:
     return wrong
 
 
+def is_test_code(path: str) -> bool:
+    return path.startswith("tests/") or "/testing/" in path or path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc"))
+
+
+def check_testing(path: str, text: str) -> list[str]:
+    """What only tests use lies in testing/, and nothing else knows it. tests/ is theirs as a whole."""
+    if path.startswith("tests/") or "/testing/" in path:
+        return []
+    wrong = []
+    folder = path.rpartition("/")[0]
+    if TEST_ONLY.search(path) or path.endswith(".h") and GOOGLE_TEST.search(text):
+        wrong.append(f"{path}: only tests can use it: move it to {folder}/testing/")
+    if not is_test_code(path):
+        wrong += [f"{path}: includes {included}, which is for tests alone: move what both need out of testing/"
+                  for included in INCLUDE.findall(text) if "/testing/" in included]
+    return wrong
+
+
 def main() -> int:
     wrong = []
     paths = sources()
     for path in paths:
         text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
-        wrong += check_includes(path, text) + check_rules(path, text)
+        wrong += check_includes(path, text) + check_rules(path, text) + check_testing(path, text)
     common = [p for p in paths if p.startswith("common/")]
     if len(common) > MAX_COMMON_FILES:
         wrong.append(f"common/ has {len(common)} files, over {MAX_COMMON_FILES}: move what only one module needs into it")

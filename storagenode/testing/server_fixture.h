@@ -1,7 +1,7 @@
 // A storage node with its programs, over the whole codec, with a fake directory server and manager and a disk
 // in memory.
-#ifndef SLICE_STORAGENODE_SERVER_FIXTURE_H
-#define SLICE_STORAGENODE_SERVER_FIXTURE_H
+#ifndef SLICE_STORAGENODE_TESTING_SERVER_FIXTURE_H
+#define SLICE_STORAGENODE_TESTING_SERVER_FIXTURE_H
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
 #include "storagenode/server.h"
-#include "storagenode/store_harness.h"
+#include "storagenode/testing/store_harness.h"
 #include "wire/manager.h"
 
 namespace slice::storagenode {
@@ -176,4 +176,4 @@ inline std::string text(const Buffer& bytes) {
 
 }  // namespace slice::storagenode
 
-#endif  // SLICE_STORAGENODE_SERVER_FIXTURE_H
+#endif  // SLICE_STORAGENODE_TESTING_SERVER_FIXTURE_H

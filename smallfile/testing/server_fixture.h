@@ -1,7 +1,7 @@
 // SmallFileServerTest: a small-file server in memory with a fake authority, called through the whole codec as
 // clients and managers call it. For tests.
-#ifndef SLICE_SMALLFILE_SERVER_FIXTURE_H
-#define SLICE_SMALLFILE_SERVER_FIXTURE_H
+#ifndef SLICE_SMALLFILE_TESTING_SERVER_FIXTURE_H
+#define SLICE_SMALLFILE_TESTING_SERVER_FIXTURE_H
 
 #include <gtest/gtest.h>
 
@@ -182,4 +182,4 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
 
 }  // namespace slice::smallfile
 
-#endif  // SLICE_SMALLFILE_SERVER_FIXTURE_H
+#endif  // SLICE_SMALLFILE_TESTING_SERVER_FIXTURE_H
