@@ -22,7 +22,7 @@ using nfs3::Status;
 
 inline constexpr std::uint64_t kThreshold = 65536;
 
-// A coordinator that answers every COMMIT with verifier 77.
+// A coordinator that answers every COMMIT with verifier 77, or with a failure.
 class FakeCoordinator : public rpc::Program {
  public:
   std::uint32_t number() const override { return nfs3::kProgram; }
@@ -32,10 +32,15 @@ class FakeCoordinator : public rpc::Program {
     nfs3::CommitArgs args;
     EXPECT_TRUE(nfs3::decode_arguments(call.arguments, args));
     ++commits;
-    nfs3::encode_result(results, nfs3::CommitOk{.verifier = Verifier{77}});
+    if (status == Status::kOk) {
+      nfs3::encode_result(results, nfs3::CommitOk{.verifier = Verifier{77}});
+    } else {
+      nfs3::encode_failure(results, nfs3::Procedure::kCommit, status, {}, {});
+    }
     co_return rpc::Outcome::kReply;
   }
   int commits = 0;
+  Status status = Status::kOk;
 };
 
 class SmallFileServerTest : public service::testing::ServiceFixture {
@@ -169,6 +174,12 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
   Status truncate_here(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
     return manage<wire::ObjectStatusResult>(wire::ObjectProcedure::kTruncate,
                                             wire::ObjectTruncateArgs{object(id), size, {epoch}})
+        .status;
+  }
+
+  Status remove_here(std::uint64_t id) {
+    return manage<wire::ObjectStatusResult>(wire::ObjectProcedure::kRemove,
+                                            wire::ObjectRemoveArgs{object(id)})
         .status;
   }
 

@@ -84,7 +84,7 @@ class StorageServerTest : public ServiceFixture {
     retired.push_back(std::move(server));
   }
 
-  // What a proxy may stamp on the handle's hint (decision 2 of docs/architecture.md): it is not sealed.
+  // What a proxy may stamp on the handle's hint, which no MAC covers (docs/formats/file-handle.md).
   routing::HandleBytes stamped(const routing::FileHandle& of, std::uint64_t hint) {
     auto bytes = handles_.mint(of);
     store_be(bytes.data() + 32, hint);
@@ -165,6 +165,23 @@ class StorageServerTest : public ServiceFixture {
   routing::FileHandle handle;
   // A client: its calls are not sealed.
   rpc::InProcessNetwork client{loop_, std::nullopt, rpc::Endpoint{0x0a4d0102, 900}};
+};
+
+// Two storage nodes: stripes of the other one are not touched here.
+class TwoNodesTest : public StorageServerTest {
+ protected:
+  static constexpr std::uint64_t kUnit = 64 << 10;
+  TwoNodesTest() : StorageServerTest(sample_config()) {}
+  bool ours(std::uint64_t offset) const {
+    return tables_.get()->owns(self_.index, wire::Role::kStorage,
+                               tables_.get()->storage_site(handle.fileid, offset, handle.stripe_shift));
+  }
+  // Where a stripe of this node's begins that one of the other follows.
+  std::uint64_t end_of_ours() const {
+    std::uint64_t offset = kThreshold;
+    while (!ours(offset) || ours(offset + kUnit)) offset += kUnit;
+    return offset;
+  }
 };
 
 inline Buffer bytes_of(std::size_t n, std::uint64_t seed) {

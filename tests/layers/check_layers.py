@@ -136,12 +136,44 @@ def check_testing(path: str, text: str) -> list[str]:
     return wrong
 
 
+def check_neighbours(paths: list[str]) -> list[str]:
+    """One operation, one file, one test; and a test is one that is built."""
+    wrong = []
+    known = set(paths)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if name.endswith("_test.cc") and not any(names_source(ROOT / parent, path) for parent in pathlib.Path(path).parents):
+            wrong.append(f"{path}: no CMakeLists.txt names it, so it never runs: add it to a slice_test()")
+        if not folder.endswith("/ops") or not name.endswith(".cc"):
+            continue
+        stem = path.removesuffix(".cc")
+        if stem.endswith("_test"):
+            if stem.removesuffix("_test") + ".cc" not in known:
+                wrong.append(f"{path}: tests no file of {folder}: give each operation its own x_test.cc")
+            continue
+        # Where ops.h declares the operations, a file with a header of its own is help that they share.
+        is_help = f"{folder}/ops.h" in known and f"{stem}.h" in known
+        if not is_help and f"{stem}_test.cc" not in known:
+            wrong.append(f"{path}: has no test beside it: write {stem}_test.cc, or, where it is no operation but help "
+                         "for several, declare it in a header of its own")
+    return wrong
+
+
+def names_source(folder: pathlib.Path, path: str) -> bool:
+    lists = folder / "CMakeLists.txt"
+    if not lists.exists():
+        return False
+    relative = pathlib.Path(ROOT / path).relative_to(folder)
+    return str(relative) in re.split(r"[\s()]+", lists.read_text(encoding="utf-8"))
+
+
 def main() -> int:
     wrong = []
     paths = sources()
     for path in paths:
         text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
         wrong += check_includes(path, text) + check_rules(path, text) + check_testing(path, text)
+    wrong += check_neighbours(paths)
     common = [p for p in paths if p.startswith("common/")]
     if len(common) > MAX_COMMON_FILES:
         wrong.append(f"common/ has {len(common)} files, over {MAX_COMMON_FILES}: move what only one module needs into it")
