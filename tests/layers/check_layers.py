@@ -113,8 +113,20 @@ def check_rules(path: str, text: str) -> list[str]:
         wrong.append(f"{path}: holds a TODO: do it, or say in docs/ what is not there")
     if not path.startswith(("bpf/", "routing/", "tests/")) and ROUTING_CORE.search(text):
         wrong.append(f"{path}: decides a site by itself: ask routing::place_of() or routing::RoutingTables")
-    if path.endswith(".h") and not text.lstrip().startswith(("//", "/*")):
+    if path.endswith(".h"):
+        wrong += check_header(path, text)
+    return wrong
+
+
+def check_header(path: str, text: str) -> list[str]:
+    wrong = []
+    if not text.lstrip().startswith(("//", "/*")):
         wrong.append(f"{path}: its first line does not say what the header is for")
+    guard = "SLICE_" + re.sub(r"[^A-Z0-9]", "_", path.upper())
+    opening = re.search(r"^#", text, re.M)
+    if (opening is None or not text.startswith(f"#ifndef {guard}\n#define {guard}\n", opening.start())
+            or not text.endswith(f"\n#endif  // {guard}\n")):
+        wrong.append(f"{path}: its include guard is not {guard}: open it with #ifndef and #define, name it behind #endif")
     return wrong
 
 
