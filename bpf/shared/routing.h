@@ -3,7 +3,7 @@
 // code (user space by routing::place_of); nothing else decides a site.
 //
 //   slice_parse_call   bytes -> struct slice_request, bounded and table-free
-//   slice_route        request + config + what is known of the size -> struct slice_route
+//   slice_route_call   request + config + what is known of the size -> struct slice_route
 //   slice_name_hash    (parent fileID, name) -> 64 bits
 //   slice_*_site       the site of a file in each class
 //
