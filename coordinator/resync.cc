@@ -10,12 +10,12 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 Resync::Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions,
-               Participants& participants, service::FileLocks& cuts, Options options)
+               Participants& participants, service::FileLocks& locks, Options options)
     : context_(context),
       layouts_(layouts),
       sessions_(sessions),
       participants_(participants),
-      cuts_(cuts),
+      locks_(locks),
       options_(options),
       files_(context.metrics.counter("coordinator_resynced_copies_total")),
       stripes_(context.metrics.counter("coordinator_resynced_stripes_total")),
@@ -84,8 +84,8 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
 // A copy that misses everything may have missed truncations, and what it has is of no use: it is cut to
 // nothing, under the epoch of the last of them. From then on it gets every truncation.
 Task<bool> Resync::empty_and_join(const routing::FileHandle& handle, std::uint32_t server) {
-  if (cuts_.busy(handle.fileid)) co_return false;
-  auto held = co_await cuts_.lock(handle.fileid);
+  if (locks_.busy(handle.fileid)) co_return false;
+  auto held = co_await locks_.lock(handle.fileid);
   Extent extent = co_await extent_of(handle);
   if (!extent.known) co_return false;
   if (!layouts_.misses_everything(handle.fileid, server)) co_return false;  // the file was removed

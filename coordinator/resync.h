@@ -18,7 +18,7 @@ class Resync {
     std::uint64_t bytes_per_second = 64 << 20;
   };
   Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions, Participants& participants,
-         service::FileLocks& cuts, Options options);
+         service::FileLocks& locks, Options options);
 
   ~Resync() { context_.loop.cancel(timer_); }
   Resync(const Resync&) = delete;
@@ -43,7 +43,7 @@ class Resync {
   Layouts& layouts_;
   Sessions& sessions_;
   Participants& participants_;
-  service::FileLocks& cuts_;  // a truncation, or a copy that is emptied and joins: one at a time
+  service::FileLocks& locks_;  // a truncation, or a copy that is emptied and joins: one at a time
   Options options_;
   bool stopping_ = false;
   bool working_ = false;

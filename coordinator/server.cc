@@ -163,13 +163,13 @@ class Coordinator::Programs {
         layouts(context, *intentions, sessions, maps),
         participants(context, [this](routing::FileHandle handle, std::uint32_t server,
                                      bool silent) { return without(handle, server, silent); }),
-        cuts(context.loop),
+        locks(context.loop),
         authority(context),
         commit(context, *intentions, participants, authority),
-        truncate(context, *intentions, participants, cuts, authority),
+        truncate(context, *intentions, participants, locks, authority),
         remove(context, *intentions, participants, layouts, authority),
         move(context, *intentions, sessions, layouts),
-        resync(context, layouts, sessions, participants, cuts, {}),
+        resync(context, layouts, sessions, participants, locks, {}),
         nfs(context, wire::Role::kCoordinator),
         internal(context, truncate, remove, move, sessions, layouts) {
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
@@ -194,7 +194,7 @@ class Coordinator::Programs {
   // Of files that are truncated, or whose copy that misses everything is emptied and joins: a copy that takes
   // part in a truncation has had all before it, one that is done without is emptied, later, under the epoch
   // of the last. Between the two there must be none that is half done.
-  service::FileLocks cuts;
+  service::FileLocks locks;
   service::AuthorityClient authority;
   CommitOperation commit;
   TruncateOperation truncate;

@@ -4,7 +4,7 @@
 
 #include "common/manual_loop.h"
 #include "rpc/call.h"
-#include "rpc/test_programs.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
 namespace {

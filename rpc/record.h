@@ -53,9 +53,9 @@ class RecordReader {
   // The next whole record, without marks.
   bool next(Buffer& record);
 
-  bool broken() const { return broken_; }
-  // Bytes of a record have come, but not all.
+  bool broken() const { return broken_; }  // a record is too long: next() answers false for ever
   std::size_t memory() const { return memory_of(record_); }
+  // Bytes of a record have come, but not all.
   bool within_record() const { return mark_bytes_ > 0 || in_fragment_ || record_.size() > 0; }
 
  private:

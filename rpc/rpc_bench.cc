@@ -5,8 +5,8 @@
 #include "rpc/call.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "rpc/test_programs.h"
 #include "rpc/testing/certificates.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
 namespace {

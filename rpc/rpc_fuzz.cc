@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "rpc/record.h"
-#include "rpc/test_programs.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "rpc/test_programs.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
 namespace {

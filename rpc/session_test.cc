@@ -9,7 +9,7 @@
 
 #include "rpc/frames.h"
 #include "rpc/session_reader.h"
-#include "rpc/test_programs.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
 namespace {

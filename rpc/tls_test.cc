@@ -14,8 +14,8 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "rpc/server_internal.h"
-#include "rpc/test_programs.h"
 #include "rpc/testing/certificates.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
 namespace {

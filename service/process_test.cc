@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -45,6 +46,9 @@ class FakeManager : public Role, public rpc::Program {
       case wire::ManagerProcedure::kHeartbeat: {
         wire::HeartbeatArgs args;
         if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        const ServerConfig& sender = context_.config.servers.at(args.server);
+        bool within = call.client == rpc::Endpoint{sender.address, sender.port};
+        (within ? within_ : by_socket_).add();
         members_[args.server] = args;
         encode(results, wire::HeartbeatResult{Generation{3}, Verifier{drawn_}});
         co_return rpc::Outcome::kReply;
@@ -75,6 +79,9 @@ class FakeManager : public Role, public rpc::Program {
   ServiceContext& context_;
   std::uint64_t drawn_;
   std::map<std::uint32_t, wire::HeartbeatArgs> members_;
+  // A socket's calls come from a port that the system chose.
+  Counter& within_ = context_.metrics.counter("fake_heartbeats_within_process");
+  Counter& by_socket_ = context_.metrics.counter("fake_heartbeats_by_socket");
 };
 
 class FakeStorage : public Role {
@@ -113,6 +120,17 @@ class Environment {
   const char* name_;
 };
 
+// Looks again and again, for 10 s.
+template <class Condition>
+bool comes_true(Condition condition, std::chrono::milliseconds between) {
+  auto end = std::chrono::steady_clock::now() + 10s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(between);
+  }
+  return true;
+}
+
 // One forked process and what it writes to standard error.
 class Child {
  public:
@@ -150,11 +168,7 @@ class Child {
     return {std::istreambuf_iterator<char>(in), {}};
   }
   bool says(std::string_view text) const {
-    for (int i = 0; i < 1000; ++i) {
-      if (output().find(text) != std::string::npos) return true;
-      std::this_thread::sleep_for(10ms);
-    }
-    return false;
+    return comes_true([&] { return output().find(text) != std::string::npos; }, 10ms);
   }
   void signal(int number) const { ::kill(pid_, number); }
   // The exit code; negative: the signal that ended it.
@@ -201,8 +215,10 @@ class ProcessTest : public ::testing::Test {
   std::unique_ptr<Child> start_manager() { return start({"manager1"}, {ServerRole::kManager}); }
   std::unique_ptr<Child> start_storage() { return start({"storage1"}, {ServerRole::kStorage}); }
 
+  // Over a connection of its own.
   template <class R>
   Result<R> ask(int host, std::uint32_t program, std::uint32_t procedure) {
+    ++asked_;
     rpc::EpollLoop loop;
     auto config = load_ensemble(root_ + "/ensemble.toml").value();
     rpc::KeyRing keys(config);
@@ -228,6 +244,7 @@ class ProcessTest : public ::testing::Test {
   std::string root_, config_text_;
   std::uint16_t port_;
   int children_ = 0;
+  std::uint64_t asked_ = 0;
 };
 
 TEST_F(ProcessTest, RefusesABadConfigurationWithFileLineAndReason) {
@@ -265,18 +282,16 @@ TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
   EXPECT_EQ(metrics->process, "storage1");
   EXPECT_FALSE(metrics->samples.empty());
   EXPECT_GE(metric(3, "fake_readings"), 2u) << "the role is asked at each reading";
-  bool alive = false;
-  for (int i = 0; i < 50 && !alive; ++i) {
-    auto members = ask<wire::MembersResult>(2, wire::kManagerProgram, 4);
-    ASSERT_TRUE(members);
-    for (const wire::Member& member : members->members) {
-      alive = alive ||
-              (member.entry.server == 1 && member.last.state == "serving" && member.last.detail == "a fake" &&
-               member.last.generation == Generation{3} && member.last.total_bytes > 0);
-    }
-    std::this_thread::sleep_for(100ms);
-  }
-  EXPECT_TRUE(alive);
+  auto told = [](const wire::Member& member) {
+    return member.entry.server == 1 && member.last.state == "serving" && member.last.detail == "a fake" &&
+           member.last.generation == Generation{3} && member.last.total_bytes > 0;
+  };
+  EXPECT_TRUE(comes_true(
+      [&] {
+        auto members = ask<wire::MembersResult>(2, wire::kManagerProgram, 4);
+        return members && std::any_of(members->members.begin(), members->members.end(), told);
+      },
+      100ms));
   storage->signal(SIGTERM);
   EXPECT_EQ(storage->wait(), 0) << storage->output();
   EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";
@@ -289,14 +304,21 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   ASSERT_TRUE(both->says("serving as manager")) << both->output();
   ASSERT_TRUE(both->says("serving as storage")) << both->output();
   EXPECT_EQ(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)->process, "storage1");
-  // Heartbeats need no connection. A call that was under way before the manager served, on a socket that
-  // waited for it, may have one.
-  std::uint64_t connections = metric(2, "rpc_connections_total");
-  std::uint64_t calls = metric(2, "rpc_calls_total");
-  std::this_thread::sleep_for(2500ms);
-  EXPECT_GT(metric(2, "rpc_calls_total"), calls + 1) << "heartbeats";
-  EXPECT_THAT(metric(2, "rpc_connections_total"), testing::AnyOf(connections + 3, connections + 4))
-      << "beside this test's own";
+  // A call that was under way before the manager served waits for it on a socket. Heartbeats since then need
+  // none, and no connection.
+  auto come_within = [this](std::uint64_t wanted) {
+    return comes_true([&] { return metric(2, "fake_heartbeats_within_process") >= wanted; }, 100ms);
+  };
+  auto connections_beside_this_tests_own = [this] {
+    std::uint64_t all = metric(2, "rpc_connections_total");
+    return all - asked_;
+  };
+  ASSERT_TRUE(come_within(1));
+  std::uint64_t by_socket = metric(2, "fake_heartbeats_by_socket");
+  std::uint64_t connections = connections_beside_this_tests_own();
+  EXPECT_TRUE(come_within(3));
+  EXPECT_EQ(metric(2, "fake_heartbeats_by_socket"), by_socket);
+  EXPECT_THAT(connections_beside_this_tests_own(), testing::AnyOf(connections, connections + 1));
   both->signal(SIGTERM);
   EXPECT_EQ(both->wait(), 0) << both->output();
   EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";

@@ -261,9 +261,9 @@ TEST_F(RelayTest, FailuresOfTheOwnerAreTheAnswerToo) {
   ask(dir2, Procedure::kRemove, remove_arguments(), Xid{1});
   EXPECT_EQ(status_of(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{2})), nfs3::Status::kNoEnt);
   EXPECT_EQ(dir1.metric("nfs_failures_total{procedure=\"REMOVE\"}"), 1u);
-  Buffer cut = encoded(nfs3::RemoveArgs{.directory = folder_, .name = "x"});
-  cut.append(as_bytes("more"));
-  auto garbage = ask(dir1, Procedure::kRemove, std::move(cut), Xid{3});
+  Buffer longer = encoded(nfs3::RemoveArgs{.directory = folder_, .name = "x"});
+  longer.append(as_bytes("more"));
+  auto garbage = ask(dir1, Procedure::kRemove, std::move(longer), Xid{3});
   ASSERT_TRUE(garbage);
   ASSERT_FALSE(*garbage);
   EXPECT_THAT(garbage->error().message, ::testing::HasSubstr("could not decode the arguments"));

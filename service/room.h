@@ -1,7 +1,7 @@
 // Room for a proxy to fill: what a data server puts where a READ, WRITE or COMMIT reply has the file's
 // attributes (docs/formats/file-handle.md, "Room").
-#ifndef SLICE_SERVICE_ROOM_H_
-#define SLICE_SERVICE_ROOM_H_
+#ifndef SLICE_SERVICE_ROOM_H
+#define SLICE_SERVICE_ROOM_H
 
 #include <optional>
 
@@ -27,4 +27,4 @@ nfs3::PostOpAttributes room_for(const routing::FileHandle& handle, const KnownFi
 
 }  // namespace slice::service
 
-#endif  // SLICE_SERVICE_ROOM_H_
+#endif  // SLICE_SERVICE_ROOM_H

@@ -123,7 +123,7 @@ void Checkpointer::tell(const Status& status, bool all) {
 }
 
 Task<Status> Checkpointer::save_batch() {
-  if (!broken_) co_return broken_;
+  if (broken()) co_return intact_;
   Batch batch;
   co_await take(batch);
   Status status = co_await log_->sync({applied_.value_or(log_->last().value)});
@@ -135,7 +135,7 @@ Task<Status> Checkpointer::save_batch() {
   settle(batch, status.has_value());
   if (!status) co_return status;
   written_.add(batch.data.size());
-  blocks_.add(batch.pieces.size());
+  blocks_.add(batch.writes.size());
   co_await trim();
   co_await crash_.reach("save.trimmed");
   co_return status;
@@ -198,22 +198,22 @@ void Checkpointer::take_block(Batch& batch, File& file, Block& block) {
   const std::size_t at = batch.data.size(), padding = room_for(block.valid) - data.size();
   batch.data.append(data);
   std::memset(batch.data.extend(padding), 0, padding);
-  batch.pieces.push_back({file.site, block.extent.place, at, batch.data.size() - at});
+  batch.writes.push_back({file.site, block.extent.place, at, batch.data.size() - at});
 }
 
 // ---- saving it ----
 
 // In the order of their places, so that neighbours are one write.
 Task<Status> Checkpointer::write_zones(Batch& batch) {
-  std::sort(batch.pieces.begin(), batch.pieces.end(), [](const Piece& a, const Piece& b) {
+  std::sort(batch.writes.begin(), batch.writes.end(), [](const BlockWrite& a, const BlockWrite& b) {
     return std::pair(a.zone, a.place) < std::pair(b.zone, b.place);
   });
   std::set<SiteId> zones;
-  for (std::size_t first = 0, last = 0; first < batch.pieces.size(); first = last) {
-    const Piece& begin = batch.pieces[first];
+  for (std::size_t first = 0, last = 0; first < batch.writes.size(); first = last) {
+    const BlockWrite& begin = batch.writes[first];
     std::size_t length = 0;
-    for (last = first; last < batch.pieces.size(); length += batch.pieces[last++].length) {
-      const Piece& next = batch.pieces[last];
+    for (last = first; last < batch.writes.size(); length += batch.writes[last++].length) {
+      const BlockWrite& next = batch.writes[last];
       const bool neighbour = next.zone == begin.zone && next.place == begin.place + length;
       if (!neighbour || length + next.length > kTurnBytes) break;
     }
@@ -235,10 +235,10 @@ Task<Status> Checkpointer::write_run(const Batch& batch, std::size_t first, std:
   Buffer run;
   run.reserve(length);
   for (std::size_t i = first; i < last; ++i) {
-    run.append(batch.data.view().subspan(batch.pieces[i].at, batch.pieces[i].length));
+    run.append(batch.data.view().subspan(batch.writes[i].at, batch.writes[i].length));
   }
   runs_.add();
-  co_return co_await zones_.write(batch.pieces[first].zone, batch.pieces[first].place, run.view());
+  co_return co_await zones_.write(batch.writes[first].zone, batch.writes[first].place, run.view());
 }
 
 Task<Status> Checkpointer::save_records(Batch& batch) {
@@ -269,8 +269,8 @@ Task<Status> Checkpointer::save_records(Batch& batch) {
   }
   if (Status durable = co_await store_.durable(*position); !durable) {
     // What the store holds now is not known: no batch may build on either answer.
-    broken_ = fail(durable.error(), "map records");
-    co_return broken_;
+    intact_ = fail(durable.error(), "map records");
+    co_return intact_;
   }
   std::uint64_t free = 0, end = 0;
   for (auto& [site, allocator] : allocators_) {

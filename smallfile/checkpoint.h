@@ -56,13 +56,14 @@ class Checkpointer {
   // Waits for the end of the batch under way (or the next one), however it ends.
   Task<Status> next_batch();
   bool running() const { return running_; }
-  bool broken() const { return !broken_; }
+  // An error after which nothing can be saved until the process is started again.
+  bool broken() const { return !intact_; }
 
   std::uint64_t free_bytes() const;  // in fragments that hold a whole block, all zones
   const ZoneAllocator* zone(SiteId site) const;
 
  private:
-  struct Piece {  // a block's bytes on their way to the zone, and the room behind them as zeros
+  struct BlockWrite {  // a block's bytes on their way to the zone, and the room behind them as zeros
     SiteId zone;
     std::uint64_t place;
     std::size_t at, length;  // in the batch's data
@@ -78,7 +79,7 @@ class Checkpointer {
   };
   struct Batch {
     std::vector<Snapshot> snapshots;
-    std::vector<Piece> pieces;
+    std::vector<BlockWrite> writes;
     Buffer data;
   };
 
@@ -91,7 +92,7 @@ class Checkpointer {
   void take_file(Batch& batch);
   void take_block(Batch& batch, File& file, Block& block);
   Task<Status> write_zones(Batch& batch);
-  // Pieces [first, last), `length` bytes that lie one after another in their zone: one write.
+  // Writes [first, last), `length` bytes that lie one after another in their zone: one write.
   Task<Status> write_run(const Batch& batch, std::size_t first, std::size_t last, std::size_t length);
   Task<Status> save_records(Batch& batch);
   void release_freed(const Batch& batch);
@@ -111,7 +112,7 @@ class Checkpointer {
 
   bool running_ = false;
   std::size_t since_turn_ = 0;  // bytes since requests had their turn
-  Status broken_;               // nothing can be saved until the process is started again
+  Status intact_;               // the error where broken()
   std::vector<OneShot<Status>> batch_waiters_, run_waiters_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 

@@ -50,8 +50,8 @@ Task<Status> SmallFileServer::start() {
                                     std::move(options), context_.crash);
   if (!store) co_return fail(std::move(store).error());
   store_ = std::move(*store);
-  parts_.emplace(
-      Parts{context_, *store_, authority_, context_.metrics.counter("smallfile_commits_passed_on_total")});
+  shared_.emplace(
+      Shared{context_, *store_, authority_, context_.metrics.counter("smallfile_commits_passed_on_total")});
   add_operations();
   objects_ = std::make_unique<ObjectProgram>(context_, *store_, authority_);
   co_return Status{};
@@ -60,16 +60,16 @@ Task<Status> SmallFileServer::start() {
 void SmallFileServer::add_operations() {
   nfs_.on<nfs3::ReadArgs>(nfs3::Procedure::kRead,
                           [this](service::NfsRequest& request, const nfs3::ReadArgs& args,
-                                 rpc::XdrWriter& results) { return read(*parts_, request, args, results); });
+                                 rpc::XdrWriter& results) { return read(*shared_, request, args, results); });
   nfs_.on<nfs3::WriteArgs>(
       nfs3::Procedure::kWrite,
       [this](service::NfsRequest& request, const nfs3::WriteArgs& args, rpc::XdrWriter& results) {
-        return write(*parts_, request, args, results);
+        return write(*shared_, request, args, results);
       });
   nfs_.on<nfs3::CommitArgs>(
       nfs3::Procedure::kCommit,
       [this](service::NfsRequest& request, const nfs3::CommitArgs& args, rpc::XdrWriter& results) {
-        return commit(*parts_, request, args, results);
+        return commit(*shared_, request, args, results);
       });
 }
 

@@ -44,7 +44,7 @@ class SmallFileServer : public service::Role {
   DiskZoneStore zones_;
   std::unique_ptr<Store> store_;
   service::AuthorityClient authority_;
-  std::optional<Parts> parts_;
+  std::optional<Shared> shared_;
   service::NfsProgram nfs_;
   std::unique_ptr<ObjectProgram> objects_;
 };

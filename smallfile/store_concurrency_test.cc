@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "smallfile/store_harness.h"
+#include "smallfile/testing/store_harness.h"
 
 namespace slice::smallfile {
 namespace {

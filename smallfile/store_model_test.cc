@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "smallfile/store_harness.h"
+#include "smallfile/testing/store_harness.h"
 
 namespace slice::smallfile {
 namespace {

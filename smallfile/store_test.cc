@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "smallfile/store_harness.h"
+#include "smallfile/testing/store_harness.h"
 
 namespace slice::smallfile {
 namespace {

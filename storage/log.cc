@@ -60,7 +60,7 @@ class LogImpl final : public Log {
   LogSequence last() const override { return {last_}; }
   LogSequence durable() const override { return {durable_}; }
   std::uint64_t bytes() const override;
-  bool failed() const override { return !broken_; }
+  bool failed() const override { return !intact_; }
 
  private:
   struct Waiter {
@@ -102,7 +102,7 @@ class LogImpl final : public Log {
   Buffer pending_;  // records (last of the batch under way, last_]
   std::deque<Waiter> waiters_;
   bool flushing_ = false;
-  Status broken_;  // why nothing more is accepted
+  Status intact_;  // the error after which nothing more is accepted
   AsyncMutex trimming_;
   std::shared_ptr<EndMarkFile> mark_;
   std::optional<EndMark> marked_;  // what the mark said at the start
@@ -233,7 +233,7 @@ Task<Status> LogImpl::cut_tail(std::uint64_t first, ByteView bytes, std::size_t 
 // ---- appending ----
 
 Result<LogSequence> LogImpl::append(ByteView record) {
-  if (!broken_) return fail(broken_.error());
+  if (!intact_) return fail(intact_.error());
   if (record.size() > options_.max_record) {
     return fail(Errc::kTooLarge, "log {}: a record of {} bytes; the limit is {}", options_.folder,
                 record.size(), options_.max_record);
@@ -249,7 +249,7 @@ Result<LogSequence> LogImpl::append(ByteView record) {
 Task<Status> LogImpl::sync(LogSequence sequence) {
   assert(sequence.value <= last_);
   if (sequence.value <= durable_) co_return Status{};
-  if (!broken_) co_return broken_;
+  if (!intact_) co_return intact_;
   Waiter waiter{sequence.value, {}};
   waiters_.push_back(waiter);
   flush_soon();
@@ -265,7 +265,7 @@ void LogImpl::flush_soon() {
 
 Task<void> LogImpl::flush() {
   Buffer batch;
-  while (!pending_.empty() && broken_) {
+  while (!pending_.empty() && intact_) {
     std::uint64_t up_to = last_;
     std::swap(batch, pending_);
     pending_.clear();
@@ -278,8 +278,8 @@ Task<void> LogImpl::flush() {
       break;
     }
     if (!status) {
-      broken_ = fail(status.error(), fmt::format("log {} is closed for writing", options_.folder));
-      settle(broken_, last_);
+      intact_ = fail(status.error(), fmt::format("log {} is closed for writing", options_.folder));
+      settle(intact_, last_);
       break;
     }
     durable_ = up_to;

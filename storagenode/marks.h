@@ -1,4 +1,4 @@
-// Marks: which parts of which objects may differ on disk from their checksums after a crash. A granule is
+// Marks: which granules of which objects may differ on disk from their checksums after a crash. A granule is
 // marked, durably, before its first byte is written, and unmarked, lazily, some time after it was synced. So
 // after a crash a block that does not fit its checksum is a torn write where it is marked, and corruption
 // where it is not. File `marks`: one slot of a sector a segment (docs/formats/object-store.md). One loop.

@@ -3,7 +3,7 @@
 
 #include "bpf/shared/file_handle.h"
 #include "routing/copies.h"
-#include "storagenode/server_fixture.h"
+#include "storagenode/testing/server_fixture.h"
 #include "wire/coordinator.h"
 
 namespace slice::storagenode {

@@ -38,16 +38,16 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
   prefetch(of, offset, offset + n);
   for (std::size_t done = 0; done < n;) {
     std::uint64_t at = offset + done, index = at / kSegment;
-    std::size_t piece = std::min<std::uint64_t>(n - done, kSegment - at % kSegment), got = 0;
+    std::size_t here = std::min<std::uint64_t>(n - done, kSegment - at % kSegment), got = 0;
     if (of.present.contains(index)) {
       auto use = co_await table_.segment(of, index);
       if (!use) co_return fail(use.error());
-      auto part = co_await (*use)->segment.read(at % kSegment, into.subspan(done, piece));
-      if (!part) co_return fail(part.error());
-      got = *part;
+      auto bytes = co_await (*use)->segment.read(at % kSegment, into.subspan(done, here));
+      if (!bytes) co_return fail(bytes.error());
+      got = *bytes;
     }
-    std::memset(into.data() + done + got, 0, piece - got);
-    done += piece;
+    std::memset(into.data() + done + got, 0, here - got);
+    done += here;
   }
   co_return Read{n, of.end, of.epoch};
 }
@@ -114,16 +114,16 @@ Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std
   if (auto space = co_await check_space(object, offset, bytes.size()); !space) co_return fail(space.error());
   for (std::size_t done = 0; done < bytes.size();) {
     std::uint64_t at = offset + done;
-    std::size_t piece = std::min<std::uint64_t>(bytes.size() - done, kSegment - at % kSegment);
-    auto status = co_await write_piece(object, at, bytes.subspan(done, piece), options.epoch);
+    std::size_t here = std::min<std::uint64_t>(bytes.size() - done, kSegment - at % kSegment);
+    auto status = co_await write_segment(object, at, bytes.subspan(done, here), options.epoch);
     if (!status) co_return fail(status.error());
-    done += piece;
+    done += here;
   }
   object.mtime = std::max(object.mtime, options.mtime);
   co_return Written{object.epoch, object.end};
 }
 
-Task<Status> ObjectStore::write_piece(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch) {
+Task<Status> ObjectStore::write_segment(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch) {
   SegmentName name{object.name, offset / kSegment};
   std::uint64_t at = offset % kSegment;
   std::size_t first = at / kGranule, last = (at + bytes.size() - 1) / kGranule;
@@ -317,10 +317,10 @@ Task<Status> ObjectStore::discard(ObjectName name, std::uint64_t offset, std::ui
   std::uint64_t end = std::min(offset + length, of.end);
   while (offset < end) {
     std::uint64_t index = offset / kSegment, within = offset % kSegment;
-    std::uint64_t piece = std::min(end - offset, kSegment - within);
+    std::uint64_t here = std::min(end - offset, kSegment - within);
     co_await crash_.reach("object.discarding");
-    if (of.present.contains(index)) SLICE_CO_RETURN_IF_ERROR(co_await give_up(of, index, within, piece));
-    offset += piece;
+    if (of.present.contains(index)) SLICE_CO_RETURN_IF_ERROR(co_await give_up(of, index, within, here));
+    offset += here;
   }
   co_await crash_.reach("object.discarded");
   co_return Status{};

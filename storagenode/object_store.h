@@ -115,7 +115,7 @@ class ObjectStore {
  private:
   Task<Status> recover(const MarkRecord& record);
   Task<Status> check_space(Object& object, std::uint64_t offset, std::uint64_t length);
-  Task<Status> write_piece(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch);
+  Task<Status> write_segment(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch);
   Task<Result<Written>> write_locked(Object& object, std::uint64_t offset, ByteView bytes,
                                      const WriteOptions& options);
   Task<Status> sync_range(Object& object, std::uint64_t first, std::uint64_t last);

@@ -1,4 +1,4 @@
-// The parts of ObjectStore that are not on the path of a request: recovery, the cleaner of marks, listing.
+// What of ObjectStore is not on the path of a request: recovery, the cleaner of marks, listing.
 #include <algorithm>
 
 #include "common/log.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "storagenode/store_harness.h"
+#include "storagenode/testing/store_harness.h"
 
 namespace slice::storagenode {
 namespace {

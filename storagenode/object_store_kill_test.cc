@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "rpc/epoll_loop.h"
 #include "storage/posix_disk.h"
-#include "storagenode/store_harness.h"
+#include "storagenode/testing/store_harness.h"
 
 namespace slice::storagenode {
 namespace {

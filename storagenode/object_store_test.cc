@@ -7,7 +7,7 @@
 #include <random>
 
 #include "storagenode/scrubber.h"
-#include "storagenode/store_harness.h"
+#include "storagenode/testing/store_harness.h"
 
 namespace slice::storagenode {
 namespace {

@@ -160,9 +160,9 @@ Task<Result<std::size_t>> Segment::read(std::uint64_t offset, ByteSpan into) {
     std::array<std::uint8_t, kBlock> scratch;
     auto status = co_await read_blocks(block, scratch);
     if (!status) co_return fail(status.error());
-    std::size_t part = std::min<std::size_t>(n - done, kBlock - at % kBlock);
-    std::memcpy(into.data() + done, scratch.data() + at % kBlock, part);
-    done += part;
+    std::size_t here = std::min<std::size_t>(n - done, kBlock - at % kBlock);
+    std::memcpy(into.data() + done, scratch.data() + at % kBlock, here);
+    done += here;
   }
   figures_.read_bytes.add(n);
   co_return n;

@@ -3,7 +3,6 @@
 
 #include "wire/admin.h"
 #include "wire/authority.h"
-#include "wire/codec_checks.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
 #include "wire/layout.h"
@@ -13,6 +12,7 @@
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
+#include "wire/testing/codec_checks.h"
 
 namespace slice::wire {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "wire/codec_checks.h"
 #include "wire/nfs3_readdir.h"
+#include "wire/testing/codec_checks.h"
 
 namespace slice::nfs3 {
 namespace {

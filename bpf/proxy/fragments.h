@@ -1,8 +1,8 @@
 // Later IP fragments follow their first one, which alone has ports and RPC
 // header. A table of single 64-bit words, so that racing processors see an old or
 // a new entry, never half of one. Entries expire, since IP ids are used again.
-#ifndef SLICE_BPF_PROXY_FRAGMENTS_H_
-#define SLICE_BPF_PROXY_FRAGMENTS_H_
+#ifndef SLICE_BPF_PROXY_FRAGMENTS_H
+#define SLICE_BPF_PROXY_FRAGMENTS_H
 
 #include "bpf/proxy/packet.h"
 #include "bpf/proxy/pending.h"
@@ -107,4 +107,4 @@ SLICE_INLINE int slice_reply_fragment(struct slice_packet* packet) {
   return slice_send_to_client(packet, &call, SLICE_OUTCOME_FRAGMENT_REPLY);
 }
 
-#endif  // SLICE_BPF_PROXY_FRAGMENTS_H_
+#endif  // SLICE_BPF_PROXY_FRAGMENTS_H

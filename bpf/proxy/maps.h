@@ -1,8 +1,8 @@
 // The tables of the XDP program; keys and values are in bpf/shared/map_abi.h.
 // Arrays on the hot path: their look-ups are inlined, and no entry is ever
 // evicted behind our back.
-#ifndef SLICE_BPF_PROXY_MAPS_H_
-#define SLICE_BPF_PROXY_MAPS_H_
+#ifndef SLICE_BPF_PROXY_MAPS_H
+#define SLICE_BPF_PROXY_MAPS_H
 
 #include <linux/bpf.h>
 
@@ -104,4 +104,4 @@ SLICE_VERIFIED_ONCE int slice_stay(uint32_t outcome) {
   return slice_outcome_action(outcome) == SLICE_ACTION_DROP ? XDP_DROP : XDP_PASS;
 }
 
-#endif  // SLICE_BPF_PROXY_MAPS_H_
+#endif  // SLICE_BPF_PROXY_MAPS_H

@@ -1,6 +1,6 @@
 // The hash of a name in a packet, for name hashing and for MKDIR.
-#ifndef SLICE_BPF_PROXY_NAME_HASH_H_
-#define SLICE_BPF_PROXY_NAME_HASH_H_
+#ifndef SLICE_BPF_PROXY_NAME_HASH_H
+#define SLICE_BPF_PROXY_NAME_HASH_H
 
 #include "bpf/proxy/packet.h"
 #include "bpf/shared/routing.h"
@@ -30,4 +30,4 @@ SLICE_INLINE uint64_t slice_request_name_hash(const struct slice_packet* packet,
                                 is_link ? request->second_name_length : request->name_length);
 }
 
-#endif  // SLICE_BPF_PROXY_NAME_HASH_H_
+#endif  // SLICE_BPF_PROXY_NAME_HASH_H

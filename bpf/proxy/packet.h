@@ -1,7 +1,7 @@
 // Ethernet, IPv4 and UDP headers by offset, and what the program carries about
 // one packet. Headers are no packed structs: those cost some 6 ns a packet.
-#ifndef SLICE_BPF_PROXY_PACKET_H_
-#define SLICE_BPF_PROXY_PACKET_H_
+#ifndef SLICE_BPF_PROXY_PACKET_H
+#define SLICE_BPF_PROXY_PACKET_H
 
 #include "bpf/proxy/maps.h"
 #include "bpf/shared/base.h"
@@ -84,4 +84,4 @@ SLICE_INLINE uint32_t slice_why_short(const struct slice_packet* packet, uint32_
   return total > slice_ip_bytes(packet) ? SLICE_OUTCOME_NOT_LINEAR : outcome;
 }
 
-#endif  // SLICE_BPF_PROXY_PACKET_H_
+#endif  // SLICE_BPF_PROXY_PACKET_H

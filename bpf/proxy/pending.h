@@ -7,8 +7,8 @@
 // Nobody has verified the handle that an entry was made from, and a client may put a
 // second request where its first one's answer will look. So an entry says which file may
 // be learned of, and nothing about it.
-#ifndef SLICE_BPF_PROXY_PENDING_H_
-#define SLICE_BPF_PROXY_PENDING_H_
+#ifndef SLICE_BPF_PROXY_PENDING_H
+#define SLICE_BPF_PROXY_PENDING_H
 
 #include "bpf/proxy/packet.h"
 #include "bpf/shared/routing.h"
@@ -105,4 +105,4 @@ SLICE_INLINE uint32_t slice_check_way(const struct slice_packet* packet, struct 
   return 0;
 }
 
-#endif  // SLICE_BPF_PROXY_PENDING_H_
+#endif  // SLICE_BPF_PROXY_PENDING_H

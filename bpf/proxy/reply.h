@@ -1,7 +1,7 @@
 // Replies of servers to clients: matched with their request, their attributes
 // learned and patched, sent on as from the virtual address.
-#ifndef SLICE_BPF_PROXY_REPLY_H_
-#define SLICE_BPF_PROXY_REPLY_H_
+#ifndef SLICE_BPF_PROXY_REPLY_H
+#define SLICE_BPF_PROXY_REPLY_H
 
 #include "bpf/proxy/fragments.h"
 #include "bpf/proxy/packet.h"
@@ -95,4 +95,4 @@ SLICE_INLINE int slice_reply(struct slice_packet* packet) {
   return slice_send_to_client(packet, &call, outcome);
 }
 
-#endif  // SLICE_BPF_PROXY_REPLY_H_
+#endif  // SLICE_BPF_PROXY_REPLY_H

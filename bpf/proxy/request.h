@@ -1,7 +1,7 @@
 // Requests to the virtual address: parse, check the source, route, stamp the hint, clamp
 // a READ, re-address, remember, send.
-#ifndef SLICE_BPF_PROXY_REQUEST_H_
-#define SLICE_BPF_PROXY_REQUEST_H_
+#ifndef SLICE_BPF_PROXY_REQUEST_H
+#define SLICE_BPF_PROXY_REQUEST_H
 
 #include "bpf/proxy/fragments.h"
 #include "bpf/proxy/name_hash.h"
@@ -120,4 +120,4 @@ SLICE_INLINE int slice_plain_read(struct slice_packet* packet) {
   return slice_request_parsed(packet, &request, 0);
 }
 
-#endif  // SLICE_BPF_PROXY_REQUEST_H_
+#endif  // SLICE_BPF_PROXY_REQUEST_H

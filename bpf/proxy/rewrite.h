@@ -1,7 +1,7 @@
 // Addresses and checksums: what changes in every packet that is sent on.
 // All checksums move by the difference (RFC 1624); nothing is summed anew.
-#ifndef SLICE_BPF_PROXY_REWRITE_H_
-#define SLICE_BPF_PROXY_REWRITE_H_
+#ifndef SLICE_BPF_PROXY_REWRITE_H
+#define SLICE_BPF_PROXY_REWRITE_H
 
 #include "bpf/proxy/packet.h"
 
@@ -74,4 +74,4 @@ SLICE_INLINE int slice_send_to_client(struct slice_packet* packet, const struct 
   return slice_send(packet, call->ifindex, macs, slice_load32(call->proxy_mac + 2), outcome);
 }
 
-#endif  // SLICE_BPF_PROXY_REWRITE_H_
+#endif  // SLICE_BPF_PROXY_REWRITE_H

@@ -1,8 +1,8 @@
 // Whether a request may come from where it says it does, as a strict reverse-path filter
 // sees it: the kernel's routes lead back to its source by the interface it came from.
 // The program runs before the kernel's own filter, and what it sends on never gets there.
-#ifndef SLICE_BPF_PROXY_SOURCE_H_
-#define SLICE_BPF_PROXY_SOURCE_H_
+#ifndef SLICE_BPF_PROXY_SOURCE_H
+#define SLICE_BPF_PROXY_SOURCE_H
 
 #include "bpf/proxy/packet.h"
 
@@ -37,4 +37,4 @@ SLICE_INLINE int slice_source_fits(const struct slice_packet* packet) {
   return slice_look_up_source(packet->ctx, packet->source, packet->destination, packet->ingress);
 }
 
-#endif  // SLICE_BPF_PROXY_SOURCE_H_
+#endif  // SLICE_BPF_PROXY_SOURCE_H

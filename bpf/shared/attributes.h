@@ -38,8 +38,8 @@
 // hint that belongs to it); anything else happens under the bucket's try-lock. Attempts are
 // bounded: a failure is a miss for the caller, who counts it. Lock and unlock
 // on one thread; never sleep or fault between them.
-#ifndef SLICE_BPF_SHARED_ATTRIBUTES_H_
-#define SLICE_BPF_SHARED_ATTRIBUTES_H_
+#ifndef SLICE_BPF_SHARED_ATTRIBUTES_H
+#define SLICE_BPF_SHARED_ATTRIBUTES_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/file_handle.h"
@@ -484,4 +484,4 @@ SLICE_INLINE uint32_t slice_attr_absorb(struct slice_attr_bucket* bucket, uint8_
   return outcome;
 }
 
-#endif  // SLICE_BPF_SHARED_ATTRIBUTES_H_
+#endif  // SLICE_BPF_SHARED_ATTRIBUTES_H

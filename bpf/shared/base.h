@@ -2,8 +2,8 @@
 // order, unaligned big-endian access to packets, atomics, and the running
 // difference of an Internet checksum. Plain C for BPF C, C and C++20; knows no
 // other header of ours.
-#ifndef SLICE_BPF_SHARED_BASE_H_
-#define SLICE_BPF_SHARED_BASE_H_
+#ifndef SLICE_BPF_SHARED_BASE_H
+#define SLICE_BPF_SHARED_BASE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -270,4 +270,4 @@ SLICE_INLINE uint64_t slice_mix64(uint64_t x) {
   return x;
 }
 
-#endif  // SLICE_BPF_SHARED_BASE_H_
+#endif  // SLICE_BPF_SHARED_BASE_H

@@ -1,7 +1,7 @@
 // The 56-byte file handle: layout, minting, checking and the proxy's hint.
 // docs/formats/file-handle.md is the specification. Big-endian throughout.
-#ifndef SLICE_BPF_SHARED_FILE_HANDLE_H_
-#define SLICE_BPF_SHARED_FILE_HANDLE_H_
+#ifndef SLICE_BPF_SHARED_FILE_HANDLE_H
+#define SLICE_BPF_SHARED_FILE_HANDLE_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
@@ -137,4 +137,4 @@ SLICE_INLINE int slice_handle_check_mac(const uint8_t key[16], const uint8_t* wi
 
 #endif  // __bpf__
 
-#endif  // SLICE_BPF_SHARED_FILE_HANDLE_H_
+#endif  // SLICE_BPF_SHARED_FILE_HANDLE_H

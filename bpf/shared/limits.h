@@ -1,7 +1,7 @@
 // Every bound that XDP program, proxy daemon and servers must agree on, each
 // with its unit.
-#ifndef SLICE_BPF_SHARED_LIMITS_H_
-#define SLICE_BPF_SHARED_LIMITS_H_
+#ifndef SLICE_BPF_SHARED_LIMITS_H
+#define SLICE_BPF_SHARED_LIMITS_H
 
 #include "bpf/shared/base.h"
 
@@ -46,4 +46,4 @@
 #define SLICE_FILEID_SITE_SHIFT 48u
 #define SLICE_ROOT_FILEID 1ull
 
-#endif  // SLICE_BPF_SHARED_LIMITS_H_
+#endif  // SLICE_BPF_SHARED_LIMITS_H

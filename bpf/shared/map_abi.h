@@ -2,8 +2,8 @@
 // program, slice-proxyd and bpftool see them (docs/formats/maps.md). Host byte
 // order, but for addresses, which are bytes in network order. Padding explicit.
 // A change of layout changes SLICE_MAP_ABI.
-#ifndef SLICE_BPF_SHARED_MAP_ABI_H_
-#define SLICE_BPF_SHARED_MAP_ABI_H_
+#ifndef SLICE_BPF_SHARED_MAP_ABI_H
+#define SLICE_BPF_SHARED_MAP_ABI_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
@@ -206,4 +206,4 @@ SLICE_INLINE uint64_t slice_source_word(uint32_t ipv4, uint32_t ifindex) {
   return (uint64_t)ipv4 << 32 | ifindex;
 }
 
-#endif  // SLICE_BPF_SHARED_MAP_ABI_H_
+#endif  // SLICE_BPF_SHARED_MAP_ABI_H

@@ -1,8 +1,8 @@
 // MD5 (RFC 1321) of (fileID, name), for name hashing; in BPF as in user space,
 // unrolled and without tables. For placement only: MD5 resists
 // no attacker who chooses names (siphash13 does).
-#ifndef SLICE_BPF_SHARED_MD5_H_
-#define SLICE_BPF_SHARED_MD5_H_
+#ifndef SLICE_BPF_SHARED_MD5_H
+#define SLICE_BPF_SHARED_MD5_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
@@ -125,4 +125,4 @@ SLICE_VERIFIED_ONCE uint64_t slice_md5_name(struct slice_name_words* name) {
   return (uint64_t)high << 32 | low;
 }
 
-#endif  // SLICE_BPF_SHARED_MD5_H_
+#endif  // SLICE_BPF_SHARED_MD5_H

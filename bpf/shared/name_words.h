@@ -1,8 +1,8 @@
 // (fileID, name) laid out as words for hashing: 8 big-endian bytes of fileID,
 // then the name's, then zeros. Copied out of the packet first, because the
 // verifier then checks the hash itself once and not once for every length.
-#ifndef SLICE_BPF_SHARED_NAME_WORDS_H_
-#define SLICE_BPF_SHARED_NAME_WORDS_H_
+#ifndef SLICE_BPF_SHARED_NAME_WORDS_H
+#define SLICE_BPF_SHARED_NAME_WORDS_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
@@ -52,4 +52,4 @@ SLICE_INLINE void slice_name_lay_out(struct slice_name_words* out, uint64_t file
   out->length = length + 8;
 }
 
-#endif  // SLICE_BPF_SHARED_NAME_WORDS_H_
+#endif  // SLICE_BPF_SHARED_NAME_WORDS_H

@@ -1,7 +1,7 @@
 // Numbers of the protocols as they lie on the wire: ONC RPC (RFC 5531), NFSv3
 // and MOUNT (RFC 1813), PORTMAP (RFC 1833). Offsets are in bytes.
-#ifndef SLICE_BPF_SHARED_NFS_OFFSETS_H_
-#define SLICE_BPF_SHARED_NFS_OFFSETS_H_
+#ifndef SLICE_BPF_SHARED_NFS_OFFSETS_H
+#define SLICE_BPF_SHARED_NFS_OFFSETS_H
 
 #define SLICE_RPC_VERSION 2u
 #define SLICE_RPC_CALL 0u
@@ -79,4 +79,4 @@ enum slice_procedure {
 #define SLICE_MTIME_SET 0x80000000u  // beside the site: mtime is what a SETATTR set it to, not a write's
 #define SLICE_WCC_ATTR_BYTES 24u     // size, mtime, ctime before the operation
 
-#endif  // SLICE_BPF_SHARED_NFS_OFFSETS_H_
+#endif  // SLICE_BPF_SHARED_NFS_OFFSETS_H

@@ -2,8 +2,8 @@
 // SLICE_OUTCOMES(X) expands X(NAME, number, action, text) for each. Numbers are
 // never reused. Actions: FORWARD (sent on to a server or a client), PASS (to the
 // stack, hence to slice-proxyd), DROP (the client's RPC retransmits).
-#ifndef SLICE_BPF_SHARED_OUTCOMES_H_
-#define SLICE_BPF_SHARED_OUTCOMES_H_
+#ifndef SLICE_BPF_SHARED_OUTCOMES_H
+#define SLICE_BPF_SHARED_OUTCOMES_H
 
 #include "bpf/shared/base.h"
 
@@ -138,4 +138,4 @@ SLICE_INLINE const char* slice_outcome_text(uint32_t outcome) {
 }
 #endif
 
-#endif  // SLICE_BPF_SHARED_OUTCOMES_H_
+#endif  // SLICE_BPF_SHARED_OUTCOMES_H

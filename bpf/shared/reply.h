@@ -6,8 +6,8 @@
 // could pass for attributes. So booleans are 0 or 1, and a datagram with attributes has
 // the length that its procedure's results have (slice_reply_is_whole): no two procedures
 // whose attributes lie at different places have lengths in common.
-#ifndef SLICE_BPF_SHARED_REPLY_H_
-#define SLICE_BPF_SHARED_REPLY_H_
+#ifndef SLICE_BPF_SHARED_REPLY_H
+#define SLICE_BPF_SHARED_REPLY_H
 
 #include "bpf/shared/attributes.h"
 #include "bpf/shared/base.h"
@@ -207,4 +207,4 @@ SLICE_INLINE int slice_reply_has_room_unmatched(const uint8_t* data, const uint8
   return slice_load32(p) == 0 && slice_load32(p + 4) == one && slice_attr_is_room(p + 8);
 }
 
-#endif  // SLICE_BPF_SHARED_REPLY_H_
+#endif  // SLICE_BPF_SHARED_REPLY_H

@@ -3,14 +3,14 @@
 // code (user space by routing::place_of); nothing else decides a site.
 //
 //   slice_parse_call   bytes -> struct slice_request, bounded and table-free
-//   slice_route        request + config + what is known of the size -> struct slice_route
+//   slice_route_call   request + config + what is known of the size -> struct slice_route
 //   slice_name_hash    (parent fileID, name) -> 64 bits
 //   slice_*_site       the site of a file in each class
 //
 // No state and no allocation: any thread may call any function. Pointers in a
 // request point into the caller's bytes and live as long as those.
-#ifndef SLICE_BPF_SHARED_ROUTING_H_
-#define SLICE_BPF_SHARED_ROUTING_H_
+#ifndef SLICE_BPF_SHARED_ROUTING_H
+#define SLICE_BPF_SHARED_ROUTING_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/file_handle.h"
@@ -492,4 +492,4 @@ SLICE_INLINE void slice_route_call(const struct slice_config* config, const stru
   slice_route_hashed(config, request, size_known, size, hash, route);
 }
 
-#endif  // SLICE_BPF_SHARED_ROUTING_H_
+#endif  // SLICE_BPF_SHARED_ROUTING_H

@@ -3,8 +3,8 @@
 //   slice_siphash_64    SipHash-c-d with 8 bytes of output, over memory
 //   slice_siphash13_name  SipHash-1-3 of (fileID, name) laid out by name_words.h, for name hashing
 // Keys and outputs are little-endian byte strings, as in the reference.
-#ifndef SLICE_BPF_SHARED_SIPHASH_H_
-#define SLICE_BPF_SHARED_SIPHASH_H_
+#ifndef SLICE_BPF_SHARED_SIPHASH_H
+#define SLICE_BPF_SHARED_SIPHASH_H
 
 #include "bpf/shared/base.h"
 #include "bpf/shared/limits.h"
@@ -119,4 +119,4 @@ SLICE_VERIFIED_ONCE uint64_t slice_siphash13_name(struct slice_name_words* name)
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
-#endif  // SLICE_BPF_SHARED_SIPHASH_H_
+#endif  // SLICE_BPF_SHARED_SIPHASH_H

@@ -5,12 +5,12 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 TruncateOperation::TruncateOperation(service::ServiceContext& context, Intentions& intentions,
-                                     Participants& participants, service::FileLocks& cuts,
+                                     Participants& participants, service::FileLocks& locks,
                                      service::AuthorityClient& authority)
     : context_(context),
       intentions_(intentions),
       participants_(participants),
-      cuts_(cuts),
+      locks_(locks),
       authority_(authority),
       done_(context.metrics.counter("coordinator_truncates_total")) {}
 
@@ -47,7 +47,7 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
 }
 
 Task<void> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
-  auto held = co_await cuts_.lock(handle.fileid);
+  auto held = co_await locks_.lock(handle.fileid);
   std::vector<Task<bool>> tasks;
   for (std::uint32_t server : participants_.of(handle, true)) {
     tasks.push_back([](TruncateOperation& self, std::uint32_t to, routing::FileHandle cut,

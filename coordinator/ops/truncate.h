@@ -17,7 +17,7 @@ namespace slice::coordinator {
 class TruncateOperation {
  public:
   TruncateOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                    service::FileLocks& cuts, service::AuthorityClient& authority);
+                    service::FileLocks& locks, service::AuthorityClient& authority);
 
   // kOk when every participant has done it. The same asked again meanwhile (file and epoch) waits for the
   // first.
@@ -34,7 +34,7 @@ class TruncateOperation {
   service::ServiceContext& context_;
   Intentions& intentions_;
   Participants& participants_;
-  service::FileLocks& cuts_;  // a truncation, or a copy that is emptied and joins: one at a time
+  service::FileLocks& locks_;  // a truncation, or a copy that is emptied and joins: one at a time
   service::AuthorityClient& authority_;
   std::map<Key, std::vector<OneShot<nfs3::Status>>> running_;
   Counter& done_;

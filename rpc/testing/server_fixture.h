@@ -19,7 +19,7 @@
 #include "rpc/message.h"
 #include "rpc/record.h"
 #include "rpc/server.h"
-#include "rpc/test_programs.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::rpc::testing {
 

@@ -10,9 +10,9 @@ using service::NfsRequest;
 
 namespace {
 
-Task<NfsAnswer> pass_to_coordinator(Parts& parts, NfsRequest& request, rpc::XdrWriter& results) {
-  const routing::RoutingTables& tables = *parts.context.tables.get();
-  parts.commits_passed_on.add();
+Task<NfsAnswer> pass_to_coordinator(Shared& shared, NfsRequest& request, rpc::XdrWriter& results) {
+  const routing::RoutingTables& tables = *shared.context.tables.get();
+  shared.commits_passed_on.add();
   SiteId site = tables.coordinator_site(request.handle.fileid);
   rpc::Request call;
   call.to = tables.server_of(wire::Role::kCoordinator, site).endpoint;
@@ -20,7 +20,7 @@ Task<NfsAnswer> pass_to_coordinator(Parts& parts, NfsRequest& request, rpc::XdrW
   call.version = nfs3::kVersion;
   call.procedure = static_cast<std::uint32_t>(nfs3::Procedure::kCommit);
   call.arguments = Buffer(request.call.arguments);
-  auto response = co_await parts.context.channel.call(std::move(call));
+  auto response = co_await shared.context.channel.call(std::move(call));
   if (!response) co_return std::move(response).error();
   ByteView answer = response->results();
   if (answer.size() < 4) co_return Error{Errc::kInvalid, "the coordinator's COMMIT reply is too short"};
@@ -30,33 +30,34 @@ Task<NfsAnswer> pass_to_coordinator(Parts& parts, NfsRequest& request, rpc::XdrW
 
 }  // namespace
 
-Task<NfsAnswer> commit(Parts& parts, NfsRequest& request, const nfs3::CommitArgs&, rpc::XdrWriter& results) {
+Task<NfsAnswer> commit(Shared& shared, NfsRequest& request, const nfs3::CommitArgs&,
+                       rpc::XdrWriter& results) {
   if (nfs3::Status type = service::check_transfer_type(request.handle); type != nfs3::Status::kOk) {
     co_return type;
   }
-  auto known = co_await parts.authority.fetch_for_transfer(request.who, request.handle, true);
+  auto known = co_await shared.authority.fetch_for_transfer(request.who, request.handle, true);
   if (!known) co_return std::move(known).error();
-  if (known->striped) co_return co_await pass_to_coordinator(parts, request, results);
-  auto committed = parts.store.begin_commit(request.handle.fileid);
+  if (known->striped) co_return co_await pass_to_coordinator(shared, request, results);
+  auto committed = shared.store.begin_commit(request.handle.fileid);
   if (!committed) co_return std::move(committed).error();
   if (committed->unreported) {
-    Status finished = co_await make_durable_and_tell(parts, request, *committed);
+    Status finished = co_await make_durable_and_tell(shared, request, *committed);
     if (!finished) co_return std::move(finished).error();
   } else {
-    Status durable = co_await make_durable(parts, committed->sequence);
+    Status durable = co_await make_durable(shared, committed->sequence);
     if (!durable) co_return std::move(durable).error();
-    auto fresh = co_await parts.authority.fetch(request.handle, Freshness::kNow);
+    auto fresh = co_await shared.authority.fetch(request.handle, Freshness::kNow);
     if (!fresh) co_return std::move(fresh).error();
   }
   // A storage node says "striped" before it answers a file's first write: after asking the authority it is
   // certain whether other servers hold unstable bytes that this COMMIT has to cover.
-  auto latest = co_await parts.authority.fetch(request.handle, Freshness::kCached);
+  auto latest = co_await shared.authority.fetch(request.handle, Freshness::kCached);
   if (!latest) co_return std::move(latest).error();
-  if (latest->striped) co_return co_await pass_to_coordinator(parts, request, results);
+  if (latest->striped) co_return co_await pass_to_coordinator(shared, request, results);
   nfs3::encode_result(
       results,
       nfs3::CommitOk{.wcc = {.after = service::room_for(request.handle, *latest, own_part(committed->seen))},
-                     .verifier = parts.context.verifier.largest()});
+                     .verifier = shared.context.verifier.largest()});
   co_return NfsAnswer::written();
 }
 

@@ -8,9 +8,9 @@
 namespace slice::smallfile {
 
 // Ends when the bytes are durable here.
-Task<Status> make_durable(Parts& parts, storage::LogSequence sequence);
+Task<Status> make_durable(Shared& shared, storage::LogSequence sequence);
 // Ends when they are, and size and mtime at the authority.
-Task<Status> make_durable_and_tell(Parts& parts, const service::NfsRequest& request,
+Task<Status> make_durable_and_tell(Shared& shared, const service::NfsRequest& request,
                                    const Store::Written& written);
 // For the attributes of their replies.
 service::OwnPart own_part(const Store::Seen& seen);

@@ -10,7 +10,7 @@
 namespace slice::smallfile {
 
 // What they share: of their server, which outlives them. One loop.
-struct Parts {
+struct Shared {
   service::ServiceContext& context;
   Store& store;
   service::AuthorityClient& authority;
@@ -19,15 +19,15 @@ struct Parts {
 
 // What crosses the threshold is answered short: its own part. Bytes behind this server's end are a hole or
 // the end of the file: the size from the handle's hint tells, else the authority.
-Task<service::NfsAnswer> read(Parts& parts, service::NfsRequest& request, const nfs3::ReadArgs& args,
+Task<service::NfsAnswer> read(Shared& shared, service::NfsRequest& request, const nfs3::ReadArgs& args,
                               rpc::XdrWriter& results);
 // The authority knows the size before a stable write that moves it is answered.
-Task<service::NfsAnswer> write(Parts& parts, service::NfsRequest& request, const nfs3::WriteArgs& args,
+Task<service::NfsAnswer> write(Shared& shared, service::NfsRequest& request, const nfs3::WriteArgs& args,
                                rpc::XdrWriter& results);
 // The authority knows size and mtime before it is answered. The whole file is committed, whatever the range.
 // Where storage nodes hold bytes of it too (the proxy believed that it ends below the threshold, but had lost
 // sight of it), the coordinator commits it and its answer is passed on.
-Task<service::NfsAnswer> commit(Parts& parts, service::NfsRequest& request, const nfs3::CommitArgs& args,
+Task<service::NfsAnswer> commit(Shared& shared, service::NfsRequest& request, const nfs3::CommitArgs& args,
                                 rpc::XdrWriter& results);
 
 }  // namespace slice::smallfile

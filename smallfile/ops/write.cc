@@ -9,37 +9,37 @@ namespace slice::smallfile {
 using service::NfsAnswer;
 using service::NfsRequest;
 
-Task<NfsAnswer> write(Parts& parts, NfsRequest& request, const nfs3::WriteArgs& args,
+Task<NfsAnswer> write(Shared& shared, NfsRequest& request, const nfs3::WriteArgs& args,
                       rpc::XdrWriter& results) {
   if (auto wrong = service::check_write(request.handle, args); wrong != nfs3::Status::kOk) co_return wrong;
-  if (args.offset >= parts.store.threshold()) co_return nfs3::Status::kJukebox;  // not this server's
-  auto known = co_await parts.authority.fetch_for_transfer(request.who, request.handle, true);
+  if (args.offset >= shared.store.threshold()) co_return nfs3::Status::kJukebox;  // not this server's
+  auto known = co_await shared.authority.fetch_for_transfer(request.who, request.handle, true);
   if (!known) co_return std::move(known).error();
 
   FileId file = request.handle.fileid;
-  std::size_t own = std::min<std::uint64_t>(args.count, parts.store.threshold() - args.offset);
+  std::size_t own = std::min<std::uint64_t>(args.count, shared.store.threshold() - args.offset);
   bool stable = args.stable != nfs3::Stable::kUnstable;
   bool clears = false;
   Store::Seen seen;
   if (own > 0) {
-    auto written = co_await parts.store.apply(file, {.offset = args.offset,
-                                                     .data = args.data.first(own),
-                                                     .stable = stable,
-                                                     .epoch = known->epoch,
-                                                     .mtime_from = known->attributes.mtime});
+    auto written = co_await shared.store.apply(file, {.offset = args.offset,
+                                                      .data = args.data.first(own),
+                                                      .stable = stable,
+                                                      .epoch = known->epoch,
+                                                      .mtime_from = known->attributes.mtime});
     if (!written) co_return std::move(written).error();
     seen = written->seen;
     Status finished;
     // A client that gets no attributes asks the authority next; it must, if a mode bit went.
     clears = service::write_clears_set_id(request.who, known->attributes);
     if (clears || !request.handle.hint.can_patch || (stable && written->unreported)) {
-      finished = co_await make_durable_and_tell(parts, request, *written);
+      finished = co_await make_durable_and_tell(shared, request, *written);
     } else {
-      parts.authority.note(request.handle, seen.epoch, seen.end, seen.mtime);
-      finished = co_await make_durable(parts, written->sequence);
+      shared.authority.note(request.handle, seen.epoch, seen.end, seen.mtime);
+      finished = co_await make_durable(shared, written->sequence);
     }
     if (!finished) co_return std::move(finished).error();
-  } else if (auto looked = parts.store.look(file)) {
+  } else if (auto looked = shared.store.look(file)) {
     seen = *looked;
   } else {
     co_return std::move(looked).error();
@@ -51,7 +51,7 @@ Task<NfsAnswer> write(Parts& parts, NfsRequest& request, const nfs3::WriteArgs& 
                       nfs3::WriteOk{.wcc = {.after = room},
                                     .count = static_cast<std::uint32_t>(own),
                                     .committed = stable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
-                                    .verifier = parts.context.verifier.largest()});
+                                    .verifier = shared.context.verifier.largest()});
   co_return NfsAnswer::written();
 }
 

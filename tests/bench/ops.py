@@ -41,14 +41,11 @@ def median_of(runs, *path):
     return statistics.median(values)
 
 
-def one_node_template(folder):
-    """The local ensemble with one storage node, and stripe unit and threshold of 1 MiB."""
+def large_units(folder):
+    """The local ensemble with stripe unit and threshold of 1 MiB."""
     text = (bench.ROOT / "deploy/local/ensemble.toml").read_text()
-    head, *servers = text.split("[[server]]")
-    servers = [server for server in servers if not re.search(r'name = "store[2-9]"', server)]
-    head = re.sub(r'^(threshold|stripe_unit) = .*$', r'\1 = "1MiB"', head, flags=re.MULTILINE)
-    path = folder / "one-node.toml"
-    path.write_text("[[server]]".join([head, *servers]))
+    path = folder / "large-units.toml"
+    path.write_text(re.sub(r'^(threshold|stripe_unit) = .*$', r'\1 = "1MiB"', text, flags=re.MULTILINE))
     return path
 
 
@@ -97,7 +94,7 @@ def readable(figures, operations, systems):
 
 
 def proxy_over_direct(options, folder, figures):
-    with bench.ensemble(options, folder, one_node_template(folder)) as ensemble:
+    with bench.ensemble(options, folder, large_units(folder), storage=1) as ensemble:
         reach = bench.pinned(bench.reach(ensemble))
         storage = f"{ensemble.facts['addresses']['store1']}:2049"
         proxied, direct = [], []

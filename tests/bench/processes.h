@@ -1,6 +1,6 @@
 // What a process on this machine has used, from /proc.
-#ifndef TESTS_BENCH_PROCESSES_H_
-#define TESTS_BENCH_PROCESSES_H_
+#ifndef SLICE_TESTS_BENCH_PROCESSES_H
+#define SLICE_TESTS_BENCH_PROCESSES_H
 
 #include <cstdint>
 #include <map>
@@ -19,4 +19,4 @@ std::uint64_t memory_bytes(int pid, const std::string& line);
 
 }  // namespace slice::client
 
-#endif  // TESTS_BENCH_PROCESSES_H_
+#endif  // SLICE_TESTS_BENCH_PROCESSES_H

@@ -2,8 +2,8 @@
 // work of its own as there can be, so that a benchmark's figures are the server's: calls are encoded once,
 // answers received into one place. Every answer is checked, and every record that is read for the number that
 // was written into it.
-#ifndef TESTS_BENCH_RECORD_STREAM_H_
-#define TESTS_BENCH_RECORD_STREAM_H_
+#ifndef SLICE_TESTS_BENCH_RECORD_STREAM_H
+#define SLICE_TESTS_BENCH_RECORD_STREAM_H
 
 #include <cstdint>
 #include <string>
@@ -49,4 +49,4 @@ class RecordStream {
 
 }  // namespace slice::client
 
-#endif  // TESTS_BENCH_RECORD_STREAM_H_
+#endif  // SLICE_TESTS_BENCH_RECORD_STREAM_H

@@ -1,6 +1,6 @@
 // Where an object is, as its handle says.
-#ifndef TESTS_BENCH_SITES_H_
-#define TESTS_BENCH_SITES_H_
+#ifndef SLICE_TESTS_BENCH_SITES_H
+#define SLICE_TESTS_BENCH_SITES_H
 
 #include "bpf/shared/file_handle.h"
 #include "tests/cluster/client/nfs_connection.h"
@@ -18,4 +18,4 @@ inline std::uint32_t directory_site(const Handle& handle) {
 
 }  // namespace slice::client
 
-#endif  // TESTS_BENCH_SITES_H_
+#endif  // SLICE_TESTS_BENCH_SITES_H

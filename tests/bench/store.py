@@ -16,7 +16,6 @@ import contextlib
 import json
 import mmap
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -32,15 +31,6 @@ def forget_pages():
     os.sync()
     with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
         file.write("3\n")
-
-
-def one_storage_node(folder):
-    """The local ensemble with one storage node, which then has every stripe."""
-    head, *servers = (bench.ROOT / "deploy/local/ensemble.toml").read_text().split("[[server]]")
-    servers = [server for server in servers if not re.search(r'name = "store[2-9]"', server)]
-    path = folder / "one-node.toml"
-    path.write_text("[[server]]".join([head, *servers]))
-    return path
 
 
 def touch_memory(megabytes):
@@ -113,7 +103,7 @@ class Nfs:
 def contenders(options, folder):
     """What is measured, by name."""
     with contextlib.ExitStack() as stack:
-        slice_ = stack.enter_context(bench.ensemble(options, folder, config=one_storage_node(folder)))
+        slice_ = stack.enter_context(bench.ensemble(options, folder, storage=1))  # which then has every stripe
         node = slice_.facts["addresses"][SERVER]
         all_ = {"node": Nfs(options, slice_.facts["hosts"][SERVER], {SERVER: slice_.pids()[SERVER]}, "--server", slice_.server,
                             "--data-server", f"{node}:2049"),

@@ -12,7 +12,6 @@ moved; names and small files, over two directory servers.
 
 import concurrent.futures
 import dataclasses
-import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -25,10 +24,7 @@ import threading
 import time
 
 import uml
-
-spec = importlib.util.spec_from_file_location("slice_ensemble", uml.ROOT / "deploy/local/ensemble.py")
-ensemble = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ensemble)
+from targets import ensemble
 
 SERVERS = ("coordinator", "storagenode", "dirserver", "smallfile")  # folders whose sources name crash points
 DIES_SECONDS = 40  # for a process to come to the point
@@ -157,8 +153,7 @@ class Scene:
 
     def __init__(self, name, slice_, options):
         self.name, self.slice, self.options = name, slice_, options
-        self.servers = ensemble.Ensemble(slice_.instance, slice_.settings[slice_.settings.index("--run-dir") + 1],
-                                         slice_.settings[slice_.settings.index("--bin") + 1])
+        self.servers = slice_.hosts()
         self.servers.load()
         self.chance = random.Random(f"{options.seed} {name}")
         self.outcomes = []

@@ -28,7 +28,7 @@ import subprocess
 import time
 
 from attacks import rpc
-from crashes import ensemble
+from targets import ensemble
 
 REGION = 64  # bytes
 EACH_KIND, EACH_OBJECT = 8, 40  # regions of a kind of file, with --scale 1; of object files there are many kinds of regions
@@ -289,8 +289,7 @@ def cases_of(folder, options, chance):
 class Worker:
     def __init__(self, target, options):
         self.target, self.options = target, options
-        self.servers = ensemble.Ensemble(target.instance, target.settings[target.settings.index("--run-dir") + 1],
-                                         target.settings[target.settings.index("--bin") + 1])
+        self.servers = target.hosts()
         self.servers.load()
         self.process, = self.servers.processes
         self.data, self.kept = self.servers.dir / "data", self.servers.dir / "kept"

@@ -20,9 +20,7 @@ import types
 
 import crashes
 import uml
-
-sys.path.insert(0, str(uml.ROOT / "deploy/local"))
-import ensemble  # noqa: E402  (its folder is known only now)
+from targets import ensemble
 
 DISK_BYTES = 1 << 30  # sparse
 REACH = 300_000  # bytes: where in files the load's writes begin

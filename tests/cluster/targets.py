@@ -32,8 +32,8 @@ class Slice:
     def __init__(self, instance="local", run_dir=None, bin_dir=None, own=False, config=None, shape=None):
         """shape: what `ensemble.py up` is told besides, as {"directories": 4, "policy": "name-hashing"}."""
         self.command = [sys.executable, str(ROOT / "deploy/local/ensemble.py")]
-        self.settings = ["--instance", instance, "--run-dir", str(run_dir or ROOT / "run"),
-                         "--bin", str(bin_dir or ROOT / "build/release/bin")]
+        self.run_dir, self.bin_dir = pathlib.Path(run_dir or ROOT / "run"), pathlib.Path(bin_dir or ROOT / "build/release/bin")
+        self.settings = ["--instance", instance, "--run-dir", str(self.run_dir), "--bin", str(self.bin_dir)]
         if config:
             self.settings += ["--config", str(config)]
         self.own, self.instance = own, instance
@@ -90,8 +90,7 @@ class Slice:
 
     def slicectl(self, *words, check=True):
         """slicectl on the proxy's host; the ended process with its text."""
-        bin_dir = pathlib.Path(self.settings[self.settings.index("--bin") + 1])
-        command = uml.in_netns(self.facts["proxy"], str(bin_dir / "slicectl"), "--config", self.facts["config"], *words)
+        command = uml.in_netns(self.facts["proxy"], str(self.bin_dir / "slicectl"), "--config", self.facts["config"], *words)
         return subprocess.run(command, capture_output=True, text=True, check=check)
 
     def metrics(self, name):
@@ -115,11 +114,15 @@ class Slice:
     def stop(self, name):
         self._ensemble("stop", name)
 
+    def hosts(self):
+        """The same ensemble as an ensemble.Ensemble, for who starts and kills without a program for each: its pids are in files, so
+        both may be used. load() first, once it is up."""
+        return ensemble.Ensemble(self.instance, self.run_dir, self.bin_dir)
+
     def add_leg(self, link, namespace, net):
         """One more host on the clients' side (ensemble.Ensemble.add_leg). It goes with the others at the end where it is named as
         hosts are."""
-        value = {flag: self.settings[self.settings.index(f"--{flag}") + 1] for flag in ("instance", "run-dir", "bin")}
-        ensemble.Ensemble(value["instance"], value["run-dir"], value["bin"]).add_leg(link, namespace, net)
+        self.hosts().add_leg(link, namespace, net)
 
     def add_storage_node(self, number):
         """One more in the configuration and on a host of its own; the manager, started again, gives it no sites. Its name."""

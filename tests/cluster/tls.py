@@ -124,8 +124,8 @@ def plain_is_refused(target, certificates):
     config = certificates.folder.parent / "plain.toml"
     text = pathlib.Path(target.facts["config"]).read_text()
     config.write_text(re.sub(r"(?m)^tls_.*\n", "", text))
-    done = subprocess.run(uml.in_netns(target.facts["proxy"], target.settings[target.settings.index("--bin") + 1] + "/slicectl", "--config", str(config),
-                                       "--timeout", "2", "servers"), capture_output=True, text=True)
+    done = subprocess.run(uml.in_netns(target.facts["proxy"], str(target.bin_dir / "slicectl"), "--config", str(config), "--timeout", "2",
+                                       "servers"), capture_output=True, text=True)
     return done.returncode == 1
 
 

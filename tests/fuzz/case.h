@@ -1,7 +1,7 @@
 // One case of a run: what is sent, made again at any time from the run's seed, the case's number and the
 // volume's facts.
-#ifndef TESTS_FUZZ_CASE_H_
-#define TESTS_FUZZ_CASE_H_
+#ifndef SLICE_TESTS_FUZZ_CASE_H
+#define SLICE_TESTS_FUZZ_CASE_H
 
 #include <optional>
 
@@ -41,4 +41,4 @@ class CaseMaker {
 
 }  // namespace slice::fuzz
 
-#endif  // TESTS_FUZZ_CASE_H_
+#endif  // SLICE_TESTS_FUZZ_CASE_H

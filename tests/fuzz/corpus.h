@@ -1,6 +1,6 @@
 // What mutations begin with: a good call of every procedure of every program, by the encoders of wire/.
-#ifndef TESTS_FUZZ_CORPUS_H_
-#define TESTS_FUZZ_CORPUS_H_
+#ifndef SLICE_TESTS_FUZZ_CORPUS_H
+#define SLICE_TESTS_FUZZ_CORPUS_H
 
 #include <cstdint>
 #include <string>
@@ -24,4 +24,4 @@ std::vector<Message> corpus(const Volume& volume);
 
 }  // namespace slice::fuzz
 
-#endif  // TESTS_FUZZ_CORPUS_H_
+#endif  // SLICE_TESTS_FUZZ_CORPUS_H

@@ -1,8 +1,8 @@
 // Mutations that know XDR and what NFS puts into it: words, lengths, counts, discriminants, 64-bit numbers,
 // names, file handles and their fields; spans copied, cut and exchanged; and of a whole call its header,
 // credential and verifier.
-#ifndef TESTS_FUZZ_MUTATOR_H_
-#define TESTS_FUZZ_MUTATOR_H_
+#ifndef SLICE_TESTS_FUZZ_MUTATOR_H
+#define SLICE_TESTS_FUZZ_MUTATOR_H
 
 #include <string>
 #include <vector>
@@ -47,4 +47,4 @@ std::uint32_t get32(const std::string& bytes, std::size_t at);  // 0 where it is
 
 }  // namespace slice::fuzz
 
-#endif  // TESTS_FUZZ_MUTATOR_H_
+#endif  // SLICE_TESTS_FUZZ_MUTATOR_H

@@ -1,8 +1,8 @@
 // A way into a process: a TCP connection, a UDP socket, or frames on the link. It is given cases in batches;
 // a batch is done when the process has answered a NULL call behind it, so that nothing counts which lay in a
 // queue or was lost in one.
-#ifndef TESTS_FUZZ_PORT_H_
-#define TESTS_FUZZ_PORT_H_
+#ifndef SLICE_TESTS_FUZZ_PORT_H
+#define SLICE_TESTS_FUZZ_PORT_H
 
 #include <memory>
 #include <string>
@@ -85,4 +85,4 @@ std::unique_ptr<Port> frame_port(std::string name, Address to, const CaseMaker& 
 
 }  // namespace slice::fuzz
 
-#endif  // TESTS_FUZZ_PORT_H_
+#endif  // SLICE_TESTS_FUZZ_PORT_H

@@ -1,6 +1,6 @@
 // Random: a small generator whose state is one number, so that a case can be made again by its number alone.
-#ifndef TESTS_FUZZ_RANDOM_H_
-#define TESTS_FUZZ_RANDOM_H_
+#ifndef SLICE_TESTS_FUZZ_RANDOM_H
+#define SLICE_TESTS_FUZZ_RANDOM_H
 
 #include <cstddef>
 #include <cstdint>
@@ -37,4 +37,4 @@ class Random {
 
 }  // namespace slice::fuzz
 
-#endif  // TESTS_FUZZ_RANDOM_H_
+#endif  // SLICE_TESTS_FUZZ_RANDOM_H

@@ -49,6 +49,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 LIBBPF = re.compile(r'^\s*#\s*include\s+<(bpf|linux/bpf|xdp)[/.]', re.M)
 # The routing core's own: others ask routing::place_of().
 ROUTING_CORE = re.compile(r"\bslice_(route_(call|hashed|bytes|name)|(small_file|coordinator|storage)_site)\(")
+# Names of what only tests use, and headers that only they can.
+TEST_ONLY = re.compile(r"(^|/)((fake|test|toy)_[^/]*|[^/]*_(fixture|harness))\.(h|cc)$")
+GOOGLE_TEST = re.compile(r"^\s*#\s*include\s+<g(test|mock)/", re.M)
 MAX_COMMON_FILES = 40  # sources, headers and tests together: a thing enters when a second module needs it
 MAX_LINES = 700
 
@@ -86,7 +89,7 @@ def check_includes(path: str, text: str) -> list[str]:
     if folder is None:
         return [f"{path}: lies in no known folder: put it into one of {', '.join(ALLOWED)}, or add the folder here"]
     allowed = ALLOWED[folder]
-    is_test = path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc")) or "/testing/" in path
+    is_test = is_test_code(path)
     includes = INCLUDE.findall(text)
     wrong = [] if is_test else check_rooms(folder, path, includes)
     for included in includes:
@@ -110,9 +113,70 @@ def check_rules(path: str, text: str) -> list[str]:
         wrong.append(f"{path}: holds a TODO: do it, or say in docs/ what is not there")
     if not path.startswith(("bpf/", "routing/", "tests/")) and ROUTING_CORE.search(text):
         wrong.append(f"{path}: decides a site by itself: ask routing::place_of() or routing::RoutingTables")
-    if path.endswith(".h") and not text.lstrip().startswith(("//", "/*")):
-        wrong.append(f"{path}: its first line does not say what the header is for")
+    if path.endswith(".h"):
+        wrong += check_header(path, text)
     return wrong
+
+
+def check_header(path: str, text: str) -> list[str]:
+    wrong = []
+    if not text.lstrip().startswith(("//", "/*")):
+        wrong.append(f"{path}: its first line does not say what the header is for")
+    guard = "SLICE_" + re.sub(r"[^A-Z0-9]", "_", path.upper())
+    opening = re.search(r"^#", text, re.M)
+    if (opening is None or not text.startswith(f"#ifndef {guard}\n#define {guard}\n", opening.start())
+            or not text.endswith(f"\n#endif  // {guard}\n")):
+        wrong.append(f"{path}: its include guard is not {guard}: open it with #ifndef and #define, name it behind #endif")
+    return wrong
+
+
+def is_test_code(path: str) -> bool:
+    return path.startswith("tests/") or "/testing/" in path or path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc"))
+
+
+def check_testing(path: str, text: str) -> list[str]:
+    """What only tests use lies in testing/, and nothing else knows it. tests/ is theirs as a whole."""
+    if path.startswith("tests/") or "/testing/" in path:
+        return []
+    wrong = []
+    folder = path.rpartition("/")[0]
+    if TEST_ONLY.search(path) or path.endswith(".h") and GOOGLE_TEST.search(text):
+        wrong.append(f"{path}: only tests can use it: move it to {folder}/testing/")
+    if not is_test_code(path):
+        wrong += [f"{path}: includes {included}, which is for tests alone: move what both need out of testing/"
+                  for included in INCLUDE.findall(text) if "/testing/" in included]
+    return wrong
+
+
+def check_neighbours(paths: list[str]) -> list[str]:
+    """One operation, one file, one test; and a test is one that is built."""
+    wrong = []
+    known = set(paths)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if name.endswith("_test.cc") and not any(names_source(ROOT / parent, path) for parent in pathlib.Path(path).parents):
+            wrong.append(f"{path}: no CMakeLists.txt names it, so it never runs: add it to a slice_test()")
+        if not folder.endswith("/ops") or not name.endswith(".cc"):
+            continue
+        stem = path.removesuffix(".cc")
+        if stem.endswith("_test"):
+            if stem.removesuffix("_test") + ".cc" not in known:
+                wrong.append(f"{path}: tests no file of {folder}: give each operation its own x_test.cc")
+            continue
+        # Where ops.h declares the operations, a file with a header of its own is help that they share.
+        is_help = f"{folder}/ops.h" in known and f"{stem}.h" in known
+        if not is_help and f"{stem}_test.cc" not in known:
+            wrong.append(f"{path}: has no test beside it: write {stem}_test.cc, or, where it is no operation but help "
+                         "for several, declare it in a header of its own")
+    return wrong
+
+
+def names_source(folder: pathlib.Path, path: str) -> bool:
+    lists = folder / "CMakeLists.txt"
+    if not lists.exists():
+        return False
+    relative = pathlib.Path(ROOT / path).relative_to(folder)
+    return str(relative) in re.split(r"[\s()]+", lists.read_text(encoding="utf-8"))
 
 
 def main() -> int:
@@ -120,7 +184,8 @@ def main() -> int:
     paths = sources()
     for path in paths:
         text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
-        wrong += check_includes(path, text) + check_rules(path, text)
+        wrong += check_includes(path, text) + check_rules(path, text) + check_testing(path, text)
+    wrong += check_neighbours(paths)
     common = [p for p in paths if p.startswith("common/")]
     if len(common) > MAX_COMMON_FILES:
         wrong.append(f"common/ has {len(common)} files, over {MAX_COMMON_FILES}: move what only one module needs into it")

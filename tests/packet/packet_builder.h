@@ -1,6 +1,7 @@
 // Builds frames for the tests of the XDP program, from RFC 5531 and RFC 1813 and
 // not from the headers under test, so that a wrong offset there shows here.
-#pragma once
+#ifndef SLICE_TESTS_PACKET_PACKET_BUILDER_H
+#define SLICE_TESTS_PACKET_PACKET_BUILDER_H
 
 #include <array>
 #include <cstdint>
@@ -134,3 +135,5 @@ void fix_ip_checksum(Bytes& frame);
 constexpr size_t kPayloadAt = 14 + 20 + 8;
 
 }  // namespace slice::packet
+
+#endif  // SLICE_TESTS_PACKET_PACKET_BUILDER_H

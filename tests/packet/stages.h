@@ -1,5 +1,6 @@
 // The programs of stages.bpf.c, loaded over the tables of an XdpHarness.
-#pragma once
+#ifndef SLICE_TESTS_PACKET_STAGES_H
+#define SLICE_TESTS_PACKET_STAGES_H
 
 #include <string>
 #include <vector>
@@ -30,3 +31,5 @@ class Stages {
 };
 
 }  // namespace slice::packet
+
+#endif  // SLICE_TESTS_PACKET_STAGES_H

@@ -3,7 +3,8 @@
 // The process gets a network namespace of its own, with two interfaces: `clients`, where the
 // routes have 10.77.1.0/24, and `servers`, where they have 10.77.2.0/23 and 10.77.4.0/23.
 // Threads that use the harness have to be started after it was made.
-#pragma once
+#ifndef SLICE_TESTS_PACKET_XDP_HARNESS_H
+#define SLICE_TESTS_PACKET_XDP_HARNESS_H
 
 #include <array>
 #include <cstdint>
@@ -95,3 +96,5 @@ class XdpHarness {
 };
 
 }  // namespace slice::packet
+
+#endif  // SLICE_TESTS_PACKET_XDP_HARNESS_H

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "rpc/server.h"
-#include "rpc/test_programs.h"
+#include "rpc/testing/test_programs.h"
 
 namespace slice::load {
 namespace {

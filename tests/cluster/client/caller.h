@@ -1,6 +1,6 @@
 // Calls in short, for loads that check every status; two calls at once; and the paper's untar.
-#ifndef TESTS_CLUSTER_CLIENT_CALLER_H_
-#define TESTS_CLUSTER_CLIENT_CALLER_H_
+#ifndef SLICE_TESTS_CLUSTER_CLIENT_CALLER_H
+#define SLICE_TESTS_CLUSTER_CLIENT_CALLER_H
 
 #include <string>
 #include <utility>
@@ -74,4 +74,4 @@ class Caller {
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_CALLER_H_
+#endif  // SLICE_TESTS_CLUSTER_CLIENT_CALLER_H

@@ -2,8 +2,8 @@
 //
 // The load appends a line to its log, outside of the volume, for every operation that the server acknowledged
 // as stable; the model is those lines applied in order. Contents follow from seeds, so the log stays small.
-#ifndef TESTS_CLUSTER_CLIENT_DURABILITY_MODEL_H_
-#define TESTS_CLUSTER_CLIENT_DURABILITY_MODEL_H_
+#ifndef SLICE_TESTS_CLUSTER_CLIENT_DURABILITY_MODEL_H
+#define SLICE_TESTS_CLUSTER_CLIENT_DURABILITY_MODEL_H
 
 #include <cstdint>
 #include <map>
@@ -39,4 +39,4 @@ class Model {
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_DURABILITY_MODEL_H_
+#endif  // SLICE_TESTS_CLUSTER_CLIENT_DURABILITY_MODEL_H

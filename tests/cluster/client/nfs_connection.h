@@ -7,8 +7,8 @@
 //
 // Single-threaded: callbacks run inside `run_once`. Calls that no answer reached within the patience end with
 // an error.
-#ifndef TESTS_CLUSTER_CLIENT_NFS_CONNECTION_H_
-#define TESTS_CLUSTER_CLIENT_NFS_CONNECTION_H_
+#ifndef SLICE_TESTS_CLUSTER_CLIENT_NFS_CONNECTION_H
+#define SLICE_TESTS_CLUSTER_CLIENT_NFS_CONNECTION_H
 
 #include <nfsc/libnfs-zdr.h>
 // After libnfs-zdr.h, which they need.
@@ -318,4 +318,4 @@ Handle mount_root(const ConnectionOptions& options, std::uint16_t mount_port, co
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_NFS_CONNECTION_H_
+#endif  // SLICE_TESTS_CLUSTER_CLIENT_NFS_CONNECTION_H

@@ -1,7 +1,7 @@
 // A folder of one's own on a volume, and calls in it that must succeed: what tests and loads are written
 // with.
-#ifndef TESTS_CLUSTER_CLIENT_SESSION_H_
-#define TESTS_CLUSTER_CLIENT_SESSION_H_
+#ifndef SLICE_TESTS_CLUSTER_CLIENT_SESSION_H
+#define SLICE_TESTS_CLUSTER_CLIENT_SESSION_H
 
 #include <map>
 #include <optional>
@@ -87,4 +87,4 @@ class Session {
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_SESSION_H_
+#endif  // SLICE_TESTS_CLUSTER_CLIENT_SESSION_H

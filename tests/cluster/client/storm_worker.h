@@ -1,8 +1,8 @@
 // One worker of a storm of names: random operations on names of its own in shared folders, some of them two
 // at once that exclude each other. Every status is checked: none but the right one may ever come, however
 // often servers are killed meanwhile.
-#ifndef TESTS_CLUSTER_CLIENT_STORM_WORKER_H_
-#define TESTS_CLUSTER_CLIENT_STORM_WORKER_H_
+#ifndef SLICE_TESTS_CLUSTER_CLIENT_STORM_WORKER_H
+#define SLICE_TESTS_CLUSTER_CLIENT_STORM_WORKER_H
 
 #include <optional>
 #include <string>
@@ -66,4 +66,4 @@ class StormWorker {
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_STORM_WORKER_H_
+#endif  // SLICE_TESTS_CLUSTER_CLIENT_STORM_WORKER_H

@@ -1,7 +1,7 @@
 // What a storm of names works on, and what must be there after it: folders that all workers share, and the
 // names that each worker was told it has in them.
-#ifndef TESTS_CLUSTER_CLIENT_STORM_WORLD_H_
-#define TESTS_CLUSTER_CLIENT_STORM_WORLD_H_
+#ifndef SLICE_TESTS_CLUSTER_CLIENT_STORM_WORLD_H
+#define SLICE_TESTS_CLUSTER_CLIENT_STORM_WORLD_H
 
 #include <map>
 #include <memory>
@@ -83,4 +83,4 @@ class StormWorld {
 
 }  // namespace slice::client
 
-#endif  // TESTS_CLUSTER_CLIENT_STORM_WORLD_H_
+#endif  // SLICE_TESTS_CLUSTER_CLIENT_STORM_WORLD_H

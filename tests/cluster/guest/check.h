@@ -4,8 +4,8 @@
 // A program registers tests by topic and calls `run_tests`. Every test runs in an empty folder of its own
 // (the current one while it runs) and prints one line, "ok TOPIC NAME" or "not ok TOPIC NAME: why". An
 // expectation that does not hold ends its test by an exception; the others go on. Single-threaded.
-#ifndef TESTS_CLUSTER_GUEST_CHECK_H_
-#define TESTS_CLUSTER_GUEST_CHECK_H_
+#ifndef SLICE_TESTS_CLUSTER_GUEST_CHECK_H
+#define SLICE_TESTS_CLUSTER_GUEST_CHECK_H
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -119,4 +119,4 @@ class AsUser {
 
 }  // namespace slice::guest
 
-#endif  // TESTS_CLUSTER_GUEST_CHECK_H_
+#endif  // SLICE_TESTS_CLUSTER_GUEST_CHECK_H

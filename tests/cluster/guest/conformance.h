@@ -1,6 +1,6 @@
 // The topics of the conformance tests; one file each.
-#ifndef TESTS_CLUSTER_GUEST_CONFORMANCE_H_
-#define TESTS_CLUSTER_GUEST_CONFORMANCE_H_
+#ifndef SLICE_TESTS_CLUSTER_GUEST_CONFORMANCE_H
+#define SLICE_TESTS_CLUSTER_GUEST_CONFORMANCE_H
 
 #include <vector>
 
@@ -18,4 +18,4 @@ std::vector<Test> attribute_tests();   // times, link counts, modes
 
 }  // namespace slice::guest
 
-#endif  // TESTS_CLUSTER_GUEST_CONFORMANCE_H_
+#endif  // SLICE_TESTS_CLUSTER_GUEST_CONFORMANCE_H

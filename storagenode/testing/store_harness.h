@@ -1,6 +1,6 @@
 // For tests of the store: one on a MemoryDisk and simulated time, that can be crashed and opened again.
-#ifndef SLICE_STORAGENODE_STORE_HARNESS_H
-#define SLICE_STORAGENODE_STORE_HARNESS_H
+#ifndef SLICE_STORAGENODE_TESTING_STORE_HARNESS_H
+#define SLICE_STORAGENODE_TESTING_STORE_HARNESS_H
 
 #include <gtest/gtest.h>
 
@@ -115,4 +115,4 @@ class StoreHarness {
 
 }  // namespace slice::storagenode
 
-#endif  // SLICE_STORAGENODE_STORE_HARNESS_H
+#endif  // SLICE_STORAGENODE_TESTING_STORE_HARNESS_H

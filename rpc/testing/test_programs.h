@@ -1,6 +1,6 @@
 // Programs and small helpers that the tests and benchmarks of rpc/ share.
-#ifndef SLICE_RPC_TEST_PROGRAMS_H
-#define SLICE_RPC_TEST_PROGRAMS_H
+#ifndef SLICE_RPC_TESTING_TEST_PROGRAMS_H
+#define SLICE_RPC_TESTING_TEST_PROGRAMS_H
 
 #include <string>
 #include <vector>
@@ -75,4 +75,4 @@ inline Buffer number_argument(std::uint32_t value) {
 
 }  // namespace slice::rpc
 
-#endif  // SLICE_RPC_TEST_PROGRAMS_H
+#endif  // SLICE_RPC_TESTING_TEST_PROGRAMS_H

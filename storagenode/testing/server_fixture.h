@@ -1,7 +1,7 @@
 // A storage node with its programs, over the whole codec, with a fake directory server and manager and a disk
 // in memory.
-#ifndef SLICE_STORAGENODE_SERVER_FIXTURE_H
-#define SLICE_STORAGENODE_SERVER_FIXTURE_H
+#ifndef SLICE_STORAGENODE_TESTING_SERVER_FIXTURE_H
+#define SLICE_STORAGENODE_TESTING_SERVER_FIXTURE_H
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "service/testing/fake_authority.h"
 #include "service/testing/service_fixture.h"
 #include "storagenode/server.h"
-#include "storagenode/store_harness.h"
+#include "storagenode/testing/store_harness.h"
 #include "wire/manager.h"
 
 namespace slice::storagenode {
@@ -84,7 +84,7 @@ class StorageServerTest : public ServiceFixture {
     retired.push_back(std::move(server));
   }
 
-  // What a proxy may stamp on the handle's hint (decision 2 of docs/architecture.md): it is not sealed.
+  // What a proxy may stamp on the handle's hint, which no MAC covers (docs/formats/file-handle.md).
   routing::HandleBytes stamped(const routing::FileHandle& of, std::uint64_t hint) {
     auto bytes = handles_.mint(of);
     store_be(bytes.data() + 32, hint);
@@ -167,6 +167,23 @@ class StorageServerTest : public ServiceFixture {
   rpc::InProcessNetwork client{loop_, std::nullopt, rpc::Endpoint{0x0a4d0102, 900}};
 };
 
+// Two storage nodes: stripes of the other one are not touched here.
+class TwoNodesTest : public StorageServerTest {
+ protected:
+  static constexpr std::uint64_t kUnit = 64 << 10;
+  TwoNodesTest() : StorageServerTest(sample_config()) {}
+  bool ours(std::uint64_t offset) const {
+    return tables_.get()->owns(self_.index, wire::Role::kStorage,
+                               tables_.get()->storage_site(handle.fileid, offset, handle.stripe_shift));
+  }
+  // Where a stripe of this node's begins that one of the other follows.
+  std::uint64_t end_of_ours() const {
+    std::uint64_t offset = kThreshold;
+    while (!ours(offset) || ours(offset + kUnit)) offset += kUnit;
+    return offset;
+  }
+};
+
 inline Buffer bytes_of(std::size_t n, std::uint64_t seed) {
   return pattern(n, seed);
 }
@@ -176,4 +193,4 @@ inline std::string text(const Buffer& bytes) {
 
 }  // namespace slice::storagenode
 
-#endif  // SLICE_STORAGENODE_SERVER_FIXTURE_H
+#endif  // SLICE_STORAGENODE_TESTING_SERVER_FIXTURE_H

@@ -4,28 +4,7 @@
 namespace slice::dirserver::testing {
 namespace {
 
-using FsTest = DirectoryFixture;
-
-TEST_F(FsTest, FsinfoSaysWhatReadAndWriteAccept) {
-  nfs3::FsinfoOk ok;
-  ASSERT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(root()), ok), Status::kOk);
-  EXPECT_EQ(ok.rtmax, nfs3::kMaxTransfer);
-  EXPECT_EQ(ok.wtmax, nfs3::kMaxTransfer);
-  EXPECT_EQ(ok.max_file_size, (std::uint64_t{1} << 63) - 1);
-  EXPECT_EQ(ok.time_delta, (nfs3::Time{0, 1}));
-  EXPECT_TRUE(ok.attributes.has_value());
-}
-
-TEST_F(FsTest, PathconfChecksItsHandle) {
-  nfs3::PathconfOk ok;
-  ASSERT_EQ(call(Procedure::kPathconf, nfs3::HandleView(create(root(), "f").handle), ok), Status::kOk);
-  EXPECT_EQ(ok.name_max, 255u);
-  EXPECT_TRUE(ok.no_trunc && ok.case_preserving && ok.chown_restricted);
-  EXPECT_FALSE(ok.case_insensitive);
-  Handle bogus = root();
-  bogus[50] ^= 0x80;
-  EXPECT_EQ(call(Procedure::kPathconf, nfs3::HandleView(bogus), ok), Status::kBadHandle);
-}
+using FsstatTest = DirectoryFixture;
 
 // Answers MEMBERS with what the test says.
 class FakeManager : public rpc::Program {
@@ -41,7 +20,7 @@ class FakeManager : public rpc::Program {
   int calls = 0;
 };
 
-TEST_F(FsTest, FsstatSumsTheLivingStorageNodes) {
+TEST_F(FsstatTest, SumsTheLivingStorageNodes) {
   FakeManager manager;
   auto add = [&](wire::Role role, const char* name, std::uint64_t total, std::uint64_t free, bool alive) {
     wire::Member member;
@@ -71,7 +50,7 @@ TEST_F(FsTest, FsstatSumsTheLivingStorageNodes) {
   EXPECT_EQ(manager.calls, 2);
 }
 
-TEST_F(FsTest, FsstatCountsNoNodeWithoutSites) {
+TEST_F(FsstatTest, CountsNoNodeWithoutSites) {
   wire::Tables tables = tables_.get()->wire();
   std::uint32_t with = config_.find("store1")->index, without = config_.find("store2")->index;
   for (std::uint32_t& owner : tables.sites[static_cast<std::size_t>(wire::Role::kStorage)]) owner = with;
@@ -93,7 +72,7 @@ TEST_F(FsTest, FsstatCountsNoNodeWithoutSites) {
   EXPECT_EQ(ok.free_bytes, 400u);
 }
 
-class FileCountTest : public FsTest {
+class FileCountTest : public FsstatTest {
  protected:
   std::uint64_t files() {
     loop_.run_ready();
@@ -165,10 +144,28 @@ TEST_F(FileCountTest, WithThoseOfOtherDirectoryServers) {
   EXPECT_EQ(ok.free_files, (disk_.space()->free_bytes + (1 << 20)) / SpaceMonitor::kBytesPerFile);
 }
 
-TEST_F(FsTest, FsstatWithoutAManagerShowsThisServersOwnDisk) {
+TEST_F(FsstatTest, WithoutAManagerShowsThisServersOwnDisk) {
   nfs3::FsstatOk ok;
   ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
   EXPECT_EQ(ok.total_bytes, disk_.space()->total_bytes);
+}
+
+TEST_F(FsstatTest, OfAnyObjectWithItsAttributes) {
+  nfs3::FsstatOk ok;
+  Handle file = create(root(), "f").handle;
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_TRUE(ok.attributes.has_value());
+  EXPECT_EQ(ok.attributes->fileid, attributes(file).fileid);
+}
+
+TEST_F(FsstatTest, RefusesForgedAndStaleHandles) {
+  nfs3::FsstatOk ok;
+  Handle forged = root();
+  forged[50] ^= 0x80;
+  EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(forged), ok), Status::kBadHandle);
+  Handle file = create(root(), "f").handle;
+  ASSERT_EQ(remove(root(), "f"), Status::kOk);
+  EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kStale);
 }
 
 }  // namespace

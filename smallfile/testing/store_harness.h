@@ -1,6 +1,6 @@
 // StoreHarness: a Store on simulated time, with a disk and a key-value store that can lose power. For tests.
-#ifndef SLICE_SMALLFILE_STORE_HARNESS_H
-#define SLICE_SMALLFILE_STORE_HARNESS_H
+#ifndef SLICE_SMALLFILE_TESTING_STORE_HARNESS_H
+#define SLICE_SMALLFILE_TESTING_STORE_HARNESS_H
 
 #include <gtest/gtest.h>
 
@@ -137,4 +137,4 @@ class StoreHarness {
 
 }  // namespace slice::smallfile
 
-#endif  // SLICE_SMALLFILE_STORE_HARNESS_H
+#endif  // SLICE_SMALLFILE_TESTING_STORE_HARNESS_H

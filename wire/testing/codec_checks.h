@@ -1,8 +1,8 @@
 // What every message's codec must stand, for the tests of wire/: it comes back as it went, no shorter or
 // longer input is taken, and no changed byte does harm (each input lies in memory of its exact size, so that
 // the address sanitizer sees a read beyond it).
-#ifndef SLICE_WIRE_CODEC_CHECKS_H
-#define SLICE_WIRE_CODEC_CHECKS_H
+#ifndef SLICE_WIRE_TESTING_CODEC_CHECKS_H
+#define SLICE_WIRE_TESTING_CODEC_CHECKS_H
 
 #include <gtest/gtest.h>
 
@@ -63,4 +63,4 @@ void check_message(Message value) {
 
 }  // namespace slice::wire_tests
 
-#endif  // SLICE_WIRE_CODEC_CHECKS_H
+#endif  // SLICE_WIRE_TESTING_CODEC_CHECKS_H

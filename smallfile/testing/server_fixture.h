@@ -1,7 +1,7 @@
 // SmallFileServerTest: a small-file server in memory with a fake authority, called through the whole codec as
 // clients and managers call it. For tests.
-#ifndef SLICE_SMALLFILE_SERVER_FIXTURE_H
-#define SLICE_SMALLFILE_SERVER_FIXTURE_H
+#ifndef SLICE_SMALLFILE_TESTING_SERVER_FIXTURE_H
+#define SLICE_SMALLFILE_TESTING_SERVER_FIXTURE_H
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using nfs3::Status;
 
 inline constexpr std::uint64_t kThreshold = 65536;
 
-// A coordinator that answers every COMMIT with verifier 77.
+// A coordinator that answers every COMMIT with verifier 77, or with a failure.
 class FakeCoordinator : public rpc::Program {
  public:
   std::uint32_t number() const override { return nfs3::kProgram; }
@@ -32,10 +32,15 @@ class FakeCoordinator : public rpc::Program {
     nfs3::CommitArgs args;
     EXPECT_TRUE(nfs3::decode_arguments(call.arguments, args));
     ++commits;
-    nfs3::encode_result(results, nfs3::CommitOk{.verifier = Verifier{77}});
+    if (status == Status::kOk) {
+      nfs3::encode_result(results, nfs3::CommitOk{.verifier = Verifier{77}});
+    } else {
+      nfs3::encode_failure(results, nfs3::Procedure::kCommit, status, {}, {});
+    }
     co_return rpc::Outcome::kReply;
   }
   int commits = 0;
+  Status status = Status::kOk;
 };
 
 class SmallFileServerTest : public service::testing::ServiceFixture {
@@ -172,6 +177,12 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
         .status;
   }
 
+  Status remove_here(std::uint64_t id) {
+    return manage<wire::ObjectStatusResult>(wire::ObjectProcedure::kRemove,
+                                            wire::ObjectRemoveArgs{object(id)})
+        .status;
+  }
+
   const rpc::Endpoint small = endpoint("small1");
   rpc::InProcessNetwork clients{loop_, std::nullopt, rpc::Endpoint{0x0a4d0102, 700}};
   service::testing::FakeAuthority authority;
@@ -182,4 +193,4 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
 
 }  // namespace slice::smallfile
 
-#endif  // SLICE_SMALLFILE_SERVER_FIXTURE_H
+#endif  // SLICE_SMALLFILE_TESTING_SERVER_FIXTURE_H

@@ -1,0 +1,154 @@
+#include "storagenode/testing/server_fixture.h"
+
+namespace slice::storagenode {
+namespace {
+
+using WriteTest = StorageServerTest;
+using WriteOfTwoNodesTest = TwoNodesTest;
+
+TEST_F(WriteTest, AnswersCountStabilityAndVerifier) {
+  Buffer data = bytes_of(10'000, 1);
+  auto written = write(kThreshold, data.view());
+  ASSERT_EQ(written.status, NfsStatus::kOk);
+  EXPECT_EQ(written.ok.count, 10'000u);
+  EXPECT_EQ(written.ok.committed, Stable::kUnstable);
+  EXPECT_EQ(written.ok.verifier, Verifier{1});
+  EXPECT_FALSE(written.ok.wcc.before) << "nobody here can know it atomically";
+  EXPECT_FALSE(written.ok.wcc.after) << "nobody said that a proxy will patch it";
+  EXPECT_EQ(read(kThreshold, 10'000).data, text(data));
+  EXPECT_EQ(write(kThreshold, data.view(), Stable::kDataSync).ok.committed, Stable::kDataSync);
+  EXPECT_EQ(write(kThreshold, data.view(), Stable::kFileSync).ok.committed, Stable::kFileSync);
+}
+
+TEST_F(WriteTest, TheFirstOneTellsOfStripesBeforeItIsAnswered) {
+  EXPECT_FALSE(authority.file(FileId{42}).striped);
+  write(kThreshold, as_bytes("abcd"));
+  EXPECT_TRUE(authority.file(FileId{42}).striped);
+  EXPECT_EQ(authority.striped_fetches, 1u);
+  write(kThreshold + 4, as_bytes("efgh"));
+  EXPECT_EQ(authority.striped_fetches, 1u) << "once is enough";
+}
+
+TEST_F(WriteTest, IsNotAnsweredWhileTheAuthorityIsAway) {
+  silence("dir1");
+  EXPECT_EQ(write(kThreshold, as_bytes("abcd")).status, NfsStatus::kJukebox);
+}
+
+// What is cached of the file lets an unstable one pass; the size of a stable one has to be told.
+TEST_F(WriteTest, AStableOneIsNotAnsweredWhileTheAuthorityCannotBeTold) {
+  ASSERT_EQ(write(kThreshold, as_bytes("known"), Stable::kUnstable, kCanPatch).status, NfsStatus::kOk);
+  silence("dir1");
+  EXPECT_EQ(write(kThreshold, as_bytes("still"), Stable::kUnstable, kCanPatch).status, NfsStatus::kOk);
+  EXPECT_EQ(write(kThreshold + 5, as_bytes(" longer"), Stable::kFileSync, kCanPatch).status,
+            NfsStatus::kJukebox);
+  serve("dir1", authority);
+  EXPECT_EQ(write(kThreshold + 5, as_bytes(" longer"), Stable::kFileSync, kCanPatch).status, NfsStatus::kOk);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 12);
+}
+
+TEST_F(WriteTest, PermissionsAreCheckedHere) {
+  write(kThreshold, as_bytes("abcd"));
+  EXPECT_EQ(write(kThreshold, as_bytes("x"), Stable::kUnstable, 0, 2000).status, NfsStatus::kAcces);
+  EXPECT_EQ(write(kThreshold, {}, Stable::kUnstable, 0, 2000).status, NfsStatus::kAcces);
+  EXPECT_EQ(read(kThreshold, 4).data, "abcd");
+  authority.file(FileId{42}).attributes.mode = 0646;
+  EXPECT_EQ(write(kThreshold, as_bytes("x"), Stable::kUnstable, 0, 2000).status, NfsStatus::kOk)
+      << "a permission counts as soon as it is given";
+}
+
+TEST_F(WriteTest, RoomOnlyWhereTheProxyFillsItAndOneMtimeEverywhere) {
+  loop_.advance(std::chrono::seconds(3));
+  auto written = write(kThreshold, as_bytes("abcd"), Stable::kFileSync, kCanPatch);
+  ASSERT_TRUE(written.ok.wcc.after);
+  EXPECT_EQ(written.ok.wcc.after->size, kThreshold + 4);
+  EXPECT_EQ(written.ok.wcc.after->fileid, FileId{42});
+  EXPECT_EQ(written.ok.wcc.after->used, kThreshold + 4) << "where this WRITE ended";
+  EXPECT_EQ(written.ok.wcc.after->mtime, authority.file(FileId{42}).attributes.mtime);
+  EXPECT_EQ(write(kThreshold, as_bytes("ab"), Stable::kFileSync, kCanPatch).ok.wcc.after->used,
+            kThreshold + 2);
+  EXPECT_FALSE(write(kThreshold + 4, as_bytes("efgh")).ok.wcc.after);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 8) << "where the client asks next";
+}
+
+TEST_F(WriteTest, WhoClearsAModeBitGetsNoAttributesAndFindsThemAtTheAuthority) {
+  authority.file(FileId{42}).attributes.mode = 06777;
+  auto written = write(kThreshold, as_bytes("by another"), Stable::kUnstable, kCanPatch, 2000);
+  EXPECT_EQ(written.status, NfsStatus::kOk);
+  EXPECT_FALSE(written.ok.wcc.after) << "its mode is no longer that";
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 10) << "told before it is answered";
+}
+
+TEST_F(WriteTest, StableOnesTellTheSizeFirstUnstableOnesWithinASecond) {
+  write(kThreshold, as_bytes("abcd"), Stable::kFileSync, kCanPatch);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 4);
+  unsigned merges = authority.merges;
+  write(kThreshold, as_bytes("ABCD"), Stable::kFileSync, kCanPatch);
+  EXPECT_EQ(authority.merges, merges) << "the size did not move: told later";
+  write(kThreshold + 4, as_bytes("efgh"), Stable::kUnstable, kCanPatch);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 4);
+  loop_.advance(std::chrono::milliseconds(1100));
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 8);
+}
+
+TEST_F(WriteTest, OffsetsAtTheEndsOfNumbers) {
+  constexpr std::uint64_t kMax = (std::uint64_t{1} << 63) - 1;
+  EXPECT_EQ(write(kMax, as_bytes("x")).status, NfsStatus::kFbig);
+  EXPECT_EQ(write(std::uint64_t{1} << 63, as_bytes("x")).status, NfsStatus::kFbig);
+  EXPECT_EQ(write(~std::uint64_t{0}, as_bytes("x")).status, NfsStatus::kFbig);
+  EXPECT_EQ(write(kMax, {}).status, NfsStatus::kOk) << "nothing is nowhere too far";
+  auto last = write(kMax - 2, as_bytes("xyz"), Stable::kFileSync);
+  ASSERT_EQ(last.status, NfsStatus::kOk);
+  EXPECT_EQ(last.ok.count, 2u) << "the last byte a file may have";
+}
+
+TEST_F(WriteTest, CountsOfZeroAndOfTheLargestTransfer) {
+  auto none = write(kThreshold, {});
+  EXPECT_EQ(none.status, NfsStatus::kOk);
+  EXPECT_EQ(none.ok.count, 0u);
+  EXPECT_FALSE(authority.file(FileId{42}).striped) << "nothing was made for it";
+  Buffer data = bytes_of(1 << 20, 3);
+  ASSERT_EQ(write(1 << 20, data.view()).ok.count, 1u << 20);
+  EXPECT_EQ(read(1 << 20, 1 << 20).data, text(data));
+}
+
+TEST_F(WriteTest, OnlyRegularFiles) {
+  handle.type = nfs3::FileType::kDirectory;
+  EXPECT_EQ(write(kThreshold, as_bytes("x")).status, NfsStatus::kIsDir);
+  handle.type = nfs3::FileType::kSymlink;
+  EXPECT_EQ(write(kThreshold, as_bytes("x")).status, NfsStatus::kInval);
+}
+
+TEST_F(WriteTest, OfARemovedFileIsStaleAndMakesNoObject) {
+  write(kThreshold, as_bytes("secret"), Stable::kFileSync);
+  authority.remove(FileId{42});
+  ASSERT_TRUE(
+      object<wire::ObjectStatusResult>(wire::ObjectProcedure::kRemove, wire::ObjectRemoveArgs{name()}));
+  EXPECT_EQ(write(kThreshold, as_bytes("x")).status, NfsStatus::kStale);
+  EXPECT_TRUE(
+      object<wire::ObjectListResult>(wire::ObjectProcedure::kList, wire::ObjectListArgs{})->objects.empty());
+}
+
+TEST_F(WriteTest, OnAFullDiskIsNospcUntilThereIsRoom) {
+  write(kThreshold, as_bytes("abcd"));
+  disk_.set_capacity(disk_.used_bytes());
+  EXPECT_EQ(write(1 << 20, as_bytes("x")).status, NfsStatus::kNoSpc);
+  EXPECT_EQ(read(kThreshold, 4).data, "abcd");
+  disk_.set_capacity(1 << 30);
+  EXPECT_EQ(write(1 << 20, as_bytes("x")).status, NfsStatus::kOk);
+}
+
+TEST_F(WriteOfTwoNodesTest, EndsWhereTheStripesOfAnotherNodeBegin) {
+  std::uint64_t offset = end_of_ours();
+  Buffer data = bytes_of(2 * kUnit, 1);
+  auto written = write(offset + 1000, data.view());
+  ASSERT_EQ(written.status, NfsStatus::kOk);
+  EXPECT_EQ(written.ok.count, kUnit - 1000);
+  EXPECT_EQ(write(offset + kUnit, data.view()).status, NfsStatus::kJukebox) << "misdirected";
+}
+
+TEST_F(WriteOfTwoNodesTest, BelowTheThresholdIsNotOurs) {
+  EXPECT_EQ(write(0, as_bytes("x")).status, NfsStatus::kJukebox);
+}
+
+}  // namespace
+}  // namespace slice::storagenode
