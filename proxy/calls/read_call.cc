@@ -1,4 +1,4 @@
-// READ: cut at the threshold and at stripe units, sent to all servers at once, joined.
+// READ: split at the threshold and at stripe units, sent to all servers at once, joined.
 #include "proxy/calls/read_call.h"
 
 #include "rpc/message.h"
@@ -20,8 +20,8 @@ ReadCall::ReadCall(Services& services, Client& client, CallFacts facts)
 }
 
 void ReadCall::start() {
-  pieces_ = cut_into_pieces(services_, facts_, *this);
-  parts_.resize(pieces_.size());
+  pieces_ = split_into_pieces(services_, facts_, *this);
+  progress_.resize(pieces_.size());
   left_ = pieces_.size();
   for (std::size_t i = 0; i < pieces_.size(); ++i) send(i, pieces_[i]->offset, pieces_[i]->count);
 }
@@ -37,7 +37,7 @@ void ReadCall::on_reply(Leg& leg, const BufferChain& reply) {
   if (resumed_) return on_rest(reply);
   if (pieces_.size() == 1) return on_single(reply);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    if (&pieces_[i]->leg == &leg) return on_part(i, reply);
+    if (&pieces_[i]->leg == &leg) return on_piece_reply(i, reply);
   }
 }
 
@@ -115,13 +115,13 @@ void ReadCall::on_rest(const BufferChain& reply) {
 
 // ---- several pieces, joined ----
 
-void ReadCall::on_part(std::size_t index, const BufferChain& reply) {
+void ReadCall::on_piece_reply(std::size_t index, const BufferChain& reply) {
   std::uint8_t head[kHeadBytes];
   std::size_t head_size = std::min(reply.size(), kHeadBytes);
   ByteView bytes = reply.head(head_size, head);
   if (bytes.data() != head) std::memcpy(head, bytes.data(), head_size);
   std::optional<ReadReply> parsed = parse_read_reply({head, head_size}, reply.size());
-  Part& part = parts_[index];
+  Progress& progress = progress_[index];
   Piece& piece = *pieces_[index];
   PatchedReply patched = patch_reply(services_.cache, facts_.reply_facts(), {head, head_size});
   services_.count(patched.outcome);
@@ -130,9 +130,9 @@ void ReadCall::on_part(std::size_t index, const BufferChain& reply) {
     has_fattr_ = true;
   }
   if (parsed && parsed->count <= piece.count) {
-    part.count = parsed->count;
-    part.eof = parsed->eof;
-    part.data = reply.sub(parsed->data_at, parsed->count);
+    progress.count = parsed->count;
+    progress.eof = parsed->eof;
+    progress.data = reply.sub(parsed->data_at, parsed->count);
   } else if (index < failed_at_) {
     failed_at_ = index;
     failed_status_ = patched.status != 0 && patched.status != ~0u ? static_cast<nfs3::Status>(patched.status)
@@ -148,22 +148,22 @@ void ReadCall::on_part(std::size_t index, const BufferChain& reply) {
 void ReadCall::join() {
   if (failed_at_ == 0) return fail(failed_status_);
   std::size_t last_with_data = 0;
-  for (std::size_t i = 0; i < parts_.size() && i < failed_at_; ++i) {
-    if (parts_[i].count > 0) last_with_data = i;
+  for (std::size_t i = 0; i < progress_.size() && i < failed_at_; ++i) {
+    if (progress_[i].count > 0) last_with_data = i;
   }
   ChunkPool& pool = services_.plumbing.pool;
   BufferChain data;
   bool eof = false;
-  for (std::size_t i = 0; i < parts_.size() && i < failed_at_; ++i) {
-    const Part& part = parts_[i];
-    data.append(part.data);
-    if (part.count == pieces_[i]->count && !(part.eof && i >= last_with_data)) continue;
+  for (std::size_t i = 0; i < progress_.size() && i < failed_at_; ++i) {
+    const Progress& progress = progress_[i];
+    data.append(progress.data);
+    if (progress.count == pieces_[i]->count && !(progress.eof && i >= last_with_data)) continue;
     if (i >= last_with_data) {
-      eof = part.eof && failed_at_ == SIZE_MAX;
+      eof = progress.eof && failed_at_ == SIZE_MAX;
       break;
     }
-    if (!part.eof) break;
-    std::uint32_t hole = pieces_[i]->count - part.count;
+    if (!progress.eof) break;
+    std::uint32_t hole = pieces_[i]->count - progress.count;
     std::uint8_t* into = nullptr;
     BufferRef zeros = pool.place(hole, into);
     std::memset(into, 0, hole);

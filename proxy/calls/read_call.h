@@ -16,7 +16,7 @@ class ReadCall : public Call {
   void start();
 
  private:
-  struct Part {
+  struct Progress {
     BufferChain data;
     std::uint32_t count = 0;
     bool eof = false;
@@ -29,11 +29,11 @@ class ReadCall : public Call {
   void on_reply_broken(Leg& leg) override;
   void on_single(const BufferChain& reply);
   void on_rest(const BufferChain& reply);
-  void on_part(std::size_t index, const BufferChain& reply);
+  void on_piece_reply(std::size_t index, const BufferChain& reply);
   void join();
 
   std::vector<std::unique_ptr<Piece>> pieces_;
-  std::vector<Part> parts_;
+  std::vector<Progress> progress_;
   std::size_t left_ = 0;
   std::uint8_t fattr_[SLICE_FATTR_BYTES];
   bool has_fattr_ = false;

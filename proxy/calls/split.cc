@@ -4,8 +4,8 @@
 
 namespace slice::proxy {
 
-std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const CallFacts& facts,
-                                                    LegOwner& owner) {
+std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const CallFacts& facts,
+                                                      LegOwner& owner) {
   std::vector<std::unique_ptr<Piece>> pieces;
   slice_request request{};
   request.procedure = facts.procedure;

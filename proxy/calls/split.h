@@ -1,4 +1,4 @@
-// A READ or WRITE cut into pieces: each lies on one site.
+// A READ or WRITE split into pieces: each lies on one site.
 #ifndef SLICE_PROXY_CALLS_SPLIT_H
 #define SLICE_PROXY_CALLS_SPLIT_H
 
@@ -17,10 +17,10 @@ struct Piece {
   Leg leg;
   bool done = false;
 };
-// Cuts [offset, offset + count) at every boundary, by the routing core, and by the block map of a file that
+// Splits [offset, offset + count) at every boundary, by the routing core, and by the block map of a file that
 // has one.
-std::vector<std::unique_ptr<Piece>> cut_into_pieces(Services& services, const CallFacts& facts,
-                                                    LegOwner& owner);
+std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const CallFacts& facts,
+                                                      LegOwner& owner);
 
 }  // namespace slice::proxy
 

@@ -1,4 +1,4 @@
-// WRITE: cut like READ; each piece goes to its server as soon as its bytes are here, a long one already
+// WRITE: split like READ; each piece goes to its server as soon as its bytes are here, a long one already
 // before.
 #include "proxy/calls/write_call.h"
 
@@ -12,8 +12,8 @@ WriteCall::WriteCall(Services& services, Client& client, CallFacts facts)
     : Call(services, client, std::move(facts)) {}
 
 void WriteCall::start(std::size_t data_at) {
-  pieces_ = cut_into_pieces(services_, facts_, *this);
-  parts_.resize(pieces_.size());
+  pieces_ = split_into_pieces(services_, facts_, *this);
+  progress_.resize(pieces_.size());
   left_ = pieces_.size();
   skip_ = data_at;
   hint_ = services_.cache.hint(facts_.fileid);
@@ -32,12 +32,12 @@ void WriteCall::on_request_piece(const BufferRef& piece) {
 void WriteCall::take(BufferRef bytes) {
   while (bytes.size > 0 && current_ < pieces_.size()) {
     Piece& piece = *pieces_[current_];
-    Part& part = parts_[current_];
-    std::size_t n = std::min<std::size_t>(bytes.size, piece.count - part.data.size());
+    Progress& progress = progress_[current_];
+    std::size_t n = std::min<std::size_t>(bytes.size, piece.count - progress.data.size());
     BufferRef mine = bytes.sub(0, n);
     bytes.data += n;
     bytes.size -= n;
-    part.data.append(mine);
+    progress.data.append(mine);
     if (piece.leg.request_size != 0) {  // on its way already
       piece.leg.request.append(mine);
       if (piece.leg.connection != nullptr) piece.leg.connection->upload(mine);
@@ -48,10 +48,10 @@ void WriteCall::take(BufferRef bytes) {
 
 void WriteCall::advance() {
   Piece& piece = *pieces_[current_];
-  Part& part = parts_[current_];
+  Progress& progress = progress_[current_];
   Leg& leg = piece.leg;
   std::size_t index = current_;
-  if (part.data.size() == piece.count) {
+  if (progress.data.size() == piece.count) {
     ++current_;
     if (leg.request_size == 0) return send(index);
     static constexpr std::uint8_t kZeros[4]{};
@@ -60,7 +60,7 @@ void WriteCall::advance() {
       leg.request.append(zeros);
       if (leg.connection != nullptr) leg.connection->upload(zeros);
     }
-    part.data.clear();
+    progress.data.clear();
     if (leg.connection != nullptr) return leg.connection->end_upload();
     return services_.servers.send(leg);
   }
@@ -72,21 +72,21 @@ void WriteCall::advance() {
   leg.site_class = piece.route.site_class;
   leg.site = piece.route.site;
   leg.request =
-      services_.encoder.encode(facts_.origin, leg.xid, facts_.procedure, head.view(), part.data, total);
-  leg.request_size = leg.request.size() + total - part.data.size();
+      services_.encoder.encode(facts_.origin, leg.xid, facts_.procedure, head.view(), progress.data, total);
+  leg.request_size = leg.request.size() + total - progress.data.size();
   services_.servers.begin_upload(leg);
 }
 
 void WriteCall::send(std::size_t index) {
   Piece& piece = *pieces_[index];
-  Part& part = parts_[index];
+  Progress& progress = progress_[index];
   Buffer head = write_arguments(facts_.handle.data(), hint_, piece.offset, piece.count, facts_.stable);
   static constexpr std::uint8_t kZeros[4]{};
   if (std::size_t padding = rpc::xdr_padded(piece.count) - piece.count; padding > 0) {
-    part.data.append(services_.plumbing.pool.copy({kZeros, padding}));
+    progress.data.append(services_.plumbing.pool.copy({kZeros, padding}));
   }
-  BufferChain data = std::move(part.data);
-  part.data.clear();
+  BufferChain data = std::move(progress.data);
+  progress.data.clear();
   dispatch(piece.leg, piece.route, head.view(), data);
 }
 
@@ -98,7 +98,7 @@ void WriteCall::on_reply(Leg& leg, const BufferChain& reply) {
   }
   std::size_t index = 0;
   while (&pieces_[index]->leg != &leg) ++index;
-  Part& part = parts_[index];
+  Progress& progress = progress_[index];
   std::uint8_t message[kHeadBytes];
   std::size_t size = std::min(reply.size(), kHeadBytes);
   ByteView bytes = reply.head(size, message);
@@ -111,10 +111,10 @@ void WriteCall::on_reply(Leg& leg, const BufferChain& reply) {
     has_fattr_ = true;
   }
   if (!patched.unknown && parsed && parsed->count <= pieces_[index]->count) {
-    part.reply = *parsed;
+    progress.reply = *parsed;
   } else {
-    part.failed = true;
-    part.status = patched.status;
+    progress.failed = true;
+    progress.status = patched.status;
   }
   pieces_[index]->leg.request.clear();  // answered: no need to keep it
   pieces_[index]->done = true;
@@ -129,19 +129,19 @@ void WriteCall::join() {
   std::uint32_t count = 0;
   std::uint32_t committed = static_cast<std::uint32_t>(nfs3::Stable::kFileSync);
   std::uint64_t verifier = ~std::uint64_t{0};
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const Part& part = parts_[i];
-    if (part.failed) {
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
+    const Progress& progress = progress_[i];
+    if (progress.failed) {
       if (i == 0) {
-        bool known = part.status != 0 && part.status != ~0u;
-        return fail(known ? static_cast<nfs3::Status>(part.status) : nfs3::Status::kServerFault);
+        bool known = progress.status != 0 && progress.status != ~0u;
+        return fail(known ? static_cast<nfs3::Status>(progress.status) : nfs3::Status::kServerFault);
       }
       break;
     }
-    count += part.reply.count;
-    committed = std::min(committed, part.reply.committed);
-    verifier = std::min(verifier, part.reply.verifier);
-    if (part.reply.count < pieces_[i]->count) break;
+    count += progress.reply.count;
+    committed = std::min(committed, progress.reply.committed);
+    verifier = std::min(verifier, progress.reply.verifier);
+    if (progress.reply.count < pieces_[i]->count) break;
   }
   ReplyWriter reply(facts_.origin.xid, 160);
   reply.body().boolean(false);  // no pre_op_attr

@@ -17,7 +17,7 @@ class WriteCall : public Call {
   void on_request_piece(const BufferRef& piece) override;
 
  private:
-  struct Part {
+  struct Progress {
     BufferChain data;
     WriteReply reply;
     std::uint32_t status = 0;
@@ -30,7 +30,7 @@ class WriteCall : public Call {
   void join();
 
   std::vector<std::unique_ptr<Piece>> pieces_;
-  std::vector<Part> parts_;
+  std::vector<Progress> progress_;
   std::size_t skip_ = 0;     // bytes before the data still to come
   std::size_t current_ = 0;  // piece that is being filled
   std::size_t left_ = 0;

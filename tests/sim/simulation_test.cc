@@ -254,7 +254,7 @@ TEST(WrongProxyTest, AJoinThatTakesTheWrongVerifierIsNoticed) {
   constexpr std::uint32_t kClients = 0x0a4d0100;
   configure_log("sim", LogLevel::kError);
   unsigned failures = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SimulationOptions given{
         .ensemble = {.seed = seed, .storage_nodes = 3, .proxies = 1, .victims = ServerRole::kStorage},
         .operations = 30,
