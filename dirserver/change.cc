@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "dirserver/objects.h"
+#include "dirserver/across/objects.h"
 
 namespace slice::dirserver {
 

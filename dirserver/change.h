@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "dirserver/initiator.h"
+#include "dirserver/across/initiator.h"
 #include "dirserver/operation.h"
 
 namespace slice::dirserver {
