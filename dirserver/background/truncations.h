@@ -21,6 +21,10 @@ class Truncations {
   Truncations(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks, LockTable& held,
               DataServers& servers, DuplicateCache& duplicates);
 
+  // The file's lock.
+  Task<service::FileLocks::Held> lock(FileId file) { return locks_.lock(file); }
+  // Whether other servers may hold bytes of the file, which are to be cut.
+  bool bytes_elsewhere(const AttributeCell& cell) const { return servers_.involved(cell); }
   // The cell has its new size and epoch already; marks it and puts the record. `call`: the SETATTR that a
   // restart is to answer, with its pre-operation attributes.
   TruncationRecord begin(Transaction& transaction, AttributeCell& cell, const CallKey& call,

@@ -35,6 +35,7 @@ ROOMS = {
         "store": {"cells"},
         "across": {"store", "cells"},
         "background": {"across", "store", "cells"},
+        "ops": {"background", "across", "store", "cells"},
         "fsck": {"cells"},
     },
     "proxy": {

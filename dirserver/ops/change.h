@@ -2,16 +2,19 @@
 // anything between, by one Change, and is committed in the same step, so that its pre-operation attributes
 // are taken atomically with it. Its reply is encoded before the commit, since it is stored in the same batch
 // (DuplicateCache). Where it takes cells of other servers, the very same plan runs again when they are here
-// and locked (initiator.h).
-#ifndef SLICE_DIRSERVER_CHANGE_H
-#define SLICE_DIRSERVER_CHANGE_H
+// and locked (across/initiator.h).
+#ifndef SLICE_DIRSERVER_OPS_CHANGE_H
+#define SLICE_DIRSERVER_OPS_CHANGE_H
 
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "dirserver/across/initiator.h"
-#include "dirserver/operation.h"
+#include "dirserver/across/reclaim_queue.h"
+#include "dirserver/background/space.h"
+#include "dirserver/ops/operation.h"
+#include "dirserver/store/duplicate_cache.h"
 
 namespace slice::dirserver {
 
@@ -22,12 +25,47 @@ struct NamedEntry {
   std::optional<Target> target;  // where the name exists
 };
 
+class Change;
+// Decides one try: changes cells by `change`, writes the results and answers OK; or answers why not, with or
+// without having written the procedure's failure body.
+using Plan = std::function<nfs3::Status(Change& change)>;
+// How a try that was decided ends; by default Change::commit().
+using Finish = std::function<Task<NfsAnswer>(Change& change)>;
+
+// The changes that this server is asked for, and what they need of it. One loop.
+class Changes {
+ public:
+  struct Seams {
+    service::ServiceContext& context;
+    NameSpace& names;
+    Peers& peers;
+    DirectoryParts& parts;
+    Intentions& intentions;
+    DuplicateCache& duplicates;
+    SpaceMonitor& space;
+    ReclaimQueue& reclaimer;
+  };
+  // All must outlive this.
+  explicit Changes(const Seams& seams) : seams_(seams) {}
+
+  // Tries until the plan has all that it needs and nothing is in its way, then finishes. What the callables
+  // refer to must live until the task ends.
+  Task<NfsAnswer> run(NfsRequest& request, rpc::XdrWriter& out, Plan plan, Finish finish = {});
+
+ private:
+  friend class Change;
+  // The site by which a request came here: one of this server's.
+  SiteId site_of(const NfsRequest& request) const;
+
+  Seams seams_;
+};
+
 // One try of a changing operation: the cells that it reads, wherever they are, and what it makes of them.
-// What it lacks it notes as needs(), and answers JUKEBOX: the operation is then tried again by run_change()
+// What it lacks it notes as needs(), and answers JUKEBOX: the operation is then tried again by Changes::run()
 // when the initiator has it. Cells of other servers and their changes become steps for these.
 class Change {
  public:
-  Change(Volume& volume, NfsRequest& request, rpc::XdrWriter& out, Initiator& initiator);
+  Change(Changes& changes, NfsRequest& request, rpc::XdrWriter& out, Initiator& initiator);
 
   // ---- reading ----
   // The cell of a handle, to be changed: STALE, and NOTDIR from directory(), whose names may be changed.
@@ -55,6 +93,10 @@ class Change {
   bool near(const AttributeCell& cell) const;
 
   // ---- changing ----
+  // Whether names and cells may only shrink: NOSPC for what adds some.
+  bool low_on_space() const { return seams_.space.low(); }
+  // For a new object on one of this server's sites.
+  Answer<CellRef> new_cell(SiteId site);
   // Says that `cell` was or will be changed. OK, or JUKEBOX as above.
   nfs3::Status rewrite(AttributeCell& cell);
   AttributeCell& create(AttributeCell cell) { return transaction.create(std::move(cell)); }
@@ -68,7 +110,7 @@ class Change {
   nfs3::WccData wcc_before(const AttributeCell& cell) const;  // as it is now, also as `after`
   nfs3::WccData wcc_after(const nfs3::WccData& before, const AttributeCell& cell) const;
 
-  // ---- what run_change() does with it ----
+  // ---- what Changes::run() does with it ----
   std::vector<Need> take_needs() { return std::move(needs_); }
   bool lacks_something() const { return !needs_.empty(); }
   // A key that somebody else holds.
@@ -88,7 +130,7 @@ class Change {
   // Ends it without a change; the results, with `status`, are written.
   Task<NfsAnswer> answer(nfs3::Status status);
 
-  Volume& volume;
+  NameSpace& names;
   NfsRequest& request;
   rpc::XdrWriter& out;
   Initiator& initiator;
@@ -116,6 +158,8 @@ class Change {
   nfs3::Status change_name(NameStep::How how, const NamedEntry& entry, const Target& target);
   void remember_reply();
 
+  Changes& changes_;
+  const Changes::Seams& seams_;
   std::size_t start_;  // of this operation's results in `out`
   std::vector<std::unique_ptr<Far>> far_;
   std::vector<std::pair<SiteId, NameStep>> name_steps_;
@@ -124,16 +168,6 @@ class Change {
   std::vector<ReclaimRecord> freed_;
 };
 
-// Decides one try: changes cells by `change`, writes the results and answers OK; or answers why not, with or
-// without having written the procedure's failure body.
-using Plan = std::function<nfs3::Status(Change& change)>;
-// How a try that was decided ends; by default Change::commit().
-using Finish = std::function<Task<NfsAnswer>(Change& change)>;
-// Tries until the plan has all that it needs and nothing is in its way, then finishes. What the callables
-// refer to must live until the task ends.
-Task<NfsAnswer> run_change(Volume& volume, NfsRequest& request, rpc::XdrWriter& out, Plan plan,
-                           Finish finish = {});
-
 }  // namespace slice::dirserver
 
-#endif  // SLICE_DIRSERVER_CHANGE_H
+#endif  // SLICE_DIRSERVER_OPS_CHANGE_H

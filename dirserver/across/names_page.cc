@@ -1,6 +1,8 @@
-#include "dirserver/names_page.h"
+#include "dirserver/across/names_page.h"
 
 #include <algorithm>
+
+#include "dirserver/across/name_space.h"
 
 namespace slice::dirserver {
 namespace {
@@ -19,12 +21,12 @@ struct Collected {
 
 class Collector {
  public:
-  Collector(Volume& volume, const CellRef& directory, PageLimits limits)
-      : volume_(volume), directory_(directory), limits_(limits) {}
+  Collector(NameSpace& names, const CellRef& directory, PageLimits limits)
+      : names_(names), directory_(directory), limits_(limits) {}
 
   Answer<Collected> run(const Cookie& after) {
-    for (SiteId site : volume_.placement.name_sites(directory_, after.site)) {
-      if (!volume_.peers.owns(site)) continue;
+    for (SiteId site : names_.placement.name_sites(directory_, after.site)) {
+      if (!names_.cells.owns(site)) continue;
       auto ended = add_site(site, site == after.site ? after : Cookie{.site = site});
       if (!ended) return refuse(ended.error());
       if (!*ended) return std::move(collected_);
@@ -35,11 +37,11 @@ class Collector {
 
  private:
   Result<bool> add_site(SiteId site, const Cookie& after) {
-    return volume_.cells.each_name(site, directory_.fileid, after.position,
-                                   [&](Position position, const NameEntry& entry) {
-                                     Cookie cookie{site, position, entry.slot};
-                                     return cookie <= after || add(cookie, entry);
-                                   });
+    return names_.cells.each_name(site, directory_.fileid, after.position,
+                                  [&](Position position, const NameEntry& entry) {
+                                    Cookie cookie{site, position, entry.slot};
+                                    return cookie <= after || add(cookie, entry);
+                                  });
   }
 
   bool add(const Cookie& cookie, const NameEntry& entry) {
@@ -55,40 +57,40 @@ class Collector {
     return true;
   }
 
-  Volume& volume_;
+  NameSpace& names_;
   CellRef directory_;
   PageLimits limits_;
   std::uint32_t used_ = 0;
   Collected collected_;
 };
 
-void describe(const Volume& volume, const AttributeCell& cell, ListedName& listed) {
-  listed.attributes = volume.attributes(cell);
-  listed.handle = as_text(volume.mint(cell.self));
+void describe(const NameSpace& names, const AttributeCell& cell, ListedName& listed) {
+  listed.attributes = names.attributes(cell);
+  listed.handle = as_text(names.mint(cell.self));
 }
 
 // One that cannot be read is listed without attributes: the client's own look-up shows the error.
-Task<bool> describe_far(Volume& volume, CellRef target, ListedName& listed) {
-  auto cell = co_await volume.peers.read(target, false);
-  if (cell && *cell) describe(volume, **cell, listed);
+Task<bool> describe_far(const NameSpace& names, Peers& peers, CellRef target, ListedName& listed) {
+  auto cell = co_await peers.read(target, false);
+  if (cell && *cell) describe(names, **cell, listed);
   co_return true;
 }
 
-Task<void> describe_all(Volume& volume, Collected& collected, storage::LogPosition& shown) {
-  volume.cells.prefetch(collected.targets);
+Task<void> describe_all(NameSpace& names, Peers& peers, Collected& collected, storage::LogPosition& shown) {
+  names.cells.prefetch(collected.targets);
   std::vector<Task<bool>> far;
   for (std::size_t i = 0; i < collected.targets.size(); ++i) {
     const CellRef& target = collected.targets[i];
     ListedName& listed = collected.page.names[i];
-    if (!volume.peers.owns(target.site)) {
-      far.push_back(describe_far(volume, target, listed));
+    if (!names.cells.owns(target.site)) {
+      far.push_back(describe_far(names, peers, target, listed));
       continue;
     }
-    if (volume.held.stops_reading({target.fileid, {}})) continue;
-    auto cell = volume.cells.attributes(target);
+    if (names.held.stops_reading({target.fileid, {}})) continue;
+    auto cell = names.cells.attributes(target);
     if (!cell || *cell == nullptr) continue;
-    describe(volume, **cell, listed);
-    shown = std::max(shown, volume.cells.pending(target.fileid));
+    describe(names, **cell, listed);
+    shown = std::max(shown, names.cells.pending(target.fileid));
   }
   if (!far.empty()) co_await all(std::move(far));
 }
@@ -114,24 +116,24 @@ NamesPage merge(std::vector<NamesPage> pages) {
 
 }  // namespace
 
-Task<Answer<NamesPage>> names_here(Volume& volume, CellRef directory, Cookie after, PageLimits limits,
-                                   storage::LogPosition& shown) {
-  while (volume.held.stops_listing(directory.fileid)) {
-    co_await volume.held.listing_changed(directory.fileid, std::chrono::seconds(1));
+Task<Answer<NamesPage>> NameSpace::list_here(CellRef directory, Cookie after, PageLimits limits,
+                                             storage::LogPosition& shown) {
+  while (held.stops_listing(directory.fileid)) {
+    co_await held.listing_changed(directory.fileid, std::chrono::seconds(1));
   }
-  shown = std::max(shown, volume.cells.pending(directory.fileid));
-  auto collected = Collector(volume, directory, limits).run(after);
+  shown = std::max(shown, cells.pending(directory.fileid));
+  auto collected = Collector(*this, directory, limits).run(after);
   if (!collected) co_return refuse(collected.error());
-  if (limits.attributes) co_await describe_all(volume, *collected, shown);
+  if (limits.attributes) co_await describe_all(*this, peers_, *collected, shown);
   co_return std::move(collected->page);
 }
 
-Task<Answer<NamesPage>> names_everywhere(Volume& volume, CellRef directory, Cookie after, PageLimits limits,
-                                         storage::LogPosition& shown) {
-  auto here = co_await names_here(volume, directory, after, limits, shown);
-  if (!here || !volume.placement.hashed()) co_return here;
+Task<Answer<NamesPage>> NameSpace::list_everywhere(CellRef directory, Cookie after, PageLimits limits,
+                                                   storage::LogPosition& shown) {
+  auto here = co_await list_here(directory, after, limits, shown);
+  if (!here || !placement.hashed()) co_return here;
   bool first_site_fills = !here->end && decode_cookie(last_cookie(here->names)).site == after.site;
-  std::vector<SiteId> others = volume.peers.others();
+  std::vector<SiteId> others = peers_.others();
   if (others.empty() || first_site_fills) co_return here;
 
   wire::ListArgs args{.directory = name_of(directory),
@@ -140,7 +142,7 @@ Task<Answer<NamesPage>> names_everywhere(Volume& volume, CellRef directory, Cook
                       .attributes = limits.attributes};
   std::vector<Task<Result<wire::ListResult>>> calls;
   for (SiteId other : others) {
-    calls.push_back(volume.peers.call<wire::ListResult>(other, wire::DirectoryProcedure::kList, args));
+    calls.push_back(peers_.call<wire::ListResult>(other, wire::DirectoryProcedure::kList, args));
   }
   auto answers = co_await all(std::move(calls));
   std::vector<NamesPage> pages;

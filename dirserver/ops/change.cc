@@ -1,4 +1,4 @@
-#include "dirserver/change.h"
+#include "dirserver/ops/change.h"
 
 #include <algorithm>
 #include <map>
@@ -9,13 +9,15 @@ namespace slice::dirserver {
 
 using nfs3::Status;
 
-Change::Change(Volume& in, NfsRequest& of, rpc::XdrWriter& to, Initiator& by)
-    : volume(in),
+Change::Change(Changes& in, NfsRequest& of, rpc::XdrWriter& to, Initiator& by)
+    : names(in.seams_.names),
       request(of),
       out(to),
       initiator(by),
-      transaction(in.cells),
-      now(in.now()),
+      transaction(names.cells),
+      now(names.now()),
+      changes_(in),
+      seams_(in.seams_),
       start_(to.size()) {}
 
 // ---- what it lacks ----
@@ -57,7 +59,7 @@ bool Change::near(const AttributeCell& cell) const {
 }
 
 Answer<AttributeCell*> Change::load(const CellRef& ref, LockMode mode) {
-  if (volume.peers.owns(ref.site)) {
+  if (names.cells.owns(ref.site)) {
     auto cell = transaction.load(ref);
     if (!cell) return refuse(cell.error());
     return *cell;
@@ -65,7 +67,7 @@ Answer<AttributeCell*> Change::load(const CellRef& ref, LockMode mode) {
   // What directories under name hashing have to be known for does not take a lock of their home.
   // But where the lock is held, a lease would wait for it: RENAME d/x onto d.
   bool held = initiator.cell(ref) != nullptr;
-  if (volume.placement.hashed() && mode == LockMode::kShared && !held) return load_leased(ref);
+  if (names.placement.hashed() && mode == LockMode::kShared && !held) return load_leased(ref);
   return load_far(ref, mode);
 }
 
@@ -88,7 +90,7 @@ Answer<AttributeCell*> Change::load_leased(const CellRef& ref) {
     if (far->cell.self.cell == ref) return &far->cell;
   }
   if (initiator.gone(ref)) return nullptr;
-  const AttributeCell* leased = volume.parts.leased(ref);
+  const AttributeCell* leased = seams_.parts.leased(ref);
   if (leased == nullptr) {
     return refuse(need({.kind = Need::Kind::kLease, .item = {}, .ref = ref, .key = {}}));
   }
@@ -110,22 +112,22 @@ Answer<AttributeCell*> Change::directory(const routing::FileHandle& handle) {
 }
 
 Answer<routing::FileHandle> Change::open(nfs3::HandleView handle) const {
-  auto opened = volume.context.handles.open(handle);
+  auto opened = names.open(handle);
   if (!opened) return refuse(Status::kBadHandle);
   return *opened;
 }
 
 void Change::expect_name(const routing::FileHandle& directory, std::string_view name) {
   if (check_name(name) != Status::kOk || dot_or_dot_dot(name)) return;
-  NamePlace place = volume.placement.place(cell_of(directory), name);
-  if (!volume.peers.owns(place.site) && initiator.name(place) == nullptr) need_name(place);
+  NamePlace place = names.placement.place(cell_of(directory), name);
+  if (!names.cells.owns(place.site) && initiator.name(place) == nullptr) need_name(place);
 }
 
 Answer<NamedEntry> Change::look_up(AttributeCell& in, std::string_view name) {
   if (Status status = check_name(name); status != Status::kOk) return refuse(status);
   if (!may(request.who, in, service::kMayExecute)) return refuse(Status::kAcces);
-  NamedEntry named{.directory = &in, .place = volume.placement.place(in.self.cell, name)};
-  if (!volume.peers.owns(named.place.site)) {
+  NamedEntry named{.directory = &in, .place = names.placement.place(in.self.cell, name)};
+  if (!names.cells.owns(named.place.site)) {
     const Initiator::HeldName* held = initiator.name(named.place);
     if (held == nullptr) return refuse(need_name(named.place));
     named.target = held->target;
@@ -151,7 +153,7 @@ Answer<AttributeCell*> Change::target(const NamedEntry& entry) {
 }
 
 Answer<AttributeCell*> Change::glance(const CellRef& ref) {
-  if (volume.peers.owns(ref.site)) return load(ref, LockMode::kShared);
+  if (names.cells.owns(ref.site)) return load(ref, LockMode::kShared);
   if (initiator.cell(ref) != nullptr) return load_far(ref, LockMode::kShared);
   const Initiator::HeldCell* read = initiator.read(ref);
   if (read == nullptr) return refuse(need({.kind = Need::Kind::kRead, .item = {}, .ref = ref, .key = {}}));
@@ -162,8 +164,8 @@ Answer<AttributeCell*> Change::glance(const CellRef& ref) {
 Answer<std::uint64_t> Change::names_near(const AttributeCell& directory) {
   const CellRef& ref = directory.self.cell;
   std::uint64_t entries = directory.entries;
-  for (SiteId site : volume.placement.name_sites(ref, SiteId{0})) {
-    if (site == ref.site || !volume.peers.owns(site)) continue;
+  for (SiteId site : names.placement.name_sites(ref, SiteId{0})) {
+    if (site == ref.site || !names.cells.owns(site)) continue;
     auto part = transaction.part(site, ref);
     if (!part) return refuse(part.error());
     entries += part->entries;
@@ -173,7 +175,7 @@ Answer<std::uint64_t> Change::names_near(const AttributeCell& directory) {
 
 Answer<bool> Change::empty(const AttributeCell& directory) {
   const CellRef& ref = directory.self.cell;
-  if (!volume.placement.hashed() || volume.peers.others().empty()) {
+  if (!names.placement.hashed() || seams_.peers.others().empty()) {
     auto entries = names_near(directory);
     if (!entries) return refuse(entries.error());
     return *entries == 0;
@@ -186,7 +188,7 @@ Answer<bool> Change::empty(const AttributeCell& directory) {
   }
   auto elsewhere = initiator.names_elsewhere(ref.fileid);
   if (!elsewhere) {
-    for (SiteId other : volume.peers.others()) {
+    for (SiteId other : seams_.peers.others()) {
       wire::LockItem item{.kind = wire::LockItem::Kind::kPart,
                           .exclusive = true,
                           .cell = {other, ref.fileid, ref.generation},
@@ -207,8 +209,8 @@ Status Change::hold_name(const NamedEntry& entry) {
 }
 
 Status Change::hold_rename_lock() {
-  if (initiator.holds_rename_lock() || volume.peers.others().empty()) return Status::kOk;
-  if (volume.peers.owns(kRootSite)) {
+  if (initiator.holds_rename_lock() || seams_.peers.others().empty()) return Status::kOk;
+  if (names.cells.owns(kRootSite)) {
     return need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = kRenameLock});
   }
   wire::LockItem item{
@@ -218,6 +220,12 @@ Status Change::hold_rename_lock() {
 
 // ---- changing ----
 
+Answer<CellRef> Change::new_cell(SiteId site) {
+  auto fileid = transaction.allocate(site);
+  if (!fileid) return refuse(fileid.error());
+  return CellRef{site, *fileid, static_cast<std::uint32_t>(seams_.context.random()) | 1};
+}
+
 Status Change::rewrite(AttributeCell& cell) {
   if (Far* far = far_of(cell)) {
     if (!far->exclusive) return need_cell(cell.self.cell, LockMode::kExclusive);
@@ -226,14 +234,14 @@ Status Change::rewrite(AttributeCell& cell) {
   }
   transaction.change(cell);
   const CellRef& ref = cell.self.cell;
-  bool leased_out = cell.directory() && volume.placement.hashed() && volume.parts.given_out(ref.fileid);
+  bool leased_out = cell.directory() && names.placement.hashed() && seams_.parts.given_out(ref.fileid);
   if (!leased_out || initiator.revoked(ref.fileid)) return Status::kOk;
   return need({.kind = Need::Kind::kRevoke, .item = {}, .ref = ref, .key = {}});
 }
 
 Status Change::change_name(NameStep::How how, const NamedEntry& entry, const Target& target) {
   const NamePlace& place = entry.place;
-  if (!volume.peers.owns(place.site)) {
+  if (!names.cells.owns(place.site)) {
     const Initiator::HeldName* held = initiator.name(place);
     if (how == NameStep::How::kLink && held != nullptr && held->full) return Status::kNoSpc;
     name_steps_.emplace_back(place.site,
@@ -278,18 +286,18 @@ Status Change::drop_link(AttributeCell& cell) {
     far->erased = true;
     return Status::kOk;
   }
-  erase_object(volume.reclaimer, transaction, cell, freed_);
+  erase_object(seams_.reclaimer, transaction, cell, freed_);
   return Status::kOk;
 }
 
 nfs3::WccData Change::wcc_before(const AttributeCell& cell) const {
   if (!near(cell)) return {};
-  return {.before = wcc_of(cell), .after = volume.attributes(cell)};
+  return {.before = wcc_of(cell), .after = names.attributes(cell)};
 }
 
 nfs3::WccData Change::wcc_after(const nfs3::WccData& before, const AttributeCell& cell) const {
   if (!near(cell)) return {};
-  nfs3::WccData after{.before = {}, .after = volume.attributes(cell)};
+  nfs3::WccData after{.before = {}, .after = names.attributes(cell)};
   // With other servers in it, time passes until the commit.
   if (initiator.id() == nullptr) after.before = before.before;
   return after;
@@ -298,10 +306,10 @@ nfs3::WccData Change::wcc_after(const nfs3::WccData& before, const AttributeCell
 // ---- the end of a try ----
 
 std::optional<Transaction::Key> Change::blocked() const {
-  if (volume.held.empty()) return std::nullopt;
+  if (names.held.empty()) return std::nullopt;
   for (const Transaction::Key& key : transaction.keys()) {
     LockMode mode = key.rewrites ? LockMode::kExclusive : LockMode::kShared;
-    if (volume.held.stops_change({key.file, key.position}, mode, initiator.id())) return key;
+    if (names.held.stops_change({key.file, key.position}, mode, initiator.id())) return key;
   }
   return std::nullopt;
 }
@@ -320,8 +328,8 @@ std::vector<SiteSteps> Change::steps() const {
 }
 
 void Change::remember_reply() {
-  volume.duplicates.record(key_of(request.call), as_text(out.view()).substr(start_), volume.site_of(request),
-                           transaction);
+  seams_.duplicates.record(key_of(request.call), as_text(out.view()).substr(start_),
+                           changes_.site_of(request), transaction);
 }
 
 Task<NfsAnswer> Change::commit() {
@@ -333,10 +341,10 @@ Task<NfsAnswer> Change::commit_reply() {
   remember_reply();
   initiator.record(transaction);
   auto position = transaction.commit();
-  Task<bool> told = volume.parts.tell(transaction.touches());
+  Task<bool> told = seams_.parts.tell(transaction.touches());
   if (position) {
-    co_await volume.context.crash.reach("change.committed");
-    if (auto durable = co_await volume.cells.durable(*position); !durable) {
+    co_await seams_.context.crash.reach("change.committed");
+    if (auto durable = co_await names.cells.durable(*position); !durable) {
       initiator.in_doubt();
       position = tl::unexpected(std::move(durable.error()));
     }
@@ -348,10 +356,10 @@ Task<NfsAnswer> Change::commit_reply() {
     nfs3::encode_failure(out, request.procedure, status);
     co_return NfsAnswer::written(status);
   }
-  co_await volume.context.crash.reach("change.durable");
-  for (ReclaimRecord& record : freed_) volume.reclaimer.enqueue(std::move(record));
+  co_await seams_.context.crash.reach("change.durable");
+  for (ReclaimRecord& record : freed_) seams_.reclaimer.enqueue(std::move(record));
   Task<bool> others = initiator.decided();
-  if (volume.placement.hashed()) {
+  if (names.placement.hashed()) {
     // The directories' homes know before the client does, so that it sees its own changes of their times.
     co_await others;
     co_await told;
@@ -365,9 +373,9 @@ Task<NfsAnswer> Change::commit_reply() {
 Task<slice::Status> Change::commit_first_step() {
   auto position = transaction.commit();
   if (!position) co_return tl::unexpected(std::move(position.error()));
-  co_await volume.context.crash.reach("change.first-committed");
-  auto durable = co_await volume.cells.durable(*position);
-  co_await volume.context.crash.reach("change.first-durable");
+  co_await seams_.context.crash.reach("change.first-committed");
+  auto durable = co_await names.cells.durable(*position);
+  co_await seams_.context.crash.reach("change.first-durable");
   co_return durable;
 }
 
@@ -380,20 +388,20 @@ Task<NfsAnswer> Change::fail(Status status) {
 }
 
 Task<NfsAnswer> Change::answer(Status status) {
-  return answer_shown(volume, request, transaction.shown(), status);
+  return answer_shown(names, request, transaction.shown(), status);
 }
 
-// ---- run_change ----
+// ---- Changes ----
 
 namespace {
 
 // Waits for what holds the key.
-Task<slice::Status> stand_back(Volume& volume, Initiator& initiator, Transaction::Key key) {
+Task<slice::Status> stand_back(LockTable& held, Initiator& initiator, Transaction::Key key) {
   LockKey lock{key.file, key.position};
   LockMode mode = key.rewrites ? LockMode::kExclusive : LockMode::kShared;
   // Who holds nothing can wait for anybody.
   if (initiator.id() != nullptr) co_return co_await initiator.acquire(lock, mode);
-  co_await volume.held.changed(lock, std::chrono::seconds(1));
+  co_await held.changed(lock, std::chrono::seconds(1));
   co_return slice::Status{};
 }
 
@@ -406,21 +414,27 @@ Task<Result<bool>> prepare(Change& change) {
 
 }  // namespace
 
-Task<NfsAnswer> run_change(Volume& volume, NfsRequest& request, rpc::XdrWriter& out, Plan plan,
-                           Finish finish) {
+SiteId Changes::site_of(const NfsRequest& request) const {
+  auto place = seams_.context.tables.get()->place_of(request.procedure, request.call.arguments);
+  bool ours = place && place->site_class == wire::Role::kDirectory && seams_.peers.owns(place->site);
+  return ours ? place->site : request.handle.directory_site;
+}
+
+Task<NfsAnswer> Changes::run(NfsRequest& request, rpc::XdrWriter& out, Plan plan, Finish finish) {
   std::size_t start = out.size();
-  Initiator initiator(volume.initiator_seams(), volume.site_of(request));
+  Initiator initiator({seams_.context, seams_.names.held, seams_.peers, seams_.parts, seams_.intentions},
+                      site_of(request));
   for (;;) {
     out.rewind(start);
     request.attributes.reset();
     request.wcc = {};
-    Change change(volume, request, out, initiator);
+    Change change(*this, request, out, initiator);
     Status status = plan(change);
     slice::Status again;
     if (change.lacks_something()) {
       again = co_await initiator.acquire(change.take_needs());
     } else if (auto key = change.blocked()) {
-      again = co_await stand_back(volume, initiator, *key);
+      again = co_await stand_back(seams_.names.held, initiator, *key);
     } else if (status != Status::kOk) {
       co_return co_await change.fail(status);
     } else if (auto ready = co_await prepare(change); !ready) {

@@ -1,16 +1,20 @@
 // PeerService: the directory program (wire/directory.h): what other directory servers ask of this one. One
 // loop.
-#ifndef SLICE_DIRSERVER_PEER_SERVICE_H
-#define SLICE_DIRSERVER_PEER_SERVICE_H
+#ifndef SLICE_DIRSERVER_ACROSS_PEER_SERVICE_H
+#define SLICE_DIRSERVER_ACROSS_PEER_SERVICE_H
 
-#include "dirserver/volume.h"
+#include "dirserver/across/intentions.h"
+#include "dirserver/across/name_space.h"
+#include "dirserver/across/participant.h"
 #include "service/internal_program.h"
 
 namespace slice::dirserver {
 
 class PeerService : public service::InternalProgram {
  public:
-  explicit PeerService(Volume& volume);
+  // All must outlive this.
+  PeerService(NameSpace& names, DirectoryParts& parts, Participant& participant,
+              const Intentions& intentions);
 
  private:
   Task<wire::PeerResult> prepare(const wire::PrepareArgs& args);
@@ -21,9 +25,12 @@ class PeerService : public service::InternalProgram {
   wire::PeerResult revoke(const wire::RevokeArgs& args);
   Task<wire::ListResult> list(const wire::ListArgs& args);
 
-  Volume& volume_;
+  NameSpace& names_;
+  DirectoryParts& parts_;
+  Participant& participant_;
+  const Intentions& intentions_;
 };
 
 }  // namespace slice::dirserver
 
-#endif  // SLICE_DIRSERVER_PEER_SERVICE_H
+#endif  // SLICE_DIRSERVER_ACROSS_PEER_SERVICE_H
