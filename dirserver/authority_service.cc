@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dirserver/operation.h"
+#include "dirserver/ops/operation.h"
 
 namespace slice::dirserver {
 namespace {
@@ -136,7 +136,7 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
       (*cell)->striped = true;
       transaction.change(**cell);
     }
-    result = told(**cell, volume_.id());
+    result = told(**cell, volume_.names.id());
   }
   if (Status status = co_await finish(transaction); status != Status::kOk) co_return failed(status);
   co_return result;
@@ -171,7 +171,7 @@ wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened
   if (merge.mtime) changed = merge_mtime(cell, *merge.mtime) || changed;
   if (merge.atime) changed = merge_atime(cell, *merge.atime) || changed;
   if (changed) transaction.change(cell);
-  wire::FetchResult result = told(cell, volume_.id());
+  wire::FetchResult result = told(cell, volume_.names.id());
   // Does not wait for a truncation, which may be waiting for the very write that is told here; so it does not
   // tell its epoch either.
   if (cell.truncating && merge.epoch < cell.epoch) result.attributes.rdev_major = merge.epoch.value;

@@ -33,24 +33,24 @@ nfs3::Status status_in(std::string_view reply) {
 }  // namespace
 
 NfsService::NfsService(Volume& volume) : NfsProgram(volume.context, wire::Role::kDirectory), volume_(volume) {
-  serve<nfs3::HandleView>(Procedure::kGetattr, ops::getattr);
-  serve<nfs3::SetattrArgs>(Procedure::kSetattr, ops::setattr);
-  serve<nfs3::LookupArgs>(Procedure::kLookup, ops::lookup);
-  serve<nfs3::AccessArgs>(Procedure::kAccess, ops::access);
-  serve<nfs3::HandleView>(Procedure::kReadlink, ops::readlink);
-  serve<nfs3::CreateArgs>(Procedure::kCreate, ops::create);
-  serve<nfs3::MkdirArgs>(Procedure::kMkdir, ops::mkdir);
-  serve<nfs3::SymlinkArgs>(Procedure::kSymlink, ops::symlink);
-  serve<nfs3::MknodArgs>(Procedure::kMknod, ops::mknod);
-  serve<nfs3::RemoveArgs>(Procedure::kRemove, ops::remove);
-  serve<nfs3::RmdirArgs>(Procedure::kRmdir, ops::rmdir);
-  serve<nfs3::RenameArgs>(Procedure::kRename, ops::rename);
-  serve<nfs3::LinkArgs>(Procedure::kLink, ops::link);
-  serve<nfs3::ReaddirArgs>(Procedure::kReaddir, ops::readdir);
-  serve<nfs3::ReaddirplusArgs>(Procedure::kReaddirplus, ops::readdirplus);
-  serve<nfs3::HandleView>(Procedure::kFsstat, ops::fsstat);
-  serve<nfs3::HandleView>(Procedure::kFsinfo, ops::fsinfo);
-  serve<nfs3::HandleView>(Procedure::kPathconf, ops::pathconf);
+  serve<nfs3::HandleView>(Procedure::kGetattr, ops::getattr, volume.names);
+  serve<nfs3::SetattrArgs>(Procedure::kSetattr, ops::setattr, volume.changes, volume.truncations);
+  serve<nfs3::LookupArgs>(Procedure::kLookup, ops::lookup, volume.names);
+  serve<nfs3::AccessArgs>(Procedure::kAccess, ops::access, volume.names);
+  serve<nfs3::HandleView>(Procedure::kReadlink, ops::readlink, volume.names);
+  serve<nfs3::CreateArgs>(Procedure::kCreate, ops::create, volume.changes, volume.cuts);
+  serve<nfs3::MkdirArgs>(Procedure::kMkdir, ops::mkdir, volume.changes);
+  serve<nfs3::SymlinkArgs>(Procedure::kSymlink, ops::symlink, volume.changes);
+  serve<nfs3::MknodArgs>(Procedure::kMknod, ops::mknod, volume.changes);
+  serve<nfs3::RemoveArgs>(Procedure::kRemove, ops::remove, volume.changes);
+  serve<nfs3::RmdirArgs>(Procedure::kRmdir, ops::rmdir, volume.changes);
+  serve<nfs3::RenameArgs>(Procedure::kRename, ops::rename, volume.changes);
+  serve<nfs3::LinkArgs>(Procedure::kLink, ops::link, volume.changes);
+  serve<nfs3::ReaddirArgs>(Procedure::kReaddir, ops::readdir, volume.names);
+  serve<nfs3::ReaddirplusArgs>(Procedure::kReaddirplus, ops::readdirplus, volume.names);
+  serve<nfs3::HandleView>(Procedure::kFsstat, ops::fsstat, volume.names, volume.space);
+  serve<nfs3::HandleView>(Procedure::kFsinfo, ops::fsinfo, volume.names);
+  serve<nfs3::HandleView>(Procedure::kPathconf, ops::pathconf, volume.names);
 }
 
 Task<service::NfsAnswer> NfsService::around(const Operation& operation, service::NfsRequest& request,

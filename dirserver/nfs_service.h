@@ -16,13 +16,15 @@ class NfsService : public service::NfsProgram {
                                   rpc::XdrWriter& results) override;
 
  private:
-  template <class Args>
-  using Function = Task<service::NfsAnswer> (*)(Volume&, service::NfsRequest&, const Args&, rpc::XdrWriter&);
-  template <class Args>
-  void serve(nfs3::Procedure procedure, Function<Args> function) {
+  // `what`: all that the operation may touch.
+  template <class Args, class... What>
+  void serve(nfs3::Procedure procedure,
+             Task<service::NfsAnswer> (*operation)(What&..., service::NfsRequest&, const Args&,
+                                                   rpc::XdrWriter&),
+             What&... what) {
     on<Args>(procedure,
-             [this, function](service::NfsRequest& request, const Args& args, rpc::XdrWriter& out) {
-               return function(volume_, request, args, out);
+             [operation, &what...](service::NfsRequest& request, const Args& args, rpc::XdrWriter& out) {
+               return operation(what..., request, args, out);
              });
   }
 

@@ -1,7 +1,7 @@
 #include "dirserver/scan_service.h"
 
 #include "common/log.h"
-#include "dirserver/scan_page.h"
+#include "dirserver/cells/scan_page.h"
 
 namespace slice::dirserver {
 

@@ -1,6 +1,6 @@
 #include "dirserver/scan_service.h"
 
-#include "dirserver/scan_page.h"
+#include "dirserver/cells/scan_page.h"
 #include "dirserver/testing/fixture.h"
 #include "service/internal_call.h"
 

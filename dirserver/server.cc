@@ -33,7 +33,8 @@ Task<Status> DirectoryServer::start() {
   SLICE_CO_RETURN_IF_ERROR(co_await volume_->start());
   nfs_ = std::make_unique<NfsService>(*volume_);
   authority_ = std::make_unique<AuthorityService>(*volume_);
-  peer_service_ = std::make_unique<PeerService>(*volume_);
+  peer_service_ = std::make_unique<PeerService>(volume_->names, volume_->parts, volume_->participant,
+                                                volume_->intentions);
   scan_ = std::make_unique<ScanService>(context_, *store_);
   co_return Status{};
 }

@@ -6,9 +6,9 @@
 #include <functional>
 #include <memory>
 
+#include "dirserver/across/peer_service.h"
 #include "dirserver/authority_service.h"
 #include "dirserver/nfs_service.h"
-#include "dirserver/peer_service.h"
 #include "dirserver/scan_service.h"
 #include "dirserver/volume.h"
 #include "service/process.h"

@@ -18,17 +18,9 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       reclaimer(context, cells, locks, servers, placement.sites()),
       parts(context, cells, held, peers),
       intentions(context, cells, peers),
-      participant({context, cells, held, peers, parts, placement, reclaimer}) {}
-
-SiteId Volume::site_of(const service::NfsRequest& request) const {
-  auto place = context.tables.get()->place_of(request.procedure, request.call.arguments);
-  bool ours = place && place->site_class == wire::Role::kDirectory && peers.owns(place->site);
-  return ours ? place->site : request.handle.directory_site;
-}
-
-nfs3::Time Volume::now() const {
-  return nfs3::time_of(context.loop.wall());
-}
+      participant({context, cells, held, peers, parts, placement, reclaimer}),
+      names(context, cells, placement, held, peers, parts),
+      changes({context, names, peers, parts, intentions, duplicates, space, reclaimer}) {}
 
 // What must not change in the life of a store: where names are depends on it.
 std::string Volume::format() const {
@@ -74,7 +66,7 @@ Task<Status> Volume::create(std::string format) {
     root.uid = config.root_uid;
     root.gid = config.root_gid;
     root.nlink = 2;
-    root.atime = root.mtime = root.ctime = now();
+    root.atime = root.mtime = root.ctime = names.now();
     root.parent = root.self.cell;
     transaction.create(std::move(root));
   }

@@ -1,22 +1,23 @@
-// Volume: one volume's name space as this server holds it: everything an operation works on. One loop.
+// Volume: one volume's name space as this server holds it, put together from its rooms. Operations see of it
+// what they may touch (ops/ops.h). One loop.
 #ifndef SLICE_DIRSERVER_VOLUME_H
 #define SLICE_DIRSERVER_VOLUME_H
 
-#include "dirserver/cell_store.h"
-#include "dirserver/cuts.h"
-#include "dirserver/data_servers.h"
-#include "dirserver/directory_parts.h"
-#include "dirserver/duplicate_cache.h"
-#include "dirserver/initiator.h"
-#include "dirserver/intentions.h"
-#include "dirserver/participant.h"
-#include "dirserver/placement.h"
-#include "dirserver/reclaimer.h"
-#include "dirserver/space.h"
-#include "dirserver/truncations.h"
+#include "dirserver/across/directory_parts.h"
+#include "dirserver/across/intentions.h"
+#include "dirserver/across/name_space.h"
+#include "dirserver/across/participant.h"
+#include "dirserver/background/cuts.h"
+#include "dirserver/background/data_servers.h"
+#include "dirserver/background/reclaimer.h"
+#include "dirserver/background/space.h"
+#include "dirserver/background/truncations.h"
+#include "dirserver/cells/placement.h"
+#include "dirserver/ops/change.h"
+#include "dirserver/store/cell_store.h"
+#include "dirserver/store/duplicate_cache.h"
 #include "service/context.h"
 #include "service/file_locks.h"
-#include "service/nfs_program.h"
 
 namespace slice::dirserver {
 
@@ -31,15 +32,6 @@ class Volume {
   Task<Status> start();
   // No new work in the background; what is under way ends within its time-outs.
   void stop();
-
-  nfs3::Time now() const;
-  VolumeId id() const { return context.config.volume.id; }
-  nfs3::Attributes attributes(const AttributeCell& cell) const { return attributes_of(cell, id()); }
-  routing::HandleBytes mint(const Target& target) const { return context.handles.mint(handle_of(target)); }
-
-  // The site by which a request came here: one of this server's.
-  SiteId site_of(const service::NfsRequest& request) const;
-  Initiator::Seams initiator_seams() { return {context, held, peers, parts, intentions}; }
 
   service::ServiceContext& context;
   Peers peers;
@@ -56,6 +48,8 @@ class Volume {
   DirectoryParts parts;
   Intentions intentions;
   Participant participant;
+  NameSpace names;
+  Changes changes;
 
  private:
   Task<Status> create(std::string format);

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "common/loop.h"
+#include "dirserver/cells/placement.h"
 #include "dirserver/fsck/finding.h"
 #include "dirserver/fsck/source.h"
-#include "dirserver/placement.h"
 
 namespace slice::dirserver::fsck {
 

@@ -6,8 +6,8 @@
 
 #include <random>
 
+#include "dirserver/cells/steps.h"
 #include "dirserver/fsck/testing/volume.h"
-#include "dirserver/steps.h"
 
 namespace slice::dirserver::fsck {
 namespace {

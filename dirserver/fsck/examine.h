@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "dirserver/cells/placement.h"
 #include "dirserver/fsck/finding.h"
 #include "dirserver/fsck/source.h"
 #include "dirserver/fsck/suspects.h"
-#include "dirserver/placement.h"
 
 namespace slice::dirserver::fsck {
 

@@ -1,9 +1,9 @@
 // Records of what is under way between sites, and the values of all others.
 #include <algorithm>
 
+#include "dirserver/cells/steps.h"
 #include "dirserver/fsck/examine.h"
 #include "dirserver/fsck/keys.h"
-#include "dirserver/steps.h"
 
 namespace slice::dirserver::fsck {
 namespace {

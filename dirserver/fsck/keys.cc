@@ -1,6 +1,6 @@
 #include "dirserver/fsck/keys.h"
 
-#include "dirserver/steps.h"
+#include "dirserver/cells/steps.h"
 
 namespace slice::dirserver::fsck {
 namespace {

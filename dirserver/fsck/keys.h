@@ -1,4 +1,4 @@
-// What a key says: the reverse of dirserver/cells.h's key functions.
+// What a key says: the reverse of cells/cells.h's key functions.
 #ifndef SLICE_DIRSERVER_FSCK_KEYS_H
 #define SLICE_DIRSERVER_FSCK_KEYS_H
 
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/bytes.h"
-#include "dirserver/cells.h"
+#include "dirserver/cells/cells.h"
 
 namespace slice::dirserver::fsck {
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "dirserver/scan_page.h"
+#include "dirserver/cells/scan_page.h"
 #include "storage/rocks_store.h"
 #include "wire/nfs_status.h"
 

@@ -7,12 +7,12 @@
 
 #include <optional>
 
+#include "dirserver/cells/placement.h"
 #include "dirserver/fsck/finding.h"
 #include "dirserver/fsck/source.h"
 #include "dirserver/fsck/suspects.h"
 #include "dirserver/fsck/table.h"
 #include "dirserver/fsck/tree.h"
-#include "dirserver/placement.h"
 
 namespace slice::dirserver::fsck {
 

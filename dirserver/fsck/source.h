@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/task.h"
-#include "dirserver/cells.h"
+#include "dirserver/cells/cells.h"
 #include "wire/scan.h"
 
 namespace slice::dirserver::fsck {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "dirserver/cells.h"
+#include "dirserver/cells/cells.h"
 
 namespace slice::dirserver::fsck {
 

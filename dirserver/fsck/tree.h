@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "dirserver/cells.h"
+#include "dirserver/cells/cells.h"
 
 namespace slice::dirserver::fsck {
 

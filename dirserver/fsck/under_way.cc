@@ -1,7 +1,7 @@
 #include "dirserver/fsck/under_way.h"
 
+#include "dirserver/cells/steps.h"
 #include "dirserver/fsck/keys.h"
-#include "dirserver/steps.h"
 
 namespace slice::dirserver::fsck {
 namespace {

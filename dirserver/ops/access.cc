@@ -2,16 +2,16 @@
 
 namespace slice::dirserver::ops {
 
-Task<NfsAnswer> access(Volume& volume, NfsRequest& request, const nfs3::AccessArgs& arguments,
+Task<NfsAnswer> access(NameSpace& names, NfsRequest& request, const nfs3::AccessArgs& arguments,
                        rpc::XdrWriter& out) {
   storage::LogPosition shown;
-  auto cell = read_object(volume, request.handle, shown);
-  if (!cell) return refuse_shown(volume, request, out, shown, cell.error());
-  nfs3::Attributes attributes = volume.attributes(**cell);
+  auto cell = names.read_object(request.handle, shown);
+  if (!cell) return refuse_shown(names, request, out, shown, cell.error());
+  nfs3::Attributes attributes = names.attributes(**cell);
   nfs3::encode_result(
       out, nfs3::AccessOk{.attributes = attributes,
                           .access = service::access_mask(request.who, attributes, arguments.access)});
-  return answer_shown(volume, request, shown, nfs3::Status::kOk);
+  return answer_shown(names, request, shown, nfs3::Status::kOk);
 }
 
 }  // namespace slice::dirserver::ops

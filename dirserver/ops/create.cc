@@ -34,9 +34,9 @@ Status take(Change& change, const NamedEntry& entry, const nfs3::CreateArgs& arg
     cut = Cuts::make(*change.initiator.id(), change.request.call, name, **cell, *arguments.attributes.size);
     return Status::kOk;
   }
-  routing::HandleBytes handle = change.volume.mint((*cell)->self);
+  routing::HandleBytes handle = change.names.mint((*cell)->self);
   nfs3::encode_result(change.out, nfs3::CreatedOk{.object = nfs3::HandleView(handle),
-                                                  .attributes = change.volume.attributes(**cell),
+                                                  .attributes = change.names.attributes(**cell),
                                                   .directory = change.request.wcc});
   return Status::kOk;
 }
@@ -48,12 +48,12 @@ Status plan(Change& change, const nfs3::CreateArgs& arguments, std::optional<Cut
   return entry->target ? take(change, *entry, arguments, cut) : make(change, *entry, arguments);
 }
 
-Task<NfsAnswer> carry_out(Change& change, CutRecord cut) {
-  LockTable& held = change.volume.held;
+Task<NfsAnswer> carry_out(Change& change, Cuts& cuts, CutRecord cut) {
+  LockTable& held = change.names.held;
   // What it had to wait for it holds as well; the SETATTR to come needs the file itself free.
   held.release_all_but(cut.id, {cut.directory, cut.position});
   held.make_oldest(cut.id);
-  auto results = co_await change.volume.cuts.run(std::move(cut));
+  auto results = co_await cuts.run(std::move(cut));
   if (!results) co_return NfsAnswer::drop();
   change.out.fixed(as_bytes(*results));
   rpc::XdrReader in(as_bytes(*results));
@@ -62,12 +62,12 @@ Task<NfsAnswer> carry_out(Change& change, CutRecord cut) {
 
 }  // namespace
 
-Task<NfsAnswer> create(Volume& volume, NfsRequest& request, const nfs3::CreateArgs& arguments,
+Task<NfsAnswer> create(Changes& changes, Cuts& cuts, NfsRequest& request, const nfs3::CreateArgs& arguments,
                        rpc::XdrWriter& out) {
   std::optional<CutRecord> cut;
-  co_return co_await run_change(
-      volume, request, out, [&](Change& change) { return plan(change, arguments, cut); },
-      [&](Change& change) { return cut ? carry_out(change, std::move(*cut)) : change.commit(); });
+  co_return co_await changes.run(
+      request, out, [&](Change& change) { return plan(change, arguments, cut); },
+      [&](Change& change) { return cut ? carry_out(change, cuts, std::move(*cut)) : change.commit(); });
 }
 
 }  // namespace slice::dirserver::ops

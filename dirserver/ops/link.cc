@@ -1,4 +1,3 @@
-#include "dirserver/change.h"
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
@@ -13,7 +12,7 @@ nfs3::Status check(Change& change, const AttributeCell& file, const AttributeCel
     return nfs3::Status::kAcces;
   }
   if (file.nlink >= kLinkMax) return nfs3::Status::kMlink;
-  return change.volume.space.low() ? nfs3::Status::kNoSpc : nfs3::Status::kOk;
+  return change.low_on_space() ? nfs3::Status::kNoSpc : nfs3::Status::kOk;
 }
 
 nfs3::Status plan(Change& change, const nfs3::LinkArgs& arguments) {
@@ -21,7 +20,7 @@ nfs3::Status plan(Change& change, const nfs3::LinkArgs& arguments) {
   if (handle) change.expect_name(*handle, arguments.link.name);
   auto file = change.object(change.request.handle);
   if (!file) return file.error();
-  change.request.attributes = change.volume.attributes(**file);
+  change.request.attributes = change.names.attributes(**file);
   if (!handle) return handle.error();
   auto directory = change.directory(*handle);
   if (!directory) return directory.error();
@@ -37,16 +36,16 @@ nfs3::Status plan(Change& change, const nfs3::LinkArgs& arguments) {
   if (auto status = change.rewrite(**file); status != nfs3::Status::kOk) return status;
   if (auto status = change.link(*entry, (*file)->self); status != nfs3::Status::kOk) return status;
   nfs3::encode_result(change.out, nfs3::Status::kOk,
-                      nfs3::LinkResult{.attributes = change.volume.attributes(**file),
+                      nfs3::LinkResult{.attributes = change.names.attributes(**file),
                                        .directory = change.wcc_after(change.request.wcc, **directory)});
   return nfs3::Status::kOk;
 }
 
 }  // namespace
 
-Task<NfsAnswer> link(Volume& volume, NfsRequest& request, const nfs3::LinkArgs& arguments,
+Task<NfsAnswer> link(Changes& changes, NfsRequest& request, const nfs3::LinkArgs& arguments,
                      rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) { return plan(change, arguments); });
+  return changes.run(request, out, [&arguments](Change& change) { return plan(change, arguments); });
 }
 
 }  // namespace slice::dirserver::ops

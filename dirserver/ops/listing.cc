@@ -2,28 +2,26 @@
 
 #include <algorithm>
 
-#include "dirserver/names_page.h"
-
 namespace slice::dirserver::ops {
 namespace {
 
 using nfs3::Status;
 
-Status check(const Volume& volume, const NfsRequest& request, const AttributeCell& directory,
+Status check(const NameSpace& names, const NfsRequest& request, const AttributeCell& directory,
              const ListingArgs& args) {
   if (!directory.directory()) return Status::kNotDir;
   if (!may(request.who, directory, service::kMayRead)) return Status::kAcces;
   if (args.cookie != 0 && args.verifier != kCookieVerifier) return Status::kBadCookie;
   if (args.cookie > kCookieOfDotDot &&
-      !volume.placement.may_hold_names(directory.self.cell, decode_cookie(args.cookie).site)) {
+      !names.placement.may_hold_names(directory.self.cell, decode_cookie(args.cookie).site)) {
     return Status::kBadCookie;
   }
   return Status::kOk;
 }
 
 // "." and "..", where the listing has not passed them: two names that no cell is kept for.
-Task<void> add_dots(Volume& volume, const ReadDirectory& directory, std::uint64_t after, bool attributes,
-                    std::vector<wire::ListedName>& names, storage::LogPosition& shown) {
+Task<void> add_dots(NameSpace& names, const ReadDirectory& directory, std::uint64_t after, bool attributes,
+                    std::vector<wire::ListedName>& dots, storage::LogPosition& shown) {
   struct Dot {
     std::string_view name;
     std::uint64_t cookie;
@@ -38,13 +36,13 @@ Task<void> add_dots(Volume& volume, const ReadDirectory& directory, std::uint64_
                             .handle = {},
                             .attributes = {}};
     if (attributes) {
-      auto read = co_await read_cell(volume, dot.ref, shown);
+      auto read = co_await names.read_cell(dot.ref, shown);
       if (read && *read) {
-        listed.attributes = volume.attributes(**read);
-        listed.handle = as_text(volume.mint((*read)->self));
+        listed.attributes = names.attributes(**read);
+        listed.handle = as_text(names.mint((*read)->self));
       }
     }
-    names.push_back(std::move(listed));
+    dots.push_back(std::move(listed));
   }
 }
 
@@ -63,24 +61,24 @@ bool write(const std::vector<wire::ListedName>& names, nfs3::EntryListWriter& en
 
 }  // namespace
 
-Task<NfsAnswer> list(Volume& volume, NfsRequest& request, ListingArgs args, rpc::XdrWriter& out) {
+Task<NfsAnswer> list(NameSpace& names, NfsRequest& request, ListingArgs args, rpc::XdrWriter& out) {
   storage::LogPosition shown;
-  auto directory = co_await read_directory(volume, request.handle, shown);
-  if (!directory) co_return co_await refuse_shown(volume, request, out, shown, directory.error());
-  if (!directory->leased) request.attributes = volume.attributes(directory->cell);
-  Status status = check(volume, request, directory->cell, args);
-  if (status != Status::kOk) co_return co_await refuse_shown(volume, request, out, shown, status);
+  auto directory = co_await names.read_directory(request.handle, shown);
+  if (!directory) co_return co_await refuse_shown(names, request, out, shown, directory.error());
+  if (!directory->leased) request.attributes = names.attributes(directory->cell);
+  Status status = check(names, request, directory->cell, args);
+  if (status != Status::kOk) co_return co_await refuse_shown(names, request, out, shown, status);
 
   args.limits.maxcount = std::min({args.limits.maxcount, kMaxListing, service::largest_transfer(request)});
   // Names may be read without search permission, what they point to may not.
   bool attributes = args.plus && may(request.who, directory->cell, service::kMayExecute);
   std::vector<wire::ListedName> dots;
-  co_await add_dots(volume, *directory, args.cookie, attributes, dots, shown);
+  co_await add_dots(names, *directory, args.cookie, attributes, dots, shown);
   Cookie after{};
   if (args.cookie > kCookieOfDotDot) after = decode_cookie(args.cookie);
-  auto page = co_await names_everywhere(volume, directory->cell.self.cell, after,
-                                        {.bytes = args.limits.maxcount, .attributes = attributes}, shown);
-  if (!page) co_return co_await refuse_shown(volume, request, out, shown, page.error());
+  auto page = co_await names.list_everywhere(
+      directory->cell.self.cell, after, {.bytes = args.limits.maxcount, .attributes = attributes}, shown);
+  if (!page) co_return co_await refuse_shown(names, request, out, shown, page.error());
 
   std::size_t start = out.size();
   nfs3::EntryListWriter entries(out, args.plus, request.attributes, kCookieVerifier, args.limits);
@@ -88,10 +86,10 @@ Task<NfsAnswer> list(Volume& volume, NfsRequest& request, ListingArgs args, rpc:
   bool ended = all && page->end;
   if (!ended && entries.entries() == 0) {
     out.rewind(start);
-    co_return co_await refuse_shown(volume, request, out, shown, Status::kTooSmall);
+    co_return co_await refuse_shown(names, request, out, shown, Status::kTooSmall);
   }
   entries.finish(ended);
-  co_return co_await answer_shown(volume, request, shown, Status::kOk);
+  co_return co_await answer_shown(names, request, shown, Status::kOk);
 }
 
 }  // namespace slice::dirserver::ops

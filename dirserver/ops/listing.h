@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "dirserver/operation.h"
+#include "dirserver/ops/operation.h"
 #include "wire/nfs3_readdir.h"
 
 namespace slice::dirserver::ops {
@@ -22,7 +22,7 @@ inline constexpr nfs3::CookieVerifier kCookieVerifier = {'s', 'l', 'i', 'c', 'e'
 // No reply is larger than this, whatever the client has room for, so that none keeps others waiting.
 inline constexpr std::uint32_t kMaxListing = 64 << 10;
 
-Task<NfsAnswer> list(Volume& volume, NfsRequest& request, ListingArgs args, rpc::XdrWriter& out);
+Task<NfsAnswer> list(NameSpace& names, NfsRequest& request, ListingArgs args, rpc::XdrWriter& out);
 
 }  // namespace slice::dirserver::ops
 

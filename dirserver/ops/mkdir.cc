@@ -3,9 +3,9 @@
 
 namespace slice::dirserver::ops {
 
-Task<NfsAnswer> mkdir(Volume& volume, NfsRequest& request, const nfs3::MkdirArgs& arguments,
+Task<NfsAnswer> mkdir(Changes& changes, NfsRequest& request, const nfs3::MkdirArgs& arguments,
                       rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) {
+  return changes.run(request, out, [&arguments](Change& change) {
     return plan_object(change, arguments.where, nfs3::FileType::kDirectory, arguments.attributes);
   });
 }

@@ -33,9 +33,9 @@ nfs3::Status plan(Change& change, const nfs3::MknodArgs& arguments) {
 
 }  // namespace
 
-Task<NfsAnswer> mknod(Volume& volume, NfsRequest& request, const nfs3::MknodArgs& arguments,
+Task<NfsAnswer> mknod(Changes& changes, NfsRequest& request, const nfs3::MknodArgs& arguments,
                       rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) { return plan(change, arguments); });
+  return changes.run(request, out, [&arguments](Change& change) { return plan(change, arguments); });
 }
 
 }  // namespace slice::dirserver::ops

@@ -75,22 +75,19 @@ Answer<NamedEntry> find_place(Change& change, const nfs3::DirOpArgs& where) {
 
 Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3::FileType type,
                                    const nfs3::SetAttributes& attributes) {
-  Volume& volume = change.volume;
   const Identity& who = change.request.who;
   AttributeCell& directory = *entry.directory;
   if (entry.target) return refuse(nfs3::Status::kExist);
   if (!may(who, directory, service::kMayWrite | service::kMayExecute)) return refuse(nfs3::Status::kAcces);
   if (bad_time(attributes)) return refuse(nfs3::Status::kInval);
-  if (volume.space.low()) return refuse(nfs3::Status::kNoSpc);
-  SiteId site = volume.placement.site_of_new(entry.place, type);
-  auto fileid = change.transaction.allocate(site);
-  if (!fileid) return refuse(fileid.error());
+  if (change.low_on_space()) return refuse(nfs3::Status::kNoSpc);
+  SiteId site = change.names.placement.site_of_new(entry.place, type);
+  auto self = change.new_cell(site);
+  if (!self) return refuse(self.error());
 
   AttributeCell cell;
-  cell.self = {.cell = {site, *fileid, static_cast<std::uint32_t>(volume.context.random()) | 1},
-               .type = type,
-               .cell_key = entry.place.hash};
-  lay_out(cell, directory.policy, volume.context.config.volume);
+  cell.self = {.cell = *self, .type = type, .cell_key = entry.place.hash};
+  lay_out(cell, directory.policy, change.names.config());
   set_owner_and_mode(cell, who, directory, attributes);
   set_times(cell, attributes, change.now);
   if (cell.directory()) {
@@ -103,10 +100,10 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
 }
 
 nfs3::Status created(Change& change, const NamedEntry& entry, const AttributeCell& cell) {
-  routing::HandleBytes handle = change.volume.mint(cell.self);
+  routing::HandleBytes handle = change.names.mint(cell.self);
   nfs3::encode_result(change.out,
                       nfs3::CreatedOk{.object = nfs3::HandleView(handle),
-                                      .attributes = change.volume.attributes(cell),
+                                      .attributes = change.names.attributes(cell),
                                       .directory = change.wcc_after(change.request.wcc, *entry.directory)});
   return nfs3::Status::kOk;
 }

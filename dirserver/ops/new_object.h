@@ -2,7 +2,7 @@
 #ifndef SLICE_DIRSERVER_OPS_NEW_OBJECT_H
 #define SLICE_DIRSERVER_OPS_NEW_OBJECT_H
 
-#include "dirserver/change.h"
+#include "dirserver/ops/change.h"
 
 namespace slice::dirserver::ops {
 

@@ -3,10 +3,10 @@
 
 namespace slice::dirserver::ops {
 
-Task<NfsAnswer> readdir(Volume& volume, NfsRequest& request, const nfs3::ReaddirArgs& arguments,
+Task<NfsAnswer> readdir(NameSpace& names, NfsRequest& request, const nfs3::ReaddirArgs& arguments,
                         rpc::XdrWriter& out) {
   return list(
-      volume, request,
+      names, request,
       {.cookie = arguments.cookie, .verifier = arguments.verifier, .limits = {.maxcount = arguments.count}},
       out);
 }

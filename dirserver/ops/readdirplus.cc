@@ -3,9 +3,9 @@
 
 namespace slice::dirserver::ops {
 
-Task<NfsAnswer> readdirplus(Volume& volume, NfsRequest& request, const nfs3::ReaddirplusArgs& arguments,
+Task<NfsAnswer> readdirplus(NameSpace& names, NfsRequest& request, const nfs3::ReaddirplusArgs& arguments,
                             rpc::XdrWriter& out) {
-  return list(volume, request,
+  return list(names, request,
               {.cookie = arguments.cookie,
                .verifier = arguments.verifier,
                .limits = {.dircount = arguments.dircount, .maxcount = arguments.maxcount},

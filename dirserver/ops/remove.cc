@@ -10,9 +10,9 @@ nfs3::Status check(Change&, const AttributeCell& victim) {
 
 }  // namespace
 
-Task<NfsAnswer> remove(Volume& volume, NfsRequest& request, const nfs3::RemoveArgs& arguments,
+Task<NfsAnswer> remove(Changes& changes, NfsRequest& request, const nfs3::RemoveArgs& arguments,
                        rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) {
+  return changes.run(request, out, [&arguments](Change& change) {
     if (dot_or_dot_dot(arguments.name)) return nfs3::Status::kInval;
     return take_out(change, arguments.name, check);
   });

@@ -1,4 +1,3 @@
-#include "dirserver/change.h"
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
@@ -138,9 +137,9 @@ Status plan(Change& change, const nfs3::RenameArgs& arguments) {
 
 }  // namespace
 
-Task<NfsAnswer> rename(Volume& volume, NfsRequest& request, const nfs3::RenameArgs& arguments,
+Task<NfsAnswer> rename(Changes& changes, NfsRequest& request, const nfs3::RenameArgs& arguments,
                        rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) { return plan(change, arguments); });
+  return changes.run(request, out, [&arguments](Change& change) { return plan(change, arguments); });
 }
 
 }  // namespace slice::dirserver::ops

@@ -13,9 +13,9 @@ nfs3::Status check(Change& change, const AttributeCell& victim) {
 
 }  // namespace
 
-Task<NfsAnswer> rmdir(Volume& volume, NfsRequest& request, const nfs3::RmdirArgs& arguments,
+Task<NfsAnswer> rmdir(Changes& changes, NfsRequest& request, const nfs3::RmdirArgs& arguments,
                       rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) {
+  return changes.run(request, out, [&arguments](Change& change) {
     if (arguments.name == ".") return nfs3::Status::kInval;
     if (arguments.name == "..") return nfs3::Status::kExist;
     return take_out(change, arguments.name, check);

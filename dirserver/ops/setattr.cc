@@ -1,4 +1,3 @@
-#include "dirserver/change.h"
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
@@ -104,43 +103,43 @@ Status plan(Change& change, const nfs3::SetattrArgs& arguments) {
   return Status::kOk;
 }
 
-bool bytes_elsewhere(Change& change) {
+bool bytes_elsewhere(Change& change, const Truncations& truncations) {
   auto cell = change.object(change.request.handle);
-  return change.volume.servers.involved(**cell);
+  return truncations.bytes_elsewhere(**cell);
 }
 
 // The rest of a SETATTR of the size: the bytes are cut before it is answered. The caller holds the file's
 // lock from before the cell was read.
-Task<NfsAnswer> truncate(Change& change) {
-  Volume& volume = change.volume;
+Task<NfsAnswer> truncate(Changes& changes, Truncations& truncations, Change& change) {
   change.discard_results();
   auto cell = change.object(change.request.handle);
-  TruncationRecord record = volume.truncations.begin(change.transaction, **cell, key_of(change.request.call),
-                                                     *change.request.wcc.before);
+  TruncationRecord record =
+      truncations.begin(change.transaction, **cell, key_of(change.request.call), *change.request.wcc.before);
   if (slice::Status committed = co_await change.commit_first_step(); !committed) {
     change.request.wcc = {};
     co_return co_await change.fail(refuse(committed.error()).value());
   }
-  if (!co_await volume.truncations.carry_out(record)) co_return NfsAnswer::drop();
-  co_await volume.held.until_free(record.file.cell.fileid);
-  Change last(volume, change.request, change.out, change.initiator);
-  auto now = volume.truncations.end(last.transaction, record);
+  if (!co_await truncations.carry_out(record)) co_return NfsAnswer::drop();
+  co_await change.names.held.until_free(record.file.cell.fileid);
+  Change last(changes, change.request, change.out, change.initiator);
+  auto now = truncations.end(last.transaction, record);
   if (!now) co_return co_await last.fail(refuse(now.error()).value());
-  last.out.fixed(as_bytes(truncated_reply(record, *now, volume.id())));
+  last.out.fixed(as_bytes(truncated_reply(record, *now, change.names.id())));
   co_return co_await last.commit();
 }
 
 }  // namespace
 
-Task<NfsAnswer> setattr(Volume& volume, NfsRequest& request, const nfs3::SetattrArgs& arguments,
-                        rpc::XdrWriter& out) {
+Task<NfsAnswer> setattr(Changes& changes, Truncations& truncations, NfsRequest& request,
+                        const nfs3::SetattrArgs& arguments, rpc::XdrWriter& out) {
   std::optional<service::FileLocks::Held> lock;
   bool sized = arguments.attributes.size.has_value();
-  if (sized) lock.emplace(co_await volume.locks.lock(request.handle.fileid));
-  co_return co_await run_change(
-      volume, request, out, [&arguments](Change& change) { return plan(change, arguments); },
-      [sized](Change& change) {
-        return sized && bytes_elsewhere(change) ? truncate(change) : change.commit();
+  if (sized) lock.emplace(co_await truncations.lock(request.handle.fileid));
+  co_return co_await changes.run(
+      request, out, [&arguments](Change& change) { return plan(change, arguments); },
+      [&changes, &truncations, sized](Change& change) {
+        return sized && bytes_elsewhere(change, truncations) ? truncate(changes, truncations, change)
+                                                             : change.commit();
       });
 }
 

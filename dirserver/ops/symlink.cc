@@ -3,9 +3,9 @@
 
 namespace slice::dirserver::ops {
 
-Task<NfsAnswer> symlink(Volume& volume, NfsRequest& request, const nfs3::SymlinkArgs& arguments,
+Task<NfsAnswer> symlink(Changes& changes, NfsRequest& request, const nfs3::SymlinkArgs& arguments,
                         rpc::XdrWriter& out) {
-  return run_change(volume, request, out, [&arguments](Change& change) {
+  return changes.run(request, out, [&arguments](Change& change) {
     return plan_object(change, arguments.where, nfs3::FileType::kSymlink, arguments.attributes,
                        [&arguments](AttributeCell& cell) {
                          if (arguments.target.empty()) return nfs3::Status::kInval;

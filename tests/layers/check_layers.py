@@ -30,6 +30,14 @@ ALLOWED = {
 }
 # Rooms of a folder, and which others of it each may include from. What lies in the folder itself puts them together.
 ROOMS = {
+    "dirserver": {
+        "cells": set(),
+        "store": {"cells"},
+        "across": {"store", "cells"},
+        "background": {"across", "store", "cells"},
+        "ops": {"background", "across", "store", "cells"},
+        "fsck": {"cells"},
+    },
     "proxy": {
         "stream": set(),
         "tables": set(),

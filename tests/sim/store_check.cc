@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/bytes.h"
-#include "dirserver/cells.h"
+#include "dirserver/cells/cells.h"
 
 namespace slice::sim {
 namespace {

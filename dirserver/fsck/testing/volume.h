@@ -8,9 +8,9 @@
 #include <string>
 
 #include "common/manual_loop.h"
+#include "dirserver/cells/placement.h"
 #include "dirserver/fsck/keys.h"
 #include "dirserver/fsck/local_source.h"
-#include "dirserver/placement.h"
 #include "service/testing/service_fixture.h"
 #include "storage/memory_store.h"
 

@@ -1,0 +1,76 @@
+#include "dirserver/across/peers.h"
+
+#include <set>
+
+#include "service/relay.h"
+
+namespace slice::dirserver {
+namespace {
+
+constexpr std::string_view kProcedures[] = {"NULL", "LOCK",  "PREPARE", "FINISH", "OUTCOME",
+                                            "READ", "TOUCH", "REVOKE",  "LIST"};
+
+}  // namespace
+
+wire::TransactionName name_of(const TransactionId& id) {
+  return {id.site, id.incarnation, id.sequence};
+}
+TransactionId id_of(const wire::TransactionName& name) {
+  return {name.site, name.incarnation, name.sequence};
+}
+wire::CellName name_of(const CellRef& ref) {
+  return {ref.site, ref.fileid, ref.generation};
+}
+CellRef ref_of(const wire::CellName& name) {
+  return {name.site, name.file, name.generation};
+}
+
+Peers::Peers(service::ServiceContext& context) : context_(context) {
+  for (std::string_view procedure : kProcedures) {
+    calls_.push_back(
+        &context.metrics.counter(fmt::format("directory_peer_calls_total{{procedure=\"{}\"}}", procedure)));
+  }
+}
+
+std::uint32_t Peers::server_of(SiteId site) const {
+  return context_.tables.get()->server_of(wire::Role::kDirectory, site).server;
+}
+
+std::vector<SiteId> Peers::others() const {
+  std::vector<SiteId> sites;
+  std::set<std::uint32_t> servers{context_.self.index};
+  const auto& owners = context_.tables.get()->wire().sites[static_cast<std::size_t>(wire::Role::kDirectory)];
+  for (std::uint32_t site = 0; site < owners.size(); ++site) {
+    if (servers.insert(owners[site]).second) sites.push_back(SiteId{site});
+  }
+  return sites;
+}
+
+Task<Result<std::optional<AttributeCell>>> Peers::read(CellRef ref, bool lease) {
+  wire::CellReadArgs args{.cell = name_of(ref), .lease = lease};
+  auto result = co_await call<wire::CellResult>(ref.site, wire::DirectoryProcedure::kRead, args);
+  if (!result) co_return fail(std::move(result.error()));
+  switch (result->status) {
+    case wire::PeerStatus::kOk: {
+      auto cell = decode_attribute_cell(ref.site, result->cell);
+      if (!cell) co_return fail(cell.error(), "from another directory server");
+      co_return std::optional<AttributeCell>(std::move(*cell));
+    }
+    case wire::PeerStatus::kStale:
+      co_return std::optional<AttributeCell>();
+    default:
+      co_return fail(Errc::kUnavailable, "site {} answered {} to a read", ref.site.value,
+                     static_cast<unsigned>(result->status));
+  }
+}
+
+Task<nfs3::Status> Peers::setattr(const rpc::Call& call, SiteId site) {
+  rpc::Endpoint to = context_.tables.get()->server_of(wire::Role::kDirectory, site).endpoint;
+  auto response = co_await context_.channel.call(service::forwarded(call, to));
+  if (!response) co_return nfs3::status_of(response.error());
+  rpc::XdrReader in(response->results());
+  auto status = static_cast<nfs3::Status>(in.u32());
+  co_return in.ok() ? status : nfs3::Status::kServerFault;
+}
+
+}  // namespace slice::dirserver

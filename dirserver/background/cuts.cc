@@ -1,0 +1,176 @@
+#include "dirserver/background/cuts.h"
+
+#include "dirserver/across/back_off.h"
+
+namespace slice::dirserver {
+
+using nfs3::Status;
+
+namespace {
+
+// Whether the server may yet answer otherwise: what was done is not known.
+bool unsettled(Status status) {
+  return status == Status::kJukebox || status == Status::kServerFault || status == Status::kIo;
+}
+
+routing::HandleBytes handle_bytes(const service::ServiceContext& context, const CutRecord& record) {
+  return context.handles.mint(handle_of(record.file));
+}
+
+}  // namespace
+
+Cuts::Cuts(service::ServiceContext& context, CellStore& cells, LockTable& held, Peers& peers,
+           DuplicateCache& duplicates)
+    : context_(context),
+      cells_(cells),
+      held_(held),
+      peers_(peers),
+      duplicates_(duplicates),
+      begun_(context.metrics.counter("cutting_creates_total")),
+      retries_(context.metrics.counter("cutting_create_retries_total")) {}
+
+CutRecord Cuts::make(const TransactionId& id, const rpc::Call& call, LockKey name, const AttributeCell& file,
+                     std::uint64_t size) {
+  CutRecord record{.id = id,
+                   .call = key_of(call),
+                   .client = call.client,
+                   .credential = {},
+                   .directory = name.file,
+                   .position = name.position,
+                   .file = file.self,
+                   .size = size,
+                   .changed = file.ctime};
+  if (call.has_auth_sys) record.credential = call.credential;
+  return record;
+}
+
+Task<bool> Cuts::commit(Transaction& transaction) {
+  auto position = transaction.commit();
+  slice::Status durable = position ? slice::Status{} : fail(std::move(position.error()));
+  if (durable) durable = co_await cells_.durable(*position);
+  if (!durable && log_.allow()) log_error("a CREATE of a file that exists: {}", durable.error().message);
+  co_return durable.has_value();
+}
+
+Task<bool> Cuts::put(const CutRecord& record) {
+  Transaction transaction(cells_);
+  transaction.put(cut_key(record.id), encode(record));
+  co_return co_await commit(transaction);
+}
+
+// The SETATTR, until it has been answered; nothing where this server stops before.
+Task<std::optional<Status>> Cuts::set_size(const CutRecord& record) {
+  routing::HandleBytes handle = handle_bytes(context_, record);
+  rpc::XdrWriter arguments;
+  nfs3::encode_arguments(
+      arguments,
+      nfs3::SetattrArgs{.object = handle, .attributes = {.size = record.size}, .guard = record.changed});
+  // Another call than the one it is part of, by its procedure: its server remembers it as such.
+  rpc::Call call{.xid = record.call.xid,
+                 .procedure = static_cast<std::uint32_t>(nfs3::Procedure::kSetattr),
+                 .has_auth_sys = record.credential.has_value(),
+                 .credential = record.credential.value_or(rpc::AuthSys{}),
+                 .client = record.client,
+                 .arguments = arguments.view()};
+  for (unsigned tries = 1;; ++tries) {
+    Status status = co_await peers_.setattr(call, record.file.cell.site);
+    if (stopping_) co_return std::nullopt;
+    if (!unsettled(status)) co_return status;
+    retries_.add();
+    if (log_.allow()) {
+      log_warning("a CREATE of a file that exists waits: the file's server answers {} to its SETATTR",
+                  static_cast<unsigned>(status));
+    }
+    co_await context_.loop.sleep(back_off(tries));
+    if (stopping_) co_return std::nullopt;
+  }
+}
+
+// The file's cell, as soon as it can be had; nothing where there is none, or this server stops.
+Task<std::optional<AttributeCell>> Cuts::read(const CutRecord& record) {
+  for (unsigned tries = 1; !stopping_; ++tries) {
+    auto cell = co_await peers_.read(record.file.cell, false);
+    if (cell) co_return std::move(*cell);
+    retries_.add();
+    co_await context_.loop.sleep(back_off(tries));
+  }
+  co_return std::nullopt;
+}
+
+Task<std::optional<std::string>> Cuts::answer(const CutRecord& record, Status status) {
+  co_await context_.crash.reach("cut.done");
+  rpc::XdrWriter out;
+  if (status == Status::kOk) {
+    auto cell = co_await read(record);
+    if (stopping_) co_return std::nullopt;
+    nfs3::PostOpAttributes attributes;
+    if (cell) attributes = attributes_of(*cell, context_.config.volume.id);
+    routing::HandleBytes handle = handle_bytes(context_, record);
+    nfs3::encode_result(
+        out, nfs3::CreatedOk{
+                 .object = nfs3::HandleView(handle), .attributes = std::move(attributes), .directory = {}});
+  } else {
+    nfs3::encode_failure(out, nfs3::Procedure::kCreate, status);
+  }
+  std::string reply(as_text(out.view()));
+  Transaction transaction(cells_);
+  transaction.erase_record(cut_key(record.id));
+  if (status == Status::kOk) duplicates_.record(record.call, reply, record.id.site, transaction);
+  if (!co_await commit(transaction)) co_return std::nullopt;
+  co_await context_.crash.reach("cut.answered");
+  co_return reply;
+}
+
+Task<std::optional<std::string>> Cuts::run(CutRecord record) {
+  begun_.add();
+  for (;;) {
+    if (!co_await put(record)) co_return std::nullopt;
+    co_await context_.crash.reach("cut.recorded");
+    auto status = co_await set_size(record);
+    if (!status) co_return std::nullopt;
+    if (*status != Status::kNotSync) co_return co_await answer(record, *status);
+    // The file was changed since its cell was read: nothing is cut yet.
+    auto cell = co_await read(record);
+    if (stopping_) co_return std::nullopt;
+    if (cell) record.changed = cell->ctime;
+  }
+}
+
+slice::Status Cuts::recover(std::uint32_t sites) {
+  for (std::uint32_t site = 0; site < sites; ++site) {
+    KeyRange range = range_of(SiteId{site}, CellKind::kCut);
+    auto at = cells_.store().iterate(range.begin, range.end);
+    for (; at->valid(); at->next()) {
+      auto record = decode_cut(at->value());
+      if (!record) return fail(std::move(record.error()));
+      LockOwner owner{record->id, LockTable::kOldest};
+      if (!held_.try_acquire(owner, {record->directory, record->position}, LockMode::kExclusive)) {
+        return fail(Errc::kCorrupt, "two changes hold one name of directory {:#x}", record->directory.value);
+      }
+      // In progress from now on: retransmissions of the CREATE wait for this.
+      duplicates_.begin(record->call);
+      spawn(finish_recovered(std::move(*record)));
+    }
+    SLICE_RETURN_IF_ERROR(at->status());
+  }
+  return {};
+}
+
+Task<void> Cuts::finish_recovered(CutRecord record) {
+  auto status = co_await set_size(record);
+  std::optional<std::string> reply;
+  // Changed since: by this call's own cut, if its server has forgotten that, or by others. A client that
+  // still wants it sends it again.
+  if (status && *status != Status::kNotSync) {
+    reply = co_await answer(record, *status);
+  } else if (status) {
+    Transaction transaction(cells_);
+    transaction.erase_record(cut_key(record.id));
+    co_await commit(transaction);
+  }
+  if (stopping_) co_return;
+  held_.release(record.id);
+  duplicates_.finish(record.call, reply.value_or(""));
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,31 @@
+// DataServers: has a file's bytes cut or freed wherever they are: by its coordinator where storage nodes may
+// hold some, else by its small-file server. Both remember what they were asked before they answer kOk.
+#ifndef SLICE_DIRSERVER_BACKGROUND_DATA_SERVERS_H
+#define SLICE_DIRSERVER_BACKGROUND_DATA_SERVERS_H
+
+#include "dirserver/cells/cells.h"
+#include "service/context.h"
+
+namespace slice::dirserver {
+
+class DataServers {
+ public:
+  explicit DataServers(service::ServiceContext& context) : context_(context) {}
+
+  // Whether any server may hold bytes of the file: all of a mirrored one are on storage nodes.
+  bool involved(const AttributeCell& cell) const;
+
+  // One try each. An error says that it must be tried again: nobody answered, or the answer was a failure.
+  Task<Status> truncate(const TruncationRecord& record);
+  Task<Status> remove(const ReclaimRecord& record);
+
+ private:
+  rpc::Endpoint coordinator(FileId file) const;
+  rpc::Endpoint small_file(FileId file) const;
+
+  service::ServiceContext& context_;
+};
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_BACKGROUND_DATA_SERVERS_H

@@ -1,0 +1,112 @@
+#include "dirserver/background/truncations.h"
+
+#include "dirserver/across/back_off.h"
+
+namespace slice::dirserver {
+
+Truncations::Truncations(service::ServiceContext& context, CellStore& cells, service::FileLocks& locks,
+                         LockTable& held, DataServers& servers, DuplicateCache& duplicates)
+    : context_(context),
+      cells_(cells),
+      locks_(locks),
+      held_(held),
+      servers_(servers),
+      duplicates_(duplicates),
+      begun_(context.metrics.counter("truncations_total")),
+      retries_(context.metrics.counter("truncation_retries_total")),
+      under_way_(context.metrics.counter("truncations_under_way")) {}
+
+TruncationRecord Truncations::begin(Transaction& transaction, AttributeCell& cell, const CallKey& call,
+                                    const nfs3::WccAttributes& before) {
+  begun_.add();
+  cell.truncating = true;
+  transaction.change(cell);
+  TruncationRecord record{.file = cell.self,
+                          .size = cell.size,
+                          .epoch = cell.epoch,
+                          .striped = cell.striped,
+                          .call = call,
+                          .before = before,
+                          .changed = cell.ctime};
+  const CellRef& ref = cell.self.cell;
+  transaction.put(truncation_key(ref.site, ref.fileid), encode(record));
+  return record;
+}
+
+Task<bool> Truncations::carry_out(TruncationRecord record) {
+  under_way_.add();
+  for (unsigned tries = 1;; ++tries) {
+    Status status = co_await servers_.truncate(record);
+    if (status || stopping_) break;
+    retries_.add();
+    if (log_.allow()) log_warning("truncation waits: {}", status.error().message);
+    co_await context_.loop.sleep(back_off(tries));
+    if (stopping_) break;
+    auto cell = cells_.attributes(record.file.cell);
+    if (cell && *cell == nullptr) break;  // removed: its bytes go anyway
+  }
+  under_way_.add(~std::uint64_t{0});
+  co_return !stopping_;
+}
+
+Result<AttributeCell*> Truncations::end(Transaction& transaction, const TruncationRecord& record) {
+  auto cell = transaction.load(record.file.cell);
+  if (!cell) return cell;
+  transaction.erase_record(truncation_key(record.file.cell.site, record.file.cell.fileid));
+  if (*cell != nullptr) {
+    (*cell)->truncating = false;
+    transaction.change(**cell);
+  }
+  return cell;
+}
+
+std::string truncated_reply(const TruncationRecord& record, const AttributeCell* cell, VolumeId volume) {
+  nfs3::WccData wcc;
+  if (cell != nullptr) {
+    if (cell->ctime == record.changed) wcc.before = record.before;
+    wcc.after = attributes_of(*cell, volume);
+  }
+  rpc::XdrWriter out;
+  nfs3::encode_result(out, nfs3::Status::kOk, wcc);
+  return std::string(as_text(out.view()));
+}
+
+Status Truncations::recover(std::uint32_t sites) {
+  for (std::uint32_t site = 0; site < sites; ++site) {
+    KeyRange range = range_of(SiteId{site}, CellKind::kTruncation);
+    auto at = cells_.store().iterate(range.begin, range.end);
+    for (; at->valid(); at->next()) {
+      auto record = decode_truncation(at->value());
+      if (!record) return fail(std::move(record.error()));
+      spawn(finish_recovered(*record));
+    }
+    SLICE_RETURN_IF_ERROR(at->status());
+  }
+  return {};
+}
+
+Task<void> Truncations::finish_recovered(TruncationRecord record) {
+  // In progress from now on: retransmissions of the SETATTR wait for this, as they would have before.
+  duplicates_.begin(record.call);
+  auto lock = co_await locks_.lock(record.file.cell.fileid);
+  if (!co_await carry_out(record)) co_return;
+  co_await held_.until_free(record.file.cell.fileid);
+  Transaction transaction(cells_);
+  auto cell = end(transaction, record);
+  std::string reply;
+  if (cell) {
+    reply = truncated_reply(record, *cell, context_.config.volume.id);
+    duplicates_.record(record.call, reply, record.file.cell.site, transaction);
+  }
+  auto position = cell ? transaction.commit() : Result<storage::LogPosition>(fail(std::move(cell.error())));
+  if (position) {
+    if (Status durable = co_await cells_.durable(*position); !durable) reply.clear();
+  } else {
+    log_error("a truncation was carried out, but its record stays until the next start: {}",
+              position.error().message);
+    reply.clear();
+  }
+  duplicates_.finish(record.call, reply);
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,46 @@
+#include "dirserver/ops/operation.h"
+
+namespace slice::dirserver {
+
+using nfs3::Status;
+
+Status check_name(std::string_view name) {
+  if (name.size() > nfs3::kMaxName) return Status::kNameTooLong;
+  if (name.empty() || name.find('/') != name.npos || name.find('\0') != name.npos) return Status::kInval;
+  return Status::kOk;
+}
+
+bool dot_or_dot_dot(std::string_view name) {
+  return name == "." || name == "..";
+}
+
+bool may(const Identity& who, const AttributeCell& cell, unsigned wanted) {
+  return service::may(who, attributes_of(cell, VolumeId{}), wanted);
+}
+
+bool sticky_keeps(const Identity& who, const AttributeCell& directory, const AttributeCell& cell) {
+  constexpr std::uint32_t sticky = 01000;
+  return (directory.mode & sticky) != 0 && !who.superuser() && who.uid != cell.uid &&
+         who.uid != directory.uid;
+}
+
+Task<NfsAnswer> answer_shown(NameSpace& names, NfsRequest& request, storage::LogPosition shown,
+                             Status status) {
+  if (shown > names.cells.durable_position()) {
+    auto durable = co_await names.cells.durable(shown);
+    if (!durable) {
+      request.attributes.reset();  // what they say may never come to be
+      request.wcc = {};
+      co_return durable.error();
+    }
+  }
+  co_return NfsAnswer::written(status);
+}
+
+Task<NfsAnswer> refuse_shown(NameSpace& names, NfsRequest& request, rpc::XdrWriter& out,
+                             storage::LogPosition shown, Status status) {
+  nfs3::encode_failure(out, request.procedure, status, request.attributes, request.wcc);
+  return answer_shown(names, request, shown, status);
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,34 @@
+// What the operations share: what names and permissions the protocol takes, and how an operation that only
+// reads ends. Those that change something: change.h.
+#ifndef SLICE_DIRSERVER_OPS_OPERATION_H
+#define SLICE_DIRSERVER_OPS_OPERATION_H
+
+#include "dirserver/across/name_space.h"
+#include "service/nfs_program.h"
+
+namespace slice::dirserver {
+
+using service::Identity;
+using service::NfsAnswer;
+using service::NfsRequest;
+
+// NAMETOOLONG over 255 bytes; INVAL for an empty name and for one with "/" or a zero byte; kOk otherwise.
+nfs3::Status check_name(std::string_view name);
+bool dot_or_dot_dot(std::string_view name);
+
+bool may(const Identity& who, const AttributeCell& cell, unsigned wanted);
+// Whether the sticky bit of `directory` keeps `who` from removing or renaming `cell` in it.
+bool sticky_keeps(const Identity& who, const AttributeCell& directory, const AttributeCell& cell);
+
+inline constexpr std::uint64_t kMaxFileSize = nfs3::FsinfoOk{}.max_file_size;
+
+// Ends an operation whose results are written: waits until what they show is durable.
+Task<NfsAnswer> answer_shown(NameSpace& names, NfsRequest& request, storage::LogPosition shown,
+                             nfs3::Status status);
+// Ends one that failed: the failure body, with request.attributes.
+Task<NfsAnswer> refuse_shown(NameSpace& names, NfsRequest& request, rpc::XdrWriter& out,
+                             storage::LogPosition shown, nfs3::Status status);
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_OPS_OPERATION_H

@@ -1,0 +1,84 @@
+// DuplicateCache: what non-idempotent calls were answered, so that a retransmission gets the very same reply,
+// also after a crash: the reply is stored in the batch of the change itself. A second copy of a call that is
+// still under way is dropped. Failures are kept in memory only: done again after a crash they change nothing
+// that was acknowledged. Bounded by entries, bytes and age; who holds the most gives way
+// (service/fair_order.h). A call is known again by its caller too: what another user of the host was answered
+// is not his. One loop.
+#ifndef SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
+#define SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
+
+#include <tsl/robin_map.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/loop.h"
+#include "common/metrics.h"
+#include "dirserver/store/cell_store.h"
+#include "rpc/dispatcher.h"
+#include "service/fair_order.h"
+
+namespace slice::dirserver {
+
+CallKey key_of(const rpc::Call& call);
+
+class DuplicateCache {
+ public:
+  struct Options {
+    std::size_t max_entries = 65536;              // answered
+    std::size_t max_bytes = 64 << 20;             // of replies
+    Duration max_age = std::chrono::minutes(15);  // longer than clients go on sending one call
+    // So many records that are not needed any more are erased together: in their order and next to one
+    // another they cost the store a fraction. Until then they are more than the bounds say.
+    std::size_t erased_together = 64;
+  };
+  DuplicateCache(Loop& loop, Metrics& metrics, Options options);
+  DuplicateCache(Loop& loop, Metrics& metrics) : DuplicateCache(loop, metrics, Options{}) {}
+
+  // Loads what the sites' records say; before anything is served. kCorrupt.
+  Status load(CellStore& cells, std::uint32_t sites);
+
+  struct Seen {
+    enum class State { kNew, kInProgress, kAnswered } state = State::kNew;
+    std::string_view reply;  // kAnswered; valid until the next call of a method
+  };
+  // kNew: the caller runs it now, and must end with finish().
+  Seen begin(const CallKey& call);
+  // Puts the call's reply into the transaction that makes its change durable, as a record of `site`.
+  void record(const CallKey& call, std::string_view reply, SiteId site, Transaction& transaction);
+  // The call has been answered with `reply`; an empty one: it was not, and may run again.
+  void finish(const CallKey& call, std::string_view reply);
+
+  std::size_t entries() const { return entries_.size(); }
+
+ private:
+  using Order = service::FairOrder<CallKey>;
+  struct Entry {
+    std::string reply;
+    std::string key;                    // of its record; empty: it has none
+    std::optional<Order::Place> place;  // since it was answered; none: it is under way
+  };
+  // Forgets what is too much or too old. Its records are erased with the next change.
+  void evict();
+  void erase_records(Transaction& transaction);
+  void forget(const CallKey& call);
+  Entry* find(const CallKey& call);
+  void answered(const CallKey& call, Entry& entry, WallTime at);
+
+  Loop& loop_;
+  Options options_;
+  tsl::robin_map<CallKey, std::unique_ptr<Entry>, CallKeyHash> entries_;
+  Order order_;  // of those that are answered
+  std::vector<std::string> evicted_records_;
+  std::uint64_t next_order_ = 1;
+
+  Counter& replayed_;
+  Counter& dropped_;
+  Counter& size_;
+};
+
+}  // namespace slice::dirserver
+
+#endif  // SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H

@@ -1,0 +1,244 @@
+#include "dirserver/store/duplicate_cache.h"
+
+#include "dirserver/testing/fixture.h"
+
+namespace slice::dirserver::testing {
+namespace {
+
+class DuplicateTest : public DirectoryFixture {
+ protected:
+  // Results of a call with this xid, as bytes.
+  template <class Args>
+  std::string results(Procedure procedure, const Args& args, std::uint32_t xid, rpc::Endpoint from = kClient,
+                      Credential who = {}) {
+    return std::string(as_text(wait(send(procedure, args, std::move(who), xid, from))));
+  }
+};
+
+TEST_F(DuplicateTest, ARetransmissionGetsTheVerySameReply) {
+  Handle directory = mkdir(root(), "d").handle, file = create(root(), "f").handle;
+  create(root(), "old");
+  mkdir(root(), "empty");
+  nfs3::SetAttributes set;
+  set.mode = 0600;
+  auto twice = [&](Procedure procedure, const auto& args, std::uint32_t xid) {
+    std::string first = results(procedure, args, xid);
+    EXPECT_EQ(load_be<std::uint32_t>(reinterpret_cast<const std::uint8_t*>(first.data())), 0u);
+    create(directory, "noise-" + std::to_string(xid));
+    EXPECT_EQ(results(procedure, args, xid), first) << xid;
+    restart();
+    EXPECT_EQ(results(procedure, args, xid), first) << xid << " after a crash";
+    EXPECT_EQ(results(procedure, args, xid, {kClient.address, 999}), first) << xid << " from another port";
+  };
+  twice(Procedure::kCreate, nfs3::CreateArgs{.where = {directory, "a"}, .mode = nfs3::CreateMode::kGuarded},
+        1);
+  twice(Procedure::kMkdir, nfs3::MkdirArgs{.where = {directory, "b"}}, 2);
+  twice(Procedure::kSymlink, nfs3::SymlinkArgs{.where = {directory, "c"}, .target = "t"}, 3);
+  twice(Procedure::kMknod, nfs3::MknodArgs{.where = {directory, "e"}}, 4);
+  twice(Procedure::kLink, nfs3::LinkArgs{.file = file, .link = {directory, "g"}}, 5);
+  twice(Procedure::kRename, nfs3::RenameArgs{.from = {directory, "a"}, .to = {directory, "h"}}, 6);
+  twice(Procedure::kSetattr, nfs3::SetattrArgs{.object = file, .attributes = set}, 7);
+  Handle top = root();
+  twice(Procedure::kRemove, nfs3::DirOpArgs{top, "old"}, 8);
+  twice(Procedure::kRmdir, nfs3::DirOpArgs{top, "empty"}, 9);
+}
+
+TEST_F(DuplicateTest, AFailureIsRepeatedToo) {
+  Handle top = root();
+  std::string first = results(Procedure::kRemove, nfs3::DirOpArgs{top, "none"}, 1);
+  create(root(), "none");
+  EXPECT_EQ(results(Procedure::kRemove, nfs3::DirOpArgs{top, "none"}, 1), first);
+  EXPECT_EQ(lookup(root(), "none").status, Status::kOk);
+}
+
+TEST_F(DuplicateTest, OtherClientsXidsAndArgumentsAreOtherCalls) {
+  Handle top = root();
+  nfs3::MkdirArgs args{.where = {top, "d"}};
+  std::string first = results(Procedure::kMkdir, args, 1);
+  EXPECT_NE(results(Procedure::kMkdir, args, 2), first);
+  EXPECT_NE(results(Procedure::kMkdir, args, 1, {kClient.address + 1, kClient.port}), first);
+  nfs3::MkdirArgs other{.where = {top, "e"}};
+  std::string third = results(Procedure::kMkdir, other, 1);
+  EXPECT_NE(third, first);
+  EXPECT_EQ(lookup(root(), "e").status, Status::kOk);
+}
+
+// What one user was answered is not another's: neither the handle nor the status.
+TEST_F(DuplicateTest, AnotherUsersCallIsAnotherCall) {
+  Handle own = mkdir(root(), "own").handle;
+  nfs3::SetAttributes set;
+  set.mode = 0700;
+  set.uid = 1000;
+  ASSERT_EQ(setattr(own, set), Status::kOk);
+  nfs3::CreateArgs args{.where = {own, "secret"}, .mode = nfs3::CreateMode::kGuarded};
+  Credential owner{1000, 1000, {5, 6}};
+  std::string first = results(Procedure::kCreate, args, 1, kClient, owner);
+  auto others = [&] {
+    for (const Credential& other : {Credential{1001, 1000, {5, 6}}, Credential{1001, 1001, {}}}) {
+      std::string refused = results(Procedure::kCreate, args, 1, kClient, other);
+      EXPECT_EQ(refused.substr(3, 1), std::string(1, static_cast<char>(Status::kAcces))) << other.uid;
+    }
+    for (const Credential& same : {Credential{1000, 1001, {5, 6}}, Credential{1000, 1000, {5, 7}}}) {
+      std::string exists = results(Procedure::kCreate, args, 1, kClient, same);
+      EXPECT_EQ(exists.substr(3, 1), std::string(1, static_cast<char>(Status::kExist))) << same.gid;
+    }
+    EXPECT_EQ(results(Procedure::kCreate, args, 1, kClient, owner), first);
+  };
+  others();
+  restart();
+  others();
+}
+
+TEST_F(DuplicateTest, ASecondCopyOfACallUnderWayIsDropped) {
+  store().hold_syncs(true);
+  Handle top = root();
+  nfs3::MkdirArgs args{.where = {top, "d"}};
+  auto first = send(Procedure::kMkdir, args, {}, 5);
+  auto second = send(Procedure::kMkdir, args, {}, 5);
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_FALSE(first->ended);
+  EXPECT_TRUE(second->ended);
+  EXPECT_FALSE(second->reply.has_value());
+  store().hold_syncs(false);
+  wait(first);
+  EXPECT_EQ(results(Procedure::kMkdir, args, 5), *first->results());
+}
+
+TEST_F(DuplicateTest, AskedToComeAgainIsNotRemembered) {
+  store().set_no_space(true);
+  Handle top = root();
+  nfs3::MkdirArgs args{.where = {top, "d"}};
+  EXPECT_EQ(results(Procedure::kMkdir, args, 5).substr(3, 1), std::string(1, 28));  // NOSPC: an answer
+  store().set_no_space(false);
+  EXPECT_EQ(results(Procedure::kMkdir, args, 5).substr(3, 1), std::string(1, 28));
+  EXPECT_EQ(results(Procedure::kMkdir, args, 6).substr(3, 1), std::string(1, 0));
+}
+
+// ---- the cache by itself ----
+
+class DuplicateBoundsTest : public ::testing::Test {
+ protected:
+  CallKey key(std::uint32_t xid, std::uint32_t uid = 1000, std::uint32_t address = 1) {
+    return {.address = address,
+            .xid = Xid{xid},
+            .procedure = 8,
+            .checksum = 2,
+            .caller = {.uid = uid, .gid = 7, .groups = 8}};
+  }
+  void answer(DuplicateCache& cache, std::uint32_t xid, const std::string& reply) {
+    answer(cache, key(xid), reply);
+  }
+  void answer(DuplicateCache& cache, const CallKey& call, const std::string& reply) {
+    EXPECT_EQ(cache.begin(call).state, DuplicateCache::Seen::State::kNew);
+    Transaction transaction(cells_);
+    cache.record(call, reply, SiteId{3}, transaction);
+    ASSERT_TRUE(transaction.commit().has_value());
+    cache.finish(call, reply);
+  }
+  std::size_t records() {
+    std::size_t count = 0;
+    KeyRange range = range_of(SiteId{3}, CellKind::kDuplicate);
+    for (auto at = store_.iterate(range.begin, range.end); at->valid(); at->next()) ++count;
+    return count;
+  }
+  ManualLoop loop_;
+  Metrics metrics_;
+  storage::MemoryMedium medium_;
+  storage::MemoryStore store_{loop_, medium_};
+  CellStore cells_{store_, metrics_, 1 << 20, [](SiteId) { return true; }};
+};
+
+TEST_F(DuplicateBoundsTest, EntriesAreBoundedAlsoInTheStore) {
+  DuplicateCache cache(loop_, metrics_, {.max_entries = 10, .erased_together = 4});
+  for (std::uint32_t xid = 0; xid < 100; ++xid) answer(cache, xid, "reply");
+  EXPECT_LE(cache.entries(), 10u);
+  EXPECT_LE(records(), 11u + 4u);
+  EXPECT_EQ(cache.begin(key(99)).reply, "reply");
+  EXPECT_EQ(cache.begin(key(1)).state, DuplicateCache::Seen::State::kNew);
+}
+
+TEST_F(DuplicateBoundsTest, OneUserDoesNotMakeAnothersRecordsGo) {
+  DuplicateCache::Options options{.max_entries = 100, .erased_together = 4};
+  {
+    DuplicateCache cache(loop_, metrics_, options);
+    for (std::uint32_t xid = 0; xid < 10; ++xid) answer(cache, key(xid, 1000), "mine");
+    answer(cache, key(7, 1002, 2), "another host's");
+    for (std::uint32_t xid = 0; xid < 1000; ++xid) answer(cache, key(xid, 1001), "reply");
+    for (std::uint32_t uid = 2000; uid < 3000; ++uid) answer(cache, key(1, uid), std::string(500, 'r'));
+    EXPECT_EQ(cache.begin(key(7, 1002, 2)).reply, "another host's");
+    EXPECT_EQ(cache.entries(), 100u);
+  }
+  DuplicateCache cache(loop_, metrics_, options);
+  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  EXPECT_EQ(cache.begin(key(7, 1002, 2)).reply, "another host's") << "after a restart";
+  answer(cache, key(5000, 1001), "reply");
+}
+
+TEST_F(DuplicateBoundsTest, ARepeatedCallIsKnownAgainBehindAHundredThousandOfAnother) {
+  DuplicateCache cache(loop_, metrics_);
+  answer(cache, key(1, 1000), "removed");
+  for (std::uint32_t xid = 0; xid < 100'000; ++xid) {
+    cache.begin(key(xid, 1001));
+    cache.finish(key(xid, 1001), "no such name");
+  }
+  EXPECT_EQ(cache.begin(key(1, 1000)).reply, "removed");
+}
+
+TEST_F(DuplicateBoundsTest, ARecordThatDoesNotSayWhoCalledIsDiscarded) {
+  std::string old = encode(DuplicateRecord{key(1), loop_.wall(), "reply"});
+  old[0] = 1;
+  old.erase(1 + 16, 12);  // version, call; then uid, gid, groups
+  storage::WriteBatch batch;
+  batch.put(duplicate_key(SiteId{3}, 5), old);
+  ASSERT_TRUE(store_.apply(batch).has_value());
+  DuplicateCache cache(loop_, metrics_, {.erased_together = 1});
+  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  EXPECT_EQ(cache.entries(), 0u);
+  answer(cache, 1, "new");
+  EXPECT_EQ(records(), 1u);
+}
+
+TEST_F(DuplicateBoundsTest, BytesAndAgeAreBounded) {
+  DuplicateCache cache(loop_, metrics_, {.max_bytes = 1000, .max_age = std::chrono::seconds(60)});
+  for (std::uint32_t xid = 0; xid < 10; ++xid) answer(cache, xid, std::string(300, 'r'));
+  EXPECT_LE(cache.entries(), 3u);
+  loop_.advance(std::chrono::seconds(61));
+  answer(cache, 50, "r");
+  EXPECT_EQ(cache.entries(), 1u);
+}
+
+TEST_F(DuplicateBoundsTest, ACallUnderWayIsNotForgotten) {
+  DuplicateCache cache(loop_, metrics_, {.max_entries = 5});
+  cache.begin(key(1000));
+  for (std::uint32_t xid = 0; xid < 50; ++xid) answer(cache, xid, "reply");
+  EXPECT_EQ(cache.begin(key(1000)).state, DuplicateCache::Seen::State::kInProgress);
+  EXPECT_LE(cache.entries(), 6u);
+}
+
+TEST_F(DuplicateBoundsTest, LoadsTheNewestWithinItsBounds) {
+  {
+    DuplicateCache cache(loop_, metrics_, {.max_entries = 100});
+    for (std::uint32_t xid = 0; xid < 50; ++xid) answer(cache, xid, "reply" + std::to_string(xid));
+  }
+  DuplicateCache cache(loop_, metrics_, {.max_entries = 10, .erased_together = 4});
+  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  EXPECT_EQ(cache.entries(), 10u);
+  EXPECT_EQ(cache.begin(key(49)).reply, "reply49");
+  answer(cache, 100, "new");
+  EXPECT_LE(records(), 11u);  // those it does not know any more are gone from the store as well
+}
+
+TEST_F(DuplicateBoundsTest, ACorruptRecordIsRefused) {
+  ASSERT_TRUE([&] {
+    storage::WriteBatch batch;
+    batch.put(duplicate_key(SiteId{3}, 1), "\x01nonsense");
+    return store_.apply(batch).has_value();
+  }());
+  DuplicateCache cache(loop_, metrics_);
+  auto loaded = cache.load(cells_, 64);
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code, Errc::kCorrupt);
+}
+
+}  // namespace
+}  // namespace slice::dirserver::testing
