@@ -28,7 +28,7 @@ class ByteFile {
 
   // The writer's, in this order: what it is about to write; that it has been answered.
   void writing(std::size_t block, std::uint32_t number) { blocks_[block].numbers.push_back(number); }
-  // `deaths`: of processes of the ensemble so far, when the write began.
+  // `deaths`: of processes of the ensemble and errors of disks so far, when the write began.
   void written(std::size_t block, bool durable, Verifier verifier, unsigned deaths);
   void truncating(std::uint64_t size);
   void truncated(std::uint64_t size);
@@ -37,7 +37,8 @@ class ByteFile {
   std::uint32_t last(std::size_t block) const { return blocks_[block].numbers.back(); }
 
   // What a read that begins now may show: a number that each block has had from some point on. From which on
-  // depends on whether a process has died since: an unstable write that was acknowledged may then be lost.
+  // depends on whether a process has died since, or a disk failed: an unstable write that was acknowledged
+  // may then be lost.
   struct Look {
     unsigned deaths = 0;
     std::vector<std::size_t> acknowledged, durable;  // by block: the first number that may still be there

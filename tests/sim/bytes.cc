@@ -55,7 +55,8 @@ class ByteClient {
   // How often it has lost its proxy: what one knows of a file's size another may not.
   unsigned proxies() const { return stream_ ? stream_->connections() : 0; }
 
-  // Until the answer is another than JUKEBOX.
+  // Until the answer is another than JUKEBOX; than an I/O error, too, where there are any: that call may have
+  // had its effect.
   template <class Ok, class Args>
   Task<Status> call(Procedure procedure, const Args& args, Ok& ok, Buffer& keep) {
     rpc::XdrWriter out;
@@ -70,7 +71,8 @@ class ByteClient {
         rpc::XdrReader in(keep.view());
         if (!nfs3::decode_result(in, status, ok)) co_return Status::kServerFault;
       }
-      if (status != Status::kJukebox) co_return status;
+      bool disk = status == Status::kIo && ensemble_.disk_errors() > 0;
+      if (status != Status::kJukebox && !disk) co_return status;
       co_await loop_.sleep(kPause);
     }
   }
@@ -221,7 +223,7 @@ class ByteSimulation : public Rounds {
                            std::vector<std::uint32_t> numbers) {
     ByteFile& file = files_[client];
     for (std::size_t i = 0; i < numbers.size(); ++i) file.writing(first + i, numbers[i]);
-    const unsigned deaths = ensemble().kills();
+    const unsigned deaths = ensemble().losses();
     ensemble().trace().note("client {} writes {} from block {}{}", client, fmt::join(numbers, ", "), first,
                             durable ? " durably" : "");
     auto answers = co_await write_blocks(*clients_[client], file.handle, first, durable, numbers);
@@ -304,13 +306,13 @@ class ByteSimulation : public Rounds {
   Task<void> read(ByteClient& client, ByteFile& file, std::size_t block) {
     for (unsigned proxies = client.proxies() + 1; proxies != client.proxies();) {
       proxies = client.proxies();
-      ByteFile::Look look = file.look(ensemble().kills());
+      ByteFile::Look look = file.look(ensemble().losses());
       auto size = co_await size_of(client, file.handle);
       if (!size) co_return;
       if (client.proxies() != proxies && proxies != 0) continue;
       const bool complete = ensemble().proxies() < 2;
       if (ensemble().proxies() > 0) {
-        std::string why = file.check_size(look, ensemble().kills(), complete, *size);
+        std::string why = file.check_size(look, ensemble().losses(), complete, *size);
         if (!why.empty()) co_return wrong("GETATTR: " + why);
       }
       const std::size_t count = some_blocks(block);
@@ -321,7 +323,7 @@ class ByteSimulation : public Rounds {
         ByteView shown = bytes->view().subspan(std::min(i * kApart, bytes->size()));
         shown = shown.first(std::min(shown.size(), kBlock));
         if (!complete && shown.size() < kBlock) look.acknowledged = look.durable;
-        std::string why = file.check(block + i, look, ensemble().kills(), shown);
+        std::string why = file.check(block + i, look, ensemble().losses(), shown);
         if (!why.empty()) wrong("READ: " + why);
       }
     }

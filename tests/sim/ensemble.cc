@@ -20,6 +20,9 @@ constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
 constexpr double kDeathAtChosenPoint = 0.7;
 constexpr Duration kShortestAbsence = std::chrono::milliseconds(10);
 constexpr Duration kLongestAbsence = std::chrono::seconds(3);
+constexpr Duration kShortestIllness = std::chrono::milliseconds(5);  // of a disk
+constexpr Duration kLongestIllness = std::chrono::milliseconds(500);
+constexpr double kErrors = 0.3;    // of what an ill disk is asked for
 constexpr double kHostDies = 0.3;  // of processes that die, where there are connections: nobody is told
 constexpr std::uint32_t kFirstFront = 0x0a4d0001;  // 10.77.0.1: a front each proxy
 
@@ -77,6 +80,7 @@ struct SimEnsemble::Machine {
   std::unique_ptr<Process> process;
   bool serving = false;
   std::uint32_t number = 0;  // among the proxies
+  MonoTime ill_until{};      // its disk
 };
 
 class SimEnsemble::Process {
@@ -182,6 +186,7 @@ class SimEnsemble::Process {
 
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     : proxies_(options.proxies),
+      disk_errors_(options.disk_errors),
       victims_(options.victims),
       dangerous_(options.dangerous),
       config_(make_config(options)),
@@ -197,6 +202,7 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     if (server.role == ServerRole::kManager || (proxy && proxies_ == 0)) continue;
     machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
     if (proxy) machines_.back()->number = fronts++;
+    if (disk_errors_ && server.role == ServerRole::kStorage) let_disk_fail(*machines_.back());
   }
 }
 
@@ -211,6 +217,7 @@ bool SimEnsemble::start() {
 
 void SimEnsemble::boot(Machine& machine) {
   trace_.note("{} starts", machine.config.name);
+  machine.ill_until = {};
   machine.process = std::make_unique<Process>(*this, machine);
   spawn([](SimEnsemble& self, Machine& on, Process& process) -> Task<void> {
     slice::Status started = co_await process.start();
@@ -282,6 +289,30 @@ void SimEnsemble::schedule_cut(Duration within) {
   });
 }
 
+// Reads, writes and syncs fail now and then while it is ill; a sync that fails loses what it was to make
+// durable.
+void SimEnsemble::let_disk_fail(Machine& machine) {
+  using Operation = storage::MemoryDisk::Operation;
+  machine.disk.set_fault([this, &machine](const storage::MemoryDisk::Access& access) -> std::optional<Error> {
+    bool fails = access.operation == Operation::kRead || access.operation == Operation::kWrite ||
+                 access.operation == Operation::kSync;
+    if (!fails || !machine.process || loop_.now() >= machine.ill_until || !random_.chance(kErrors))
+      return std::nullopt;
+    ++disk_errors_so_far_;
+    trace_.note("{}: a disk error at {}", machine.config.name, access.path);
+    return Error{Errc::kIo, "a simulated disk error"};
+  });
+}
+
+void SimEnsemble::schedule_disk_errors(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_) return;
+    Machine& machine = any_machine();
+    if (machine.config.role == ServerRole::kStorage && machine.serving)
+      machine.ill_until = loop_.now() + random_.between(kShortestIllness, kLongestIllness);
+  });
+}
+
 void SimEnsemble::storm(Duration soon, unsigned crashes) {
   ++storms_;
   stormy_ = true;
@@ -294,6 +325,7 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
     if (random_.chance(0.5)) schedule_kill(soon);
   }
   if (random_.chance(0.3)) schedule_cut(soon);
+  for (unsigned i = 0; disk_errors_ && i < 2; ++i) schedule_disk_errors(soon);
 }
 
 void SimEnsemble::calm() {
@@ -302,6 +334,7 @@ void SimEnsemble::calm() {
   streams_.set_faults({});
   network_.heal();
   for (auto& machine : machines_) {
+    machine->ill_until = {};
     if (!machine->process) boot(*machine);
   }
 }

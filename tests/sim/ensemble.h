@@ -27,6 +27,7 @@ struct EnsembleOptions {
   unsigned copies = 1;                          // of new files
   Placement placement = Placement::kHash;       // of their stripes
   unsigned proxies = 0;                         // that clients call; none: they find servers by the tables
+  bool disk_errors = false;                     // storage nodes' disks fail for a while in storms
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
 };
@@ -67,6 +68,9 @@ class SimEnsemble {
   const PointCounts& points() const { return points_; }
   unsigned kills() const { return kills_; }
   unsigned proxies() const { return proxies_; }
+  unsigned disk_errors() const { return disk_errors_so_far_; }
+  // How often bytes that are not durable may have been lost so far: by deaths, and by disks.
+  unsigned losses() const { return kills_ + disk_errors_so_far_; }
   bool has_proxies() const { return proxies_ > 0; }
   // Where a client finds the virtual address now: at a proxy that serves, where any does.
   rpc::Endpoint any_proxy(Random& random) const;
@@ -86,8 +90,11 @@ class SimEnsemble {
   Machine& any_machine();
   void schedule_kill(Duration within);
   void schedule_cut(Duration within);
+  void schedule_disk_errors(Duration within);
+  void let_disk_fail(Machine& machine);
 
   const unsigned proxies_;
+  const bool disk_errors_;
   const ServerRole victims_;
   const std::string dangerous_;
   EnsembleConfig config_;
@@ -102,7 +109,7 @@ class SimEnsemble {
   std::uint64_t next_verifier_ = 0;
   std::uint64_t hot_points_ = 0;  // seeds which crash points are dangerous in this storm
   unsigned crashes_left_ = 0;
-  unsigned kills_ = 0;
+  unsigned kills_ = 0, disk_errors_so_far_ = 0;
   std::uint64_t storms_ = 0;  // number of the storm, for what was planned for an earlier one
   bool stormy_ = false;
   PointCounts points_;
