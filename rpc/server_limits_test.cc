@@ -234,7 +234,7 @@ TEST_F(ServerLimitsTest, UnreadRepliesAreBoundedAndEnd) {
   EXPECT_LT(most - before, 24u << 20);
   EXPECT_GT(ended.value(), 0u);
   EXPECT_TRUE(poll_until([&] { return metrics.counter("rpc_connections").value() <= 1; }, 10s));
-  EXPECT_LT(heap() - before, 1u << 20) << "memory is not given back";
+  EXPECT_LT(heap() - before, 1u << 20) << "memory is not freed";
   for (Flood& flood : floods) ::close(flood.fd);
   ::close(good);
 }
