@@ -12,8 +12,7 @@
 namespace slice::rpc {
 namespace {
 
-constexpr int kReadsARound = 4;            // of one connection, so that others get their turn
-constexpr std::size_t kCallMemory = 2048;  // bytes that a call holds beside its record: frames, a short reply
+constexpr int kReadsARound = 4;  // of one connection, so that others get their turn
 
 }  // namespace
 
