@@ -186,7 +186,7 @@ Admission::Member* Admission::longest_idle(Share& share) {
 void Admission::end(Member& member, Why why) {
   auto index = static_cast<std::size_t>(why);
   ended_[index]->add();
-  if (log_limit_.allow()) {
+  if (log_limits_.allow(why)) {
     log_warning("closed a connection: {} connections={} calls={} memory={} from={}", kReasonTexts[index],
                 member.share_->connections, member.calls_, member.memory_,
                 address_text(member.share_->address));

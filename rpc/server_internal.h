@@ -20,6 +20,17 @@ namespace slice::rpc {
 class TcpConnection;
 class UdpSocket;
 
+// Kinds of log lines that clients can cause.
+enum class ServerLine {
+  kCannotAccept,
+  kNoRoom,
+  kSessionRefused,
+  kForged,
+  kRecordTooLong,
+  kReplyTooLong,
+  kKinds,
+};
+
 inline constexpr std::size_t kCallMemory =
     2048;  // bytes that a call holds beside its record: frames, a short reply
 
@@ -68,7 +79,7 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   Counter& udp_dropped;
   Counter& udp_too_large;
   Counter& udp_withheld;
-  LogLimiter log_limit{5};
+  LogLimiters<ServerLine> log_limits{5};
 
  private:
   void accept_some(int listener);

@@ -213,7 +213,7 @@ void UdpSocket::flush() {
       Datagram& answer = answers[at];
       if (answer.bytes.size() > kMaxUdpPayload) {
         server_.udp_too_large.add();
-        if (server_.log_limit.allow()) {
+        if (server_.log_limits.allow(ServerLine::kReplyTooLong)) {
           log_error("dropped a reply of {} bytes: over a datagram's size to={}", answer.bytes.size(),
                     to_string(answer.peer));
         }
