@@ -45,7 +45,8 @@ Worker::Worker(rpc::EpollLoop& loop, const Options& options, AttributeCache& cac
       budget_{.limit = options.limits.memory, .pool = &pool_},
       admission_(rpc::Admission::make(loop, options.limits, metrics)),
       accepted_(metrics.counter("proxy_connections_total")),
-      refused_(metrics.counter("proxy_connections_refused_total")) {
+      refused_(metrics.counter("proxy_connections_refused_total")),
+      udp_senders_(options.udp_senders) {
   tick_ = loop_.after(kTick, [this] { tick(); });
 }
 
@@ -84,7 +85,7 @@ void Worker::serve_tcp(int listener) {
 }
 
 void Worker::serve_udp(int socket) {
-  udp_ = std::make_unique<UdpFront>(services_, router_, budget_, *admission_);
+  udp_ = std::make_unique<UdpFront>(services_, router_, budget_, *admission_, udp_senders_);
   udp_->serve(socket);
 }
 

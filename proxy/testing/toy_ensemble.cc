@@ -279,6 +279,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.keys = &keys;
   worker_options.config = &config;
   worker_options.limits = options.limits;
+  worker_options.udp_senders = options.udp_senders;
   worker_options.local = local ? &*local : nullptr;
   worker = std::make_unique<Worker>(loop, worker_options, *cache, *maps, metrics);
   auto bound = worker->listen_tcp({0x7f000001, 0});
