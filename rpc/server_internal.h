@@ -158,7 +158,8 @@ class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
     std::size_t pending() const { return calls() + held.size(); }
 
     const std::uint32_t address;
-    std::deque<Datagram> held;  // calls that may not begin yet
+    std::deque<Datagram> held;    // calls that may not begin yet
+    std::size_t held_memory = 0;  // which is not counted, as what waits in the kernel for a connection is not
     std::uint64_t heard_at_tick = 0;
 
    private:

@@ -296,6 +296,28 @@ TEST_F(ServerLimitsTest, DatagramsOfOneAddressLockNobodyOut) {
   for (int fd : {greedy, other}) ::close(fd);
 }
 
+// Long datagrams wait as short ones do, up to a bound in bytes, and go on when those before them have ended.
+TEST_F(ServerLimitsTest, LongDatagramsWaitAndGoOn) {
+  serve({.limits = {.connection_memory = 4 << 20}});
+  int fd = raw_socket(SOCK_DGRAM, kFirst);
+  auto& dropped = metrics.counter("rpc_udp_calls_dropped_total");
+  Buffer slow = echo_call(Xid{1}, 7, Buffer(60'000).view());
+  std::uint64_t sent = 0, answered = 0;
+  for (; sent < 300 && dropped.value() == 0; ++sent) {
+    ASSERT_EQ(::send(fd, slow.data(), slow.size(), 0), static_cast<ssize_t>(slow.size()));
+    loop.run_until([] { return false; }, 1ms);
+  }
+  auto all = [&] {
+    answered += echo.waiting.size();
+    echo.release();
+    return answered + dropped.value() == sent;
+  };
+  EXPECT_TRUE(poll_until(all, 5s)) << answered << " of " << sent;
+  EXPECT_GT(answered, 100u);
+  EXPECT_LT(answered, 160u) << "over 8 MiB";
+  ::close(fd);
+}
+
 // Clients of many addresses take all the room that there is for datagrams, but not the ensemble's.
 TEST_F(ServerLimitsTest, DatagramsOfTheEnsembleHaveRoomOfTheirOwn) {
   serve({.limits = {.peers = {kThird}}, .max_udp_calls = 8});

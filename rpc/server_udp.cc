@@ -67,7 +67,6 @@ void UdpSocket::close() {
   ::close(std::exchange(fd_, -1));
   answers_.clear();
   for (auto place = senders_.begin(); place != senders_.end();) {
-    for (const Datagram& call : place->held) place->release(memory_of_call(call.bytes));
     place->held.clear();
     place->leave();
     place = place->calls() == 0 ? forget(place) : std::next(place);
@@ -151,14 +150,16 @@ void UdpSocket::take(ByteView bytes, Endpoint peer, in_addr local) {
   if (known == nullptr) return server_.udp_dropped.add();
   Sender& sender = *known;
   std::size_t& pending = sender.peer() ? pending_of_peers_ : pending_;
-  if (sender.pending() + pending >= server_.options.max_udp_calls) return server_.udp_dropped.add();
+  bool room = sender.pending() + pending < server_.options.max_udp_calls &&
+              sender.held_memory < server_.options.limits.connection_memory;
+  if (!room) return server_.udp_dropped.add();
   ++pending;
   Datagram call{Buffer(bytes), peer, local};
   if (sender.held.empty() && sender.may_take()) {
     spawn(serve(shared_from_this(), server_.shared_from_this(), sender, std::move(call)));
     return;
   }
-  sender.hold(memory_of_call(call.bytes));
+  sender.held_memory += memory_of_call(call.bytes);
   sender.held.push_back(std::move(call));
   sender.wait();
 }
@@ -167,7 +168,7 @@ void UdpSocket::resume(Sender& sender) {
   while (!sender.held.empty() && sender.may_take()) {
     Datagram call = std::move(sender.held.front());
     sender.held.pop_front();
-    sender.release(memory_of_call(call.bytes));
+    sender.held_memory -= memory_of_call(call.bytes);
     spawn(serve(shared_from_this(), server_.shared_from_this(), sender, std::move(call)));
   }
   if (!sender.held.empty()) sender.wait();
