@@ -92,12 +92,17 @@ function(slice_program name)
   set_property(GLOBAL APPEND PROPERTY SLICE_PROGRAMS ${name})
 endfunction()
 
-# slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS])
+# slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS]
+#            [ALLOCATOR])
 # One GoogleTest program, one ctest entry. The label `unit` is the default;
 # unit and sim tests run under the sanitizers too, the others need root. THREADS: what it tests is shared by
-# threads, so it runs under ThreadSanitizer as well (preset `tsan`, label `threads`).
+# threads, so it runs under ThreadSanitizer as well (preset `tsan`, label `threads`). ALLOCATOR: it takes memory from
+# where programs do, and so is not there with sanitizers.
 function(slice_test name)
-  cmake_parse_arguments(A "THREADS" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "THREADS;ALLOCATOR" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(A_ALLOCATOR AND SLICE_SANITIZE)
+    return()
+  endif()
   if(NOT A_LABELS)
     set(A_LABELS unit)
   endif()
@@ -106,11 +111,14 @@ function(slice_test name)
   endif()
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} GTest::gmock GTest::gtest_main Threads::Threads)
+  if(A_ALLOCATOR)
+    target_link_libraries(${name} PRIVATE ${SLICE_ALLOCATOR})
+  endif()
   slice_use_precompiled(${name} slice_test_headers)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
-  if(A_LABELS MATCHES "unit|sim")
+  if(A_LABELS MATCHES "unit|sim" AND NOT A_ALLOCATOR)
     set_property(GLOBAL APPEND PROPERTY SLICE_SANITIZED_TESTS ${name})
   endif()
   if(A_THREADS)

@@ -211,8 +211,9 @@ void warn_of_export(const ExportConfig& entry, std::uint32_t line, EnsembleConfi
     config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
   };
   if (entry.squash == ExportConfig::Squash::kNone) {
-    if (entry.mask == 0 && !entry.read_only) {
-      warn("lets root of every host change everything: 0.0.0.0/0 with squash = \"none\"");
+    if (entry.mask == 0) {
+      warn(fmt::format("lets root of every host {} everything: 0.0.0.0/0 with squash = \"none\"",
+                       entry.read_only ? "read" : "change"));
     }
     return;
   }

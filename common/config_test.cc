@@ -196,8 +196,9 @@ TEST_F(ConfigTest, WarnsOfExportsThatMakeOthersRoot) {
               ElementsAre(HasSubstr("anonymous_uid = 0"), HasSubstr("anonymous_gid = 0")));
   constexpr std::string_view kSecond = R"(clients = "10.77.2.7")";
   EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\"\nsquash = \"none\""),
-              ElementsAre(HasSubstr("ensemble.toml:19: [[export]] lets root of every host")));
-  EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\"\nsquash = \"none\"\naccess = \"ro\""), IsEmpty());
+              ElementsAre(HasSubstr("ensemble.toml:19: [[export]] lets root of every host change")));
+  EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\"\nsquash = \"none\"\naccess = \"ro\""),
+              ElementsAre(HasSubstr("ensemble.toml:19: [[export]] lets root of every host read everything")));
   EXPECT_THAT(warnings(kSecond, "clients = \"0.0.0.0/0\""), IsEmpty());
   EXPECT_THAT(warnings(kSecond, "clients = \"10.0.0.0/8\"\nsquash = \"none\"\nanonymous_uid = 0"), IsEmpty());
 }

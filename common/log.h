@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,13 +42,24 @@ void log_error(fmt::format_string<Args...> format, Args&&... args) {
 // For places that a peer can make noisy: true at most `per_second` times a second for one limiter.
 class LogLimiter {
  public:
-  explicit LogLimiter(unsigned per_second) : per_second_(per_second) {}
+  explicit LogLimiter(unsigned per_second = 1) : per_second_(per_second) {}
   bool allow();
 
  private:
   unsigned per_second_;
   long second_ = 0;
   unsigned used_ = 0;
+};
+
+// One limiter for each kind of line, so that many of one kind hide none of another. `Kind` ends with kKinds.
+template <class Kind>
+class LogLimiters {
+ public:
+  explicit LogLimiters(unsigned per_second) { limiters_.fill(LogLimiter(per_second)); }
+  bool allow(Kind kind) { return limiters_[static_cast<std::size_t>(kind)].allow(); }
+
+ private:
+  std::array<LogLimiter, static_cast<std::size_t>(Kind::kKinds)> limiters_;
 };
 
 }  // namespace slice

@@ -156,6 +156,81 @@ TEST(Udp, OneHostsManyPortsHaveABound) {
   ASSERT_TRUE(ensemble.run_until([&] { return many.front()->replies.size() == 1; }));
 }
 
+// Nor do hosts that call from many ports each, and have taken all places: who has most of them loses one.
+TEST(Udp, ManyHostsManyPortsLockNobodyOut) {
+  ToyEnsemble ensemble({.udp_senders = 40});
+  Counter& senders = ensemble.metrics.counter("proxy_udp_senders");
+  Buffer null = ensemble.call(Xid{1}, nfs3::Procedure::kNull, {});
+  Datagrams faithful(ensemble);
+  faithful.ask(null);
+  for (int host = 0; host < 20; ++host) {
+    std::string from = "127.0.1." + std::to_string(host);
+    for (int i = 0; i < 4; ++i) Datagrams(ensemble, from.c_str()).ask(null);
+  }
+  EXPECT_EQ(senders.value(), 40u);
+  for (int host = 0; host < 60; ++host) {
+    Datagrams(ensemble, ("127.0.2." + std::to_string(host)).c_str()).ask(null);
+  }
+  EXPECT_EQ(senders.value(), 40u);
+  EXPECT_EQ(ensemble.metrics.counter("proxy_udp_refused_total").value(), 0u);
+  faithful.ask(null);
+}
+
+// A sender with a call under way keeps its place, whoever has most.
+TEST(Udp, WhoWaitsForAnAnswerIsNotForgotten) {
+  ToyEnsemble ensemble({.udp_senders = 8});
+  Counter& senders = ensemble.metrics.counter("proxy_udp_senders");
+  Counter& refused = ensemble.metrics.counter("proxy_udp_refused_total");
+  auto& directory = ensemble.server(Role::kDirectory);
+  directory.hold = true;
+  rpc::XdrWriter out;
+  auto handle = ensemble.handle(5);
+  nfs3::encode_arguments(out, nfs3::HandleView(handle));
+  Buffer waits = ensemble.call(Xid{9}, nfs3::Procedure::kGetattr, out.view());
+  Buffer null = ensemble.call(Xid{1}, nfs3::Procedure::kNull, {});
+  std::vector<std::unique_ptr<Datagrams>> busy;
+  auto call_from = [&](const char* from) {
+    busy.push_back(std::make_unique<Datagrams>(ensemble, from));
+    busy.back()->send(waits.view());
+    ASSERT_TRUE(ensemble.run_until([&] { return directory.held() == busy.size(); }));
+  };
+  for (int i = 0; i < 7; ++i) call_from("127.0.0.2");
+  for (int i = 0; i < 10; ++i) Datagrams(ensemble, "127.0.0.3").ask(null);
+  EXPECT_EQ(senders.value(), 8u);
+  EXPECT_EQ(refused.value(), 0u);
+  call_from("127.0.0.4");
+  Datagrams late(ensemble, "127.0.0.5");
+  late.send(null.view());
+  ASSERT_TRUE(ensemble.run_until([&] { return refused.value() == 1; }));
+  directory.release();
+  for (auto& each : busy) {
+    ASSERT_TRUE(ensemble.run_until([&] { return each->replies.size() == 1; }));
+  }
+  late.ask(null);
+  EXPECT_EQ(senders.value(), 8u);
+}
+
+// A client in no export is told so, and is not remembered; nor is a server asked.
+TEST(Udp, AStrangerTakesNoPlace) {
+  ToyEnsemble ensemble;
+  ensemble.config.exports[0].mask = 0xffffff00;  // 127.0.0.0/24
+  Datagrams stranger(ensemble, "127.0.1.1");
+  rpc::XdrWriter out;
+  auto handle = ensemble.handle(5);
+  nfs3::encode_arguments(out, nfs3::HandleView(handle));
+  nfs3::GetattrOk ok;
+  EXPECT_EQ(result_of(stranger.ask(ensemble.call(Xid{9}, nfs3::Procedure::kGetattr, out.view())), ok),
+            nfs3::Status::kAcces);
+  EXPECT_EQ(rpc::decode_reply(stranger.ask(ensemble.call(Xid{7}, nfs3::Procedure::kNull, {})).view())->xid,
+            Xid{7});
+  stranger.send(pattern(200, 1));
+  ensemble.run_until([] { return false; }, 20ms);
+  EXPECT_EQ(ensemble.metrics.counter("proxy_udp_senders").value(), 0u);
+  EXPECT_EQ(ensemble.metrics.counter("proxy_udp_strangers_refused_total").value(), 3u);
+  EXPECT_EQ(ensemble.server(Role::kDirectory).calls, 0u);
+  Datagrams(ensemble).ask(ensemble.call(Xid{1}, nfs3::Procedure::kNull, {}));
+}
+
 TEST(Udp, GarbageIsIgnored) {
   ToyEnsemble ensemble;
   Datagrams client(ensemble);

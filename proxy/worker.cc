@@ -36,7 +36,8 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       budget_{.limit = options.limits.memory, .pool = &pool_},
       admission_(rpc::Admission::make(loop, options.limits, metrics)),
       accepted_(metrics.counter("proxy_connections_total")),
-      refused_(metrics.counter("proxy_connections_refused_total")) {
+      refused_(metrics.counter("proxy_connections_refused_total")),
+      udp_senders_(options.udp_senders) {
   tick_ = loop_.after(kTick, [this] { tick(); });
 }
 
@@ -48,7 +49,7 @@ Worker::~Worker() {
 }
 
 UdpFront& Worker::serve_datagrams(DatagramPort& port) {
-  udp_ = std::make_unique<UdpFront>(services_, router_, budget_, *admission_, port);
+  udp_ = std::make_unique<UdpFront>(services_, router_, budget_, *admission_, port, udp_senders_);
   return *udp_;
 }
 

@@ -21,6 +21,7 @@ class Worker : private TcpClient::Owner {
     Sender sender;
     const EnsembleConfig* config = nullptr;  // exports, and the handles' key; always there
     rpc::Admission::Limits limits = client_limits(256 << 20);
+    std::size_t udp_senders = UdpFront::kMostSenders;
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.
     rpc::InProcessNetwork* local = nullptr;
   };
@@ -60,6 +61,7 @@ class Worker : private TcpClient::Owner {
   Counter &accepted_, &refused_;
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;
   std::vector<std::unique_ptr<TcpClient>> closed_;
+  const std::size_t udp_senders_;
   std::unique_ptr<UdpFront> udp_;
   LogLimiter refused_log_{1};
   TimerId tick_ = TimerId::kNone;

@@ -1,10 +1,9 @@
 #include "rpc/admission.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "common/free_memory.h"
 #include "rpc/endpoint.h"
 
 namespace slice::rpc {
@@ -187,7 +186,7 @@ Admission::Member* Admission::longest_idle(Share& share) {
 void Admission::end(Member& member, Why why) {
   auto index = static_cast<std::size_t>(why);
   ended_[index]->add();
-  if (log_limit_.allow()) {
+  if (log_limits_.allow(why)) {
     log_warning("closed a connection: {} connections={} calls={} memory={} from={}", kReasonTexts[index],
                 member.share_->connections, member.calls_, member.memory_,
                 address_text(member.share_->address));
@@ -415,15 +414,17 @@ void Admission::look_at(Member& member) {
   if (idle > (member.taken_ == 0 ? limits_.first_call : limits_.idle)) end(member, Why::kIdle);
 }
 
-// The allocator keeps what was freed in small pieces; after much of it the system gets it back.
+// The allocator keeps what was freed; after much of it the system gets it back. Not while more is still being
+// freed: what comes after would stay.
 void Admission::give_memory_back() {
   std::size_t now = clients_.memory + peers_.memory;
+  bool falls = now < shown_memory_ && now > 0;
   memory_now_.add(now - shown_memory_);  // several fronts of a process add up
   shown_memory_ = now;
   peak_memory_ = std::max(peak_memory_, now);
-  if (peak_memory_ < kWorthGivingBack || now > peak_memory_ / 2) return;
+  if (falls || peak_memory_ < kWorthGivingBack || now > peak_memory_ / 2) return;
   peak_memory_ = now;
-  ::malloc_trim(0);
+  give_back_free_memory();
 }
 
 }  // namespace slice::rpc

@@ -133,8 +133,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
   const Limits& limits() const { return limits_; }
 
  private:
-  enum class Why { kIdle, kUnread, kSlowRecord, kCrowded, kMemory };
-  static constexpr std::size_t kReasons = 5;
+  enum class Why { kIdle, kUnread, kSlowRecord, kCrowded, kMemory, kKinds };
+  static constexpr std::size_t kReasons = static_cast<std::size_t>(Why::kKinds);
   struct Pool {
     std::size_t connections = 0, memory = 0, calls = 0;
     std::size_t leaving = 0;  // of the memory: of closed connections, whose calls have not ended
@@ -192,7 +192,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   Loop::RoundEnd round_end_;
   std::array<Counter*, kReasons> ended_{};
   Counter &waited_, &memory_now_;
-  LogLimiter log_limit_{1};
+  LogLimiters<Why> log_limits_{1};
 };
 
 }  // namespace slice::rpc

@@ -76,7 +76,7 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
   auto header = decode_call(record.view());
   if (!header) {
     not_calls_.add();
-    if (refusals_.allow()) log_debug("ignored {} from={}", header.error().message, to_string(peer));
+    log_debug("ignored {} from={}", header.error().message, to_string(peer));
     co_return std::nullopt;
   }
   calls_.add();
@@ -92,7 +92,7 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
   AuthStat auth = authenticate(*header, peer, carrier, call);
   if (auth != AuthStat::kOk) {
     denied_.add();
-    if (refusals_.allow()) {
+    if (refusals_.allow(Refusal::kAuthentication)) {
       log_warning("refused a call: auth_stat={} program={} procedure={} from={}",
                   static_cast<std::uint32_t>(auth), header->program, header->procedure, to_string(peer));
     }
@@ -119,15 +119,15 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
 }
 
 void Dispatcher::encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out) {
-  auto note = [&](Counter& counter, const char* why) {
+  auto note = [&](Counter& counter, Refusal kind, const char* why) {
     counter.add();
-    if (!refusals_.allow()) return;
+    if (!refusals_.allow(kind)) return;
     log_warning("refused a call: {} program={} procedure={} from={}", why, header.program, header.procedure,
                 to_string(call.client));
   };
   switch (outcome) {
     case Outcome::kGarbage:
-      note(garbage_, "malformed arguments");
+      note(garbage_, Refusal::kGarbage, "malformed arguments");
       encode_error(out, header.xid, AcceptStat::kGarbageArguments);
       break;
     case Outcome::kNoProcedure:
@@ -135,7 +135,7 @@ void Dispatcher::encode_refusal(Outcome outcome, const CallHeader& header, const
       encode_error(out, header.xid, AcceptStat::kProcedureUnavailable);
       break;
     case Outcome::kDenied:
-      note(denied_, "not by a member of the ensemble");
+      note(denied_, Refusal::kNotMember, "not by a member of the ensemble");
       encode_auth_error(out, header.xid, AuthStat::kTooWeak);
       break;
     case Outcome::kReply:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/manual_loop.h"
 #include "rpc/call.h"
 #include "rpc/testing/test_programs.h"
@@ -200,6 +202,53 @@ TEST_F(InProcessTest, BadCredentialsAreRefused) {
     EXPECT_FALSE(decode_reply(reply->view())->accepted);
   }
   EXPECT_EQ(echo.calls, 0u);
+}
+
+Task<void> dispatch_from_outside(Dispatcher& dispatcher, Buffer record, std::optional<Buffer>& out) {
+  out = co_await dispatcher.dispatch(std::move(record), {0x0a000009, 5}, 0);
+}
+
+// Lines about calls that anybody can send, in any number.
+class RefusalLinesTest : public InProcessTest {
+ protected:
+  void send(Buffer record, int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      std::optional<Buffer> out;
+      spawn(dispatch_from_outside(dispatcher, record.clone(), out));
+    }
+  }
+  static Buffer call_of(std::uint32_t procedure, std::uint32_t flavor = kAuthNone) {
+    XdrWriter out;
+    encode_call(out, {.xid = Xid{1},
+                      .program = EchoProgram::kNumber,
+                      .version = 2,
+                      .procedure = procedure,
+                      .credential_flavor = flavor});
+    return out.take();
+  }
+  static constexpr std::string_view kNotAMember = "refused a call: not by a member of the ensemble";
+};
+
+// Junk has no line of its own unless one debugs.
+TEST_F(RefusalLinesTest, JunkHidesNoneAboutWhoIsNotAMember) {
+  ::testing::internal::CaptureStderr();
+  send(number_argument(7), 50);
+  send(call_of(9));
+  std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(metrics.counter("rpc_records_not_calls_total").value(), 50u);
+  EXPECT_NE(text.find(kNotAMember), std::string::npos) << text;
+}
+
+TEST_F(RefusalLinesTest, EachKindIsLimitedByItself) {
+  ::testing::internal::CaptureStderr();
+  send(call_of(1, 77), 50);  // an unknown flavor of credential
+  send(call_of(3), 50);      // bad arguments
+  send(call_of(9), 50);
+  std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("refused a call: auth_stat="), std::string::npos) << text;
+  EXPECT_NE(text.find("refused a call: malformed arguments"), std::string::npos) << text;
+  EXPECT_NE(text.find(kNotAMember), std::string::npos) << text;
+  EXPECT_LT(std::ranges::count(text, '\n'), 50) << text;
 }
 
 }  // namespace

@@ -115,7 +115,9 @@ void ServerShared::accept_some(int listener) {
         ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
       // The connection stays in the backlog; without a pause the loop would spin on it.
-      if (log_limit.allow()) log_error("cannot accept a connection: {}", std::strerror(errno));
+      if (log_limits.allow(ServerLine::kCannotAccept)) {
+        log_error("cannot accept a connection: {}", std::strerror(errno));
+      }
       loop.change(listener, 0);
       loop.after(kAcceptPause, [weak = weak_from_this(), listener] {
         if (auto self = weak.lock(); self && self->open) self->loop.change(listener, EPOLLIN);
@@ -126,7 +128,7 @@ void ServerShared::accept_some(int listener) {
     auto connection = std::make_shared<TcpConnection>(*this, fd, endpoint_of(address));
     if (!admission->join(*connection, endpoint_of(address).address)) {
       connections_refused.add();
-      if (log_limit.allow()) {
+      if (log_limits.allow(ServerLine::kNoRoom)) {
         log_warning("closed a new connection: {} are open already from={}", connections_.size(),
                     to_string(endpoint_of(address)));
       }

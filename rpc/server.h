@@ -20,8 +20,10 @@ class Server {
  public:
   struct Options {
     std::size_t max_record = (1 << 20) + 4096;  // bytes of one record; a longer one closes the connection
-    Admission::Limits limits;                   // of TCP connections
-    std::size_t max_udp_calls = 1024;           // under way; more are dropped, as UDP may
+    Admission::Limits limits;                   // of TCP connections, and of datagrams by their address
+    // Datagrams of clients that are under way or wait, and as many of the ensemble. An address may have as
+    // many as all leave free; more are dropped, as UDP may.
+    std::size_t max_udp_calls = 1024;
     // How many times as long as its call a datagram's reply may be, so that a forged source gets little by
     // it; a longer one becomes SYSTEM_ERR, and the client asks over TCP. 0: no matter.
     std::size_t max_udp_growth = 0;

@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 
 #include <deque>
+#include <list>
 #include <memory>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -17,6 +19,20 @@ namespace slice::rpc {
 
 class TcpConnection;
 class UdpSocket;
+
+// Kinds of log lines that clients can cause.
+enum class ServerLine {
+  kCannotAccept,
+  kNoRoom,
+  kSessionRefused,
+  kForged,
+  kRecordTooLong,
+  kReplyTooLong,
+  kKinds,
+};
+
+inline constexpr std::size_t kCallMemory =
+    2048;  // bytes that a call holds beside its record: frames, a short reply
 
 sockaddr_in socket_address(Endpoint endpoint);
 Endpoint endpoint_of(const sockaddr_in& address);
@@ -63,7 +79,7 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   Counter& udp_dropped;
   Counter& udp_too_large;
   Counter& udp_withheld;
-  LogLimiter log_limit{5};
+  LogLimiters<ServerLine> log_limits{5};
 
  private:
   void accept_some(int listener);
@@ -130,20 +146,49 @@ class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
   void flush();
 
  private:
-  struct Answer {
+  struct Datagram {
     Buffer bytes;
-    Endpoint to;
-    in_addr from{};  // the address the call was sent to
+    Endpoint peer;
+    in_addr local{};  // the address that a call was sent to, and its answer comes from
   };
+  // Who calls from one address. Lives while calls of it are pending, and a while longer.
+  class Sender final : public Admission::Member {
+   public:
+    Sender(UdpSocket& socket, std::uint32_t of) : address(of), socket_(socket) {}
+    std::size_t pending() const { return calls() + held.size(); }
+
+    const std::uint32_t address;
+    std::deque<Datagram> held;    // calls that may not begin yet
+    std::size_t held_memory = 0;  // which is not counted, as what waits in the kernel for a connection is not
+    std::uint64_t heard_at_tick = 0;
+
+   private:
+    Standing standing() const override { return {}; }
+    void on_room() override { socket_.resume(*this); }
+    void on_end(std::string_view) override {}
+
+    UdpSocket& socket_;
+  };
+  using Place = std::list<Sender>::iterator;
   static Task<void> serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<ServerShared> server,
-                          Buffer record, Endpoint peer, in_addr local);
+                          Sender& sender, Datagram call);
   void receive();
+  void take(ByteView bytes, Endpoint peer, in_addr local);
+  void resume(Sender& sender);  // with calls that it held
+  Sender* sender_at(std::uint32_t address);
+  void heard(Place place);
+  Place forget(Place place);
+  void tick();
   void keep_short(Buffer& reply, std::size_t call) const;
 
   ServerShared& server_;
   int fd_;
-  std::size_t calls_ = 0;
-  std::vector<Answer> answers_;
+  std::list<Sender> senders_;  // the one that was silent for longest first
+  std::unordered_map<std::uint32_t, Place> places_;
+  std::size_t pending_ = 0, pending_of_peers_ = 0;  // of all senders
+  std::uint64_t ticks_ = 0;
+  TimerId timer_ = TimerId::kNone;
+  std::vector<Datagram> answers_;
   Buffer scratch_;
 };
 

@@ -234,7 +234,7 @@ TEST_F(ServerLimitsTest, UnreadRepliesAreBoundedAndEnd) {
   EXPECT_LT(most - before, 24u << 20);
   EXPECT_GT(ended.value(), 0u);
   EXPECT_TRUE(poll_until([&] { return metrics.counter("rpc_connections").value() <= 1; }, 10s));
-  EXPECT_LT(heap() - before, 1u << 20) << "memory is not given back";
+  EXPECT_LT(heap() - before, 1u << 20) << "memory is not freed";
   for (Flood& flood : floods) ::close(flood.fd);
   ::close(good);
 }
@@ -267,6 +267,90 @@ TEST_F(ServerLimitsTest, AGreedyClientLeavesOthersTheirShare) {
     ::close(fd);
   }
   ::close(other);
+}
+
+// Datagrams of one address, as many as it likes and each with a call that takes long, keep out nobody else's.
+TEST_F(ServerLimitsTest, DatagramsOfOneAddressLockNobodyOut) {
+  serve();
+  int greedy = raw_socket(SOCK_DGRAM, kFirst), other = raw_socket(SOCK_DGRAM, kSecond);
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    Buffer slow = echo_call(Xid{i}, 7, {});
+    ASSERT_EQ(::send(greedy, slow.data(), slow.size(), 0), static_cast<ssize_t>(slow.size()));
+    loop.run_until([] { return false; }, 0ms);
+  }
+  ASSERT_TRUE(poll_until([&] { return !echo.waiting.empty(); }, 5s));
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    Buffer quick = echo_call(Xid{i}, 1, {});
+    ASSERT_EQ(::send(other, quick.data(), quick.size(), 0), static_cast<ssize_t>(quick.size()));
+    ASSERT_EQ(read_exactly(other, 24).size(), 24u) << i;
+  }
+  // A part of them was let in, and of those a part waited for others to end. None of these is lost.
+  EXPECT_EQ(echo.waiting.size(), 64u);
+  EXPECT_EQ(metrics.counter("rpc_udp_calls_dropped_total").value(), 2000u - 512u);
+  std::size_t answered = 0;
+  while (answered < 512 && poll_until([&] { return !echo.waiting.empty(); }, 2s)) {
+    answered += echo.waiting.size();
+    echo.release();
+  }
+  EXPECT_EQ(answered, 512u);
+  for (int fd : {greedy, other}) ::close(fd);
+}
+
+// Long datagrams wait as short ones do, up to a bound in bytes, and go on when those before them have ended.
+TEST_F(ServerLimitsTest, LongDatagramsWaitAndGoOn) {
+  serve({.limits = {.connection_memory = 4 << 20}});
+  int fd = raw_socket(SOCK_DGRAM, kFirst);
+  auto& dropped = metrics.counter("rpc_udp_calls_dropped_total");
+  Buffer slow = echo_call(Xid{1}, 7, Buffer(60'000).view());
+  std::uint64_t sent = 0, answered = 0;
+  for (; sent < 300 && dropped.value() == 0; ++sent) {
+    ASSERT_EQ(::send(fd, slow.data(), slow.size(), 0), static_cast<ssize_t>(slow.size()));
+    loop.run_until([] { return false; }, 1ms);
+  }
+  auto all = [&] {
+    answered += echo.waiting.size();
+    echo.release();
+    return answered + dropped.value() == sent;
+  };
+  EXPECT_TRUE(poll_until(all, 5s)) << answered << " of " << sent;
+  EXPECT_GT(answered, 100u);
+  EXPECT_LT(answered, 160u) << "over 8 MiB";
+  ::close(fd);
+}
+
+// Clients of many addresses take all the room that there is for datagrams, but not the ensemble's.
+TEST_F(ServerLimitsTest, DatagramsOfTheEnsembleHaveRoomOfTheirOwn) {
+  serve({.limits = {.peers = {kThird}}, .max_udp_calls = 8});
+  std::vector<int> fds;
+  for (std::uint32_t from = 0; from < 40; ++from) fds.push_back(raw_socket(SOCK_DGRAM, kFirst + from));
+  Buffer slow = echo_call(Xid{1}, 7, {}), quick = echo_call(Xid{2}, 1, {});
+  for (int fd : fds) {
+    ASSERT_EQ(::send(fd, slow.data(), slow.size(), 0), static_cast<ssize_t>(slow.size()));
+    loop.run_until([] { return false; }, 0ms);
+  }
+  ASSERT_TRUE(poll_until([&] { return echo.waiting.size() == 8; }, 5s));
+  fds.push_back(raw_socket(SOCK_DGRAM, kThird));
+  ASSERT_EQ(::send(fds.back(), quick.data(), quick.size(), 0), static_cast<ssize_t>(quick.size()));
+  EXPECT_EQ(read_exactly(fds.back(), 24).size(), 24u);
+  EXPECT_EQ(metrics.counter("rpc_udp_calls_dropped_total").value(), 32u);
+  for (int fd : fds) ::close(fd);
+}
+
+// Senders that are silent are forgotten, and more addresses than there may be at once have their turn.
+TEST_F(ServerLimitsTest, ManyAddressesSendDatagrams) {
+  Server::Options options;
+  options.max_udp_calls = 4;
+  options.limits.tick = 10ms;
+  serve(options);
+  for (std::uint32_t from = 0; from < 100; ++from) {
+    int fd = raw_socket(SOCK_DGRAM, kFirst + from);
+    Buffer quick = echo_call(Xid{from}, 1, {});
+    ASSERT_EQ(::send(fd, quick.data(), quick.size(), 0), static_cast<ssize_t>(quick.size()));
+    EXPECT_EQ(read_exactly(fd, 24).size(), 24u) << from;
+    ::close(fd);
+    if (from == 50) poll_until([] { return false; }, 300ms);
+  }
+  EXPECT_EQ(metrics.counter("rpc_udp_calls_dropped_total").value(), 0u);
 }
 
 }  // namespace

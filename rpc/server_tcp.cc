@@ -12,8 +12,7 @@
 namespace slice::rpc {
 namespace {
 
-constexpr int kReadsARound = 4;            // of one connection, so that others get their turn
-constexpr std::size_t kCallMemory = 2048;  // bytes that a call holds beside its record: frames, a short reply
+constexpr int kReadsARound = 4;  // of one connection, so that others get their turn
 
 }  // namespace
 
@@ -113,19 +112,22 @@ void TcpConnection::take_records() {
 }
 
 void TcpConnection::unreadable() {
-  auto say = [this](Counter& counter, const std::string& why) {
+  auto say = [this](Counter& counter, ServerLine kind, const std::string& why) {
     counter.add();
-    if (server_.log_limit.allow()) log_warning("closed a connection: {} from={}", why, to_string(peer_));
+    if (server_.log_limits.allow(kind)) log_warning("closed a connection: {} from={}", why, to_string(peer_));
   };
   Session* session = reader_.session();
   if (!reader_.refusal().empty()) {
-    say(server_.sessions_refused, fmt::format("{}{}", reader_.over_tls() ? "TLS: " : "", reader_.refusal()));
+    say(server_.sessions_refused, ServerLine::kSessionRefused,
+        fmt::format("{}{}", reader_.over_tls() ? "TLS: " : "", reader_.refusal()));
   } else if (session != nullptr && session->state() == Session::State::kUnknownKey) {
-    say(server_.sessions_refused, "its session is under a key that is not this host's");
+    say(server_.sessions_refused, ServerLine::kSessionRefused,
+        "its session is under a key that is not this host's");
   } else if (session != nullptr && session->over()) {
-    say(server_.sessions_forged, "what came is not what a member of the ensemble sent");
+    say(server_.sessions_forged, ServerLine::kForged, "what came is not what a member of the ensemble sent");
   } else {
-    say(server_.connections_broken, fmt::format("a record over {} bytes", server_.options.max_record));
+    say(server_.connections_broken, ServerLine::kRecordTooLong,
+        fmt::format("a record over {} bytes", server_.options.max_record));
   }
   close();
 }

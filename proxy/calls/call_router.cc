@@ -176,6 +176,22 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   return out.take();
 }
 
+std::optional<Buffer> CallRouter::refuse_stranger(ByteView message) const {
+  slice_request request{};
+  ByteView head = message.first(std::min(message.size(), kHeadBytes));
+  std::uint32_t outcome =
+      slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
+  if (outcome != 0 && slice_is_name_trouble(outcome) == 0) return std::nullopt;
+  rpc::XdrWriter out;
+  out.u32(0);
+  rpc::encode_success(out, Xid{request.xid});
+  if (request.procedure != SLICE_NFS_NULL) {
+    nfs3::encode_failure(out, static_cast<nfs3::Procedure>(request.procedure), nfs3::Status::kAcces);
+  }
+  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
+  return out.take();
+}
+
 bool CallRouter::write_is_sound(const slice_request& request, ByteView head, std::size_t total) const {
   constexpr std::uint64_t kEnd = std::uint64_t{1} << 63;
   auto data_at = static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments;

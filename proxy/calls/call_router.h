@@ -29,6 +29,10 @@ class CallRouter {
   // What such a message is answered with, where its head is enough to refuse it: its client is in no export,
   // its handle was not made by the ensemble, or nothing that long is a call. Its rest need not be kept.
   std::optional<Buffer> refuse(const Client& client, ByteView head, std::size_t total) const;
+  // Whether some export names the address, and what a datagram of another is answered with: NULL as
+  // everybody's, a call with NFS3ERR_ACCES, anything else not at all.
+  bool is_exported_to(std::uint32_t address) const { return config_.export_for(address) != nullptr; }
+  std::optional<Buffer> refuse_stranger(ByteView message) const;
 
  private:
   // Answers what is not sent to a server; false where nothing can be answered.

@@ -2,6 +2,9 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
+
+#include "common/log.h"
 #include "rpc/message.h"
 #include "wire/nfs3.h"
 
@@ -10,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxPeers = 16384;
 constexpr std::size_t kPeersOfAddress = 256;  // ports that one host calls from; clients use one a mount
 constexpr std::size_t kCallsOfPeer = 1024;
 constexpr std::uint32_t kLargestTransfer = 60 << 10;  // with its headers it fits one datagram
@@ -37,7 +39,7 @@ void clamp_fsinfo(std::uint8_t* message, std::size_t size) {
 // One sender of datagrams.
 class UdpFront::Peer : public Client, public rpc::Admission::Member, public ListHook<UdpFront::OfAddress> {
  public:
-  Peer(UdpFront& front, rpc::Endpoint who) : front_(front), who_(who) {}
+  Peer(UdpFront& front, Senders& senders, rpc::Endpoint who) : front_(front), senders_(senders), who_(who) {}
   ~Peer() override { drop_calls(); }
   rpc::Endpoint endpoint() const override { return who_; }
   void reply(Call& call, const BufferChain& record) override {
@@ -50,8 +52,15 @@ class UdpFront::Peer : public Client, public rpc::Admission::Member, public List
   }
   void charge(std::size_t bytes) override { Member::hold(bytes); }
   void release(std::size_t bytes) override { Member::release(bytes); }
-  void call_begins() override { Member::call_begins(); }
-  void call_ends() override { Member::call_ends(); }
+  void call_begins() override {
+    Member::call_begins();
+    if (calls() == 1) front_.place(*this);
+  }
+  void call_ends() override {
+    Member::call_ends();
+    if (calls() == 0) front_.place(*this);
+  }
+  Senders& senders() { return senders_; }
 
   std::unordered_set<std::uint32_t> under_way;  // xids: a repeated one waits for the first's reply
   MonoTime heard_at{};
@@ -62,19 +71,23 @@ class UdpFront::Peer : public Client, public rpc::Admission::Member, public List
   void on_end(std::string_view) override {}
 
   UdpFront& front_;
+  Senders& senders_;
   rpc::Endpoint who_;
 };
 
 UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission,
-                   DatagramPort& port)
+                   DatagramPort& port, std::size_t most_senders)
     : services_(services),
       router_(router),
       budget_(budget),
       admission_(admission),
       port_(port),
+      most_senders_(most_senders),
+      by_count_(kPeersOfAddress + 1),
       received_(services.metrics.counter("proxy_udp_datagrams_total")),
       repeated_(services.metrics.counter("proxy_udp_repeated_total")),
       refused_(services.metrics.counter("proxy_udp_refused_total")),
+      strangers_(services.metrics.counter("proxy_udp_strangers_refused_total")),
       unsent_(services.metrics.counter("proxy_udp_replies_unsent_total")),
       now_(services.metrics.counter("proxy_udp_senders")) {}
 
@@ -84,41 +97,82 @@ UdpFront::~UdpFront() {
 
 // The sender, which is the last one heard of its address now; null where there is no room for it.
 UdpFront::Peer* UdpFront::peer_at(rpc::Endpoint from) {
-  Senders& senders = senders_[from.address];
   auto found = peers_.find(from);
   if (found == peers_.end()) {
-    if (peers_.size() >= kMaxPeers || (senders.count >= kPeersOfAddress && !make_room(senders))) {
-      if (senders.count == 0) senders_.erase(from.address);
-      return nullptr;
-    }
-    found = peers_.emplace(from, std::make_unique<Peer>(*this, from)).first;
+    if (!make_room(from.address)) return nullptr;
+    Senders& senders = senders_[from.address];
+    found = peers_.emplace(from, std::make_unique<Peer>(*this, senders, from)).first;
     admission_.join_datagrams(*found->second, from.address);
     ++senders.count;
     now_.set(peers_.size());
   }
-  senders.list.push_back(*found->second);
   found->second->heard_at = services_.plumbing.loop.now();
+  place(*found->second);
   return found->second.get();
 }
 
-// One host's many ports are no reason to refuse others: it loses the one that was silent for longest. False
-// where that one has calls under way.
-bool UdpFront::make_room(Senders& senders) {
-  Peer& oldest = *senders.list.front();
-  if (!oldest.under_way.empty()) return false;
-  forget(oldest.endpoint());
+// One host's many ports are no reason to refuse others, nor are the ports of many: who has most of them loses
+// the one that was silent for longest, which costs it nothing. False where all have calls under way.
+bool UdpFront::make_room(std::uint32_t address) {
+  auto own = senders_.find(address);
+  Senders* from = nullptr;
+  if (own != senders_.end() && own->second.count >= kPeersOfAddress) {
+    from = &own->second;
+  } else if (peers_.size() >= most_senders_) {
+    from = most_crowded();
+  } else {
+    return true;
+  }
+  if (from == nullptr || from->idle.empty()) return false;
+  forget(from->idle.front()->endpoint());
   return true;
 }
 
+UdpFront::Senders* UdpFront::most_crowded() {
+  while (most_of_address_ > 0 && by_count_[most_of_address_].empty()) --most_of_address_;
+  return most_of_address_ == 0 ? nullptr : by_count_[most_of_address_].front();
+}
+
+// Behind the others of its address that are as it is, idle or busy.
+void UdpFront::place(Peer& peer) {
+  Senders& senders = peer.senders();
+  (peer.calls() == 0 ? senders.idle : senders.busy).push_back(peer);
+  rank(senders);
+}
+
+void UdpFront::rank(Senders& senders) {
+  if (senders.idle.empty()) return senders.unlink();
+  by_count_[senders.count].push_back(senders);
+  most_of_address_ = std::max(most_of_address_, senders.count);
+}
+
 void UdpFront::forget(rpc::Endpoint who) {
-  peers_.erase(who);
+  auto found = peers_.find(who);
+  Senders& senders = found->second->senders();
+  peers_.erase(found);  // with its calls
   now_.set(peers_.size());
-  --senders_[who.address].count;
+  if (--senders.count == 0) {
+    senders_.erase(who.address);
+  } else {
+    rank(senders);
+  }
+}
+
+// Nothing is kept of it but the answer, which is no longer than its call.
+void UdpFront::refuse_stranger(rpc::Endpoint from, ByteView datagram) {
+  strangers_.add();
+  if (stranger_log_.allow()) log_warning("refused client={}: no export names it", rpc::to_string(from));
+  std::optional<Buffer> refusal = router_.refuse_stranger(datagram);
+  if (!refusal) return;
+  BufferChain record;
+  record.append(services_.plumbing.pool.copy(refusal->view()));
+  send(from, record);
 }
 
 void UdpFront::take(rpc::Endpoint from, ByteView datagram) {
   received_.add();
   if (datagram.size() < 4 || budget_.exhausted()) return refused_.add();
+  if (!router_.is_exported_to(from.address)) return refuse_stranger(from, datagram);
   Peer* known = peer_at(from);
   if (known == nullptr) return refused_.add();
   Peer& peer = *known;
@@ -147,11 +201,16 @@ void UdpFront::send(rpc::Endpoint to, const BufferChain& record) {
 }
 
 void UdpFront::tick(MonoTime now) {
-  for (auto senders = senders_.begin(); senders != senders_.end();) {
-    while (senders->second.count > 0 && now - senders->second.list.front()->heard_at > kPeerLife) {
-      forget(senders->second.list.front()->endpoint());
+  for (auto each = senders_.begin(); each != senders_.end();) {
+    Senders& senders = (each++)->second;  // which goes with the last that is forgotten
+    for (std::size_t left = senders.count; left > 0; --left) {
+      auto old = [&](const IntrusiveList<Peer, OfAddress>& list) {
+        return !list.empty() && now - list.front()->heard_at > kPeerLife;
+      };
+      bool idle = old(senders.idle);
+      if (!idle && !old(senders.busy)) break;
+      forget((idle ? senders.idle : senders.busy).front()->endpoint());
     }
-    senders = senders->second.count == 0 ? senders_.erase(senders) : std::next(senders);
   }
 }
 

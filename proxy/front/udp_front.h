@@ -6,6 +6,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "proxy/calls/call_router.h"
 #include "proxy/front/tcp_client.h"
@@ -22,9 +23,10 @@ class DatagramPort {
 
 class UdpFront {
  public:
+  static constexpr std::size_t kMostSenders = 16384;
   // All of it outlives the front.
   UdpFront(Services& services, CallRouter& router, const Budget& budget, rpc::Admission& admission,
-           DatagramPort& port);
+           DatagramPort& port, std::size_t most_senders = kMostSenders);
   ~UdpFront();
   UdpFront(const UdpFront&) = delete;
   UdpFront& operator=(const UdpFront&) = delete;
@@ -37,14 +39,19 @@ class UdpFront {
  private:
   class Peer;
   struct OfAddress {};
-  // The senders of one address, the one that was silent for longest first.
-  struct Senders {
-    IntrusiveList<Peer, OfAddress> list;
+  struct OfCount {};
+  // The senders of one address, of each kind the one that was silent for longest first.
+  struct Senders : ListHook<OfCount> {
+    IntrusiveList<Peer, OfAddress> idle, busy;  // without calls under way, and with some
     std::size_t count = 0;
   };
   Peer* peer_at(rpc::Endpoint from);
-  bool make_room(Senders& senders);
+  bool make_room(std::uint32_t address);
+  Senders* most_crowded();
+  void place(Peer& peer);
+  void rank(Senders& senders);
   void forget(rpc::Endpoint who);
+  void refuse_stranger(rpc::Endpoint from, ByteView datagram);
   void send(rpc::Endpoint to, const BufferChain& record);
 
   Services& services_;
@@ -52,9 +59,15 @@ class UdpFront {
   const Budget& budget_;
   rpc::Admission& admission_;
   DatagramPort& port_;
+  const std::size_t most_senders_;
+  // Addresses with idle senders by how many senders they have, the one that was silent for longest first; and
+  // none has more than `most_of_address_`. So who has to go is found without a search.
+  std::vector<IntrusiveList<Senders, OfCount>> by_count_;
+  std::size_t most_of_address_ = 0;
   std::unordered_map<std::uint32_t, Senders> senders_;  // by address
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
-  Counter &received_, &repeated_, &refused_, &unsent_, &now_;
+  Counter &received_, &repeated_, &refused_, &strangers_, &unsent_, &now_;
+  LogLimiter stranger_log_{1};
 };
 
 }  // namespace slice::proxy

@@ -278,6 +278,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.sender = {99, memory.tables().config};
   worker_options.config = &config;
   worker_options.limits = options.limits;
+  worker_options.udp_senders = options.udp_senders;
   worker_options.local = local ? &*local : nullptr;
   sockets = std::make_unique<SocketWorker>(loop, &keys, worker_options, *cache, *maps, metrics);
   worker = &sockets->worker();

@@ -35,6 +35,7 @@ struct ToyOptions {
   std::uint32_t stripe_shift = 16;
   std::uint8_t handle_flags = 0;
   rpc::Admission::Limits limits = toy_limits();
+  std::size_t udp_senders = UdpFront::kMostSenders;
   bool local = false;  // servers have no sockets: they share the worker's process
 };
 
