@@ -125,16 +125,18 @@ struct MemoryDisk::Inode {
     unsynced.push_back(std::move(made));
     count();
   }
+  // What is lost does not come back behind what is newer.
   void make_durable() {
-    std::vector<Change> lost;
-    for (auto& change : unsynced) {
-      if (change.lost) {
-        lost.push_back(std::move(change));
-      } else {
-        change.apply(durable);
-      }
+    for (const auto& change : unsynced) {
+      if (!change.lost) change.apply(durable);
     }
-    unsynced = std::move(lost);
+    unsynced.clear();
+  }
+  // Of the first so many changes. Sizes and holes are the file system's own, and in its journal.
+  void lose(std::size_t changes) {
+    for (std::size_t i = 0; i < std::min(changes, unsynced.size()); ++i) {
+      unsynced[i].lost = unsynced[i].kind == Change::Kind::kWrite;
+    }
   }
   void crash(Crash how, std::mt19937_64& random) {
     if (how == Crash::kProcess) return;
@@ -197,9 +199,7 @@ class MemoryDisk::OpenFile : public File {
     if (!started) {
       sync_failed_ = true;
       if (generation_ != disk_.generation_) co_return fail(started.error());
-      for (std::size_t i = 0; i < std::min(until, inode_->unsynced.size()); ++i) {
-        inode_->unsynced[i].lost = true;
-      }
+      inode_->lose(until);
       co_return fail(started.error());
     }
     inode_->make_durable();

@@ -65,7 +65,8 @@ class MemoryDisk : public Disk {
     std::uint64_t offset = 0, length = 0;  // of read, write, punch; offset is the size for truncate
   };
   // Asked before every operation; an Error makes the operation fail with it, without effect. A failed sync
-  // loses what it was to make durable: later syncs do not write it, as Linux has it. nullptr: no faults.
+  // loses the bytes that it was to make durable: later syncs do not write them, as Linux has it. nullptr: no
+  // faults.
   // A hook may call crash(): the operation then fails, as one that was under way.
   using Fault = std::function<std::optional<Error>(const Access&)>;
   void set_fault(Fault fault) { fault_ = fault ? std::make_shared<Fault>(std::move(fault)) : nullptr; }

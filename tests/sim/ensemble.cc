@@ -5,10 +5,12 @@
 
 #include "coordinator/server.h"
 #include "dirserver/server.h"
+#include "service/internal_program.h"
 #include "service/testing/sample_config.h"
 #include "smallfile/server.h"
 #include "storagenode/server.h"
 #include "tests/sim/sim_proxy.h"
+#include "wire/manager.h"
 
 namespace slice::sim {
 namespace {
@@ -81,6 +83,7 @@ struct SimEnsemble::Machine {
   bool serving = false;
   std::uint32_t number = 0;  // among the proxies
   MonoTime ill_until{};      // its disk
+  bool had_errors = false;   // since the process started
 };
 
 class SimEnsemble::Process {
@@ -184,6 +187,29 @@ class SimEnsemble::Process {
   std::unique_ptr<service::Role> role_;
 };
 
+// What the manager would do for a server that is up: draw verifiers.
+class SimEnsemble::Draws : public service::InternalProgram {
+ public:
+  Draws(SimEnsemble& ensemble, rpc::Endpoint at)
+      : InternalProgram(wire::kManagerProgram),
+        loop_(ensemble.loop_),
+        socket_(loop_, ensemble.network_, {.self = at, .member = true}),
+        dispatcher_(metrics_) {
+    on<wire::DrawVerifierArgs>(wire::ManagerProcedure::kDrawVerifier,
+                               [&ensemble](const auto&) -> Task<wire::DrawVerifierResult> {
+                                 co_return wire::DrawVerifierResult{Verifier{++ensemble.next_verifier_}};
+                               });
+    dispatcher_.add(*this);
+    socket_.serve(dispatcher_);
+  }
+
+ private:
+  ProcessLoop loop_;
+  Metrics metrics_;
+  SimSocket socket_;
+  rpc::Dispatcher dispatcher_;
+};
+
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     : proxies_(options.proxies),
       disk_errors_(options.disk_errors),
@@ -198,6 +224,8 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {
   std::uint32_t fronts = 0;
   for (const ServerConfig& server : config_.servers) {
+    if (server.role == ServerRole::kManager)
+      draws_ = std::make_unique<Draws>(*this, rpc::Endpoint{server.address, server.port});
     bool proxy = server.role == ServerRole::kProxy;
     if (server.role == ServerRole::kManager || (proxy && proxies_ == 0)) continue;
     machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
@@ -218,6 +246,7 @@ bool SimEnsemble::start() {
 void SimEnsemble::boot(Machine& machine) {
   trace_.note("{} starts", machine.config.name);
   machine.ill_until = {};
+  machine.had_errors = false;
   machine.process = std::make_unique<Process>(*this, machine);
   spawn([](SimEnsemble& self, Machine& on, Process& process) -> Task<void> {
     slice::Status started = co_await process.start();
@@ -299,6 +328,7 @@ void SimEnsemble::let_disk_fail(Machine& machine) {
     if (!fails || !machine.process || loop_.now() >= machine.ill_until || !random_.chance(kErrors))
       return std::nullopt;
     ++disk_errors_so_far_;
+    machine.had_errors = true;
     trace_.note("{}: a disk error at {}", machine.config.name, access.path);
     return Error{Errc::kIo, "a simulated disk error"};
   });
@@ -335,6 +365,8 @@ void SimEnsemble::calm() {
   network_.heal();
   for (auto& machine : machines_) {
     machine->ill_until = {};
+    // What could not be healed stays an error until then.
+    if (machine->had_errors && machine->process) kill(*machine, "started anew after disk errors");
     if (!machine->process) boot(*machine);
   }
 }

@@ -83,6 +83,7 @@ class SimEnsemble {
  private:
   struct Machine;
   class Process;
+  class Draws;
 
   void boot(Machine& machine);
   void kill(Machine& machine, std::string_view why);
@@ -114,6 +115,7 @@ class SimEnsemble {
   bool stormy_ = false;
   PointCounts points_;
   std::string failure_;
+  std::unique_ptr<Draws> draws_;
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<Process>> dead_;  // kept: what they hold is never freed, as they never ran on
 };

@@ -222,6 +222,14 @@ INSTANTIATE_TEST_SUITE_P(Proxies, ProxyTest,
                                            Through{3, Policy::kMkdirSwitching, 1, Placement::kFreeSpace},
                                            Through{2, Policy::kMkdirSwitching, 3, Placement::kHash}));
 
+TEST_P(ProxyTest, DisksMayFail) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 4; ++seed) {
+    SimulationOptions given = bytes(seed);
+    given.ensemble.disk_errors = true;
+    ASSERT_EQ(simulate_bytes(given).failure, "") << "seed " << seed;
+  }
+}
+
 // A proxy that sends a call again under another xid of its client, so that the server has no first answer to
 // it.
 TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
@@ -321,8 +329,6 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
   std::set<std::string> left = named_points("coordinator");
   left.merge(named_points("storagenode"));
   left.merge(named_points("smallfile"));
-  // No fsync fails here: storagenode/server_test.cc has a node die at these.
-  std::erase_if(left, [](const std::string& name) { return name.starts_with("heal."); });
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 20 * kSeeds; ++seed) {
     bool names = seed % 2 == 0;  // where files are removed, too
@@ -339,6 +345,8 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
     // What is reached seldom, or late in a storm, would need many seeds until one has it among its dangers.
     if (seed > kSeeds)
       options.ensemble.dangerous = *std::next(left.begin(), static_cast<long>(seed / 2 % left.size()));
+    // Where a sync has failed.
+    options.ensemble.disk_errors = !names && options.ensemble.dangerous.starts_with("heal.");
     SimulationResult result = names ? simulate(options) : simulate_bytes(options);
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     for (const auto& [name, count] : result.points) {

@@ -16,6 +16,12 @@ constexpr std::size_t kMaxRecord = (1 << 20) + 8192;
 constexpr Duration kSynAgain = 1s, kRetransmission = 200ms;
 constexpr Duration kReconnect = 100ms;
 
+void tamper_behind_mark(const SimNetwork& network, rpc::Endpoint from, rpc::Endpoint to, Buffer& record) {
+  Buffer message(record.view().subspan(rpc::kRecordMark));
+  network.tamper(from, to, message);
+  std::copy_n(message.data(), message.size(), record.data() + rpc::kRecordMark);
+}
+
 }  // namespace
 
 // One of the two ends: `side` is 0 for who connected. What belongs to both is in Connection.
@@ -330,9 +336,7 @@ Task<void> StreamServer::answer(StreamServer& self, std::shared_ptr<Client> clie
   auto reply = co_await self.dispatcher_.dispatch(std::move(record), client->peer, rpc::kRecordMark,
                                                   {.member = self.network_.is_member(client->peer)});
   if (!reply || client->stream == nullptr || !self.loop_.alive()) co_return;
-  Buffer message(reply->view().subspan(rpc::kRecordMark));
-  self.network_.tamper(self.self_, client->peer, message);
-  std::copy_n(message.data(), message.size(), reply->data() + rpc::kRecordMark);
+  tamper_behind_mark(self.network_, self.self_, client->peer, *reply);
   rpc::mark_record(*reply);
   client->out.append(reply->view());
   client->flush();
@@ -433,6 +437,7 @@ Task<Result<rpc::Response>> StreamChannel::call(rpc::Request request) {
   constexpr Duration kMute = 10s;
   std::uint32_t xid = next_xid_++;
   Buffer record = rpc::encode_request(request, Xid{xid}, rpc::Caller{}, rpc::kRecordMark);
+  tamper_behind_mark(network_, self_, peer_, record);
   rpc::mark_record(record);
   Pending& pending = pending_[xid];
   pending.record = std::move(record);
