@@ -21,12 +21,13 @@ std::string reverse_path_warnings(const std::vector<std::string>& interfaces, bo
   std::string open, still;
   const int all = setting(settings, "all", "rp_filter").value_or(0);
   for (const std::string& one : interfaces) {
-    // The larger of the two counts.
-    auto filter = setting(settings, one, "rp_filter");
-    if (filter && std::max(*filter, all) == 0) open += " " + one;
+    // The larger of the two counts, and 2 (loose) lets in what comes from where any route leads back to.
+    auto own = setting(settings, one, "rp_filter");
+    int filter = std::max(own.value_or(1), all);
+    if (own && filter != 1) open += " " + one + "=" + std::to_string(filter);
     if (xdp && setting(settings, one, "forwarding") == 0) still += " " + one;
   }
-  std::string text = open.empty() ? "" : "rp_filter is 0:" + open;
+  std::string text = open.empty() ? "" : "rp_filter is not 1:" + open;
   if (!still.empty()) text += (text.empty() ? "" : "; ") + ("does not forward:" + still);
   return text;
 }

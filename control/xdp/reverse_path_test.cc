@@ -31,19 +31,30 @@ TEST_F(ReversePath, TheLargerSettingCounts) {
   set("all", 0, 1);
   set("eth0", 1, 1);
   set("eth1", 0, 1);
-  EXPECT_EQ(warnings(), "rp_filter is 0: eth1");
+  EXPECT_EQ(warnings(), "rp_filter is not 1: eth1=0");
   set("eth0", 0, 1);
-  EXPECT_EQ(warnings(), "rp_filter is 0: eth0 eth1");
+  EXPECT_EQ(warnings(), "rp_filter is not 1: eth0=0 eth1=0");
   set("all", 1, 1);
   EXPECT_EQ(warnings(), "");
+}
+
+// 2 is the loose filter, which lets in what comes from where any interface's route leads back to.
+// Distributions set it for each interface, and a strict setting for all does not overrule it.
+TEST_F(ReversePath, ALooseFilterIsNotEnough) {
+  set("all", 1, 1);
+  set("eth0", 2, 1);
+  set("eth1", 1, 1);
+  EXPECT_EQ(warnings(), "rp_filter is not 1: eth0=2");
+  set("all", 2, 1);
+  EXPECT_EQ(warnings(), "rp_filter is not 1: eth0=2 eth1=2");
 }
 
 TEST_F(ReversePath, WithoutForwardingTheProgramCannotAskTheRoutes) {
   set("all", 0, 1);
   set("eth0", 0, 1);
-  set("eth1", 2, 0);
-  EXPECT_EQ(warnings(), "rp_filter is 0: eth0; does not forward: eth1");
-  EXPECT_EQ(warnings(false), "rp_filter is 0: eth0");
+  set("eth1", 1, 0);
+  EXPECT_EQ(warnings(), "rp_filter is not 1: eth0=0; does not forward: eth1");
+  EXPECT_EQ(warnings(false), "rp_filter is not 1: eth0=0");
 }
 
 }  // namespace

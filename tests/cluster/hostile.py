@@ -99,6 +99,7 @@ class Siege:
         self.target = scene.target
         self.seconds = SECONDS * options.scale
         self.runs = 0
+        self.sizes = {}  # of processes before the first attack, MiB: what one attack leaves behind counts at all that follow
 
     def carry_out(self, chosen):
         memory = Memory(self.target)
@@ -126,8 +127,9 @@ class Siege:
         self.scene.check_victim()
         self.scene.serves_newcomers()
         self.usual = self.refused(before)
+        self.sizes = memory.now()
         print(f"   before: slowest hundredth {self.calm:.1f} ms; MiB " +
-              ", ".join(f"{name} {size:.0f}" for name, size in memory.now().items()), flush=True)
+              ", ".join(f"{name} {size:.0f}" for name, size in self.sizes.items()), flush=True)
 
     @contextlib.contextmanager
     def kernel_client(self):
@@ -167,7 +169,7 @@ class Siege:
 
     def under(self, attack, memory):
         row = Row(self.scene.name, attack)
-        before, sizes = self.metrics(), memory.now()
+        before = self.metrics()
         memory.restart()
         self.scene.over.clear()
         thread = threading.Thread(target=self._attack, args=(attack, row), daemon=True)
@@ -183,7 +185,7 @@ class Siege:
             if beside["p99"] > max(SLOWER * self.calm, LEAST_P99_MS):
                 row.slow = f"slowest hundredth {beside['p99']:.0f} ms, {self.calm:.0f} ms before"
         row.faults += self._checked(self.scene.serves_newcomers, 10.0) + self._checked(self.scene.check_victim)
-        self._processes(row, attack, memory, sizes)
+        self._processes(row, attack, memory)
         if row.faults:
             row.faults += self._checked(self.scene.restore)
         row.counted = self.refused(before)
@@ -191,8 +193,8 @@ class Siege:
             row.faults.append("nothing was counted as refused")
         return row
 
-    def _processes(self, row, attack, memory, sizes):
-        growth = {name: size - sizes.get(name, 0) for name, size in memory.peak.items()}
+    def _processes(self, row, attack, memory):
+        growth = {name: size - self.sizes.get(name, 0) for name, size in memory.peak.items()}
         if memory.peak:
             row.peak = max(memory.peak.items(), key=lambda each: each[1])
         for name, more in growth.items():

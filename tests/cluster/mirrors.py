@@ -10,6 +10,7 @@ FOLDER = "/mirrors"
 WHOLE_SECONDS = 120  # for copies to be whole again
 STRIPE_UNIT = 128 << 10
 TIMED_FILES = 3
+LEAST_RATE = 0.4  # over the usual one, while a node is away; the goal is 0.8, and a busy machine's single files vary by 2
 MOST_NOTES = 30  # of a file of 240 stripes, 160 of which have a copy on a node that is away
 
 
@@ -57,7 +58,7 @@ def time_writes(target, name):
 
 
 def written_without(target, victim):
-    """Files of many stripes are written with few notes while a node is away. The rate is printed; it decides nothing."""
+    """Files of many stripes are written with few notes while a node is away, and not much slower after the first of them."""
     usual = time_writes(target, "usual")
     target.kill(victim)
     try:
@@ -67,9 +68,10 @@ def written_without(target, victim):
         target.start(victim)
     if not usual or not away or not later:
         return say(False, f"30 MB were not written without {victim}")
-    print(f"30 MB: usually {usual} s, without {victim} {away} s, then {later} s; rate over the usual one after the first file: "
-          f"{min(usual) / min(away[1:] + later):.2f}", flush=True)
-    return say(notes <= TIMED_FILES * MOST_NOTES, f"{notes} notes for {TIMED_FILES} files of {(30 << 20) // STRIPE_UNIT} stripes without {victim}")
+    rate = min(usual) / min(away[1:] + later)
+    print(f"30 MB: usually {usual} s, without {victim} {away} s, then {later} s", flush=True)
+    fast = say(rate >= LEAST_RATE, f"the rate over the usual one, after the first file: {rate:.2f}")
+    return fast & say(notes <= TIMED_FILES * MOST_NOTES, f"{notes} notes for {TIMED_FILES} files of {(30 << 20) // STRIPE_UNIT} stripes without {victim}")
 
 
 def read_without(target, victim):

@@ -1,6 +1,7 @@
 """The suite `proxy-restart`: a proxy that is killed or stopped, and back at once, and how long a kernel client stands still."""
 
 import json
+import statistics
 import sys
 import time
 
@@ -8,8 +9,11 @@ import uml
 
 KILLS = 4
 BETWEEN_SECONDS = 3.0
-# Where a client is refused it tries again after 3.0 s and not before. What is seen is 0.02 to 0.1 s.
+# Where a client is refused it tries again after 3.0 s and not before: no restart may take that long, whatever else the machine does.
 LONGEST_SECONDS = 2.5
+# In the middle of the longest operations, one a restart, beyond the longest that no restart can have to do with, which is the machine's own.
+# The goal is 0.3 s, and what is seen on an idle machine 0.02 to 0.1 s.
+MEDIAN_SECONDS = 1.0
 
 
 def proxy_restart(target, options):
@@ -30,15 +34,16 @@ def proxy_restart(target, options):
         print(f"not ok proxy-restart: the client's exit code is {code}")
         return False
     target.wait_serving()
-    return judge(json.loads(client.text.splitlines()[-1]), target.metrics(target.proxy)["proxy_sockets_taken_over"])
+    return judge(json.loads(client.text.splitlines()[-1]), target.metrics(target.proxy)["proxy_sockets_taken_over"], kills)
 
 
-def judge(seen, taken_over):
+def judge(seen, taken_over, restarts):
     ok = taken_over > 0
     print(f"{'ok' if ok else 'not ok'} proxy-restart sockets taken over at the last start: {taken_over}")
     for what, times in seen.items():
-        good = times["longest"][0] < LONGEST_SECONDS and times["operations"] > 20
+        median, others = statistics.median(times["longest"][:restarts]), times["longest"][restarts]
+        good = times["longest"][0] < LONGEST_SECONDS and median < MEDIAN_SECONDS + others and times["operations"] > 20
         print(f"{'ok' if good else 'not ok'} proxy-restart {what}: the longest of {times['operations']} took "
-              f"{', '.join(f'{seconds:.2f}' for seconds in times['longest'])} s")
+              f"{', '.join(f'{seconds:.2f}' for seconds in times['longest'][:restarts + 1])} s, the median of {restarts} restarts {median:.2f} s")
         ok &= good
     return ok

@@ -2,7 +2,7 @@
 """How long a client stands still: stalls.py FOLDER --seconds S
 
 One thread writes 100 bytes and syncs them, again and again; another asks for a file's attributes ten times a second. Says "ready" when
-both work, and at the end one line of JSON: of each its number of operations and the longest five, in seconds. Mount with actimeo=0."""
+both work, and at the end one line of JSON: of each its number of operations and the longest, in seconds. Mount with actimeo=0."""
 
 import argparse
 import heapq
@@ -11,6 +11,8 @@ import os
 import pathlib
 import threading
 import time
+
+LONGEST = 25
 
 
 class Watch:
@@ -28,7 +30,7 @@ class Watch:
             time.sleep(self.pause)
 
     def result(self):
-        return {"operations": len(self.times), "longest": [round(seconds, 3) for seconds in heapq.nlargest(5, self.times)]}
+        return {"operations": len(self.times), "longest": [round(seconds, 3) for seconds in heapq.nlargest(LONGEST, self.times)]}
 
 
 def main():
