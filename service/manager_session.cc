@@ -97,7 +97,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     while (!self->ended_) {
       wire::HeartbeatArgs args;
       args.server = self->seams_.self.index;
-      args.pid = static_cast<std::uint64_t>(::getpid());
+      args.pid = self->seams_.pid != 0 ? self->seams_.pid : static_cast<std::uint64_t>(::getpid());
       args.started_ns = self->started_ns_;
       self->describe_tables(args);
       args.largest_seen = verifier.largest();

@@ -34,6 +34,8 @@ class ManagerSession {
     routing::TableHolder& tables;
     // The data directory holds more than an empty server's: what it served.
     bool served_before = false;
+    // What tells one run of the server from another; 0: the process's pid.
+    std::uint64_t pid = 0;
     // A proxy's tables of a run before (ServerKind::hints); none: it has none.
     std::function<std::optional<wire::Tables>()> hints = nullptr;
   };

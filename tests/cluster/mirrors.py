@@ -10,7 +10,7 @@ FOLDER = "/mirrors"
 WHOLE_SECONDS = 120  # for copies to be whole again
 STRIPE_UNIT = 128 << 10
 TIMED_FILES = 3
-LEAST_RATE = 0.4  # over the usual one, while a node is away; the goal is 0.8, and a busy machine's single files vary by 2
+LEAST_RATE = 0.25  # over the usual one, while a node is away; the goal is 0.8, and a busy machine's single files vary by 2
 MOST_NOTES = 30  # of a file of 240 stripes, 160 of which have a copy on a node that is away
 
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/manager/manager.h"
 #include "coordinator/server.h"
 #include "dirserver/server.h"
 #include "service/internal_program.h"
+#include "service/manager_session.h"
 #include "service/testing/sample_config.h"
 #include "smallfile/server.h"
 #include "storagenode/server.h"
@@ -82,6 +84,8 @@ struct SimEnsemble::Machine {
   std::unique_ptr<Process> process;
   bool serving = false;
   std::uint32_t number = 0;  // among the proxies
+  std::uint64_t runs = 0;    // of its process
+  bool served = false;       // ever
   MonoTime ill_until{};      // its disk
   bool had_errors = false;   // since the process started
 };
@@ -100,7 +104,7 @@ class SimEnsemble::Process {
                  .first_xid = static_cast<std::uint32_t>(random_.next())}),
         disk_(machine.disk.session()),
         tables_(ensemble.tables_),
-        verifier_(Verifier{++ensemble.next_verifier_}),
+        verifier_(Verifier{ensemble.has_manager_ ? 0 : ++ensemble.next_verifier_}),
         context_{.loop = loop_,
                  .channel = socket_,
                  .metrics = metrics_,
@@ -111,7 +115,10 @@ class SimEnsemble::Process {
                  .tables = tables_,
                  .verifier = verifier_,
                  .random = [this] { return random_.next(); },
-                 .crash = crash_},
+                 .crash = crash_,
+                 .refresh_tables = ensemble.has_manager_
+                                       ? std::function<Task<void>()>([this] { return session_->refresh(); })
+                                       : nullptr},
         dispatcher_(metrics_),
         connections_(loop_, ensemble.network_, machine.endpoint(), dispatcher_),
         role_(make_role()) {
@@ -121,7 +128,9 @@ class SimEnsemble::Process {
   }
 
   Task<slice::Status> start() {
+    if (ensemble_.has_manager_ && machine_.config.role != ServerRole::kManager) co_await join_manager();
     SLICE_CO_RETURN_IF_ERROR(co_await role_->start());
+    machine_.served = true;
     for (rpc::Program* program : role_->programs()) dispatcher_.add(*program);
     socket_.serve(dispatcher_);
     if (ensemble_.has_proxies() && machine_.config.role != ServerRole::kProxy) {
@@ -146,6 +155,24 @@ class SimEnsemble::Process {
   service::Role& role() { return *role_; }
 
  private:
+  // As service::HostedServer does it.
+  Task<void> join_manager() {
+    session_.emplace(service::ManagerSession::Seams{.loop = loop_,
+                                                    .channel = socket_,
+                                                    .metrics = metrics_,
+                                                    .disk = *disk_,
+                                                    .config = ensemble_.config_,
+                                                    .self = machine_.config,
+                                                    .tables = tables_,
+                                                    .served_before = machine_.served,
+                                                    .pid = ++machine_.runs});
+    co_await session_->load_kept();
+    session_->start_heartbeats(verifier_, [](wire::HeartbeatArgs& args) { args.state = "serving"; });
+    bool draws =
+        machine_.config.role == ServerRole::kSmallFile || machine_.config.role == ServerRole::kStorage;
+    if (draws) verifier_.see(co_await session_->draw_verifier());
+    co_await session_->load_tables();
+  }
   Result<std::unique_ptr<storage::KvStore>> open_store() {
     storage::MemoryStore::Options options{
         .sync_time = random_.between(std::chrono::microseconds(100), std::chrono::milliseconds(8))};
@@ -162,6 +189,8 @@ class SimEnsemble::Process {
         return std::make_unique<smallfile::SmallFileServer>(context_, open);
       case ServerRole::kStorage:
         return storagenode::make_storage_server(context_);
+      case ServerRole::kManager:
+        return std::make_unique<manager::Manager>(context_);
       case ServerRole::kProxy:
         return std::make_unique<SimProxy>(context_, loop_, ensemble_.network_, ensemble_.streams_,
                                           machine_.front());
@@ -180,6 +209,7 @@ class SimEnsemble::Process {
   routing::TableHolder tables_;
   service::VerifierClock verifier_;
   CrashPoints crash_;
+  std::optional<service::ManagerSession> session_;
   service::ServiceContext context_;
   rpc::Dispatcher dispatcher_;
   StreamServer connections_;
@@ -212,6 +242,7 @@ class SimEnsemble::Draws : public service::InternalProgram {
 
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     : proxies_(options.proxies),
+      has_manager_(options.manager),
       disk_errors_(options.disk_errors),
       victims_(options.victims),
       dangerous_(options.dangerous),
@@ -224,10 +255,12 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {
   std::uint32_t fronts = 0;
   for (const ServerConfig& server : config_.servers) {
-    if (server.role == ServerRole::kManager)
-      draws_ = std::make_unique<Draws>(*this, rpc::Endpoint{server.address, server.port});
     bool proxy = server.role == ServerRole::kProxy;
-    if (server.role == ServerRole::kManager || (proxy && proxies_ == 0)) continue;
+    if (proxy && proxies_ == 0) continue;
+    if (server.role == ServerRole::kManager && !has_manager_) {
+      draws_ = std::make_unique<Draws>(*this, rpc::Endpoint{server.address, server.port});
+      continue;
+    }
     machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
     if (proxy) machines_.back()->number = fronts++;
     if (disk_errors_ && server.role == ServerRole::kStorage) let_disk_fail(*machines_.back());

@@ -24,9 +24,10 @@ struct EnsembleOptions {
   VolumeConfig::NamePolicy policy = VolumeConfig::NamePolicy::kMkdirSwitching;
   double mkdir_probability = 0.5;
   unsigned storage_nodes = 2;
-  unsigned copies = 1;                          // of new files
-  Placement placement = Placement::kHash;       // of their stripes
-  unsigned proxies = 0;                         // that clients call; none: they find servers by the tables
+  unsigned copies = 1;                     // of new files
+  Placement placement = Placement::kHash;  // of their stripes
+  unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
+  bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
   bool disk_errors = false;                     // storage nodes' disks fail for a while in storms
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
@@ -95,7 +96,7 @@ class SimEnsemble {
   void let_disk_fail(Machine& machine);
 
   const unsigned proxies_;
-  const bool disk_errors_;
+  const bool has_manager_, disk_errors_;
   const ServerRole victims_;
   const std::string dangerous_;
   EnsembleConfig config_;
@@ -115,7 +116,7 @@ class SimEnsemble {
   bool stormy_ = false;
   PointCounts points_;
   std::string failure_;
-  std::unique_ptr<Draws> draws_;
+  std::unique_ptr<Draws> draws_;  // where there is no manager
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<Process>> dead_;  // kept: what they hold is never freed, as they never ran on
 };

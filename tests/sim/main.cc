@@ -19,7 +19,8 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--proxies N]
-                 [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points] [--keep-going] [--log]
+                 [--manager] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
@@ -27,7 +28,8 @@ last) with the command that runs it again. --seed S runs that one; --trace print
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
 --proxies N: clients call N proxies, by connections and datagrams, which die as servers do; without it they find
-servers by the tables, as a proxy would.
+servers by the tables, as a proxy would. --manager: the manager is a process, too, and dies; without it verifiers come
+from nowhere, and nobody asks for tables.
 --hours N: as many rounds as N hours of simulated time take, instead of --rounds.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
@@ -61,6 +63,8 @@ class Parser {
       } else if (flag == "--bytes") {
         arguments_.bytes = true;
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
+      } else if (flag == "--manager") {
+        arguments_.simulation.ensemble.manager = true;
       } else if (flag == "--disk-errors") {
         arguments_.simulation.ensemble.disk_errors = true;
       } else if (flag == "--keep-going") {
@@ -145,13 +149,13 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --proxies {} --placement {}{}{}{}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --proxies {} --placement {}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
       simulation.ensemble.proxies, kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
-      hours_of(simulation),
+      simulation.ensemble.manager ? " --manager" : "", hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 

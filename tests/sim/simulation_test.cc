@@ -230,6 +230,16 @@ TEST_P(ProxyTest, DisksMayFail) {
   }
 }
 
+// The manager is a process, which dies, too: verifiers and tables come from it alone.
+TEST_P(ProxyTest, TheManagerMayDie) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 4; ++seed) {
+    SimulationOptions of_names = names(seed), of_bytes = bytes(seed);
+    of_names.ensemble.manager = of_bytes.ensemble.manager = true;
+    ASSERT_EQ(simulate(of_names).failure, "") << "seed " << seed;
+    ASSERT_EQ(simulate_bytes(of_bytes).failure, "") << "seed " << seed;
+  }
+}
+
 // A proxy that sends a call again under another xid of its client, so that the server has no first answer to
 // it.
 TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
