@@ -267,22 +267,25 @@ def rebind(target, options):
     return all([after, *(rebind_under(target, options, transport) for transport in ("udp", "tcp"))])
 
 
-def rebind_load(target, options, transport, seconds):
+def rebind_load(target, options, transport, seconds, *more):
     command = [options.programs / "rebind", *reach(target), "--transport", transport, "--seconds", seconds, "--seed",
-               options.seed]
+               options.seed, *more]
     return in_namespace(target, command, seconds + 120)[1] == 0
 
 
 def rebind_under(target, options, transport):
     long = 3 * max(1, options.scale)
-    seconds = int(4 + (long + 3) * len(sites.CLASSES))
+    at_most = int(300 + 10 * long * len(sites.CLASSES))  # the load goes on as long as sites are rebound, however slow that is
     result = []
-    load = threading.Thread(target=lambda: result.append(rebind_load(target, options, transport, seconds)))
+    with tempfile.NamedTemporaryFile(prefix="slice-rebind-", delete=False) as wanted:
+        pass
+    load = threading.Thread(target=lambda: result.append(rebind_load(target, options, transport, at_most, "--while", wanted.name)))
     load.start()
     try:
         time.sleep(2)
         ok = all([sites.rebind_under_load(target, transport, site_class, long) for site_class in sites.CLASSES])
     finally:
+        os.unlink(wanted.name)
         load.join()
     return result[0] and ok
 

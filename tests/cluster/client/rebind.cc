@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 
 #include "tests/cluster/client/session.h"
@@ -166,9 +167,10 @@ int main(int argc, char** argv) {
   const Settings settings = settings_from(arguments);
   const char* transport = settings.transport == Transport::kUdp ? "udp" : "tcp";
   const double until = now() + static_cast<double>(arguments.number("--seconds", 10));
+  const std::string wanted = arguments.text("--while", "");  // a file: the load ends early when it is gone
   try {
     Load load(settings, arguments.number("--seed", 1));
-    while (now() < until) load.step();
+    while (now() < until && (wanted.empty() || std::filesystem::exists(wanted))) load.step();
     load.verify();
     load.finish();
     std::printf(
