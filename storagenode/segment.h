@@ -83,6 +83,7 @@ class Segment {
   Task<Result<Buffer>> read_sums(std::uint64_t first, std::size_t count);
   Task<Status> write_sums(std::uint64_t first, const std::uint32_t* sums, std::size_t count);
   Task<Status> write_both(std::uint64_t offset, ByteView bytes, std::uint64_t first, const Buffer& sums);
+  Result<bool> is_hole(std::uint64_t first, std::size_t count) const;  // no data in these blocks
   Task<Status> repair_blocks(std::uint64_t first, std::uint64_t last);
   Task<Status> rewrite_data(std::uint64_t offset, std::uint64_t end);
   tl::unexpected<Error> mismatch(std::uint64_t block, std::uint32_t stored, std::uint32_t computed);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 #include "proxy/testing/toy_ensemble.h"
@@ -68,9 +69,9 @@ void WireClient::on_event(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) pump();
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0 || !reading) return;
   for (;;) {
-    std::uint8_t* into = in_.extend(1 << 18);
-    ssize_t n = ::recv(fd_, into, 1 << 18, MSG_DONTWAIT);
-    in_.resize(in_.size() - (1 << 18) + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    static thread_local std::array<std::uint8_t, 1 << 18> into;  // of all: there may be a thousand
+    ssize_t n = ::recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
+    in_.append(ByteView(into).first(static_cast<std::size_t>(std::max<ssize_t>(n, 0))));
     if (n == 0 || (n < 0 && errno != EAGAIN)) {
       closed = true;
       loop_.change(fd_, 0);
