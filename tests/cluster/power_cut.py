@@ -26,8 +26,10 @@ DISK_BYTES = 1 << 30  # sparse
 REACH = 300_000  # bytes: where in files the load's writes begin
 UP_SECONDS, DARK_SECONDS = 2.5, 0.5  # of load before a cut, and without power
 AWAY_SECONDS, REMOVED_SECONDS = 1.5, 30
+LOAD_SECONDS = 1800  # at the most
 SERVES_SECONDS = 90  # for a host to boot and its server to serve, on a busy machine
 NETWORK = "10.77"
+SERVES = " serving as "  # in a server's log, each time it starts
 
 
 def words(command):
@@ -60,6 +62,7 @@ class Hosts(ensemble.Ensemble):
         super().__init__(instance, run_dir, bin_dir, **shape)
         self.programs, self.hosted, self.disks, self.hosts = programs, hosted, pathlib.Path(disks), {}
         self.unsynced = {}  # of a server: the pattern of the files whose syncs are taken out
+        self.served = {}  # how often each had said that it serves before it was started last
 
     def host_ns(self, server):
         return self.proxy_ns() if server["name"] in self.hosted else super().host_ns(server)
@@ -88,6 +91,7 @@ class Hosts(ensemble.Ensemble):
         if name not in self.hosted:
             return super().start(name, crash_at)
         server = self.server(name)
+        self.served[name] = self.said(name).count(SERVES)
         environment = {}
         if name in self.unsynced:
             environment = {"SLICE_SKIP_FSYNC": self.unsynced[name], "LD_PRELOAD": self.programs / "skip_fsync.so"}
@@ -112,7 +116,13 @@ class Hosts(ensemble.Ensemble):
             host.output.close()
 
     def wait_serving(self, patience=SERVES_SECONDS):
-        super().wait_serving(patience)
+        """Until each serves that was started: the manager still takes one whose power was cut for serving."""
+        end = time.monotonic() + patience
+        while any(self.said(name).count(SERVES) == before and self.pid(name) for name, before in self.served.items()):
+            if time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        super().wait_serving(max(1, end - time.monotonic()))
 
     def cut(self, names):
         """Cuts the power of these at once, and gives it back."""
@@ -123,7 +133,8 @@ class Hosts(ensemble.Ensemble):
             self.start(name)
 
     def said(self, name):
-        return (self.dir / "log" / f"{name}.log").read_text(errors="replace")
+        log = self.dir / "log" / f"{name}.log"
+        return log.read_text(errors="replace") if log.exists() else ""
 
 
 class Fresh:
@@ -156,23 +167,29 @@ class Fresh:
 class Load:
     """A program that puts load on the ensemble, beside what is done to its hosts; then what came of it."""
 
-    def __init__(self, hosts, options, seconds, reach):
-        self.hosts, self.options, self.seconds, self.reach = hosts, options, int(seconds), reach
+    def __init__(self, hosts, options, reach):
+        self.hosts, self.options, self.reach = hosts, options, reach
+        self.wanted = hosts.dir / "load-wanted"  # a file: the load goes on as long as it is there
 
     def command(self, verb, *more):
         return [self.options.programs / "durability", verb, *reach_of(self.hosts), "--log", self.hosts.dir / "acknowledged", *more]
 
     def work(self):
-        return self.command("load", "--seconds", self.seconds, "--seed", self.options.seed, "--reach", self.reach)
+        return self.command("load", *self.time(), "--patience", SERVES_SECONDS, "--seed", self.options.seed, "--reach", self.reach)
+
+    def time(self):
+        return ["--seconds", LOAD_SECONDS, "--while", self.wanted]
 
     def __enter__(self):
+        self.wanted.touch()
         self.process = subprocess.Popen(uml.in_netns(self.hosts.client_ns(), *map(str, self.work())), stdin=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *_):
         """Waits for its end. One that waits for servers that do not come back is ended."""
         try:
-            self.saw_error = self.process.wait(self.seconds + SERVES_SECONDS) != 0
+            self.wanted.unlink(missing_ok=True)
+            self.saw_error = self.process.wait(2 * SERVES_SECONDS) != 0
         except subprocess.TimeoutExpired:
             self.give_up()
             self.saw_error = True
@@ -198,7 +215,7 @@ class Unstable(Load):
         return [self.options.programs / "unstable_writes", verb, *reach_of(self.hosts), *more]
 
     def work(self):
-        return self.command("write", "--seconds", self.seconds)
+        return self.command("write", *self.time())
 
 
 class Removals(Load):
@@ -246,8 +263,7 @@ def stays_whole(target, options, names):
     """Each host's power is cut in turn, then that of all."""
     rounds = [[name] for name in names for _ in range(max(1, int(options.scale)))] + [list(names)]
     with Fresh(target, options, "cut", names) as hosts:
-        # Hosts that boot are slow on a busy machine: the load goes on until the last is there again, or its time is over.
-        with Load(hosts, options, len(rounds) * (UP_SECONDS + DARK_SECONDS + 6), REACH) as load:
+        with Load(hosts, options, REACH) as load:
             for together in rounds:
                 time.sleep(UP_SECONDS)
                 hosts.cut(together)
@@ -298,7 +314,7 @@ def loss_is_found(target, options, kind):
 
 def lost_after_cuts(hosts, options, kind):
     """What told of a loss, or None."""
-    with kind.load(hosts, options, 2 * (kind.seconds + DARK_SECONDS) + 8, kind.reach) as load:
+    with kind.load(hosts, options, kind.reach) as load:
         for _ in range(2):  # what is written while a store starts is lost in the second at the earliest
             load.prepare()
             time.sleep(kind.seconds)

@@ -1,8 +1,9 @@
 // Whether a volume keeps what it acknowledged, whatever is killed:
 //
-//   durability load   --server A --export PATH --log FILE [--seconds N] [--workers N] [--seed S] [--reach
-//   BYTES] durability verify --server A --export PATH --log FILE durability damage --server A --export PATH
-//   --log FILE     what a lossy server would leave behind
+//   durability load   --server A --export PATH --log FILE [--seconds N] [--while FILE] [--workers N]
+//                     [--seed S] [--reach BYTES]
+//   durability verify --server A --export PATH --log FILE
+//   durability damage --server A --export PATH --log FILE     what a lossy server would leave behind
 //
 // `load` runs stable operations (FILE_SYNC writes, committed writes, create, mkdir, remove, rename, link,
 // symlink, truncate), half of its workers over UDP, half over TCP, while others kill and restart the servers.
@@ -120,8 +121,8 @@ class Worker {
         log_(log),
         totals_(totals) {}
 
-  void run(double until) {
-    while (now() < until && !totals_.failed) step();
+  void run(const LoadTime& time) {
+    while (!time.over() && !totals_.failed) step();
     if (!totals_.failed) make_files_to_damage();
     const ConnectionCounters& counters = session_.nfs().counters();
     totals_.resent += counters.resent;
@@ -316,14 +317,14 @@ class Worker {
 int load(const Settings& settings, const Arguments& arguments) {
   Log log(arguments.needed("--log"));
   Totals totals;
-  const double until = now() + static_cast<double>(arguments.number("--seconds", 10));
+  const LoadTime time(arguments);
   std::vector<std::thread> threads;
   for (std::uint64_t number = 0; number < arguments.number("--workers", 4); ++number) {
     threads.emplace_back([&, number] {
       Settings mine = settings;
       mine.transport = number % 2 == 0 ? Transport::kTcp : Transport::kUdp;
       try {
-        Worker(mine, number, arguments, log, totals).run(until);
+        Worker(mine, number, arguments, log, totals).run(time);
       } catch (const std::exception& error) {
         std::printf("not ok durability load: worker %llu: %s\n", static_cast<unsigned long long>(number),
                     error.what());

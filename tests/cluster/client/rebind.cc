@@ -1,7 +1,7 @@
 // A load that notices everything, while sites are bound to the wrong servers behind its back (suites.py,
 // `rebind`):
 //
-//   rebind --server A --export PATH --transport tcp|udp [--seconds N] [--seed S]
+//   rebind --server A --export PATH --transport tcp|udp [--seconds N] [--while FILE] [--seed S]
 //
 // Reads, writes, commits, names and listings, each compared with what must be there. No call may answer an
 // error, NFS3ERR_JUKEBOX included, and no COMMIT another verifier than its writes. Exit code 1 when something
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 
 #include "tests/cluster/client/session.h"
@@ -166,11 +165,10 @@ int main(int argc, char** argv) {
   const Arguments arguments(argc, argv, {});
   const Settings settings = settings_from(arguments);
   const char* transport = settings.transport == Transport::kUdp ? "udp" : "tcp";
-  const double until = now() + static_cast<double>(arguments.number("--seconds", 10));
-  const std::string wanted = arguments.text("--while", "");  // a file: the load ends early when it is gone
+  const LoadTime time(arguments);
   try {
     Load load(settings, arguments.number("--seed", 1));
-    while (now() < until && (wanted.empty() || std::filesystem::exists(wanted))) load.step();
+    while (!time.over()) load.step();
     load.verify();
     load.finish();
     std::printf(

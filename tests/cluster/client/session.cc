@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 namespace slice::client {
 
@@ -60,6 +61,14 @@ Settings settings_from(const Arguments& arguments) {
   settings.transport = arguments.text("--transport", "tcp") == "udp" ? Transport::kUdp : Transport::kTcp;
   settings.patience = static_cast<double>(arguments.number("--patience", 60));
   return settings;
+}
+
+LoadTime::LoadTime(const Arguments& arguments)
+    : until_(now() + static_cast<double>(arguments.number("--seconds", 10))),
+      wanted_(arguments.text("--while", "")) {}
+
+bool LoadTime::over() const {
+  return now() >= until_ || (!wanted_.empty() && !std::filesystem::exists(wanted_));
 }
 
 ConnectionOptions Session::nfs_options(Credential credential) const {

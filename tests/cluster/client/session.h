@@ -41,6 +41,17 @@ struct Settings {
 // --server A [--export PATH] [--port N] [--mount-port N] [--transport tcp|udp] [--patience S]
 Settings settings_from(const Arguments& arguments);
 
+// How long a load goes on: [--seconds N] [--while FILE], not longer than that file is there.
+class LoadTime {
+ public:
+  explicit LoadTime(const Arguments& arguments);
+  bool over() const;
+
+ private:
+  double until_;
+  std::string wanted_;
+};
+
 // Calls throw RpcError when no answer came, or when a status other than OK came that the name does not
 // announce.
 class Session {

@@ -1,8 +1,8 @@
 // Unstable writes into blocks that also have stable bytes, for the suite `power-cut`:
 //
-//   unstable_writes write  --server A --export PATH --seconds N    stable bytes first ("ready"), then the
-//   others unstable_writes verify --server A --export PATH                whether the stable ones are all
-//   there
+//   unstable_writes write  --server A --export PATH [--seconds N] [--while FILE]
+//                          stable bytes first ("ready"), then the others
+//   unstable_writes verify --server A --export PATH     whether the stable ones are all there
 //
 // The first half of each block of 4096 bytes is written stably, once. The second half is written again and
 // again, unstably and with no COMMIT, so at any moment much of the file differs between memory and disk.
@@ -37,8 +37,8 @@ std::string name_of(int file) {
   return "file" + std::to_string(file);
 }
 
-int write(const Settings& settings, double seconds) {
-  Session session(settings, "durability-unstable");
+int write(const Arguments& arguments) {
+  Session session(settings_from(arguments), "durability-unstable");
   std::vector<Handle> files;
   for (int file = 0; file < kFiles; ++file) {
     files.push_back(session.create(name_of(file)));
@@ -49,7 +49,7 @@ int write(const Settings& settings, double seconds) {
   std::printf("ready\n");
   std::fflush(stdout);
   std::uint64_t random = 1;
-  for (const double until = now() + seconds; now() < until;) {
+  for (const LoadTime time(arguments); !time.over();) {
     const Handle& file = files[next_random(random) % kFiles];
     const std::string bytes = pattern(next_random(random), 0, kHalf);
     session.write(file, at(next_random(random) % kBlocks) + kHalf, bytes, UNSTABLE);
@@ -86,8 +86,7 @@ int main(int argc, char** argv) {
   const Arguments arguments(argc, argv, {});
   const std::string verb = arguments.words().empty() ? "" : arguments.words()[0];
   try {
-    if (verb == "write")
-      return write(settings_from(arguments), static_cast<double>(arguments.number("--seconds", 10)));
+    if (verb == "write") return write(arguments);
     if (verb == "verify") return verify(settings_from(arguments));
   } catch (const std::exception& error) {
     std::printf("not ok unstable_writes %s: %s\n", verb.c_str(), error.what());
