@@ -91,9 +91,9 @@ def with_storage_nodes(text, wanted):
     return "\n[[server]]\n".join([head, *servers])
 
 
-def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None, one_process=None):
+def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
     """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes,
-    that policy for names, and that many copies of new files; one_process: of servers that share a process."""
+    that policy for names, and that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
     if storage is not None:
         text = with_storage_nodes(text, storage)
     there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
@@ -110,8 +110,9 @@ def shaped(text, directories=None, storage=None, policy=None, probability=None, 
     if copies is not None:
         text = set_volume_key(text, "copies", str(copies))
     if one_process:
-        # Its requests lead to no other host, so an XDP program would cost time and save none.
-        text = re.sub(r"^xdp = .*$", 'xdp = "off"', text, flags=re.MULTILINE)
+        xdp = xdp or "off"  # its requests lead to no other host: a program would cost time and save none
+    if xdp is not None:
+        text = re.sub(r"^xdp = .*$", f'xdp = "{xdp}"', text, flags=re.MULTILINE)
     return text
 
 
@@ -122,7 +123,7 @@ def in_start_order(servers):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
-        """`shape`: directories, storage, policy, probability, copies, one_process, as for shaped()."""
+        """`shape`: directories, storage, policy, probability, copies, one_process, xdp, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -390,6 +391,7 @@ def main():
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
+    parser.add_argument("--xdp", choices=["native", "generic", "off"], help="how the XDP program is attached (default: the template's; off with --one-process)")
     parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
     parser.add_argument("--unprivileged", action="store_true", help="each process confined as its unit in deploy/systemd says")
     parser.add_argument("--patience", type=float, help="with up: seconds until all must serve (default: 30)")
@@ -397,7 +399,8 @@ def main():
     parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
     given = parser.parse_args()
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
-                        policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, unprivileged=given.unprivileged)
+                        policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,
+                        unprivileged=given.unprivileged)
     try:
         if given.verb == "up":
             ensemble.up(given.patience)

@@ -99,9 +99,9 @@ class Fuzz:
 
 def measure(options, folder):
     config = folder / "fuzz.toml"
-    config.write_text(template((bench.ROOT / "deploy/local/ensemble.toml").read_text(), "off" if options.one_process else options.xdp))
+    config.write_text(template((bench.ROOT / "deploy/local/ensemble.toml").read_text()))
     ensemble = targets.Slice(options.instance, folder, options.build / "bin", own=True, config=config,
-                             shape={"directories": 2, "one_process": options.one_process})
+                             shape={"directories": 2, "one_process": options.one_process, "xdp": None if options.one_process else options.xdp})
     with ensemble, Scene(ensemble, "fuzz", options) as scene:
         fuzz = Fuzz(options, scene)
         if options.case is not None:

@@ -12,12 +12,11 @@ connection to the storage node that owns them all (stripe unit 1 MiB, one storag
 
 import contextlib
 import json
-import re
 import statistics
 import subprocess
 
 import bench
-from bench import uml
+from bench import targets, uml
 
 
 def measure(options, reach, *more):
@@ -45,7 +44,9 @@ def large_units(folder):
     """The local ensemble with stripe unit and threshold of 1 MiB."""
     text = (bench.ROOT / "deploy/local/ensemble.toml").read_text()
     path = folder / "large-units.toml"
-    path.write_text(re.sub(r'^(threshold|stripe_unit) = .*$', r'\1 = "1MiB"', text, flags=re.MULTILINE))
+    for key in ("threshold", "stripe_unit"):
+        text = targets.ensemble.set_volume_key(text, key, '"1MiB"')
+    path.write_text(text)
     return path
 
 

@@ -18,7 +18,7 @@ from attacks import access, connections, frames, operators, programs, rpc, servi
 from attacks.attack import ATTACKS, Succeeded
 from attacks.scene import Memory, Scene, template
 
-SHAPES = {"generic": {"directories": 2}, "native": {"directories": 2}, "name-hashing": {"directories": 2, "policy": "name-hashing"},
+SHAPES = {"generic": {"directories": 2}, "native": {"directories": 2, "xdp": "native"}, "name-hashing": {"directories": 2, "policy": "name-hashing"},
           "one-process": {"directories": 2, "one_process": True}}
 RATE, SECONDS = 40, 3.0  # operations a second over each of TCP and UDP, for each attack
 CALM_RUNS = 3
@@ -67,7 +67,7 @@ def on_ensemble(target, options, name, chosen):
     text = (uml.ROOT / "deploy/local/ensemble.toml").read_text()
     with tempfile.TemporaryDirectory(prefix="slice-hostile-") as folder:
         config = pathlib.Path(folder) / "ensemble.toml"
-        config.write_text(template(text, "off" if name == "one-process" else "native" if name == "native" else "generic"))
+        config.write_text(template(text))
         with target.make(name[:3], config=config, **SHAPES[name]) as ensemble, Scene(ensemble, name, options) as scene:
             return Siege(scene, options, pathlib.Path(folder)).carry_out(chosen)
 

@@ -42,10 +42,7 @@ def protocol(build, target, transport):
 
 def ensemble(build, attachment, work):
     """An ensemble in namespaces, its program attached so; what `work` says of it."""
-    template = (ROOT / "deploy/local/ensemble.toml").read_text()
-    config = pathlib.Path("/tmp/ensemble.toml")
-    config.write_text(template.replace('xdp = "generic"', f'xdp = "{attachment}"'))
-    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, config=config, shape={"patience": PATIENCE}) as target:
+    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, shape={"patience": PATIENCE, "xdp": attachment}) as target:
         said = target.slicectl("status").stdout
         attached = f"xdp: {attachment} client" in said
         print(f"{'ok' if attached else 'not ok'} status: the program is attached, {attachment}" + ("" if attached else f"\n{said}"))

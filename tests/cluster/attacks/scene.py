@@ -32,11 +32,10 @@ secure = false
 """
 
 
-def template(text, xdp):
+def template(text):
     """The local ensemble's configuration with exports by network: root on the victim's and on the stranger's, none on the attacker's."""
     head, *rest = re.split(r"^(?=\[\[server\]\])", text, flags=re.MULTILINE)
-    head = head[:head.index("[[export]]")] + EXPORTS + "\n"
-    return re.sub(r'^xdp = .*$', f'xdp = "{xdp}"', head, flags=re.MULTILINE) + "".join(rest)
+    return head[:head.index("[[export]]")] + EXPORTS + "\n" + "".join(rest)
 
 
 def content(name, size):
