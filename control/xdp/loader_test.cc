@@ -19,13 +19,15 @@
 #include <filesystem>
 
 #include "control/xdp/pinned_tables.h"
+#include "control/xdp/testing/shell.h"
 #include "service/testing/sample_config.h"
 
 namespace slice::proxy {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::run;
 
 // A thread without some rights.
 class WithoutRights {
@@ -44,11 +46,7 @@ class WithoutRights {
   __user_cap_data_struct before_[2]{};
 };
 
-bool run(const char* command) {
-  return std::system(command) == 0;  // NOLINT(cert-env33-c,concurrency-mt-unsafe): one thread, fixed words
-}
-
-class LoaderTest : public testing::Test {
+class LoaderTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "root is needed";
@@ -126,8 +124,8 @@ TEST_F(LoaderTest, ARefusalNamesTheKernelAndTheVerifiersLastLine) {
   ::uname(&kernel);
   std::string said = refused(config_);
   EXPECT_THAT(said, HasSubstr(fmt::format("the kernel {} refuses the XDP program: ", kernel.release)));
-  EXPECT_THAT(said, testing::ContainsRegex("pointer|R[0-9]")) << "not the verifier's words";
-  EXPECT_THAT(said, testing::AllOf(Not(HasSubstr("\n")), Not(HasSubstr("processed "))));
+  EXPECT_THAT(said, ::testing::ContainsRegex("pointer|R[0-9]")) << "not the verifier's words";
+  EXPECT_THAT(said, ::testing::AllOf(Not(HasSubstr("\n")), Not(HasSubstr("processed "))));
   EXPECT_LT(said.size(), 300u);
 }
 
