@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "rpc/bulk_data.h"
 #include "rpc/message.h"
 #include "rpc/siphash.h"
 
@@ -75,6 +76,31 @@ std::array<std::uint8_t, 16> FrameMac::finish() {
   return mac;
 }
 
+void MarkTracker::begin_fragment() {
+  const auto mark = load_be<std::uint32_t>(mark_);
+  const bool last = (mark & kLastFragment) != 0;
+  head_left_ = mark & ~kLastFragment;
+  rest_left_ = 0;
+  begin_bytes_ = 0;
+  looking_ = last && !within_record_ && head_left_ > kCoveredHead;
+  within_record_ = !last;
+}
+
+void MarkTracker::look_for_data(ByteView next) {
+  const std::size_t more = std::min(next.size(), begin_.size() - begin_bytes_);
+  ByteView first = next.first(more);
+  if (begin_bytes_ > 0 || more < begin_.size()) {
+    std::copy_n(next.data(), more, begin_.data() + begin_bytes_);
+    first = ByteView(begin_).first(begin_bytes_ + more);
+  }
+  const std::size_t size = begin_bytes_ + head_left_;
+  const std::optional<std::size_t> before = bytes_before_data(first, size);
+  looking_ = !before && first.size() < begin_.size();
+  if (!before) return;
+  rest_left_ = size - std::max(*before, begin_bytes_);
+  head_left_ -= rest_left_;
+}
+
 std::size_t MarkTracker::pass(ByteView bytes, std::size_t limit) {
   const bool first = covered();
   std::size_t passed = 0;
@@ -83,17 +109,17 @@ std::size_t MarkTracker::pass(ByteView bytes, std::size_t limit) {
     std::size_t left = limit - passed;
     if (mark_bytes_ < sizeof mark_) {
       mark_[mark_bytes_++] = bytes[passed++];
-      if (mark_bytes_ < sizeof mark_) continue;
-      std::size_t fragment = load_be<std::uint32_t>(mark_) & ~kLastFragment;
-      head_left_ = std::min(fragment, kCoveredHead);
-      rest_left_ = fragment - head_left_;
+      if (mark_bytes_ == sizeof mark_) begin_fragment();
     } else {
+      if (looking_) look_for_data(bytes.subspan(passed));
+      if (covered() != first) break;
       std::size_t& part = head_left_ > 0 ? head_left_ : rest_left_;
       std::size_t n = std::min(left, part);
+      if (looking_) begin_bytes_ += n;
       part -= n;
       passed += n;
     }
-    if (head_left_ == 0 && rest_left_ == 0) mark_bytes_ = 0;
+    if (mark_bytes_ == sizeof mark_ && head_left_ == 0 && rest_left_ == 0) mark_bytes_ = 0;
   }
   return passed;
 }

@@ -16,8 +16,8 @@
 
 namespace slice::rpc {
 
-// Bytes of each record's fragment that a MAC covers under Coverage::kHeads: every header and every argument
-// but the data of a READ or WRITE.
+// Under Coverage::kHeads a MAC covers all of a message but the data of a READ or WRITE (rpc/bulk_data.h), and
+// data as well where a message is no longer than this, or its data begins no sooner.
 inline constexpr std::size_t kCoveredHead = 1024;
 inline constexpr std::size_t kFrameHead = 24;          // bytes: two lengths and the MAC
 inline constexpr std::size_t kMaxCovered = 64 << 10;   // bytes of one frame
@@ -55,9 +55,17 @@ class MarkTracker {
   std::size_t pass(ByteView bytes, std::size_t limit);
 
  private:
+  void begin_fragment();
+  void look_for_data(ByteView next);
+
   std::uint8_t mark_[4] = {};
   std::size_t mark_bytes_ = 0;  // 4: within a fragment
   std::size_t head_left_ = 0, rest_left_ = 0;
+  bool within_record_ = false;  // behind a fragment that is not the record's last
+  // While it is not known where a message's data begins, all of it is head_left_.
+  bool looking_ = false;
+  std::array<std::uint8_t, kCoveredHead> begin_{};  // its first bytes, begin_bytes_ of which were passed
+  std::size_t begin_bytes_ = 0;
 };
 
 class Sealer {

@@ -24,7 +24,7 @@ KeyId key_id(const EnsembleKey& key);
 
 // What the MACs of a session cover (docs/formats/session.md).
 enum class Coverage : std::uint8_t {
-  kHeads,  // of every record the mark and the first kCoveredHead bytes: all but bulk data
+  kHeads,  // all but the data of READ and WRITE
   kAll     // every byte
 };
 

@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <random>
 
 #include "rpc/frames.h"
 #include "rpc/session_reader.h"
+#include "rpc/testing/bulk_messages.h"
 #include "rpc/testing/test_programs.h"
 
 namespace slice::rpc {
@@ -39,13 +41,10 @@ class Pipe {
   Pipe& operator=(const Pipe&) = delete;
   int writer() const { return ends_[0]; }
   std::string take() {
-    std::string out(8 << 20, '\0');
-    std::size_t size = 0;
-    for (ssize_t n = 1; n > 0;) {
-      n = ::recv(ends_[1], out.data() + size, out.size() - size, MSG_DONTWAIT);
-      if (n > 0) size += static_cast<std::size_t>(n);
-    }
-    out.resize(size);
+    std::string out;
+    std::array<char, 64 << 10> piece;
+    for (ssize_t n; (n = ::recv(ends_[1], piece.data(), piece.size(), MSG_DONTWAIT)) > 0;)
+      out.append(piece.data(), static_cast<std::size_t>(n));
     return out;
   }
 
@@ -108,6 +107,9 @@ TEST_P(SessionTest, RecordsOfAllSizesComeWholeInAnyPieces) {
   for (std::size_t size :
        {0ul, 1ul, 3ul, 200ul, 1023ul, 1024ul, 1025ul, 5000ul, 65'536ul, 70'000ul, 1'048'700ul}) {
     sent.push_back(bytes_of(size, ++seed));
+    if (size > 5000) continue;  // pieces of a byte take long
+    sent.push_back(testing::write_message(sent.back()).bytes);
+    sent.push_back(testing::read_answer(bytes_of(size, ++seed)).bytes);
   }
   for (std::size_t piece : {1ul, 7ul, 4096ul, 262'144ul}) {
     EXPECT_EQ(give(*server, flush(*client, to_server, sent), piece), sent) << piece;
@@ -127,7 +129,7 @@ TEST_P(SessionTest, RecordsWaitForTheAnswer) {
 
 // Each byte of the greetings and of a frame with a record counts, but for what coverage leaves out.
 TEST_P(SessionTest, AChangedByteEndsIt) {
-  const std::string record = bytes_of(3000, 1);
+  const testing::BulkMessage message = testing::write_message(bytes_of(3000, 1));
   for (std::size_t at = 0;; at += at < 120 ? 1 : 17) {
     start();
     client_queue.clear();
@@ -140,13 +142,13 @@ TEST_P(SessionTest, AChangedByteEndsIt) {
     give(*client, answer);
     if (client->session()->over()) continue;
     ASSERT_GE(at, hello.size() + answer.size());
-    std::string frame = flush(*client, to_server, {record});
+    std::string frame = flush(*client, to_server, {message.bytes});
     at = std::max(at, hello.size() + answer.size());
     std::size_t in_frame = at - hello.size() - answer.size();
     if (in_frame >= frame.size()) break;
     frame[in_frame] ^= 1;
     std::vector<std::string> came = give(*server, frame);
-    bool data = GetParam() == Coverage::kHeads && in_frame >= kFrameHead + kRecordMark + kCoveredHead;
+    bool data = GetParam() == Coverage::kHeads && in_frame >= kFrameHead + kRecordMark + message.before_data;
     EXPECT_EQ(came.empty(), !data) << in_frame;
     EXPECT_EQ(server->session()->over(), !data) << in_frame;
   }
@@ -192,8 +194,10 @@ TEST_P(SessionTest, FramesAreNoneOfTheOtherDirection) {
 
 // The stronger of what both want counts, and nobody on the way can make it less.
 TEST_P(SessionTest, TheStrongerCoverageCounts) {
-  const std::string record = bytes_of(100'000, 1);
   for (bool from_client : {true, false}) {
+    const std::string data = bytes_of(100'000, 1);
+    const std::string record =
+        from_client ? testing::write_message(data).bytes : testing::read_answer(data).bytes;
     start();
     greet();
     SessionReader& from = from_client ? *client : *server;
@@ -203,6 +207,15 @@ TEST_P(SessionTest, TheStrongerCoverageCounts) {
     frames[frames.size() - 100] ^= 1;
     EXPECT_EQ(give(to, frames).empty(), GetParam() == Coverage::kAll);
   }
+}
+
+// All but the data of READ and WRITE: what names and attributes are in is covered to its end.
+TEST_P(SessionTest, LongMessagesWithoutDataAreCovered) {
+  greet();
+  std::string frames = flush(*client, to_server, {testing::write_message(bytes_of(100'000, 1), 17).bytes});
+  frames[frames.size() - 100] ^= 1;
+  EXPECT_TRUE(give(*server, frames).empty());
+  EXPECT_EQ(server->session()->state(), Session::State::kForged);
 }
 
 TEST_P(SessionTest, AnotherKeyIsRefusedAndSaidSo) {

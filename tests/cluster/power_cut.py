@@ -138,19 +138,21 @@ class Hosts(ensemble.Ensemble):
 
 
 class Fresh:
-    """A context with a fresh ensemble, whose data is gone at its end."""
+    """A context with a fresh ensemble, whose data is gone at its end; policy: what `policy set /` is told first."""
 
-    def __init__(self, target, options, suffix, hosted, unsynced=None):
+    def __init__(self, target, options, suffix, hosted, unsynced=None, policy=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slice-power-", dir="/var/tmp"))  # guests see it
         self.disks = pathlib.Path(tempfile.mkdtemp(prefix="slice-power-", dir="/dev/shm"))
         self.folder.chmod(0o755)
         self.hosts = Hosts(f"{target.instance}-{suffix}", self.folder, target.bin_dir or uml.ROOT / "build/release/bin", options.programs,
                            hosted, self.disks)
-        self.hosts.unsynced = unsynced or {}
+        self.hosts.unsynced, self.policy = unsynced or {}, policy
 
     def __enter__(self):
         try:
             self.hosts.up()
+            if self.policy:
+                self.hosts.slicectl("policy", "set", "/", *self.policy)
             return self.hosts
         except BaseException:
             self.__exit__()
@@ -259,21 +261,25 @@ def say(good, text):
     return good
 
 
-def stays_whole(target, options, names):
+# How the files lie of which nothing may be lost.
+LAYOUTS = {"hosts": (), "mirrored": ("--copies", "2"), "mapped": ("--placement", "free-space")}
+
+
+def stays_whole(target, options, names, layout):
     """Each host's power is cut in turn, then that of all."""
     rounds = [[name] for name in names for _ in range(max(1, int(options.scale)))] + [list(names)]
-    with Fresh(target, options, "cut", names) as hosts:
+    with Fresh(target, options, "cut", names, policy=LAYOUTS[layout]) as hosts:
         with Load(hosts, options, REACH) as load:
             for together in rounds:
                 time.sleep(UP_SECONDS)
                 hosts.cut(together)
                 hosts.wait_serving()
                 print(f"power cut of {' '.join(together)}: serving again", flush=True)
-        ok = say(not load.saw_error, "the load saw no error")
-        ok &= say(load.verifies(), "nothing that was acknowledged is missing")
-        ok &= say(removes_all(hosts), "of files that are removed nothing stays")
+        ok = say(not load.saw_error, f"{layout}: the load saw no error")
+        ok &= say(load.verifies(), f"{layout}: nothing that was acknowledged is missing")
+        ok &= say(removes_all(hosts), f"{layout}: of files that are removed nothing stays")
         fsck = hosts.slicectl("fsck", check=False)
-        return ok & say(fsck.returncode == 0, f"fsck: {(fsck.stdout + fsck.stderr).strip().splitlines()[-1]}")
+        return ok & say(fsck.returncode == 0, f"{layout}: fsck: {(fsck.stdout + fsck.stderr).strip().splitlines()[-1]}")
 
 
 @dataclasses.dataclass
@@ -285,6 +291,7 @@ class Kind:
     seconds: float = UP_SECONDS  # of load before each cut, until such files matter
     load: type = Load
     reach: int = REACH
+    policy: tuple = ()  # of the volume
     away: str = ""  # a server that is killed before each cut and back after it, so that something is owed to it
 
 
@@ -295,9 +302,14 @@ KINDS = [
     Kind("small1", "journal", "*/journal/*"),
     Kind("small1", "zones", "*/zones/*", 9),
     Kind("small1", "maps", "*/maps/*.log", 12, reach=60_000),
+    Kind("small1", "map tables", "*/maps/*.sst", 12, reach=60_000),
+    Kind("small1", "map manifest", "*/maps/MANIFEST-*", 12, reach=60_000),
     Kind("store1", "objects", "*/objects/*"),
     Kind("store1", "marks", "*/marks", 4, Unstable),
     Kind("coord1", "intentions", "*/intentions/*", 1, Removals, away="store2"),
+    Kind("coord1", "block maps", "*/maps/*.log", policy=LAYOUTS["mapped"]),
+    Kind("coord1", "block map tables", "*/maps/*.sst", policy=LAYOUTS["mapped"]),
+    Kind("coord1", "block map manifest", "*/maps/MANIFEST-*", policy=LAYOUTS["mapped"]),
     Kind("manager1", "state", "*/manager.state*"),
 ]
 
@@ -305,7 +317,7 @@ KINDS = [
 def loss_is_found(target, options, kind):
     """The syncs of these files are taken out; then the server's own start, the load, or the check after it must tell of a loss."""
     name = f"{kind.server} without syncs of {kind.what}"
-    with Fresh(target, options, "skip", [kind.server], {kind.server: kind.pattern}) as hosts:
+    with Fresh(target, options, "skip", [kind.server], {kind.server: kind.pattern}, kind.policy) as hosts:
         found = lost_after_cuts(hosts, options, kind)
         if "skip_fsync: " not in hosts.said(kind.server):
             return say(False, f"{name}: no such file was synced, so nothing was shown")
@@ -364,8 +376,8 @@ def removes_all(hosts):
 
 def power_cut(target, options):
     servers = [server["name"] for server in hosted_servers()]
-    wanted = options.only.split(",") if options.only else ["hosts", *[f"{kind.server}:{kind.what}" for kind in KINDS]]
-    good = "hosts" not in wanted or stays_whole(target, options, servers)
+    wanted = options.only.split(",") if options.only else [*LAYOUTS, *[f"{kind.server}:{kind.what}" for kind in KINDS]]
+    good = all([stays_whole(target, options, servers, layout) for layout in LAYOUTS if layout in wanted])
     for kind in KINDS:
         if f"{kind.server}:{kind.what}" in wanted:
             good &= loss_is_found(target, options, kind)
