@@ -87,7 +87,7 @@ void BM_SmallCall(benchmark::State& state) {
   run(state, static_cast<Way>(state.range(0)), 1, 64, static_cast<int>(state.range(1)));
 }
 void BM_LargeReply(benchmark::State& state) {
-  run(state, static_cast<Way>(state.range(0)), 8, static_cast<std::uint32_t>(state.range(1)), 8);
+  run(state, static_cast<Way>(state.range(0)), 10, static_cast<std::uint32_t>(state.range(1)), 8);
 }
 void BM_LargeCall(benchmark::State& state) {
   run(state, static_cast<Way>(state.range(0)), 1, static_cast<std::uint32_t>(state.range(1)), 8);

@@ -13,7 +13,8 @@ namespace slice::rpc {
 inline constexpr EnsembleKey kTestKey{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
 // Procedure 1 answers its arguments, 2 answers nothing (dropped), 3 to 6 the other outcomes, 7 answers after
-// release(), 8 answers as many bytes as the argument's number says, 9 is internal only.
+// release(), 8 answers as many bytes as the argument's number says, 9 is internal only, 10 answers as 8 and
+// looks like an NFSv3 READ.
 class EchoProgram : public Program {
  public:
   static constexpr std::uint32_t kNumber = 0x20000099;
@@ -44,10 +45,14 @@ class EchoProgram : public Program {
         results.fixed(call.arguments);
         co_return Outcome::kReply;
       }
-      case 8: {
+      case 8:
+      case 10: {
         XdrReader in(call.arguments);
         std::uint32_t size = in.u32();
         if (!in.complete() || size > (4u << 20)) co_return Outcome::kGarbage;
+        if (call.procedure == 10) {  // OK, no attributes, count, the end
+          for (std::uint32_t word : {0u, 0u, size, 1u}) results.u32(word);
+        }
         ByteSpan room = results.reserve_opaque(size);
         std::fill(room.begin(), room.end(), std::uint8_t{0x5a});
         co_return Outcome::kReply;
