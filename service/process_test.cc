@@ -304,8 +304,8 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   ASSERT_TRUE(both->says("serving as manager")) << both->output();
   ASSERT_TRUE(both->says("serving as storage")) << both->output();
   EXPECT_EQ(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)->process, "storage1");
-  // A call that was under way before the manager served waits for it on a socket. Heartbeats since then need
-  // none, and no connection.
+  // A call that was under way before the manager served waits for it on a socket, and may come behind the
+  // first heartbeat of the other server. Those since then need none, and no connection.
   auto come_within = [this](std::uint64_t wanted) {
     return comes_true([&] { return metric(2, "fake_heartbeats_within_process") >= wanted; }, 100ms);
   };
@@ -317,7 +317,7 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   std::uint64_t by_socket = metric(2, "fake_heartbeats_by_socket");
   std::uint64_t connections = connections_beside_this_tests_own();
   EXPECT_TRUE(come_within(3));
-  EXPECT_EQ(metric(2, "fake_heartbeats_by_socket"), by_socket);
+  EXPECT_THAT(metric(2, "fake_heartbeats_by_socket"), testing::AnyOf(by_socket, by_socket + 1));
   EXPECT_THAT(connections_beside_this_tests_own(), testing::AnyOf(connections, connections + 1));
   both->signal(SIGTERM);
   EXPECT_EQ(both->wait(), 0) << both->output();
