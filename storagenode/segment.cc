@@ -15,10 +15,6 @@ std::uint64_t blocks_of(std::uint64_t bytes) {
   return (bytes + kBlock - 1) / kBlock;
 }
 
-bool all_zero(ByteView bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](auto byte) { return byte == 0; });
-}
-
 LogLimiter& corruption_log() {
   static LogLimiter limiter(20);
   return limiter;
@@ -319,15 +315,12 @@ Task<Status> Segment::repair_blocks(std::uint64_t first, std::uint64_t last) {
     if (!stored) co_return fail(stored.error());
     auto hole = is_hole(first, count);
     if (!hole) co_return fail(hole.error());
-    if (*hole && all_zero(stored->view())) continue;
-    Buffer data(count * kBlock);
-    if (*hole) {
-      std::memset(data.data(), 0, data.size());
-    } else {
+    std::vector<std::uint32_t> sums(count);  // a hole's are 0
+    if (!*hole) {
+      Buffer data(count * kBlock);
       SLICE_CO_RETURN_IF_ERROR(co_await read_raw(first, data.span()));
+      compute_sums(data.view(), seed_, first, sums.data());
     }
-    std::vector<std::uint32_t> sums(count);
-    compute_sums(data.view(), seed_, first, sums.data());
     std::uint64_t wrong = 0;
     for (std::size_t i = 0; i < count; ++i) {
       wrong += sums[i] != load_be<std::uint32_t>(stored->data() + i * 4) ? 1 : 0;
@@ -387,7 +380,9 @@ Task<Result<std::uint64_t>> Segment::scrub(std::size_t granule) {
   if (*hole) {
     auto sums = co_await read_sums(granule * kBlocksPerGranule, count);
     if (!sums) co_return fail(sums.error());
-    if (all_zero(sums->view())) co_return std::uint64_t{0};
+    if (std::all_of(sums->data(), sums->data() + sums->size(), [](auto byte) { return byte == 0; })) {
+      co_return std::uint64_t{0};
+    }
   }
   Buffer data(count * kBlock);
   auto status = co_await read_blocks(granule * kBlocksPerGranule, data.span());
