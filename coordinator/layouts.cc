@@ -90,6 +90,8 @@ bool Layouts::being_placed(const routing::FileHandle& handle, std::uint64_t piec
 // for, may need it. What has none, not while it is being placed: somebody may still read it where the hash
 // has it.
 Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t stripe, bool place_it) {
+  // By now nobody acts by a layout of before this start.
+  if (!std::exchange(given_, true)) orderers_.bound(next_version());
   std::uint64_t piece = wire::piece_of(stripe);
   wire::LayoutResult result;
   auto layout = of(handle, stripe);
@@ -208,8 +210,15 @@ Task<Status> Layouts::put(File& file, const routing::FileHandle& handle, wire::M
   if (!fresh) intentions_.end(place->second.sequence);
   missing_ += fresh ? 1 : 0;
   missing_gauge_.set(missing_);
+  missing.since = wire::kNotYet;
+  const std::uint32_t server = missing.server;
   place->second = {std::move(missing), *sequence};
   co_await change(file);
+  // Not sooner: another node may have been told any version of before, and acted by the old layout after
+  // that.
+  if (auto noted = file.copies.find(server); noted != file.copies.end()) {
+    noted->second.missing.since = next_version();
+  }
   co_await context_.crash.reach("missing.recalled");
   co_return Status::kOk;
 }
@@ -302,7 +311,9 @@ Task<bool> Layouts::joined(routing::FileHandle handle, std::uint32_t server) {
   auto found = file.copies.find(server);
   if (found == file.copies.end() || !found->second.missing.joining) co_return false;
   erase(file, server);
+  orderers_.expect(handle.fileid, server);
   co_await change(file);
+  orderers_.note(handle.fileid, server, next_version());
   co_await context_.crash.reach("missing.whole");
   co_return true;
 }
@@ -312,7 +323,6 @@ void Layouts::erase(File& file, std::uint32_t server) {
   intentions_.end(found->second.sequence);
   file.copies.erase(found);
   file.changed = next_version();
-  orderers_.note(file.handle.fileid, server, file.changed);
   missing_gauge_.set(--missing_);
 }
 
@@ -340,12 +350,11 @@ Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe)
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
   if (!piece || piece->sites.empty()) co_return Status::kJukebox;
   file.moving->switched = true;
-  std::uint64_t version = next_version();
-  for (std::uint32_t server :
-       context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle))) {
-    orderers_.note(handle.fileid, server, version);
-  }
+  const std::vector<std::uint32_t> servers =
+      context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle));
+  for (std::uint32_t server : servers) orderers_.expect(handle.fileid, server);
   co_await change(file);
+  for (std::uint32_t server : servers) orderers_.note(handle.fileid, server, next_version());
   co_await context_.crash.reach("move.switched");
   piece->sites[stripe % wire::kStripesOfPiece] = static_cast<std::uint16_t>(file.moving->site);
   file.unsure = true;

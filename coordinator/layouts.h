@@ -27,8 +27,8 @@ class Layouts {
 
   Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps);
 
-  // For one stripe, to be given to a node that asks. `place`: the stripe's piece gets its sites now, where it
-  // has none. kJukebox, kIo, kStale (the file was removed).
+  // For one stripe, to be given to a node that asks; when Sessions::settled(). `place`: the stripe's piece
+  // gets its sites now, where it has none. kJukebox, kIo, kStale (the file was removed).
   Task<wire::LayoutResult> give(routing::FileHandle handle, std::uint64_t stripe, bool place);
   // The same as this process goes by it. kCorrupt, kIo.
   Result<wire::FileLayout> of(const routing::FileHandle& handle, std::uint64_t stripe) const;
@@ -64,6 +64,8 @@ class Layouts {
   std::size_t missing() const { return missing_; }
   // Of the layouts that are given now.
   std::uint64_t version() const { return version_; }
+  // A later one than any that anybody has been told.
+  std::uint64_t next_version() { return ++version_; }
 
  private:
   struct Copy {
@@ -99,7 +101,6 @@ class Layouts {
   void note_removed(FileId file);
   Task<nfs3::Status> put(File& file, const routing::FileHandle& handle, wire::Missing missing);
   void erase(File& file, std::uint32_t server);
-  std::uint64_t next_version() { return ++version_; }
   void drop_if_idle(FileId file);
 
   service::ServiceContext& context_;
@@ -113,6 +114,7 @@ class Layouts {
   std::uint64_t version_;
   std::uint64_t dropped_;  // the version when a file was last dropped from `files_`
   RecentOrderers orderers_{kMaxRecent};
+  bool given_ = false;
   std::size_t missing_ = 0;
   Counter& missing_gauge_;
   Counter& missed_;

@@ -26,12 +26,13 @@ class LayoutsTest : public testing::CoordinatorFixture {
     return service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram, procedure, args,
                                      20s);
   }
-  Status missed(const std::string& server, StripeRange stripes) {
+  Task<Status> note(std::string server, StripeRange stripes) {
     routing::HandleBytes bytes = handles_.mint(mirrored());
-    auto result = run(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMissed,
-                                                   wire::MissedArgs{bytes, index(server), stripes}));
-    return result ? result->status : Status::kServerFault;
+    auto result = co_await ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMissed,
+                                                        wire::MissedArgs{bytes, index(server), stripes});
+    co_return result ? result->status : Status::kServerFault;
   }
+  Status missed(const std::string& server, StripeRange stripes) { return run(note(server, stripes)); }
   wire::FileLayout layout() {
     routing::HandleBytes bytes = handles_.mint(mirrored());
     auto result = run(ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes}));
@@ -66,22 +67,67 @@ TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
   EXPECT_GT(layout().changed, version) << "layouts of before are void";
 }
 
-// By that a node knows which writes have waited at it for too long.
+// By that a node knows which writes were sent, or have waited at it, for too long.
 TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
   std::uint32_t store1 = index("store1"), store2 = index("store2");
+  auto since = [](const wire::FileLayout& layout, std::uint32_t server) {
+    return routing::ordered_since(layout, {.all = {server}, .whole = {server}, .written = {}});
+  };
+  layout();  // The first one has a bound of its own.
   wire::FileLayout before = layout();
   ASSERT_EQ(missed("store2", {0, 1}), Status::kOk);
   ASSERT_EQ(session("store2", 0).status, Status::kOk) << "so that it can be made whole";
   loop_.advance(1500ms);
   wire::FileLayout after = layout();
   ASSERT_TRUE(after.missing.empty());
-  EXPECT_GT(routing::orders_since(after, store2), before.version);
-  EXPECT_LE(routing::orders_since(after, store2), after.version);
-  EXPECT_LE(routing::orders_since(after, store1), before.version) << "it missed nothing";
-  EXPECT_EQ(session("store2", 0).version, after.version);
+  EXPECT_GT(since(after, store2), before.version);
+  EXPECT_LE(since(after, store2), after.version);
+  EXPECT_LE(since(after, store1), before.version) << "it missed nothing";
   kill();
   boot();
-  EXPECT_GT(routing::orders_since(layout(), store1), after.version) << "nothing is known of before";
+  EXPECT_GT(since(layout(), store1), after.version) << "nothing is known of before";
+}
+
+TEST_F(LayoutsTest, ACopyOrdersWritesSinceThoseBeforeItMissThem) {
+  std::uint32_t store1 = index("store1"), store2 = index("store2");
+  store1_.status = Status::kIo;  // so that it cannot be made whole meanwhile
+  auto since = [&](const wire::FileLayout& layout) {
+    return routing::ordered_since(layout, {.all = {store1, store2}, .whole = {store2}, .written = {}});
+  };
+  ASSERT_EQ(missed("store1", {0, 1}), Status::kOk);
+  wire::FileLayout first = layout();
+  EXPECT_GT(since(first), first.changed) << "of nobody who may have gone by the old one";
+  EXPECT_LE(since(first), first.version);
+  ASSERT_EQ(missed("store1", {7, 8}), Status::kOk);
+  EXPECT_GT(since(layout()), first.version);
+}
+
+// Some node may act by the old layout still, and whoever has heard of the new one may send by it.
+TEST_F(LayoutsTest, NobodyOrdersWritesAnewWhileALayoutIsBeingRecalled) {
+  layout();
+  ASSERT_EQ(session("store1", 0).status, Status::kOk);
+  store1_.delay = 1h;  // it does not answer a RECALL
+  std::optional<Status> noted;
+  spawn([](Task<Status> noting, std::optional<Status>& result) -> Task<void> {
+    result = co_await std::move(noting);
+  }(note("store1", {0, 1}), noted));
+  loop_.advance(200ms);
+  const wire::FileLayout now = layout();
+  const wire::Missing* missing = routing::find_missing(now.missing, index("store1"));
+  ASSERT_NE(missing, nullptr);
+  EXPECT_EQ(missing->since, wire::kNotYet);
+  loop_.advance(4s);  // its session ends
+  EXPECT_EQ(noted, Status::kOk);
+  const wire::FileLayout then = layout();
+  EXPECT_GT(routing::find_missing(then.missing, index("store1"))->since, now.version);
+}
+
+// What was sent to the process before has an older version than it asks for.
+TEST_F(LayoutsTest, ANodeThatStartsHearsALaterVersionThanAnybodyBefore) {
+  const std::uint64_t before = layout().version;
+  wire::SessionResult fresh = session("store2", 0);
+  EXPECT_GT(fresh.version, before);
+  EXPECT_EQ(session("store2", fresh.session).version, fresh.version);
 }
 
 TEST(RecentOrderersTest, OfFilesThatItForgetsItKnowsABound) {
@@ -91,12 +137,17 @@ TEST(RecentOrderersTest, OfFilesThatItForgetsItKnowsABound) {
   auto since = [&](std::uint64_t file, std::uint32_t server) {
     wire::FileLayout layout;
     orderers.tell(FileId{file}, layout);
-    return routing::orders_since(layout, server);
+    return routing::ordered_since(layout, {.all = {server}, .whole = {server}, .written = {}});
   };
   EXPECT_EQ(since(3, 7), 13u);
   EXPECT_EQ(since(2, 7), 12u);
   EXPECT_EQ(since(1, 7), 11u) << "forgotten: at the latest then";
   EXPECT_EQ(since(3, 8), 11u) << "and so of all others";
+  orderers.expect(FileId{4}, 7);
+  for (std::uint64_t i = 5; i <= 9; ++i) orderers.note(FileId{i}, 7, 10 + i);
+  EXPECT_EQ(since(4, 7), wire::kNotYet) << "that is not forgotten";
+  orderers.note(FileId{4}, 7, 20);
+  EXPECT_EQ(since(4, 7), 20u);
 }
 
 TEST_F(LayoutsTest, TheLastWholeCopyCannotBeMissed) {

@@ -78,7 +78,8 @@ class CoordinatorProgram : public service::InternalProgram {
     bool known = node != nullptr && node->role == wire::Role::kStorage;
     if (!known) co_return wire::SessionResult{.status = nfs3::Status::kInval};
     wire::SessionResult result = sessions_.renew(args);
-    result.version = layouts_.version();
+    // A node that has started: what was sent to it before has an older one.
+    result.version = args.session == 0 ? layouts_.next_version() : layouts_.version();
     co_return result;
   }
 

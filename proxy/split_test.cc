@@ -275,6 +275,44 @@ TEST_P(Split, BlockMappedFilesGoWhereTheMapSays) {
   EXPECT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
 }
 
+// What a node wants to be told of layouts goes along with the same call again, and with all that follow.
+TEST_P(Split, AWriteIsSentAgainWithTheStampThatItsServerWants) {
+  Model model(options({.handle_flags = SLICE_HANDLE_BLOCK_MAPPED}));
+  std::vector<ToyServer*> nodes;
+  for (auto& server : model.ensemble.servers) {
+    if (server->role == Role::kStorage) nodes.push_back(server.get());
+  }
+  for (ToyServer* node : nodes) node->orders_since = {5, 100};
+  model.write(64 << 10, pattern((5 << 16) + 17, 1));  // short and long pieces
+  model.read(0, 6 << 16);
+  std::size_t refused = 0;
+  for (ToyServer* node : nodes) {
+    refused += static_cast<std::size_t>(
+        std::count(node->stamps.begin(), node->stamps.end(), rpc::LayoutStamp{0, 1}));
+    node->stamps.clear();
+  }
+  EXPECT_GE(refused, 1u);
+  EXPECT_LE(refused, 6u) << "each piece once";
+  model.write(64 << 10, pattern(5 << 16, 2));
+  for (ToyServer* node : nodes) EXPECT_THAT(node->stamps, ::testing::Each(rpc::LayoutStamp{5, 100}));
+  EXPECT_EQ(model.ensemble.worker->legs(), 0u);
+}
+
+TEST_P(Split, AWriteThatIsAlwaysSentTooEarlyMakesItsClientWait) {
+  Model model(options({.handle_flags = SLICE_HANDLE_BLOCK_MAPPED}));
+  for (auto& server : model.ensemble.servers) {
+    server->orders_since = {5, 100};
+    server->ages = 1;
+  }
+  for (std::uint32_t stripes : {1u, 3u}) {
+    Xid xid{stripes};
+    Buffer reply = model.ensemble.ask(
+        *model.client, model.ensemble.write_call(xid, 42, 64 << 10, pattern(stripes << 16, 1)));
+    nfs3::WriteOk ok;
+    EXPECT_EQ(write_result(reply, xid, ok), nfs3::Status::kJukebox) << "and nothing of ours behind it";
+  }
+}
+
 TEST(LocalCalls, WhatAServerDropsIsSentAgain) {
   Model model({.local = true});
   model.write(0, pattern(1000, 1));

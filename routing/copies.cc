@@ -54,10 +54,17 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
   return copies;
 }
 
-std::uint64_t orders_since(const wire::FileLayout& layout, std::uint32_t server) {
+std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies) {
+  const std::uint32_t orderer = copies.whole.front();
   auto found = std::find_if(layout.orders_since.begin(), layout.orders_since.end(),
-                            [&](const wire::OrdersSince& each) { return each.server == server; });
-  return found == layout.orders_since.end() ? layout.others_order_since : found->version;
+                            [&](const wire::OrdersSince& each) { return each.server == orderer; });
+  std::uint64_t since = found == layout.orders_since.end() ? layout.others_order_since : found->version;
+  // It is one of those that come before it in the order, and miss the stripe, that ordered them once.
+  for (std::uint32_t server : copies.all) {
+    if (server == orderer) break;
+    since = std::max(since, find_missing(layout.missing, server)->since);
+  }
+  return since;
 }
 
 bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe) {

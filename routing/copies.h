@@ -23,9 +23,8 @@ inline bool mirrored(const FileHandle& handle) {
 inline bool block_mapped(const FileHandle& handle) {
   return (handle.flags & SLICE_HANDLE_BLOCK_MAPPED) != 0;
 }
-// Its coordinator says which servers have what; else the tables alone do.
 inline bool has_layout(const FileHandle& handle) {
-  return mirrored(handle) || block_mapped(handle);
+  return slice_handle_has_layout(handle.flags) != 0;
 }
 
 // By the file's block map, or by the hash where that says nothing. `layout` has the stripe's piece.
@@ -54,9 +53,9 @@ bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe);
 // At most wire::kMaxStripeRanges remain: beyond, what is between the two nearest is taken in, too.
 void add(std::vector<wire::StripeRange>& set, wire::StripeRange range);
 
-// The layout's version since which the server has been one that may order the file's writes, at the latest;
-// where copies_of_stripe() has it among the whole ones.
-std::uint64_t orders_since(const wire::FileLayout& layout, std::uint32_t server);
+// The layout's version since which the first whole one of these copies of a stripe has ordered its writes, at
+// the latest: as wire::OrdersSince. kNotYet; there is one.
+std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies);
 
 const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std::uint32_t server);
 

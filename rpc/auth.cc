@@ -46,8 +46,9 @@ void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier) {
   out.u32(verifier.client.address);
   out.u32(verifier.client.port);
   out.u32(verifier.client_xid.value);
-  out.u32(std::uint32_t{verifier.relays} << 24 | (verifier.datagram ? kDatagram : 0u) << 16);
-  out.u64(verifier.layout_version);
+  out.u32(std::uint32_t{verifier.relays} << 24 | (verifier.datagram ? kDatagram : 0u) << 16 |
+          verifier.layout.coordinator);
+  out.u64(verifier.layout.version);
 }
 
 Result<SliceVerifier> decode_slice_verifier(ByteView body) {
@@ -64,7 +65,8 @@ Result<SliceVerifier> decode_slice_verifier(ByteView body) {
   std::uint32_t how = in.u32();
   out.relays = static_cast<std::uint8_t>(how >> 24);
   out.datagram = (how >> 16 & kDatagram) != 0;
-  out.layout_version = in.u64();
+  out.layout.coordinator = static_cast<std::uint16_t>(how);
+  out.layout.version = in.u64();
   if (port > 0xffff) return fail(Errc::kInvalid, "the ensemble's verifier with port {}", port);
   out.client.port = static_cast<std::uint16_t>(port);
   return out;

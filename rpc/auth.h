@@ -35,16 +35,23 @@ struct AuthSys {
 Result<AuthSys> decode_auth_sys(ByteView body);
 void encode_auth_sys(XdrWriter& out, const AuthSys& credential);  // flavor, length and body
 
+// What the sender of a WRITE had heard of layouts (docs/mirrors.md) when it sent it, at the least.
+struct LayoutStamp {
+  std::uint16_t coordinator = 0;  // index of the process that versions are of
+  std::uint64_t version = 0;      // 0: nothing is said
+  bool operator==(const LayoutStamp&) const = default;
+};
+
 // Who sent an internal or forwarded call. Layout: docs/formats/auth-slice.md. It proves nothing by itself: it
 // counts in calls that came over a session (rpc/session.h) or from the receiver's own process.
 struct SliceVerifier {
-  std::uint32_t sender = 0;          // index of the sending process in the ensemble's configuration
-  Generation generation;             // of the sender's routing tables
-  Endpoint client;                   // for a forwarded call: the client; else zero
-  Xid client_xid;                    // for a forwarded call: the client's xid; else zero
-  std::uint8_t relays = 0;           // how many servers have passed the call on because it was not theirs
-  bool datagram = false;             // the client asked by datagram: the whole reply must fit one
-  std::uint64_t layout_version = 0;  // of a passed on WRITE of a mirrored file (docs/mirrors.md); else 0
+  std::uint32_t sender = 0;  // index of the sending process in the ensemble's configuration
+  Generation generation;     // of the sender's routing tables
+  Endpoint client;           // for a forwarded call: the client; else zero
+  Xid client_xid;            // for a forwarded call: the client's xid; else zero
+  std::uint8_t relays = 0;   // how many servers have passed the call on because it was not theirs
+  bool datagram = false;     // the client asked by datagram: the whole reply must fit one
+  LayoutStamp layout{};      // of a forwarded WRITE of a file with a layout
 };
 // Appends flavor, length and body.
 void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier);

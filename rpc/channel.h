@@ -21,7 +21,7 @@ struct OnBehalf {
   Xid xid;          // of the client's call
   std::uint8_t relays = 0;
   bool datagram = false;
-  std::uint64_t layout_version = 0;
+  LayoutStamp layout;
 };
 
 struct Request {

@@ -48,7 +48,7 @@ AuthStat Dispatcher::read_verifier(const CallHeader& header, Carrier carrier, Ca
   call.forwarded = verifier->client != Endpoint{};
   call.internal = !call.forwarded;
   call.relays = verifier->relays;
-  call.layout_version = verifier->layout_version;
+  call.layout = verifier->layout;
   call.datagram = call.datagram || verifier->datagram;
   if (call.forwarded) {
     call.client = verifier->client;

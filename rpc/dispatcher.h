@@ -30,7 +30,7 @@ struct Call {
                              // (nfs3::kMaxUdpTransfer)
   std::uint32_t sender = 0;  // with internal or forwarded: the sending process's index
   Generation generation;     // with internal or forwarded: of the sender's tables
-  std::uint64_t layout_version = 0;  // likewise; with a WRITE that was passed on, else 0
+  LayoutStamp layout;        // likewise; of a WRITE
   ByteView arguments;
 };
 

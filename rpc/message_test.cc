@@ -189,12 +189,12 @@ TEST(SliceVerifier, GoldenBytes) {
             "00000000"
             "0000000000000000");
   XdrWriter relayed;
-  encode_slice_verifier(relayed, {7, Generation{8}, {0x0a4d0102, 999}, Xid{5}, 1, true, 9});
-  EXPECT_EQ(to_hex(relayed.view().subspan(32)), "010100000000000000000009");
+  encode_slice_verifier(relayed, {7, Generation{8}, {0x0a4d0102, 999}, Xid{5}, 1, true, {0x1234, 9}});
+  EXPECT_EQ(to_hex(relayed.view().subspan(32)), "010112340000000000000009");
 }
 
 TEST(SliceVerifier, RoundTripAndOtherLengths) {
-  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 2, true, 1ull << 60};
+  SliceVerifier verifier{7, Generation{8}, {0x0a000001, 999}, Xid{5}, 2, true, {0x1234, 1ull << 60}};
   XdrWriter out;
   encode_slice_verifier(out, verifier);
   Buffer body(out.view().subspan(8));
@@ -206,7 +206,7 @@ TEST(SliceVerifier, RoundTripAndOtherLengths) {
   EXPECT_EQ(decoded->client_xid, Xid{5});
   EXPECT_EQ(decoded->relays, 2u);
   EXPECT_TRUE(decoded->datagram);
-  EXPECT_EQ(decoded->layout_version, 1ull << 60);
+  EXPECT_EQ(decoded->layout, (LayoutStamp{0x1234, 1ull << 60}));
   for (std::size_t i = 0; i < body.size(); ++i)
     EXPECT_FALSE(decode_slice_verifier(body.view().first(i))) << i;
   Buffer longer = body.clone();

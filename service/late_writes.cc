@@ -1,51 +1,96 @@
 #include "service/late_writes.h"
 
+#include <algorithm>
+
 #include "bpf/shared/file_handle.h"
 #include "common/crc32c.h"
+#include "rpc/dispatcher.h"
+#include "service/caller_key.h"
 
 namespace slice::service {
-
 namespace {
+
+constexpr std::size_t kBegin = 512;                        // bytes of the arguments that a call is known by
+constexpr std::uint32_t kHashes = LateWrites::kCalls * 2;  // few calls share one
 
 // Without the hint of the handle, which is the first argument: each proxy stamps what it knows, and so does
 // the same one at another time.
 std::uint32_t checksum(ByteView arguments) {
   constexpr std::size_t kHint = sizeof(std::uint32_t) + SLICE_HANDLE_AT_HINT,
                         kBehind = kHint + sizeof(std::uint64_t);
+  arguments = arguments.first(std::min(arguments.size(), kBegin));
   if (arguments.size() < kBehind) return crc32c(arguments);
   return crc32c(arguments.subspan(kBehind), crc32c(arguments.first(kHint)));
 }
 
+std::uint64_t fingerprint(const rpc::Call& call) {
+  const CallerKey caller = caller_key(call);
+  std::uint8_t words[12];
+  store_be(words, caller.uid);
+  store_be(words + 4, caller.gid);
+  store_be(words + 8, caller.groups);
+  return std::uint64_t{crc32c(words)} << 32 | checksum(call.arguments);
+}
+
 }  // namespace
 
-LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
-  Key key{call.client, call.xid, checksum(call.arguments), caller_key(call)};
-  auto [found, fresh] = entries_.try_emplace(key);
-  if (fresh) {
-    found->second.relays = call.relays;
-    return {.key = key};
+std::size_t LateWrites::KeyHash::operator()(const Key& key) const {
+  std::uint64_t who = (std::uint64_t{key.client.address} << 16 | key.client.port) ^ key.xid.value;
+  std::uint64_t mixed = (who ^ key.fingerprint) * 0x9e3779b97f4a7c15;
+  return mixed >> 32;
+}
+
+bool LateWrites::Answered::is(const Key& key) const {
+  return fingerprint == key.fingerprint && xid == key.xid.value && address == key.client.address &&
+         port == key.client.port;
+}
+
+std::uint32_t LateWrites::now() const {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(loop_.now().time_since_epoch()).count());
+}
+
+std::uint32_t LateWrites::find(const Key& key) const {
+  if (newest_.empty()) return 0;
+  constexpr auto kSeconds = std::chrono::duration_cast<std::chrono::seconds>(kLife).count();
+  for (std::uint32_t turn = newest_[KeyHash{}(key) % kHashes]; turn != 0 && turn_ - turn < kCalls;) {
+    const Answered& answered = answered_[turn % kCalls];
+    if (answered.is(key)) return now() - answered.seconds < kSeconds ? turn : 0;
+    turn = answered.older;
   }
-  if (found->second.place) return {Seen::State::kAnswered, found->second.reply, key};
-  bool back = call.relays > found->second.relays;
-  return {back ? Seen::State::kComesBack : Seen::State::kUnderWay, {}, key};
+  return 0;
 }
 
-void LateWrites::end(const Key& key, std::string_view results) {
-  auto found = entries_.find(key);
-  if (found == entries_.end()) return;
-  Entry& entry = found->second;
-  entry.reply = results;
-  const auto& [client, xid, checksum, caller] = key;
-  // Their order says how old they are; nobody asks for the time.
-  if (!entry.place) entry.place = order_.add({client.address, caller.uid}, 1, WallTime{}, key);
-  while (order_.size() > kMaxEntries) forget(Key(order_.next_to_go()));
+LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
+  const Key key{call.client, call.xid, fingerprint(call)};
+  if (const std::uint32_t turn = find(key); turn != 0) {
+    Seen seen{.state = Seen::State::kAnswered, .status = answered_[turn % kCalls].status, .key = key};
+    const Reply& reply = replies_[turn % kReplies];
+    if (turn_ - turn < kReplies) seen.reply = {reply.bytes.data(), reply.size};
+    return seen;
+  }
+  auto [found, fresh] = under_way_.try_emplace(key, call.relays);
+  if (fresh) return {.key = key};
+  const bool back = call.relays > found->second;
+  return {.state = back ? Seen::State::kComesBack : Seen::State::kUnderWay, .key = key};
 }
 
-void LateWrites::forget(const Key& key) {
-  auto found = entries_.find(key);
-  if (found == entries_.end()) return;
-  if (found->second.place) order_.erase(*found->second.place);
-  entries_.erase(found);
+void LateWrites::end(const Key& key, nfs3::Status status, std::string_view results) {
+  if (newest_.empty()) newest_.resize(kHashes);
+  forget(key);
+  if (++turn_ == 0) ++turn_;  // 0 is none
+  std::uint32_t& newest = newest_[KeyHash{}(key) % kHashes];
+  answered_[turn_ % kCalls] = {.fingerprint = key.fingerprint,
+                               .address = key.client.address,
+                               .xid = key.xid.value,
+                               .port = key.client.port,
+                               .status = status,
+                               .seconds = now(),
+                               .older = newest};
+  newest = turn_;
+  Reply& reply = replies_[turn_ % kReplies];
+  reply.size = results.size() <= Reply::kMost ? static_cast<std::uint8_t>(results.size()) : std::uint8_t{0};
+  std::copy_n(results.data(), reply.size, reply.bytes.data());
 }
 
 }  // namespace slice::service

@@ -1,54 +1,90 @@
-// LateWrites: WRITEs that may come by more than one way, and what they were answered: those that another
-// server passed on, and those of mirrored files, which a proxy sends to another copy when one is silent. One
-// that comes late, behind the answer that the client got by another way, would undo what was written since.
-// Known again by the caller too, as another user of the same host may not write what this one may. Bounded;
-// who holds the most gives way (service/fair_order.h). One loop.
+// LateWrites: a server's last WRITEs, and what they were answered. One that comes again, by a retransmission
+// or from a proxy that did not know whether the first copy came, would undo what was written since: it gets
+// the same answer instead. Known by client, xid, caller (another user of the same host may not write what
+// this one may) and the begin of the arguments.
+//
+// That is on the path of every WRITE, so it is flat: a ring of the last kCalls, found by a hash whose chains
+// lead from the newest to the oldest and end where the ring has been written anew. There is room for more
+// than a server carries out while copies of one call may still be under way, so nobody needs a share of his
+// own. One loop.
 #ifndef SLICE_SERVICE_LATE_WRITES_H
 #define SLICE_SERVICE_LATE_WRITES_H
 
-#include <map>
-#include <optional>
-#include <string>
+#include <array>
+#include <memory>
 #include <string_view>
-#include <tuple>
+#include <unordered_map>
+#include <vector>
 
-#include "rpc/dispatcher.h"
-#include "service/caller_key.h"
-#include "service/fair_order.h"
+#include "common/ids.h"
+#include "common/loop.h"
+#include "rpc/endpoint.h"
+#include "wire/nfs_status.h"
+
+namespace slice::rpc {
+struct Call;
+}  // namespace slice::rpc
 
 namespace slice::service {
 
 class LateWrites {
  public:
-  static constexpr std::size_t kMaxEntries = 16384;  // answered
+  static constexpr std::uint32_t kCalls = 1 << 18;    // answered ones that are known again
+  static constexpr std::uint32_t kReplies = 1 << 14;  // of the last ones: with the whole answer
+  // A client may begin again with the numbers that it had, e.g. after it was switched off.
+  static constexpr Duration kLife = std::chrono::minutes(2);
 
-  // Client, its xid, CRC-32C of the arguments but for the handle's hint, caller.
-  using Key = std::tuple<rpc::Endpoint, Xid, std::uint32_t, CallerKey>;
-
+  struct Key {
+    rpc::Endpoint client;
+    Xid xid;
+    std::uint64_t fingerprint = 0;  // of caller and arguments, but for the handle's hint
+    bool operator==(const Key&) const = default;
+  };
   struct Seen {
     // kComesBack: it is under way here, and was passed on by a server that this one has passed it on to.
     enum class State { kNew, kUnderWay, kComesBack, kAnswered } state = State::kNew;
-    std::string_view reply;  // kAnswered; empty: with a failure. Valid until the next call of a method
-    Key key{};               // for end() and forget(): made once, since it takes in all of the data
+    nfs3::Status status = nfs3::Status::kOk;  // kAnswered: with this
+    std::string_view reply;  // kAnswered, kOk: empty where it is not kept. Valid until the next end()
+    Key key{};               // for end() and forget()
   };
-  // kNew: the caller runs it now, and must end with end().
+  explicit LateWrites(const Loop& loop) : loop_(loop) {}
+  // kNew: the caller runs it now, and must end with end() or forget().
   Seen begin(const rpc::Call& call);
-  // Answered with these results; none: with a failure. A client that was asked to come again does so with
-  // another call, and this one may not have an effect any more.
-  void end(const Key& key, std::string_view results);
+  // Answered with this status and, where it is kOk, these results. After a failure, too, it may not have an
+  // effect any more: the client may have tried again with another call.
+  void end(const Key& key, nfs3::Status status, std::string_view results);
   // Not answered: it may run again.
-  void forget(const Key& key);
+  void forget(const Key& key) { under_way_.erase(key); }
 
  private:
-  using Order = FairOrder<Key>;
-  struct Entry {
-    unsigned relays = 0;
-    std::optional<Order::Place> place;  // since it was answered
-    std::string reply;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
   };
+  // Without initial values, so that no memory is touched before it is used.
+  struct Answered {
+    std::uint64_t fingerprint;
+    std::uint32_t address, xid;
+    std::uint16_t port;
+    nfs3::Status status;
+    std::uint32_t seconds;  // of the loop's clock
+    std::uint32_t older;    // the turn of the one before it of the same hash
+    bool is(const Key& key) const;
+  };
+  struct Reply {
+    static constexpr std::size_t kMost = 140;  // WRITE3resok with all attributes has 136
+    std::uint8_t size;                         // 0: it was longer
+    std::array<char, kMost> bytes;
+  };
+  std::uint32_t now() const;
+  std::uint32_t find(const Key& key) const;  // its turn; 0: there is none
 
-  std::map<Key, Entry> entries_;
-  Order order_;  // of those that are answered
+  const Loop& loop_;
+  std::unordered_map<Key, unsigned, KeyHash> under_way_;  // how often it was passed on before it came here
+  // Answered ones, by turn modulo their number.
+  std::uint32_t turn_ = 0;  // of the last one; the first one's is 1
+  std::unique_ptr<Answered[]> answered_ = std::make_unique_for_overwrite<Answered[]>(kCalls);
+  std::unique_ptr<Reply[]> replies_ = std::make_unique_for_overwrite<Reply[]>(kReplies);
+  std::vector<std::uint32_t> newest_;  // by hash: the turn of the last one of it
 };
 
 }  // namespace slice::service

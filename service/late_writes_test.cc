@@ -5,11 +5,14 @@
 #include <algorithm>
 
 #include "bpf/shared/file_handle.h"
+#include "common/manual_loop.h"
+#include "rpc/dispatcher.h"
 
 namespace slice::service {
 namespace {
 
 using State = LateWrites::Seen::State;
+using nfs3::Status;
 
 class LateWritesTest : public ::testing::Test {
  protected:
@@ -17,25 +20,44 @@ class LateWritesTest : public ::testing::Test {
     return {.xid = Xid{xid},
             .has_auth_sys = true,
             .credential = {.machine_name = "", .uid = uid, .groups = {}},
-            .client = {0x0a4d0102, 700},
+            .client = client_,
             .relays = relays,
             .arguments = arguments_};
   }
+  void answer(const rpc::Call& call, Status status = Status::kOk, std::string_view results = "reply") {
+    writes_.end(writes_.begin(call).key, status, results);
+  }
+  ManualLoop loop_;
+  rpc::Endpoint client_{0x0a4d0102, 700};
   ByteView arguments_ = as_bytes(std::string_view("arguments"));
-  LateWrites writes_;
+  LateWrites writes_{loop_};
 };
 
 TEST_F(LateWritesTest, AnAnswerIsGivenAgain) {
   auto seen = writes_.begin(call(1));
   EXPECT_EQ(seen.state, State::kNew);
   EXPECT_EQ(writes_.begin(call(1)).state, State::kUnderWay);
-  writes_.end(seen.key, "reply");
+  writes_.end(seen.key, Status::kOk, "reply");
   seen = writes_.begin(call(1, 1));
   EXPECT_EQ(seen.state, State::kAnswered);
+  EXPECT_EQ(seen.status, Status::kOk);
   EXPECT_EQ(seen.reply, "reply");
+}
+
+TEST_F(LateWritesTest, AnotherCallIsNone) {
+  answer(call(1));
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
+  EXPECT_EQ(writes_.begin(call(1, 0, 1001)).state, State::kNew) << "another user of the host";
+  ++client_.port;
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
+  --client_.port;
+  ++client_.address;
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
+  --client_.address;
   arguments_ = as_bytes(std::string_view("others"));
-  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew) << "another call with a number that was used before";
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew) << "with a number that was used before";
+  arguments_ = as_bytes(std::string_view("arguments"));
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
 }
 
 // Sent again through another proxy, which knows another size of the file.
@@ -46,7 +68,7 @@ TEST_F(LateWritesTest, TheHintOfTheHandleIsNoPartOfTheCall) {
   other.data()[4 + SLICE_HANDLE_AT_HINT + 7] = 2;
   else_where.data()[4 + SLICE_HANDLE_AT_HINT + 8] = 1;
   arguments_ = one.view();
-  writes_.end(writes_.begin(call(1)).key, "reply");
+  answer(call(1));
   arguments_ = other.view();
   EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
   arguments_ = else_where.view();
@@ -61,34 +83,48 @@ TEST_F(LateWritesTest, WhatComesBackIsToldFromWhatComesTwice) {
 }
 
 TEST_F(LateWritesTest, AFailureStaysOneAndNoAnswerMayBecomeOne) {
-  writes_.end(writes_.begin(call(1)).key, "");
+  answer(call(1), Status::kNoSpc, "");
   auto seen = writes_.begin(call(1, 1));
   EXPECT_EQ(seen.state, State::kAnswered);
-  EXPECT_EQ(seen.reply, "");
+  EXPECT_EQ(seen.status, Status::kNoSpc);
   writes_.forget(writes_.begin(call(2)).key);
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
 }
 
-TEST_F(LateWritesTest, AnotherUsersCallIsAnotherCall) {
-  writes_.end(writes_.begin(call(1)).key, "reply");
-  EXPECT_EQ(writes_.begin(call(1, 0, 1001)).state, State::kNew);
-  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
+TEST_F(LateWritesTest, ALongAnswerIsNotKeptButThatThereWasOneIs) {
+  answer(call(1), Status::kOk, std::string(136, 'x'));
+  EXPECT_EQ(writes_.begin(call(1)).reply.size(), 136u) << "WRITE3resok with all attributes";
+  answer(call(2), Status::kOk, std::string(1000, 'x'));
+  EXPECT_EQ(writes_.begin(call(2)).state, State::kAnswered);
+  EXPECT_EQ(writes_.begin(call(2)).reply, "");
 }
 
-TEST_F(LateWritesTest, OneUserDoesNotMakeAnothersGo) {
-  writes_.end(writes_.begin(call(1)).key, "reply");
-  for (std::uint32_t i = 2; i <= 2 * LateWrites::kMaxEntries; ++i) {
-    writes_.end(writes_.begin(call(i, 0, 1001)).key, "reply");
-  }
-  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
-}
-
+// Of the last ones the answer, of many more that there was one; whoever made those between them.
 TEST_F(LateWritesTest, IsBounded) {
-  for (std::uint32_t i = 1; i <= LateWrites::kMaxEntries + 1; ++i) {
-    writes_.end(writes_.begin(call(i)).key, "reply");
+  answer(call(0));
+  std::uint32_t next = 1;
+  auto others_until = [&](std::uint32_t end) {
+    for (; next <= end; ++next) answer(call(next, 0, 1001));
+  };
+  others_until(LateWrites::kReplies - 1);
+  EXPECT_EQ(writes_.begin(call(0)).reply, "reply");
+  others_until(LateWrites::kCalls - 1);
+  EXPECT_EQ(writes_.begin(call(0)).state, State::kAnswered);
+  EXPECT_EQ(writes_.begin(call(0)).reply, "");
+  others_until(LateWrites::kCalls);
+  EXPECT_EQ(writes_.begin(call(0)).state, State::kNew);
+  for (std::uint32_t xid = 1; xid <= LateWrites::kCalls; ++xid) {
+    ASSERT_EQ(writes_.begin(call(xid, 0, 1001)).state, State::kAnswered) << xid;
   }
+}
+
+// E.g. by a client that was switched off and begins with the same numbers.
+TEST_F(LateWritesTest, WhatIsLongAgoIsForgotten) {
+  answer(call(1));
+  loop_.advance(LateWrites::kLife / 2);
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kAnswered);
+  loop_.advance(LateWrites::kLife);
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
-  EXPECT_EQ(writes_.begin(call(3)).state, State::kAnswered);
 }
 
 }  // namespace

@@ -34,12 +34,6 @@ bool needs_writable_export(Procedure procedure) {
   return changes_something(procedure) || procedure == Procedure::kCommit;
 }
 
-// Whether a second execution answers what the first did. The client would send what it was told to wait with
-// as a new call, which no duplicate-request cache knows again.
-bool repeatable(Procedure procedure) {
-  return procedure == Procedure::kWrite || !changes_something(procedure);
-}
-
 nfs3::Status status_of(ByteView results) {
   return results.size() < 4 ? nfs3::Status::kServerFault
                             : static_cast<nfs3::Status>(load_be<std::uint32_t>(results.data()));
@@ -59,7 +53,8 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class)
       misdirected_(context.metrics.counter("nfs_misdirected_total")),
       refused_clients_(context.metrics.counter("nfs_refused_clients_total")),
       unreserved_ports_(context.metrics.counter("nfs_unreserved_ports_total")),
-      relay_(context) {
+      relay_(context),
+      late_writes_(context.loop) {
   for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
     auto figure = [&](std::string_view name) {
       return &context.metrics.counter(fmt::format("{}{{procedure=\"{}\"}}", name, nfs3::procedure_name(i)));
@@ -84,9 +79,8 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   }
   std::size_t start = results.size();
   std::optional<NfsAnswer> answer = admit(request);
-  bool may_be_late =
-      request.procedure == Procedure::kWrite && (call.relays > 0 || routing::has_layout(request.handle));
-  if (!answer) answer = co_await (may_be_late ? run_write_once(request, results) : run(request, results));
+  const bool is_write = request.procedure == Procedure::kWrite;
+  if (!answer) answer = co_await (is_write ? run_write_once(request, results) : run(request, results));
   rpc::Outcome outcome = finish(*answer, request, start, results);
   figures.nanoseconds->add(static_cast<std::uint64_t>((context_.loop.now() - began).count()));
   co_return outcome;
@@ -105,20 +99,33 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   // Whoever passed it on is not to wait for itself.
   if (seen.state == LateWrites::Seen::State::kComesBack) co_return nfs3::Status::kJukebox;
   if (seen.state == LateWrites::Seen::State::kAnswered) {
+    if (seen.status != nfs3::Status::kOk) co_return seen.status;
     if (seen.reply.empty()) co_return nfs3::Status::kJukebox;
     results.fixed(as_bytes(seen.reply));
-    co_return NfsAnswer::written(status_of(as_bytes(seen.reply)));
+    co_return NfsAnswer::written();
   }
   std::size_t start = results.size();
   NfsAnswer answer = co_await run(request, results);
-  const auto* written = std::get_if<NfsAnswer::Written>(&answer.value_);
-  bool done = written != nullptr && written->status == nfs3::Status::kOk;
-  if (std::holds_alternative<NfsAnswer::Drop>(answer.value_)) {
-    late_writes_.forget(seen.key);
+  if (std::optional<nfs3::Status> status = answer.final_status()) {
+    late_writes_.end(seen.key, *status, as_text(results.view()).substr(start));
   } else {
-    late_writes_.end(seen.key, done ? as_text(results.view()).substr(start) : "");
+    late_writes_.forget(seen.key);
   }
   co_return answer;
+}
+
+NfsAnswer NfsAnswer::anothers(ByteView theirs, rpc::XdrWriter& results) {
+  results.fixed(theirs);
+  return wire::decode_sent_too_early(theirs) ? not_done() : written(status_of(theirs));
+}
+
+std::optional<nfs3::Status> NfsAnswer::final_status() const {
+  if (const auto* written = std::get_if<Written>(&value_)) {
+    return written->final ? std::optional(written->status) : std::nullopt;
+  }
+  if (const auto* status = std::get_if<nfs3::Status>(&value_)) return *status;
+  if (const auto* error = std::get_if<Error>(&value_)) return nfs3::status_of(*error);
+  return std::nullopt;
 }
 
 std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
@@ -190,10 +197,7 @@ Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route plac
     co_return nfs3::Status::kNotSupp;
   }
   auto reply = co_await relay_.pass_on(request.call, place);
-  if (reply) {
-    results.fixed(reply->results());
-    co_return NfsAnswer::written(status_of(reply->results()));
-  }
+  if (reply) co_return NfsAnswer::anothers(reply->results(), results);
   switch (reply.error().code) {
     case Errc::kInvalid:
       co_return NfsAnswer::garbage();
@@ -201,8 +205,10 @@ Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route plac
       co_return nfs3::Status::kServerFault;
     case Errc::kTimedOut:
     case Errc::kUnavailable:
-      // Whether it was executed is not known. Without an answer the client repeats the same call.
-      if (!repeatable(request.procedure)) co_return NfsAnswer::drop();
+      // Whether it was executed, or will be, is not known. Without an answer the client repeats the same
+      // call; told to wait it would send a new one, which is not known for what it is, and the old one might
+      // be carried out behind that and what came after it.
+      if (changes_something(request.procedure)) co_return NfsAnswer::drop();
       co_return nfs3::Status::kJukebox;
     default:
       co_return nfs3::Status::kJukebox;

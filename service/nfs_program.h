@@ -52,6 +52,10 @@ class NfsAnswer {
  public:
   // The results are appended, status word included, whatever the status is; `status` is for the counters.
   static NfsAnswer written(nfs3::Status status = nfs3::Status::kOk) { return NfsAnswer(Written{status}); }
+  // The same, and the call had no effect: it may come again and be done then.
+  static NfsAnswer not_done() { return NfsAnswer(Written{nfs3::Status::kJukebox, false}); }
+  // Another server's results of the call, which are appended to this one's.
+  static NfsAnswer anothers(ByteView theirs, rpc::XdrWriter& results);
   // No answer at all (a duplicate of a call in progress): the client will send it again.
   static NfsAnswer drop() { return NfsAnswer(Drop{}); }
   // The arguments do not decode: GARBAGE_ARGS.
@@ -66,11 +70,14 @@ class NfsAnswer {
   friend class NfsProgram;
   struct Written {
     nfs3::Status status;
+    bool final = true;
   };
   struct Drop {};
   struct Garbage {};
   using Value = std::variant<Written, Drop, Garbage, nfs3::Status, Error>;
   explicit NfsAnswer(Value value) : value_(std::move(value)) {}
+  // Nothing: the call may be done again, or for the first time, when it comes again.
+  std::optional<nfs3::Status> final_status() const;
   Value value_;
 };
 

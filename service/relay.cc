@@ -29,7 +29,7 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   }
   request.on_behalf.relays = static_cast<std::uint8_t>(call.relays + 1);
   request.on_behalf.datagram = call.datagram;
-  request.on_behalf.layout_version = call.layout_version;
+  request.on_behalf.layout = call.layout;
   return request;
 }
 

@@ -72,6 +72,7 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
       if (log_.allow()) log_info("a new session with coordinator {}: its layouts are void", entry->name);
     }
     drop_all_of(coordinator);
+    if (session.number == 0) session.first = result->version;
     session.number = result->session;
     session.version = 0;  // of another process, perhaps
   }
@@ -139,16 +140,21 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
   co_return fail(Errc::kUnavailable, "the file's layout changes again and again");
 }
 
-LayoutCache::Moment LayoutCache::moment(const routing::FileHandle& handle) const {
+rpc::LayoutStamp LayoutCache::stamp(const routing::FileHandle& handle) const {
   std::uint32_t coordinator = coordinator_of(handle.fileid);
   auto found = sessions_.find(coordinator);
-  return {coordinator, found == sessions_.end() ? 0 : found->second.version};
+  return {static_cast<std::uint16_t>(coordinator), found == sessions_.end() ? 0 : found->second.version};
 }
 
-bool LayoutCache::ordering_since(const Moment& moment, const routing::FileHandle& handle,
-                                 const wire::FileLayout& layout) const {
-  return moment.coordinator == coordinator_of(handle.fileid) &&
-         routing::orders_since(layout, context_.self.index) <= moment.version;
+LayoutCache::Orders LayoutCache::orders(const rpc::LayoutStamp& stamp, const routing::FileHandle& handle,
+                                        const wire::FileLayout& layout,
+                                        const routing::StripeCopies& copies) const {
+  const std::uint32_t coordinator = coordinator_of(handle.fileid);
+  auto session = sessions_.find(coordinator);
+  if (stamp.coordinator != coordinator || session == sessions_.end()) return Orders::kSinceLater;
+  const std::uint64_t since = routing::ordered_since(layout, copies);
+  if (since == wire::kNotYet) return Orders::kNotYet;
+  return std::max(since, session->second.first) <= stamp.version ? Orders::kSinceBefore : Orders::kSinceLater;
 }
 
 bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,

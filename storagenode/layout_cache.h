@@ -38,15 +38,13 @@ class LayoutCache {
   // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
   // kUnavailable: the coordinator does not answer, or has given no session for kPatience.
   Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
-  // What this node has heard of the file's coordinator by now.
-  struct Moment {
-    std::uint32_t coordinator = 0;
-    std::uint64_t version = 0;  // of the layouts that were given then
-  };
-  Moment moment(const routing::FileHandle& handle) const;
-  // Whether this node, which may order the file's writes by this layout, has been one that may ever since.
-  bool ordering_since(const Moment& moment, const routing::FileHandle& handle,
-                      const wire::FileLayout& layout) const;
+  // The last version that this node has heard from the file's coordinator.
+  rpc::LayoutStamp stamp(const routing::FileHandle& handle) const;
+  // Whether this node, which is the first whole one of `copies`, orders their writes since before whoever has
+  // this stamp got it. kNotYet: it may not yet, by this layout.
+  enum class Orders { kSinceBefore, kSinceLater, kNotYet };
+  Orders orders(const rpc::LayoutStamp& stamp, const routing::FileHandle& handle,
+                const wire::FileLayout& layout, const routing::StripeCopies& copies) const;
   // Whether the layout with this version, which get() gave, may still be used.
   bool still(const routing::FileHandle& handle, std::uint64_t stripe, std::uint64_t version) const;
   // Layouts below `version` are void: the coordinator says so.
@@ -60,6 +58,7 @@ class LayoutCache {
     MonoTime until;
     bool asking = false;
     std::uint64_t version = 0;  // the last one that the coordinator has told
+    std::uint64_t first = 0;    // that it told this process
   };
   struct Entry {
     std::uint32_t coordinator = 0;

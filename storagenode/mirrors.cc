@@ -75,7 +75,8 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
       forwarded_(context.metrics.counter("mirror_writes_forwarded_total")),
       passed_on_(context.metrics.counter("mirror_requests_passed_on_total")),
       missed_(context.metrics.counter("mirror_copies_missed_total")),
-      copied_(context.metrics.counter("mirror_stripes_copied_total")) {}
+      copied_(context.metrics.counter("mirror_stripes_copied_total")),
+      too_early_(context.metrics.counter("mirror_writes_sent_too_early_total")) {}
 
 rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
   return context_.tables.get()->server(server)->endpoint;
@@ -83,14 +84,12 @@ rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
 
 // ---- requests of clients ----
 
-LayoutCache::Moment Mirrors::came(const service::NfsRequest& request) const {
-  LayoutCache::Moment moment = layouts_.moment(request.handle);
-  if (request.call.layout_version != 0) moment.version = request.call.layout_version;
-  return moment;
+rpc::LayoutStamp Mirrors::sent(const service::NfsRequest& request) const {
+  return request.call.layout.version != 0 ? request.call.layout : layouts_.stamp(request.handle);
 }
 
 Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::uint64_t offset,
-                                       std::optional<LayoutCache::Moment> write, bool not_here,
+                                       std::optional<rpc::LayoutStamp> write, bool not_here,
                                        rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
   std::uint64_t stripe = offset >> handle.stripe_shift;
@@ -115,12 +114,10 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       passed.timeout = kForwardTimeout;
       passed.refused_patience = kForwardRefused;
       // So that it is not done however late it comes there, also by one that has started since.
-      if (write) passed.on_behalf.layout_version = std::max<std::uint64_t>(write->version, 1);
+      if (write) passed.on_behalf.layout = {write->coordinator, std::max<std::uint64_t>(write->version, 1)};
       auto reply = co_await context_.channel.call(std::move(passed));
       if (reply && reply->results().size() >= 4) {
-        results.fixed(reply->results());
-        co_return Passed{service::NfsAnswer::written(
-            static_cast<Status>(load_be<std::uint32_t>(reply->results().data())))};
+        co_return Passed{service::NfsAnswer::anothers(reply->results(), results)};
       }
       suspects_.silent(*to);
     }
@@ -181,7 +178,7 @@ bool Mirrors::take_number(StripeName stripe, std::uint64_t number) {
 
 // ---- writing ----
 
-Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, LayoutCache::Moment came,
+Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, rpc::LayoutStamp sent,
                                               std::uint64_t offset, ByteView data,
                                               ObjectStore::WriteOptions options) {
   Order order(*this, handle.fileid);
@@ -189,7 +186,7 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, Layout
   auto held = co_await order.lock().acquire(stripe, stripe, RangeLock::Mode::kExclusive);
   MonoTime deadline = context_.loop.now() + kPatience;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
-    Round round = co_await write_round(handle, came, offset, data, options);
+    Round round = co_await write_round(handle, sent, offset, data, options);
     if (!round.again) co_return std::move(round.written);
     co_await context_.loop.sleep(
         std::min<Duration>(kFirstPause * (1u << std::min(tries, 6u)), kLongestPause));
@@ -197,7 +194,7 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, Layout
   co_return fail(Errc::kUnavailable, "a write of a mirrored file found no layout that lasts");
 }
 
-Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, LayoutCache::Moment came,
+Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc::LayoutStamp sent,
                                           std::uint64_t offset, ByteView data,
                                           ObjectStore::WriteOptions options) {
   std::uint64_t stripe = offset >> handle.stripe_shift;
@@ -207,9 +204,15 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, Lay
   if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
     co_return Round{.written = fail(Errc::kMisdirected, "another copy orders the writes of this stripe")};
   }
-  // Another copy may have done it without this one, and answered; what came since must not be undone.
-  if (routing::mirrored(handle) && !layouts_.ordering_since(came, handle, *layout)) {
-    co_return Round{.written = fail(Errc::kMisdirected, "another copy ordered writes since this one came")};
+  switch (layouts_.orders(sent, handle, *layout, copies)) {
+    case LayoutCache::Orders::kSinceBefore:
+      break;
+    case LayoutCache::Orders::kNotYet:
+      layouts_.drop(handle.fileid, layout->version + 1);
+      co_return Round{.again = true};
+    case LayoutCache::Orders::kSinceLater:
+      too_early_.add();
+      co_return Round{.written = Written{.sent_too_early = true}};
   }
   std::optional<UnderWay> under_way(std::in_place, *this, handle.fileid, layout->version);
   auto epoch = co_await store_.epoch(object_of(handle));
@@ -244,7 +247,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, Lay
   if (!layouts_.still(handle, stripe, layout->version)) co_return Round{.again = true};
   auto here = std::find_if(outcomes.begin(), outcomes.end(),
                            [&](const Outcome& each) { return each.server == context_.self.index; });
-  co_return Round{.written = Written{here->written, verifier}};
+  co_return Round{.written = Written{.here = here->written, .verifier = verifier}};
 }
 
 Task<Mirrors::Outcome> Mirrors::put_here(Put put) {

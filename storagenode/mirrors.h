@@ -40,24 +40,25 @@ class Mirrors {
     std::optional<service::NfsAnswer> answer;  // nothing: the copy here is the one to answer,
     std::uint64_t version = 0;                 // by the layout with this version
   };
-  // LayoutCache::moment() when a request has come: to the first server that it came to.
-  LayoutCache::Moment came(const service::NfsRequest& request) const;
+  // What the sender of a WRITE had heard when it sent it: as it says, or LayoutCache::stamp() of now.
+  rpc::LayoutStamp sent(const service::NfsRequest& request) const;
   // Gives the request to the copy that it is for, where that is not the one here. `write`: it is one, and
-  // came then. `not_here`: the copy here is of no use.
+  // sent() says this. `not_here`: the copy here is of no use.
   Task<Passed> pass_on(const service::NfsRequest& request, std::uint64_t offset,
-                       std::optional<LayoutCache::Moment> write, bool not_here, rpc::XdrWriter& results);
+                       std::optional<rpc::LayoutStamp> write, bool not_here, rpc::XdrWriter& results);
   // What a read of the copy here has shown counts.
   bool still(const routing::FileHandle& handle, std::uint64_t offset, std::uint64_t version) const {
     return layouts_.still(handle, offset >> handle.stripe_shift, version);
   }
-  // Writes to all copies; all bytes in one stripe. `came`: of the request.
-  // kMisdirected: another copy orders them by now, or did so meanwhile and may have done the same write. Else
-  // as ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
+  // Writes to all copies; all bytes in one stripe. `sent`: of the request. kMisdirected: another copy orders
+  // them by now. Else as ObjectStore::write(), and kUnavailable. `data` lives until the task ends.
   struct Written {
-    ObjectStore::Written here;
-    Verifier verifier;  // older than that of any copy's server which has started since it was sent there
+    // Nothing was done: another copy may have ordered writes since it was sent, and may have done this one.
+    bool sent_too_early = false;
+    ObjectStore::Written here{};
+    Verifier verifier{};  // older than that of any copy's server which has started since it was sent there
   };
-  Task<Result<Written>> write(routing::FileHandle handle, LayoutCache::Moment came, std::uint64_t offset,
+  Task<Result<Written>> write(routing::FileHandle handle, rpc::LayoutStamp sent, std::uint64_t offset,
                               ByteView data, ObjectStore::WriteOptions options);
   // The copy here cannot be read: it misses this stripe, and gets it anew from another one.
   Task<void> lose(routing::FileHandle handle, std::uint64_t stripe);
@@ -95,7 +96,7 @@ class Mirrors {
     bool again = false;  // under another layout or epoch
     Result<Written> written = Written{};
   };
-  Task<Round> write_round(const routing::FileHandle& handle, LayoutCache::Moment came, std::uint64_t offset,
+  Task<Round> write_round(const routing::FileHandle& handle, rpc::LayoutStamp sent, std::uint64_t offset,
                           ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
   Task<Outcome> put_there(Put put, std::uint32_t server);
@@ -127,6 +128,7 @@ class Mirrors {
   Counter& passed_on_;
   Counter& missed_;
   Counter& copied_;
+  Counter& too_early_;
 };
 
 }  // namespace slice::storagenode

@@ -116,35 +116,55 @@ TEST_F(MirroredFileTest, AWriteThatWaitedWhileThisCopyWasMissingIsNotDone) {
   EXPECT_EQ(copy.forwards, 0u);
   EXPECT_EQ(write_stripe("next").status, NfsStatus::kOk) << "what comes now is done";
   EXPECT_EQ(copy.forwards, 1u);
+  EXPECT_EQ(metrics_.counter("mirror_writes_sent_too_early_total").value(), 1u);
 }
 
-// It has been on its way from another node all the while, and this one may have started since.
-TEST_F(MirroredFileTest, AWriteThatWasPassedOnBeforeThisCopyWasMissingIsNotDone) {
-  auto passed_on = [&](std::uint64_t version_there) {
+// It has been on its way all the while, from a proxy or another node, and this one may have started since.
+TEST_F(MirroredFileTest, AWriteThatWasSentBeforeThisCopyWasMissingIsNotDone) {
+  const auto coord1 = static_cast<std::uint16_t>(config_.find("coord1")->index);
+  std::optional<rpc::LayoutStamp> told;
+  auto sent = [&](rpc::LayoutStamp stamp, std::uint8_t relays = 0) {
     auto bytes = handles_.mint(handle);
     rpc::XdrWriter out;
     nfs3::encode_arguments(
         out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable, as_bytes("late")});
     rpc::AuthSys who;
     who.uid = who.gid = 1000;
-    auto response = run(network_.call({.to = endpoint("store1"),
-                                       .program = nfs3::kProgram,
-                                       .version = nfs3::kVersion,
-                                       .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
-                                       .arguments = out.take(),
-                                       .credential = who,
-                                       .on_behalf = {.client = {0x0a4d0102, 900},
-                                                     .xid = Xid{static_cast<std::uint32_t>(version_there)},
-                                                     .relays = 1,
-                                                     .layout_version = version_there}}));
+    auto response = run(network_.call(
+        {.to = endpoint("store1"),
+         .program = nfs3::kProgram,
+         .version = nfs3::kVersion,
+         .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
+         .arguments = out.take(),
+         .credential = who,
+         .on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .relays = relays, .layout = stamp}}));
     EXPECT_TRUE(response);
+    told = wire::decode_sent_too_early(response->results());
     return static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
   };
   coordinator.layout.version = coordinator.layout.changed = 21;
   coordinator.layout.orders_since = {{.server = self_.index, .version = 21}};
-  EXPECT_EQ(passed_on(20), NfsStatus::kJukebox);
+  EXPECT_EQ(sent({coord1, 20}), NfsStatus::kJukebox);
+  EXPECT_EQ(told, (rpc::LayoutStamp{coord1, 21})) << "with that it may come again";
+  EXPECT_EQ(sent({coord1, 20}, 1), NfsStatus::kJukebox) << "passed on";
+  EXPECT_EQ(sent({static_cast<std::uint16_t>(coord1 + 1), 21}), NfsStatus::kJukebox) << "another's version";
   EXPECT_EQ(copy.forwards, 0u);
-  EXPECT_EQ(passed_on(21), NfsStatus::kOk);
+  EXPECT_EQ(sent({coord1, 21}), NfsStatus::kOk) << "though the same call was refused before";
+  EXPECT_EQ(copy.forwards, 1u);
+  EXPECT_EQ(sent({coord1, 20}), NfsStatus::kOk) << "it was done";
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+// A recall is under way: the others may act by the layout of before.
+TEST_F(MirroredFileTest, AWriteWaitsUntilThisCopyMayOrder) {
+  coordinator.layout.version = coordinator.layout.changed = 21;
+  coordinator.layout.orders_since = {{.server = self_.index, .version = wire::kNotYet}};
+  loop_.after(std::chrono::milliseconds(300), [&] {
+    coordinator.layout.version = 22;
+    coordinator.layout.orders_since = {{.server = self_.index, .version = 22}};
+  });
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kJukebox) << "it came before";
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
   EXPECT_EQ(copy.forwards, 1u);
 }
 

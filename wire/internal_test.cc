@@ -72,12 +72,13 @@ TEST(LayoutMessages, Codec) {
   check_message(SessionResult{Status::kOk, 5, 3000, 1ull << 61});
   check_message(LayoutArgs{handle()});
   check_message(LayoutResult{.status = Status::kJukebox});
-  check_message(LayoutResult{Status::kOk,
-                             {.version = 1,
-                              .changed = 2,
-                              .missing = {{3, true, {{4, 5}, {6, kAllStripes}}}, {7, false, {{0, 1}}}},
-                              .orders_since = {{3, 1ull << 60}, {9, 4}},
-                              .others_order_since = 1ull << 59}});
+  check_message(
+      LayoutResult{Status::kOk,
+                   {.version = 1,
+                    .changed = 2,
+                    .missing = {{3, 8, true, {{4, 5}, {6, kAllStripes}}}, {7, kNotYet, false, {{0, 1}}}},
+                    .orders_since = {{3, 1ull << 60}, {9, 4}},
+                    .others_order_since = 1ull << 59}});
   LayoutResult mapped{Status::kOk,
                       {.version = 1,
                        .changed = 2,
@@ -104,7 +105,7 @@ TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
   MissedArgs args;
   EXPECT_FALSE(decode(empty.view(), args));
   LayoutResult many{Status::kOk,
-                    {.missing = {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}}};
+                    {.missing = {{3, 0, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}}};
   rpc::XdrWriter out;
   encode(out, many);
   EXPECT_FALSE(decode(out.view(), many));
@@ -112,6 +113,23 @@ TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
   rpc::XdrWriter more;
   encode(more, orderers);
   EXPECT_FALSE(decode(more.view(), orderers));
+}
+
+TEST(LayoutMessages, AWriteThatWasSentTooEarlyIsAFailureToOthers) {
+  rpc::XdrWriter out;
+  encode_sent_too_early(out, {0x1234, 1ull << 60});
+  EXPECT_EQ(decode_sent_too_early(out.view()), (rpc::LayoutStamp{0x1234, 1ull << 60}));
+  rpc::XdrWriter plain;
+  nfs3::encode_failure(plain, nfs3::Procedure::kWrite, Status::kJukebox);
+  EXPECT_EQ(to_hex(out.view()), to_hex(plain.view()) + "00001234" + "1000000000000000");
+  EXPECT_FALSE(decode_sent_too_early(plain.view()));
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_FALSE(decode_sent_too_early(out.view().first(i))) << i;
+  Buffer other(out.view());
+  other.data()[3] = 5;  // another failure
+  EXPECT_FALSE(decode_sent_too_early(other.view()));
+  store_be<std::uint32_t>(other.data(), static_cast<std::uint32_t>(Status::kJukebox));
+  other.data()[12] = 1;  // no process has such an index
+  EXPECT_FALSE(decode_sent_too_early(other.view()));
 }
 
 TEST(CoordinatorMessages, Codec) {

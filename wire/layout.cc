@@ -28,6 +28,7 @@ StripeRange decode_range(XdrReader& in) {
 
 void encode_missing(XdrWriter& out, const Missing& missing) {
   out.u32(missing.server);
+  out.u64(missing.since);
   out.boolean(missing.joining);
   out.u32(static_cast<std::uint32_t>(missing.stripes.size()));
   for (const StripeRange& range : missing.stripes) encode_range(out, range);
@@ -35,6 +36,7 @@ void encode_missing(XdrWriter& out, const Missing& missing) {
 Missing decode_missing(XdrReader& in) {
   Missing missing;
   missing.server = in.u32();
+  missing.since = in.u64();
   missing.joining = in.boolean();
   std::uint32_t count = in.u32();
   if (count > kMaxStripeRanges) in.fail();
@@ -262,6 +264,21 @@ bool decode(ByteView bytes, MoveArgs& out) {
   out.stripe = in.u64();
   out.site = in.u32();
   return in.complete();
+}
+
+void encode_sent_too_early(XdrWriter& results, rpc::LayoutStamp stamp) {
+  nfs3::encode_failure(results, nfs3::Procedure::kWrite, nfs3::Status::kJukebox);
+  results.u32(stamp.coordinator);
+  results.u64(stamp.version);
+}
+
+std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results) {
+  XdrReader in(results);
+  bool none = decode_status(in) == nfs3::Status::kJukebox && !in.boolean() && !in.boolean();
+  const std::uint32_t coordinator = in.u32();
+  const std::uint64_t version = in.u64();
+  if (!none || !in.complete() || coordinator > 0xffff) return std::nullopt;
+  return rpc::LayoutStamp{static_cast<std::uint16_t>(coordinator), version};
 }
 
 void encode(XdrWriter& out, const DiscardArgs& args) {

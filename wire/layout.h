@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "rpc/auth.h"
 #include "wire/internal.h"
 #include "wire/nfs3.h"
 
@@ -24,9 +25,13 @@ struct StripeRange {
   std::uint64_t first = 0, end = 0;
   auto operator<=>(const StripeRange&) const = default;
 };
+// Of a version since which something holds: it is not known yet, since some node may act by the layout of
+// before.
+inline constexpr std::uint64_t kNotYet = ~std::uint64_t{0};
 // What one server misses of a file.
 struct Missing {
   std::uint32_t server = 0;          // index in the configuration
+  std::uint64_t since = 0;           // the last addition to `stripes`, as in OrdersSince
   bool joining = false;              // it gets every write again, and is not read until all was copied
   std::vector<StripeRange> stripes;  // in order, apart
 };
@@ -49,7 +54,8 @@ struct Moving {
   bool switched = false;
 };
 // Since which version a server may order a file's writes, which it might not for a while before: its copy was
-// made whole, or a stripe moved there.
+// made whole, or a stripe moved there. Whoever has been told this version, or a later one, was so when no
+// other server ordered them any more.
 struct OrdersSince {
   std::uint32_t server = 0;
   std::uint64_t version = 0;
@@ -161,6 +167,13 @@ struct DiscardArgs {
   std::uint64_t version = 0;
   std::uint64_t stripe = 0;
 };
+
+// The results of a WRITE (WRITE3resfail) that was not done, since its sender might have sent it before the
+// node ordered the stripe's writes: it may send it again, with this stamp. NFS3ERR_JUKEBOX, and behind the
+// failure's body coordinator and version. Members of the ensemble alone get it.
+void encode_sent_too_early(rpc::XdrWriter& results, rpc::LayoutStamp stamp);
+// Nothing where the results are others.
+std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
 
 // clang-format off
 #define SLICE_WIRE_LAYOUT_MESSAGES(X) \

@@ -56,6 +56,11 @@ SLICE_INLINE uint32_t slice_handle_copies(uint32_t flags) {
   return flags & SLICE_HANDLE_THREE_COPIES ? 3 : 2;
 }
 
+// Whether its coordinator says which servers have what; else the tables alone do.
+SLICE_INLINE int slice_handle_has_layout(uint32_t flags) {
+  return (flags & (SLICE_HANDLE_MIRRORED | SLICE_HANDLE_BLOCK_MAPPED)) != 0;
+}
+
 SLICE_INLINE uint8_t slice_handle_flags_of_copies(uint32_t copies) {
   if (copies < 2) return 0;
   return copies > 2 ? SLICE_HANDLE_MIRRORED | SLICE_HANDLE_THREE_COPIES : SLICE_HANDLE_MIRRORED;

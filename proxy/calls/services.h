@@ -9,6 +9,7 @@
 #include "proxy/servers/plumbing.h"
 #include "proxy/servers/servers.h"
 #include "proxy/tables/attribute_cache.h"
+#include "proxy/tables/layout_stamps.h"
 #include "proxy/tables/map_cache.h"
 #include "proxy/tables/tables.h"
 
@@ -28,6 +29,7 @@ class Services {
   AttributeCache& cache;
   CallEncoder& encoder;
   MapCache& maps;
+  LayoutStamps stamps;
   Metrics& metrics;
 
  private:

@@ -3,10 +3,28 @@
 #include "proxy/calls/write_call.h"
 
 #include "proxy/servers/connection.h"
+#include "routing/place.h"
 #include "rpc/message.h"
+#include "wire/layout.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
+namespace {
+
+constexpr unsigned kMostRefusals = 8;  // of one piece; then its client is told to wait
+
+// What a node that did not do it wants to be told (wire/layout.h).
+std::optional<rpc::LayoutStamp> sent_too_early(const BufferChain& reply) {
+  constexpr std::size_t kLongest = 64;
+  std::uint8_t scratch[kLongest];
+  if (reply.size() > kLongest) return std::nullopt;
+  auto decoded = rpc::decode_reply(reply.head(reply.size(), scratch));
+  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
+    return std::nullopt;
+  return wire::decode_sent_too_early(decoded->results);
+}
+
+}  // namespace
 
 WriteCall::WriteCall(Services& services, Client& client, CallFacts facts)
     : Call(services, client, std::move(facts)) {}
@@ -17,6 +35,9 @@ void WriteCall::start(std::size_t data_at) {
   left_ = pieces_.size();
   skip_ = data_at;
   hint_ = services_.cache.hint(facts_.fileid);
+  if (slice_handle_has_layout(facts_.handle_flags)) {
+    facts_.origin.layout = services_.stamps.of(coordinator());
+  }
   if (facts_.count == 0) send(0);
 }
 
@@ -90,14 +111,34 @@ void WriteCall::send(std::size_t index) {
   dispatch(piece.leg, piece.route, head.view(), data);
 }
 
+SiteId WriteCall::coordinator() const {
+  return routing::coordinator_site(*services_.tables.config, facts_.fileid);
+}
+
+// Again, with what is known of layouts by now.
+void WriteCall::send_again(std::size_t index) {
+  facts_.origin.layout = services_.stamps.of(coordinator());
+  Leg& leg = pieces_[index]->leg;
+  const std::size_t size = kWriteHead + rpc::xdr_padded(pieces_[index]->count);
+  BufferChain arguments = leg.request.sub(leg.request.size() - size, size);
+  leg.request = services_.encoder.encode(facts_.origin, leg.xid, facts_.procedure, {}, arguments, size);
+  leg.request_size = leg.request.size();
+  services_.servers.send(leg);
+}
+
 void WriteCall::on_reply(Leg& leg, const BufferChain& reply) {
+  std::size_t index = 0;
+  while (&pieces_[index]->leg != &leg) ++index;
+  if (std::optional<rpc::LayoutStamp> stamp = sent_too_early(reply)) {
+    services_.stamps.heard(coordinator(), *stamp);
+    if (++progress_[index].refusals <= kMostRefusals) return send_again(index);
+    if (pieces_.size() == 1) return fail(nfs3::Status::kJukebox);
+  }
   if (pieces_.size() == 1) {
     PatchedReply patched;
     BufferChain record = rewrite(reply, patched);
     return patched.unknown ? fail(nfs3::Status::kJukebox) : finish(record);
   }
-  std::size_t index = 0;
-  while (&pieces_[index]->leg != &leg) ++index;
   Progress& progress = progress_[index];
   std::uint8_t message[kHeadBytes];
   std::size_t size = std::min(reply.size(), kHeadBytes);

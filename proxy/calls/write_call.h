@@ -22,11 +22,14 @@ class WriteCall : public Call {
     WriteReply reply;
     std::uint32_t status = 0;
     bool failed = false;
+    unsigned refusals = 0;
   };
   void take(BufferRef piece);
   void advance();
   void send(std::size_t index);
   void on_reply(Leg& leg, const BufferChain& reply) override;
+  SiteId coordinator() const;
+  void send_again(std::size_t index);
   void join();
 
   std::vector<std::unique_ptr<Piece>> pieces_;

@@ -18,6 +18,7 @@ BufferChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::ui
   verifier.generation = Generation{sender_.config->generation};
   verifier.client = origin.client;
   verifier.client_xid = origin.xid;
+  verifier.layout = origin.layout;
   rpc::CallHeader call_header{.xid = Xid{xid},
                               .program = nfs3::kProgram,
                               .version = nfs3::kVersion,
@@ -67,7 +68,7 @@ Buffer read_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint6
 
 Buffer write_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
                        std::uint32_t count, std::uint32_t stable) {
-  Buffer out(4 + SLICE_HANDLE_SIZE + 20);
+  Buffer out(kWriteHead);
   std::uint8_t* p = put_handle(out, handle, hint);
   store_be<std::uint64_t>(p, offset);
   store_be<std::uint32_t>(p + 8, count);

@@ -14,7 +14,8 @@ struct Origin {
   rpc::Endpoint client;
   Xid xid;
   std::uint32_t credential_flavor = rpc::kAuthNone;
-  Buffer credential;  // its body, a copy
+  Buffer credential;        // its body, a copy
+  rpc::LayoutStamp layout;  // with a WRITE of a file that has one; else nothing is said
 };
 
 // What a worker's calls have in common.
@@ -41,6 +42,7 @@ class CallEncoder {
 // READ3args, WRITE3args without the data, COMMIT3args for a part of a call, `hint` in the handle.
 Buffer read_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
                       std::uint32_t count);
+inline constexpr std::size_t kWriteHead = 4 + SLICE_HANDLE_SIZE + 20;
 Buffer write_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
                        std::uint32_t count, std::uint32_t stable);
 

@@ -180,6 +180,12 @@ rpc::Outcome ToyServer::write(const rpc::Call& call, rpc::XdrWriter& results) {
   if (!file) return rpc::Outcome::kError;
   EXPECT_EQ(args.count, args.data.size());
   check_owner(*file, args.offset, args.count);
+  stamps.push_back(call.layout);
+  if (call.layout.coordinator != orders_since.coordinator || call.layout.version < orders_since.version) {
+    wire::encode_sent_too_early(results, orders_since);
+    orders_since.version += ages;
+    return rpc::Outcome::kReply;
+  }
   nfs3::Status status = args.offset > (64u << 20) ? nfs3::Status::kFbig : fail_with;
   if (status != nfs3::Status::kOk) {
     nfs3::encode_failure(results, nfs3::Procedure::kWrite, status);

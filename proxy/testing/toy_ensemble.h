@@ -63,7 +63,11 @@ class ToyServer : public rpc::Program {
   std::uint32_t write_at_most = ~0u;  // bytes of one WRITE
   nfs3::Status fail_with = nfs3::Status::kOk;
   unsigned drops = 0;  // so many calls get no answer
-  bool hold = false;   // answers wait until release()
+  // A WRITE with an older one is refused, and told this; then this grows by `ages`.
+  rpc::LayoutStamp orders_since{};
+  std::uint64_t ages = 0;
+  std::vector<rpc::LayoutStamp> stamps;  // of WRITEs, as they came
+  bool hold = false;                     // answers wait until release()
   void release();
   std::size_t held() const { return held_.size(); }
   std::uint64_t calls = 0;

@@ -13,6 +13,7 @@ struct Accepted {
   ObjectStore::Written written;
   nfs3::Time mtime;
   Verifier verifier;
+  bool sent_too_early = false;  // as Mirrors::Written
 };
 
 // Before the first object of a file is made here, the authority notes that it has stripes: from then on a
@@ -25,9 +26,8 @@ Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request,
   co_return slice::Status{};
 }
 
-Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request,
-                                    LayoutCache::Moment /*came*/, std::uint64_t offset, ByteView data,
-                                    bool sync, KnownFile& known) {
+Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, rpc::LayoutStamp /*sent*/,
+                                    std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
   ObjectName name = node.object_of(request.handle);
   auto epoch = co_await node.store.epoch(name);
   if (!epoch) co_return fail(epoch.error());
@@ -42,18 +42,25 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
   }
 }
 
-// The same to all copies, as the file's layout has them. `came`: when the request did. kMisdirected: another
-// server orders them by now, or may have done this one.
-Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, LayoutCache::Moment came,
+// The same to all copies, as the file's layout has them. kMisdirected: another server orders them by now.
+Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, rpc::LayoutStamp sent,
                                     std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
   auto epoch = co_await node.store.epoch(node.object_of(request.handle));
   if (!epoch) co_return fail(epoch.error());
   if (!epoch->has_value()) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
   nfs3::Time mtime = node.now();
-  auto written = co_await node.mirrors.write(request.handle, came, offset, data,
+  auto written = co_await node.mirrors.write(request.handle, sent, offset, data,
                                              {.epoch = known.epoch, .mtime = mtime, .sync = sync});
   if (!written) co_return fail(std::move(written.error()));
-  co_return Accepted{written->here, mtime, written->verifier};
+  co_return Accepted{written->here, mtime, written->verifier, written->sent_too_early};
+}
+
+// A proxy sends it again, with the stamp of now. Other clients' requests are sent by this server as it were:
+// they have waited here for too long.
+NfsAnswer refuse(Node& node, const service::NfsRequest& request, rpc::XdrWriter& results) {
+  if (!request.call.forwarded) return nfs3::Status::kJukebox;
+  wire::encode_sent_too_early(results, node.mirrors.layouts().stamp(request.handle));
+  return NfsAnswer::not_done();
 }
 
 }  // namespace
@@ -63,13 +70,13 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   const routing::FileHandle& handle = request.handle;
   if (auto wrong = service::check_write(handle, args); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
-  LayoutCache::Moment came = node.mirrors.came(request);
+  rpc::LayoutStamp sent = node.mirrors.sent(request);
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
   if (!known) co_return known.error();
 
   bool by_layout = routing::has_layout(handle);
   if (by_layout) {
-    auto passed = co_await node.mirrors.pass_on(request, args.offset, came, false, results);
+    auto passed = co_await node.mirrors.pass_on(request, args.offset, sent, false, results);
     if (passed.answer) co_return std::move(*passed.answer);
   }
   Extent extent = clamp_transfer(node, handle, args.offset, args.count);
@@ -84,12 +91,11 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
     std::uint64_t end = extent.offset + extent.count;
     auto write_all = by_layout ? write_copies : write_object;
     auto done =
-        co_await write_all(node, request, came, extent.offset, args.data.first(extent.count), sync, *known);
-    // The stripe has moved meanwhile. Of a mirrored file another copy may have done this very write: then
-    // nobody may do it again behind what came since.
-    bool moved = !done && by_layout && done.error().code == Errc::kMisdirected && !routing::mirrored(handle);
-    if (moved) {
-      auto passed = co_await node.mirrors.pass_on(request, args.offset, came, false, results);
+        co_await write_all(node, request, sent, extent.offset, args.data.first(extent.count), sync, *known);
+    if (done && done->sent_too_early) co_return refuse(node, request, results);
+    // Another copy orders them meanwhile.
+    if (!done && by_layout && done.error().code == Errc::kMisdirected) {
+      auto passed = co_await node.mirrors.pass_on(request, args.offset, sent, false, results);
       co_return passed.answer ? std::move(*passed.answer) : NfsAnswer::drop();
     }
     if (!done) co_return done.error();
