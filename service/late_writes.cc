@@ -10,7 +10,7 @@
 namespace slice::service {
 namespace {
 
-constexpr std::size_t kBegin = 512;                        // bytes of the arguments that a call is known by
+constexpr std::size_t kBegin = 256;                        // bytes of the arguments that a call is known by
 constexpr std::uint32_t kHashes = LateWrites::kCalls * 2;  // few calls share one
 
 // Without the hint of the handle, which is the first argument: each proxy stamps what it knows, and so does
@@ -64,7 +64,8 @@ std::uint32_t LateWrites::find(const Key& key) const {
 LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
   const Key key{call.client, call.xid, fingerprint(call)};
   if (const std::uint32_t turn = find(key); turn != 0) {
-    Seen seen{.state = Seen::State::kAnswered, .status = answered_[turn % kCalls].status, .key = key};
+    Seen seen{
+        .state = Seen::State::kAnswered, .status = nfs3::Status{answered_[turn % kCalls].status}, .key = key};
     const Reply& reply = replies_[turn % kReplies];
     if (turn_ - turn < kReplies) seen.reply = {reply.bytes.data(), reply.size};
     return seen;
@@ -84,7 +85,7 @@ void LateWrites::end(const Key& key, nfs3::Status status, std::string_view resul
                                .address = key.client.address,
                                .xid = key.xid.value,
                                .port = key.client.port,
-                               .status = status,
+                               .status = static_cast<std::uint16_t>(status),
                                .seconds = now(),
                                .older = newest};
   newest = turn_;

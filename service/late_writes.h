@@ -65,7 +65,7 @@ class LateWrites {
     std::uint64_t fingerprint;
     std::uint32_t address, xid;
     std::uint16_t port;
-    nfs3::Status status;
+    std::uint16_t status;   // nfs3::Status
     std::uint32_t seconds;  // of the loop's clock
     std::uint32_t older;    // the turn of the one before it of the same hash
     bool is(const Key& key) const;

@@ -97,7 +97,8 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
 
   // `datagram`: as a proxy or server passes on what a client asked over UDP.
   template <class Args>
-  Buffer call(nfs3::Procedure procedure, const Args& args, std::uint32_t uid, bool datagram = false) {
+  Result<rpc::Response> ask(nfs3::Procedure procedure, const Args& args, std::uint32_t uid,
+                            bool datagram = false) {
     rpc::XdrWriter out;
     nfs3::encode_arguments(out, args);
     rpc::Request request{.to = small,
@@ -109,7 +110,11 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
                          .credential = rpc::AuthSys{}};
     request.credential->uid = request.credential->gid = uid;
     if (datagram) request.on_behalf = {.client = {0x0a4d0102, 700}, .xid = Xid{1}, .datagram = true};
-    auto response = run((datagram ? network_ : clients).call(std::move(request)));
+    return run((datagram ? network_ : clients).call(std::move(request)));
+  }
+  template <class Args>
+  Buffer call(nfs3::Procedure procedure, const Args& args, std::uint32_t uid, bool datagram = false) {
+    auto response = ask(procedure, args, uid, datagram);
     EXPECT_TRUE(response) << response.error().message;
     return response ? Buffer(response->results()) : Buffer();
   }

@@ -55,10 +55,9 @@ Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& reque
   co_return Accepted{written->here, mtime, written->verifier, written->sent_too_early};
 }
 
-// A proxy sends it again, with the stamp of now. Other clients' requests are sent by this server as it were:
-// they have waited here for too long.
+// Whoever said what it had heard sends it again, with the stamp of now. Others' requests have waited here.
 NfsAnswer refuse(Node& node, const service::NfsRequest& request, rpc::XdrWriter& results) {
-  if (!request.call.forwarded) return nfs3::Status::kJukebox;
+  if (request.call.layout.version == 0) return nfs3::Status::kJukebox;
   wire::encode_sent_too_early(results, node.mirrors.layouts().stamp(request.handle));
   return NfsAnswer::not_done();
 }
