@@ -91,7 +91,7 @@ void LateWrites::end(const Key& key, nfs3::Status status, std::string_view resul
   newest = turn_;
   Reply& reply = replies_[turn_ % kReplies];
   reply.size = results.size() <= Reply::kMost ? static_cast<std::uint8_t>(results.size()) : std::uint8_t{0};
-  std::copy_n(results.data(), reply.size, reply.bytes.data());
+  results.copy(reply.bytes.data(), reply.size);
 }
 
 }  // namespace slice::service
