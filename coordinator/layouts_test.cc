@@ -106,7 +106,7 @@ TEST_F(LayoutsTest, ACopyOrdersWritesSinceThoseBeforeItMissThem) {
 TEST_F(LayoutsTest, NobodyOrdersWritesAnewWhileALayoutIsBeingRecalled) {
   layout();
   ASSERT_EQ(session("store1", 0).status, Status::kOk);
-  store1_.delay = 1h;  // it does not answer a RECALL
+  store1_.delay = 10s;  // it does not answer a RECALL
   std::optional<Status> noted;
   spawn([](Task<Status> noting, std::optional<Status>& result) -> Task<void> {
     result = co_await std::move(noting);
@@ -120,6 +120,7 @@ TEST_F(LayoutsTest, NobodyOrdersWritesAnewWhileALayoutIsBeingRecalled) {
   EXPECT_EQ(noted, Status::kOk);
   const wire::FileLayout then = layout();
   EXPECT_GT(routing::find_missing(then.missing, index("store1"))->since, now.version);
+  loop_.advance(11s);  // its answers come
 }
 
 // What was sent to the process before has an older version than it asks for.
