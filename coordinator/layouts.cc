@@ -133,6 +133,12 @@ Task<void> Layouts::change(File& file) {
   co_await sessions_.recall(file.handle.fileid, file.changed);
 }
 
+Task<void> Layouts::change_orderers(File& file, std::vector<std::uint32_t> servers) {
+  for (std::uint32_t server : servers) orderers_.expect(file.handle.fileid, server);
+  co_await change(file);
+  for (std::uint32_t server : servers) orderers_.note(file.handle.fileid, server, next_version());
+}
+
 const Layouts::Copy* Layouts::copy_of(FileId file, std::uint32_t server) const {
   auto found = files_.find(file);
   if (found == files_.end()) return nullptr;
@@ -311,9 +317,7 @@ Task<bool> Layouts::joined(routing::FileHandle handle, std::uint32_t server) {
   auto found = file.copies.find(server);
   if (found == file.copies.end() || !found->second.missing.joining) co_return false;
   erase(file, server);
-  orderers_.expect(handle.fileid, server);
-  co_await change(file);
-  orderers_.note(handle.fileid, server, next_version());
+  co_await change_orderers(file, {server});
   co_await context_.crash.reach("missing.whole");
   co_return true;
 }
@@ -350,11 +354,8 @@ Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe)
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
   if (!piece || piece->sites.empty()) co_return Status::kJukebox;
   file.moving->switched = true;
-  const std::vector<std::uint32_t> servers =
-      context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle));
-  for (std::uint32_t server : servers) orderers_.expect(handle.fileid, server);
-  co_await change(file);
-  for (std::uint32_t server : servers) orderers_.note(handle.fileid, server, next_version());
+  co_await change_orderers(
+      file, context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle)));
   co_await context_.crash.reach("move.switched");
   piece->sites[stripe % wire::kStripesOfPiece] = static_cast<std::uint16_t>(file.moving->site);
   file.unsure = true;

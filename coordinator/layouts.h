@@ -98,6 +98,8 @@ class Layouts {
                         wire::StripeRange stripes);
   // Makes what is changed by now the file's layout: nobody acts on an older one at the end.
   Task<void> change(File& file);
+  // The same where these servers may order writes from then on that they might not before.
+  Task<void> change_orderers(File& file, std::vector<std::uint32_t> servers);
   void note_removed(FileId file);
   Task<nfs3::Status> put(File& file, const routing::FileHandle& handle, wire::Missing missing);
   void erase(File& file, std::uint32_t server);

@@ -5,6 +5,7 @@
 #include "bpf/shared/reply.h"
 #include "rpc/message.h"
 #include "rpc/xdr.h"
+#include "wire/layout.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -38,6 +39,14 @@ void patch_entries(AttributeCache& cache, std::uint32_t asked_ms, ByteSpan messa
   }
   cache.prefetch(events);
   for (std::size_t i = 0; i < events.size(); ++i) cache.absorb(attributes[i], events[i]);
+}
+
+// Nothing where the RPC itself failed.
+std::optional<ByteView> results_of(ByteView message) {
+  auto decoded = rpc::decode_reply(message);
+  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
+    return std::nullopt;
+  return decoded->results;
 }
 
 // post_op_attr without attributes, and the rest moved up.
@@ -89,10 +98,9 @@ PatchedReply patch_reply(AttributeCache& cache, const ReplyFacts& facts, ByteSpa
 }
 
 std::optional<ReadReply> parse_read_reply(ByteView head, std::size_t total) {
-  auto decoded = rpc::decode_reply(head);
-  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
-    return std::nullopt;
-  rpc::XdrReader in(decoded->results);
+  std::optional<ByteView> results = results_of(head);
+  if (!results) return std::nullopt;
+  rpc::XdrReader in(*results);
   if (in.u32() != 0) return std::nullopt;
   if (in.boolean()) in.skip(SLICE_FATTR_BYTES);
   ReadReply reply;
@@ -105,11 +113,15 @@ std::optional<ReadReply> parse_read_reply(ByteView head, std::size_t total) {
   return reply;
 }
 
+std::optional<rpc::LayoutStamp> parse_sent_too_early(ByteView message) {
+  std::optional<ByteView> results = results_of(message);
+  return results ? wire::decode_sent_too_early(*results) : std::nullopt;
+}
+
 std::optional<WriteReply> parse_write_reply(ByteView message) {
-  auto decoded = rpc::decode_reply(message);
-  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
-    return std::nullopt;
-  rpc::XdrReader in(decoded->results);
+  std::optional<ByteView> results = results_of(message);
+  if (!results) return std::nullopt;
+  rpc::XdrReader in(*results);
   if (in.u32() != 0) return std::nullopt;
   if (in.boolean()) in.skip(SLICE_WCC_ATTR_BYTES);
   if (in.boolean()) in.skip(SLICE_FATTR_BYTES);

@@ -3,6 +3,7 @@
 #define SLICE_PROXY_CALLS_REPLY_PATCH_H
 
 #include "proxy/tables/attribute_cache.h"
+#include "rpc/auth.h"
 
 namespace slice::proxy {
 
@@ -42,6 +43,8 @@ struct WriteReply {
   std::uint64_t verifier = 0;
 };
 std::optional<WriteReply> parse_write_reply(ByteView message);
+// A WRITE reply by which the node wants to be told this (wire/layout.h).
+std::optional<rpc::LayoutStamp> parse_sent_too_early(ByteView message);
 
 }  // namespace slice::proxy
 

@@ -5,24 +5,12 @@
 #include "proxy/servers/connection.h"
 #include "routing/place.h"
 #include "rpc/message.h"
-#include "wire/layout.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
 namespace {
 
 constexpr unsigned kMostRefusals = 8;  // of one piece; then its client is told to wait
-
-// What a node that did not do it wants to be told (wire/layout.h).
-std::optional<rpc::LayoutStamp> sent_too_early(const BufferChain& reply) {
-  constexpr std::size_t kLongest = 64;
-  std::uint8_t scratch[kLongest];
-  if (reply.size() > kLongest) return std::nullopt;
-  auto decoded = rpc::decode_reply(reply.head(reply.size(), scratch));
-  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
-    return std::nullopt;
-  return wire::decode_sent_too_early(decoded->results);
-}
 
 }  // namespace
 
@@ -115,6 +103,13 @@ SiteId WriteCall::coordinator() const {
   return routing::coordinator_site(*services_.tables.config, facts_.fileid);
 }
 
+// Of a reply that says that the piece was sent too early.
+std::optional<rpc::LayoutStamp> WriteCall::wanted_stamp(const BufferChain& reply) const {
+  if (facts_.origin.layout.version == 0) return std::nullopt;  // nobody says that of a file without a layout
+  std::uint8_t message[kHeadBytes];
+  return parse_sent_too_early(reply.head(std::min(reply.size(), kHeadBytes), message));
+}
+
 // Again, with what is known of layouts by now.
 void WriteCall::send_again(std::size_t index) {
   facts_.origin.layout = services_.stamps.of(coordinator());
@@ -129,7 +124,7 @@ void WriteCall::send_again(std::size_t index) {
 void WriteCall::on_reply(Leg& leg, const BufferChain& reply) {
   std::size_t index = 0;
   while (&pieces_[index]->leg != &leg) ++index;
-  if (std::optional<rpc::LayoutStamp> stamp = sent_too_early(reply)) {
+  if (std::optional<rpc::LayoutStamp> stamp = wanted_stamp(reply)) {
     services_.stamps.heard(coordinator(), *stamp);
     if (++progress_[index].refusals <= kMostRefusals) return send_again(index);
     if (pieces_.size() == 1) return fail(nfs3::Status::kJukebox);

@@ -29,6 +29,7 @@ class WriteCall : public Call {
   void send(std::size_t index);
   void on_reply(Leg& leg, const BufferChain& reply) override;
   SiteId coordinator() const;
+  std::optional<rpc::LayoutStamp> wanted_stamp(const BufferChain& reply) const;
   void send_again(std::size_t index);
   void join();
 
