@@ -114,9 +114,11 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   co_return answer;
 }
 
-NfsAnswer NfsAnswer::anothers(ByteView theirs, rpc::XdrWriter& results) {
+NfsAnswer NfsAnswer::anothers(const rpc::Call& call, ByteView theirs, rpc::XdrWriter& results) {
+  const bool sent_too_early = wire::decode_sent_too_early(theirs).has_value();
+  if (sent_too_early && call.layout.version == 0) return nfs3::Status::kJukebox;
   results.fixed(theirs);
-  return wire::decode_sent_too_early(theirs) ? not_done() : written(status_of(theirs));
+  return sent_too_early ? not_done() : written(status_of(theirs));
 }
 
 std::optional<nfs3::Status> NfsAnswer::final_status() const {
@@ -197,7 +199,7 @@ Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route plac
     co_return nfs3::Status::kNotSupp;
   }
   auto reply = co_await relay_.pass_on(request.call, place);
-  if (reply) co_return NfsAnswer::anothers(reply->results(), results);
+  if (reply) co_return NfsAnswer::anothers(request.call, reply->results(), results);
   switch (reply.error().code) {
     case Errc::kInvalid:
       co_return NfsAnswer::garbage();

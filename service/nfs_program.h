@@ -54,8 +54,9 @@ class NfsAnswer {
   static NfsAnswer written(nfs3::Status status = nfs3::Status::kOk) { return NfsAnswer(Written{status}); }
   // The same, and the call had no effect: it may come again and be done then.
   static NfsAnswer not_done() { return NfsAnswer(Written{nfs3::Status::kJukebox, false}); }
-  // Another server's results of the call, which are appended to this one's.
-  static NfsAnswer anothers(ByteView theirs, rpc::XdrWriter& results);
+  // Another server's results of this call, which are appended to this one's. That it was sent too early
+  // (wire/layout.h) is for a sender that said when; for others it is a failure like any.
+  static NfsAnswer anothers(const rpc::Call& call, ByteView theirs, rpc::XdrWriter& results);
   // No answer at all (a duplicate of a call in progress): the client will send it again.
   static NfsAnswer drop() { return NfsAnswer(Drop{}); }
   // The arguments do not decode: GARBAGE_ARGS.

@@ -117,10 +117,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       if (write) passed.on_behalf.layout = {write->coordinator, std::max<std::uint64_t>(write->version, 1)};
       auto reply = co_await context_.channel.call(std::move(passed));
       if (reply && reply->results().size() >= 4) {
-        // It was this node that said what had been heard.
-        bool refused = request.call.layout.version == 0 && wire::decode_sent_too_early(reply->results());
-        if (refused) co_return Passed{service::NfsAnswer(Status::kJukebox)};
-        co_return Passed{service::NfsAnswer::anothers(reply->results(), results)};
+        co_return Passed{service::NfsAnswer::anothers(request.call, reply->results(), results)};
       }
       suspects_.silent(*to);
     }
