@@ -89,26 +89,31 @@ Job job_for(const Toy& toy, Transport transport = Transport::kTcp) {
           .folder = "test"};
 }
 
-// What a short run finds; also what was found while the files were made.
-Tally run_against(const Toy& toy, Transport transport = Transport::kTcp, double rate = 1500) {
-  Worker worker;
-  const Job job = job_for(toy, transport);
-  Tally nothing;
-  auto prepared = worker.prepare(job);
-  EXPECT_TRUE(prepared) << prepared.error().message;
-  if (!prepared) return nothing;
-  auto grown = worker.grow(rate);  // lies may be noticed here already
-  auto tally = worker.run(rate, 0.1, 0.5);
-  EXPECT_TRUE(tally);
-  auto cleaned = worker.clean();
-  if (!grown) tally->texts.push_back(grown.error().message);
-  return *tally;
-}
-
 std::string all_texts(const Tally& tally) {
   std::string all;
   for (const std::string& each : tally.texts) all += each + "\n";
   return all;
+}
+
+// What a short run finds; also what was found while the files were made. It is run again until it has found
+// `sought`, as a slow machine may not come to it at once.
+Tally run_against(const Toy& toy, Transport transport = Transport::kTcp, std::string_view sought = {}) {
+  constexpr double kRate = 1500;
+  Worker worker;
+  const Job job = job_for(toy, transport);
+  Tally found;
+  auto prepared = worker.prepare(job);
+  EXPECT_TRUE(prepared) << prepared.error().message;
+  if (!prepared) return found;
+  auto grown = worker.grow(kRate);  // lies may be noticed here already
+  for (int run = 0; run == 0 || (run < 20 && all_texts(found).find(sought) == std::string::npos); ++run) {
+    auto tally = worker.run(kRate, 0.1, 0.5);
+    EXPECT_TRUE(tally);
+    if (!grown) tally->texts.push_back(grown.error().message);
+    found = std::move(*tally);
+  }
+  auto cleaned = worker.clean();
+  return found;
 }
 
 TEST(Worker, FindsNothingWrongWithARightServer) {
@@ -144,7 +149,7 @@ class Lying : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Lying, IsNoticed) {
   Toy toy(GetParam().lie);
-  const Tally tally = run_against(toy);
+  const Tally tally = run_against(toy, Transport::kTcp, GetParam().text);
   EXPECT_GT(tally.violations, 0u);
   EXPECT_THAT(all_texts(tally), HasSubstr(GetParam().text));
 }

@@ -213,10 +213,8 @@ class ToyServer::Nfs : public rpc::Program {
     if (file == nullptr) return refuse(out, Procedure::kWrite, NfsStatus::kStale);
     std::uint64_t before = file->bytes.size();
     const bool again = args.offset < before;
-    if (!(again && lies(Lie::kLostWrite))) {
-      if (file->bytes.size() < args.offset + args.count) file->bytes.resize(args.offset + args.count);
-      file->bytes.replace(args.offset, args.count, as_text(args.data));
-    }
+    if (file->bytes.size() < args.offset + args.count) file->bytes.resize(args.offset + args.count);
+    if (!(again && lies(Lie::kLostWrite))) file->bytes.replace(args.offset, args.count, as_text(args.data));
     if (args.stable != nfs3::Stable::kUnstable) file->stable_bytes = file->bytes;
     if (lies(Lie::kWrongBefore)) ++before;
     nfs3::encode_result(out, nfs3::WriteOk{.wcc = wcc(number_of(args.file), before),
