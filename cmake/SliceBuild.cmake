@@ -32,7 +32,7 @@ else()
 endif()
 
 # Two thirds of what a source takes to compile are headers of the standard library, {fmt} and GoogleTest: they are
-# compiled once. Not in the preset `release`, which shows that every file includes what it uses.
+# compiled once. So tests/layers/check_includes.py has to show that every file includes what it uses.
 # CMake has target_precompile_headers(), but writes paths where ccache takes them for words, so that nothing of another
 # folder's build is found.
 option(SLICE_PRECOMPILE "Compile the most used headers of libraries once" ON)
@@ -92,12 +92,22 @@ function(slice_program name)
   set_property(GLOBAL APPEND PROPERTY SLICE_PROGRAMS ${name})
 endfunction()
 
+# What tests with real processes and packets need besides the programs. Linked without link-time optimization, which is
+# for what users run.
+function(slice_needed_by_process_tests)
+  foreach(name ${ARGN})
+    target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-fno-lto>)
+    set_property(GLOBAL APPEND PROPERTY SLICE_PROCESS_TESTS ${name})
+  endforeach()
+endfunction()
+
 # slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS]
 #            [ALLOCATOR])
 # One GoogleTest program, one ctest entry. The label `unit` is the default;
-# unit and sim tests run under the sanitizers too, the others need root. THREADS: what it tests is shared by
-# threads, so it runs under ThreadSanitizer as well (preset `tsan`, label `threads`). ALLOCATOR: it takes memory from
-# where programs do, and so is not there with sanitizers.
+# `./slice test` runs unit and sim tests under the sanitizers, the others, which need root, as users have the programs:
+# in the preset `release`. THREADS: what it tests is shared by threads, so it runs under ThreadSanitizer as well (preset
+# `tsan`, label `threads`). ALLOCATOR: it takes memory from where programs do, so it is not there with sanitizers, and
+# runs in `release` (label `plain`).
 function(slice_test name)
   cmake_parse_arguments(A "THREADS;ALLOCATOR" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(A_ALLOCATOR AND SLICE_SANITIZE)
@@ -118,8 +128,13 @@ function(slice_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+  if(A_ALLOCATOR)
+    set_property(TEST ${name} APPEND PROPERTY LABELS plain)
+  endif()
   if(A_LABELS MATCHES "unit|sim" AND NOT A_ALLOCATOR)
     set_property(GLOBAL APPEND PROPERTY SLICE_SANITIZED_TESTS ${name})
+  else()
+    slice_needed_by_process_tests(${name})
   endif()
   if(A_THREADS)
     set_property(GLOBAL APPEND PROPERTY SLICE_THREADED_TESTS ${name})

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
-Stages: format (clang-format, and what else can be told from the sources alone), dev (all tests of the dev build: unit,
-packet, interop, cluster), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan), tsan (unit tests of
-what threads share under ThreadSanitizer), docs (the commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
-Skipped cases are listed by name. While tests of the dev stage wait, what tidy, asan, tsan and docs need is made beside them, with
-the processor time that is left over."""
+Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets and stock
+kernels, with the release build that users have), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan),
+tsan (unit tests of what threads share under ThreadSanitizer), docs (the commands that the documents show). A test case is one
+GoogleTest case, or one ctest entry that is no GoogleTest program. Skipped cases are listed by name. While tests of the stage
+processes wait, what the later ones need is made beside them, with the processor time that is left over."""
 
 import argparse
 import concurrent.futures
@@ -21,9 +21,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHECKS = [  # of the sources alone, seconds each
     ("links and paths in documents", "tests/docs/check_docs.py", "--links"),
     ("layers (tests/layers/check_layers.py)", "tests/layers/check_layers.py"),
+    ("includes (tests/layers/check_includes.py)", "tests/layers/check_includes.py"),
     ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
 ]
-STAGES = ["format", "dev", "tidy", "asan", "tsan", "docs"]
+STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]
+PROCESSES = "cluster|ext4|interop|kernels|packet|plain"  # ctest labels
 # Runs when nothing else would. Where the kernel groups processes by session (autogroup), SCHED_IDLE counts within one's session
 # alone, and servers and clients under test have sessions of their own: so has this, with the least weight that there is.
 IDLE = ["setsid", "--wait", "sh", "-c", 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 "$@"', "sh"]
@@ -68,11 +70,11 @@ def build(preset, *targets, before=()):
 
 
 def tidy(before=()):
-    """With the dev build, for what is generated there."""
-    ok, said = build("dev", before=before)
+    """With the release build, for what is generated there."""
+    ok, said = build("release", "programs", before=before)
     if not ok:
         return False, said
-    done = subprocess.run([*before, "python3", "tests/tidy/tidy.py", "build/dev"], cwd=ROOT,
+    done = subprocess.run([*before, "python3", "tests/tidy/tidy.py", "build/release"], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode == 0, done.stdout
 
@@ -82,7 +84,7 @@ class Ahead:
 
     WORK = {"asan": lambda before=(): build("asan", "sanitized_tests", before=before), "tidy": tidy,
             "tsan": lambda before=(): build("tsan", "threaded_tests", before=before),
-            "docs": lambda before=(): build("release", "programs", "benchmarks", "slice-sim", before=before)}  # what documents show
+            "docs": lambda before=(): build("release", "programs", "benchmarks", before=before)}  # what documents show
 
     def __init__(self):
         self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
@@ -138,14 +140,14 @@ def run_ctest(tally, preset, labels, given):
         tally.add(f"ctest of preset {preset}", False)
 
 
-def stage_dev(tally, given):
-    ok, said = build("dev")
+def stage_processes(tally, given):
+    ok, said = build("release", "process_tests")
     if not ok:
         print(said[-8000:])
-        tally.add("build of preset dev", False)
+        tally.add("build of preset release", False)
         return
     ahead.begin(given.stages)
-    run_ctest(tally, "dev", given.labels, given)
+    run_ctest(tally, "release", given.labels or PROCESSES, given)
 
 
 def stage_tidy(tally, _):
@@ -185,7 +187,7 @@ def stage_docs(tally, _):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stages", default=",".join(STAGES), help=f"comma-separated, of: {', '.join(STAGES)}")
-    parser.add_argument("--labels", help="of the dev stage: a regular expression over ctest labels")
+    parser.add_argument("--labels", help=f"of the stage processes: a regular expression over ctest labels (default: {PROCESSES})")
     parser.add_argument("--only", help="a regular expression over ctest names")
     given = parser.parse_args()
     given.stages = given.stages.split(",")

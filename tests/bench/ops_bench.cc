@@ -16,6 +16,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tests/bench/processes.h"
 #include "tests/cluster/client/session.h"

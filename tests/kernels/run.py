@@ -51,7 +51,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", action="append", help="6.1, 6.12, a version, a package file or a folder; may be given again")
     parser.add_argument("--only", default=",".join(STEPS), help="steps, by comma")
-    parser.add_argument("--build", default="build/dev", help="the build whose programs run, below the repository")
+    parser.add_argument("--build", default="build/release", help="the build whose programs run, below the repository")
     parser.add_argument("--memory", default="2G")
     parser.add_argument("--processors", type=int, default=2)
     parser.add_argument("--timeout", type=int, default=SECONDS, help="seconds for one guest")

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "tests/packet/packet_builder.h"

@@ -48,7 +48,7 @@ def check(build, path):
 
 
 def main():
-    build = ROOT / (sys.argv[1] if len(sys.argv) > 1 else "build/dev")
+    build = ROOT / (sys.argv[1] if len(sys.argv) > 1 else "build/release")
     only = sys.argv[2] if len(sys.argv) > 2 else ""
     CACHE.mkdir(parents=True, exist_ok=True)
     commands = json.loads((build / "compile_commands.json").read_text())

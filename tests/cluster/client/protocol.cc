@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "tests/cluster/client/nfs_connection.h"
 #include "tests/cluster/client/session.h"
