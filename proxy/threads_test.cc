@@ -2,6 +2,9 @@
 // cache, the cache of block maps and the counters. Runs under ThreadSanitizer.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <stop_token>
 #include <thread>
 
 #include "proxy/testing/toy_ensemble.h"
@@ -173,6 +176,24 @@ TEST_F(Threads, WhatOneWroteAnotherReads) {
     look_at_all(kFileSize);
     read_all(round);
   }
+}
+
+// The control thread follows the manager: every entry becomes another word, which leads where it led.
+TEST_F(Threads, SitesAreBoundAnewMeanwhile) {
+  std::atomic<std::uint32_t> bound = 0;
+  std::jthread control([&](const std::stop_token& stop) {
+    wire::Tables tables = ensemble.tables->wire();
+    for (; !stop.stop_requested(); ++bound) {
+      ++tables.generation.value;
+      EXPECT_EQ(bind_sites(tables, ensemble.memory.tables()), 0u);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    write_all(round);
+    read_all(round);
+  }
+  EXPECT_GT(bound, kRounds);
 }
 
 TEST_F(ThreadsBlockMapped, WhatOneWroteAnotherReads) {
