@@ -2,8 +2,8 @@
 // also after a crash: the reply is stored in the batch of the change itself. A second copy of a call that is
 // still under way is dropped. Failures are kept in memory only: done again after a crash they change nothing
 // that was acknowledged. Bounded by entries, bytes and age; who holds the most gives way
-// (service/fair_order.h). A call is known again by its caller too: what another user of the host was answered
-// is not his. One loop.
+// (dirserver/store/fair_order.h). A call is known again by its caller too: what another user of the host was
+// answered is not his. One loop.
 #ifndef SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
 #define SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
 
@@ -17,8 +17,8 @@
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "dirserver/store/cell_store.h"
+#include "dirserver/store/fair_order.h"
 #include "rpc/dispatcher.h"
-#include "service/fair_order.h"
 
 namespace slice::dirserver {
 
@@ -54,7 +54,7 @@ class DuplicateCache {
   std::size_t entries() const { return entries_.size(); }
 
  private:
-  using Order = service::FairOrder<CallKey>;
+  using Order = FairOrder<CallKey>;
   struct Entry {
     std::string reply;
     std::string key;                    // of its record; empty: it has none

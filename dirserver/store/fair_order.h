@@ -6,8 +6,8 @@
 //   FairOrder<Key> order;
 //   auto place = order.add(holder, weight, now, key);   // the newest
 //   while (order.weight() > most) forget(order.next_to_go().item);   // which ends with order.erase(place)
-#ifndef SLICE_SERVICE_FAIR_ORDER_H
-#define SLICE_SERVICE_FAIR_ORDER_H
+#ifndef SLICE_DIRSERVER_STORE_FAIR_ORDER_H
+#define SLICE_DIRSERVER_STORE_FAIR_ORDER_H
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 #include "common/loop.h"
 
-namespace slice::service {
+namespace slice::dirserver {
 
 // Whose share something counts in.
 struct Holder {
@@ -116,6 +116,6 @@ void FairOrder<Item>::weigh(Holder holder, Share& share, std::size_t now) {
   }
 }
 
-}  // namespace slice::service
+}  // namespace slice::dirserver
 
-#endif  // SLICE_SERVICE_FAIR_ORDER_H
+#endif  // SLICE_DIRSERVER_STORE_FAIR_ORDER_H

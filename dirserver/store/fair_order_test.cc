@@ -1,8 +1,8 @@
-#include "service/fair_order.h"
+#include "dirserver/store/fair_order.h"
 
 #include <gtest/gtest.h>
 
-namespace slice::service {
+namespace slice::dirserver {
 namespace {
 
 class FairOrderTest : public ::testing::Test {
@@ -47,4 +47,4 @@ TEST_F(FairOrderTest, WeightCountsAndComesBack) {
 }
 
 }  // namespace
-}  // namespace slice::service
+}  // namespace slice::dirserver
