@@ -104,14 +104,15 @@ function(slice_needed_by_process_tests)
 endfunction()
 
 # slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS]
-#            [ALLOCATOR])
+#            [ALLOCATOR] [LONG])
 # One GoogleTest program, one ctest entry. The label `unit` is the default;
 # `./slice test` runs unit and sim tests under the sanitizers, the others, which need root, as users have the programs:
 # in the preset `release`. THREADS: what it tests is shared by threads, so it runs under ThreadSanitizer as well (preset
 # `tsan`, label `threads`). ALLOCATOR: it takes memory from where programs do, so it is not there with sanitizers, and
-# runs in `release` (label `plain`).
+# runs in `release` (label `plain`). LONG: it runs for a minute and more, so it is optimized, and begins first: inline
+# functions of a test are those of what it tests, too.
 function(slice_test name)
-  cmake_parse_arguments(A "THREADS;ALLOCATOR" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "THREADS;ALLOCATOR;LONG" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(A_ALLOCATOR AND SLICE_SANITIZE)
     return()
   endif()
@@ -126,11 +127,18 @@ function(slice_test name)
   if(A_ALLOCATOR)
     target_link_libraries(${name} PRIVATE ${SLICE_ALLOCATOR})
   endif()
-  target_compile_options(${name} PRIVATE ${SLICE_TEST_FLAGS})
-  slice_use_precompiled(${name} slice_test_headers)
+  if(A_LONG)
+    slice_use_precompiled(${name} slice_headers)
+  else()
+    target_compile_options(${name} PRIVATE ${SLICE_TEST_FLAGS})
+    slice_use_precompiled(${name} slice_test_headers)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+  if(A_LONG)
+    set_tests_properties(${name} PROPERTIES COST ${A_TIMEOUT})
+  endif()
   if(A_ALLOCATOR)
     set_property(TEST ${name} APPEND PROPERTY LABELS plain)
   endif()
