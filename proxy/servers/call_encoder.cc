@@ -15,7 +15,7 @@ BufferChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::ui
   out.u32(0);  // record mark
   rpc::SliceVerifier verifier;
   verifier.sender = sender_.index;
-  verifier.generation = Generation{sender_.config->generation};
+  verifier.generation = Generation{slice_load_relaxed32(&sender_.config->generation)};
   verifier.client = origin.client;
   verifier.client_xid = origin.xid;
   verifier.layout = origin.layout;
