@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kSessionTimeout = std::chrono::seconds(2);
 constexpr Duration kPause = std::chrono::milliseconds(20);
 constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
-constexpr int kTriesAtOnce = 5;
+constexpr int kFetchTries = 5;
 
 }  // namespace
 
@@ -116,9 +116,7 @@ Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std:
 
 Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& handle,
                                                   std::uint32_t coordinator, wire::LayoutArgs args) {
-  const MonoTime end = context_.loop.now() + kPatience;
-  for (int tries = 0; context_.loop.now() < end && !stopping_; ++tries) {
-    if (tries >= kTriesAtOnce) co_await context_.loop.sleep(kPause);
+  for (int i = 0; i < kFetchTries; ++i) {
     std::uint64_t session = sessions_[coordinator].number;
     fetched_.add();
     auto result = co_await service::internal_call<wire::LayoutResult>(
@@ -170,10 +168,6 @@ void LayoutCache::recall(FileId file, std::uint64_t version) {
   recalled_.add();
   heard(coordinator_of(file), version);
   drop(file, version);
-}
-
-void LayoutCache::ask_again(FileId file) {
-  entries_.erase(entries_.lower_bound({file, 0}), entries_.upper_bound({file, ~std::uint64_t{0}}));
 }
 
 void LayoutCache::drop(FileId file, std::uint64_t version) {

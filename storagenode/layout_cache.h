@@ -52,8 +52,6 @@ class LayoutCache {
   void recall(FileId file, std::uint64_t version);
   // They are void, as another node knows.
   void drop(FileId file, std::uint64_t below_version);
-  // The next get() asks for the file's layout anew, and takes what it is given, be it the same.
-  void ask_again(FileId file);
 
  private:
   struct Session {

@@ -208,7 +208,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
     case LayoutCache::Orders::kSinceBefore:
       break;
     case LayoutCache::Orders::kNotYet:
-      layouts_.ask_again(handle.fileid);
+      layouts_.drop(handle.fileid, layout->version + 1);
       co_return Round{.again = true};
     case LayoutCache::Orders::kSinceLater:
       too_early_.add();
