@@ -147,12 +147,12 @@ rpc::LayoutStamp LayoutCache::stamp(const routing::FileHandle& handle) const {
 }
 
 LayoutCache::Orders LayoutCache::orders(const rpc::LayoutStamp& stamp, const routing::FileHandle& handle,
-                                        const wire::FileLayout& layout, const routing::StripeCopies& copies,
-                                        std::uint64_t stripe) const {
+                                        const wire::FileLayout& layout,
+                                        const routing::StripeCopies& copies) const {
   const std::uint32_t coordinator = coordinator_of(handle.fileid);
   auto session = sessions_.find(coordinator);
   if (stamp.coordinator != coordinator || session == sessions_.end()) return Orders::kSinceLater;
-  const std::uint64_t since = routing::ordered_since(layout, copies, stripe);
+  const std::uint64_t since = routing::ordered_since(layout, copies);
   if (since == wire::kNotYet) return Orders::kNotYet;
   return std::max(since, session->second.first) <= stamp.version ? Orders::kSinceBefore : Orders::kSinceLater;
 }

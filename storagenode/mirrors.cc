@@ -204,7 +204,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
   if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
     co_return Round{.written = fail(Errc::kMisdirected, "another copy orders the writes of this stripe")};
   }
-  switch (layouts_.orders(sent, handle, *layout, copies, stripe)) {
+  switch (layouts_.orders(sent, handle, *layout, copies)) {
     case LayoutCache::Orders::kSinceBefore:
       break;
     case LayoutCache::Orders::kNotYet:
