@@ -11,9 +11,7 @@ TEST_F(ServerLimitsTest, ReadingStopsAtTheCallLimitAndGoesOn) {
   int fd = raw_socket(SOCK_STREAM);
   XdrWriter stream;
   for (std::uint32_t i = 0; i < 20; ++i) {
-    Buffer one = echo_call(Xid{i}, 7, {});
-    stream.u32(static_cast<std::uint32_t>(one.size()) | kLastFragment);
-    stream.fixed(one.view());
+    add_record(stream, echo_call(Xid{i}, 7, {}));
   }
   ASSERT_EQ(::send(fd, stream.view().data(), stream.size(), 0), static_cast<ssize_t>(stream.size()));
   for (int round = 0; round < 5; ++round) {
@@ -31,10 +29,8 @@ TEST_F(ServerLimitsTest, ReadingStopsWhileRepliesAreNotTaken) {
   constexpr std::uint32_t kReplies = 200, kReplySize = 256 << 10;  // 50 MiB
   Buffer size = number_argument(kReplySize);
   for (std::uint32_t i = 0; i < kReplies; ++i) {
-    Buffer one = echo_call(Xid{i}, 8, size.view());
     XdrWriter framed;
-    framed.u32(static_cast<std::uint32_t>(one.size()) | kLastFragment);
-    framed.fixed(one.view());
+    add_record(framed, echo_call(Xid{i}, 8, size.view()));
     ASSERT_EQ(::send(fd, framed.view().data(), framed.size(), 0), static_cast<ssize_t>(framed.size()));
   }
   loop.run_until([] { return false; }, 100ms);
@@ -51,9 +47,7 @@ TEST_F(ServerLimitsTest, TotalLimitPausesAndResumesConnections) {
   for (int fd : {one, two}) {
     XdrWriter stream;
     for (std::uint32_t i = 0; i < 4; ++i) {
-      Buffer call = echo_call(Xid{i}, 7, {});
-      stream.u32(static_cast<std::uint32_t>(call.size()) | kLastFragment);
-      stream.fixed(call.view());
+      add_record(stream, echo_call(Xid{i}, 7, {}));
     }
     ASSERT_EQ(::send(fd, stream.view().data(), stream.size(), 0), static_cast<ssize_t>(stream.size()));
   }
@@ -206,10 +200,7 @@ TEST_F(ServerLimitsTest, UnreadRepliesAreBoundedAndEnd) {
   // Replies are longer than calls: what the kernel keeps for the connections fills first.
   const Buffer size = number_argument(1024), call = echo_call(Xid{1}, 8, size.view());
   XdrWriter calls;
-  for (std::uint32_t i = 0; i < 2000; ++i) {
-    calls.u32(static_cast<std::uint32_t>(call.size()) | kLastFragment);
-    calls.fixed(call.view());
-  }
+  for (std::uint32_t i = 0; i < 2000; ++i) add_record(calls, call);
   std::size_t before = heap(), most = 0;
   std::vector<Flood> floods;
   for (std::uint32_t i = 0; i < 16; ++i)

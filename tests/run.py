@@ -128,9 +128,7 @@ def run_ctest(tally, preset, labels, given):
     folder.mkdir(parents=True)
     junit = folder.parent / "ctest.junit"
     junit.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(junit), "-j2"]
-    if labels:
-        command += ["-L", labels]
+    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(junit), "-j2", "-L", labels]
     if given.only:
         command += ["-R", given.only]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "GTEST_OUTPUT": f"xml:{folder}/"})
@@ -140,14 +138,20 @@ def run_ctest(tally, preset, labels, given):
         tally.add(f"ctest of preset {preset}", False)
 
 
-def stage_processes(tally, given):
-    ok, said = build("release", "process_tests")
+def is_built(tally, preset, result):
+    """Of what build() said; told where it failed."""
+    ok, said = result
     if not ok:
         print(said[-8000:])
-        tally.add("build of preset release", False)
+        tally.add(f"build of preset {preset}", False)
+    return ok
+
+
+def stage_processes(tally, given):
+    if not is_built(tally, "release", build("release", "process_tests")):
         return
     ahead.begin(given.stages)
-    run_ctest(tally, "release", given.labels or PROCESSES, given)
+    run_ctest(tally, "release", given.labels, given)
 
 
 def stage_tidy(tally, _):
@@ -157,28 +161,17 @@ def stage_tidy(tally, _):
 
 
 def stage_asan(tally, given):
-    ok, said = ahead.result("asan")
-    if not ok:
-        print(said[-8000:])
-        tally.add("build of preset asan", False)
-        return
-    run_ctest(tally, "asan", "unit|sim", given)
+    if is_built(tally, "asan", ahead.result("asan")):
+        run_ctest(tally, "asan", "unit|sim", given)
 
 
 def stage_tsan(tally, given):
-    ok, said = ahead.result("tsan")
-    if not ok:
-        print(said[-8000:])
-        tally.add("build of preset tsan", False)
-        return
-    run_ctest(tally, "tsan", "threads", given)
+    if is_built(tally, "tsan", ahead.result("tsan")):
+        run_ctest(tally, "tsan", "threads", given)
 
 
 def stage_docs(tally, _):
-    ok, said = ahead.result("docs")
-    if not ok:
-        print(said[-8000:])
-        tally.add("build of preset release", False)
+    if not is_built(tally, "release", ahead.result("docs")):
         return
     done = subprocess.run(["python3", "tests/docs/check_docs.py"], cwd=ROOT)
     tally.add("documents (tests/docs/check_docs.py)", done.returncode == 0)
@@ -187,7 +180,7 @@ def stage_docs(tally, _):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stages", default=",".join(STAGES), help=f"comma-separated, of: {', '.join(STAGES)}")
-    parser.add_argument("--labels", help=f"of the stage processes: a regular expression over ctest labels (default: {PROCESSES})")
+    parser.add_argument("--labels", default=PROCESSES, help="of the stage processes: a regular expression over ctest labels (%(default)s)")
     parser.add_argument("--only", help="a regular expression over ctest names")
     given = parser.parse_args()
     given.stages = given.stages.split(",")

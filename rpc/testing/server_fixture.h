@@ -118,10 +118,14 @@ class ServerFixture : public ::testing::Test {
     return out.take();
   }
 
+  // As one fragment behind what the stream has.
+  static void add_record(XdrWriter& stream, const Buffer& record) {
+    stream.u32(static_cast<std::uint32_t>(record.size()) | kLastFragment);
+    stream.fixed(record.view());
+  }
   static void send_record(int fd, const Buffer& record) {
     XdrWriter framed;
-    framed.u32(static_cast<std::uint32_t>(record.size()) | kLastFragment);
-    framed.fixed(record.view());
+    add_record(framed, record);
     EXPECT_EQ(::send(fd, framed.view().data(), framed.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(framed.size()));
   }

@@ -3,12 +3,11 @@
 precompiled (cmake/SliceBuild.cmake), so the compiler would not notice. Exit code 1 where one is missing."""
 
 import functools
-import pathlib
 import re
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from check_layers import ROOT, sources
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
@@ -74,27 +73,31 @@ def reached(path):
     return others
 
 
+def there(header, others):
+    """<fmt/core.h> does for <fmt/format.h>."""
+    folder, slash, _ = header.partition("/")
+    return header in others or (slash and any(each.startswith(folder + slash) for each in others))
+
+
+def check_file(name):
+    others, text = reached(ROOT / name), text_of(ROOT / name)
+    return [f"{name}: uses {used.group(0)}: include <{header}>" for header, pattern in USES.items()
+            if not there(header, others) and (used := pattern.search(text))]
+
+
+def check_precompiled():
+    """Every header that is precompiled stands above."""
+    build = (ROOT / "cmake/SliceBuild.cmake").read_text()
+    return [f"cmake/SliceBuild.cmake precompiles <{header}>: say in tests/layers/check_includes.py what shows its use"
+            for header in re.search(r"set\(SLICE_USUAL_HEADERS (.*?)\)", build, re.S).group(1).split() if header not in USES]
+
+
 def main():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cc", "*.h"], cwd=ROOT,
-                            capture_output=True, text=True, check=True).stdout.split()
-    wrong = 0
-    precompiled = re.search(r"set\(SLICE_USUAL_HEADERS (.*?)\)", (ROOT / "cmake/SliceBuild.cmake").read_text(), re.S).group(1).split()
-    for header in precompiled:
-        if header not in USES:
-            wrong += 1
-            print(f"cmake/SliceBuild.cmake precompiles <{header}>: say in tests/layers/check_includes.py what shows its use")
-    for name in sorted(listed):
-        path = ROOT / name
-        if not path.exists() or name.startswith("bpf/"):
-            continue
-        others, text = reached(path), text_of(path)
-        for header, pattern in USES.items():
-            folder = header.partition("/")[0] + "/" if "/" in header else None  # <fmt/core.h> does for <fmt/format.h>
-            there = header in others or (folder and any(each.startswith(folder) for each in others))
-            if not there and (used := pattern.search(text)):
-                wrong += 1
-                print(f"{name}: uses {used.group(0)}: include <{header}>")
-    print(f"includes: {len(listed)} files, {wrong} wrong")
+    files = [name for name in sources() if name.endswith((".cc", ".h")) and not name.startswith("bpf/")]
+    wrong = check_precompiled() + [line for name in files for line in check_file(name)]
+    for line in wrong:
+        print(line)
+    print(f"includes: {len(files)} files, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

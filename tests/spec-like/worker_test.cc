@@ -106,12 +106,13 @@ Tally run_against(const Toy& toy, Transport transport = Transport::kTcp, std::st
   EXPECT_TRUE(prepared) << prepared.error().message;
   if (!prepared) return found;
   auto grown = worker.grow(kRate);  // lies may be noticed here already
-  for (int run = 0; run == 0 || (run < 20 && all_texts(found).find(sought) == std::string::npos); ++run) {
+  int runs = 0;
+  do {
     auto tally = worker.run(kRate, 0.1, 0.5);
     EXPECT_TRUE(tally);
     if (!grown) tally->texts.push_back(grown.error().message);
     found = std::move(*tally);
-  }
+  } while (++runs < 20 && all_texts(found).find(sought) == std::string::npos);
   auto cleaned = worker.clean();
   return found;
 }
