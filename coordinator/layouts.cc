@@ -216,14 +216,20 @@ Task<Status> Layouts::put(File& file, const routing::FileHandle& handle, wire::M
   if (!fresh) intentions_.end(place->second.sequence);
   missing_ += fresh ? 1 : 0;
   missing_gauge_.set(missing_);
-  missing.since = wire::kNotYet;
+  // What it missed before is ordered by whom it was.
+  for (const StripeRange& range : routing::without(missing.stripes, place->second.missing.stripes)) {
+    routing::note_missed_since(missing, range, wire::kNotYet);
+  }
   const std::uint32_t server = missing.server;
   place->second = {std::move(missing), *sequence};
   co_await change(file);
   // Not sooner: another node may have been told any version of before, and acted by the old layout after
   // that.
   if (auto noted = file.copies.find(server); noted != file.copies.end()) {
-    noted->second.missing.since = next_version();
+    version = next_version();
+    for (wire::MissedSince& each : noted->second.missing.since) {
+      if (each.version == wire::kNotYet) each.version = version;
+    }
   }
   co_await context_.crash.reach("missing.recalled");
   co_return Status::kOk;
@@ -275,7 +281,7 @@ Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, S
   if (file.unsure) co_return Status::kJukebox;
   if (routing::block_mapped(handle) && co_await no_copy_at(file, handle, server, stripes))
     co_return Status::kOk;
-  wire::Missing missing{.server = server, .stripes = {}};
+  wire::Missing missing{.server = server, .stripes = {}, .since = {}};
   if (auto found = file.copies.find(server); found != file.copies.end()) {
     missing = found->second.missing;
     bool known = std::any_of(missing.stripes.begin(), missing.stripes.end(), [&](const StripeRange& range) {

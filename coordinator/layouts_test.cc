@@ -71,7 +71,7 @@ TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
 TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
   std::uint32_t store1 = index("store1"), store2 = index("store2");
   auto since = [](const wire::FileLayout& layout, std::uint32_t server) {
-    return routing::ordered_since(layout, {.all = {server}, .whole = {server}, .written = {}});
+    return routing::ordered_since(layout, {.all = {server}, .whole = {server}, .written = {}}, 0);
   };
   layout();  // The first one has a bound of its own.
   wire::FileLayout before = layout();
@@ -91,15 +91,26 @@ TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
 TEST_F(LayoutsTest, ACopyOrdersWritesSinceThoseBeforeItMissThem) {
   std::uint32_t store1 = index("store1"), store2 = index("store2");
   store1_.status = Status::kIo;  // so that it cannot be made whole meanwhile
-  auto since = [&](const wire::FileLayout& layout) {
-    return routing::ordered_since(layout, {.all = {store1, store2}, .whole = {store2}, .written = {}});
+  auto since = [&](const wire::FileLayout& layout, std::uint64_t stripe) {
+    return routing::ordered_since(layout, {.all = {store1, store2}, .whole = {store2}, .written = {}},
+                                  stripe);
   };
   ASSERT_EQ(missed("store1", {0, 1}), Status::kOk);
   wire::FileLayout first = layout();
-  EXPECT_GT(since(first), first.changed) << "of nobody who may have gone by the old one";
-  EXPECT_LE(since(first), first.version);
-  ASSERT_EQ(missed("store1", {7, 8}), Status::kOk);
-  EXPECT_GT(since(layout()), first.version);
+  EXPECT_GT(since(first, 0), first.changed) << "of nobody who may have gone by the old one";
+  EXPECT_LE(since(first, 0), first.version);
+  ASSERT_EQ(missed("store1", {0, 2}), Status::kOk);
+  wire::FileLayout second = layout();
+  EXPECT_EQ(since(second, 0), since(first, 0)) << "writes under way to it need not be sent again";
+  EXPECT_GT(since(second, 1), first.version);
+  for (std::uint64_t stripe = 2; stripe < 100; ++stripe) {
+    ASSERT_EQ(missed("store1", {stripe, stripe + 1}), Status::kOk);
+  }
+  wire::FileLayout last = layout();
+  EXPECT_LE(routing::find_missing(last.missing, store1)->since.size(), wire::kMaxMissedSince);
+  EXPECT_GE(since(last, 0), since(first, 0));
+  EXPECT_LT(since(last, 0), since(last, 98)) << "the oldest ones count together";
+  EXPECT_GT(since(last, 99), second.version);
 }
 
 // Some node may act by the old layout still, and whoever has heard of the new one may send by it.
@@ -115,11 +126,12 @@ TEST_F(LayoutsTest, NobodyOrdersWritesAnewWhileALayoutIsBeingRecalled) {
   const wire::FileLayout now = layout();
   const wire::Missing* missing = routing::find_missing(now.missing, index("store1"));
   ASSERT_NE(missing, nullptr);
-  EXPECT_EQ(missing->since, wire::kNotYet);
+  const wire::StripeRange noted_stripes{0, 1};
+  EXPECT_EQ(missing->since, (std::vector<wire::MissedSince>{{noted_stripes, wire::kNotYet}}));
   loop_.advance(4s);  // its session ends
   EXPECT_EQ(noted, Status::kOk);
   const wire::FileLayout then = layout();
-  EXPECT_GT(routing::find_missing(then.missing, index("store1"))->since, now.version);
+  EXPECT_GT(routing::find_missing(then.missing, index("store1"))->since.front().version, now.version);
   loop_.advance(11s);  // its answers come
 }
 
@@ -138,7 +150,7 @@ TEST(RecentOrderersTest, OfFilesThatItForgetsItKnowsABound) {
   auto since = [&](std::uint64_t file, std::uint32_t server) {
     wire::FileLayout layout;
     orderers.tell(FileId{file}, layout);
-    return routing::ordered_since(layout, {.all = {server}, .whole = {server}, .written = {}});
+    return routing::ordered_since(layout, {.all = {server}, .whole = {server}, .written = {}}, 0);
   };
   EXPECT_EQ(since(3, 7), 13u);
   EXPECT_EQ(since(2, 7), 12u);

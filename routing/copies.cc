@@ -54,7 +54,31 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
   return copies;
 }
 
-std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies) {
+namespace {
+
+std::uint64_t missed_since(const wire::Missing& missing, std::uint64_t stripe) {
+  std::uint64_t since = 0;
+  for (const auto& [stripes, version] : missing.since) {
+    if (stripes.first <= stripe && stripe < stripes.end) since = std::max(since, version);
+  }
+  return since;
+}
+
+}  // namespace
+
+void note_missed_since(wire::Missing& missing, wire::StripeRange stripes, std::uint64_t version) {
+  auto& since = missing.since;
+  since.push_back({stripes, version});
+  if (since.size() <= wire::kMaxMissedSince) return;
+  const wire::MissedSince &oldest = since[0], &next = since[1];
+  since[1] = {
+      {std::min(oldest.stripes.first, next.stripes.first), std::max(oldest.stripes.end, next.stripes.end)},
+      std::max(oldest.version, next.version)};
+  since.erase(since.begin());
+}
+
+std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies,
+                            std::uint64_t stripe) {
   const std::uint32_t orderer = copies.whole.front();
   auto found = std::find_if(layout.orders_since.begin(), layout.orders_since.end(),
                             [&](const wire::OrdersSince& each) { return each.server == orderer; });
@@ -62,7 +86,7 @@ std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& 
   // It is one of those that come before it in the order, and miss the stripe, that ordered them once.
   for (std::uint32_t server : copies.all) {
     if (server == orderer) break;
-    since = std::max(since, find_missing(layout.missing, server)->since);
+    since = std::max(since, missed_since(*find_missing(layout.missing, server), stripe));
   }
   return since;
 }
@@ -91,6 +115,21 @@ void add(std::vector<wire::StripeRange>& set, wire::StripeRange range) {
   }
   set[nearest - 1].end = set[nearest].end;
   set.erase(set.begin() + static_cast<std::ptrdiff_t>(nearest));
+}
+
+std::vector<wire::StripeRange> without(const std::vector<wire::StripeRange>& set,
+                                       const std::vector<wire::StripeRange>& others) {
+  std::vector<wire::StripeRange> left;
+  auto other = others.begin();
+  for (auto [first, end] : set) {
+    while (other != others.end() && other->end <= first) ++other;
+    for (auto at = other; at != others.end() && at->first < end; ++at) {
+      if (first < at->first) left.push_back({first, at->first});
+      first = std::min(at->end, end);
+    }
+    if (first < end) left.push_back({first, end});
+  }
+  return left;
 }
 
 }  // namespace slice::routing

@@ -52,10 +52,17 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
 bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe);
 // At most wire::kMaxStripeRanges remain: beyond, what is between the two nearest is taken in, too.
 void add(std::vector<wire::StripeRange>& set, wire::StripeRange range);
+// Those of `set` that are not in `others`.
+std::vector<wire::StripeRange> without(const std::vector<wire::StripeRange>& set,
+                                       const std::vector<wire::StripeRange>& others);
+
+// Notes since when a server has missed these stripes. At most wire::kMaxMissedSince notes remain: beyond, the
+// two oldest become one, of the later version and what is between them, too.
+void note_missed_since(wire::Missing& missing, wire::StripeRange stripes, std::uint64_t version);
 
 // The layout's version since which the first whole one of these copies of a stripe has ordered its writes, at
 // the latest: as wire::OrdersSince. kNotYet; there is one.
-std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies);
+std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies, std::uint64_t stripe);
 
 const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std::uint32_t server);
 

@@ -25,6 +25,14 @@ TEST(StripeSetTest, AddedRangesAreMergedAndInOrder) {
   EXPECT_EQ(set, (Set{{0, 40}, {50, wire::kAllStripes}}));
 }
 
+TEST(StripeSetTest, WithoutAnotherSet) {
+  const Set set{{0, 10}, {20, 30}, {40, 50}};
+  EXPECT_EQ(without(set, {}), set);
+  EXPECT_EQ(without(set, set), Set{});
+  EXPECT_EQ(without(set, {{5, 22}, {25, 26}, {49, 60}}), (Set{{0, 5}, {22, 25}, {26, 30}, {40, 49}}));
+  EXPECT_EQ(without({{0, 100}}, set), (Set{{10, 20}, {30, 40}, {50, 100}}));
+}
+
 TEST(StripeSetTest, ContainsWhatWasAdded) {
   Set set{{0, 5}, {10, 20}};
   for (std::uint64_t stripe = 0; stripe < 25; ++stripe) {
@@ -127,6 +135,26 @@ TEST_F(CopiesTest, WhoMissesAStripeIsNotReadAndWhoJoinsIsWritten) {
   EXPECT_EQ(copies.written, (std::vector<std::uint32_t>{a, b}));
   handle_.flags = 0;
   EXPECT_FALSE(mirrored(handle_));
+}
+
+// Until the next note a writer whose stamp is of the last one need not send again.
+TEST_F(CopiesTest, OneThatOrdersInsteadOfAnotherDoesSinceThatMissedTheStripe) {
+  std::uint32_t a = first(5);
+  wire::FileLayout layout{.others_order_since = 3};
+  auto since = [&](std::uint64_t stripe) {
+    StripeCopies copies{.all = {a, a + 1}, .whole = {a + 1}, .written = {}};
+    return ordered_since(layout, copies, stripe);
+  };
+  layout.missing.push_back({.server = a, .stripes = {{0, 200}}});
+  EXPECT_EQ(since(0), 3u) << "from before its coordinator's start";
+  for (std::uint64_t i = 0; i < 2 * wire::kMaxMissedSince; ++i) {
+    note_missed_since(layout.missing[0], {i, i + 1}, 10 + i);
+    EXPECT_EQ(since(i), 10 + i);
+    EXPECT_EQ(since(i - i % 10), 10 + i - i % 10);
+    EXPECT_GE(since(0), 10u);
+  }
+  EXPECT_EQ(layout.missing[0].since.size(), wire::kMaxMissedSince);
+  EXPECT_EQ(since(0), 10 + wire::kMaxMissedSince) << "the oldest notes are one";
 }
 
 }  // namespace

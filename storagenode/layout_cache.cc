@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kSessionTimeout = std::chrono::seconds(2);
 constexpr Duration kPause = std::chrono::milliseconds(20);
 constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
-constexpr int kFetchTries = 5;
+constexpr int kTriesAtOnce = 5;
 
 }  // namespace
 
@@ -116,7 +116,9 @@ Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std:
 
 Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& handle,
                                                   std::uint32_t coordinator, wire::LayoutArgs args) {
-  for (int i = 0; i < kFetchTries; ++i) {
+  const MonoTime end = context_.loop.now() + kPatience;
+  for (int tries = 0; context_.loop.now() < end && !stopping_; ++tries) {
+    if (tries >= kTriesAtOnce) co_await context_.loop.sleep(kPause);
     std::uint64_t session = sessions_[coordinator].number;
     fetched_.add();
     auto result = co_await service::internal_call<wire::LayoutResult>(
@@ -147,12 +149,12 @@ rpc::LayoutStamp LayoutCache::stamp(const routing::FileHandle& handle) const {
 }
 
 LayoutCache::Orders LayoutCache::orders(const rpc::LayoutStamp& stamp, const routing::FileHandle& handle,
-                                        const wire::FileLayout& layout,
-                                        const routing::StripeCopies& copies) const {
+                                        const wire::FileLayout& layout, const routing::StripeCopies& copies,
+                                        std::uint64_t stripe) const {
   const std::uint32_t coordinator = coordinator_of(handle.fileid);
   auto session = sessions_.find(coordinator);
   if (stamp.coordinator != coordinator || session == sessions_.end()) return Orders::kSinceLater;
-  const std::uint64_t since = routing::ordered_since(layout, copies);
+  const std::uint64_t since = routing::ordered_since(layout, copies, stripe);
   if (since == wire::kNotYet) return Orders::kNotYet;
   return std::max(since, session->second.first) <= stamp.version ? Orders::kSinceBefore : Orders::kSinceLater;
 }
@@ -168,6 +170,10 @@ void LayoutCache::recall(FileId file, std::uint64_t version) {
   recalled_.add();
   heard(coordinator_of(file), version);
   drop(file, version);
+}
+
+void LayoutCache::ask_again(FileId file) {
+  entries_.erase(entries_.lower_bound({file, 0}), entries_.upper_bound({file, ~std::uint64_t{0}}));
 }
 
 void LayoutCache::drop(FileId file, std::uint64_t version) {

@@ -40,17 +40,20 @@ class LayoutCache {
   Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
   // The last version that this node has heard from the file's coordinator.
   rpc::LayoutStamp stamp(const routing::FileHandle& handle) const;
-  // Whether this node, which is the first whole one of `copies`, orders their writes since before whoever has
-  // this stamp got it. kNotYet: it may not yet, by this layout.
+  // Whether this node, which is the first whole one of the stripe's `copies`, orders its writes since before
+  // whoever has this stamp got it. kNotYet: it may not yet, by this layout.
   enum class Orders { kSinceBefore, kSinceLater, kNotYet };
   Orders orders(const rpc::LayoutStamp& stamp, const routing::FileHandle& handle,
-                const wire::FileLayout& layout, const routing::StripeCopies& copies) const;
+                const wire::FileLayout& layout, const routing::StripeCopies& copies,
+                std::uint64_t stripe) const;
   // Whether the layout with this version, which get() gave, may still be used.
   bool still(const routing::FileHandle& handle, std::uint64_t stripe, std::uint64_t version) const;
   // Layouts below `version` are void: the coordinator says so.
   void recall(FileId file, std::uint64_t version);
   // They are void, as another node knows.
   void drop(FileId file, std::uint64_t below_version);
+  // The next get() asks for the file's layout anew, and takes what it is given, be it the same.
+  void ask_again(FileId file);
 
  private:
   struct Session {

@@ -204,11 +204,11 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
   if (copies.whole.empty() || copies.whole.front() != context_.self.index) {
     co_return Round{.written = fail(Errc::kMisdirected, "another copy orders the writes of this stripe")};
   }
-  switch (layouts_.orders(sent, handle, *layout, copies)) {
+  switch (layouts_.orders(sent, handle, *layout, copies, stripe)) {
     case LayoutCache::Orders::kSinceBefore:
       break;
     case LayoutCache::Orders::kNotYet:
-      layouts_.drop(handle.fileid, layout->version + 1);
+      layouts_.ask_again(handle.fileid);
       co_return Round{.again = true};
     case LayoutCache::Orders::kSinceLater:
       too_early_.add();

@@ -76,7 +76,8 @@ TEST(LayoutMessages, Codec) {
       LayoutResult{Status::kOk,
                    {.version = 1,
                     .changed = 2,
-                    .missing = {{3, 8, true, {{4, 5}, {6, kAllStripes}}}, {7, kNotYet, false, {{0, 1}}}},
+                    .missing = {{3, true, {{4, 5}, {6, kAllStripes}}, {{{4, 5}, 8}, {{6, 7}, kNotYet}}},
+                                {7, false, {{0, 1}}, {}}},
                     .orders_since = {{3, 1ull << 60}, {9, 4}},
                     .others_order_since = 1ull << 59}});
   LayoutResult mapped{Status::kOk,
@@ -105,10 +106,15 @@ TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
   MissedArgs args;
   EXPECT_FALSE(decode(empty.view(), args));
   LayoutResult many{Status::kOk,
-                    {.missing = {{3, 0, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2})}}}};
+                    {.missing = {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2}), {}}}}};
   rpc::XdrWriter out;
   encode(out, many);
   EXPECT_FALSE(decode(out.view(), many));
+  LayoutResult since{
+      Status::kOk, {.missing = {{3, false, {}, std::vector<MissedSince>(kMaxMissedSince + 1, {{1, 2}, 3})}}}};
+  rpc::XdrWriter noted;
+  encode(noted, since);
+  EXPECT_FALSE(decode(noted.view(), since));
   LayoutResult orderers{Status::kOk, {.orders_since = std::vector<OrdersSince>(kMaxOrdersSince + 1, {1, 2})}};
   rpc::XdrWriter more;
   encode(more, orderers);

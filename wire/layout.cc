@@ -28,19 +28,28 @@ StripeRange decode_range(XdrReader& in) {
 
 void encode_missing(XdrWriter& out, const Missing& missing) {
   out.u32(missing.server);
-  out.u64(missing.since);
   out.boolean(missing.joining);
   out.u32(static_cast<std::uint32_t>(missing.stripes.size()));
   for (const StripeRange& range : missing.stripes) encode_range(out, range);
+  out.u32(static_cast<std::uint32_t>(missing.since.size()));
+  for (const MissedSince& each : missing.since) {
+    encode_range(out, each.stripes);
+    out.u64(each.version);
+  }
 }
 Missing decode_missing(XdrReader& in) {
   Missing missing;
   missing.server = in.u32();
-  missing.since = in.u64();
   missing.joining = in.boolean();
   std::uint32_t count = in.u32();
   if (count > kMaxStripeRanges) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) missing.stripes.push_back(decode_range(in));
+  count = in.u32();
+  if (count > kMaxMissedSince) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    const StripeRange stripes = decode_range(in);
+    missing.since.push_back({stripes, in.u64()});
+  }
   return missing;
 }
 

@@ -19,6 +19,7 @@ inline constexpr std::uint64_t kAllStripes = ~std::uint64_t{0};
 inline constexpr std::size_t kMaxStripeRanges = 256;  // of one server
 inline constexpr std::size_t kMaxMissing = 256;       // servers of one file
 inline constexpr std::size_t kMaxOrdersSince = 256;   // likewise
+inline constexpr std::size_t kMaxMissedSince = 64;    // of one server
 
 // Stripes [first, end).
 struct StripeRange {
@@ -28,12 +29,20 @@ struct StripeRange {
 // Of a version since which something holds: it is not known yet, since some node may act by the layout of
 // before.
 inline constexpr std::uint64_t kNotYet = ~std::uint64_t{0};
+// Stripes that a server has missed since a version, at the latest: as in OrdersSince.
+struct MissedSince {
+  StripeRange stripes;
+  std::uint64_t version = 0;
+  auto operator<=>(const MissedSince&) const = default;
+};
 // What one server misses of a file.
 struct Missing {
   std::uint32_t server = 0;          // index in the configuration
-  std::uint64_t since = 0;           // the last addition to `stripes`, as in OrdersSince
   bool joining = false;              // it gets every write again, and is not read until all was copied
   std::vector<StripeRange> stripes;  // in order, apart
+  // As stripes were added, the oldest first. Of a stripe that is in several the largest version counts; one
+  // that is in none was missed before its coordinator's start.
+  std::vector<MissedSince> since;
 };
 // A piece of a file's block map: the storage sites of kStripesOfPiece stripes from number * kStripesOfPiece
 // on. None: not placed yet; then each is where the hash has it.
