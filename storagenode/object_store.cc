@@ -185,15 +185,18 @@ Task<Status> ObjectStore::sync_range(Object& object, std::uint64_t first, std::u
   for (auto it = object.open.lower_bound(first); it != object.open.end() && it->first <= last; ++it) {
     if (it->second->segment.unsynced()) uses.emplace_back(it->second.get());
   }
-  for (auto& use : uses) {
-    if (auto status = co_await use->segment.sync(); !status) {
-      figures_.sync_failures.add();
-      log_error("fsync failed object={} segment={}: {}", to_string(object.name), use->segment.name().index,
-                status.error().message);
-      co_return status;
-    }
-  }
+  for (auto& use : uses) SLICE_CO_RETURN_IF_ERROR(co_await sync(use->segment));
   co_return Status{};
+}
+
+Task<Status> ObjectStore::sync(Segment& segment) {
+  Status status = co_await segment.sync();
+  if (!status) {
+    figures_.sync_failures.add();
+    log_error("fsync failed object={} segment={}: {}", to_string(segment.name().object), segment.name().index,
+              status.error().message);
+  }
+  co_return status;
 }
 
 Task<Result<ObjectStore::Committed>> ObjectStore::commit(ObjectName name) {
@@ -257,18 +260,25 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
   if (size > kMaxObjectSize) co_return fail(Errc::kTooLarge, "object {}: size {}", to_string(name), size);
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());
-  Object& of = **object;
-  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
-  if (!of.exists) {
-    if (removed_lately(name)) co_return Status{};
-    co_return co_await keep_epoch(of, epoch);
+  Status status = co_await truncate_locked(**object, size, epoch);
+  if (!status && co_await heal(**object)) status = co_await truncate_locked(**object, size, epoch);
+  co_return status;
+}
+
+// What an attempt before has left undone in the file, this one does, and what it left unsynced, this one
+// syncs.
+Task<Status> ObjectStore::truncate_locked(Object& object, std::uint64_t size, Epoch epoch) {
+  auto held = co_await object.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  if (!object.exists) {
+    if (removed_lately(object.name)) co_return Status{};
+    co_return co_await keep_epoch(object, epoch);
   }
-  if (of.epoch >= epoch) co_return Status{};  // durable: header changes are marked, so recovery synced it
+  if (object.epoch >= epoch) co_return co_await sync_range(object, 0, 0);
   co_await crash_.reach("object.cutting");
-  SLICE_CO_RETURN_IF_ERROR(co_await cut(of, size));
+  SLICE_CO_RETURN_IF_ERROR(co_await cut(object, size));
   co_await crash_.reach("object.cut");
   // The epoch is adopted when the cut is durable: a crash before makes the coordinator send it again.
-  co_return co_await adopt_epoch(of, epoch);
+  co_return co_await adopt_epoch(object, epoch);
 }
 
 // Makes an object without bytes, which remembers the epoch.
@@ -277,7 +287,7 @@ Task<Status> ObjectStore::keep_epoch(Object& object, Epoch epoch) {
   auto made = co_await table_.make_segment(object, 0, epoch);
   if (!made) co_return fail(made.error());
   co_await crash_.reach("object.epoch-made");
-  SLICE_CO_RETURN_IF_ERROR(co_await (*made)->segment.sync());
+  SLICE_CO_RETURN_IF_ERROR(co_await sync((*made)->segment));
   co_await crash_.reach("object.epoch-kept");
   co_return Status{};
 }
@@ -332,7 +342,7 @@ Task<Status> ObjectStore::give_up(Object& object, std::uint64_t index, std::uint
   auto use = co_await table_.segment(object, index);
   if (!use) co_return fail(use.error());
   Segment& segment = (*use)->segment;
-  if (within >= segment.end()) co_return Status{};
+  if (within >= segment.end()) co_return segment.unsynced() ? co_await sync(segment) : Status{};
   std::uint64_t end = length ? std::min(within + *length, segment.end()) : segment.end();
   std::size_t first = within / kGranule, last = (end - 1) / kGranule;
   SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(segment.name(), object.epoch, first, last));
@@ -343,7 +353,7 @@ Task<Status> ObjectStore::give_up(Object& object, std::uint64_t index, std::uint
     if (auto repaired = co_await segment.repair(touched, false); !repaired) segment.set_broken();
     co_return status;
   }
-  co_return co_await segment.sync();
+  co_return co_await sync(segment);
 }
 
 Task<Status> ObjectStore::adopt_epoch(Object& object, Epoch epoch) {
@@ -351,7 +361,7 @@ Task<Status> ObjectStore::adopt_epoch(Object& object, Epoch epoch) {
   if (!head) co_return fail(head.error());
   SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure({object.name, 0}, object.epoch, 0, 0));
   SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.write_header(epoch, object.has_more));
-  SLICE_CO_RETURN_IF_ERROR(co_await (*head)->segment.sync());
+  SLICE_CO_RETURN_IF_ERROR(co_await sync((*head)->segment));
   co_await crash_.reach("object.adopted");
   object.epoch = epoch;
   co_return Status{};

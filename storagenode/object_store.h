@@ -119,6 +119,8 @@ class ObjectStore {
   Task<Result<Written>> write_locked(Object& object, std::uint64_t offset, ByteView bytes,
                                      const WriteOptions& options);
   Task<Status> sync_range(Object& object, std::uint64_t first, std::uint64_t last);
+  Task<Status> sync(Segment& segment);  // counted and logged where it fails
+  Task<Status> truncate_locked(Object& object, std::uint64_t size, Epoch epoch);
   Task<Status> heal(Object& object);
   Task<Status> heal_segment(OpenSegment& open);
   Task<Status> cut(Object& object, std::uint64_t size);

@@ -118,7 +118,7 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
     Use<OpenSegment> use(open);  // not held while healing, which waits for whoever removes the segment
     if (use->segment.unsynced()) {
       co_await crash_.reach("clean.syncing");
-      status = co_await use->segment.sync();
+      status = co_await sync(use->segment);
       co_await crash_.reach("clean.synced");
     }
   }
@@ -126,9 +126,6 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
     (void)co_await marks_.settle(name, hurry);
     co_return;
   }
-  figures_.sync_failures.add();
-  log_error("fsync failed object={} segment={}: {}", to_string(name.object), name.index,
-            status.error().message);
   (void)co_await heal(*object);
 }
 

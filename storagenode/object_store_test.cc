@@ -441,6 +441,41 @@ TEST_F(ObjectStoreTest, ASyncWriteIsWrittenAgainAfterAFailedFsync) {
   EXPECT_EQ(*h.read(name, 0, 10), "stable");
 }
 
+// The coordinator sends a truncation until it is answered. What the first attempt did in the page cache alone
+// must not be taken for done by the next.
+TEST_F(ObjectStoreTest, ATruncationThatIsAnsweredIsDurableThoughAnFsyncFailed) {
+  for (std::uint64_t size : {kSegment + 77, std::uint64_t{77}, std::uint64_t{0}}) {
+    for (unsigned failing = 1; failing <= 3; ++failing) {
+      SCOPED_TRACE(fmt::format("size {}, fsync {} fails", size, failing));
+      ObjectName object = file_object(1000 + size + failing), none = file_object(5000 + size + failing);
+      ASSERT_TRUE(h.write(object, 0, pattern(kBlock, 1).view(), true));
+      ASSERT_TRUE(h.write(object, kSegment, pattern(kBlock, 2).view(), true));
+      unsigned syncs = 0;
+      fail_when(
+          [&](const MemoryDisk::Access& access) {
+            return access.operation == MemoryOperation::kSync && access.path.starts_with("objects/") &&
+                   ++syncs == failing;
+          },
+          Errc::kIo);
+      for (const ObjectName& cut : {object, none}) {
+        bool done = false;
+        for (int tries = 0; !done && tries < 3; ++tries)
+          done = h.run(h.store->truncate(cut, size, Epoch{2})).has_value();
+        EXPECT_TRUE(done);
+      }
+      h.disk.set_fault(nullptr);
+      h.crash(MemoryDisk::Crash::kDropUnsynced, 0);
+      ASSERT_TRUE(h.open());
+      for (const ObjectName& cut : {object, none}) {
+        auto stat = h.run(h.store->stat(cut, 0));
+        ASSERT_TRUE(stat);
+        EXPECT_LE(stat->end, size);
+        EXPECT_EQ(stat->epoch, Epoch{2});
+      }
+    }
+  }
+}
+
 TEST_F(ObjectStoreTest, ADiskThatKeepsFailingMakesTheObjectAnswerErrors) {
   ASSERT_TRUE(h.write(name, 0, as_bytes("lost")));
   ASSERT_TRUE(h.write(file_object(5), 0, as_bytes("well")));
