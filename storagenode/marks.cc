@@ -141,7 +141,7 @@ void Marks::rotate(const SegmentName& segment) {
 
 Task<Status> Marks::settle(const SegmentName& segment, bool hurry) {
   auto found = marks_.find(segment);
-  if (found == marks_.end() || found->second.waiting > 0) co_return Status{};
+  if (found == marks_.end() || found->second.waiting > 0 || found->second.held) co_return Status{};
   Mark& mark = found->second;
   Granules keep = hurry ? mark.now : mark.now | mark.before;
   if ((mark.wanted & ~keep).none()) co_return Status{};
@@ -153,6 +153,14 @@ Task<Status> Marks::settle(const SegmentName& segment, bool hurry) {
   --mark.waiting;
   unmarked_ = true;
   co_return status;
+}
+
+void Marks::hold(const SegmentName& segment) {
+  if (auto found = marks_.find(segment); found != marks_.end()) found->second.held = true;
+}
+
+void Marks::release(const SegmentName& segment) {
+  if (auto found = marks_.find(segment); found != marks_.end()) found->second.held = false;
 }
 
 Task<Status> Marks::flush() {

@@ -45,6 +45,10 @@ class Marks {
   // Everything written before the last rotate() is on disk: unmarks what was not touched in this period nor
   // (unless `hurry`) in the one before.
   Task<Status> settle(const SegmentName& segment, bool hurry);
+  // From here to release() or forget() settle() leaves the segment marked: its file is being made or removed,
+  // and may be there after a crash without ever having been synced.
+  void hold(const SegmentName& segment);
+  void release(const SegmentName& segment);
   // Makes what was unmarked durable: from then on corruption there is told apart also after a power loss.
   Task<Status> flush();
   // The segment's file is gone for good.
@@ -61,6 +65,7 @@ class Marks {
     Epoch epoch;
     std::uint64_t slot = 0;
     unsigned waiting = 0;  // ensure() calls under way
+    bool held = false;
   };
 
   Mark& mark_of(const SegmentName& segment);

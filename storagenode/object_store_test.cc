@@ -549,6 +549,30 @@ TEST_F(ObjectStoreTest, SequentialWritersShareMarks) {
   EXPECT_LE(h.count("store_marked_granules"), 256u + 96u);
 }
 
+// A file that came to be without a header, or goes, may be there after a crash: recovery must know of it.
+TEST_F(ObjectStoreTest, AFileWithoutAHeaderIsRecoveredHoweverLongItHasBeenLeft) {
+  for (MemoryOperation failing : {MemoryOperation::kRemove, MemoryOperation::kSyncFolder}) {
+    const ObjectName object = file_object(100 + static_cast<unsigned>(failing));
+    const std::string path = head_path(object), folder = folder_of(path);
+    fail_when(
+        [&](const MemoryDisk::Access& access) {
+          return (access.path == path && access.operation == MemoryOperation::kWrite) ||
+                 (access.operation == failing && (access.path == path || access.path == folder));
+        },
+        Errc::kIo);
+    EXPECT_FALSE(h.write(object, 0, as_bytes("x")));
+    h.disk.set_fault(nullptr);
+    h.loop.advance(std::chrono::minutes(10));
+    h.crash(MemoryDisk::Crash::kProcess, 0);
+    ASSERT_TRUE(h.open());
+    auto none = h.read(object, 0, 10);
+    ASSERT_TRUE(none) << none.error().message;
+    EXPECT_EQ(*none, "");
+    EXPECT_TRUE(h.write(object, 0, as_bytes("x"), true));
+    EXPECT_EQ(*h.read(object, 0, 10), "x");
+  }
+}
+
 class ManyMarksTest : public ObjectStoreTest {
  protected:
   ManyMarksTest()

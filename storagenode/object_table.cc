@@ -157,17 +157,26 @@ Task<Status> ObjectTable::note_more(Object& object) {
 Task<Result<Use<OpenSegment>>> ObjectTable::create(Object& object, std::uint64_t index, Epoch epoch) {
   co_await make_room();
   SegmentName name{object.name, index};
+  marks_.hold(name);
   auto file = co_await disk_.open(segment_path(name), Disk::Mode::kCreate);
-  if (!file) co_return fail(file.error());
+  if (!file) {
+    marks_.release(name);
+    co_return fail(file.error());
+  }
   auto made = std::make_unique<OpenSegment>(object, name, std::move(*file), figures_);
   if (auto status = co_await made->segment.write_header(epoch, false); !status) {
-    // Nothing may be left that has no header.
+    // Nothing may be left that has no header; where that is not sure, a restart needs the mark.
     made.reset();
-    if (auto removed = co_await disk_.remove(segment_path(name)); !removed) {
-      log_error("cannot take back a new file={}: {}", segment_path(name), removed.error().message);
+    Status gone = co_await disk_.remove(segment_path(name));
+    if (gone) gone = co_await disk_.sync_folder(folder_of(segment_path(name)));
+    if (gone) {
+      marks_.release(name);
+    } else {
+      log_error("cannot take back a new file={}: {}", segment_path(name), gone.error().message);
     }
     co_return fail(status.error());
   }
+  marks_.release(name);
   object.present.insert(index);
   if (index == 0) {
     object.exists = true;
@@ -186,6 +195,7 @@ Task<Status> ObjectTable::remove_segment(Object& object, std::uint64_t index) {
     }
     close(*found->second);
   }
+  marks_.hold(name);
   Status status = co_await disk_.remove(segment_path(name));
   if (!status && status.error().code != Errc::kNotFound) co_return status;
   object.present.erase(index);
