@@ -23,8 +23,8 @@ namespace slice::storage {
 
 class RocksStore : public KvStore {
  public:
-  // A start must replay what is in no table: 30 to 40 ms of a processor a MB, so less than a second.
-  static constexpr std::uint64_t kMostMemory = 16ull << 20;
+  // A start must replay what is in no table: 30 to 40 ms of a processor a MB, so half a second.
+  static constexpr std::uint64_t kMostMemory = 8ull << 20;
   struct Options {
     std::string folder;                       // made where there is none; its parent must exist
     std::uint64_t cache_bytes = 64ull << 20;  // of uncompressed blocks
