@@ -27,7 +27,7 @@ class DataDirectory {
 
   std::uint64_t free_bytes() const { return free_bytes_; }  // when it was claimed
   bool is_new() const { return is_new_; }                   // FORMAT was written by this call
-  // A server has stored something here: there is more than FORMAT and the kept tables.
+  // A server has stored something here: there is more than FORMAT, the kept tables and the record.
   bool served() const { return served_; }
 
  private:

@@ -49,7 +49,7 @@ TEST_F(DataDirectoryTest, MakesAndMarksANewOneAndKnowsItAgain) {
     auto mode = std::filesystem::status(server_.data).permissions();
     EXPECT_EQ(mode, std::filesystem::perms::owner_all);
   }
-  for (const char* name : {"tables.copy", "tables.copy.new", "FORMAT.new"}) {
+  for (const char* name : {"tables.copy", "tables.copy.new", "ownership", "ownership.new", "FORMAT.new"}) {
     std::ofstream(server_.data + "/" + name) << "x";
     EXPECT_FALSE(claim()->served()) << name << " is there before anything is stored";
   }

@@ -90,7 +90,10 @@ void HostedServer::begin() {
 
 Task<void> HostedServer::start() {
   // The manager may have to be told of these tables before it has a verifier or tables to give.
-  co_await session_->load_kept();
+  if (Status kept = co_await session_->load_kept(); !kept) {
+    host_.end(kExitFailed, fmt::format("{} does not start: {}", self_.name, kept.error().message));
+    co_return;
+  }
   session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
   if (kind_.draws_verifier) verifier_.see(co_await session_->draw_verifier());
   co_await session_->load_tables();
@@ -157,7 +160,11 @@ void HostedServer::describe(wire::HeartbeatArgs& args) {
     args.free_bytes = space->free_bytes;
     args.total_bytes = space->total_bytes;
   }
-  args.state = stopping_ ? "stopping" : serving_ ? role_->state() : "starting";
+  const std::string waits_for = session_->waits_for();
+  args.state = stopping_           ? "stopping"
+               : serving_          ? role_->state()
+               : waits_for.empty() ? "starting"
+                                   : "waiting: " + waits_for;
   if (!serving_) return;
   args.detail = role_->detail();
   args.objects = role_->objects();

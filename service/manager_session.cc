@@ -9,6 +9,7 @@
 #include "rpc/call.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
+#include "service/ownership.h"
 
 namespace slice::service {
 namespace {
@@ -29,21 +30,29 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const Seams& seams)
       : seams_(seams),
+        ownership_(seams.disk, seams.self),
         started_ns_(static_cast<std::uint64_t>(seams.loop.wall().ns)),
         heartbeats_(seams.metrics.counter("manager_heartbeats_total")),
         failures_(seams.metrics.counter("manager_heartbeat_failures_total")),
+        contradictions_(seams.metrics.counter("tables_against_the_record_total")),
         generation_(seams.metrics.counter("tables_generation")),
         verifier_(seams.metrics.counter("write_verifier")) {
     const ServerConfig* manager = seams.config.first(ServerRole::kManager);
     manager_ = {manager->address, manager->port};
   }
 
-  Task<void> load_kept() {
+  Task<Status> load_kept() {
+    if (has_sites()) {
+      if (Status read = co_await ownership_.load(); !read) {
+        co_return fail(std::move(read).error(), "the record of this server's sites");
+      }
+    }
     auto copy = co_await read_file(seams_.disk, kCopy);
     wire::Tables tables;
     if (copy && decode(copy->view(), tables) && tables.generation.value > 0 && adopt(tables)) {
       holding_ = wire::Holding::kTables;
-      co_return;
+      had_copy_ = true;
+      co_return Status{};
     }
     if (!copy && copy.error().code != Errc::kNotFound) {
       log_warning("the kept copy of the tables is unusable: {}", copy.error().message);
@@ -54,27 +63,32 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       log_info("tables of a run before, generation {}", hints->generation.value);
       holding_ = wire::Holding::kHints;
     }
+    co_return Status{};
   }
 
   static Task<void> load_tables(std::shared_ptr<Impl> self) {
     if (self->seams_.self.role == ServerRole::kManager) co_return;
     while (true) {
       Status taken = co_await refresh(self);
-      if (taken || self->ended_) co_return;
+      if (taken && self->has_sites()) taken = co_await self->claim();
+      if (taken || self->ended_) break;
       const std::string why = taken.error().message;
-      if (self->has_tables()) {
+      if (self->has_tables() && (!self->has_sites() || self->ownership_.known())) {
         log_warning("no tables from the manager: {}; starting with the kept ones of generation {}", why,
                     self->seams_.tables.get()->generation().value);
-        co_return;
+        break;
       }
-      if (self->seams_.self.role == ServerRole::kProxy) co_return;
+      if (self->seams_.self.role == ServerRole::kProxy) break;
+      self->waits_for_ = why;
       if (self->waiting_log_.allow()) {
         log_warning("waiting for the manager at {} to have tables: {}{}", rpc::to_string(self->manager_), why,
                     self->holding_ == wire::Holding::kData ? "; here is data, and its own were lost" : "");
       }
       co_await self->seams_.loop.sleep(kRetryDelay);
     }
+    self->waits_for_.clear();
   }
+  const std::string& waits_for() const { return waits_for_; }
 
   Task<Verifier> draw_verifier() {
     while (true) {
@@ -131,12 +145,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   void end() { ended_ = true; }
 
  private:
+  bool has_sites() const { return Ownership::applies_to(seams_.self.role); }
   bool has_tables() const { return holding_ == wire::Holding::kTables || holding_ == wire::Holding::kHints; }
 
   void describe_tables(wire::HeartbeatArgs& args) {
     const auto& tables = seams_.tables.get();
     generation_.set(tables->generation().value);
     args.holding = holding_;
+    args.record_digest = ownership_.digest();
     if (!has_tables()) return;
     args.generation = tables->generation();
     if (digested_ != tables) {
@@ -158,6 +174,11 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     self->heartbeats_.add();
     verifier.see(result->largest_drawn);
     self->verifier_.set(verifier.largest().value);
+    if (result->claim && self->ownership_.known()) {
+      Status told = co_await self->claim();
+      if (self->ended_) co_return;
+      if (!told && self->copy_log_.allow()) log_warning("{}", told.error().message);
+    }
     if (result->offer) {
       co_await self->offer();
       co_return;
@@ -165,6 +186,35 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     if (result->generation.value == 0) co_return;  // it has none
     bool other = result->generation != self->seams_.tables.get()->generation();
     if (other || self->holding_ != wire::Holding::kTables) (void)co_await refresh(self);
+  }
+
+  // Ends well where the manager knows of this server's record; makes it where it is the manager's will.
+  Task<Status> claim() {
+    const bool had = ownership_.known();
+    wire::ClaimArgs args{.server = seams_.self.index,
+                         .has_record = had,
+                         .has_data = seams_.served_before || had_copy_,
+                         .sites = had ? ownership_.sites() : std::vector<wire::OwnedSite>()};
+    auto result = co_await internal_call<wire::ClaimResult>(
+        seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kClaim, args, kStartTimeout);
+    if (!result) co_return fail(result.error().code, "{}", why_the_manager_refuses(result.error()));
+    if (result->verdict == wire::ClaimVerdict::kLost) {
+      co_return fail(
+          Errc::kInvalid,
+          "this server had sites, and now there is neither a record of them nor data: bring its data "
+          "directory back");
+    }
+    if (had) co_return Status{};
+    const std::shared_ptr<const routing::RoutingTables> tables = seams_.tables.get();
+    if (result->verdict != wire::ClaimVerdict::kGrant || holding_ != wire::Holding::kTables ||
+        tables->generation() != result->generation) {
+      co_return fail(Errc::kStale, "the manager has other tables by now");
+    }
+    SLICE_CO_RETURN_IF_ERROR(co_await ownership_.grant(tables->wire()));
+    log_info("this server has {} sites, by the tables of generation {}", ownership_.sites().size(),
+             tables->generation().value);
+    co_await keep(tables->wire());
+    co_return co_await claim();
   }
 
   Task<void> offer() {
@@ -195,15 +245,20 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       co_return fail(Errc::kStale, "they are older than the kept ones");
     }
-    if (!adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration");
+    if (!adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
     holding_ = wire::Holding::kTables;
     log_info("tables of generation {} in use", tables->generation.value);
+    // Who has no record must not seem to have served by these, if it dies before it has one.
+    if (!has_sites() || ownership_.known()) co_await keep(*tables);
+    co_return Status{};
+  }
+
+  Task<void> keep(const wire::Tables& tables) {
     rpc::XdrWriter out;
-    encode(out, *tables);
+    encode(out, tables);
     Status kept = co_await replace_file(seams_.disk, kCopy, out.take());
     if (!kept && copy_log_.allow())
       log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
-    co_return Status{};
   }
 
   bool adopt(const wire::Tables& tables) {
@@ -215,24 +270,36 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       return false;
     }
+    if (Status own = ownership_.check(tables); !own) {
+      contradictions_.add();
+      if (record_log_.allow()) {
+        log_error("tables of generation {} are not gone by: {}", tables.generation.value,
+                  own.error().message);
+      }
+      return false;
+    }
     generation_.set(tables.generation.value);
     seams_.tables.set(std::move(*made));
     return true;
   }
 
   Seams seams_;
+  Ownership ownership_;
   rpc::Endpoint manager_;
   std::uint64_t started_ns_;
   bool ended_ = false;
   bool answered_ = false;  // a heartbeat, once at least
   wire::Holding holding_ = wire::Holding::kNothing;
+  bool had_copy_ = false;  // of the tables, at the start
+  std::string waits_for_;
   std::shared_ptr<const routing::RoutingTables> digested_;  // whose digest this is
   std::uint64_t digest_ = 0;
   bool asking_ = false;                   // for tables
   std::vector<OneShot<Status>> waiting_;  // for the same answer
-  LogLimiter waiting_log_{1}, silence_log_{1}, copy_log_{1};
+  LogLimiter waiting_log_{1}, silence_log_{1}, copy_log_{1}, record_log_{1};
   Counter& heartbeats_;
   Counter& failures_;
+  Counter& contradictions_;
   Counter& generation_;
   Counter& verifier_;
 };
@@ -241,8 +308,11 @@ ManagerSession::ManagerSession(const Seams& seams) : impl_(std::make_shared<Impl
 ManagerSession::~ManagerSession() {
   impl_->end();
 }
-Task<void> ManagerSession::load_kept() {
+Task<Status> ManagerSession::load_kept() {
   return impl_->load_kept();
+}
+std::string ManagerSession::waits_for() const {
+  return impl_->waits_for();
 }
 Task<void> ManagerSession::load_tables() {
   return Impl::load_tables(impl_);

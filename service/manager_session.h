@@ -1,7 +1,7 @@
-// ManagerSession: what a process has to do with slice-managerd: its tables, its verifier, its heartbeat.
-// Works without the manager as far as that is safe: tables come from the copy kept at the last start, and
-// where there is none a server waits, since what it stores may lie by other tables than the configuration's;
-// a verifier comes from the manager alone. One loop.
+// ManagerSession: what a process has to do with slice-managerd: its tables, its record of the sites that it
+// has (service/ownership.h), its verifier, its heartbeat. Works without the manager as far as that is safe:
+// tables come from the copy kept at the last start, and where there is none a server waits, since what it
+// stores may lie by other tables than the configuration's; a verifier comes from the manager alone. One loop.
 #ifndef SLICE_SERVICE_MANAGER_SESSION_H
 #define SLICE_SERVICE_MANAGER_SESSION_H
 
@@ -28,7 +28,7 @@ class ManagerSession {
     Loop& loop;
     rpc::Channel& channel;
     Metrics& metrics;
-    storage::Disk& disk;  // where the copy of the tables is kept: `tables.copy`
+    storage::Disk& disk;  // where the copy of the tables is kept, `tables.copy`, and the record
     const EnsembleConfig& config;
     const ServerConfig& self;
     routing::TableHolder& tables;
@@ -42,13 +42,16 @@ class ManagerSession {
   explicit ManagerSession(const Seams& seams);
   ~ManagerSession();
 
-  // Puts the kept copy into the holder, where there is a good one, else a proxy's hints; first of all, so
-  // that heartbeats can tell of it.
-  Task<void> load_kept();
+  // Reads the record, and puts the kept copy into the holder, where there is a good one, else a proxy's
+  // hints; first of all, so that heartbeats can tell of them. kCorrupt: the record is damaged.
+  Task<Status> load_kept();
   // The tables to start with: the manager's where it answers with some, else those kept. Else a server waits
   // for the manager as long as it takes; a proxy, which owns nothing, goes by the configuration's generation
-  // 0, and so does the manager's own process until its role sets others.
+  // 0, and so does the manager's own process until its role sets others. A server without a record waits
+  // until the manager grants it one, too, and for ever where it had one before: its data is gone.
   Task<void> load_tables();
+  // What load_tables() waits for, as operators are told; empty where it does not.
+  std::string waits_for() const;
   // A verifier larger than every one drawn before; waits for the manager as long as it takes.
   Task<Verifier> draw_verifier();
   // Takes the manager's tables now. Ends when they are in use, or after kStartTimeout without an answer; who

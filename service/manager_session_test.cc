@@ -24,7 +24,8 @@ class FakeManager : public rpc::Program {
       case wire::ManagerProcedure::kHeartbeat:
         heartbeats.emplace_back();
         if (!decode(call.arguments, heartbeats.back())) co_return rpc::Outcome::kGarbage;
-        encode(results, wire::HeartbeatResult{has_tables ? tables.generation : Generation{}, drawn, asks});
+        encode(results,
+               wire::HeartbeatResult{has_tables ? tables.generation : Generation{}, drawn, asks, asks_claim});
         co_return rpc::Outcome::kReply;
       case wire::ManagerProcedure::kDrawVerifier:
         drawn.value += 1;
@@ -35,6 +36,13 @@ class FakeManager : public rpc::Program {
         ++tables_asked;
         encode(results, tables);
         co_return rpc::Outcome::kReply;
+      case wire::ManagerProcedure::kClaim: {
+        claims.emplace_back();
+        if (!decode(call.arguments, claims.back())) co_return rpc::Outcome::kGarbage;
+        const auto verdict = claims.back().has_record ? wire::ClaimVerdict::kTaken : without_record;
+        encode(results, wire::ClaimResult{verdict, tables.generation});
+        co_return rpc::Outcome::kReply;
+      }
       case wire::ManagerProcedure::kOfferTables:
         offers.emplace_back();
         if (!decode(call.arguments, offers.back())) co_return rpc::Outcome::kGarbage;
@@ -46,7 +54,9 @@ class FakeManager : public rpc::Program {
   }
 
   wire::Tables tables;
-  bool has_tables = true, asks = false;
+  bool has_tables = true, asks = false, asks_claim = false;
+  wire::ClaimVerdict without_record = wire::ClaimVerdict::kGrant;
+  std::vector<wire::ClaimArgs> claims;
   std::vector<wire::OfferTablesArgs> offers;
   Verifier drawn{41};
   int tables_asked = 0;
@@ -72,7 +82,7 @@ class ManagerSessionTest : public testing::ServiceFixture {
     ASSERT_TRUE(loop_.run_until([&] { return ended; }));
   }
   static Task<void> load_all(ManagerSession& session) {
-    co_await session.load_kept();
+    EXPECT_TRUE(co_await session.load_kept());
     co_await session.load_tables();
   }
   // Whether a start with these seams waits for the manager; it is given one in the end.
@@ -91,7 +101,7 @@ class ManagerSessionTest : public testing::ServiceFixture {
   wire::HeartbeatArgs told(const ManagerSession::Seams& of) {
     ManagerSession session(of);
     bool ended = false;
-    start_void(session.load_kept(), [&] { ended = true; });
+    start(session.load_kept(), [&](const Status& read) { ended = read.has_value(); });
     EXPECT_TRUE(loop_.run_until([&] { return ended; }));
     session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
     std::size_t before = manager_.heartbeats.size();
@@ -126,6 +136,74 @@ TEST_F(ManagerSessionTest, AServerWithoutTablesWaitsForTheManager) {
   EXPECT_FALSE(waits(seams())) << "it has a copy now";
   ASSERT_TRUE(disk_.corrupt("tables.copy", 40, 1));
   EXPECT_TRUE(waits(seams())) << "and lost it";
+}
+
+TEST_F(ManagerSessionTest, ServesNoSitesBeforeTheManagerKnowsOfItsRecord) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  ASSERT_EQ(manager_.claims.size(), 2u);
+  EXPECT_FALSE(manager_.claims[0].has_record);
+  EXPECT_FALSE(manager_.claims[0].has_data);
+  EXPECT_TRUE(manager_.claims[1].has_record);
+  EXPECT_EQ(manager_.claims[1].sites.size(), 512u);
+  ManagerSession again(seams());
+  load(again);
+  ASSERT_EQ(manager_.claims.size(), 3u);
+  EXPECT_EQ(manager_.claims[2].sites, manager_.claims[1].sites);
+  manager_.asks_claim = true;
+  again.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  loop_.advance(100ms);
+  EXPECT_EQ(manager_.claims.size(), 4u);
+  EXPECT_EQ(manager_.heartbeats.back().record_digest,
+            wire::digest(wire::sites_of(manager_.tables, self_.name)));
+}
+
+TEST_F(ManagerSessionTest, AServerThatLostItsDataWaitsForEver) {
+  serve("manager1", manager_);
+  manager_.without_record = wire::ClaimVerdict::kLost;
+  ManagerSession session(seams());
+  bool ended = false;
+  start_void(load_all(session), [&] { ended = true; });
+  loop_.advance(60s);
+  EXPECT_FALSE(ended);
+  EXPECT_THAT(session.waits_for(), ::testing::HasSubstr("neither a record of them nor data"));
+  EXPECT_TRUE(disk_.paths().empty()) << "nor may it seem to have served at its next start";
+  manager_.without_record = wire::ClaimVerdict::kGrant;
+  EXPECT_TRUE(loop_.run_until([&] { return ended; }));
+  EXPECT_EQ(session.waits_for(), "");
+}
+
+TEST_F(ManagerSessionTest, TablesThatSayOtherwiseThanTheRecordAreNotGoneBy) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  manager_.tables.generation = Generation{6};
+  manager_.tables.sites[2][0] = config_.find("store2")->index;
+  loop_.advance(3s);
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+  EXPECT_GE(metrics_.counter("tables_against_the_record_total").value(), 1u);
+  // Nor after a restart, nor where another has kept them.
+  EXPECT_FALSE(waits(seams()));
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+  manager_.tables.generation = Generation{7};
+  manager_.tables.sites[2][0] = self_.index;
+  serve("manager1", manager_);
+  ManagerSession other(seams());
+  load(other);
+  EXPECT_EQ(tables_.get()->generation(), Generation{7});
+}
+
+TEST_F(ManagerSessionTest, ADamagedRecordEndsTheStart) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  ASSERT_TRUE(disk_.corrupt("ownership", 20, 1));
+  ManagerSession damaged(seams());
+  auto read = run(damaged.load_kept());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Errc::kCorrupt);
 }
 
 TEST_F(ManagerSessionTest, AManagerThatHasNoTablesIsAsOneThatIsAway) {

@@ -62,6 +62,13 @@ class FakeManager : public Role, public rpc::Program {
         encode(results, tables);
         co_return rpc::Outcome::kReply;
       }
+      case wire::ManagerProcedure::kClaim: {
+        wire::ClaimArgs args;
+        if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+        const auto verdict = args.has_record ? wire::ClaimVerdict::kTaken : wire::ClaimVerdict::kGrant;
+        encode(results, wire::ClaimResult{verdict, Generation{3}});
+        co_return rpc::Outcome::kReply;
+      }
       case wire::ManagerProcedure::kMembers: {
         wire::MembersResult result;
         for (const auto& [index, args] : members_) {

@@ -236,11 +236,11 @@ TEST(ObjectMessages, KindsAndCountsAreBounded) {
 }
 
 TEST(ManagerMessages, Codec) {
-  HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, Verifier{5}, 6,
+  HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, 10, Verifier{5}, 6,
                           7, 8, "serving", "xdp generic"};
   ServerEntry entry{3, Role::kProxy, {0x0a4d0202, 2049}, "proxy-1"};
   check_message(heartbeat);
-  check_message(HeartbeatResult{Generation{1}, Verifier{2}, true});
+  check_message(HeartbeatResult{Generation{1}, Verifier{2}, true, true});
   check_message(DrawVerifierArgs{7});
   check_message(DrawVerifierResult{Verifier{8}});
   Tables tables{.generation = Generation{9}, .servers = {entry, entry}};
@@ -249,11 +249,30 @@ TEST(ManagerMessages, Codec) {
   check_message(tables);
   check_message(OfferTablesArgs{3, tables});
   check_message(OfferTablesResult{true});
+  check_message(ClaimArgs{3, true, false, {{0, Generation{1}}, {4095, Generation{7}}}});
+  check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
   check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));
   other.sites[3] = {5};
   EXPECT_NE(digest(other), digest(tables));
+}
+
+TEST(ManagerMessages, ClaimedSitesAreInOrderAndSitesAreFoundByName) {
+  for (std::vector<OwnedSite> sites :
+       {std::vector<OwnedSite>{{4, {}}, {4, {}}}, {{4, {}}, {3, {}}}, {{65536, {}}}}) {
+    rpc::XdrWriter out;
+    encode(out, ClaimArgs{.server = 1, .has_record = true, .sites = sites});
+    ClaimArgs args;
+    EXPECT_FALSE(decode(out.view(), args));
+  }
+  Tables tables{.generation = Generation{9},
+                .servers = {{0, Role::kDirectory, {}, "dir1"}, {1, Role::kStorage, {}, "store1"}}};
+  tables.sites[2] = {1, 0, 1};
+  EXPECT_EQ(sites_of(tables, "store1"), (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_TRUE(sites_of(tables, "dir1").empty());
+  EXPECT_TRUE(sites_of(tables, "store2").empty());
+  EXPECT_NE(digest(sites_of(tables, "dir1")), 0u) << "a record of no sites is one, too";
 }
 
 TEST(ManagerMessages, PortsRolesAndListsAreBounded) {

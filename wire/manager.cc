@@ -1,5 +1,7 @@
 #include "wire/manager.h"
 
+#include <algorithm>
+
 #include "rpc/xdr.h"
 
 namespace slice::wire {
@@ -48,6 +50,7 @@ void encode_heartbeat(XdrWriter& out, const HeartbeatArgs& args) {
   out.u64(args.generation.value);
   out.u64(args.tables_digest);
   out.u32(static_cast<std::uint32_t>(args.holding));
+  out.u64(args.record_digest);
   out.u64(args.largest_seen.value);
   out.u64(args.free_bytes);
   out.u64(args.total_bytes);
@@ -66,6 +69,7 @@ HeartbeatArgs decode_heartbeat(XdrReader& in) {
   std::uint32_t holding = in.u32();
   if (holding > static_cast<std::uint32_t>(Holding::kHints)) in.fail();
   args.holding = static_cast<Holding>(in.ok() ? holding : 0);
+  args.record_digest = in.u64();
   args.largest_seen = Verifier{in.u64()};
   args.free_bytes = in.u64();
   args.total_bytes = in.u64();
@@ -73,6 +77,12 @@ HeartbeatArgs decode_heartbeat(XdrReader& in) {
   args.state = std::string(in.text(kMaxText));
   args.detail = std::string(in.text(kMaxText));
   return args;
+}
+
+std::uint64_t fnv1a(ByteView bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
 }
 
 // How many of `items` a message carries, written and returned.
@@ -133,12 +143,14 @@ void encode(XdrWriter& out, const HeartbeatResult& result) {
   out.u64(result.generation.value);
   out.u64(result.largest_drawn.value);
   out.boolean(result.offer);
+  out.boolean(result.claim);
 }
 bool decode(ByteView bytes, HeartbeatResult& out) {
   XdrReader in(bytes);
   out.generation = Generation{in.u64()};
   out.largest_drawn = Verifier{in.u64()};
   out.offer = in.boolean();
+  out.claim = in.boolean();
   return in.complete();
 }
 
@@ -178,9 +190,63 @@ bool decode(ByteView bytes, Tables& out) {
 std::uint64_t digest(const Tables& tables) {
   XdrWriter out;
   encode(out, tables);
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (std::uint8_t byte : out.view()) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
+  return fnv1a(out.view());
+}
+
+std::uint64_t digest(const std::vector<std::uint32_t>& sites) {
+  XdrWriter out;
+  for (std::uint32_t site : sites) out.u32(site);
+  return std::max<std::uint64_t>(fnv1a(out.view()), 1);
+}
+
+std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view server) {
+  std::vector<std::uint32_t> found;
+  for (const ServerEntry& entry : tables.servers) {
+    if (entry.name != server || static_cast<std::size_t>(entry.role) >= kSiteClasses) continue;
+    const auto& owners = tables.sites[static_cast<std::size_t>(entry.role)];
+    for (std::uint32_t site = 0; site < owners.size(); ++site) {
+      if (owners[site] == entry.server) found.push_back(site);
+    }
+  }
+  return found;
+}
+
+void encode(XdrWriter& out, const ClaimArgs& args) {
+  out.u32(args.server);
+  out.boolean(args.has_record);
+  out.boolean(args.has_data);
+  std::size_t count = encode_count(out, args.sites, kMaxSites);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u32(args.sites[i].site);
+    out.u64(args.sites[i].since.value);
+  }
+}
+bool decode(ByteView bytes, ClaimArgs& out) {
+  XdrReader in(bytes);
+  out = ClaimArgs{};
+  out.server = in.u32();
+  out.has_record = in.boolean();
+  out.has_data = in.boolean();
+  std::uint32_t count = decode_count(in, kMaxSites);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    const std::uint32_t site = in.u32();
+    if (site >= kMaxSites || (i > 0 && site <= out.sites.back().site)) in.fail();
+    out.sites.push_back({site, Generation{in.u64()}});
+  }
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ClaimResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.verdict));
+  out.u64(result.generation.value);
+}
+bool decode(ByteView bytes, ClaimResult& out) {
+  XdrReader in(bytes);
+  std::uint32_t verdict = in.u32();
+  if (verdict > static_cast<std::uint32_t>(ClaimVerdict::kLost)) in.fail();
+  out.verdict = static_cast<ClaimVerdict>(in.ok() ? verdict : 0);
+  out.generation = Generation{in.u64()};
+  return in.complete();
 }
 
 void encode(XdrWriter& out, const OfferTablesArgs& args) {

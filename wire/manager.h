@@ -18,7 +18,8 @@ enum class ManagerProcedure : std::uint32_t {
   kDrawVerifier = 2,
   kGetTables = 3,
   kMembers = 4,
-  kOfferTables = 5
+  kOfferTables = 5,
+  kClaim = 6
 };
 
 enum class Role : std::uint32_t {
@@ -49,6 +50,7 @@ struct HeartbeatArgs {
   Generation generation;            // of the tables it has; 0: none
   std::uint64_t tables_digest = 0;  // digest() of them; 0: none
   Holding holding = Holding::kNothing;
+  std::uint64_t record_digest = 0;  // digest() of the sites in its record; 0: it has none
   Verifier largest_seen;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // of its data directory; 0 where it has none
   std::uint64_t objects = 0;  // of a directory server: files, directories, ... of its sites
@@ -59,6 +61,7 @@ struct HeartbeatResult {
   Generation generation;  // 0: the manager has no tables, and finds out which ones are in use
   Verifier largest_drawn;
   bool offer = false;  // the process is to offer its tables
+  bool claim = false;  // and to claim what its record says
 };
 
 struct DrawVerifierArgs {
@@ -83,6 +86,35 @@ struct Tables {
 // Equal for equal tables, and else hardly ever.
 std::uint64_t digest(const Tables& tables);
 
+// The sites of its class that a server has by these tables, in order; none where they do not name it.
+std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view server);
+// Of the sites of a server, in order; never 0.
+std::uint64_t digest(const std::vector<std::uint32_t>& sites);
+
+// A site in a server's record (service/ownership.h), and the generation of the tables since which it is
+// there.
+struct OwnedSite {
+  std::uint32_t site = 0;
+  Generation since;
+  auto operator<=>(const OwnedSite&) const = default;
+};
+// CLAIM: what a server's record says, before it serves and where the manager asks; or that it has none, and
+// whether its data directory is one that it served from.
+struct ClaimArgs {
+  std::uint32_t server = 0;
+  bool has_record = false, has_data = false;
+  std::vector<OwnedSite> sites;  // in order
+};
+enum class ClaimVerdict : std::uint32_t {
+  kTaken = 0,  // the manager has noted durably that there is a record
+  kGrant = 1,  // no record: the sites that it has by the tables of `generation` are to be in it
+  kLost = 2    // it had a record, and has neither that nor its data any more: it must not serve
+};
+struct ClaimResult {
+  ClaimVerdict verdict = ClaimVerdict::kTaken;
+  Generation generation;
+};
+
 // OFFER_TABLES: the tables a process has, for a manager that has none, or older ones.
 struct OfferTablesArgs {
   std::uint32_t server = 0;
@@ -106,7 +138,8 @@ struct MembersResult {
   X(HeartbeatArgs)                     \
   X(HeartbeatResult)                   \
   X(DrawVerifierArgs)                  \
-  X(DrawVerifierResult) X(Tables) X(OfferTablesArgs) X(OfferTablesResult) X(MembersResult)
+  X(DrawVerifierResult)                \
+  X(Tables) X(OfferTablesArgs) X(OfferTablesResult) X(ClaimArgs) X(ClaimResult) X(MembersResult)
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \
   bool decode(ByteView bytes, Message& out);

@@ -9,16 +9,20 @@ Manager::Manager(service::ServiceContext& context)
     : InternalProgram(wire::kManagerProgram),
       context_(context),
       change_(context.loop),
+      records_(context.config),
       entries_(routing::RoutingTables::initial(context.config).servers),
       heard_(context.config.servers.size()),
       alive_gauge_(context.metrics.counter("manager_alive_processes")),
       drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
       offers_taken_(context.metrics.counter("manager_offers_taken_total")),
       offers_refused_(context.metrics.counter("manager_offers_refused_total")),
-      differing_(context.metrics.counter("manager_differing_tables_total")) {
+      differing_(context.metrics.counter("manager_differing_tables_total")),
+      conflicts_(context.metrics.counter("manager_record_conflicts_total")) {
   using Procedure = wire::ManagerProcedure;
   on<wire::HeartbeatArgs>(Procedure::kHeartbeat, [this](const auto& args) { return heartbeat(args); });
   on<wire::OfferTablesArgs>(Procedure::kOfferTables, [this](const auto& args) { return offer(args); });
+  on<wire::ClaimArgs>(Procedure::kClaim,
+                      [this](const auto& args, rpc::XdrWriter& results) { return claim(args, results); });
   on<wire::DrawVerifierArgs>(Procedure::kDrawVerifier,
                              [this](const auto&, rpc::XdrWriter& results) { return draw(results); });
   on<service::NoArguments>(Procedure::kGetTables,
@@ -32,14 +36,15 @@ Task<Status> Manager::start() {
     SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
     auto tables = reconcile(context_.config, loaded->tables);
     if (!tables) co_return fail(std::move(tables).error());
-    ManagerState next{.drawn = loaded->drawn, .volume = loaded->volume, .tables = std::move(*tables)};
-    if (next.tables.generation != loaded->tables.generation) {
+    ManagerState next = std::move(*loaded);
+    const Generation was = std::exchange(next.tables, std::move(*tables)).generation;
+    if (next.tables.generation != was) {
       log_info("the configuration changed: generation {} is published", next.tables.generation.value);
     }
     auto lock = co_await change_.lock();
     if (Status saved = co_await adopt(std::move(next)); !saved) co_return saved;
   } else if (loaded.error().code == Errc::kNotFound) {
-    survey_.emplace(context_.config);
+    survey_.emplace(context_.config, records_);
     waits_for_ = "until every server has told what it holds";
     log_info("there is no {}: no tables are dealt before every server has told what it holds", kStateFile);
   } else {
@@ -76,14 +81,14 @@ Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) 
   } else if (unknown_log_.allow()) {
     log_warning("a heartbeat of server {}, of which this configuration knows nothing", args.server);
   }
-  bool wanted = wants_tables(args);
+  const bool wanted = wants_tables(args), claim = wants_record(args);
   if (survey_) {
     co_await settle();
   } else {
     co_await catch_up(args);
   }
   co_return wire::HeartbeatResult{
-      .generation = state_.tables.generation, .largest_drawn = state_.drawn, .offer = wanted};
+      .generation = state_.tables.generation, .largest_drawn = state_.drawn, .offer = wanted, .claim = claim};
 }
 
 Task<rpc::Outcome> Manager::draw(rpc::XdrWriter& results) {
@@ -117,6 +122,66 @@ bool Manager::wants_tables(const wire::HeartbeatArgs& args) {
   return args.generation > own.generation;
 }
 
+bool Manager::wants_record(const wire::HeartbeatArgs& args) {
+  if (args.server >= heard_.size()) return false;
+  records_.heard(args.server, args.record_digest);
+  if (!records_.wants(args.server)) return false;
+  const std::string& name = entries_[args.server].name;
+  return survey_ || !state_.recorded.contains(name) ||
+         args.record_digest != wire::digest(wire::sites_of(state_.tables, name));
+}
+
+Task<rpc::Outcome> Manager::claim(const wire::ClaimArgs& args, rpc::XdrWriter& results) {
+  auto lock = co_await change_.lock();
+  if (args.server >= heard_.size() || (survey_ && !args.has_record)) co_return rpc::Outcome::kError;
+  if (!args.has_record) {
+    encode(results, grant(args));
+    co_return rpc::Outcome::kReply;
+  }
+  Status taken = records_.claimed(args);
+  if (taken && !survey_) taken = co_await follow_record(args.server);
+  if (!taken) {
+    log_error("the record of {} is not taken: {}", entries_[args.server].name, taken.error().message);
+    co_return rpc::Outcome::kError;
+  }
+  encode(results,
+         wire::ClaimResult{.verdict = wire::ClaimVerdict::kTaken, .generation = state_.tables.generation});
+  if (survey_) spawn(settle());
+  co_return rpc::Outcome::kReply;
+}
+
+wire::ClaimResult Manager::grant(const wire::ClaimArgs& args) {
+  const std::string& name = entries_[args.server].name;
+  const auto sites = wire::sites_of(state_.tables, name);
+  if (args.has_data || sites.empty() || !state_.recorded.contains(name)) {
+    return {.verdict = wire::ClaimVerdict::kGrant, .generation = state_.tables.generation};
+  }
+  if (record_log_.allow()) {
+    log_error("{} had {} sites, and has neither a record of them nor data: it may not serve", name,
+              sites.size());
+  }
+  return {.verdict = wire::ClaimVerdict::kLost, .generation = state_.tables.generation};
+}
+
+Task<Status> Manager::follow_record(std::uint32_t server) {
+  ManagerState next = state_;
+  bool changed = next.recorded.insert(entries_[server].name).second;
+  if (auto applied = records_.applied_to(state_.tables); !applied) {
+    conflicts_.add();
+    if (record_log_.allow()) log_error("the tables stay as they are: {}", applied.error().message);
+  } else if (applied->generation != state_.tables.generation) {
+    next.tables = std::move(*applied);
+    log_warning("the record of {} says otherwise than this manager's tables: generation {} goes by it",
+                entries_[server].name, next.tables.generation.value);
+    changed = true;
+  }
+  if (std::string missing = records_.missing(next.tables); !missing.empty() && record_log_.allow()) {
+    log_error("sites without a server that has them: {}", missing);
+  }
+  if (!changed) co_return Status{};
+  co_return co_await adopt(std::move(next));
+}
+
 Task<wire::OfferTablesResult> Manager::offer(const wire::OfferTablesArgs& args) {
   Status taken = survey_ ? survey_->offered(args) : co_await take_over(args.tables);
   (taken ? offers_taken_ : offers_refused_).add();
@@ -132,6 +197,7 @@ Task<Status> Manager::take_over(const wire::Tables& offered) {
   auto lock = co_await change_.lock();
   if (survey_ || offered.generation <= state_.tables.generation) co_return Status{};
   auto tables = reconcile(context_.config, offered);
+  if (tables) tables = records_.applied_to(std::move(*tables));
   if (!tables) co_return fail(std::move(tables).error());
   log_warning("this manager's tables were of generation {}, a process has those of {}: they are taken over",
               state_.tables.generation.value, offered.generation.value);
@@ -144,7 +210,8 @@ Task<void> Manager::settle() {
   auto lock = co_await change_.lock();
   if (!survey_) co_return;
   Survey::Verdict verdict = survey_->verdict(context_.loop.now());
-  ManagerState next{.drawn = survey_->largest_seen(), .volume = context_.config.volume, .tables = {}};
+  ManagerState next{
+      .drawn = survey_->largest_seen(), .volume = context_.config.volume, .tables = {}, .recorded = {}};
   switch (verdict.kind) {
     case Survey::Verdict::Kind::kWait:
       if (std::exchange(waits_for_, verdict.text) != verdict.text) log_warning("waiting: {}", verdict.text);
@@ -155,12 +222,15 @@ Task<void> Manager::settle() {
       log_info("the ensemble is new: generation 1 is published");
       break;
     case Survey::Verdict::Kind::kTakeOver:
-      next.tables = reconcile(context_.config, verdict.tables).value();
+      next.tables = std::move(verdict.tables);
+      // Whose record is not known, or is none yet, must have kept its data.
+      for (const wire::ServerEntry& entry : entries_) {
+        if (!wire::sites_of(next.tables, entry.name).empty()) next.recorded.insert(entry.name);
+      }
       // Servers that have started since do not know what they had drawn before; the clock is beyond it.
       next.drawn = std::max(next.drawn, Verifier{static_cast<std::uint64_t>(context_.loop.wall().ns)});
-      log_warning(
-          "{} was lost: made anew from the tables of generation {} that {} has, generation {} is published",
-          kStateFile, verdict.tables.generation.value, verdict.text, next.tables.generation.value);
+      log_warning("{} was lost: made anew from what {} has, generation {} is published", kStateFile,
+                  verdict.text, next.tables.generation.value);
   }
   if (Status saved = co_await adopt(std::move(next)); !saved) {
     log_error("the state cannot be kept: {}", saved.error().message);

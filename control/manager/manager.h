@@ -43,6 +43,14 @@ class Manager : public service::InternalProgram, public service::Role {
 
   Task<wire::HeartbeatResult> heartbeat(const wire::HeartbeatArgs& args);
   Task<wire::OfferTablesResult> offer(const wire::OfferTablesArgs& args);
+  // kError: from nobody known, or it is not known which tables are in force.
+  Task<rpc::Outcome> claim(const wire::ClaimArgs& args, rpc::XdrWriter& results);
+  // What the manager says to a server without a record.
+  wire::ClaimResult grant(const wire::ClaimArgs& args);
+  // With the lock held: notes durably that the server has a record, and follows what records say.
+  Task<Status> follow_record(std::uint32_t server);
+  // Whether the heartbeat asks its sender for its record.
+  bool wants_record(const wire::HeartbeatArgs& args);
   // kError while there is a survey: nobody knows.
   Task<rpc::Outcome> draw(rpc::XdrWriter& results);
   Task<rpc::Outcome> tables(rpc::XdrWriter& results);
@@ -61,18 +69,19 @@ class Manager : public service::InternalProgram, public service::Role {
   std::size_t count_alive() const;
 
   service::ServiceContext& context_;
-  AsyncMutex change_;                             // one change of the state at a time
-  ManagerState state_;                            // empty, generation 0, while there is a survey
-  std::uint64_t digest_ = 0;                      // of the state's tables
+  AsyncMutex change_;         // one change of the state at a time
+  ManagerState state_;        // empty, generation 0, while there is a survey
+  std::uint64_t digest_ = 0;  // of the state's tables
+  Records records_;
   std::optional<Survey> survey_;                  // none: the state is known
   std::string waits_for_;                         // with a survey
   const std::vector<wire::ServerEntry> entries_;  // of the configuration
   std::vector<Heard> heard_;                      // by index in the configuration
   bool stopped_ = false;
-  LogLimiter unknown_log_{1}, offer_log_{1}, differ_log_{1};
+  LogLimiter unknown_log_{1}, offer_log_{1}, differ_log_{1}, record_log_{1};
   Counter& alive_gauge_;
   Counter& drawn_gauge_;
-  Counter &offers_taken_, &offers_refused_, &differing_;
+  Counter &offers_taken_, &offers_refused_, &differing_, &conflicts_;
 };
 
 // For service::run_process().

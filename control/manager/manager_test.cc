@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "rpc/xdr.h"
+#include "service/durable_file.h"
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
 
@@ -79,6 +81,27 @@ class ManagerTest : public service::testing::ServiceFixture {
     args.holding = holding;
     EXPECT_TRUE(ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args));
   }
+  // The claim of a server with a record of the sites that it has by these tables.
+  Result<wire::ClaimResult> claim(const std::string& name, const wire::Tables& by) {
+    wire::ClaimArgs args{.server = config_.find(name)->index, .has_record = true, .sites = {}};
+    for (std::uint32_t site : wire::sites_of(by, name)) args.sites.push_back({site, by.generation});
+    return ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, args);
+  }
+  Result<wire::ClaimResult> claim_nothing(const std::string& name, bool has_data) {
+    return ask<wire::ClaimResult>(
+        wire::ManagerProcedure::kClaim,
+        wire::ClaimArgs{.server = config_.find(name)->index, .has_data = has_data, .sites = {}});
+  }
+  // Whether the manager asks a server for the record that it has by these tables.
+  bool asks_for_record(const std::string& name, const wire::Tables& by) {
+    wire::HeartbeatArgs args;
+    args.server = config_.find(name)->index;
+    args.holding = wire::Holding::kTables;
+    args.generation = by.generation;
+    args.tables_digest = wire::digest(by);
+    args.record_digest = wire::digest(wire::sites_of(by, name));
+    return ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args)->claim;
+  }
   Result<wire::Tables> tables_told() {
     return ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
   }
@@ -118,6 +141,86 @@ TEST_F(NewManagerTest, PublishesGenerationOneWhenEveryServerIsThereAndNew) {
   EXPECT_EQ(tables->servers.size(), config_.servers.size());
   EXPECT_EQ(tables->sites[2].size(), 1024u);
   EXPECT_EQ(tables_.get()->generation(), Generation{1});
+}
+
+TEST_F(NewManagerTest, GrantsSitesOnceTheyAreDealt) {
+  EXPECT_FALSE(claim_nothing("store1", false)) << "nothing is dealt";
+  for (const char* name : kServers) beat_holding(name, wire::Holding::kNothing);
+  auto granted = claim_nothing("store1", false);
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(granted->verdict, wire::ClaimVerdict::kGrant);
+  EXPECT_EQ(granted->generation, Generation{1});
+  EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kGrant)
+      << "it died before it had the record";
+}
+
+TEST_F(ManagerTest, AServerThatHadARecordAndHasNoDataIsGivenNoSites) {
+  EXPECT_TRUE(asks_for_record("store1", dealt(1))) << "it is not known to have one";
+  EXPECT_EQ(claim("store1", dealt(1))->verdict, wire::ClaimVerdict::kTaken);
+  EXPECT_FALSE(asks_for_record("store1", dealt(1)));
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kLost);
+    EXPECT_EQ(claim_nothing("store1", true)->verdict, wire::ClaimVerdict::kGrant)
+        << "of its files only the record is gone";
+    EXPECT_EQ(claim_nothing("store2", false)->verdict, wire::ClaimVerdict::kGrant);
+    disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+    restart().value();
+  }
+}
+
+TEST_F(ManagerTest, TablesFollowTheRecords) {
+  wire::Tables moved = dealt(1);
+  moved.sites[2][0] = config_.find("store2")->index;
+  EXPECT_TRUE(asks_for_record("store2", moved));
+  ASSERT_TRUE(claim("store2", moved));
+  EXPECT_EQ(tables_told()->generation, Generation{2});
+  EXPECT_EQ(tables_told()->sites[2], moved.sites[2]);
+  // One that claims the same: the tables stay.
+  ASSERT_TRUE(claim("store1", dealt(1)));
+  EXPECT_EQ(tables_told()->generation, Generation{2});
+  EXPECT_EQ(metrics_.counter("manager_record_conflicts_total").value(), 1u);
+  ASSERT_TRUE(claim("store1", moved));
+  EXPECT_EQ(tables_told()->generation, Generation{2});
+  EXPECT_EQ(metrics_.counter("manager_record_conflicts_total").value(), 1u);
+}
+
+TEST_F(ManagerTest, ClaimsOfNobodyAndOfStrangeSitesAreRefused) {
+  wire::ClaimArgs strange{.server = 99, .has_record = true, .sites = {}};
+  EXPECT_FALSE(ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, strange));
+  strange = {.server = config_.find("store1")->index, .has_record = true, .sites = {{5000, Generation{1}}}};
+  EXPECT_FALSE(ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, strange));
+  EXPECT_EQ(tables_told()->generation, Generation{1});
+}
+
+TEST_F(NewManagerTest, RecordsOfAllServersMakeANewState) {
+  wire::Tables was = dealt(7);
+  was.sites[2][0] = config_.find("store2")->index;
+  for (const char* name : kServers) {
+    EXPECT_FALSE(tables_told());
+    EXPECT_TRUE(asks_for_record(name, was));
+    EXPECT_EQ(claim(name, was)->verdict, wire::ClaimVerdict::kTaken);
+  }
+  ASSERT_TRUE(tables_told());
+  EXPECT_EQ(tables_told()->sites[2], was.sites[2]);
+  EXPECT_EQ(tables_told()->generation, Generation{8});
+  EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kLost);
+}
+
+TEST_F(ManagerTest, AStateOfBeforeThereWereRecordsIsRead) {
+  ManagerState state{.drawn = Verifier{9}, .volume = config_.volume, .tables = dealt(1)};
+  rpc::XdrWriter out;
+  out.u32(0x534c4d53);
+  out.u32(1);
+  out.u64(9);
+  out.u32(config_.volume.id.value);
+  out.u64(config_.volume.threshold);
+  out.u32(static_cast<std::uint32_t>(config_.volume.policy));
+  out.u32(static_cast<std::uint32_t>(config_.volume.hash));
+  encode(out, state.tables);
+  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, out.take())));
+  ASSERT_TRUE(restart());
+  EXPECT_EQ(draw()->verifier, Verifier{10});
+  EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kGrant);
 }
 
 TEST_F(ManagerTest, DrawsEveryVerifierOnceThroughRestartsAndPowerLoss) {

@@ -11,7 +11,9 @@ namespace slice::manager {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;
+constexpr std::uint32_t kWithoutRecords = 1;  // the format before servers had records
+constexpr std::uint32_t kMostServers = 4096, kMostName = 255;
 
 bool same(const wire::Tables& a, const wire::Tables& b) {
   auto same_entry = [](const wire::ServerEntry& x, const wire::ServerEntry& y) {
@@ -29,7 +31,7 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   rpc::XdrReader in(contents->view());
   std::uint32_t magic = in.u32();
   std::uint32_t format = in.u32();
-  if (magic != kMagic || format != kFormat) {
+  if (magic != kMagic || (format != kFormat && format != kWithoutRecords)) {
     co_return fail(Errc::kCorrupt, "{}: magic {:#x}, format {}; format {} is expected", kStateFile, magic,
                    format, kFormat);
   }
@@ -39,6 +41,9 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   state.volume.threshold = in.u64();
   state.volume.policy = static_cast<VolumeConfig::NamePolicy>(in.u32());
   state.volume.hash = static_cast<VolumeConfig::NameHash>(in.u32());
+  const std::uint32_t recorded = format == kWithoutRecords ? 0 : in.u32();
+  if (recorded > kMostServers) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < recorded; ++i) state.recorded.emplace(in.text(kMostName));
   if (!in.ok() || !decode(in.rest(), state.tables)) {
     co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
   }
@@ -54,6 +59,8 @@ Task<Status> save_state(storage::Disk& disk, const ManagerState& state) {
   out.u64(state.volume.threshold);
   out.u32(static_cast<std::uint32_t>(state.volume.policy));
   out.u32(static_cast<std::uint32_t>(state.volume.hash));
+  out.u32(static_cast<std::uint32_t>(state.recorded.size()));
+  for (const std::string& name : state.recorded) out.text(name);
   encode(out, state.tables);
   return service::replace_file(disk, kStateFile, out.take());
 }

@@ -1,7 +1,11 @@
-// ManagerState: what slice-managerd must not forget: the largest verifier drawn, and the routing tables with
-// their generation. Kept in one small file that is replaced whole (docs/formats/manager-state.md).
+// ManagerState: what slice-managerd must not forget: the largest verifier drawn, the routing tables with
+// their generation, and which servers have a record of their sites. Kept in one small file that is replaced
+// whole (docs/formats/manager-state.md).
 #ifndef SLICE_CONTROL_MANAGER_STATE_H
 #define SLICE_CONTROL_MANAGER_STATE_H
+
+#include <set>
+#include <string>
 
 #include "common/config.h"
 #include "storage/disk.h"
@@ -13,6 +17,8 @@ struct ManagerState {
   Verifier drawn;       // 0: none yet
   VolumeConfig volume;  // as the volume was made: id, threshold, name policy and hash alone are kept
   wire::Tables tables;
+  std::set<std::string>
+      recorded;  // names of servers that have a record: one of them without has lost its data
 };
 
 inline constexpr const char* kStateFile = "manager.state";

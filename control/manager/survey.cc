@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "control/manager/state.h"
+#include "routing/tables.h"
 
 namespace slice::manager {
 
@@ -35,7 +36,7 @@ Status Survey::offered(const wire::OfferTablesArgs& args) {
     said.refused = fitting.error().message;
     return fail(std::move(fitting).error());
   }
-  said.tables = args.tables;
+  said.tables = std::move(*fitting);
   return {};
 }
 
@@ -84,7 +85,42 @@ std::optional<Survey::Verdict> Survey::newest(Holding holding, MonoTime now) con
   return Verdict{.kind = Verdict::Kind::kTakeOver, .text = whose, .tables = *best->tables};
 }
 
+Generation Survey::newest_generation() const {
+  Generation newest = records_.newest();
+  for (const auto& said : said_) {
+    if (said) newest = std::max(newest, said->generation);
+  }
+  return newest;
+}
+
+Survey::Verdict Survey::by_records(MonoTime now) const {
+  using Kind = Verdict::Kind;
+  if (std::string wanted = records_.wanted(); !wanted.empty()) {
+    return {.text = "for the records of " + wanted, .tables = {}};
+  }
+  const std::string unclaimed = records_.unclaimed();
+  std::optional<Verdict> base = newest(Holding::kTables, now);
+  if (!unclaimed.empty() && !base) base = newest(Holding::kHints, now);
+  if (!unclaimed.empty() && (!base || base->kind == Kind::kWait)) {
+    return {
+        .text = fmt::format("no record is known of {}, so {}", unclaimed,
+                            base ? base->text : "for their servers, or for a manager.state from a backup"),
+        .tables = {}};
+  }
+  // Every site has a record: no tables are waited for, whosever they are.
+  wire::Tables tables = routing::RoutingTables::initial(config_);
+  const bool from_tables = base && base->kind == Kind::kTakeOver;
+  if (from_tables) tables = std::move(base->tables);
+  auto applied = records_.applied_to(std::move(tables));
+  if (!applied) return {.text = applied.error().message, .tables = {}};
+  if (!from_tables) applied->generation.value = newest_generation().value + 1;
+  return {.kind = Kind::kTakeOver,
+          .text = from_tables ? base->text : "the records of all servers",
+          .tables = std::move(*applied)};
+}
+
 Survey::Verdict Survey::verdict(MonoTime now) const {
+  if (records_.any()) return by_records(now);
   if (auto found = newest(Holding::kTables, now)) return std::move(*found);
   std::string silent = servers([](const Said* said) { return said == nullptr; });
   if (!silent.empty()) {

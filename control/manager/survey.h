@@ -1,5 +1,6 @@
 // Survey: what a manager without a state knows of the tables in use, by what processes tell: whether the
-// ensemble is new, or which tables it has. Knows no network and no disk. One loop.
+// ensemble is new, or which tables it has. Records of servers (records.h) go before all tables. Knows no
+// network and no disk. One loop.
 #ifndef SLICE_CONTROL_MANAGER_SURVEY_H
 #define SLICE_CONTROL_MANAGER_SURVEY_H
 
@@ -9,6 +10,7 @@
 
 #include "common/config.h"
 #include "common/loop.h"
+#include "control/manager/records.h"
 #include "wire/manager.h"
 
 namespace slice::manager {
@@ -20,8 +22,9 @@ class Survey {
   // waited for as long as it takes: one of them may hold data.
   static constexpr Duration kPatience = std::chrono::seconds(10);
 
-  // `config` outlives it.
-  explicit Survey(const EnsembleConfig& config) : config_(config), said_(config.servers.size()) {}
+  // Both outlive it; `records` are those that the same processes have told.
+  Survey(const EnsembleConfig& config, const Records& records)
+      : config_(config), records_(records), said_(config.servers.size()) {}
 
   // args.server is one of the configuration's.
   void heard(const wire::HeartbeatArgs& args, MonoTime now);
@@ -35,11 +38,11 @@ class Survey {
     enum class Kind {
       kWait,      // `text`: for what
       kDeal,      // every server is there, and none has ever served: the ensemble is new
-      kTakeOver,  // `tables` are in force; `text`: whose
+      kTakeOver,  // `tables`, which fit the configuration, are in force; `text`: whose
     };
     Kind kind = Kind::kWait;
     std::string text;
-    wire::Tables tables;  // as they were offered
+    wire::Tables tables;
   };
   Verdict verdict(MonoTime now) const;
   // Of all that were told.
@@ -50,16 +53,20 @@ class Survey {
     wire::Holding holding = wire::Holding::kNothing;
     Generation generation;
     std::uint64_t digest = 0;
-    std::optional<wire::Tables> tables;
-    std::string refused;  // why the tables cannot be used; empty where they can
+    std::optional<wire::Tables> tables;  // as they fit the configuration
+    std::string refused;                 // why the tables cannot be used; empty where they can
   };
   // The newest tables among the processes that hold them so; nothing where none does.
   std::optional<Verdict> newest(wire::Holding holding, MonoTime now) const;
+  Generation newest_generation() const;  // of tables that anybody has, or had
+  // Where a server has a record: what all records say, and of sites without one the newest tables.
+  Verdict by_records(MonoTime now) const;
   // Names of the servers with sites of which `is(said)` holds; said is nullptr where nothing was.
   template <class Is>
   std::string servers(const Is& is) const;
 
   const EnsembleConfig& config_;
+  const Records& records_;
   std::vector<std::optional<Said>> said_;  // by index in the configuration
   std::optional<MonoTime> first_heard_;
   Verifier largest_seen_;

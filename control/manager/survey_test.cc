@@ -39,10 +39,22 @@ class SurveyTest : public ::testing::Test {
   void all_say(Holding holding) {
     for (const char* name : {"dir1", "small1", "store1", "store2", "coord1"}) beat(name, holding);
   }
+  // It has a record of the sites that it has by these tables, and tells it.
+  void has_record(const std::string& name, const wire::Tables& by, bool tells = true) {
+    const auto sites = wire::sites_of(by, name);
+    wire::HeartbeatArgs args{.server = config_.find(name)->index, .holding = Holding::kData};
+    args.record_digest = wire::digest(sites);
+    survey_.heard(args, now_);
+    records_.heard(args.server, args.record_digest);
+    wire::ClaimArgs claim{.server = args.server, .has_record = true, .sites = {}};
+    for (std::uint32_t site : sites) claim.sites.push_back({site, Generation{1}});
+    if (tells) ASSERT_TRUE(records_.claimed(claim));
+  }
   Survey::Verdict verdict() { return survey_.verdict(now_); }
 
   EnsembleConfig config_ = service::testing::sample_config();
-  Survey survey_{config_};
+  Records records_{config_};
+  Survey survey_{config_, records_};
   MonoTime now_{};
 };
 
@@ -113,6 +125,49 @@ TEST_F(SurveyTest, HintsCountWhereThereIsDataAndNothingBetter) {
   EXPECT_EQ(verdict().tables.generation, Generation{7});
   has("store2", tables(5));
   EXPECT_EQ(verdict().tables.generation, Generation{5}) << "what a server has is no hint";
+}
+
+TEST_F(SurveyTest, RecordsOfAllServersAreEnough) {
+  wire::Tables was = tables(8);
+  was.sites[2][0] = config_.find("store2")->index;
+  for (const char* name : {"dir1", "small1", "store1", "coord1"}) has_record(name, was);
+  EXPECT_EQ(verdict().kind, Kind::kWait);
+  EXPECT_THAT(verdict().text, HasSubstr("513 storage sites"));
+  has_record("store2", was, false);
+  EXPECT_EQ(verdict().text, "for the records of store2");
+  has_record("store2", was);
+  beat("proxy1", Holding::kHints, tables(11));
+  ASSERT_EQ(verdict().kind, Kind::kTakeOver) << "whatever hints a proxy has";
+  EXPECT_EQ(verdict().tables.sites[2], was.sites[2]);
+  EXPECT_EQ(verdict().tables.generation, Generation{12}) << "a later one than any";
+}
+
+TEST_F(SurveyTest, RecordsGoBeforeTables) {
+  wire::Tables was = tables(8);
+  was.sites[2][0] = config_.find("store2")->index;
+  all_say(Holding::kNothing);
+  has_record("store2", was);
+  EXPECT_EQ(verdict().kind, Kind::kWait);
+  has("store1", tables(5));
+  ASSERT_EQ(verdict().kind, Kind::kTakeOver) << "of sites without a record tables say where they are";
+  EXPECT_EQ(verdict().tables.sites[2][0], config_.find("store2")->index);
+  EXPECT_EQ(verdict().tables.generation, Generation{6});
+}
+
+TEST_F(SurveyTest, ARecordOfOneServerMeansThatTheEnsembleIsNotNew) {
+  all_say(Holding::kNothing);
+  EXPECT_EQ(verdict().kind, Kind::kDeal);
+  has_record("dir1", tables(1));
+  EXPECT_EQ(verdict().kind, Kind::kWait);
+}
+
+TEST_F(SurveyTest, DoesNotChooseBetweenTwoRecordsOfASite) {
+  wire::Tables was = tables(8), other = tables(8);
+  other.sites[2][0] = config_.find("store2")->index;
+  for (const char* name : {"dir1", "small1", "store1", "coord1"}) has_record(name, was);
+  has_record("store2", other);
+  EXPECT_EQ(verdict().kind, Kind::kWait);
+  EXPECT_THAT(verdict().text, HasSubstr("both store1 and store2 have a record of storage site 0"));
 }
 
 TEST_F(SurveyTest, TablesThatDoNotFitAreRefusedAndNotAskedForAgain) {

@@ -31,7 +31,7 @@ struct Arguments {
   std::string path, name, match;
   std::uint64_t stripe = 0;
   std::string to;
-  bool every_site = false;
+  bool every_site = false, check = false;
 };
 
 int say(const Error& error) {
@@ -76,6 +76,7 @@ class Command {
   int tables() {
     auto tables = run(ask_tables(seams_));
     if (!tables) return say(tables.error());
+    if (arguments_.check) return compare_tables((*tables)->wire());
     return print(render_tables(**tables, arguments_.every_site, format_));
   }
   int metrics() {
@@ -125,6 +126,16 @@ class Command {
   }
 
  private:
+  int compare_tables(const wire::Tables& tables) {
+    auto members = run(ask_members(seams_));
+    if (!members) return say(members.error());
+    const std::vector<ComparedProcess> processes = compare(tables, *members);
+    const Agreement all = overall(processes);
+    return print(render_comparison(tables.generation, processes, format_), all == Agreement::kSame ? kGood
+                                                                           : all == Agreement::kUnknown
+                                                                               ? kPartial
+                                                                               : kFailed);
+  }
   template <class T>
   static Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
     value.emplace(co_await std::move(task));
@@ -268,14 +279,17 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
   app.footer(
-      "Exit codes: 0 answered; 1 no answer, or no such path or server; 2 wrong usage or configuration;\n"
-      "3 some servers did not answer (metrics, where: the rest is shown); 4 refused without --force "
-      "(policy).\n"
+      "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
+      "wrong usage or configuration;\n"
+      "3 some servers did not answer (metrics, where, tables --check: the rest is shown); 4 refused without "
+      "--force (policy).\n"
       "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
   auto* status = app.add_subcommand("status", "every process: alive, state, generation, free space");
   auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
   auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
   tables->add_flag("--sites", arguments.every_site, "one line a site");
+  tables->add_flag("--check", arguments.check,
+                   "whether every process goes by them, and every server's record says the same");
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
   PolicyCommands policy(app, arguments.path);

@@ -233,6 +233,30 @@ std::string render_servers(const EnsembleConfig& config, const routing::RoutingT
   return dump({{"generation", tables.generation().value}, {"servers", std::move(json)}});
 }
 
+std::string render_comparison(Generation generation, const std::vector<ComparedProcess>& processes,
+                              Format format) {
+  const bool same = overall(processes) == Agreement::kSame;
+  Json json{{"generation", generation.value}, {"same", same}, {"processes", Json::array()}};
+  std::vector<std::vector<std::string>> rows{{"NAME", "ROLE", "SITES", "TABLES", "GENERATION", "RECORD"}};
+  for (const ComparedProcess& process : processes) {
+    const bool has_sites = process.record != Agreement::kNotApplicable;
+    json["processes"].push_back({{"name", process.name},
+                                 {"role", role_text(process.role)},
+                                 {"sites", process.sites},
+                                 {"tables", agreement_text(process.tables)},
+                                 {"generation", process.generation.value},
+                                 {"record", agreement_text(process.record)}});
+    rows.push_back({process.name, std::string(role_text(process.role)),
+                    has_sites ? fmt::format("{}", process.sites) : "-",
+                    std::string(agreement_text(process.tables)), fmt::format("{}", process.generation.value),
+                    std::string(agreement_text(process.record))});
+  }
+  if (format == Format::kJson) return dump(json);
+  return fmt::format("generation {}: {}\n\n{}", generation.value,
+                     same ? "everybody goes by these tables, and records agree" : "NOT everybody agrees",
+                     table(rows));
+}
+
 std::string render_tables(const routing::RoutingTables& tables, bool every_site, Format format) {
   Json json{{"generation", tables.generation().value}, {"classes", Json::object()}};
   std::string text = fmt::format("generation {}\n\n", tables.generation().value);

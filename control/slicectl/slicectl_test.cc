@@ -327,6 +327,42 @@ TEST_F(SlicectlTest, ShowsTablesAndServers) {
   EXPECT_THAT(render_servers(config_, **tables, Format::kText), HasSubstr("/data/store1"));
 }
 
+TEST_F(SlicectlTest, ComparesTablesAndRecordsOfAll) {
+  const wire::Tables tables = (*run(ask_tables(seams_)))->wire();
+  wire::MembersResult members = *run(ask_members(seams_));
+  for (wire::Member& member : members.members) {
+    member.alive = true;
+    member.last.generation = tables.generation;
+    member.last.tables_digest = wire::digest(tables);
+    if (static_cast<std::size_t>(member.entry.role) < wire::kSiteClasses) {
+      member.last.record_digest = wire::digest(wire::sites_of(tables, member.entry.name));
+    }
+  }
+  auto of = [&](const std::string& name) -> wire::Member& {
+    return members.members.at(config_.find(name)->index);
+  };
+  EXPECT_EQ(overall(compare(tables, members)), Agreement::kSame);
+  of("proxy1").alive = false;
+  of("store2").alive = false;
+  auto compared = compare(tables, members);
+  EXPECT_EQ(overall(compared), Agreement::kUnknown);
+  std::string text = render_comparison(tables.generation, compared, Format::kText);
+  EXPECT_THAT(text, HasSubstr("store2    storage      512    silent  1           silent"));
+  of("store1").last.record_digest ^= 1;
+  of("dir1").last.record_digest = 0;
+  of("small1").last.tables_digest ^= 1;
+  compared = compare(tables, members);
+  EXPECT_EQ(overall(compared), Agreement::kDiffers);
+  json said = json::parse(render_comparison(tables.generation, compared, Format::kJson));
+  EXPECT_EQ(said["same"], false);
+  std::map<std::string, std::pair<std::string, std::string>> by_name;
+  for (const auto& each : said["processes"]) by_name[each["name"]] = {each["tables"], each["record"]};
+  EXPECT_EQ(by_name["store1"], std::make_pair(std::string("same"), std::string("DIFFERS")));
+  EXPECT_EQ(by_name["dir1"], std::make_pair(std::string("same"), std::string("NONE")));
+  EXPECT_EQ(by_name["small1"], std::make_pair(std::string("DIFFERS"), std::string("same")));
+  EXPECT_EQ(by_name["proxy1"], std::make_pair(std::string("silent"), std::string("-")));
+}
+
 TEST_F(SlicectlTest, ReadsMetricsOfOneOrAll) {
   Metrics of_store1;
   of_store1.counter("reads_total").add(7);

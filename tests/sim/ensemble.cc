@@ -128,7 +128,9 @@ class SimEnsemble::Process {
   }
 
   Task<slice::Status> start() {
-    if (ensemble_.has_manager_ && machine_.config.role != ServerRole::kManager) co_await join_manager();
+    if (ensemble_.has_manager_ && machine_.config.role != ServerRole::kManager) {
+      SLICE_CO_RETURN_IF_ERROR(co_await join_manager());
+    }
     SLICE_CO_RETURN_IF_ERROR(co_await role_->start());
     machine_.served = true;
     for (rpc::Program* program : role_->programs()) dispatcher_.add(*program);
@@ -156,7 +158,7 @@ class SimEnsemble::Process {
 
  private:
   // As service::HostedServer does it.
-  Task<void> join_manager() {
+  Task<slice::Status> join_manager() {
     session_.emplace(service::ManagerSession::Seams{.loop = loop_,
                                                     .channel = socket_,
                                                     .metrics = metrics_,
@@ -166,12 +168,13 @@ class SimEnsemble::Process {
                                                     .tables = tables_,
                                                     .served_before = machine_.served,
                                                     .pid = ++machine_.runs});
-    co_await session_->load_kept();
+    SLICE_CO_RETURN_IF_ERROR(co_await session_->load_kept());
     session_->start_heartbeats(verifier_, [](wire::HeartbeatArgs& args) { args.state = "serving"; });
     bool draws =
         machine_.config.role == ServerRole::kSmallFile || machine_.config.role == ServerRole::kStorage;
     if (draws) verifier_.see(co_await session_->draw_verifier());
     co_await session_->load_tables();
+    co_return slice::Status{};
   }
   Result<std::unique_ptr<storage::KvStore>> open_store() {
     storage::MemoryStore::Options options{
