@@ -1,6 +1,7 @@
 #include "smallfile/object_program.h"
 
 #include "common/log.h"
+#include "smallfile/stopped_objects.h"
 
 namespace slice::smallfile {
 
@@ -19,6 +20,7 @@ ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store,
   on<wire::ObjectRemoveArgs>(ObjectProcedure::kRemove, [this](const auto& args) { return remove(args); });
   on<wire::ObjectCommitArgs>(ObjectProcedure::kCommit, [this](const auto& args) { return commit(args); });
   on<wire::ObjectStatArgs>(ObjectProcedure::kStat, [this](const auto& args) { return stat(args); });
+  on<wire::ObjectListArgs>(ObjectProcedure::kList, [this](const auto& args) { return list(args); });
 }
 
 nfs3::Status ObjectProgram::check(const wire::ObjectName& object) {
@@ -100,6 +102,12 @@ wire::ObjectStatResult ObjectProgram::stat(const wire::ObjectStatArgs& args) {
     }
   }
   return result;
+}
+
+wire::ObjectListResult ObjectProgram::list(const wire::ObjectListArgs& args) {
+  auto listed = list_objects(store_, context_.handles.volume(), args);
+  if (listed) return std::move(*listed);
+  return {.status = failed("LIST", args.after, listed.error()), .objects = {}};
 }
 
 }  // namespace slice::smallfile

@@ -1,6 +1,6 @@
 // ObjectProgram: the internal object program (wire/object.h) of the small-file server: TRUNCATE, REMOVE,
-// COMMIT and STAT of the bytes below the threshold, for directory servers, coordinators and slicectl. One
-// loop.
+// COMMIT, STAT and LIST of the bytes below the threshold, for directory servers, coordinators, slicectl and
+// slice-fsck. One loop.
 #ifndef SLICE_SMALLFILE_OBJECT_PROGRAM_H
 #define SLICE_SMALLFILE_OBJECT_PROGRAM_H
 
@@ -22,6 +22,7 @@ class ObjectProgram : public service::InternalProgram {
   Task<wire::ObjectStatusResult> remove(const wire::ObjectRemoveArgs& args);
   Task<wire::ObjectCommitResult> commit(const wire::ObjectCommitArgs& args);
   wire::ObjectStatResult stat(const wire::ObjectStatArgs& args);
+  wire::ObjectListResult list(const wire::ObjectListArgs& args);
   // kOk where the object is a file of this volume and its site is this server's.
   nfs3::Status check(const wire::ObjectName& object);
   nfs3::Status failed(std::string_view operation, const wire::ObjectName& object, const Error& error);

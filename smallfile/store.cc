@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
+#include <set>
 
 #include "common/crc32c.h"
 
@@ -329,6 +331,35 @@ Result<wire::ObjectStatResult> Store::stat(FileId id) {
         {.offset = index * kBlockSize, .length = block.valid, .place = block.extent.place});
   }
   return result;
+}
+
+// Map records lie by site, and by fileID within one; what has none yet waits to be saved.
+Result<Store::Listed> Store::list(FileId after, std::size_t limit) const {
+  std::set<FileId> files;
+  // False: it and all behind it are beyond the page.
+  auto take = [&](FileId file) {
+    if (files.size() > limit && file > *files.rbegin()) return false;
+    files.insert(file);
+    if (files.size() > limit + 1) files.erase(std::prev(files.end()));
+    return true;
+  };
+  for (const File* file : table_.waiting()) {
+    if (file->id > after) take(file->id);
+  }
+  constexpr std::uint64_t kBehindAll = ~std::uint64_t{0};
+  for (std::uint32_t site = 0; site < options_.sites; ++site) {
+    auto at = records_.iterate(key_of(SiteId{site}, KeyKind::kMap, after.value + 1),
+                               key_of(SiteId{site}, KeyKind::kMap, kBehindAll));
+    for (; at->valid(); at->next()) {
+      auto key = parse_key(at->key());
+      if (!key) return fail(Errc::kCorrupt, "a key of the map records does not parse");
+      if (!take(FileId{key->number})) break;
+    }
+    if (auto status = at->status(); !status) return fail(status.error());
+  }
+  Listed listed{.files = {files.begin(), files.end()}, .end = files.size() <= limit};
+  if (!listed.end) listed.files.resize(limit);
+  return listed;
 }
 
 }  // namespace slice::smallfile

@@ -28,6 +28,7 @@ struct StoreOptions {
   std::uint64_t reserve_bytes = 64 << 20;  // free space below which writes are refused
   std::uint64_t segment_bytes = 8 << 20;   // of the journal
   std::uint64_t journal_bytes = 24 << 20;  // saving starts at this length of the journal
+  bool saves = true;  // what the journal has; false: for one that only looks at what there is
 };
 
 class Store {
@@ -82,6 +83,12 @@ class Store {
   // The authority knows `seen`.
   void reported(FileId file, const Seen& seen);
 
+  // Files that something is here of, in order, behind `after`; some may be gone by now. kIo, kCorrupt.
+  struct Listed {
+    std::vector<FileId> files;
+    bool end = true;
+  };
+  Result<Listed> list(FileId after, std::size_t limit) const;
   // kNotFound where nothing of the file is here.
   Result<wire::ObjectStatResult> stat(FileId file);
 

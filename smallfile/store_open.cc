@@ -28,7 +28,7 @@ Task<Status> Store::recover() {
   checkpointer_.set_log(*log_);
   for (Replayed& entry : entries) {
     checkpointer_.set_applied(entry.sequence - 1);
-    if (table_.dirty_bytes() > options_.cache_bytes / 4) {
+    if (options_.saves && table_.dirty_bytes() > options_.cache_bytes / 4) {
       SLICE_CO_RETURN_IF_ERROR(co_await checkpointer_.run());
     }
     SLICE_CO_RETURN_IF_ERROR(co_await replay(entry));
@@ -38,7 +38,7 @@ Task<Status> Store::recover() {
   replayed_.add(entries.size());
   if (!entries.empty()) {
     log_info("journal replayed records={} files={}", entries.size(), table_.waiting().size());
-    checkpointer_.kick();
+    if (options_.saves) checkpointer_.kick();
   }
   co_return Status{};
 }

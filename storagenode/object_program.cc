@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "storagenode/stopped_objects.h"
 
 namespace slice::storagenode {
 namespace {
@@ -75,19 +76,8 @@ Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArg
 
 Task<wire::ObjectStatResult> ObjectProgram::stat(const wire::ObjectStatArgs& args) {
   auto stat = co_await node_.store.stat(args.object, kMaxExtents);
-  wire::ObjectStatResult result;
-  if (!stat) {
-    result.status = failed(stat.error());
-  } else {
-    // An object that only remembers an epoch holds no byte.
-    bool empty = !stat->exists || (stat->end == 0 && stat->extents.empty());
-    result = {.status = empty ? nfs3::Status::kNoEnt : nfs3::Status::kOk,
-              .end = stat->end,
-              .allocated = stat->allocated,
-              .epoch = stat->epoch,
-              .extents = std::move(stat->extents)};
-  }
-  co_return result;
+  if (!stat) co_return wire::ObjectStatResult{.status = failed(stat.error()), .extents = {}};
+  co_return stat_result(std::move(*stat));
 }
 
 Task<wire::ObjectListResult> ObjectProgram::list(const wire::ObjectListArgs& args) {

@@ -102,7 +102,10 @@ bool AttributeCell::note_stored(StoredPart part) {
   return true;
 }
 
-void AttributeCell::cut_stored() {
+void AttributeCell::cut(std::uint64_t to) {
+  guessed = to > 0 && (guessed || to < size);
+  size = to;
+  ++epoch.value;
   if (size == 0) stored.emplace();
   if (!stored) return;
   const std::uint64_t sum = sum_of(*stored), left = whole(*this);

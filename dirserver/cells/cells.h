@@ -71,6 +71,7 @@ struct AttributeCell {
   nfs3::Time atime, mtime, ctime;
   Epoch epoch;              // how often the size was set
   bool striped = false;     // storage nodes may hold bytes of it
+  bool guessed = false;     // `stored`, of a file that was cut
   bool truncating = false;  // its bytes are being cut; a truncation record says how far
   // Set while an exclusively created file has not had its first SETATTR.
   std::optional<std::array<std::uint8_t, 8>> exclusive_verifier;
@@ -84,8 +85,9 @@ struct AttributeCell {
 
   // A server has told; whether that is new.
   bool note_stored(StoredPart part);
-  // The size was set: all together store no more than it.
-  void cut_stored();
+  // Sets the size, under a new epoch. All together store no more than it; of a file that is cut, and not
+  // emptied, how much each does is a guess until it is emptied.
+  void cut(std::uint64_t to);
 
   bool directory() const { return self.type == nfs3::FileType::kDirectory; }
   bool regular() const { return self.type == nfs3::FileType::kRegular; }

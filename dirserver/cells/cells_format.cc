@@ -5,7 +5,7 @@ namespace slice::dirserver {
 namespace {
 
 // Flags of an attribute cell.
-constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4, kStored = 8;
+constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4, kStored = 8, kGuessed = 16;
 
 bool tells_stored(const AttributeCell& cell) {
   return cell.regular() && cell.stored;
@@ -36,7 +36,8 @@ std::string encode(const AttributeCell& cell) {
   CellWriter out;
   out.number(static_cast<std::uint8_t>((cell.striped ? kStriped : 0) | (cell.truncating ? kTruncating : 0) |
                                        (cell.exclusive_verifier ? kExclusive : 0) |
-                                       (tells_stored(cell) ? kStored : 0)));
+                                       (tells_stored(cell) ? kStored : 0) |
+                                       (cell.regular() && cell.guessed ? kGuessed : 0)));
   out.target(cell.self);
   out.number(cell.mode);
   out.number(cell.nlink);
@@ -69,6 +70,7 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
   auto flags = in.number<std::uint8_t>();
   cell.striped = (flags & kStriped) != 0;
   cell.truncating = (flags & kTruncating) != 0;
+  cell.guessed = (flags & kGuessed) != 0;
   cell.self = in.target();
   cell.mode = in.number<std::uint32_t>();
   cell.nlink = in.number<std::uint32_t>();

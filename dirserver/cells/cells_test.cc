@@ -94,12 +94,29 @@ TEST(CellsTest, WithoutWhatIsStoredAFileCountsAsWhole) {
   EXPECT_FALSE(old->stored.has_value());
   EXPECT_FALSE(old->note_stored({3, 4096}));
   EXPECT_EQ(attributes_of(*old, VolumeId{1}).used, 1ull << 40);
-  old->size = 0;
-  old->cut_stored();
+  old->cut(0);
   old->size = 1 << 20;
   EXPECT_TRUE(old->note_stored({3, 4096}));
   EXPECT_FALSE(old->note_stored({3, 4096}));
   EXPECT_EQ(attributes_of(*old, VolumeId{1}).used, 4096u);
+}
+
+TEST(CellsTest, WhatIsStoredOfAFileThatWasCutIsAGuessUntilItIsEmptied) {
+  AttributeCell cell = sample(nfs3::FileType::kRegular);
+  const Epoch before = cell.epoch;
+  cell.cut(2ull << 40);
+  EXPECT_FALSE(cell.guessed) << "nothing was taken away";
+  EXPECT_EQ(cell.epoch.value, before.value + 1);
+  EXPECT_EQ(cell.size, 2ull << 40);
+  cell.cut(4096);
+  cell.cut(8192);
+  EXPECT_TRUE(cell.guessed);
+  auto stored = decode_attribute_cell(SiteId{7}, encode(cell));
+  ASSERT_TRUE(stored.has_value());
+  EXPECT_TRUE(stored->guessed);
+  cell.cut(0);
+  EXPECT_FALSE(cell.guessed);
+  EXPECT_FALSE(decode_attribute_cell(SiteId{7}, encode(cell))->guessed);
 }
 
 TEST(CellsTest, BucketsKeepSlotsStable) {

@@ -37,6 +37,9 @@ enum class Kind : std::uint8_t {
   kSiteTwice,    // a site with cells on two servers
   kCorrupt,      // a key or value that does not decode
   kUnreadable,   // blocks that fail their checksum
+  kLostBytes,    // bytes that a file has, and no data server (this and the next two: fsck/data_check.h)
+  kNameless,     // bytes of a file that no directory server knows
+  kStray,        // bytes at a server that does not have their site
   kUnfinished,   // no damage: an operation over several sites that its servers will finish or take back
 };
 inline constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kUnfinished) + 1;
@@ -61,6 +64,7 @@ struct Totals {
   std::uint64_t records = 0;  // all other cells
   // Keys and values, by what they serve. Duplicate-request records are bounded and no part of a file.
   std::uint64_t attribute_bytes = 0, name_bytes = 0, part_bytes = 0, record_bytes = 0, duplicate_bytes = 0;
+  std::uint64_t objects = 0, object_bytes = 0;  // of data servers, where bytes were checked
   std::uint64_t disk_bytes = 0;  // of the stores' files; 0 where the servers were asked instead
 };
 
@@ -81,6 +85,7 @@ class Report {
   unsigned passes = 0;
   std::uint64_t suspects = 0;  // what was looked at by itself, since it looked odd in a pass
   std::uint64_t busy = 0;      // cells that changed each time they were looked at again
+  std::uint64_t unmapped = 0;  // block-mapped objects whose maps could not be had
   std::uint64_t skipped = 0;   // suspicions that there was no memory for
   bool cycles_checked = true;
   std::set<std::string> gaps;  // where they begin: the same one may be met twice

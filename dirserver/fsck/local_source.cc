@@ -54,7 +54,7 @@ Result<LocalSource::Store> open_store(const EnsembleConfig& config, ServerConfig
   if (!std::filesystem::exists(server.data + "/FORMAT", error)) {
     return fail(
         Errc::kNotFound,
-        "{}: no data directory {} on this host: run this where it is, name a copy with --data {}=FOLDER, "
+        "{}: no data directory {} on this host: run this where it is, name a copy with --folder {}=FOLDER, "
         "or ask the running servers, without --offline",
         server.name, server.data, server.name);
   }
@@ -81,8 +81,8 @@ Result<std::unique_ptr<LocalSource>> LocalSource::open(const EnsembleConfig& con
                                                        const std::map<std::string, std::string>& folders) {
   for (const auto& [name, folder] : folders) {
     const ServerConfig* server = config.find(name);
-    if (server == nullptr || server->role != ServerRole::kDirectory) {
-      return fail(Errc::kInvalid, "--data {}={}: no directory server has this name", name, folder);
+    if (server == nullptr) {
+      return fail(Errc::kInvalid, "--folder {}={}: no server has this name", name, folder);
     }
   }
   std::vector<Store> stores;

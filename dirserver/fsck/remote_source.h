@@ -25,6 +25,8 @@ class RemoteSource : public CellSource {
   // Takes the manager's tables; where it does not answer, those at hand stay, and the error says why.
   Task<Status> take_tables();
 
+  const std::shared_ptr<const routing::RoutingTables>& tables() const { return tables_; }
+
   // Asks again with fresh tables while a site is on its way to another server.
   Task<Result<wire::ScanResult>> scan(wire::ScanArgs args) override;
   bool live() const override { return true; }

@@ -54,6 +54,9 @@ std::string totals_text(const Report& report, std::string_view mode) {
       "duplicate-request records\n",
       totals.attribute_bytes, totals.name_bytes, totals.part_bytes, totals.record_bytes,
       per_file(cell_bytes(totals), totals), totals.duplicate_bytes);
+  if (totals.objects > 0) {
+    text += fmt::format("data: {} objects, {} bytes\n", totals.objects, totals.object_bytes);
+  }
   if (totals.disk_bytes > 0) {
     text += fmt::format("on disk: {} bytes ({:.1f} a file or directory)\n", totals.disk_bytes,
                         per_file(totals.disk_bytes, totals));
@@ -98,6 +101,12 @@ std::string render_text(const Report& report, std::string_view mode) {
   if (report.damage() > shown) text += fmt::format("... and {} findings more\n", report.damage() - shown);
   text += totals_text(report, mode);
   for (const std::string& each : omissions(report)) text += each + "\n";
+  if (report.unmapped > 0) {
+    text += fmt::format(
+        "{} objects of block-mapped files: where their bytes should be was not checked, which coordinators "
+        "know\n",
+        report.unmapped);
+  }
   if (std::uint64_t unfinished = report.count(Kind::kUnfinished); unfinished > 0) {
     text += fmt::format("{} unfinished operations, which their servers finish or take back\n", unfinished);
   }
@@ -140,6 +149,9 @@ std::string render_json(const Report& report, std::string_view mode) {
               {"part_bytes", totals.part_bytes},
               {"record_bytes", totals.record_bytes},
               {"duplicate_bytes", totals.duplicate_bytes},
+              {"objects", totals.objects},
+              {"object_bytes", totals.object_bytes},
+              {"unmapped_objects", report.unmapped},
               {"disk_bytes", totals.disk_bytes},
               {"bytes_per_file", per_file(cell_bytes(totals), totals)},
               {"disk_bytes_per_file", per_file(totals.disk_bytes, totals)}}}};

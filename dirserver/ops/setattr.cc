@@ -47,9 +47,7 @@ Status check_permission(const Identity& who, const AttributeCell& cell, const nf
 
 // Size, epoch and times, and what a write by this caller takes off the mode.
 void resize(AttributeCell& cell, const Identity& who, std::uint64_t size, nfs3::Time now) {
-  cell.size = size;
-  ++cell.epoch.value;
-  cell.cut_stored();
+  cell.cut(size);
   cell.ctime = later(now, cell.ctime);
   cell.mtime = cell.ctime;
   if (!who.superuser()) {

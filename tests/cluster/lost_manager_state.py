@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import uml
+from attacks import rpc
 
 FILES, BYTES = 6, 1 << 20  # each over many stripes
 STAYS_SECONDS = 12  # in which nothing may be dealt; longer than a manager's patience (control/manager/survey.h)
@@ -43,6 +44,10 @@ class Files:
                 return say(False, f"{name} cannot be written")
             self.written.append(name)
         return True
+
+    def remove(self, name):
+        with rpc.Caller(self.target.netns, self.target.server) as caller:
+            caller.remove(rpc.mount_root(self.target.netns, self.target.server), name)
 
     def wrong(self):
         """Names of those that cannot be read, or have other bytes than were written."""
@@ -117,7 +122,21 @@ class Scene:
         ok = say(tables["classes"] == before["classes"] and tables["generation"] >= before["generation"], f"{what}: the tables are those from before",
                  f"generation {tables['generation']}, was {before['generation']}")
         wrong = self.files.wrong()
-        return ok & say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}") & self.files.write(1)
+        ok &= say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}")
+        time.sleep(2)  # heartbeats tell of what processes have
+        compared = self.target.slicectl("tables", "--check", check=False)
+        ok &= say(compared.returncode == 0, f"{what}: slicectl tables --check", compared.stdout)
+        return ok & self.bytes_found(f"{what}: fsck --data", {}) & self.files.write(1)
+
+    def bytes_found(self, what, expected, *flags):
+        """What `slicectl fsck --data` says of bytes: {kind: how many}."""
+        done = self.target.slicectl("fsck", "--json", "--data", *flags, check=False)
+        counts = json.loads(done.stdout)["counts"] if done.stdout else {}
+        return say(counts == expected and done.returncode == (1 if expected else 0), what, f"exit code {done.returncode}, {counts}\n{done.stdout}{done.stderr}")
+
+    def objects(self, node):
+        """The files that have the objects of a stopped node, by their place in its data directory."""
+        return sorted(path.relative_to(self.data / node) for path in (self.data / node / "objects").rglob("*.0"))
 
 
 def manager_alone(scene, before):
@@ -202,6 +221,43 @@ def data_is_lost(scene, before):
     return ok & scene.whole("the disk is back", before)
 
 
+def bytes_at_the_wrong_place(scene, _before):
+    """What `fsck --data` must find, with servers that serve and with their data directories."""
+    target = scene.target
+    ok = scene.files.write(1)  # which is removed below
+    removed = scene.files.written.pop()
+    time.sleep(2)  # until what is stored is told
+    names = target.process_names
+    scene.kill(names)
+    ok &= scene.bytes_found("offline: a volume that was killed is whole", {}, "--offline")
+    objects = scene.objects("store1")
+    moved, lost = objects[0], objects[-1]  # of the first file, and of the one that is removed
+    kept = {node: (scene.data / node / lost).read_bytes() for node in ("store1", "store2", "store3") if (scene.data / node / lost).exists()}
+    place = scene.data / "store4" / moved
+    place.parent.mkdir(parents=True)
+    shutil.copy(scene.data / "store1" / moved, place)
+    ok &= scene.bytes_found("offline: bytes at a node without their site", {"stray": 1}, "--offline")
+    for node in kept:
+        (scene.data / node / lost).unlink()
+    ok &= scene.bytes_found("offline: bytes that no node has", {"lost-bytes": 1, "stray": 1}, "--offline")
+    scene.start(names)
+    target.wait_serving()
+    ok &= scene.bytes_found("bytes at a node without their site, and bytes that no node has", {"lost-bytes": 1, "stray": 1})
+    scene.files.remove(removed)
+    time.sleep(2)
+    scene.kill(["store1", "store4"])
+    place.unlink()
+    (scene.data / "store1" / lost).write_bytes(kept["store1"])
+    scene.start(["store1", "store4"])
+    target.wait_serving()
+    ok &= scene.bytes_found("bytes of a file that there is not", {"nameless": 1})
+    scene.kill(["store1"])
+    (scene.data / "store1" / lost).unlink()
+    scene.start(["store1"])
+    target.wait_serving()
+    return ok & scene.bytes_found("and all is whole", {})
+
+
 def lost_manager_state(ensembles, options):
     with tempfile.TemporaryDirectory(prefix="slice-lost-state-", dir="/dev/shm") as folder, ensembles.make("lost", storage=3) as target:
         scene = Scene(target, folder)
@@ -212,6 +268,6 @@ def lost_manager_state(ensembles, options):
         target.wait_serving()
         before = scene.tables()
         ok = say(before["classes"] == dealt["classes"] and before["generation"] == dealt["generation"] + 1, f"{added} is added and holds no sites")
-        steps = [manager_alone, everything_restarts, records_alone, *([pinned_alone] if target.has_xdp else []), nobody_knows, record_is_lost, data_is_lost]
+        steps = [manager_alone, everything_restarts, records_alone, *([pinned_alone] if target.has_xdp else []), nobody_knows, record_is_lost, data_is_lost, bytes_at_the_wrong_place]
         wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
         return ok & all([step(scene, before) for step in steps if step.__name__ in wanted])

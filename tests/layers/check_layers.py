@@ -23,6 +23,7 @@ ALLOWED = {
     "smallfile": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "storagenode": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "coordinator": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "fsck": {"dirserver", "smallfile", "storagenode", "coordinator", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "proxy": {"service", "routing", "wire", "rpc", "common", "bpf/shared"},
     "control": {"proxy", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
     "hostd": {"control", "proxy", "coordinator", "dirserver", "service", "smallfile", "storagenode"},

@@ -209,6 +209,9 @@ class Caller:
     def create(self, folder, name, mode=0o644):
         return take_opaque(self.good(CREATE, opaque(folder) + opaque(name) + u32(0) + with_mode(mode))[4:])
 
+    def remove(self, folder, name):
+        self.good(REMOVE, opaque(folder) + opaque(name.encode()))
+
     def mkdir(self, folder, name, mode=0o755):
         return take_opaque(self.good(MKDIR, opaque(folder) + opaque(name) + with_mode(mode))[4:])
 

@@ -1,0 +1,41 @@
+// check_data: whether the bytes that files have by their attribute cells are on data servers, and nothing
+// else is: `slicectl fsck --data`. One pass over all attribute cells and, beside them in the same order, the
+// objects of every data server; then each file that looked odd by itself. Where servers serve meanwhile, only
+// what stands is a finding, as with names (dirserver/fsck/checker.h).
+#ifndef SLICE_FSCK_DATA_CHECK_H
+#define SLICE_FSCK_DATA_CHECK_H
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/loop.h"
+#include "dirserver/fsck/checker.h"
+#include "dirserver/fsck/finding.h"
+#include "dirserver/fsck/source.h"
+#include "routing/file_handle.h"
+#include "routing/tables.h"
+#include "service/object_source.h"
+#include "wire/layout.h"
+
+namespace slice::fsck {
+
+struct DataSeams {
+  dirserver::fsck::CellSource& cells;
+  // Of every data server that holds sites, or held some.
+  const std::vector<std::unique_ptr<service::ObjectSource>>& servers;
+  const routing::RoutingTables& tables;
+  const EnsembleConfig& config;
+  Loop& loop;
+  // The piece of a block-mapped file's map that has this stripe. None: maps cannot be had, and where bytes of
+  // such files should be is not checked.
+  std::function<Task<Result<wire::MapPiece>>(routing::FileHandle, std::uint64_t stripe)> map_piece = nullptr;
+};
+
+// Adds to `report`. An error: cells, or what a server has, cannot be read.
+Task<Status> check_data(const DataSeams& seams, const dirserver::fsck::Options& options,
+                        dirserver::fsck::Report& report);
+
+}  // namespace slice::fsck
+
+#endif  // SLICE_FSCK_DATA_CHECK_H

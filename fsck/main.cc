@@ -1,0 +1,213 @@
+// slice-fsck: proves that a volume's name space is whole, and that its bytes are where they should be
+// (docs/operations.md). `slicectl fsck` runs it.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "common/log.h"
+#include "common/version.h"
+#include "dirserver/fsck/checker.h"
+#include "dirserver/fsck/local_source.h"
+#include "dirserver/fsck/remote_source.h"
+#include "fsck/data_check.h"
+#include "fsck/offline.h"
+#include "fsck/online.h"
+#include "rpc/client.h"
+#include "rpc/epoll_loop.h"
+
+namespace slice::fsck {
+namespace {
+
+using dirserver::Placement;
+using dirserver::fsck::CellSource;
+using dirserver::fsck::Finding;
+using dirserver::fsck::LocalSource;
+using dirserver::fsck::Options;
+using dirserver::fsck::RemoteSource;
+using dirserver::fsck::Report;
+
+constexpr int kClean = 0, kFindings = 1, kUnread = 2;
+// What it calls itself to the ensemble: no server of the configuration.
+constexpr std::uint32_t kSender = 0xffffffff;
+
+struct Arguments {
+  std::string config = "/etc/slice/ensemble.toml";
+  bool offline = false, json = false, data = false;
+  std::string memory = "1GiB";
+  double timeout = 30;
+  std::uint64_t limit = Options{}.limit;
+  std::vector<std::string> given_folders;
+  std::map<std::string, std::string> folders;  // of these
+};
+
+int say(const Error& error) {
+  std::fprintf(stderr, "slice-fsck: %s\n", error.message.c_str());
+  return kUnread;
+}
+
+template <class T>
+Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
+  value.emplace(co_await std::move(task));
+  loop.stop();
+}
+template <class T>
+T run(rpc::EpollLoop& loop, Task<T> task) {
+  std::optional<T> value;
+  spawn(keep(std::move(task), value, loop));
+  while (!value) loop.run();
+  return std::move(*value);
+}
+
+Task<void> end_with(Task<void> task, bool& ended, rpc::EpollLoop& loop) {
+  co_await std::move(task);
+  ended = true;
+  loop.stop();
+}
+void run_void(rpc::EpollLoop& loop, Task<void> task) {
+  bool ended = false;
+  spawn(end_with(std::move(task), ended, loop));
+  while (!ended) loop.run();
+}
+
+int show(const Report& report, const Arguments& arguments) {
+  std::string_view mode = arguments.offline ? "offline" : "online";
+  std::string text = arguments.json ? dirserver::fsck::render_json(report, mode)
+                                    : dirserver::fsck::render_text(report, mode);
+  std::fputs(text.c_str(), stdout);
+  if (!report.clean()) return kFindings;
+  return report.complete() ? kClean : kUnread;
+}
+
+Options options_of(const Arguments& arguments, std::uint64_t memory) {
+  Options options = dirserver::fsck::options_for(memory);
+  options.limit = arguments.limit;
+  return options;
+}
+
+Result<Report> check_names(CellSource& source, const EnsembleConfig& config, const Options& options,
+                           rpc::EpollLoop& loop) {
+  routing::TableHolder tables(
+      routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
+  Placement placement(config, tables);
+  return run(loop, dirserver::fsck::check(source, placement, loop, options));
+}
+
+int offline(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
+  rpc::EpollLoop loop;
+  const Options options = options_of(arguments, memory);
+  auto source = LocalSource::open(config, arguments.folders);
+  if (!source) return say(source.error());
+  auto report = check_names(**source, config, options, loop);
+  if (!report) return say(report.error());
+  report->totals.disk_bytes = (*source)->disk_bytes();
+  for (const Finding& conflict : (*source)->conflicts()) report->add(conflict);
+  if (!arguments.data) return show(*report, arguments);
+  OfflineData data(loop, config, arguments.folders);
+  if (Status opened = run(loop, data.open()); !opened) return say(opened.error());
+  const DataSeams seams{
+      .cells = **source, .servers = data.servers(), .tables = data.tables(), .config = config, .loop = loop};
+  if (Status checked = run(loop, check_data(seams, options, *report)); !checked) return say(checked.error());
+  return show(*report, arguments);
+}
+
+int online(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
+  rpc::EpollLoop loop;
+  rpc::KeyRing keys(config);
+  if (Status tls = keys.use_tls(config.network.tls.of("slicectl")); !tls) return say(tls.error());
+  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
+  const Options options = options_of(arguments, memory);
+  const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
+  RemoteSource source({.loop = loop, .channel = channel, .config = config, .timeout = timeout});
+  if (auto taken = run(loop, source.take_tables()); !taken) {
+    if (arguments.data) return say(taken.error());  // what is where by the configuration proves nothing
+    std::fprintf(stderr, "slice-fsck: %s: using the configuration's tables\n", taken.error().message.c_str());
+  }
+  auto report = check_names(source, config, options, loop);
+  if (!report) {
+    return say(
+        {report.error().code, report.error().message + " (--offline is for servers that are stopped)"});
+  }
+  if (!arguments.data) return show(*report, arguments);
+  const std::shared_ptr<const routing::RoutingTables> tables = source.tables();
+  OnlineData data(channel, config, *tables, timeout);
+  run_void(loop, data.find_servers());
+  for (const std::string& name : data.silent()) {
+    std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
+  }
+  const DataSeams seams{.cells = source,
+                        .servers = data.servers(),
+                        .tables = *tables,
+                        .config = config,
+                        .loop = loop,
+                        .map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
+                          return data.map_piece(handle, stripe);
+                        }};
+  if (Status checked = run(loop, check_data(seams, options, *report)); !checked) return say(checked.error());
+  return show(*report, arguments);
+}
+
+// An exit code where the process is to end already.
+std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) {
+  CLI::App app(
+      "slice-fsck: reads every directory site and proves that the name space is whole, with --data also that "
+      "the bytes are; changes nothing");
+  app.set_version_flag("--version", kVersion);
+  app.add_option("--config", arguments.config, "the ensemble's configuration")
+      ->take_last()  // slicectl gives its own first
+      ->capture_default_str();
+  app.add_flag(
+      "--offline", arguments.offline,
+      "read the stores of directory servers that are stopped, whose data directories are on this host, "
+      "instead of asking servers that run");
+  app.add_flag("--json", arguments.json, "JSON instead of text");
+  app.add_option("--memory", arguments.memory, "about what it may take; less makes more passes")
+      ->capture_default_str();
+  app.add_option("--limit", arguments.limit, "findings to list; all are counted")->capture_default_str();
+  app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer of a server")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  app.add_flag("--data", arguments.data,
+               "also whether the bytes of files are on data servers, those of no file are not, and each is "
+               "where the tables have its site (with --offline: the servers' own records)");
+  app.add_option(
+         "--folder", arguments.given_folders,
+         "NAME=FOLDER: where the data directory of a server is, or a copy of it; may be given several "
+         "times")
+      ->take_all();
+  app.footer("Exit codes: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kClean : kUnread;
+  }
+  for (const std::string& each : arguments.given_folders) {
+    std::size_t equals = each.find('=');
+    if (equals == std::string::npos) {
+      return say({Errc::kInvalid, fmt::format("--folder {}: NAME=FOLDER is expected", each)});
+    }
+    arguments.folders[each.substr(0, equals)] = each.substr(equals + 1);
+  }
+  if (!arguments.offline && !arguments.folders.empty()) {
+    return say({Errc::kInvalid, "--folder is for stores that are read: give --offline, too"});
+  }
+  return std::nullopt;
+}
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  if (auto code = parse_arguments(argc, argv, arguments)) return *code;
+  configure_log("slice-fsck", LogLevel::kWarning);
+  auto config = load_ensemble(arguments.config);
+  if (!config) return say(config.error());
+  auto memory = parse_size(arguments.memory);
+  if (!memory) return say(memory.error());
+  return arguments.offline ? offline(*memory, *config, arguments) : online(*memory, *config, arguments);
+}
+
+}  // namespace
+}  // namespace slice::fsck
+
+int main(int argc, char** argv) {
+  return slice::fsck::main(argc, argv);
+}

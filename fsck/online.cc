@@ -1,0 +1,40 @@
+#include "fsck/online.h"
+
+#include <utility>
+
+#include "routing/file_handle.h"
+#include "service/internal_call.h"
+#include "wire/coordinator.h"
+#include "wire/nfs_status.h"
+
+namespace slice::fsck {
+
+Task<void> OnlineData::find_servers() {
+  for (const wire::ServerEntry& server : tables_.wire().servers) {
+    if (server.role != wire::Role::kStorage && server.role != wire::Role::kSmallFile) continue;
+    auto source = std::make_unique<service::RemoteObjects>(channel_, server, timeout_);
+    if (wire::sites_of(tables_.wire(), server.name).empty()) {
+      auto listed = co_await source->list({.after = {.volume = config_.volume.id, .fileid = {}}, .limit = 1});
+      if (!listed) {
+        silent_.push_back(server.name);
+        continue;
+      }
+    }
+    servers_.push_back(std::move(source));
+  }
+}
+
+Task<Result<wire::MapPiece>> OnlineData::map_piece(routing::FileHandle handle, std::uint64_t stripe) {
+  const wire::ServerEntry& server =
+      tables_.server_of(wire::Role::kCoordinator, tables_.coordinator_site(handle.fileid));
+  auto result = co_await service::internal_call<wire::MapResult>(
+      channel_, server.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
+      wire::MapArgs{routing::HandleCodec(config_).mint(handle), stripe}, timeout_);
+  if (!result) co_return fail(result.error(), server.name);
+  if (result->status != nfs3::Status::kOk) {
+    co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(result->status));
+  }
+  co_return std::move(result->piece);
+}
+
+}  // namespace slice::fsck

@@ -1,0 +1,42 @@
+// OnlineData: what check_data() needs of an ensemble that serves. One loop.
+#ifndef SLICE_FSCK_ONLINE_H
+#define SLICE_FSCK_ONLINE_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/config.h"
+#include "routing/file_handle.h"
+#include "routing/tables.h"
+#include "rpc/channel.h"
+#include "service/object_source.h"
+#include "wire/layout.h"
+
+namespace slice::fsck {
+
+class OnlineData {
+ public:
+  // All outlive it. `timeout`: of each answer.
+  OnlineData(rpc::Channel& channel, const EnsembleConfig& config, const routing::RoutingTables& tables,
+             Duration timeout)
+      : channel_(channel), config_(config), tables_(tables), timeout_(timeout) {}
+
+  // Finds the data servers: those that hold sites, and of the others those that answer.
+  Task<void> find_servers();
+  const std::vector<std::unique_ptr<service::ObjectSource>>& servers() const { return servers_; }
+  const std::vector<std::string>& silent() const { return silent_; }  // of the others, those that do not
+  Task<Result<wire::MapPiece>> map_piece(routing::FileHandle handle, std::uint64_t stripe);
+
+ private:
+  rpc::Channel& channel_;
+  const EnsembleConfig& config_;
+  const routing::RoutingTables& tables_;
+  const Duration timeout_;
+  std::vector<std::unique_ptr<service::ObjectSource>> servers_;
+  std::vector<std::string> silent_;
+};
+
+}  // namespace slice::fsck
+
+#endif  // SLICE_FSCK_ONLINE_H
