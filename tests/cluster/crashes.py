@@ -292,15 +292,19 @@ class Scene:
     def end(self):
         """Everything is there; then all of it is removed, and nothing is left anywhere."""
         self.client.do("verify")
+        self.fsck("--data")
         there = len(self.objects())
         self.client.do("clear")
         self.wait_owing_nothing()
         self.wait_until(lambda: not self.objects(), f"objects of removed files stay on storage nodes: {[str(p) for p in self.objects()[:3]]}")
-        done = self.slice.slicectl("fsck", check=False)
-        if done.returncode != 0:
-            raise Wrong(f"fsck: {done.stdout}{done.stderr}")
+        self.fsck("--data")
         print(f"ok crashes {self.name}: all that was acknowledged is there; removed, none of {there} object files is left, "
               "no intention is open, fsck finds nothing", flush=True)
+
+    def fsck(self, *flags):
+        done = self.slice.slicectl("fsck", *flags, check=False)
+        if done.returncode != 0:
+            raise Wrong(f"fsck: {done.stdout}{done.stderr}")
 
     def drawn(self, cases):
         """(case, operation) pairs: with --scale 2 all, else one of each case."""

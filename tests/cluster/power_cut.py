@@ -265,6 +265,13 @@ def say(good, text):
 LAYOUTS = {"hosts": (), "mirrored": ("--copies", "2"), "mapped": ("--placement", "free-space")}
 
 
+def whole(hosts, layout, when):
+    """Names and bytes, by slicectl fsck."""
+    fsck = hosts.slicectl("fsck", "--data", check=False)
+    said = (fsck.stdout + fsck.stderr).strip()
+    return say(fsck.returncode == 0, f"{layout}: fsck --data {when}: {said if fsck.returncode else said.splitlines()[-1]}")
+
+
 def stays_whole(target, options, names, layout):
     """Each host's power is cut in turn, then that of all."""
     rounds = [[name] for name in names for _ in range(max(1, int(options.scale)))] + [list(names)]
@@ -277,9 +284,9 @@ def stays_whole(target, options, names, layout):
                 print(f"power cut of {' '.join(together)}: serving again", flush=True)
         ok = say(not load.saw_error, f"{layout}: the load saw no error")
         ok &= say(load.verifies(), f"{layout}: nothing that was acknowledged is missing")
+        ok &= whole(hosts, layout, "before they are removed")
         ok &= say(removes_all(hosts), f"{layout}: of files that are removed nothing stays")
-        fsck = hosts.slicectl("fsck", check=False)
-        return ok & say(fsck.returncode == 0, f"{layout}: fsck: {(fsck.stdout + fsck.stderr).strip().splitlines()[-1]}")
+        return ok & whole(hosts, layout, "when they are")
 
 
 @dataclasses.dataclass

@@ -27,7 +27,7 @@ def run_storm(slice_, options, seconds, *more):
 
 
 def fsck(slice_, when, *more):
-    """True when the name space is whole."""
+    """True when the name space is whole, and the bytes are with --data."""
     done = slice_.slicectl("fsck", *more, check=False)
     said = (done.stdout + done.stderr).strip()
     print(f"{'ok' if done.returncode == 0 else 'not ok'} fsck {when}: {said.splitlines()[-1] if said else 'no word'}")
@@ -43,7 +43,7 @@ def on_each(target, options, sizes, storm):
         print(f"-- {size} directory server{'s' if size > 1 else ''}, {policy}", flush=True)
         start = time.monotonic()
         with target.make(f"{size}{policy[0]}", directories=size, policy=policy) as slice_:
-            ok = storm(slice_, size, policy) and fsck(slice_, "while it serves")
+            ok = storm(slice_, size, policy) and fsck(slice_, "while it serves", "--data")
             ok = ok and fsck_killed(slice_)
         print(f"-- {'passed' if ok else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)
         good &= ok
@@ -63,7 +63,7 @@ def fsck_killed(slice_):
     for name in directories(slice_):
         slice_.start(name)
     slice_.wait_serving()
-    return ok and fsck(slice_, "when they serve again")
+    return ok and fsck(slice_, "when they serve again", "--data")
 
 
 def storm(target, options):
