@@ -59,17 +59,6 @@ T run(rpc::EpollLoop& loop, Task<T> task) {
   return std::move(*value);
 }
 
-Task<void> end_with(Task<void> task, bool& ended, rpc::EpollLoop& loop) {
-  co_await std::move(task);
-  ended = true;
-  loop.stop();
-}
-void run_void(rpc::EpollLoop& loop, Task<void> task) {
-  bool ended = false;
-  spawn(end_with(std::move(task), ended, loop));
-  while (!ended) loop.run();
-}
-
 int show(const Report& report, const Arguments& arguments) {
   std::string_view mode = arguments.offline ? "offline" : "online";
   std::string text = arguments.json ? dirserver::fsck::render_json(report, mode)
@@ -131,8 +120,7 @@ int online(std::uint64_t memory, const EnsembleConfig& config, const Arguments& 
   if (!arguments.data) return show(*report, arguments);
   const std::shared_ptr<const routing::RoutingTables> tables = source.tables();
   OnlineData data(channel, config, *tables, timeout);
-  run_void(loop, data.find_servers());
-  for (const std::string& name : data.silent()) {
+  for (const std::string& name : run(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }
   const DataSeams seams{.cells = source,

@@ -9,19 +9,21 @@
 
 namespace slice::fsck {
 
-Task<void> OnlineData::find_servers() {
+Task<std::vector<std::string>> OnlineData::find_servers() {
+  std::vector<std::string> silent;
   for (const wire::ServerEntry& server : tables_.wire().servers) {
     if (server.role != wire::Role::kStorage && server.role != wire::Role::kSmallFile) continue;
     auto source = std::make_unique<service::RemoteObjects>(channel_, server, timeout_);
     if (wire::sites_of(tables_.wire(), server.name).empty()) {
       auto listed = co_await source->list({.after = {.volume = config_.volume.id, .fileid = {}}, .limit = 1});
       if (!listed) {
-        silent_.push_back(server.name);
+        silent.push_back(server.name);
         continue;
       }
     }
     servers_.push_back(std::move(source));
   }
+  co_return silent;
 }
 
 Task<Result<wire::MapPiece>> OnlineData::map_piece(routing::FileHandle handle, std::uint64_t stripe) {

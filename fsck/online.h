@@ -22,10 +22,10 @@ class OnlineData {
              Duration timeout)
       : channel_(channel), config_(config), tables_(tables), timeout_(timeout) {}
 
-  // Finds the data servers: those that hold sites, and of the others those that answer.
-  Task<void> find_servers();
+  // Finds the data servers: those that hold sites, and of the others those that answer; who does not, by
+  // name.
+  Task<std::vector<std::string>> find_servers();
   const std::vector<std::unique_ptr<service::ObjectSource>>& servers() const { return servers_; }
-  const std::vector<std::string>& silent() const { return silent_; }  // of the others, those that do not
   Task<Result<wire::MapPiece>> map_piece(routing::FileHandle handle, std::uint64_t stripe);
 
  private:
@@ -34,7 +34,6 @@ class OnlineData {
   const routing::RoutingTables& tables_;
   const Duration timeout_;
   std::vector<std::unique_ptr<service::ObjectSource>> servers_;
-  std::vector<std::string> silent_;
 };
 
 }  // namespace slice::fsck
