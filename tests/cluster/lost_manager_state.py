@@ -14,6 +14,7 @@ import uml
 from attacks import rpc
 
 FILES, BYTES = 6, 1 << 20  # each over many stripes
+SETTLES_SECONDS = 20  # in which what is told and removed by and by must be
 STAYS_SECONDS = 12  # in which nothing may be dealt; longer than a manager's patience (control/manager/survey.h)
 
 
@@ -123,16 +124,26 @@ class Scene:
                  f"generation {tables['generation']}, was {before['generation']}")
         wrong = self.files.wrong()
         ok &= say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}")
-        time.sleep(2)  # heartbeats tell of what processes have
-        compared = self.target.slicectl("tables", "--check", check=False)
-        ok &= say(compared.returncode == 0, f"{what}: slicectl tables --check", compared.stdout)
+        ok &= self.until(lambda: self.slicectl("tables", "--check"), lambda done: done.returncode == 0, f"{what}: slicectl tables --check")
         return ok & self.bytes_found(f"{what}: fsck --data", {}) & self.files.write(1)
 
     def bytes_found(self, what, expected, *flags):
         """What `slicectl fsck --data` says of bytes: {kind: how many}."""
-        done = self.target.slicectl("fsck", "--json", "--data", *flags, check=False)
-        counts = json.loads(done.stdout)["counts"] if done.stdout else {}
-        return say(counts == expected and done.returncode == (1 if expected else 0), what, f"exit code {done.returncode}, {counts}\n{done.stdout}{done.stderr}")
+        def as_expected(done):
+            counts = json.loads(done.stdout)["counts"] if done.stdout else None
+            return counts == expected and done.returncode == (1 if expected else 0)
+
+        return self.until(lambda: self.slicectl("fsck", "--json", "--data", *flags), as_expected, what)
+
+    def slicectl(self, *words):
+        return self.target.slicectl(*words, check=False)
+
+    def until(self, ask, good, what):
+        """Asks until the answer is good: heartbeats, reports and removals take their time."""
+        end = time.monotonic() + SETTLES_SECONDS
+        while not good(done := ask()) and time.monotonic() < end:
+            time.sleep(0.5)
+        return say(good(done), what, f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
 
     def objects(self, node):
         """The files that have the objects of a stopped node, by their place in its data directory."""
@@ -226,7 +237,7 @@ def bytes_at_the_wrong_place(scene, _before):
     target = scene.target
     ok = scene.files.write(1)  # which is removed below
     removed = scene.files.written.pop()
-    time.sleep(2)  # until what is stored is told
+    time.sleep(5)  # until what is stored is told
     names = target.process_names
     scene.kill(names)
     ok &= scene.bytes_found("offline: a volume that was killed is whole", {}, "--offline")
@@ -244,7 +255,7 @@ def bytes_at_the_wrong_place(scene, _before):
     target.wait_serving()
     ok &= scene.bytes_found("bytes at a node without their site, and bytes that no node has", {"lost-bytes": 1, "stray": 1})
     scene.files.remove(removed)
-    time.sleep(2)
+    ok &= scene.bytes_found("the file whose bytes are lost is removed", {"stray": 1})
     scene.kill(["store1", "store4"])
     place.unlink()
     (scene.data / "store1" / lost).write_bytes(kept["store1"])
