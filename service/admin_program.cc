@@ -4,23 +4,32 @@
 
 namespace slice::service {
 
-AdminProgram::AdminProgram(std::string process, Metrics& metrics, std::function<void()> refresh,
-                           const Misdirected& misdirected)
+AdminProgram::AdminProgram(std::string process, Metrics& metrics, Hooks hooks)
     : InternalProgram(wire::kAdminProgram),
       process_(std::move(process)),
       metrics_(metrics),
-      refresh_(std::move(refresh)) {
+      hooks_(std::move(hooks)) {
   on<NoArguments>(wire::AdminProcedure::kMetrics, [this](const auto&) { return this->metrics(); });
-  if (!misdirected) return;
-  on<wire::MisdirectedArgs>(wire::AdminProcedure::kMisdirected,
-                            [misdirected](const wire::MisdirectedArgs& report) {
-                              misdirected(report);
-                              return NoResults{};
-                            });
+  if (hooks_.misdirected) {
+    on<wire::MisdirectedArgs>(wire::AdminProcedure::kMisdirected,
+                              [this](const wire::MisdirectedArgs& report) {
+                                hooks_.misdirected(report);
+                                return NoResults{};
+                              });
+  }
+  if (hooks_.new_tables) {
+    on<wire::NewTablesArgs>(wire::AdminProcedure::kNewTables,
+                            [this](const wire::NewTablesArgs& args) { return take_tables(args); });
+  }
+}
+
+Task<NoResults> AdminProgram::take_tables(wire::NewTablesArgs args) {
+  co_await hooks_.new_tables(args.generation);
+  co_return NoResults{};
 }
 
 wire::MetricsResult AdminProgram::metrics() {
-  if (refresh_) refresh_();
+  if (hooks_.refresh) hooks_.refresh();
   wire::MetricsResult result;
   result.process = process_;
   for (const Metrics::Sample& sample : metrics_.samples())

@@ -1,5 +1,5 @@
 // AdminProgram: the admin program that every process serves: its metrics, for slicectl; reports of
-// misdirected requests, for proxies. One loop.
+// misdirected requests, for proxies; that there are new tables. One loop.
 #ifndef SLICE_SERVICE_ADMIN_PROGRAM_H
 #define SLICE_SERVICE_ADMIN_PROGRAM_H
 
@@ -14,18 +14,22 @@ namespace slice::service {
 
 class AdminProgram : public InternalProgram {
  public:
-  using Misdirected = std::function<void(const wire::MisdirectedArgs&)>;
-  // `refresh`, where given, runs before metrics are read: for gauges that nothing else keeps up to date.
-  // `misdirected` is told of reports; none: there is no such procedure.
-  AdminProgram(std::string process, Metrics& metrics, std::function<void()> refresh = nullptr,
-               const Misdirected& misdirected = nullptr);
+  // Each may be none.
+  struct Hooks {
+    std::function<void()> refresh;  // before metrics are read: for gauges that nothing else keeps up to date
+    // None: there is no such procedure.
+    std::function<void(const wire::MisdirectedArgs&)> misdirected;
+    std::function<Task<void>(Generation)> new_tables;  // ends when they are in use, or cannot be had
+  };
+  AdminProgram(std::string process, Metrics& metrics, Hooks hooks);
 
  private:
   wire::MetricsResult metrics();
+  Task<NoResults> take_tables(wire::NewTablesArgs args);
 
   std::string process_;
   Metrics& metrics_;
-  std::function<void()> refresh_;
+  const Hooks hooks_;
 };
 
 }  // namespace slice::service

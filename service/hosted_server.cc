@@ -120,8 +120,11 @@ Task<void> HostedServer::start() {
   }
   if (stopping_) co_return;
   admin_.emplace(
-      self_.name, metrics_, [this] { refresh_gauges(); },
-      [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); });
+      self_.name, metrics_,
+      AdminProgram::Hooks{
+          .refresh = [this] { refresh_gauges(); },
+          .misdirected = [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); },
+          .new_tables = [this](Generation generation) { return session_->catch_up(generation); }});
   dispatcher_.emplace(metrics_);
   dispatcher_->add(*admin_);
   for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);

@@ -142,6 +142,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     co_return taken;
   }
 
+  // Twice, where the manager was being asked already, and answered with those of before.
+  static Task<void> catch_up(std::shared_ptr<Impl> self, Generation generation) {
+    for (int tries = 0; tries < 2 && !self->ended_; ++tries) {
+      if (self->seams_.tables.get()->generation() >= generation) co_return;
+      if (Status taken = co_await refresh(self); !taken) co_return;
+    }
+  }
+
   void end() { ended_ = true; }
 
  private:
@@ -322,6 +330,9 @@ Task<Verifier> ManagerSession::draw_verifier() {
 }
 Task<void> ManagerSession::refresh() {
   (void)co_await Impl::refresh(impl_);  // the next heartbeat asks again
+}
+Task<void> ManagerSession::catch_up(Generation generation) {
+  return Impl::catch_up(impl_, generation);
 }
 void ManagerSession::start_heartbeats(VerifierClock& verifier, Fill fill) {
   spawn(Impl::beat(impl_, verifier, std::move(fill)));

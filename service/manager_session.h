@@ -57,6 +57,8 @@ class ManagerSession {
   // Takes the manager's tables now. Ends when they are in use, or after kStartTimeout without an answer; who
   // comes while the manager is asked already gets that answer.
   Task<void> refresh();
+  // The same, where the tables in use are older than this generation.
+  Task<void> catch_up(Generation generation);
   // Sends a heartbeat now and then once an interval until this is destroyed; keeps the tables at the
   // manager's generation, and offers its own where the manager asks. Never goes back to older tables. `fill`
   // sets free and total bytes, state and detail.

@@ -367,6 +367,23 @@ TEST_F(ManagerSessionTest, RefreshesNowAndAsksOnceForAllWhoWait) {
   EXPECT_EQ(tables_.get()->generation(), Generation{6});
 }
 
+TEST_F(ManagerSessionTest, TakesTablesThatItIsToldOf) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  manager_.tables.generation = Generation{6};
+  int ended = 0;
+  start_void(session.catch_up(Generation{5}), [&] { ++ended; });
+  ASSERT_TRUE(loop_.run_until([&] { return ended == 1; }));
+  EXPECT_EQ(tables_.get()->generation(), Generation{5}) << "it has those";
+  // The manager answers a question of before, and then publishes.
+  start_void(session.refresh(), [&] { ++ended; });
+  start_void(session.catch_up(Generation{7}), [&] { ++ended; });
+  manager_.tables.generation = Generation{7};
+  ASSERT_TRUE(loop_.run_until([&] { return ended == 3; }));
+  EXPECT_EQ(tables_.get()->generation(), Generation{7});
+}
+
 TEST_F(ManagerSessionTest, BeatsOnceASecondAndLearnsTheLargestVerifier) {
   serve("manager1", manager_);
   verifier_.see(Verifier{9});

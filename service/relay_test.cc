@@ -157,8 +157,8 @@ class RelayTest : public testing::ServiceFixture {
         store1(*this, "store1", wire::Role::kStorage),
         store2(*this, "store2", wire::Role::kStorage),
         coord1(*this, "coord1", wire::Role::kCoordinator),
-        admin_("proxy1", metrics_, nullptr,
-               [this](const wire::MisdirectedArgs& report) { reports_.push_back(report); }) {
+        admin_("proxy1", metrics_,
+               {.misdirected = [this](const wire::MisdirectedArgs& report) { reports_.push_back(report); }}) {
     for (Server* each : {&dir1, &dir2}) each->program.serve_names();
     for (Server* each : {&store1, &store2}) each->program.serve_data();
     coord1.program.serve_commit();

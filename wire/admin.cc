@@ -51,4 +51,14 @@ bool decode(ByteView bytes, MisdirectedArgs& out) {
   return in.complete();
 }
 
+void encode(rpc::XdrWriter& out, const NewTablesArgs& args) {
+  out.u64(args.generation.value);
+}
+
+bool decode(ByteView bytes, NewTablesArgs& out) {
+  rpc::XdrReader in(bytes);
+  out.generation = Generation{in.u64()};
+  return in.complete();
+}
+
 }  // namespace slice::wire

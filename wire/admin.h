@@ -1,4 +1,5 @@
-// The admin program, served by every process: what slicectl asks of one, and what servers tell proxies.
+// The admin program, served by every process: what slicectl asks of one, what servers tell proxies, and the
+// manager everybody.
 #ifndef SLICE_WIRE_ADMIN_H
 #define SLICE_WIRE_ADMIN_H
 
@@ -10,7 +11,7 @@
 
 namespace slice::wire {
 
-enum class AdminProcedure : std::uint32_t { kNull = 0, kMetrics = 1, kMisdirected = 2 };
+enum class AdminProcedure : std::uint32_t { kNull = 0, kMetrics = 1, kMisdirected = 2, kNewTables = 3 };
 
 struct MetricSample {
   std::string name;
@@ -32,6 +33,14 @@ struct MisdirectedArgs {
 };
 void encode(rpc::XdrWriter& out, const MisdirectedArgs& args);
 bool decode(ByteView bytes, MisdirectedArgs& out);
+
+// NEW_TABLES: the manager has published tables of this generation, which the process takes from it before it
+// answers. No results; where it gets lost, the next heartbeat's answer tells.
+struct NewTablesArgs {
+  Generation generation;
+};
+void encode(rpc::XdrWriter& out, const NewTablesArgs& args);
+bool decode(ByteView bytes, NewTablesArgs& out);
 
 }  // namespace slice::wire
 

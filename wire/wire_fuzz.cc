@@ -144,6 +144,7 @@ const std::vector<Try>& tries() {
                                        message<CoordinatorResult>,
                                        message<MetricsResult>,
                                        message<MisdirectedArgs>,
+                                       message<NewTablesArgs>,
                                        message<ScanArgs>,
                                        message<ScanResult>,
                                        message<mount3::MntResult>,

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace slice::manager {
+namespace {
+
+constexpr Duration kAnnounceTimeout = std::chrono::seconds(2);
+
+}  // namespace
 
 Manager::Manager(service::ServiceContext& context)
     : InternalProgram(wire::kManagerProgram),
@@ -259,11 +264,25 @@ Task<Status> Manager::adopt(ManagerState next) {
   auto tables = routing::RoutingTables::make(context_.config, next.tables);
   if (!tables) co_return fail(std::move(tables).error());
   SLICE_CO_RETURN_IF_ERROR(co_await save_state(context_.disk, next));
+  const bool published = next.tables.generation != state_.tables.generation;
   state_ = std::move(next);
   digest_ = wire::digest(state_.tables);
   drawn_gauge_.set(state_.drawn.value);
   if (wire::digest(context_.tables.get()->wire()) != digest_) context_.tables.set(std::move(*tables));
+  if (published) announce();
   co_return Status{};
+}
+
+void Manager::announce() {
+  for (std::size_t i = 0; i < heard_.size(); ++i) {
+    if (!alive(heard_[i]) || entries_[i].role == wire::Role::kManager) continue;
+    spawn([](rpc::Channel& channel, rpc::Endpoint to, Generation generation) -> Task<void> {
+      // Whom it does not reach, the answer to the next heartbeat does.
+      (void)co_await service::internal_call<service::NoResults>(
+          channel, to, wire::kAdminProgram, wire::AdminProcedure::kNewTables, wire::NewTablesArgs{generation},
+          kAnnounceTimeout);
+    }(context_.channel, entries_[i].endpoint, state_.tables.generation));
+  }
 }
 
 wire::MembersResult Manager::members() const {

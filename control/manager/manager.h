@@ -64,6 +64,8 @@ class Manager : public service::InternalProgram, public service::Role {
   // Newer tables than the state's, as a process has them.
   Task<Status> take_over(const wire::Tables& offered);
   Task<Status> adopt(ManagerState next);  // durably; with the lock held
+  // Has every process that is alive take the tables now, and not with its next heartbeat.
+  void announce();
   bool alive(const Heard& heard) const;
   void watch();
   std::size_t count_alive() const;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "rpc/xdr.h"
+#include "service/admin_program.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
@@ -182,6 +183,34 @@ TEST_F(ManagerTest, TablesFollowTheRecords) {
   ASSERT_TRUE(claim("store1", moved));
   EXPECT_EQ(tables_told()->generation, Generation{2});
   EXPECT_EQ(metrics_.counter("manager_record_conflicts_total").value(), 1u);
+}
+
+TEST_F(ManagerTest, WhoIsAliveIsToldOfNewTablesAtOnce) {
+  std::vector<std::pair<std::string, Generation>> told;
+  Metrics metrics;
+  std::vector<std::unique_ptr<service::AdminProgram>> processes;
+  for (const char* name : {"store1", "dir1", "proxy1"}) {
+    auto note = [&told, name](Generation generation) -> Task<void> {
+      told.emplace_back(name, generation);
+      co_return;
+    };
+    processes.push_back(std::make_unique<service::AdminProgram>(
+        name, metrics, service::AdminProgram::Hooks{.refresh = {}, .misdirected = {}, .new_tables = note}));
+    serve(name, *processes.back());
+  }
+  beat("store1", 1);
+  beat("proxy1", 1);
+  wire::Tables moved = dealt(1);
+  moved.sites[2][0] = config_.find("store2")->index;
+  MonoTime began = loop_.now();
+  ASSERT_TRUE(claim("store2", moved));
+  ASSERT_TRUE(loop_.run_until([&] { return told.size() == 2; }));
+  EXPECT_LT(loop_.now() - began, 100ms);
+  EXPECT_THAT(told, ::testing::UnorderedElementsAre(std::make_pair("store1", Generation{2}),
+                                                    std::make_pair("proxy1", Generation{2})));
+  draw();
+  loop_.advance(1s);
+  EXPECT_EQ(told.size(), 2u) << "a verifier is no news";
 }
 
 TEST_F(ManagerTest, ClaimsOfNobodyAndOfStrangeSitesAreRefused) {

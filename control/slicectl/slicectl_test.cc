@@ -367,7 +367,7 @@ TEST_F(SlicectlTest, ReadsMetricsOfOneOrAll) {
   Metrics of_store1;
   of_store1.counter("reads_total").add(7);
   of_store1.counter("writes_total").add(9);
-  service::AdminProgram admin("store1", of_store1, [&] { of_store1.counter("gauge").set(3); });
+  service::AdminProgram admin("store1", of_store1, {.refresh = [&] { of_store1.counter("gauge").set(3); }});
   serve("store1", admin);
   auto one = run(ask_metrics(seams_, "store1"));
   ASSERT_TRUE(one);

@@ -213,6 +213,7 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMetrics);
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMisdirected,
                 wire::MisdirectedArgs{wire::Role::kStorage, SiteId{5}, Generation{1}});
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kNewTables, wire::NewTablesArgs{Generation{1}});
 }
 
 }  // namespace
