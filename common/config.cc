@@ -326,6 +326,8 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   }
   std::string key_file = top.text("key_file");
   if (top.has("key_file") && key_file.empty()) top.refuse("key_file", "a path is expected");
+  if (top.has("data_folder")) config.data_folder = top.text("data_folder");
+  if (!config.data_folder.starts_with('/')) top.refuse("data_folder", "an absolute path is expected");
   config.volume.mkdir_probability = -1;
   if (const toml::table* table = top.table("volume")) read_volume(refusals, *table, config.volume);
   if (const toml::table* table = top.table("sites")) read_sites(refusals, *table, config.site_counts);
@@ -402,6 +404,28 @@ const ServerConfig* EnsembleConfig::first(ServerRole role) const {
   auto found = std::find_if(servers.begin(), servers.end(),
                             [&](const ServerConfig& server) { return server.role == role; });
   return found == servers.end() ? nullptr : &*found;
+}
+
+EnsembleConfig with_members(EnsembleConfig config, const std::vector<Member>& members) {
+  std::vector<ServerConfig> servers;
+  for (const Member& member : members) {
+    const ServerConfig* known = config.find(member.name);
+    ServerConfig server = known != nullptr ? *known : ServerConfig{.name = member.name};
+    server.role = member.role;
+    server.address = member.address;
+    server.port = member.port;
+    if (server.data.empty() && server.role != ServerRole::kProxy) {
+      server.data = fmt::format("{}/{}", config.data_folder, member.name);
+    }
+    servers.push_back(std::move(server));
+  }
+  for (ServerConfig& server : config.servers) {
+    auto same = [&](const Member& member) { return member.name == server.name; };
+    if (std::none_of(members.begin(), members.end(), same)) servers.push_back(std::move(server));
+  }
+  for (std::size_t i = 0; i < servers.size(); ++i) servers[i].index = static_cast<std::uint32_t>(i);
+  config.servers = std::move(servers);
+  return config;
 }
 
 Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& path) {

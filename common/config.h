@@ -42,7 +42,7 @@ struct EmulatedDiskConfig {
 struct ServerConfig {
   std::string name;  // unique
   ServerRole role = ServerRole::kDirectory;
-  std::uint32_t index = 0;  // position in the file, from 0: how messages name it
+  std::uint32_t index = 0;  // how messages name it: its number among the members, from 0
   std::uint32_t address =
       0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
   std::uint16_t port = 2049;                        // NFS and internal programs, TCP and UDP
@@ -130,9 +130,11 @@ struct ProxyConfig {
 struct EnsembleConfig {
   std::string path;  // the file it came from
   std::string name;
-  Key ensemble_key{};  // from key_file: sessions, where there are no keys for them
-  Key handle_key{};    // derived from the ensemble key and the volume id: MAC of handles
-  Key name_key{};      // derived likewise: siphash13 of names
+  std::string data_folder =
+      "/var/lib/slice";  // of servers that the file does not list: their data directories
+  Key ensemble_key{};    // from key_file: sessions, where there are no keys for them
+  Key handle_key{};      // derived from the ensemble key and the volume id: MAC of handles
+  Key name_key{};        // derived likewise: siphash13 of names
   VolumeConfig volume;
   std::array<std::uint32_t, 4> site_counts{64, 64, 1024, 64};  // by the first four roles; powers of two
   std::vector<ExportConfig> exports;  // first that fits a client counts; none fits: refused
@@ -154,6 +156,18 @@ struct EnsembleConfig {
 Result<EnsembleConfig> load_ensemble(const std::string& path);
 // The same from text in memory: `path` is what refusals name and what key_file is relative to.
 Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& path);
+
+// A server as the ensemble knows it.
+struct Member {
+  std::string name;
+  ServerRole role = ServerRole::kDirectory;
+  std::uint32_t address = 0;
+  std::uint16_t port = 0;
+};
+// The configuration for an ensemble of these members: its servers are they, in their order, where they are.
+// What the file says of one beside that stays; one that it does not have gets what is default, and the data
+// directory data_folder/NAME. Servers of the file that are no members come behind, numbered on.
+EnsembleConfig with_members(EnsembleConfig config, const std::vector<Member>& members);
 
 // The keys in the files that [network] session_keys names, read again: for a change of keys while it runs.
 // kInvalid, with the reason, where one cannot be used or all are empty; then nothing is to change.

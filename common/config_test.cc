@@ -412,6 +412,27 @@ TEST_F(ConfigTest, RefusesServersThatShareADataDirectoryOfOneHost) {
   EXPECT_THAT(config.error().message, HasSubstr("ensemble.toml:30: server 'dir1' has the data directory of"));
 }
 
+TEST_F(ConfigTest, ServersAreTheMembersInTheirOrder) {
+  EnsembleConfig config = parse(kGood).value();
+  const ServerConfig was = *config.find("store1");
+  std::vector<Member> members{{"new1", ServerRole::kStorage, 0x0a4d6302, 2050}};
+  for (auto server = config.servers.rbegin(); server != config.servers.rend(); ++server) {
+    if (server->role != ServerRole::kProxy)
+      members.push_back({server->name, server->role, server->address + 7, 99});
+  }
+  EnsembleConfig known = with_members(config, members);
+  ASSERT_EQ(known.servers.size(), config.servers.size() + 1);
+  for (std::uint32_t i = 0; i < known.servers.size(); ++i) EXPECT_EQ(known.servers[i].index, i);
+  for (std::size_t i = 0; i < members.size(); ++i) EXPECT_EQ(known.servers[i].name, members[i].name);
+  EXPECT_EQ(known.servers[0].data, "/var/lib/slice/new1");
+  EXPECT_EQ(known.servers[0].port, 2050);
+  const ServerConfig& store = *known.find("store1");
+  EXPECT_EQ(store.data, was.data);
+  EXPECT_EQ(store.cache_bytes, was.cache_bytes);
+  EXPECT_EQ(store.address, was.address + 7);
+  EXPECT_EQ(known.servers.back().role, ServerRole::kProxy) << "of the file alone";
+}
+
 TEST_F(ConfigTest, RefusesTheSecondManager) {
   std::string text(kGood);
   text += "[[server]]\nname = \"m2\"\nrole = \"manager\"\naddress = \"10.77.9.2\"\ndata = \"/data/m2\"\n";

@@ -26,6 +26,16 @@ std::string why_the_manager_refuses(const Error& error) {
   return error.message;
 }
 
+Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
+  auto copy = co_await read_file(disk, kCopy);
+  if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
+  wire::Tables tables;
+  if (copy && decode(copy->view(), tables) && tables.generation.value > 0) co_return tables;
+  log_warning("the kept copy of the tables is unusable: {}",
+              copy ? "it does not decode" : copy.error().message);
+  co_return std::nullopt;
+}
+
 class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const Seams& seams)
@@ -47,15 +57,11 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
         co_return fail(std::move(read).error(), "the record of this server's sites");
       }
     }
-    auto copy = co_await read_file(seams_.disk, kCopy);
-    wire::Tables tables;
-    if (copy && decode(copy->view(), tables) && tables.generation.value > 0 && adopt(tables)) {
+    auto kept = co_await read_kept_tables(seams_.disk);
+    if (kept && adopt(*kept)) {
       holding_ = wire::Holding::kTables;
       had_copy_ = true;
       co_return Status{};
-    }
-    if (!copy && copy.error().code != Errc::kNotFound) {
-      log_warning("the kept copy of the tables is unusable: {}", copy.error().message);
     }
     if (seams_.served_before) holding_ = wire::Holding::kData;
     auto hints = seams_.hints ? seams_.hints() : std::nullopt;

@@ -16,6 +16,7 @@
 #include "common/version.h"
 #include "rpc/epoll_loop.h"
 #include "service/hosted_server.h"
+#include "service/membership.h"
 
 namespace slice::service {
 namespace {
@@ -204,7 +205,8 @@ std::optional<Chosen> choose(const ProcessOptions& options, const Arguments& arg
                              const EnsembleConfig& config, const std::string& name) {
   const ServerConfig* self = config.find(name);
   if (self == nullptr) {
-    log_error("{}: no [[server]] has the name '{}'", arguments.config, name);
+    log_error("{}: no [[server]] has the name '{}', nor has any member of the ensemble", arguments.config,
+              name);
     return std::nullopt;
   }
   for (const ServerKind& kind : options.kinds) {
@@ -230,6 +232,11 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
     return kExitBadUsage;
   }
   for (const std::string& warning : config->warnings) log_warning("{}", warning);
+  config = learn_members(std::move(*config), arguments.names);
+  if (!config) {
+    log_error("{}", config.error().message);
+    return kExitBadUsage;
+  }
   std::vector<Chosen> servers;
   for (const std::string& name : arguments.names) {
     auto chosen = choose(options, arguments, *config, name);

@@ -46,8 +46,7 @@ class FakeManager : public Role, public rpc::Program {
       case wire::ManagerProcedure::kHeartbeat: {
         wire::HeartbeatArgs args;
         if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-        const ServerConfig& sender = context_.config.servers.at(args.server);
-        bool within = call.client == rpc::Endpoint{sender.address, sender.port};
+        bool within = call.client == members().at(args.server).endpoint;
         (within ? within_ : by_socket_).add();
         members_[args.server] = args;
         encode(results, wire::HeartbeatResult{Generation{3}, Verifier{drawn_}});
@@ -58,6 +57,7 @@ class FakeManager : public Role, public rpc::Program {
         co_return rpc::Outcome::kReply;
       case wire::ManagerProcedure::kGetTables: {
         wire::Tables tables = routing::RoutingTables::initial(context_.config);
+        tables.servers = members();
         tables.generation = Generation{3};
         encode(results, tables);
         co_return rpc::Outcome::kReply;
@@ -71,8 +71,12 @@ class FakeManager : public Role, public rpc::Program {
       }
       case wire::ManagerProcedure::kMembers: {
         wire::MembersResult result;
-        for (const auto& [index, args] : members_) {
-          result.members.push_back({.entry = {.server = index}, .last = args, .age_ms = 0, .alive = true});
+        for (wire::ServerEntry& entry : members()) {
+          const bool heard = members_.contains(entry.server);
+          wire::Member& member = result.members.emplace_back();
+          if (heard) member.last = members_[entry.server];
+          member.entry = std::move(entry);
+          member.alive = heard;
         }
         encode(results, result);
         co_return rpc::Outcome::kReply;
@@ -83,6 +87,15 @@ class FakeManager : public Role, public rpc::Program {
   }
 
  private:
+  // Those of the configuration, and one that came later.
+  std::vector<wire::ServerEntry> members() const {
+    std::vector<wire::ServerEntry> all = routing::RoutingTables::initial(context_.config).servers;
+    const auto index = static_cast<std::uint32_t>(all.size());
+    rpc::Endpoint at = all.at(1).endpoint;
+    at.address += 0x6400;
+    all.push_back({.server = index, .role = wire::Role::kStorage, .endpoint = at, .name = "added1"});
+    return all;
+  }
   ServiceContext& context_;
   std::uint64_t drawn_;
   std::map<std::uint32_t, wire::HeartbeatArgs> members_;
@@ -264,6 +277,7 @@ TEST_F(ProcessTest, RefusesABadConfigurationWithFileLineAndReason) {
 }
 
 TEST_F(ProcessTest, RefusesNamesAndRolesThatAreNotItsOwn) {
+  auto manager = start_manager();
   auto unknown = start({"nobody"}, {ServerRole::kStorage});
   EXPECT_EQ(unknown->wait(), 2);
   EXPECT_THAT(unknown->output(), HasSubstr("no [[server]] has the name 'nobody'"));
@@ -276,6 +290,40 @@ TEST_F(ProcessTest, RefusesNamesAndRolesThatAreNotItsOwn) {
   Child version(root_ + "/version", {"--version"}, {ServerRole::kStorage});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_THAT(version.output(), HasSubstr("slice "));
+}
+
+// A server that was added since: the file does not have it.
+TEST_F(ProcessTest, TakesWhatTheFileDoesNotSayFromTheManager) {
+  write_config("data_folder = \"" + root_ + "\"\n" + config_text_);
+  const std::string name = "added1";
+  Child added(root_ + "/log-added", {"--config", root_ + "/ensemble.toml", "--name", name},
+              {ServerRole::kStorage});
+  ASSERT_TRUE(added.says("does not list all of these servers")) << added.output();
+  auto manager = start_manager();
+  ASSERT_TRUE(added.says("serving as storage at 127.77.103.2")) << added.output();
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/added1/FORMAT"));
+}
+
+// The order of servers in one host's file means nothing, once there are members.
+TEST_F(ProcessTest, HasItsNumberAmongTheMembersFromTheManager) {
+  auto manager = start_manager();
+  ASSERT_TRUE(manager->says("serving as manager"));
+  std::string text = config_text_;
+  const std::size_t second = text.find("[[server]]\nname = \"storage1\""),
+                    third = text.find("[[server]]", second + 1);
+  const std::string storage = text.substr(second, third - second);
+  text.erase(second, third - second);
+  write_config(text + storage);
+  auto moved = start_storage();
+  ASSERT_TRUE(moved->says("serving as storage")) << moved->output();
+  // And from the tables that it has kept.
+  moved->signal(SIGKILL);
+  moved->wait();
+  manager->signal(SIGKILL);
+  manager->wait();
+  auto again = start_storage();
+  ASSERT_TRUE(again->says("waiting for the manager")) << again->output();
+  EXPECT_EQ(again->output().find("unusable"), std::string::npos) << again->output();
 }
 
 TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {

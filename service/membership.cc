@@ -1,0 +1,114 @@
+#include "service/membership.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "common/log.h"
+#include "rpc/client.h"
+#include "rpc/epoll_loop.h"
+#include "service/internal_call.h"
+#include "service/manager_session.h"
+#include "storage/posix_disk.h"
+#include "wire/manager.h"
+
+namespace slice::service {
+namespace {
+
+// What a process without a number calls itself: no server.
+constexpr std::uint32_t kNobody = 0xffffffff;
+constexpr Duration kTimeout = std::chrono::seconds(1);
+constexpr Duration kPause = std::chrono::milliseconds(500);
+
+template <class T>
+T run(rpc::EpollLoop& loop, Task<T> task) {
+  std::optional<T> value;
+  spawn([](Task<T> running, std::optional<T>& into, rpc::EpollLoop& of) -> Task<void> {
+    into.emplace(co_await std::move(running));
+    of.stop();
+  }(std::move(task), value, loop));
+  while (!value) loop.run();
+  return std::move(*value);
+}
+
+std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries) {
+  std::vector<Member> members;
+  for (const wire::ServerEntry& entry : entries) {
+    members.push_back(
+        {entry.name, static_cast<ServerRole>(entry.role), entry.endpoint.address, entry.endpoint.port});
+  }
+  return members;
+}
+
+// Nothing where this server has no tables of a run before.
+std::optional<wire::Tables> kept_tables(const EnsembleConfig& config, const std::string& name) {
+  const ServerConfig* known = config.find(name);
+  const std::string folder = known != nullptr ? known->data : fmt::format("{}/{}", config.data_folder, name);
+  std::error_code error;
+  if (folder.empty() || !std::filesystem::exists(folder, error)) return std::nullopt;
+  rpc::EpollLoop loop;
+  auto disk = storage::PosixDisk::open(loop, folder);
+  if (!disk) return std::nullopt;  // who claims it says why
+  return run(loop, read_kept_tables(**disk));
+}
+
+class Asking {
+ public:
+  explicit Asking(const EnsembleConfig& config)
+      : manager_(*config.first(ServerRole::kManager)),
+        keys_(config),
+        channel_(loop_, {.keys = &keys_, .sender = kNobody, .generation = nullptr}) {}
+  Status use_tls(const TlsConfig& tls) { return keys_.use_tls(tls); }
+  Result<std::vector<Member>> ask() {
+    auto members = run(loop_, internal_call<wire::MembersResult>(
+                                  channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
+                                  wire::ManagerProcedure::kMembers, NoArguments{}, kTimeout));
+    if (!members) return fail(members.error().code, "{}", why_the_manager_refuses(members.error()));
+    std::vector<wire::ServerEntry> entries;
+    for (wire::Member& member : members->members) entries.push_back(std::move(member.entry));
+    return members_of(entries);
+  }
+  void pause() { run(loop_, wait()); }
+  rpc::Endpoint manager() const { return {manager_.address, manager_.port}; }
+
+ private:
+  Task<Status> wait() {
+    co_await loop_.sleep(kPause);
+    co_return Status{};
+  }
+  const ServerConfig manager_;
+  rpc::EpollLoop loop_;
+  rpc::KeyRing keys_;
+  rpc::SocketChannel channel_;
+};
+
+}  // namespace
+
+Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<std::string>& names) {
+  std::optional<wire::Tables> newest;
+  bool listed = true, has_manager = false;
+  for (const std::string& name : names) {
+    const ServerConfig* known = config.find(name);
+    listed = listed && known != nullptr;
+    has_manager = has_manager || (known != nullptr && known->role == ServerRole::kManager);
+    auto kept = kept_tables(config, name);
+    if (kept && (!newest || kept->generation > newest->generation)) newest = std::move(kept);
+  }
+  if (newest) return with_members(std::move(config), members_of(newest->servers));
+  if (has_manager) return config;  // there is nobody else to ask
+  Asking asking(config);
+  SLICE_RETURN_IF_ERROR(asking.use_tls(config.network.tls.of(names.front())));
+  LogLimiter log{1};
+  while (true) {
+    auto members = asking.ask();
+    if (members) return with_members(std::move(config), *members);
+    if (listed) return config;
+    if (log.allow()) {
+      log_warning("waiting for the manager at {}, since {} does not list all of these servers: {}",
+                  rpc::to_string(asking.manager()), config.path, members.error().message);
+    }
+    asking.pause();
+  }
+}
+
+}  // namespace slice::service

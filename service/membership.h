@@ -1,0 +1,23 @@
+// What a process knows of the ensemble's members before it serves: which number it has among them, and where
+// they are. The file that it is started with lists those of the volume's birth; others came since, and some
+// have moved.
+#ifndef SLICE_SERVICE_MEMBERSHIP_H
+#define SLICE_SERVICE_MEMBERSHIP_H
+
+#include <string>
+#include <vector>
+
+#include "common/config.h"
+#include "common/result.h"
+
+namespace slice::service {
+
+// The configuration with the members (with_members()) that the newest kept tables of these servers name, else
+// those that the manager names. Without both it is returned as it is, where the file has all of these
+// servers; where it lacks one, the manager is waited for. Blocks; runs a loop of its own. Errors: those of
+// TLS.
+Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<std::string>& names);
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_MEMBERSHIP_H
