@@ -235,9 +235,7 @@ void read_emulated_disk(Refusals& refusals, const toml::table& table, EmulatedDi
 void read_server(Refusals& refusals, const toml::table& table, ServerConfig& server) {
   Section section(refusals, table, "[[server]]", line_of(table));
   server.name = section.text("name");
-  auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
-  if (server.name.empty() || server.name.size() > kMaxNameLength ||
-      !std::all_of(server.name.begin(), server.name.end(), plain)) {
+  if (!is_server_name(server.name)) {
     section.refuse("name", "'{}' is not 1 to {} letters, digits, '-', '_' or '.'", server.name,
                    kMaxNameLength);
   }
@@ -380,6 +378,11 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     return fail(Errc::kInvalid, "'{}' is too large", text);
   }
   return value << known->second;
+}
+
+bool is_server_name(std::string_view name) {
+  auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
+  return !name.empty() && name.size() <= kMaxNameLength && std::all_of(name.begin(), name.end(), plain);
 }
 
 const ServerConfig* EnsembleConfig::find(std::string_view server_name) const {

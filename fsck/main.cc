@@ -15,6 +15,7 @@
 #include "fsck/online.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
+#include "service/membership.h"
 
 namespace slice::fsck {
 namespace {
@@ -82,7 +83,12 @@ Result<Report> check_names(CellSource& source, const EnsembleConfig& config, con
   return run(loop, dirserver::fsck::check(source, placement, loop, options));
 }
 
-int offline(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
+int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
+  std::vector<std::string> names;
+  for (const ServerConfig& server : file.servers) names.push_back(server.name);
+  auto known = service::learn_members(std::move(file), names);  // by the tables that servers have kept
+  if (!known) return say(known.error());
+  const EnsembleConfig& config = *known;
   rpc::EpollLoop loop;
   const Options options = options_of(arguments, memory);
   auto source = LocalSource::open(config, arguments.folders);
@@ -100,10 +106,14 @@ int offline(std::uint64_t memory, const EnsembleConfig& config, const Arguments&
   return show(*report, arguments);
 }
 
-int online(std::uint64_t memory, const EnsembleConfig& config, const Arguments& arguments) {
+int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
+  const TlsConfig tls = file.network.tls.of("slicectl");
+  auto known = service::learn_members(std::move(file), tls);
+  if (!known) return say(known.error());
+  const EnsembleConfig& config = *known;
   rpc::EpollLoop loop;
   rpc::KeyRing keys(config);
-  if (Status tls = keys.use_tls(config.network.tls.of("slicectl")); !tls) return say(tls.error());
+  if (Status used = keys.use_tls(tls); !used) return say(used.error());
   rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
   const Options options = options_of(arguments, memory);
   const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
@@ -190,7 +200,8 @@ int main(int argc, char** argv) {
   if (!config) return say(config.error());
   auto memory = parse_size(arguments.memory);
   if (!memory) return say(memory.error());
-  return arguments.offline ? offline(*memory, *config, arguments) : online(*memory, *config, arguments);
+  return arguments.offline ? offline(*memory, std::move(*config), arguments)
+                           : online(*memory, std::move(*config), arguments);
 }
 
 }  // namespace

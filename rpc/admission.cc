@@ -78,7 +78,7 @@ void Admission::put_into(Member& member, Share& share, int sign) {
 }
 
 void Admission::enter(Member& member, std::uint32_t address, bool connection) {
-  Share& share = share_of(address, std::ranges::find(limits_.peers, address) != limits_.peers.end());
+  Share& share = share_of(address, is_peer(address));
   member.admission_ = shared_from_this();
   member.share_ = &share;
   member.place_ = share.members.insert(share.members.end(), &member);
@@ -89,8 +89,7 @@ void Admission::enter(Member& member, std::uint32_t address, bool connection) {
 }
 
 bool Admission::join(Member& member, std::uint32_t address) {
-  bool peer = std::ranges::find(limits_.peers, address) != limits_.peers.end();
-  bool room = peer ? peers_.connections < limits_.peer_connections : make_room(address);
+  bool room = is_peer(address) ? peers_.connections < limits_.peer_connections : make_room(address);
   if (room) enter(member, address, true);
   return room;
 }

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -48,12 +49,12 @@ class Admission : public std::enable_shared_from_this<Admission> {
     std::size_t shared_calls = 256;           // dealt out equally while several call; 16 are everybody's
     std::size_t peer_calls = 16384;           // of the ensemble, beside those of clients
     std::size_t peer_connection_calls = 256;  // of one of its connections
-    Duration first_call = std::chrono::seconds(30);  // from connecting to a whole call
-    Duration idle = std::chrono::minutes(6);         // without a call; then the client connects again
-    Duration patience = std::chrono::seconds(30);    // with a record, or replies, slower than `rate`
-    std::size_t rate = 4096;                         // bytes a second
-    Duration tick = std::chrono::seconds(1);         // how often time-outs are looked at
-    std::vector<std::uint32_t> peers;                // addresses of the ensemble
+    Duration first_call = std::chrono::seconds(30);      // from connecting to a whole call
+    Duration idle = std::chrono::minutes(6);             // without a call; then the client connects again
+    Duration patience = std::chrono::seconds(30);        // with a record, or replies, slower than `rate`
+    std::size_t rate = 4096;                             // bytes a second
+    Duration tick = std::chrono::seconds(1);             // how often time-outs are looked at
+    std::function<bool(std::uint32_t address)> is_peer;  // of the ensemble; none: nobody
   };
 
   // One connection, or one sender of datagrams, as long as it is open.
@@ -157,6 +158,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   void put_into(Member& member, Share& share, int sign);
   Share& share_of(std::uint32_t address, bool peer);
   void drop_if_empty(Share& share);
+  bool is_peer(std::uint32_t address) const { return limits_.is_peer && limits_.is_peer(address); }
   Pool& pool_of(const Share& share) { return share.peer ? peers_ : clients_; }
   bool make_room(std::uint32_t address);
   Share* most_connected();

@@ -6,6 +6,10 @@ namespace {
 
 using ServerLimitsTest = ServerFixture;
 
+bool is_third(std::uint32_t address) {
+  return address == kThird;
+}
+
 TEST_F(ServerLimitsTest, ReadingStopsAtTheCallLimitAndGoesOn) {
   serve({.limits = {.connection_calls = 4}});
   int fd = raw_socket(SOCK_STREAM);
@@ -92,7 +96,7 @@ TEST_F(ServerLimitsTest, IdleConnectionsOfOneAddressLockNobodyOut) {
 }
 
 TEST_F(ServerLimitsTest, TheEnsembleHasRoomOfItsOwn) {
-  serve({.limits = {.connections = 2, .peers = {kThird}}});
+  serve({.limits = {.connections = 2, .is_peer = is_third}});
   int first = raw_socket(SOCK_STREAM, kFirst), second = raw_socket(SOCK_STREAM, kSecond);
   for (int fd : {first, second}) send_record(fd, echo_call(Xid{1}, 7, {}));
   ASSERT_TRUE(poll_until([&] { return echo.waiting.size() == 2; }, 5s));
@@ -306,7 +310,7 @@ TEST_F(ServerLimitsTest, LongDatagramsWaitAndGoOn) {
 
 // Clients of many addresses take all the room that there is for datagrams, but not the ensemble's.
 TEST_F(ServerLimitsTest, DatagramsOfTheEnsembleHaveRoomOfTheirOwn) {
-  serve({.limits = {.peers = {kThird}}, .max_udp_calls = 8});
+  serve({.limits = {.is_peer = is_third}, .max_udp_calls = 8});
   std::vector<int> fds;
   for (std::uint32_t from = 0; from < 40; ++from) fds.push_back(raw_socket(SOCK_DGRAM, kFirst + from));
   Buffer slow = echo_call(Xid{1}, 7, {}), quick = echo_call(Xid{2}, 1, {});

@@ -107,7 +107,8 @@ UdpSocket::Sender* UdpSocket::sender_at(std::uint32_t address) {
     heard(found->second);
     return &*found->second;
   }
-  if (senders_.size() >= server_.options.max_udp_calls + server_.options.limits.peers.size()) {
+  // As many calls are pending of clients at most, and as many of the ensemble.
+  if (senders_.size() >= 2 * server_.options.max_udp_calls) {
     for (std::size_t busy = 0; senders_.front().pending() > 0; ++busy) {
       if (busy == senders_.size()) return nullptr;
       heard(senders_.begin());  // so that the next one need not look at it

@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "common/log.h"
 #include "storage/emulated_disk.h"
 #include "storage/memory_disk.h"
@@ -129,7 +131,11 @@ Task<void> HostedServer::start() {
   dispatcher_->add(*admin_);
   for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);
   rpc::Server::Options options;
-  for (const ServerConfig& server : host_.config.servers) options.limits.peers.push_back(server.address);
+  options.limits.is_peer = [this](std::uint32_t address) {
+    const auto& servers = tables_.get()->wire().servers;
+    return std::any_of(servers.begin(), servers.end(),
+                       [address](const wire::ServerEntry& each) { return each.endpoint.address == address; });
+  };
   options.keys = &host_.keys;
   options.internal = [&network = host_.config.network](std::uint32_t address) {
     return network.takes(address);

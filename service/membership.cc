@@ -111,4 +111,11 @@ Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<st
   }
 }
 
+Result<EnsembleConfig> learn_members(EnsembleConfig config, const TlsConfig& tls) {
+  Asking asking(config);
+  SLICE_RETURN_IF_ERROR(asking.use_tls(tls));
+  auto members = asking.ask();
+  return members ? with_members(std::move(config), *members) : std::move(config);
+}
+
 }  // namespace slice::service

@@ -251,6 +251,8 @@ TEST(ManagerMessages, Codec) {
   check_message(OfferTablesResult{true});
   check_message(ClaimArgs{3, true, false, {{0, Generation{1}}, {4095, Generation{7}}}});
   check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
+  check_message(ChangeServerArgs{true, entry});
+  check_message(ChangeServerResult{"it has this name already", entry, Generation{8}});
   check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));

@@ -249,6 +249,30 @@ bool decode(ByteView bytes, ClaimResult& out) {
   return in.complete();
 }
 
+void encode(XdrWriter& out, const ChangeServerArgs& args) {
+  out.boolean(args.add);
+  encode_entry(out, args.entry);
+}
+bool decode(ByteView bytes, ChangeServerArgs& out) {
+  XdrReader in(bytes);
+  out.add = in.boolean();
+  out.entry = decode_entry(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ChangeServerResult& result) {
+  out.text(bounded(result.refused));
+  encode_entry(out, result.entry);
+  out.u64(result.generation.value);
+}
+bool decode(ByteView bytes, ChangeServerResult& out) {
+  XdrReader in(bytes);
+  out.refused = std::string(in.text(kMaxText));
+  out.entry = decode_entry(in);
+  out.generation = Generation{in.u64()};
+  return in.complete();
+}
+
 void encode(XdrWriter& out, const OfferTablesArgs& args) {
   out.u32(args.server);
   encode(out, args.tables);

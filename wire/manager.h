@@ -19,7 +19,8 @@ enum class ManagerProcedure : std::uint32_t {
   kGetTables = 3,
   kMembers = 4,
   kOfferTables = 5,
-  kClaim = 6
+  kClaim = 6,
+  kChangeServer = 7
 };
 
 enum class Role : std::uint32_t {
@@ -115,6 +116,18 @@ struct ClaimResult {
   Generation generation;
 };
 
+// CHANGE_SERVER: one more member, or another endpoint for one, by the name in `entry`, whose number does not
+// count; what is asked for may be so already.
+struct ChangeServerArgs {
+  bool add = false;
+  ServerEntry entry;
+};
+struct ChangeServerResult {
+  std::string refused;  // why nothing was changed; empty: it is so, durably
+  ServerEntry entry;    // as the tables of `generation` have it
+  Generation generation;
+};
+
 // OFFER_TABLES: the tables a process has, for a manager that has none, or older ones.
 struct OfferTablesArgs {
   std::uint32_t server = 0;
@@ -139,7 +152,9 @@ struct MembersResult {
   X(HeartbeatResult)                   \
   X(DrawVerifierArgs)                  \
   X(DrawVerifierResult)                \
-  X(Tables) X(OfferTablesArgs) X(OfferTablesResult) X(ClaimArgs) X(ClaimResult) X(MembersResult)
+  X(Tables)                            \
+  X(OfferTablesArgs)                   \
+  X(OfferTablesResult) X(ClaimArgs) X(ClaimResult) X(ChangeServerArgs) X(ChangeServerResult) X(MembersResult)
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \
   bool decode(ByteView bytes, Message& out);

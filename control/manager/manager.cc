@@ -14,9 +14,9 @@ Manager::Manager(service::ServiceContext& context)
     : InternalProgram(wire::kManagerProgram),
       context_(context),
       change_(context.loop),
-      records_(context.config),
       entries_(routing::RoutingTables::initial(context.config).servers),
-      heard_(context.config.servers.size()),
+      records_(context.config, entries_),
+      heard_(entries_.size()),
       alive_gauge_(context.metrics.counter("manager_alive_processes")),
       drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
       offers_taken_(context.metrics.counter("manager_offers_taken_total")),
@@ -28,6 +28,8 @@ Manager::Manager(service::ServiceContext& context)
   on<wire::OfferTablesArgs>(Procedure::kOfferTables, [this](const auto& args) { return offer(args); });
   on<wire::ClaimArgs>(Procedure::kClaim,
                       [this](const auto& args, rpc::XdrWriter& results) { return claim(args, results); });
+  on<wire::ChangeServerArgs>(Procedure::kChangeServer,
+                             [this](const auto& args) { return change_server(args); });
   on<wire::DrawVerifierArgs>(Procedure::kDrawVerifier,
                              [this](const auto&, rpc::XdrWriter& results) { return draw(results); });
   on<service::NoArguments>(Procedure::kGetTables,
@@ -39,17 +41,14 @@ Task<Status> Manager::start() {
   auto loaded = co_await load_state(context_.disk);
   if (loaded) {
     SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
-    auto tables = reconcile(context_.config, loaded->tables);
-    if (!tables) co_return fail(std::move(tables).error());
-    ManagerState next = std::move(*loaded);
-    const Generation was = std::exchange(next.tables, std::move(*tables)).generation;
-    if (next.tables.generation != was) {
-      log_info("the configuration changed: generation {} is published", next.tables.generation.value);
+    for (std::size_t i = loaded->tables.servers.size(); i < context_.config.servers.size(); ++i) {
+      log_warning("server '{}' of {} is no member of the ensemble (slicectl server add)",
+                  context_.config.servers[i].name, context_.config.path);
     }
     auto lock = co_await change_.lock();
-    if (Status saved = co_await adopt(std::move(next)); !saved) co_return saved;
+    if (Status saved = co_await adopt(std::move(*loaded)); !saved) co_return saved;
   } else if (loaded.error().code == Errc::kNotFound) {
-    survey_.emplace(context_.config, records_);
+    survey_.emplace(context_.config, entries_, records_);
     waits_for_ = "until every server has told what it holds";
     log_info("there is no {}: no tables are dealt before every server has told what it holds", kStateFile);
   } else {
@@ -77,14 +76,14 @@ Task<rpc::Outcome> Manager::tables(rpc::XdrWriter& results) {
 Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) {
   if (args.server < heard_.size()) {
     Heard& heard = heard_[args.server];
-    const std::string& name = context_.config.servers[args.server].name;
+    const std::string& name = entries_[args.server].name;
     if (!alive(heard) || heard.last.pid != args.pid) {
       log_info("{} is alive pid={} state={} generation={}", name, args.pid, args.state,
                args.generation.value);
     }
     heard = {.last = args, .at = context_.loop.now()};
   } else if (unknown_log_.allow()) {
-    log_warning("a heartbeat of server {}, of which this configuration knows nothing", args.server);
+    log_warning("a heartbeat of server {}, which is no member", args.server);
   }
   const bool wanted = wants_tables(args), claim = wants_record(args);
   if (survey_) {
@@ -187,6 +186,74 @@ Task<Status> Manager::follow_record(std::uint32_t server) {
   co_return co_await adopt(std::move(next));
 }
 
+Task<wire::ChangeServerResult> Manager::change_server(const wire::ChangeServerArgs& args) {
+  auto lock = co_await change_.lock();
+  wire::ChangeServerResult result;
+  auto changed = with_change(args);
+  if (!changed) {
+    result.refused = changed.error().message;
+    co_return result;
+  }
+  if (changed->generation != state_.tables.generation) {
+    ManagerState next = state_;
+    next.tables = std::move(*changed);
+    if (Status saved = co_await adopt(std::move(next)); !saved) {
+      result.refused = "it cannot be made durable: " + saved.error().message;
+      co_return result;
+    }
+    log_info("server {} is {} at {}: generation {} is published", args.entry.name,
+             args.add ? "a member" : "now", rpc::to_string(args.entry.endpoint),
+             state_.tables.generation.value);
+  }
+  auto same = [&](const wire::ServerEntry& entry) { return entry.name == args.entry.name; };
+  result.entry = *std::find_if(entries_.begin(), entries_.end(), same);
+  result.generation = state_.tables.generation;
+  co_return result;
+}
+
+Result<wire::Tables> Manager::with_change(const wire::ChangeServerArgs& args) const {
+  const wire::ServerEntry& wanted = args.entry;
+  if (survey_) return fail(Errc::kUnavailable, "the manager is {}", state());
+  wire::Tables next = state_.tables;
+  wire::ServerEntry* known = nullptr;
+  for (wire::ServerEntry& entry : next.servers) {
+    if (entry.name == wanted.name) {
+      known = &entry;
+    } else if (entry.endpoint == wanted.endpoint) {
+      return fail(Errc::kInvalid, "{} is at {}", entry.name, rpc::to_string(entry.endpoint));
+    }
+  }
+  if (args.add && !is_server_name(wanted.name)) {
+    return fail(Errc::kInvalid, "a name is 1 to 63 letters, digits, '-', '_' or '.'");
+  }
+  if (!args.add && known == nullptr) return fail(Errc::kNotFound, "no server has the name '{}'", wanted.name);
+  if (args.add && known != nullptr && known->role != wanted.role) {
+    return fail(Errc::kExists, "server '{}' is a {}", wanted.name, wire::role_name(known->role));
+  }
+  if (args.add && known != nullptr && known->endpoint != wanted.endpoint) {
+    return fail(Errc::kExists, "server '{}' is at {} (slicectl server set)", wanted.name,
+                rpc::to_string(known->endpoint));
+  }
+  if (wanted.role == wire::Role::kManager || (known != nullptr && known->role == wire::Role::kManager)) {
+    return fail(Errc::kInvalid, "the manager is where every process's configuration says");
+  }
+  if (wanted.endpoint.address == context_.config.proxy.virtual_address || wanted.endpoint.port == 0) {
+    return fail(Errc::kInvalid, "{} is no address of a server", rpc::to_string(wanted.endpoint));
+  }
+  if (!context_.config.network.takes(wanted.endpoint.address)) {
+    return fail(Errc::kInvalid, "{} is in no network of [network] internal", rpc::to_string(wanted.endpoint));
+  }
+  if (known != nullptr && known->endpoint == wanted.endpoint) return next;  // it is so
+  if (known != nullptr) {
+    known->endpoint = wanted.endpoint;
+  } else {
+    const auto number = static_cast<std::uint32_t>(next.servers.size());
+    next.servers.push_back({number, wanted.role, wanted.endpoint, wanted.name});
+  }
+  ++next.generation.value;
+  return next;
+}
+
 Task<wire::OfferTablesResult> Manager::offer(const wire::OfferTablesArgs& args) {
   Status taken = survey_ ? survey_->offered(args) : co_await take_over(args.tables);
   (taken ? offers_taken_ : offers_refused_).add();
@@ -201,8 +268,10 @@ Task<wire::OfferTablesResult> Manager::offer(const wire::OfferTablesArgs& args) 
 Task<Status> Manager::take_over(const wire::Tables& offered) {
   auto lock = co_await change_.lock();
   if (survey_ || offered.generation <= state_.tables.generation) co_return Status{};
-  auto tables = reconcile(context_.config, offered);
-  if (tables) tables = records_.applied_to(std::move(*tables));
+  if (auto fitting = routing::RoutingTables::make(context_.config, offered); !fitting) {
+    co_return fail(std::move(fitting).error());
+  }
+  auto tables = records_.applied_to(offered);
   if (!tables) co_return fail(std::move(tables).error());
   log_warning("this manager's tables were of generation {}, a process has those of {}: they are taken over",
               state_.tables.generation.value, offered.generation.value);
@@ -229,7 +298,7 @@ Task<void> Manager::settle() {
     case Survey::Verdict::Kind::kTakeOver:
       next.tables = std::move(verdict.tables);
       // Whose record is not known, or is none yet, must have kept its data.
-      for (const wire::ServerEntry& entry : entries_) {
+      for (const wire::ServerEntry& entry : next.tables.servers) {
         if (!wire::sites_of(next.tables, entry.name).empty()) next.recorded.insert(entry.name);
       }
       // Servers that have started since do not know what they had drawn before; the clock is beyond it.
@@ -266,6 +335,8 @@ Task<Status> Manager::adopt(ManagerState next) {
   SLICE_CO_RETURN_IF_ERROR(co_await save_state(context_.disk, next));
   const bool published = next.tables.generation != state_.tables.generation;
   state_ = std::move(next);
+  entries_ = state_.tables.servers;
+  heard_.resize(entries_.size());
   digest_ = wire::digest(state_.tables);
   drawn_gauge_.set(state_.drawn.value);
   if (wire::digest(context_.tables.get()->wire()) != digest_) context_.tables.set(std::move(*tables));
@@ -316,7 +387,7 @@ void Manager::watch() {
   if (stopped_) return;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     if (!heard_[i].at || alive(heard_[i]) || std::exchange(heard_[i].said_dead, true)) continue;
-    log_warning("{} has been silent for {} s", context_.config.servers[i].name,
+    log_warning("{} has been silent for {} s", entries_[i].name,
                 std::chrono::duration_cast<std::chrono::seconds>(kPatience).count());
   }
   alive_gauge_.set(count_alive());

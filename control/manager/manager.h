@@ -23,8 +23,7 @@ class Manager : public service::InternalProgram, public service::Role {
 
   explicit Manager(service::ServiceContext& context);
 
-  // Loads the state and fits it to the configuration (reconcile()); where there is none, begins to find out
-  // what the ensemble has.
+  // Loads the state; where there is none, begins to find out what the ensemble has.
   Task<Status> start() override;
   std::vector<rpc::Program*> programs() override { return {this}; }
   Task<void> stop() override;
@@ -49,6 +48,9 @@ class Manager : public service::InternalProgram, public service::Role {
   wire::ClaimResult grant(const wire::ClaimArgs& args);
   // With the lock held: notes durably that the server has a record, and follows what records say.
   Task<Status> follow_record(std::uint32_t server);
+  Task<wire::ChangeServerResult> change_server(const wire::ChangeServerArgs& args);
+  // With the lock held: the tables with the change; kInvalid: why it cannot be.
+  Result<wire::Tables> with_change(const wire::ChangeServerArgs& args) const;
   // Whether the heartbeat asks its sender for its record.
   bool wants_record(const wire::HeartbeatArgs& args);
   // kError while there is a survey: nobody knows.
@@ -74,11 +76,12 @@ class Manager : public service::InternalProgram, public service::Role {
   AsyncMutex change_;         // one change of the state at a time
   ManagerState state_;        // empty, generation 0, while there is a survey
   std::uint64_t digest_ = 0;  // of the state's tables
+  // The members, by number: those of the state, while there is a survey those of the configuration.
+  std::vector<wire::ServerEntry> entries_;
   Records records_;
-  std::optional<Survey> survey_;                  // none: the state is known
-  std::string waits_for_;                         // with a survey
-  const std::vector<wire::ServerEntry> entries_;  // of the configuration
-  std::vector<Heard> heard_;                      // by index in the configuration
+  std::optional<Survey> survey_;  // none: the state is known
+  std::string waits_for_;         // with a survey
+  std::vector<Heard> heard_;      // by member
   bool stopped_ = false;
   LogLimiter unknown_log_{1}, offer_log_{1}, differ_log_{1}, record_log_{1};
   Counter& alive_gauge_;

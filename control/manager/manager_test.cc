@@ -444,69 +444,89 @@ TEST_F(ManagerTest, RefusesAConfigurationThatWouldLookForBytesAndNamesElsewhere)
   EXPECT_TRUE(restart());
 }
 
-class ReconcileTest : public ::testing::Test {
+class MembershipTest : public ManagerTest {
  protected:
-  ReconcileTest() : config_(service::testing::sample_config()) {
-    config_.path = "ensemble.toml";
-    in_use_ = routing::RoutingTables::initial(config_);
-    in_use_.generation = Generation{4};
-    in_use_.sites[2][0] = config_.find("store2")->index;  // as an operator re-bound it
+  Result<wire::ChangeServerResult> change(bool add, const std::string& name, wire::Role role,
+                                          std::uint32_t address, std::uint16_t port = 2049) {
+    return ask<wire::ChangeServerResult>(
+        wire::ManagerProcedure::kChangeServer,
+        wire::ChangeServerArgs{add, {.server = 77, .role = role, .endpoint = {address, port}, .name = name}});
   }
-  EnsembleConfig config_;
-  wire::Tables in_use_;
+  static constexpr std::uint32_t kFree = 0x0a4d6302;
 };
 
-TEST_F(ReconcileTest, ChangesNothingForTheSameConfiguration) {
-  auto tables = reconcile(config_, in_use_);
-  ASSERT_TRUE(tables);
-  EXPECT_EQ(tables->generation, Generation{4});
-  EXPECT_EQ(tables->sites[2], in_use_.sites[2]);
+TEST_F(MembershipTest, AServerIsAddedWhileAllServe) {
+  auto added = change(true, "store3", wire::Role::kStorage, kFree);
+  ASSERT_TRUE(added);
+  EXPECT_EQ(added->refused, "");
+  EXPECT_EQ(added->entry.server, 7u) << "behind all others";
+  EXPECT_EQ(added->generation, Generation{2});
+  EXPECT_EQ(change(true, "store3", wire::Role::kStorage, kFree)->generation, Generation{2}) << "it is there";
+  restart().value();
+  wire::Tables tables = *tables_told();
+  ASSERT_EQ(tables.servers.size(), 8u);
+  EXPECT_EQ(tables.servers[7].endpoint.address, kFree);
+  EXPECT_EQ(tables.sites[2], dealt(1).sites[2]) << "it holds no sites";
+  // It beats, and is granted nothing.
+  wire::HeartbeatArgs args{.server = 7};
+  args.state = "waiting";
+  ASSERT_TRUE(ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args));
+  auto granted =
+      ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, wire::ClaimArgs{.server = 7, .sites = {}});
+  EXPECT_EQ(granted->verdict, wire::ClaimVerdict::kGrant);
+  auto claimed = ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim,
+                                        wire::ClaimArgs{.server = 7, .has_record = true, .sites = {}});
+  EXPECT_EQ(claimed->verdict, wire::ClaimVerdict::kTaken);
+  auto members = ask<wire::MembersResult>(wire::ManagerProcedure::kMembers, service::NoArguments{});
+  ASSERT_EQ(members->members.size(), 8u);
+  EXPECT_EQ(members->members[7].entry.name, "store3");
+  EXPECT_TRUE(members->members[7].alive);
 }
 
-TEST_F(ReconcileTest, KeepsEveryBindingWhenAServerIsAddedEvenInTheMiddle) {
-  ServerConfig added;
-  added.name = "store3";
-  added.role = ServerRole::kStorage;
-  added.address = 0x0a4d4002;
-  config_.servers.insert(config_.servers.begin(), added);
-  for (std::uint32_t i = 0; i < config_.servers.size(); ++i) config_.servers[i].index = i;
-  auto tables = reconcile(config_, in_use_);
-  ASSERT_TRUE(tables) << tables.error().message;
-  EXPECT_EQ(tables->generation, Generation{5});
-  for (std::size_t site = 0; site < 1024; ++site) {
-    EXPECT_EQ(tables->servers[tables->sites[2][site]].name, in_use_.servers[in_use_.sites[2][site]].name);
-  }
-  EXPECT_TRUE(routing::RoutingTables::make(config_, *tables));
+TEST_F(MembershipTest, AServerGetsAnotherAddress) {
+  auto moved = change(false, "store1", {}, kFree, 2050);
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->refused, "");
+  EXPECT_EQ(moved->entry.role, wire::Role::kStorage);
+  restart().value();
+  const std::uint32_t index = config_.find("store1")->index;
+  EXPECT_EQ(tables_told()->servers[index].endpoint, (rpc::Endpoint{kFree, 2050}));
+  EXPECT_EQ(tables_told()->generation, Generation{2});
 }
 
-TEST_F(ReconcileTest, PublishesAnAddressThatChanged) {
-  config_.servers[2].address = 0x0a4d6302;
-  auto tables = reconcile(config_, in_use_);
-  ASSERT_TRUE(tables);
-  EXPECT_EQ(tables->generation, Generation{5});
-  EXPECT_EQ(tables->servers[2].endpoint.address, 0x0a4d6302u);
+TEST_F(MembershipTest, WhatCannotBeIsRefused) {
+  const rpc::Endpoint store2 = endpoint("store2");
+  EXPECT_THAT(change(true, "store3", wire::Role::kStorage, store2.address)->refused,
+              HasSubstr("store2 is at"));
+  EXPECT_THAT(change(true, "store2", wire::Role::kProxy, kFree)->refused, HasSubstr("is a storage"));
+  EXPECT_THAT(change(true, "store2", wire::Role::kStorage, kFree)->refused, HasSubstr("server set"));
+  EXPECT_THAT(change(true, "a b", wire::Role::kStorage, kFree)->refused, HasSubstr("a name is"));
+  EXPECT_THAT(change(true, "manager2", wire::Role::kManager, kFree)->refused, HasSubstr("manager"));
+  EXPECT_THAT(change(false, "manager1", {}, kFree)->refused, HasSubstr("manager"));
+  EXPECT_THAT(change(false, "store9", {}, kFree)->refused, HasSubstr("no server has the name"));
+  EXPECT_THAT(change(true, "store3", wire::Role::kStorage, config_.proxy.virtual_address)->refused,
+              HasSubstr("no address of a server"));
+  EXPECT_THAT(change(true, "store3", wire::Role::kStorage, kFree, 0)->refused,
+              HasSubstr("no address of a server"));
+  EXPECT_EQ(tables_told()->generation, Generation{1});
 }
 
-TEST_F(ReconcileTest, RefusesToForgetAServerThatHoldsSites) {
-  config_.servers[3].name = "other";  // store2
-  auto tables = reconcile(config_, in_use_);
-  ASSERT_FALSE(tables);
-  EXPECT_THAT(tables.error().message,
-              HasSubstr("ensemble.toml: server 'store2' holds 513 storage sites, but is missing"));
-  config_ = service::testing::sample_config();
-  config_.servers[3].role = ServerRole::kSmallFile;
-  EXPECT_THAT(reconcile(config_, in_use_).error().message, HasSubstr("but is of another role"));
+TEST_F(NewManagerTest, NobodyIsAddedBeforeTheTablesAreKnown) {
+  auto refused = ask<wire::ChangeServerResult>(
+      wire::ManagerProcedure::kChangeServer,
+      wire::ChangeServerArgs{
+          true, {.role = wire::Role::kStorage, .endpoint = {0x0a4d6302, 2049}, .name = "store3"}});
+  EXPECT_THAT(refused->refused, HasSubstr("the manager is waiting"));
 }
 
-TEST_F(ReconcileTest, RefusesAnotherNumberOfSites) {
-  config_.site_counts[2] = 2048;
-  EXPECT_THAT(reconcile(config_, in_use_).error().message,
-              HasSubstr("[sites] storage = 2048, but the volume was made with 1024"));
-}
-
-TEST_F(ReconcileTest, RefusesDamagedTables) {
-  in_use_.sites[1][3] = 99;
-  EXPECT_EQ(reconcile(config_, in_use_).error().code, Errc::kCorrupt);
+// Its file may be of before servers were added: the state says who there is.
+TEST_F(NewManagerTest, TablesThatAreTakenOverMayHaveMoreServersThanTheFile) {
+  wire::Tables in_use = dealt(4);
+  in_use.servers.push_back({7, wire::Role::kStorage, {0x0a4d6302, 2049}, "store3"});
+  in_use.sites[2][5] = 7;
+  for (const char* name : {"dir1", "small1", "store1", "store2", "coord1"}) beat_with(name, in_use);
+  EXPECT_EQ(wire::digest(*tables_told()), wire::digest(in_use));
+  EXPECT_EQ(manager_->members().members.size(), 8u);
 }
 
 }  // namespace

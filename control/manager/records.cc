@@ -6,15 +6,18 @@
 
 namespace slice::manager {
 
+Records::Said& Records::said(std::uint32_t server) {
+  if (server >= said_.size()) said_.resize(members_.size());
+  return said_.at(server);
+}
+
 void Records::heard(std::uint32_t server, std::uint64_t digest) {
-  Said& said = said_[server];
-  if (said.digest == digest) return;
-  said = {.digest = digest, .sites = {}};
+  if (said(server).digest != digest) said(server) = {.digest = digest, .sites = {}};
 }
 
 Status Records::claimed(const wire::ClaimArgs& args) {
-  if (args.server >= said_.size() || !args.has_record) return fail(Errc::kInvalid, "from nobody known");
-  const ServerConfig& server = config_.servers[args.server];
+  if (args.server >= members_.size() || !args.has_record) return fail(Errc::kInvalid, "from nobody known");
+  const wire::ServerEntry& server = members_[args.server];
   const auto site_class = static_cast<std::size_t>(server.role);
   if (site_class >= wire::kSiteClasses)
     return fail(Errc::kInvalid, "a {} has no sites", role_name(server.role));
@@ -26,7 +29,7 @@ Status Records::claimed(const wire::ClaimArgs& args) {
   }
   for (const wire::OwnedSite& each : args.sites) newest_ = std::max(newest_, each.since);
   const std::uint64_t digest = wire::digest(sites);
-  said_[args.server] = {.digest = digest, .sites = std::move(sites)};
+  said(args.server) = {.digest = digest, .sites = std::move(sites)};
   return {};
 }
 
@@ -35,13 +38,13 @@ bool Records::any() const {
 }
 
 bool Records::wants(std::uint32_t server) const {
-  return said_[server].digest != 0 && !said_[server].sites;
+  return server < said_.size() && said_[server].digest != 0 && !said_[server].sites;
 }
 
 std::string Records::wanted() const {
   std::string names;
   for (std::uint32_t i = 0; i < said_.size(); ++i) {
-    if (wants(i)) names += (names.empty() ? "" : ", ") + config_.servers[i].name;
+    if (wants(i)) names += (names.empty() ? "" : ", ") + members_[i].name;
   }
   return names;
 }
@@ -50,8 +53,7 @@ template <class Each>
 void Records::for_each(const Each& each) const {
   for (std::uint32_t i = 0; i < said_.size(); ++i) {
     if (!said_[i].sites) continue;
-    for (std::uint32_t site : *said_[i].sites)
-      each(static_cast<std::size_t>(config_.servers[i].role), site, i);
+    for (std::uint32_t site : *said_[i].sites) each(static_cast<std::size_t>(members_[i].role), site, i);
   }
 }
 
@@ -63,8 +65,8 @@ Result<wire::Tables> Records::applied_to(wire::Tables tables) const {
   for_each([&](std::size_t c, std::uint32_t site, std::uint32_t server) {
     std::optional<std::uint32_t>& claimant = claimants[c][site];
     if (claimant && twice.empty()) {
-      twice = fmt::format("both {} and {} have a record of {} site {}", config_.servers[*claimant].name,
-                          config_.servers[server].name, wire::role_name(static_cast<wire::Role>(c)), site);
+      twice = fmt::format("both {} and {} have a record of {} site {}", members_[*claimant].name,
+                          members_[server].name, wire::role_name(static_cast<wire::Role>(c)), site);
     }
     claimant = server;
     if (site < tables.sites[c].size() && std::exchange(tables.sites[c][site], server) != server)
@@ -93,13 +95,13 @@ std::string Records::missing(const wire::Tables& tables) const {
   std::string text;
   for (std::uint32_t i = 0; i < said_.size(); ++i) {
     if (!said_[i].sites) continue;
-    const std::vector<std::uint32_t> by_tables = wire::sites_of(tables, config_.servers[i].name);
+    const std::vector<std::uint32_t> by_tables = wire::sites_of(tables, members_[i].name);
     std::vector<std::uint32_t> not_there;
     std::set_difference(by_tables.begin(), by_tables.end(), said_[i].sites->begin(), said_[i].sites->end(),
                         std::back_inserter(not_there));
     if (not_there.empty()) continue;
     text += fmt::format("{}{} has no record of {} of its sites, the first is {}", text.empty() ? "" : "; ",
-                        config_.servers[i].name, not_there.size(), not_there.front());
+                        members_[i].name, not_there.size(), not_there.front());
   }
   return text;
 }

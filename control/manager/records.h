@@ -14,10 +14,11 @@ namespace slice::manager {
 
 class Records {
  public:
-  // `config` outlives it.
-  explicit Records(const EnsembleConfig& config) : config_(config), said_(config.servers.size()) {}
+  // Both outlive it; `members` may grow.
+  Records(const EnsembleConfig& config, const std::vector<wire::ServerEntry>& members)
+      : config_(config), members_(members) {}
 
-  // The digest of a heartbeat; `server` is one of the configuration's.
+  // The digest of a heartbeat; `server` is a member.
   void heard(std::uint32_t server, std::uint64_t digest);
   // kInvalid: from nobody known, or of a site that there is not.
   Status claimed(const wire::ClaimArgs& args);
@@ -47,8 +48,11 @@ class Records {
   template <class Each>
   void for_each(const Each& each) const;
 
+  Said& said(std::uint32_t server);
+
   const EnsembleConfig& config_;
-  std::vector<Said> said_;  // by index in the configuration
+  const std::vector<wire::ServerEntry>& members_;
+  std::vector<Said> said_;  // by member; those behind have told nothing
   Generation newest_;
 };
 

@@ -31,7 +31,7 @@ class RecordsTest : public ::testing::Test {
 
   EnsembleConfig config_ = service::testing::sample_config();
   wire::Tables tables_ = routing::RoutingTables::initial(config_);
-  Records records_{config_};
+  Records records_{config_, tables_.servers};
 };
 
 TEST_F(RecordsTest, ASiteIsWhereItsRecordIs) {

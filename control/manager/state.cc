@@ -1,9 +1,5 @@
 #include "control/manager/state.h"
 
-#include <algorithm>
-#include <map>
-
-#include "routing/tables.h"
 #include "rpc/xdr.h"
 #include "service/durable_file.h"
 
@@ -14,14 +10,6 @@ constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
 constexpr std::uint32_t kFormat = 2;
 constexpr std::uint32_t kWithoutRecords = 1;  // the format before servers had records
 constexpr std::uint32_t kMostServers = 4096, kMostName = 255;
-
-bool same(const wire::Tables& a, const wire::Tables& b) {
-  auto same_entry = [](const wire::ServerEntry& x, const wire::ServerEntry& y) {
-    return x.server == y.server && x.role == y.role && x.endpoint == y.endpoint && x.name == y.name;
-  };
-  return std::equal(a.servers.begin(), a.servers.end(), b.servers.begin(), b.servers.end(), same_entry) &&
-         std::equal(std::begin(a.sites), std::end(a.sites), std::begin(b.sites));
-}
 
 }  // namespace
 
@@ -76,37 +64,6 @@ Status check_volume(const EnsembleConfig& config, const VolumeConfig& made_with)
   if (now.policy != made_with.policy) return changed("name_policy");
   if (now.hash != made_with.hash) return changed("name_hash");
   return {};
-}
-
-Result<wire::Tables> reconcile(const EnsembleConfig& config, const wire::Tables& in_use) {
-  wire::Tables next = routing::RoutingTables::initial(config);
-  next.generation = in_use.generation;
-  std::map<std::string_view, const ServerConfig*> by_name;
-  for (const ServerConfig& server : config.servers) by_name[server.name] = &server;
-  for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
-    auto role = static_cast<ServerRole>(c);
-    if (in_use.sites[c].size() != config.site_counts[c]) {
-      return fail(Errc::kInvalid, "{}: [sites] {} = {}, but the volume was made with {}, which cannot change",
-                  config.path, role_name(role), config.site_counts[c], in_use.sites[c].size());
-    }
-    next.sites[c].clear();
-    for (std::uint32_t server : in_use.sites[c]) {
-      if (server >= in_use.servers.size()) {
-        return fail(Errc::kCorrupt, "tables in use: a {} site is bound to server {} of {}", role_name(role),
-                    server, in_use.servers.size());
-      }
-      const std::string& name = in_use.servers[server].name;
-      auto found = by_name.find(name);
-      if (found == by_name.end() || found->second->role != role) {
-        auto held = std::count(in_use.sites[c].begin(), in_use.sites[c].end(), server);
-        return fail(Errc::kInvalid, "{}: server '{}' holds {} {} sites, but is {}", config.path, name, held,
-                    role_name(role), found == by_name.end() ? "missing" : "of another role");
-      }
-      next.sites[c].push_back(found->second->index);
-    }
-  }
-  if (!same(next, in_use)) ++next.generation.value;
-  return next;
 }
 
 }  // namespace slice::manager

@@ -33,12 +33,6 @@ Task<Status> save_state(storage::Disk& disk, const ManagerState& state);
 // with: names and bytes lie where those say.
 Status check_volume(const EnsembleConfig& config, const VolumeConfig& made_with);
 
-// The tables for `config`, out of those that are in use: servers are known again by their names, every site
-// stays where it is, and servers that are new hold none. The generation is one more where anything changed.
-// kInvalid where the configuration cannot follow: another number of sites, or a server that holds sites is
-// gone or has another role.
-Result<wire::Tables> reconcile(const EnsembleConfig& config, const wire::Tables& in_use);
-
 }  // namespace slice::manager
 
 #endif  // SLICE_CONTROL_MANAGER_STATE_H

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/manager/state.h"
 #include "routing/tables.h"
 
 namespace slice::manager {
@@ -31,12 +30,12 @@ Status Survey::offered(const wire::OfferTablesArgs& args) {
   if (said.generation != args.tables.generation || said.digest != wire::digest(args.tables)) {
     return fail(Errc::kInvalid, "these are not the tables that it told of");
   }
-  auto fitting = reconcile(config_, args.tables);
+  auto fitting = routing::RoutingTables::make(config_, args.tables);
   if (!fitting) {
     said.refused = fitting.error().message;
     return fail(std::move(fitting).error());
   }
-  said.tables = std::move(*fitting);
+  said.tables = args.tables;
   return {};
 }
 
@@ -44,7 +43,7 @@ template <class Is>
 std::string Survey::servers(const Is& is) const {
   std::string names;
   for (std::size_t i = 0; i < said_.size(); ++i) {
-    const ServerConfig& server = config_.servers[i];
+    const wire::ServerEntry& server = members_[i];
     if (static_cast<std::size_t>(server.role) >= wire::kSiteClasses) continue;
     if (is(said_[i] ? &*said_[i] : nullptr)) names += (names.empty() ? "" : ", ") + server.name;
   }
@@ -57,7 +56,7 @@ std::optional<Survey::Verdict> Survey::newest(Holding holding, MonoTime now) con
   for (std::size_t i = 0; i < said_.size(); ++i) {
     const auto& said = said_[i];
     if (!said || said->holding != holding) continue;
-    const std::string& name = config_.servers[i].name;
+    const std::string& name = members_[i].name;
     if (best != nullptr && said->generation == best->generation && said->digest != best->digest) {
       return Verdict{.text = fmt::format("{} and {} have different tables of generation {}", whose, name,
                                          best->generation.value),

@@ -22,16 +22,16 @@ class Survey {
   // waited for as long as it takes: one of them may hold data.
   static constexpr Duration kPatience = std::chrono::seconds(10);
 
-  // Both outlive it; `records` are those that the same processes have told.
-  Survey(const EnsembleConfig& config, const Records& records)
-      : config_(config), records_(records), said_(config.servers.size()) {}
+  // All outlive it; `members` are those of the configuration, `records` what the same processes have told.
+  Survey(const EnsembleConfig& config, const std::vector<wire::ServerEntry>& members, const Records& records)
+      : config_(config), members_(members), records_(records), said_(members.size()) {}
 
-  // args.server is one of the configuration's.
+  // args.server is a member.
   void heard(const wire::HeartbeatArgs& args, MonoTime now);
   // Whether this process's tables are not known yet.
   bool wants(const wire::HeartbeatArgs& args) const;
-  // Takes the tables of a process; kInvalid or kCorrupt: they do not fit the configuration (reconcile()), or
-  // are not those that it told of.
+  // Takes the tables of a process; kInvalid or kCorrupt: they do not fit the configuration
+  // (routing::RoutingTables), or are not those that it told of.
   Status offered(const wire::OfferTablesArgs& args);
 
   struct Verdict {
@@ -53,7 +53,7 @@ class Survey {
     wire::Holding holding = wire::Holding::kNothing;
     Generation generation;
     std::uint64_t digest = 0;
-    std::optional<wire::Tables> tables;  // as they fit the configuration
+    std::optional<wire::Tables> tables;  // that fit the configuration; they may have more servers
     std::string refused;                 // why the tables cannot be used; empty where they can
   };
   // The newest tables among the processes that hold them so; nothing where none does.
@@ -66,8 +66,9 @@ class Survey {
   std::string servers(const Is& is) const;
 
   const EnsembleConfig& config_;
+  const std::vector<wire::ServerEntry>& members_;
   const Records& records_;
-  std::vector<std::optional<Said>> said_;  // by index in the configuration
+  std::vector<std::optional<Said>> said_;  // by member
   std::optional<MonoTime> first_heard_;
   Verifier largest_seen_;
 };

@@ -53,8 +53,9 @@ class SurveyTest : public ::testing::Test {
   Survey::Verdict verdict() { return survey_.verdict(now_); }
 
   EnsembleConfig config_ = service::testing::sample_config();
-  Records records_{config_};
-  Survey survey_{config_, records_};
+  std::vector<wire::ServerEntry> members_ = routing::RoutingTables::initial(config_).servers;
+  Records records_{config_, members_};
+  Survey survey_{config_, members_, records_};
   MonoTime now_{};
 };
 
@@ -180,7 +181,7 @@ TEST_F(SurveyTest, TablesThatDoNotFitAreRefusedAndNotAskedForAgain) {
   EXPECT_FALSE(survey_.offered({args.server, strange}));
   EXPECT_FALSE(survey_.wants(args));
   EXPECT_EQ(verdict().kind, Kind::kWait);
-  EXPECT_THAT(verdict().text, HasSubstr("'store9' holds 512 storage sites, but is missing"));
+  EXPECT_THAT(verdict().text, HasSubstr("server 3 is 'store9', in this process's configuration 'store2'"));
   EXPECT_FALSE(survey_.offered({99, strange}));
 }
 

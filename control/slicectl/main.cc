@@ -1,4 +1,5 @@
 // slicectl: the operator's command (docs/operations.md).
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "control/slicectl/render.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
+#include "service/membership.h"
 
 namespace slice::slicectl {
 namespace {
@@ -91,6 +93,15 @@ class Command {
     }
     int code = silent == 0 ? kGood : silent == processes->size() ? kFailed : kPartial;
     return print(render_metrics(*processes, arguments_.match, format_), code);
+  }
+  int change_server(const wire::ChangeServerArgs& args) {
+    auto changed = run(ask_change(seams_, args));
+    if (!changed) return say(changed.error());
+    if (!changed->refused.empty()) {
+      std::fprintf(stderr, "slicectl: %s\n", changed->refused.c_str());
+      return kFailed;
+    }
+    return print(render_change(*changed, format_));
   }
   int where() {
     auto tables = run(ask_tables(seams_));
@@ -225,6 +236,49 @@ class PolicyCommands {
   CLI::App *group_, *show_, *set_, *unset_;
 };
 
+// `server add` and `server set`: what they are told.
+class ServerCommands {
+ public:
+  explicit ServerCommands(CLI::App& app)
+      : group_(app.add_subcommand("server", "changes the servers of the ensemble, while all serve")) {
+    group_->require_subcommand(1);
+    add_ =
+        add("add", "one more; its process is started with --name NAME, and takes the rest from the manager");
+    add_->add_option("--role", role_, "directory, small-file, storage, coordinator or proxy")->required();
+    set_ = add("set", "another address for one; its process is started again there");
+  }
+  bool parsed() const { return group_->parsed(); }
+
+  // kInvalid: a role or address that is none.
+  Result<wire::ChangeServerArgs> change() const {
+    wire::ChangeServerArgs args{.add = add_->parsed(), .entry = {.name = name_}};
+    in_addr address{};
+    if (::inet_pton(AF_INET, address_.c_str(), &address) != 1) {
+      return fail(Errc::kInvalid, "'{}' is no IPv4 address", address_);
+    }
+    args.entry.endpoint = {ntohl(address.s_addr), port_};
+    if (!args.add) return args;
+    for (std::uint32_t role = 0; role <= static_cast<std::uint32_t>(wire::Role::kProxy); ++role) {
+      args.entry.role = static_cast<wire::Role>(role);
+      if (wire::role_name(args.entry.role) == role_) return args;
+    }
+    return fail(Errc::kInvalid, "'{}' is no role", role_);
+  }
+
+ private:
+  CLI::App* add(const char* name, const char* about) {
+    CLI::App* command = group_->add_subcommand(name, about);
+    command->add_option("name", name_, "which")->required();
+    command->add_option("--address", address_, "where it listens")->required();
+    command->add_option("--port", port_, "at which port")->capture_default_str();
+    return command;
+  }
+
+  std::string name_, role_, address_;
+  std::uint16_t port_ = 2049;
+  CLI::App *group_, *add_ = nullptr, *set_ = nullptr;
+};
+
 int check(const Arguments& arguments) {
   auto config = load_ensemble(arguments.path.empty() ? arguments.config : arguments.path);
   if (!config) {
@@ -293,6 +347,7 @@ int main(int argc, char** argv) {
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
   PolicyCommands policy(app, arguments.path);
+  ServerCommands server(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -319,9 +374,20 @@ int main(int argc, char** argv) {
     say(config.error());
     return kBadUsage;
   }
+  const TlsConfig tls = config->network.tls.of("slicectl");
+  config = service::learn_members(std::move(*config), tls);
+  if (!config) {
+    say(config.error());
+    return kBadUsage;
+  }
   auto policy_change = policy.change();
   if (policy.parsed() && !policy_change) {
     say(policy_change.error());
+    return kBadUsage;
+  }
+  auto server_change = server.change();
+  if (server.parsed() && !server_change) {
+    say(server_change.error());
     return kBadUsage;
   }
   Command command(arguments, *config);
@@ -329,6 +395,7 @@ int main(int argc, char** argv) {
     say(begun.error());
     return kBadUsage;
   }
+  if (server.parsed()) return command.change_server(*server_change);
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();

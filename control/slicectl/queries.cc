@@ -238,6 +238,14 @@ Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Sea
   co_return routing::RoutingTables::make(seams.config, *tables);
 }
 
+Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args) {
+  auto result = co_await service::internal_call<wire::ChangeServerResult>(
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kChangeServer,
+      args, seams.timeout);
+  if (!result) co_return no_manager(result.error());
+  co_return result;
+}
+
 Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name) {
   std::vector<Task<ProcessMetrics>> asked;
   for (const ServerConfig& server : seams.config.servers) {

@@ -31,6 +31,9 @@ struct Seams {
 Task<Result<wire::MembersResult>> ask_members(const Seams& seams);
 Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams);
 
+// Changes the members (wire::ChangeServerArgs).
+Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args);
+
 struct ProcessMetrics {
   std::string name;
   Result<wire::MetricsResult> metrics;

@@ -233,6 +233,19 @@ std::string render_servers(const EnsembleConfig& config, const routing::RoutingT
   return dump({{"generation", tables.generation().value}, {"servers", std::move(json)}});
 }
 
+std::string render_change(const wire::ChangeServerResult& change, Format format) {
+  const wire::ServerEntry& entry = change.entry;
+  if (format == Format::kText) {
+    return fmt::format("{} is {} {}, at {}; generation {}\n", entry.name, role_text(entry.role), entry.server,
+                       rpc::to_string(entry.endpoint), change.generation.value);
+  }
+  return dump({{"name", entry.name},
+               {"index", entry.server},
+               {"role", role_text(entry.role)},
+               {"endpoint", rpc::to_string(entry.endpoint)},
+               {"generation", change.generation.value}});
+}
+
 std::string render_comparison(Generation generation, const std::vector<ComparedProcess>& processes,
                               Format format) {
   const bool same = overall(processes) == Agreement::kSame;

@@ -143,6 +143,7 @@ class Ensemble:
         (self.dir / "pid").mkdir(exist_ok=True)
         template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
         text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
+        self.check_servers(tomllib.loads(text)["server"])
         self.config_path.write_text(text)
         self.processes_path.write_text(json.dumps(self.processes_of(in_start_order(tomllib.loads(text)["server"]))) + "\n")
         self.unprivileged_path.unlink(missing_ok=True)
@@ -152,6 +153,15 @@ class Ensemble:
         if not key.exists():
             key.touch(mode=0o600)
             key.write_text(os.urandom(32).hex() + "\n")
+
+    def check_servers(self, servers):
+        """Where there is a volume already, its servers are those that it was made with: the file's list is read when a volume is made."""
+        if not self.config_path.exists() or not any((self.dir / "data").rglob("manager.state")):
+            return
+        names = {s["name"] for s in servers}
+        made_with = {s["name"] for s in tomllib.loads(self.config_path.read_text())["server"]}
+        if names != made_with:
+            raise Failure(f"there is data of an ensemble of other servers ({', '.join(sorted(names ^ made_with))}): `clean` removes it")
 
     def processes_of(self, servers):
         """What each process serves, in the order of their start."""

@@ -125,7 +125,8 @@ class Slice:
         self.hosts().add_leg(link, namespace, net)
 
     def add_storage_node(self, number):
-        """One more in the configuration and on a host of its own; the manager, started again, gives it no sites. Its name."""
+        """One more, on a host of its own, added while all serve; it holds no sites. Its name. The file has it as well, for what is this
+        host's alone, and for who starts it."""
         config = pathlib.Path(self.facts["config"])
         name, leg = f"store{number}", ensemble.FIRST_SPARE_STORAGE_LEG + number
         with open(config, "a") as file:
@@ -135,7 +136,7 @@ class Slice:
         processes.write_text(json.dumps({**json.loads(processes.read_text()), name: [name]}) + "\n")
         self.add_leg(f"host{leg}", f"{self.facts['proxy'].removesuffix('-proxy')}-host{leg}", f"10.77.{leg}")
         self.facts = json.loads(self._ensemble("namespaces"))
-        self.kill_and_start("manager1")
+        self.slicectl("server", "add", name, "--role", "storage", "--address", f"10.77.{leg}.2")
         self.start(name)
         return name
 
