@@ -25,7 +25,6 @@ using config_internal::Section;
 constexpr std::array<std::string_view, kServerRoles> kRoleNames{"directory",   "small-file", "storage",
                                                                 "coordinator", "manager",    "proxy"};
 constexpr std::size_t kMaxNameLength = 63;
-constexpr std::size_t kMaxServers = 1023;                    // entries of the proxy's servers table
 constexpr std::uint32_t kMaxSites = 4096;                    // of one class
 constexpr std::uint64_t kMaxThreshold = 8ull << 20;          // bytes
 constexpr std::uint64_t kMinCache = 1ull << 20;              // bytes

@@ -39,6 +39,8 @@ struct EmulatedDiskConfig {
   std::uint64_t memory_bytes = 64ull << 20;      // what of it is found in memory instead
 };
 
+inline constexpr std::size_t kMaxServers = 1023;  // entries of the proxy's servers table
+
 struct ServerConfig {
   std::string name;  // unique
   ServerRole role = ServerRole::kDirectory;

@@ -35,6 +35,9 @@ slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables)
 
 Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleConfig& config,
                                                                  const wire::Tables& tables) {
+  if (tables.servers.size() > kMaxServers) {
+    return fail(Errc::kInvalid, "tables: {} servers, of {} at most", tables.servers.size(), kMaxServers);
+  }
   for (std::size_t i = 0; i < tables.servers.size(); ++i) {
     if (tables.servers[i].server != i) {
       return fail(Errc::kInvalid, "tables: server {} stands at position {}", tables.servers[i].server, i);

@@ -79,6 +79,11 @@ TEST(RoutingTables, RefusesTablesThatDoNotFit) {
   tables.sites[2][7] = 2;
   refused(tables, "storage site 7 is bound to 2, no storage server");
   tables = good;
+  for (auto i = static_cast<std::uint32_t>(good.servers.size()); i <= kMaxServers; ++i) {
+    tables.servers.push_back({i, wire::Role::kStorage, {i, 1}, "more"});
+  }
+  refused(tables, "1024 servers, of 1023 at most");
+  tables = good;
   tables.sites[0].pop_back();
   refused(tables, "63 directory sites");
   tables.sites[0].clear();

@@ -246,6 +246,8 @@ Result<wire::Tables> Manager::with_change(const wire::ChangeServerArgs& args) co
   if (known != nullptr && known->endpoint == wanted.endpoint) return next;  // it is so
   if (known != nullptr) {
     known->endpoint = wanted.endpoint;
+  } else if (next.servers.size() >= kMaxServers) {
+    return fail(Errc::kTooLarge, "an ensemble has {} servers at most", kMaxServers);
   } else {
     const auto number = static_cast<std::uint32_t>(next.servers.size());
     next.servers.push_back({number, wanted.role, wanted.endpoint, wanted.name});

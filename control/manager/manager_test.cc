@@ -483,6 +483,14 @@ TEST_F(MembershipTest, AServerIsAddedWhileAllServe) {
   EXPECT_TRUE(members->members[7].alive);
 }
 
+TEST_F(MembershipTest, ThereAreNotMoreServersThanAProxyHasRoomFor) {
+  for (std::uint32_t i = 7; i < kMaxServers; ++i) {
+    ASSERT_EQ(change(true, fmt::format("store{}", i), wire::Role::kStorage, kFree + i)->refused, "");
+  }
+  EXPECT_THAT(change(true, "more", wire::Role::kStorage, kFree)->refused, HasSubstr("1023 servers at most"));
+  EXPECT_EQ(tables_told()->servers.size(), kMaxServers);
+}
+
 TEST_F(MembershipTest, AServerGetsAnotherAddress) {
   auto moved = change(false, "store1", {}, kFree, 2050);
   ASSERT_TRUE(moved);
