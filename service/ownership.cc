@@ -12,36 +12,19 @@ namespace {
 constexpr const char* kFile = "ownership";
 constexpr std::uint32_t kMagic = 0x534c4f57;  // "SLOW"
 constexpr std::uint32_t kFormat = 1;
-constexpr std::uint32_t kMostSites = 65536;
-
-std::vector<std::uint32_t> numbers(const std::vector<wire::OwnedSite>& sites) {
-  std::vector<std::uint32_t> out;
-  for (const wire::OwnedSite& each : sites) out.push_back(each.site);
-  return out;
-}
 
 Buffer encoded(const std::vector<wire::OwnedSite>& sites) {
   rpc::XdrWriter out;
   out.u32(kMagic);
   out.u32(kFormat);
-  out.u32(static_cast<std::uint32_t>(sites.size()));
-  for (const wire::OwnedSite& each : sites) {
-    out.u32(each.site);
-    out.u64(each.since.value);
-  }
+  encode(out, sites);
   return out.take();
 }
 
 bool decode(ByteView bytes, std::vector<wire::OwnedSite>& out) {
   rpc::XdrReader in(bytes);
   if (in.u32() != kMagic || in.u32() != kFormat) return false;
-  const std::uint32_t count = in.u32();
-  if (count > kMostSites) return false;
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
-    const std::uint32_t site = in.u32();
-    if (site >= kMostSites || (i > 0 && site <= out.back().site)) return false;
-    out.push_back({site, Generation{in.u64()}});
-  }
+  out = wire::decode_owned_sites(in);
   return in.complete();
 }
 
@@ -65,7 +48,7 @@ Task<Status> Ownership::load() {
 }
 
 std::uint64_t Ownership::digest() const {
-  return record_ ? wire::digest(numbers(*record_)) : 0;
+  return record_ ? wire::digest(wire::numbers_of(*record_)) : 0;
 }
 
 Task<Status> Ownership::grant(const wire::Tables& tables) {
@@ -78,7 +61,8 @@ Task<Status> Ownership::grant(const wire::Tables& tables) {
 
 Status Ownership::check(const wire::Tables& tables) const {
   if (!record_) return {};
-  const std::vector<std::uint32_t> own = numbers(*record_), said = wire::sites_of(tables, self_.name);
+  const std::vector<std::uint32_t> own = wire::numbers_of(*record_),
+                                   said = wire::sites_of(tables, self_.name);
   std::vector<std::uint32_t> taken, given;
   std::set_difference(own.begin(), own.end(), said.begin(), said.end(), std::back_inserter(taken));
   std::set_difference(said.begin(), said.end(), own.begin(), own.end(), std::back_inserter(given));

@@ -211,15 +211,36 @@ std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view serve
   return found;
 }
 
+std::vector<std::uint32_t> numbers_of(const std::vector<OwnedSite>& sites) {
+  std::vector<std::uint32_t> numbers;
+  for (const OwnedSite& each : sites) numbers.push_back(each.site);
+  return numbers;
+}
+
+void encode(XdrWriter& out, const std::vector<OwnedSite>& sites) {
+  std::size_t count = encode_count(out, sites, kMaxSites);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u32(sites[i].site);
+    out.u64(sites[i].since.value);
+  }
+}
+
+std::vector<OwnedSite> decode_owned_sites(XdrReader& in) {
+  std::vector<OwnedSite> sites;
+  std::uint32_t count = decode_count(in, kMaxSites);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    const std::uint32_t site = in.u32();
+    if (site >= kMaxSites || (i > 0 && site <= sites.back().site)) in.fail();
+    sites.push_back({site, Generation{in.u64()}});
+  }
+  return sites;
+}
+
 void encode(XdrWriter& out, const ClaimArgs& args) {
   out.u32(args.server);
   out.boolean(args.has_record);
   out.boolean(args.has_data);
-  std::size_t count = encode_count(out, args.sites, kMaxSites);
-  for (std::size_t i = 0; i < count; ++i) {
-    out.u32(args.sites[i].site);
-    out.u64(args.sites[i].since.value);
-  }
+  encode(out, args.sites);
 }
 bool decode(ByteView bytes, ClaimArgs& out) {
   XdrReader in(bytes);
@@ -227,12 +248,7 @@ bool decode(ByteView bytes, ClaimArgs& out) {
   out.server = in.u32();
   out.has_record = in.boolean();
   out.has_data = in.boolean();
-  std::uint32_t count = decode_count(in, kMaxSites);
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
-    const std::uint32_t site = in.u32();
-    if (site >= kMaxSites || (i > 0 && site <= out.sites.back().site)) in.fail();
-    out.sites.push_back({site, Generation{in.u64()}});
-  }
+  out.sites = decode_owned_sites(in);
   return in.complete();
 }
 

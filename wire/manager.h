@@ -99,6 +99,11 @@ struct OwnedSite {
   Generation since;
   auto operator<=>(const OwnedSite&) const = default;
 };
+std::vector<std::uint32_t> numbers_of(const std::vector<OwnedSite>& sites);
+// In order; as CLAIM and the record have them. decode fails the reader where they are too many or out of
+// order.
+void encode(rpc::XdrWriter& out, const std::vector<OwnedSite>& sites);
+std::vector<OwnedSite> decode_owned_sites(rpc::XdrReader& in);
 // CLAIM: what a server's record says, before it serves and where the manager asks; or that it has none, and
 // whether its data directory is one that it served from.
 struct ClaimArgs {

@@ -14,7 +14,10 @@ Manager::Manager(service::ServiceContext& context)
     : InternalProgram(wire::kManagerProgram),
       context_(context),
       change_(context.loop),
-      entries_(routing::RoutingTables::initial(context.config).servers),
+      state_{.drawn = {},
+             .volume = {},
+             .tables = {.generation = {}, .servers = routing::RoutingTables::initial(context.config).servers},
+             .recorded = {}},
       records_(context.config, entries_),
       heard_(entries_.size()),
       alive_gauge_(context.metrics.counter("manager_alive_processes")),
@@ -337,7 +340,6 @@ Task<Status> Manager::adopt(ManagerState next) {
   SLICE_CO_RETURN_IF_ERROR(co_await save_state(context_.disk, next));
   const bool published = next.tables.generation != state_.tables.generation;
   state_ = std::move(next);
-  entries_ = state_.tables.servers;
   heard_.resize(entries_.size());
   digest_ = wire::digest(state_.tables);
   drawn_gauge_.set(state_.drawn.value);

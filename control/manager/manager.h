@@ -73,11 +73,10 @@ class Manager : public service::InternalProgram, public service::Role {
   std::size_t count_alive() const;
 
   service::ServiceContext& context_;
-  AsyncMutex change_;         // one change of the state at a time
-  ManagerState state_;        // empty, generation 0, while there is a survey
-  std::uint64_t digest_ = 0;  // of the state's tables
-  // The members, by number: those of the state, while there is a survey those of the configuration.
-  std::vector<wire::ServerEntry> entries_;
+  AsyncMutex change_;   // one change of the state at a time
+  ManagerState state_;  // while there is a survey: generation 0, and the servers of the configuration alone
+  std::uint64_t digest_ = 0;                                               // of the state's tables
+  const std::vector<wire::ServerEntry>& entries_ = state_.tables.servers;  // the members, by number
   Records records_;
   std::optional<Survey> survey_;  // none: the state is known
   std::string waits_for_;         // with a survey

@@ -22,8 +22,7 @@ Status Records::claimed(const wire::ClaimArgs& args) {
   if (site_class >= wire::kSiteClasses)
     return fail(Errc::kInvalid, "a {} has no sites", role_name(server.role));
   const std::uint32_t count = config_.site_counts[site_class];
-  std::vector<std::uint32_t> sites;
-  for (const wire::OwnedSite& each : args.sites) sites.push_back(each.site);
+  std::vector<std::uint32_t> sites = wire::numbers_of(args.sites);
   if (!sites.empty() && sites.back() >= count) {
     return fail(Errc::kInvalid, "its record has site {} of {}", sites.back(), count);
   }

@@ -106,7 +106,7 @@ Survey::Verdict Survey::by_records(MonoTime now) const {
                             base ? base->text : "for their servers, or for a manager.state from a backup"),
         .tables = {}};
   }
-  // Every site has a record: no tables are waited for, whosever they are.
+  // Where every site has a record no tables are waited for; of the others there are some.
   wire::Tables tables = routing::RoutingTables::initial(config_);
   const bool from_tables = base && base->kind == Kind::kTakeOver;
   if (from_tables) tables = std::move(base->tables);

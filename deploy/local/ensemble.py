@@ -143,9 +143,10 @@ class Ensemble:
         (self.dir / "pid").mkdir(exist_ok=True)
         template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
         text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
-        self.check_servers(tomllib.loads(text)["server"])
+        servers = tomllib.loads(text)["server"]
+        self.check_servers(servers)
         self.config_path.write_text(text)
-        self.processes_path.write_text(json.dumps(self.processes_of(in_start_order(tomllib.loads(text)["server"]))) + "\n")
+        self.processes_path.write_text(json.dumps(self.processes_of(in_start_order(servers))) + "\n")
         self.unprivileged_path.unlink(missing_ok=True)
         if self.unprivileged:
             self.unprivileged_path.touch()
