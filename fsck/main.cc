@@ -47,19 +47,6 @@ int say(const Error& error) {
   return kUnread;
 }
 
-template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
-  value.emplace(co_await std::move(task));
-  loop.stop();
-}
-template <class T>
-T run(rpc::EpollLoop& loop, Task<T> task) {
-  std::optional<T> value;
-  spawn(keep(std::move(task), value, loop));
-  while (!value) loop.run();
-  return std::move(*value);
-}
-
 int show(const Report& report, const Arguments& arguments) {
   std::string_view mode = arguments.offline ? "offline" : "online";
   std::string text = arguments.json ? dirserver::fsck::render_json(report, mode)
@@ -80,7 +67,7 @@ Result<Report> check_names(CellSource& source, const EnsembleConfig& config, con
   routing::TableHolder tables(
       routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
   Placement placement(config, tables);
-  return run(loop, dirserver::fsck::check(source, placement, loop, options));
+  return rpc::run(loop, dirserver::fsck::check(source, placement, loop, options));
 }
 
 int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
@@ -99,10 +86,11 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   for (const Finding& conflict : (*source)->conflicts()) report->add(conflict);
   if (!arguments.data) return show(*report, arguments);
   OfflineData data(loop, config, arguments.folders);
-  if (Status opened = run(loop, data.open()); !opened) return say(opened.error());
+  if (Status opened = rpc::run(loop, data.open()); !opened) return say(opened.error());
   const DataSeams seams{
       .cells = **source, .servers = data.servers(), .tables = data.tables(), .config = config, .loop = loop};
-  if (Status checked = run(loop, check_data(seams, options, *report)); !checked) return say(checked.error());
+  if (Status checked = rpc::run(loop, check_data(seams, options, *report)); !checked)
+    return say(checked.error());
   return show(*report, arguments);
 }
 
@@ -118,7 +106,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   const Options options = options_of(arguments, memory);
   const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
   RemoteSource source({.loop = loop, .channel = channel, .config = config, .timeout = timeout});
-  if (auto taken = run(loop, source.take_tables()); !taken) {
+  if (auto taken = rpc::run(loop, source.take_tables()); !taken) {
     if (arguments.data) return say(taken.error());  // what is where by the configuration proves nothing
     std::fprintf(stderr, "slice-fsck: %s: using the configuration's tables\n", taken.error().message.c_str());
   }
@@ -130,7 +118,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   if (!arguments.data) return show(*report, arguments);
   const std::shared_ptr<const routing::RoutingTables> tables = source.tables();
   OnlineData data(channel, config, *tables, timeout);
-  for (const std::string& name : run(loop, data.find_servers())) {
+  for (const std::string& name : rpc::run(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }
   const DataSeams seams{.cells = source,
@@ -141,7 +129,8 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
                         .map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
                           return data.map_piece(handle, stripe);
                         }};
-  if (Status checked = run(loop, check_data(seams, options, *report)); !checked) return say(checked.error());
+  if (Status checked = rpc::run(loop, check_data(seams, options, *report)); !checked)
+    return say(checked.error());
   return show(*report, arguments);
 }
 

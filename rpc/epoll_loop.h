@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "common/loop.h"
+#include "common/task.h"
 
 namespace slice::rpc {
 
@@ -43,6 +46,18 @@ class EpollLoop : public Loop {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Runs the loop until the task has ended: for programs that ask one question after the other.
+template <class T>
+T run(EpollLoop& loop, Task<T> task) {
+  std::optional<T> value;
+  spawn([](Task<T> running, std::optional<T>& into, EpollLoop& of) -> Task<void> {
+    into.emplace(co_await std::move(running));
+    of.stop();
+  }(std::move(task), value, loop));
+  while (!value) loop.run();
+  return std::move(*value);
+}
 
 }  // namespace slice::rpc
 

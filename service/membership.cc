@@ -20,17 +20,6 @@ constexpr std::uint32_t kNobody = 0xffffffff;
 constexpr Duration kTimeout = std::chrono::seconds(1);
 constexpr Duration kPause = std::chrono::milliseconds(500);
 
-template <class T>
-T run(rpc::EpollLoop& loop, Task<T> task) {
-  std::optional<T> value;
-  spawn([](Task<T> running, std::optional<T>& into, rpc::EpollLoop& of) -> Task<void> {
-    into.emplace(co_await std::move(running));
-    of.stop();
-  }(std::move(task), value, loop));
-  while (!value) loop.run();
-  return std::move(*value);
-}
-
 std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries) {
   std::vector<Member> members;
   for (const wire::ServerEntry& entry : entries) {
@@ -47,9 +36,9 @@ std::optional<wire::Tables> kept_tables(const EnsembleConfig& config, const std:
   std::error_code error;
   if (folder.empty() || !std::filesystem::exists(folder, error)) return std::nullopt;
   rpc::EpollLoop loop;
-  auto disk = storage::PosixDisk::open(loop, folder);
+  auto disk = storage::PosixDisk::open(loop, folder, {.threads = 1, .io_uring = false});
   if (!disk) return std::nullopt;  // who claims it says why
-  return run(loop, read_kept_tables(**disk));
+  return rpc::run(loop, read_kept_tables(**disk));
 }
 
 class Asking {
@@ -60,15 +49,15 @@ class Asking {
         channel_(loop_, {.keys = &keys_, .sender = kNobody, .generation = nullptr}) {}
   Status use_tls(const TlsConfig& tls) { return keys_.use_tls(tls); }
   Result<std::vector<Member>> ask() {
-    auto members = run(loop_, internal_call<wire::MembersResult>(
-                                  channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
-                                  wire::ManagerProcedure::kMembers, NoArguments{}, kTimeout));
+    auto members = rpc::run(loop_, internal_call<wire::MembersResult>(
+                                       channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
+                                       wire::ManagerProcedure::kMembers, NoArguments{}, kTimeout));
     if (!members) return fail(members.error().code, "{}", why_the_manager_refuses(members.error()));
     std::vector<wire::ServerEntry> entries;
     for (wire::Member& member : members->members) entries.push_back(std::move(member.entry));
     return members_of(entries);
   }
-  void pause() { run(loop_, wait()); }
+  void pause() { rpc::run(loop_, wait()); }
   rpc::Endpoint manager() const { return {manager_.address, manager_.port}; }
 
  private:

@@ -148,16 +148,8 @@ class Command {
                                                                                : kFailed);
   }
   template <class T>
-  static Task<void> keep(Task<T> task, std::optional<T>& value, rpc::EpollLoop& loop) {
-    value.emplace(co_await std::move(task));
-    loop.stop();
-  }
-  template <class T>
   T run(Task<T> task) {
-    std::optional<T> value;
-    spawn(keep(std::move(task), value, loop_));
-    while (!value) loop_.run();
-    return std::move(*value);
+    return rpc::run(loop_, std::move(task));
   }
 
   const Arguments& arguments_;
