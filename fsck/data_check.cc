@@ -73,10 +73,14 @@ class DataCheck {
     }
     SLICE_CO_RETURN_IF_ERROR(co_await pass_objects(std::nullopt));
     SLICE_CO_RETURN_IF_ERROR(co_await look_at_batch());
+    const std::uint64_t bytes = report_.totals.object_bytes, unmapped = report_.unmapped;
     for (unsigned look = 0; !cases_.empty() && look < options_.looks; ++look) {
       if (look > 0) co_await seams_.loop.sleep(options_.pause);
       SLICE_CO_RETURN_IF_ERROR(co_await look_again());
     }
+    // What is looked at again counts once.
+    report_.totals.object_bytes = bytes;
+    report_.unmapped = unmapped;
     report_.busy += cases_.size();
     report_.sort();
     co_return Status{};

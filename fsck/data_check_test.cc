@@ -182,9 +182,11 @@ TEST_F(DataCheckTest, AVolumeThatIsWholeIsClean) {
 
 TEST_F(DataCheckTest, BytesAtANodeThatDoesNotHaveTheirSite) {
   const FileId file = make(kRootId, "file", 20 << 20);
+  const std::uint64_t whole = check().totals.object_bytes;
   other(file, 10 << 20).has(file, 10 << 20, 4096);
   EXPECT_THAT(found(),
               ElementsAre(AllOf(HasSubstr(begins("stray", file)), HasSubstr("bytes of stripe 160"))));
+  EXPECT_EQ(check(true).totals.object_bytes, whole + 4096) << "however often it is looked at";
 }
 
 // What a manager did that dealt sites anew: the bytes are where they were, and nobody looks there.

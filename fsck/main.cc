@@ -67,7 +67,7 @@ Result<Report> check_names(CellSource& source, const EnsembleConfig& config, con
   routing::TableHolder tables(
       routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
   Placement placement(config, tables);
-  return rpc::run(loop, dirserver::fsck::check(source, placement, loop, options));
+  return rpc::run_to_end(loop, dirserver::fsck::check(source, placement, loop, options));
 }
 
 int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
@@ -86,10 +86,10 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   for (const Finding& conflict : (*source)->conflicts()) report->add(conflict);
   if (!arguments.data) return show(*report, arguments);
   OfflineData data(loop, config, arguments.folders);
-  if (Status opened = rpc::run(loop, data.open()); !opened) return say(opened.error());
+  if (Status opened = rpc::run_to_end(loop, data.open()); !opened) return say(opened.error());
   const DataSeams seams{
       .cells = **source, .servers = data.servers(), .tables = data.tables(), .config = config, .loop = loop};
-  if (Status checked = rpc::run(loop, check_data(seams, options, *report)); !checked)
+  if (Status checked = rpc::run_to_end(loop, check_data(seams, options, *report)); !checked)
     return say(checked.error());
   return show(*report, arguments);
 }
@@ -106,7 +106,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   const Options options = options_of(arguments, memory);
   const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
   RemoteSource source({.loop = loop, .channel = channel, .config = config, .timeout = timeout});
-  if (auto taken = rpc::run(loop, source.take_tables()); !taken) {
+  if (auto taken = rpc::run_to_end(loop, source.take_tables()); !taken) {
     if (arguments.data) return say(taken.error());  // what is where by the configuration proves nothing
     std::fprintf(stderr, "slice-fsck: %s: using the configuration's tables\n", taken.error().message.c_str());
   }
@@ -118,7 +118,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   if (!arguments.data) return show(*report, arguments);
   const std::shared_ptr<const routing::RoutingTables> tables = source.tables();
   OnlineData data(channel, config, *tables, timeout);
-  for (const std::string& name : rpc::run(loop, data.find_servers())) {
+  for (const std::string& name : rpc::run_to_end(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }
   const DataSeams seams{.cells = source,
@@ -129,7 +129,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
                         .map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
                           return data.map_piece(handle, stripe);
                         }};
-  if (Status checked = rpc::run(loop, check_data(seams, options, *report)); !checked)
+  if (Status checked = rpc::run_to_end(loop, check_data(seams, options, *report)); !checked)
     return say(checked.error());
   return show(*report, arguments);
 }

@@ -49,7 +49,7 @@ class EpollLoop : public Loop {
 
 // Runs the loop until the task has ended: for programs that ask one question after the other.
 template <class T>
-T run(EpollLoop& loop, Task<T> task) {
+T run_to_end(EpollLoop& loop, Task<T> task) {
   std::optional<T> value;
   spawn([](Task<T> running, std::optional<T>& into, EpollLoop& of) -> Task<void> {
     into.emplace(co_await std::move(running));

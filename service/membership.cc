@@ -38,7 +38,7 @@ std::optional<wire::Tables> kept_tables(const EnsembleConfig& config, const std:
   rpc::EpollLoop loop;
   auto disk = storage::PosixDisk::open(loop, folder, {.threads = 1, .io_uring = false});
   if (!disk) return std::nullopt;  // who claims it says why
-  return rpc::run(loop, read_kept_tables(**disk));
+  return rpc::run_to_end(loop, read_kept_tables(**disk));
 }
 
 class Asking {
@@ -49,15 +49,16 @@ class Asking {
         channel_(loop_, {.keys = &keys_, .sender = kNobody, .generation = nullptr}) {}
   Status use_tls(const TlsConfig& tls) { return keys_.use_tls(tls); }
   Result<std::vector<Member>> ask() {
-    auto members = rpc::run(loop_, internal_call<wire::MembersResult>(
-                                       channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
-                                       wire::ManagerProcedure::kMembers, NoArguments{}, kTimeout));
+    auto members = rpc::run_to_end(
+        loop_,
+        internal_call<wire::MembersResult>(channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
+                                           wire::ManagerProcedure::kMembers, NoArguments{}, kTimeout));
     if (!members) return fail(members.error().code, "{}", why_the_manager_refuses(members.error()));
     std::vector<wire::ServerEntry> entries;
     for (wire::Member& member : members->members) entries.push_back(std::move(member.entry));
     return members_of(entries);
   }
-  void pause() { rpc::run(loop_, wait()); }
+  void pause() { rpc::run_to_end(loop_, wait()); }
   rpc::Endpoint manager() const { return {manager_.address, manager_.port}; }
 
  private:

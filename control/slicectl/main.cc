@@ -149,7 +149,7 @@ class Command {
   }
   template <class T>
   T run(Task<T> task) {
-    return rpc::run(loop_, std::move(task));
+    return rpc::run_to_end(loop_, std::move(task));
   }
 
   const Arguments& arguments_;
