@@ -272,6 +272,12 @@ def whole(hosts, layout, when):
     return say(fsck.returncode == 0, f"{layout}: fsck --data {when}: {said if fsck.returncode else said.splitlines()[-1]}")
 
 
+def servers_said(hosts):
+    """The ends of their logs, before these go with the ensemble: whoever was waited for should be told by them."""
+    for server in hosts.servers:
+        print(f"---- log of {server['name']}\n{hosts.log_tail(server['name'])}", flush=True)
+
+
 def stays_whole(target, options, names, layout):
     """Each host's power is cut in turn, then that of all."""
     rounds = [[name] for name in names for _ in range(max(1, int(options.scale)))] + [list(names)]
@@ -283,6 +289,8 @@ def stays_whole(target, options, names, layout):
                 hosts.wait_serving()
                 print(f"power cut of {' '.join(together)}: serving again", flush=True)
         ok = say(not load.saw_error, f"{layout}: the load saw no error")
+        if load.saw_error:
+            servers_said(hosts)
         ok &= say(load.verifies(), f"{layout}: nothing that was acknowledged is missing")
         ok &= whole(hosts, layout, "before they are removed")
         ok &= say(removes_all(hosts), f"{layout}: of files that are removed nothing stays")

@@ -141,6 +141,8 @@ void NfsConnection::call_raw(std::uint32_t program, std::uint32_t version, std::
     const std::uint32_t mark = htonl(kLastFragment | static_cast<std::uint32_t>(call.record.size() - 4));
     std::memcpy(call.record.data(), &mark, sizeof mark);
   }
+  call.program = program;
+  call.procedure = procedure;
   call.done = std::move(done);
   call.started = now();
   call.pause = options_.resend_after;
@@ -269,9 +271,12 @@ void NfsConnection::resend_late() {
     }
   }
   for (std::uint32_t xid : given_up) {
-    const RawDone done = std::move(pending_.at(xid).done);
+    const Pending call = std::move(pending_.at(xid));
     pending_.erase(xid);
-    done(nullptr, 0, "no answer within " + std::to_string(static_cast<int>(options_.patience)) + " s");
+    call.done(nullptr, 0,
+              "no answer within " + std::to_string(static_cast<int>(options_.patience)) + " s to procedure " +
+                  std::to_string(call.procedure) + " of program " + std::to_string(call.program) +
+                  ", sent in " + std::to_string(call.record.size()) + " bytes");
   }
   if (options_.transport == Transport::kTcp && socket_ >= 0 && !pending_.empty() &&
       time - heard_at_ > 15 * options_.resend_after) {

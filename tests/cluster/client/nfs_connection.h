@@ -159,6 +159,7 @@ class NfsConnection {
  private:
   struct Pending {
     std::string record;  // with its record mark over TCP
+    std::uint32_t program = 0, procedure = 0;
     RawDone done;
     double started = 0, resend_at = 0, pause = 0;
   };
