@@ -39,6 +39,14 @@ nfs3::Status status_of(ByteView results) {
                             : static_cast<nfs3::Status>(load_be<std::uint32_t>(results.data()));
 }
 
+// Of a WRITE's results: whether they have room for attributes, which a proxy must fill.
+bool has_room(std::string_view results) {
+  rpc::XdrReader in(as_bytes(results));
+  in.u32();  // the status
+  nfs3::WccData wcc;
+  return nfs3::decode(in, wcc) && wcc.after.has_value();
+}
+
 bool worth_a_line(const Error& error) {
   return error.code == Errc::kIo || error.code == Errc::kCorrupt || error.code == Errc::kUnavailable ||
          error.code == Errc::kTimedOut;
@@ -100,7 +108,10 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   if (seen.state == LateWrites::Seen::State::kComesBack) co_return nfs3::Status::kJukebox;
   if (seen.state == LateWrites::Seen::State::kAnswered) {
     if (seen.status != nfs3::Status::kOk) co_return seen.status;
-    if (seen.reply.empty()) co_return nfs3::Status::kJukebox;
+    // Told to wait, the client sends a new call, which is carried out by what its proxy knows now.
+    if (seen.reply.empty() || (has_room(seen.reply) && !request.handle.hint.can_patch)) {
+      co_return nfs3::Status::kJukebox;
+    }
     results.fixed(as_bytes(seen.reply));
     co_return NfsAnswer::written();
   }

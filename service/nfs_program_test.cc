@@ -1,8 +1,10 @@
 #include "service/nfs_program.h"
+#include "bpf/shared/file_handle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bpf/shared/file_handle.h"
 #include "service/testing/service_fixture.h"
 
 namespace slice::service {
@@ -234,6 +236,37 @@ class Around : public NfsProgram {
   int calls = 0;
   bool answer_instead = false;
 };
+
+// A proxy that lost the attributes drops every reply that has room for them: the same reply again would be
+// dropped for ever.
+TEST_F(NfsProgramTest, AWriteThatComesAgainIsNotAnsweredWithRoomThatNobodyFills) {
+  NfsProgram program(context_, wire::Role::kStorage);
+  int ran = 0;
+  program.on<nfs3::WriteArgs>(
+      Procedure::kWrite, [&](NfsRequest&, const nfs3::WriteArgs&, rpc::XdrWriter& out) -> Task<NfsAnswer> {
+        ++ran;
+        nfs3::encode_result(out, nfs3::WriteOk{.wcc = {.before = {}, .after = nfs3::Attributes{.size = 1}}});
+        co_return NfsAnswer::written();
+      });
+  auto answer = [&](bool can_patch) {
+    routing::HandleBytes hinted = bytes_;
+    store_be(hinted.data() + SLICE_HANDLE_AT_HINT, slice_hint_encode(can_patch ? 1 : 0, 0, 0));
+    Buffer arguments = encoded(nfs3::WriteArgs{.file = hinted, .offset = own_});
+    rpc::Call call;
+    call.client = {0x0a4d0102, 700};
+    call.xid = Xid{5};
+    call.procedure = static_cast<std::uint32_t>(Procedure::kWrite);
+    call.credential = rpc::AuthSys{.uid = 1000, .gid = 1000};
+    call.arguments = arguments.view();
+    rpc::XdrWriter results;
+    EXPECT_EQ(run(program.handle(call, results)), rpc::Outcome::kReply);
+    return static_cast<nfs3::Status>(rpc::XdrReader(results.view()).u32());
+  };
+  EXPECT_EQ(answer(true), nfs3::Status::kOk);
+  EXPECT_EQ(answer(true), nfs3::Status::kOk);
+  EXPECT_EQ(answer(false), nfs3::Status::kJukebox);
+  EXPECT_EQ(ran, 1);
+}
 
 TEST_F(NfsProgramTest, LetsAServerStandAroundItsOperations) {
   Around program(context_, wire::Role::kStorage);
