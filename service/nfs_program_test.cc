@@ -1,5 +1,4 @@
 #include "service/nfs_program.h"
-#include "bpf/shared/file_handle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
