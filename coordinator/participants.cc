@@ -30,11 +30,13 @@ Participants::Participants(service::ServiceContext& context, Without without)
     : context_(context),
       without_(std::move(without)),
       calls_(context.metrics.counter("coordinator_participant_calls_total")),
-      retries_(context.metrics.counter("coordinator_participant_retries_total")) {}
+      retries_(context.metrics.counter("coordinator_participant_retries_total")),
+      others_(context.metrics.counter("coordinator_moved_participants_total")) {}
 
-std::vector<std::uint32_t> Participants::of(const routing::FileHandle& handle, bool striped) const {
+Participants::Chosen Participants::of(const routing::FileHandle& handle, bool striped) const {
   const routing::RoutingTables& tables = *context_.tables.get();
-  std::vector<std::uint32_t> servers;
+  Chosen chosen{.servers = {}, .known = tables.generation()};
+  std::vector<std::uint32_t>& servers = chosen.servers;
   if (context_.config.volume.threshold > 0 && !routing::mirrored(handle)) {
     SiteId site = tables.small_file_site(handle.fileid);
     servers.push_back(tables.server_of(wire::Role::kSmallFile, site).server);
@@ -44,7 +46,7 @@ std::vector<std::uint32_t> Participants::of(const routing::FileHandle& handle, b
       servers.push_back(server->server);
     }
   }
-  return servers;
+  return chosen;
 }
 
 void Participants::note_retry(std::uint32_t server, wire::ObjectProcedure procedure, FileId file,
@@ -57,6 +59,17 @@ void Participants::note_retry(std::uint32_t server, wire::ObjectProcedure proced
 }
 
 template <class R, class Args>
+Task<Result<R>> Participants::ask_once(std::uint32_t server, wire::ObjectProcedure procedure, Args args,
+                                       bool mirrored) {
+  const wire::ServerEntry* entry = context_.tables.get()->server(server);
+  if (entry == nullptr) co_return fail(Errc::kNotFound, "the tables do not name it");
+  calls_.add();
+  co_return co_await service::internal_call<R>(
+      context_.channel, entry->endpoint, wire::kObjectProgram, procedure, args,
+      mirrored ? kMirroredCallTimeout : kCallTimeout, mirrored ? kMirroredCallRefused : Duration(0));
+}
+
+template <class R, class Args>
 Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
                           std::optional<routing::FileHandle> mirrored) {
   Duration pause = kFirstPause;
@@ -65,26 +78,18 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
   while (true) {
     if (mirrored && co_await without_(*mirrored, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
-    const wire::ServerEntry* entry = context_.tables.get()->server(server);
-    if (entry == nullptr) {
-      note_retry(server, procedure, args.object.fileid, "the tables do not name it");
+    Result<R> result = co_await ask_once<R>(server, procedure, args, mirrored.has_value());
+    silent = !result;
+    if (!result) {
+      silent_.insert(server);
+      note_retry(server, procedure, args.object.fileid, result.error().message);
     } else {
-      calls_.add();
-      auto result = co_await service::internal_call<R>(
-          context_.channel, entry->endpoint, wire::kObjectProgram, procedure, args,
-          mirrored ? kMirroredCallTimeout : kCallTimeout, mirrored ? kMirroredCallRefused : Duration(0));
-      silent = !result;
-      if (!result) {
-        silent_.insert(server);
-        note_retry(server, procedure, args.object.fileid, result.error().message);
-      } else {
-        silent_.erase(server);
-        if (result->status == nfs3::Status::kOk ||
-            (!until_done && result->status != nfs3::Status::kJukebox)) {
-          co_return *result;
-        }
-        note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));
+      silent_.erase(server);
+      if (result->status == nfs3::Status::kOk ||
+          (!until_done && result->status != nfs3::Status::kJukebox)) {
+        co_return *result;
       }
+      note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));
     }
     co_await context_.loop.sleep(pause);
     pause = std::min(pause * 2, kLongestPause);
@@ -98,26 +103,79 @@ std::optional<routing::FileHandle> if_mirrored(const routing::FileHandle& handle
   return handle;
 }
 
+void merge(wire::ObjectStatusResult& /*into*/, const wire::ObjectStatusResult& /*other*/) {}
+
+void learn(service::VerifierClock& /*clock*/, const wire::ObjectStatusResult& /*other*/) {}
+void learn(service::VerifierClock& clock, const wire::ObjectCommitResult& other) {
+  clock.see(other.verifier);
+}
+
+// As if one server had both parts, with the verifier of the one that lags.
+void merge(wire::ObjectCommitResult& into, const wire::ObjectCommitResult& other) {
+  into.verifier = std::min(into.verifier, other.verifier);
+  if (other.end > 0 || other.mtime != nfs3::Time{}) {
+    if (other.epoch > into.epoch) into.end = 0;
+    into.epoch = std::max(into.epoch, other.epoch);
+    if (other.epoch == into.epoch) into.end = std::max(into.end, other.end);
+  }
+  into.mtime = std::max(into.mtime, other.mtime);
+}
+
 }  // namespace
 
+template <class R, class Args>
+Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedure procedure, Args args,
+                                      bool until_done, routing::FileHandle handle) {
+  Duration pause = kFirstPause;
+  while (true) {
+    R result = co_await ask<R>(server, procedure, args, until_done, if_mirrored(handle));
+    // Files with a layout are where that says, and move with no site.
+    if (result.status != nfs3::Status::kOk || routing::has_layout(handle)) co_return result;
+    std::vector<std::uint32_t> done{server}, left = result.also;
+    bool all_did = true;
+    while (all_did && !left.empty()) {
+      const std::uint32_t other = left.back();
+      left.pop_back();
+      if (routing::has(done, other)) continue;
+      done.push_back(other);
+      others_.add();
+      Result<R> more = co_await ask_once<R>(other, procedure, args, false);
+      all_did = more && more->status == nfs3::Status::kOk;
+      if (!all_did) {
+        note_retry(other, procedure, args.object.fileid,
+                   more ? nfs3::status_name(more->status) : std::string_view(more.error().message));
+        continue;
+      }
+      learn(context_.verifier, result);
+      learn(context_.verifier, *more);
+      merge(result, *more);
+      left.insert(left.end(), more->also.begin(), more->also.end());
+    }
+    if (all_did) co_return result;
+    co_await context_.loop.sleep(pause);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
 Task<wire::ObjectCommitResult> Participants::commit(std::uint32_t server, routing::FileHandle handle,
-                                                    Verifier largest_seen) {
-  return ask<wire::ObjectCommitResult>(server, wire::ObjectProcedure::kCommit,
-                                       wire::ObjectCommitArgs{object(handle.fileid), largest_seen}, false,
-                                       if_mirrored(handle));
+                                                    Verifier largest_seen, Generation known) {
+  return ask_with_others<wire::ObjectCommitResult>(
+      server, wire::ObjectProcedure::kCommit,
+      wire::ObjectCommitArgs{object(handle.fileid), largest_seen, known}, false, handle);
 }
 
 Task<bool> Participants::truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size,
-                                  Epoch epoch) {
-  co_await ask<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kTruncate,
-                                         wire::ObjectTruncateArgs{object(handle.fileid), size, epoch}, true,
-                                         if_mirrored(handle));
+                                  Epoch epoch, Generation known) {
+  co_await ask_with_others<wire::ObjectStatusResult>(
+      server, wire::ObjectProcedure::kTruncate,
+      wire::ObjectTruncateArgs{object(handle.fileid), size, epoch, known}, true, handle);
   co_return true;
 }
 
-Task<bool> Participants::remove(std::uint32_t server, FileId file) {
-  co_await ask<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kRemove,
-                                         wire::ObjectRemoveArgs{object(file)}, true, std::nullopt);
+Task<bool> Participants::remove(std::uint32_t server, routing::FileHandle handle, Generation known) {
+  co_await ask_with_others<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kRemove,
+                                                     wire::ObjectRemoveArgs{object(handle.fileid), known},
+                                                     true, handle);
   co_return true;
 }
 

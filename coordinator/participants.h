@@ -31,23 +31,37 @@ class Participants {
   // threshold, and the file is not mirrored), and for a striped file every storage server. How far a striped
   // file reaches is not known surely before all of them were asked, since unstable writes are reported late:
   // so none is left out.
-  std::vector<std::uint32_t> of(const routing::FileHandle& handle, bool striped) const;
+  struct Chosen {
+    std::vector<std::uint32_t> servers;
+    Generation known;  // of the tables that they were found by
+  };
+  Chosen of(const routing::FileHandle& handle, bool striped) const;
   wire::ObjectName object(FileId file) const {
     return {context_.handles.volume(), file, wire::ObjectKind::kFile};
   }
 
+  // In all three: with what other servers answer that the participant names, since sites have moved or are
+  // moving from it (wire::Also). `known`: as of() has found the participant.
   // COMMIT: until the participant answers anything but JUKEBOX. kNoEnt also where it was done without.
   Task<wire::ObjectCommitResult> commit(std::uint32_t server, routing::FileHandle handle,
-                                        Verifier largest_seen);
+                                        Verifier largest_seen, Generation known);
   // TRUNCATE, REMOVE: until the participant has done it. Whatever it answers else is tried again, since the
   // operation is owed. A truncation may be done without, as above.
-  Task<bool> truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size, Epoch epoch);
-  Task<bool> remove(std::uint32_t server, FileId file);
+  Task<bool> truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size, Epoch epoch,
+                      Generation known);
+  Task<bool> remove(std::uint32_t server, routing::FileHandle handle, Generation known);
 
  private:
   template <class R, class Args>
   Task<R> ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
               std::optional<routing::FileHandle> mirrored);
+  // ask(), and those whom the participant names once each. One of them that does not do it: the participant
+  // is asked again, since it may have come to nothing with that one.
+  template <class R, class Args>
+  Task<R> ask_with_others(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
+                          routing::FileHandle handle);
+  template <class R, class Args>
+  Task<Result<R>> ask_once(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool mirrored);
   void note_retry(std::uint32_t server, wire::ObjectProcedure procedure, FileId file, std::string_view why);
 
   service::ServiceContext& context_;
@@ -55,6 +69,7 @@ class Participants {
   std::set<std::uint32_t> silent_;  // servers that have not answered the last call to them
   Counter& calls_;
   Counter& retries_;
+  Counter& others_;
   LogLimiter retry_log_{1};
 };
 

@@ -14,7 +14,7 @@ struct Candidate {
 
 std::vector<Candidate> candidates(const routing::RoutingTables& tables, const std::vector<Room>& rooms) {
   std::vector<Candidate> all;
-  const auto& sites = tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  const auto& sites = tables.layout_sites();
   for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
     auto room = std::find_if(rooms.begin(), rooms.end(),
                              [&](const Room& each) { return each.server == server->server; });
@@ -23,7 +23,7 @@ std::vector<Candidate> candidates(const routing::RoutingTables& tables, const st
     for (std::size_t site = 0; site < sites.size(); ++site) {
       if (sites[site] == server->server) candidate.sites.push_back(static_cast<std::uint16_t>(site));
     }
-    all.push_back(std::move(candidate));
+    if (!candidate.sites.empty()) all.push_back(std::move(candidate));
   }
   return all;
 }

@@ -114,6 +114,7 @@ AuthorityService::AuthorityService(Volume& volume)
   using Procedure = wire::AuthorityProcedure;
   on<wire::FetchArgs>(Procedure::kFetch, [this](const auto& args) { return fetch(args); });
   on<wire::MergeArgs>(Procedure::kMerge, [this](const auto& args) { return merge_all(args); });
+  on<wire::HandlesArgs>(Procedure::kHandles, [this](const auto& args) { return handles(args); });
   on<wire::PolicyArgs>(Procedure::kPolicy, [this](const auto& args) { return policy(args); });
 }
 
@@ -140,6 +141,20 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   }
   if (Status status = co_await finish(transaction); status != Status::kOk) co_return failed(status);
   co_return result;
+}
+
+wire::HandlesResult AuthorityService::handles(const wire::HandlesArgs& args) {
+  wire::HandlesResult result;
+  for (FileId file : args.files) {
+    const CellRef ref{routing::directory_site_of(file), file, 0};
+    if (!volume_.cells.owns(ref.site)) return {.status = Status::kJukebox, .handles = {}};
+    auto cell = volume_.cells.any_generation(ref);
+    if (!cell) return {.status = nfs3::status_of(cell.error()), .handles = {}};
+    auto& handle = result.handles.emplace_back();
+    if (*cell != nullptr && (*cell)->regular())
+      handle = volume_.context.handles.mint(handle_of((*cell)->self));
+  }
+  return result;
 }
 
 wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened& file, std::uint32_t teller,

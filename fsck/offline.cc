@@ -68,7 +68,7 @@ Task<Status> OfflineData::open_folder(const ServerConfig& server) {
   if (!claim) co_return fail(claim.error(), server.name);
   auto disk = storage::PosixDisk::open(loop_, there.data);
   if (!disk) co_return fail(disk.error(), server.name);
-  service::Ownership record(**disk, server);
+  service::Ownership record(loop_, **disk, server);
   if (Status read = co_await record.load(); !read) co_return fail(read.error(), server.name);
   if (!record.known()) {
     co_return fail(Errc::kNotFound, "{}: there is no record of its sites in {}", server.name, there.data);

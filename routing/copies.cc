@@ -31,6 +31,13 @@ bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& p
   return tables.owns(server, place.site_class, place.site);
 }
 
+std::uint32_t server_for(const RoutingTables& tables, const Route& place, const FileHandle& handle) {
+  if (place.site_class == wire::Role::kStorage && has_layout(handle)) {
+    return tables.copies_of(place.site, 1).front();
+  }
+  return tables.server_of(place.site_class, place.site).server;
+}
+
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe) {
   SiteId site = site_of_stripe(tables, layout, handle, stripe);

@@ -35,6 +35,10 @@ SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layou
 bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& place,
                const FileHandle& handle);
 
+// Which server the file's calls for this place are for, by the tables: of a file with a layout the first that
+// has copies there.
+std::uint32_t server_for(const RoutingTables& tables, const Route& place, const FileHandle& handle);
+
 inline bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
   return std::find(servers.begin(), servers.end(), server) != servers.end();
 }

@@ -32,6 +32,10 @@ struct FileHandle {
   Hint hint;                     // what the proxy stamped on this copy; never part of identity
 };
 
+// Where a file's attribute cell is: at the site that gave its fileID out.
+inline SiteId directory_site_of(FileId file) {
+  return SiteId{static_cast<std::uint32_t>(file.value >> 48)};
+}
 // The root directory's, as every part of the ensemble knows it: fileID 1 at directory site 0.
 FileHandle root_handle(const VolumeConfig& volume);
 

@@ -31,6 +31,24 @@ slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables)
   return core;
 }
 
+// Whether every site of a class is there, and at a server of the class.
+Status check_sites(const EnsembleConfig& config, const wire::Tables& tables, std::size_t site_class,
+                   const std::vector<std::uint32_t>& sites) {
+  std::string_view name = role_name(static_cast<ServerRole>(site_class));
+  if (!std::has_single_bit(sites.size()) || sites.size() != config.site_counts[site_class]) {
+    return fail(Errc::kInvalid, "tables: {} {} sites, the configuration has {}", sites.size(), name,
+                config.site_counts[site_class]);
+  }
+  for (std::size_t site = 0; site < sites.size(); ++site) {
+    if (sites[site] >= tables.servers.size() ||
+        tables.servers[sites[site]].role != static_cast<wire::Role>(site_class)) {
+      return fail(Errc::kInvalid, "tables: {} site {} is bound to {}, no {} server", name, site, sites[site],
+                  name);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleConfig& config,
@@ -50,19 +68,11 @@ Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleC
     }
   }
   for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
-    std::string_view name = role_name(static_cast<ServerRole>(c));
-    const auto& sites = tables.sites[c];
-    if (!std::has_single_bit(sites.size()) || sites.size() != config.site_counts[c]) {
-      return fail(Errc::kInvalid, "tables: {} {} sites, the configuration has {}", sites.size(), name,
-                  config.site_counts[c]);
-    }
-    for (std::size_t site = 0; site < sites.size(); ++site) {
-      if (sites[site] >= tables.servers.size() ||
-          tables.servers[sites[site]].role != static_cast<wire::Role>(c)) {
-        return fail(Errc::kInvalid, "tables: {} site {} is bound to {}, no {} server", name, site,
-                    sites[site], name);
-      }
-    }
+    SLICE_RETURN_IF_ERROR(check_sites(config, tables, c, tables.sites[c]));
+  }
+  if (!tables.layout_sites.empty()) {
+    SLICE_RETURN_IF_ERROR(
+        check_sites(config, tables, static_cast<std::size_t>(wire::Role::kStorage), tables.layout_sites));
   }
   std::shared_ptr<RoutingTables> made(new RoutingTables());
   made->tables_ = tables;
@@ -147,6 +157,7 @@ std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) co
   auto c = static_cast<std::size_t>(role);
   std::set<std::uint32_t> holders;
   if (c < wire::kSiteClasses) holders.insert(tables_.sites[c].begin(), tables_.sites[c].end());
+  if (role == wire::Role::kStorage) holders.insert(layout_sites().begin(), layout_sites().end());
   for (const wire::ServerEntry& server : tables_.servers) {
     bool wanted = c < wire::kSiteClasses ? holders.contains(server.server) : server.role == role;
     if (wanted) found.push_back(&server);
@@ -154,8 +165,13 @@ std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) co
   return found;
 }
 
+const std::vector<std::uint32_t>& RoutingTables::layout_sites() const {
+  return tables_.layout_sites.empty() ? tables_.sites[static_cast<std::size_t>(wire::Role::kStorage)]
+                                      : tables_.layout_sites;
+}
+
 std::vector<std::uint32_t> RoutingTables::copies_of(SiteId site, std::uint32_t copies) const {
-  const auto& sites = tables_.sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  const auto& sites = layout_sites();
   return owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies,
                      [&](std::uint32_t at) { return std::optional(sites[at]); });
 }

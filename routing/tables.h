@@ -70,10 +70,13 @@ class RoutingTables {
   const wire::ServerEntry& server_of(wire::Role site_class, SiteId site) const;
   // By index in the configuration; nothing where the tables know no such server.
   const wire::ServerEntry* server(std::uint32_t index) const;
-  // The distinct servers of a class that hold sites, by index; for a role without sites: all of the role.
+  // The distinct servers of a class that hold sites, be it for files with a layout alone, by index; for a
+  // role without sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;
-  // The distinct servers that have copies of what is on a storage site: its own, then those of the sites
-  // behind it; `copies` of them at most. All that there are where the class has fewer.
+  // By site: the server that has it for files with a layout.
+  const std::vector<std::uint32_t>& layout_sites() const;
+  // The distinct servers that have copies of what files with a layout have on a storage site: its own, then
+  // those of the sites behind it; `copies` of them at most. All that there are where the class has fewer.
   std::vector<std::uint32_t> copies_of(SiteId site, std::uint32_t copies) const;
   bool owns(std::uint32_t server, wire::Role site_class, SiteId site) const;
   // What the routing core is configured with; flags, now_ms and other fields of the proxy's own are zero.

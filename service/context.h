@@ -19,6 +19,8 @@
 
 namespace slice::service {
 
+class Ownership;
+
 struct ServiceContext {
   Loop& loop;
   rpc::Channel& channel;
@@ -34,6 +36,8 @@ struct ServiceContext {
   // Takes the manager's tables now, not at the next heartbeat; ends when they are in use, or within a second
   // without them. None: a process that has no manager.
   std::function<Task<void>()> refresh_tables = nullptr;
+  // The record of its sites; none: it has no sites, or they stay where they are.
+  Ownership* ownership = nullptr;
   // This server and the others that share its process and loop; none: it is alone there.
   rpc::InProcessNetwork* local = nullptr;
   // Of sessions, for who has connections of its own. None: nobody to have sessions with.

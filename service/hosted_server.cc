@@ -111,6 +111,8 @@ Task<void> HostedServer::start() {
                                   .random = random_bits,
                                   .crash = crash_,
                                   .refresh_tables = [this] { return session_->refresh(); },
+                                  .ownership =
+                                      Ownership::applies_to(self_.role) ? &session_->ownership() : nullptr,
                                   .local = local_ ? &*local_ : nullptr,
                                   .keys = &host_.keys});
   role_ = kind_.make(*context_);

@@ -61,6 +61,33 @@ std::uint32_t LateWrites::find(const Key& key) const {
   return 0;
 }
 
+std::vector<wire::LateWrite> LateWrites::of(const std::vector<std::uint32_t>& sites) const {
+  constexpr auto kSeconds = std::chrono::duration_cast<std::chrono::seconds>(kLife).count();
+  std::vector<wire::LateWrite> found;
+  for (std::uint32_t back = 0; back < std::min(turn_, kReplies) && found.size() < wire::kMaxLateWrites;
+       ++back) {
+    const std::uint32_t turn = turn_ - back;
+    const Answered& answered = answered_[turn % kCalls];
+    if (now() - answered.seconds >= kSeconds) break;
+    if (!std::binary_search(sites.begin(), sites.end(), answered.site)) continue;
+    const Reply& reply = replies_[turn % kReplies];
+    found.push_back({.address = answered.address,
+                     .port = answered.port,
+                     .xid = answered.xid,
+                     .fingerprint = answered.fingerprint,
+                     .site = answered.site,
+                     .status = nfs3::Status{answered.status},
+                     .reply = std::string(reply.bytes.data(), reply.size)});
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+void LateWrites::learn(const wire::LateWrite& write) {
+  const Key key{{write.address, static_cast<std::uint16_t>(write.port)}, Xid{write.xid}, write.fingerprint};
+  if (find(key) == 0) end(key, write.status, write.reply, write.site);
+}
+
 LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
   const Key key{call.client, call.xid, fingerprint(call)};
   if (const std::uint32_t turn = find(key); turn != 0) {
@@ -76,7 +103,7 @@ LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
   return {.state = back ? Seen::State::kComesBack : Seen::State::kUnderWay, .key = key};
 }
 
-void LateWrites::end(const Key& key, nfs3::Status status, std::string_view results) {
+void LateWrites::end(const Key& key, nfs3::Status status, std::string_view results, std::uint32_t site) {
   if (newest_.empty()) newest_.resize(kHashes);
   forget(key);
   if (++turn_ == 0) ++turn_;  // 0 is none
@@ -87,7 +114,8 @@ void LateWrites::end(const Key& key, nfs3::Status status, std::string_view resul
                                .port = key.client.port,
                                .status = static_cast<std::uint16_t>(status),
                                .seconds = now(),
-                               .older = newest};
+                               .older = newest,
+                               .site = site};
   newest = turn_;
   Reply& reply = replies_[turn_ % kReplies];
   reply.size = results.size() <= Reply::kMost ? static_cast<std::uint8_t>(results.size()) : std::uint8_t{0};

@@ -19,6 +19,7 @@
 #include "common/ids.h"
 #include "common/loop.h"
 #include "rpc/endpoint.h"
+#include "wire/moves.h"
 #include "wire/nfs_status.h"
 
 namespace slice::rpc {
@@ -52,7 +53,12 @@ class LateWrites {
   Seen begin(const rpc::Call& call);
   // Answered with this status and, where it is kOk, these results. After a failure, too, it may not have an
   // effect any more: the client may have tried again with another call.
-  void end(const Key& key, nfs3::Status status, std::string_view results);
+  // `site`: of the first byte.
+  void end(const Key& key, nfs3::Status status, std::string_view results, std::uint32_t site = 0);
+  // Those of the last kReplies that are of these sites, in the order of their answers.
+  std::vector<wire::LateWrite> of(const std::vector<std::uint32_t>& sites) const;
+  // As another server has told of one of its own.
+  void learn(const wire::LateWrite& write);
   // Not answered: it may run again.
   void forget(const Key& key) { under_way_.erase(key); }
 
@@ -68,6 +74,7 @@ class LateWrites {
     std::uint16_t status;   // nfs3::Status
     std::uint32_t seconds;  // of the loop's clock
     std::uint32_t older;    // the turn of the one before it of the same hash
+    std::uint32_t site;
     bool is(const Key& key) const;
   };
   struct Reply {

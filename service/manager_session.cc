@@ -40,7 +40,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const Seams& seams)
       : seams_(seams),
-        ownership_(seams.disk, seams.self),
+        ownership_(seams.loop, seams.disk, seams.self),
         started_ns_(static_cast<std::uint64_t>(seams.loop.wall().ns)),
         heartbeats_(seams.metrics.counter("manager_heartbeats_total")),
         failures_(seams.metrics.counter("manager_heartbeat_failures_total")),
@@ -49,7 +49,9 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
         verifier_(seams.metrics.counter("write_verifier")) {
     const ServerConfig* manager = seams.config.first(ServerRole::kManager);
     manager_ = {manager->address, manager->port};
+    ownership_.on_change([this] { put_in_use(); });
   }
+  Ownership& ownership() { return ownership_; }
 
   Task<Status> load_kept() {
     if (has_sites()) {
@@ -58,14 +60,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
     }
     auto kept = co_await read_kept_tables(seams_.disk);
-    if (kept && adopt(*kept)) {
+    if (kept && co_await adopt(*kept)) {
       holding_ = wire::Holding::kTables;
       had_copy_ = true;
       co_return Status{};
     }
     if (seams_.served_before) holding_ = wire::Holding::kData;
     auto hints = seams_.hints ? seams_.hints() : std::nullopt;
-    if (hints && adopt(*hints)) {
+    if (hints && co_await adopt(*hints)) {
       log_info("tables of a run before, generation {}", hints->generation.value);
       holding_ = wire::Holding::kHints;
     }
@@ -163,17 +165,12 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   bool has_tables() const { return holding_ == wire::Holding::kTables || holding_ == wire::Holding::kHints; }
 
   void describe_tables(wire::HeartbeatArgs& args) {
-    const auto& tables = seams_.tables.get();
-    generation_.set(tables->generation().value);
+    generation_.set(seams_.tables.get()->generation().value);
     args.holding = holding_;
     args.record_digest = ownership_.digest();
-    if (!has_tables()) return;
-    args.generation = tables->generation();
-    if (digested_ != tables) {
-      digested_ = tables;
-      digest_ = wire::digest(tables->wire());
-    }
-    args.tables_digest = digest_;
+    if (!has_tables() || !managers_) return;
+    args.generation = managers_->generation;
+    args.tables_digest = wire::digest(*managers_);
   }
 
   static Task<void> learn(std::shared_ptr<Impl> self, const Result<wire::HeartbeatResult>& result,
@@ -208,7 +205,9 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     wire::ClaimArgs args{.server = seams_.self.index,
                          .has_record = had,
                          .has_data = seams_.served_before || had_copy_,
-                         .sites = had ? ownership_.sites() : std::vector<wire::OwnedSite>()};
+                         .version = ownership_.version(),
+                         .sites = had ? ownership_.sites() : std::vector<wire::OwnedSite>(),
+                         .layout_sites = had ? ownership_.layout_sites() : std::vector<std::uint32_t>()};
     auto result = co_await internal_call<wire::ClaimResult>(
         seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kClaim, args, kStartTimeout);
     if (!result) co_return fail(result.error().code, "{}", why_the_manager_refuses(result.error()));
@@ -219,20 +218,21 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
           "directory back");
     }
     if (had) co_return Status{};
-    const std::shared_ptr<const routing::RoutingTables> tables = seams_.tables.get();
     if (result->verdict != wire::ClaimVerdict::kGrant || holding_ != wire::Holding::kTables ||
-        tables->generation() != result->generation) {
+        managers_->generation != result->generation) {
       co_return fail(Errc::kStale, "the manager has other tables by now");
     }
-    SLICE_CO_RETURN_IF_ERROR(co_await ownership_.grant(tables->wire()));
+    const wire::Tables tables = *managers_;
+    SLICE_CO_RETURN_IF_ERROR(co_await ownership_.grant(tables));
     log_info("this server has {} sites, by the tables of generation {}", ownership_.sites().size(),
-             tables->generation().value);
-    co_await keep(tables->wire());
+             tables.generation.value);
+    co_await keep(tables);
     co_return co_await claim();
   }
 
   Task<void> offer() {
-    wire::OfferTablesArgs args{seams_.self.index, seams_.tables.get()->wire()};
+    if (!managers_) co_return;
+    wire::OfferTablesArgs args{seams_.self.index, *managers_};
     auto result = co_await internal_call<wire::OfferTablesResult>(
         seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kOfferTables, args,
         kHeartbeatTimeout);
@@ -251,7 +251,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
                                                        kStartTimeout);
     if (!tables) co_return fail(tables.error().code, "{}", why_the_manager_refuses(tables.error()));
     if (ended_) co_return fail(Errc::kUnavailable, "this server stops");
-    Generation own = seams_.tables.get()->generation();
+    const Generation own = seams_.tables.get()->generation();
     if (holding_ == wire::Holding::kTables && tables->generation < own) {
       if (copy_log_.allow()) {
         log_error("the manager has older tables, of generation {}: those of generation {} stay in use",
@@ -259,7 +259,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       co_return fail(Errc::kStale, "they are older than the kept ones");
     }
-    if (!adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
+    if (!co_await adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
     holding_ = wire::Holding::kTables;
     log_info("tables of generation {} in use", tables->generation.value);
     // Who has no record must not seem to have served by these, if it dies before it has one.
@@ -275,14 +275,18 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
   }
 
-  bool adopt(const wire::Tables& tables) {
-    auto made = routing::RoutingTables::make(seams_.config, tables);
-    if (!made) {
+  // Goes by these tables, with the record's moves that they do not know of yet.
+  Task<bool> adopt(wire::Tables tables) {
+    if (auto made = routing::RoutingTables::make(seams_.config, tables); !made) {
       if (copy_log_.allow()) {
         log_error("tables of generation {} are unusable with this configuration: {}", tables.generation.value,
                   made.error().message);
       }
-      return false;
+      co_return false;
+    }
+    // Where the manager has a site here that was offered, the old owner has given it away.
+    for (wire::MoveId move : ownership_.taken_by(tables)) {
+      if (Status taken = co_await ownership_.take(move); !taken) co_return false;
     }
     if (Status own = ownership_.check(tables); !own) {
       contradictions_.add();
@@ -290,15 +294,25 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
         log_error("tables of generation {} are not gone by: {}", tables.generation.value,
                   own.error().message);
       }
-      return false;
+      co_return false;
     }
     generation_.set(tables.generation.value);
+    ownership_.saw(tables);
+    managers_ = std::move(tables);
+    put_in_use();
+    co_return true;
+  }
+
+  void put_in_use() {
+    if (!managers_) return;
+    auto made = routing::RoutingTables::make(seams_.config, ownership_.applied_to(*managers_));
+    if (!made) return;  // a record of sites that there are not; the manager takes no such claim
     seams_.tables.set(std::move(*made));
-    return true;
   }
 
   Seams seams_;
   Ownership ownership_;
+  std::optional<wire::Tables> managers_;  // those in use, as the manager has them
   rpc::Endpoint manager_;
   std::uint64_t started_ns_;
   bool ended_ = false;
@@ -306,8 +320,6 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   wire::Holding holding_ = wire::Holding::kNothing;
   bool had_copy_ = false;  // of the tables, at the start
   std::string waits_for_;
-  std::shared_ptr<const routing::RoutingTables> digested_;  // whose digest this is
-  std::uint64_t digest_ = 0;
   bool asking_ = false;                   // for tables
   std::vector<OneShot<Status>> waiting_;  // for the same answer
   LogLimiter waiting_log_{1}, silence_log_{1}, copy_log_{1}, record_log_{1};
@@ -327,6 +339,9 @@ Task<Status> ManagerSession::load_kept() {
 }
 std::string ManagerSession::waits_for() const {
   return impl_->waits_for();
+}
+Ownership& ManagerSession::ownership() {
+  return impl_->ownership();
 }
 Task<void> ManagerSession::load_tables() {
   return Impl::load_tables(impl_);

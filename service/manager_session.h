@@ -11,6 +11,7 @@
 #include <string>
 
 #include "service/context.h"
+#include "service/ownership.h"
 #include "wire/manager.h"
 
 namespace slice::service {
@@ -56,6 +57,8 @@ class ManagerSession {
   Task<void> load_tables();
   // What load_tables() waits for, as operators are told; empty where it does not.
   std::string waits_for() const;
+  // The record that it goes by; lives as long as this.
+  Ownership& ownership();
   // A verifier larger than every one drawn before; waits for the manager as long as it takes.
   Task<Verifier> draw_verifier();
   // Takes the manager's tables now. Ends when they are in use, or after kStartTimeout without an answer; who

@@ -54,9 +54,10 @@ bool worth_a_line(const Error& error) {
 
 }  // namespace
 
-NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class)
+NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate* gate)
     : context_(context),
       site_class_(site_class),
+      gate_(gate),
       bad_handles_(context.metrics.counter("nfs_bad_handles_total")),
       misdirected_(context.metrics.counter("nfs_misdirected_total")),
       refused_clients_(context.metrics.counter("nfs_refused_clients_total")),
@@ -95,8 +96,19 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
 }
 
 Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
-  if (!owns(request, place_of(request))) {
-    if (auto answer = co_await redirect(request, results)) co_return std::move(*answer);
+  std::optional<SiteGate::Pass> pass;
+  for (bool ours = false; !ours;) {
+    const std::optional<routing::Route> place = place_of(request);
+    if (auto site = gated_site(request, place); site && gate_->holds(*site)) {
+      if (!co_await gate_->released(*site)) co_return nfs3::Status::kJukebox;
+      continue;
+    }
+    ours = owns(request, place);
+    if (!ours) {
+      if (auto answer = co_await redirect(request, results)) co_return std::move(*answer);
+      continue;
+    }
+    if (gated_site(request, place)) pass.emplace(*gate_);
   }
   co_return co_await around(operations_[request.call.procedure], request, results);
 }
@@ -118,7 +130,8 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   std::size_t start = results.size();
   NfsAnswer answer = co_await run(request, results);
   if (std::optional<nfs3::Status> status = answer.final_status()) {
-    late_writes_.end(seen.key, *status, as_text(results.view()).substr(start));
+    const std::uint32_t site = gated_site(request, place_of(request)).value_or(0);
+    late_writes_.end(seen.key, *status, as_text(results.view()).substr(start), site);
   } else {
     late_writes_.forget(seen.key);
   }
@@ -179,6 +192,13 @@ std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) co
   return context_.tables.get()->place_of(request.procedure, request.call.arguments, size);
 }
 
+std::optional<std::uint32_t> NfsProgram::gated_site(const NfsRequest& request,
+                                                    const std::optional<routing::Route>& place) const {
+  if (gate_ == nullptr || !place || place->site_class != site_class_) return std::nullopt;
+  if (routing::has_layout(request.handle)) return std::nullopt;
+  return place->site.value;
+}
+
 bool NfsProgram::owns(const NfsRequest& request, std::optional<routing::Route> place) const {
   if (!operations_[static_cast<std::size_t>(request.procedure)]) return false;
   if (!place) return true;  // the operation's to refuse
@@ -206,10 +226,9 @@ Task<std::optional<NfsAnswer>> NfsProgram::redirect(NfsRequest& request, rpc::Xd
 
 Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results) {
   // The owner itself, which has no such operation: nobody has.
-  if (context_.tables.get()->owns(context_.self.index, place.site_class, place.site)) {
-    co_return nfs3::Status::kNotSupp;
-  }
-  auto reply = co_await relay_.pass_on(request.call, place);
+  const std::uint32_t owner = routing::server_for(*context_.tables.get(), place, request.handle);
+  if (owner == context_.self.index) co_return nfs3::Status::kNotSupp;
+  auto reply = co_await relay_.pass_on(request.call, place, owner);
   if (reply) co_return NfsAnswer::anothers(request.call, reply->results(), results);
   switch (reply.error().code) {
     case Errc::kInvalid:

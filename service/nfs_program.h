@@ -29,6 +29,7 @@
 #include "service/context.h"
 #include "service/late_writes.h"
 #include "service/relay.h"
+#include "service/site_gate.h"
 #include "wire/manager.h"
 #include "wire/nfs3.h"
 
@@ -89,8 +90,9 @@ class NfsProgram : public rpc::Program {
   using TypedOperation =
       std::function<Task<NfsAnswer>(NfsRequest& request, const Args& args, rpc::XdrWriter& results)>;
 
-  // `site_class`: the class of the sites that this server owns.
-  NfsProgram(ServiceContext& context, wire::Role site_class);
+  // `site_class`: the class of the sites that this server owns. `gate`: requests pass it, but those of files
+  // with a layout, which do not go by who has a site; none: sites stay where they are. It outlives this.
+  NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate* gate = nullptr);
 
   // Registers the operation of a procedure, before anything is served. Args: what decode_arguments() takes
   // for it (nfs3::HandleView where a handle is all there is); the arguments live until the operation ends. A
@@ -108,6 +110,8 @@ class NfsProgram : public rpc::Program {
   virtual Task<NfsAnswer> around(const Operation& operation, NfsRequest& request, rpc::XdrWriter& results) {
     return operation(request, results);
   }
+
+  LateWrites& late_writes() { return late_writes_; }
 
   std::uint32_t number() const override { return nfs3::kProgram; }
   std::uint32_t version() const override { return nfs3::kVersion; }
@@ -132,6 +136,9 @@ class NfsProgram : public rpc::Program {
   void refuse(rpc::Endpoint client, Stranger why);
   // The site that has the request; nothing for arguments that the routing core does not take.
   std::optional<routing::Route> place_of(const NfsRequest& request) const;
+  // Of those that this server's gate is for; nothing where the request passes none.
+  std::optional<std::uint32_t> gated_site(const NfsRequest& request,
+                                          const std::optional<routing::Route>& place) const;
   bool owns(const NfsRequest& request, std::optional<routing::Route> place) const;
   // For what seems to be another server's: nothing where it is ours by newer tables.
   Task<std::optional<NfsAnswer>> redirect(NfsRequest& request, rpc::XdrWriter& results);
@@ -143,6 +150,7 @@ class NfsProgram : public rpc::Program {
 
   ServiceContext& context_;
   wire::Role site_class_;
+  SiteGate* gate_;
   std::array<Operation, nfs3::kProcedureCount> operations_;
   std::array<Figures, nfs3::kProcedureCount> figures_;
   Counter& bad_handles_;

@@ -17,9 +17,9 @@ class OwnershipTest : public testing::ServiceFixture {
     tables_in_use_.generation = Generation{4};
   }
   // As a start finds it on the disk.
-  Result<Ownership> loaded() {
-    Ownership ownership(disk_, self_);
-    if (Status read = run(ownership.load()); !read) return fail(std::move(read).error());
+  Result<std::unique_ptr<Ownership>> loaded() {
+    auto ownership = std::make_unique<Ownership>(loop_, disk_, self_);
+    if (Status read = run(ownership->load()); !read) return fail(std::move(read).error());
     return ownership;
   }
   std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
@@ -29,7 +29,7 @@ class OwnershipTest : public testing::ServiceFixture {
 };
 
 TEST_F(OwnershipTest, WhatIsGrantedIsKnownAfterAPowerCut) {
-  Ownership first(disk_, self_);
+  Ownership first(loop_, disk_, self_);
   EXPECT_TRUE(run(first.load()));
   EXPECT_FALSE(first.known());
   EXPECT_EQ(first.digest(), 0u);
@@ -38,14 +38,14 @@ TEST_F(OwnershipTest, WhatIsGrantedIsKnownAfterAPowerCut) {
   disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
   auto second = loaded();
   ASSERT_TRUE(second);
-  ASSERT_TRUE(second->known());
-  EXPECT_EQ(second->sites().size(), 512u);
-  EXPECT_EQ(second->sites().front(), (wire::OwnedSite{0, Generation{4}}));
-  EXPECT_EQ(second->digest(), wire::digest(wire::sites_of(tables_in_use_, "store1")));
+  ASSERT_TRUE((*second)->known());
+  EXPECT_EQ((*second)->sites().size(), 512u);
+  EXPECT_EQ((*second)->sites().front(), (wire::OwnedSite{0, Generation{4}}));
+  EXPECT_EQ((*second)->digest(), wire::digest(wire::sites_of(tables_in_use_, "store1")));
 }
 
 TEST_F(OwnershipTest, TablesThatTakeOrGiveASiteAreRefused) {
-  Ownership ownership(disk_, self_);
+  Ownership ownership(loop_, disk_, self_);
   ASSERT_TRUE(run(ownership.grant(tables_in_use_)));
   EXPECT_TRUE(ownership.check(tables_in_use_));
   std::swap(storage_sites()[1], storage_sites()[3]);
@@ -59,19 +59,19 @@ TEST_F(OwnershipTest, TablesThatTakeOrGiveASiteAreRefused) {
 
 TEST_F(OwnershipTest, AServerWithoutSitesHasARecordOfNone) {
   for (std::uint32_t& owner : storage_sites()) owner = index("store2");
-  Ownership ownership(disk_, self_);
+  Ownership ownership(loop_, disk_, self_);
   ASSERT_TRUE(run(ownership.grant(tables_in_use_)));
   auto again = loaded();
   ASSERT_TRUE(again);
-  EXPECT_TRUE(again->known());
-  EXPECT_TRUE(again->sites().empty());
-  EXPECT_NE(again->digest(), 0u);
+  EXPECT_TRUE((*again)->known());
+  EXPECT_TRUE((*again)->sites().empty());
+  EXPECT_NE((*again)->digest(), 0u);
   storage_sites()[7] = index("store1");
-  EXPECT_FALSE(again->check(tables_in_use_));
+  EXPECT_FALSE((*again)->check(tables_in_use_));
 }
 
 TEST_F(OwnershipTest, ADamagedRecordIsNone) {
-  Ownership ownership(disk_, self_);
+  Ownership ownership(loop_, disk_, self_);
   ASSERT_TRUE(run(ownership.grant(tables_in_use_)));
   for (std::uint64_t at : {0u, 7u, 11u, 15u, 40u}) {
     ASSERT_TRUE(disk_.corrupt("ownership", at, 1));

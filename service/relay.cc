@@ -82,7 +82,7 @@ Relay::Relay(ServiceContext& context)
       loops_(context.metrics.counter("nfs_relay_loops_total")),
       reports_(std::make_shared<Reports>(context)) {}
 
-Task<Result<rpc::Response>> Relay::pass_on(const rpc::Call& call, routing::Route place) {
+Task<Result<rpc::Response>> Relay::pass_on(const rpc::Call& call, routing::Route place, std::uint32_t to) {
   if (call.relays >= kMaxRelays) {
     loops_.add();
     if (log_.allow()) {
@@ -93,7 +93,7 @@ Task<Result<rpc::Response>> Relay::pass_on(const rpc::Call& call, routing::Route
   }
   // What another server relayed, that server has reported.
   if (call.relays == 0) Reports::send(reports_, place);
-  const wire::ServerEntry owner = context_.tables.get()->server_of(place.site_class, place.site);
+  const wire::ServerEntry owner = *context_.tables.get()->server(to);
   auto reply = co_await context_.channel.call(forwarded(call, owner.endpoint));
   if (reply) {
     relayed_.add();

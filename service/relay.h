@@ -24,12 +24,13 @@ class Relay {
 
   explicit Relay(ServiceContext& context);
 
-  // Asks the server that has `place` by this process's tables; its results are the reply, byte for byte.
+  // Asks the server `to`, which has `place` by this process's tables; its results are the reply, byte for
+  // byte.
   // Errors: kMisdirected where the call was relayed too often already, kDenied where the owner refused it:
   // neither was executed. kInvalid: the arguments are garbage to the owner. kIo: SYSTEM_ERR. kTimedOut,
   // kUnavailable: no answer within kPatience; whether the call was executed is not known. `call` must live
   // until this ends.
-  Task<Result<rpc::Response>> pass_on(const rpc::Call& call, routing::Route place);
+  Task<Result<rpc::Response>> pass_on(const rpc::Call& call, routing::Route place, std::uint32_t to);
 
  private:
   class Reports;

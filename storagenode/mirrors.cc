@@ -12,7 +12,6 @@ namespace {
 using nfs3::Status;
 using routing::has;
 
-constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last forwarded write is remembered
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
 constexpr Duration kForwardRefused =
     std::chrono::seconds(1);  // but nobody listens, for longer than a start takes
@@ -21,28 +20,6 @@ constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
 
 }  // namespace
-
-// The right to order the writes of a range of one file.
-class Mirrors::Order {
- public:
-  Order(Mirrors& mirrors, FileId file) : mirrors_(mirrors), file_(file) {
-    auto& place = mirrors_.ordered_[file];
-    if (place == nullptr) place = std::make_unique<Ordered>(mirrors_.context_.loop);
-    ordered_ = place.get();
-    ++ordered_->users;
-  }
-  ~Order() {
-    if (--ordered_->users == 0) mirrors_.ordered_.erase(file_);
-  }
-  Order(const Order&) = delete;
-  Order& operator=(const Order&) = delete;
-  RangeLock& lock() { return ordered_->lock; }
-
- private:
-  Mirrors& mirrors_;
-  FileId file_;
-  Ordered* ordered_;
-};
 
 class Mirrors::UnderWay {
  public:
@@ -71,6 +48,7 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
     : context_(context),
       store_(store),
       layouts_(context),
+      ordered_(context.loop),
       suspects_(context),
       forwarded_(context.metrics.counter("mirror_writes_forwarded_total")),
       passed_on_(context.metrics.counter("mirror_requests_passed_on_total")),
@@ -153,37 +131,14 @@ Task<void> Mirrors::lose(routing::FileHandle handle, std::uint64_t stripe) {
   co_await note_missed(handle, context_.self.index, stripe);
 }
 
-// ---- numbers ----
-
-std::uint64_t Mirrors::next_number() {
-  number_ = std::max(number_ + 1, static_cast<std::uint64_t>(context_.loop.wall().ns));
-  return number_;
-}
-
-std::uint64_t Mirrors::greatest_number(StripeName stripe) const {
-  auto found = numbers_.find(stripe);
-  return found == numbers_.end() ? forgotten_number_ : found->second;
-}
-
-bool Mirrors::take_number(StripeName stripe, std::uint64_t number) {
-  if (number <= greatest_number(stripe)) return false;
-  if (numbers_.size() >= kMaxNumbers) {
-    for (const auto& [of, greatest] : numbers_) forgotten_number_ = std::max(forgotten_number_, greatest);
-    numbers_.clear();
-    if (number <= forgotten_number_) return false;
-  }
-  numbers_[stripe] = number;
-  return true;
-}
-
 // ---- writing ----
 
 Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, rpc::LayoutStamp sent,
                                               std::uint64_t offset, ByteView data,
                                               ObjectStore::WriteOptions options) {
-  Order order(*this, handle.fileid);
+  StripeLocks::Of locks(ordered_, handle.fileid);
   std::uint64_t stripe = offset >> handle.stripe_shift;
-  auto held = co_await order.lock().acquire(stripe, stripe, RangeLock::Mode::kExclusive);
+  auto held = co_await locks.acquire(stripe);
   MonoTime deadline = context_.loop.now() + kPatience;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
     Round round = co_await write_round(handle, sent, offset, data, options);
@@ -219,7 +174,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
   if (!epoch) co_return Round{.written = fail(std::move(epoch.error()))};
   options.epoch = epoch->value_or(options.epoch);
   options.same_epoch = true;
-  Put put{handle, layout->version, next_number(), offset, data, options};
+  Put put{handle, layout->version, numbers_.next(context_.loop.wall()), offset, data, options};
   Verifier verifier = context_.verifier.largest();
   co_await context_.crash.reach("mirror.ordered");
   std::vector<Task<Outcome>> tasks;
@@ -282,7 +237,7 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
     co_return outcome;
   }
   context_.verifier.see(result->verifier);
-  number_ = std::max(number_, result->number);
+  numbers_.see(result->number);
   switch (result->status) {
     case Status::kOk:
       outcome.took = Took::kDone;
@@ -326,8 +281,8 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = Status::kStale;
     co_return result;
   }
-  if (!take_number(stripe, args.number)) {
-    result.number = greatest_number(stripe);
+  if (!numbers_.take(stripe, args.number)) {
+    result.number = numbers_.greatest(stripe);
     result.status = Status::kNotSync;
     co_return result;
   }
@@ -353,8 +308,8 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
   auto handle = context_.handles.open(args.handle);
   if (!handle || !routing::has_layout(*handle)) co_return Status::kInval;
   std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
-  Order order(*this, handle->fileid);
-  auto held = co_await order.lock().acquire(args.stripe, args.stripe, RangeLock::Mode::kExclusive);
+  StripeLocks::Of locks(ordered_, handle->fileid);
+  auto held = co_await locks.acquire(args.stripe);
   auto layout = co_await layouts_.get(*handle, args.stripe, false);
   if (!layout) co_return Status::kJukebox;
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
@@ -370,7 +325,7 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
     if (read->bytes == 0) break;
     Put put{*handle,
             layout->version,
-            next_number(),
+            numbers_.next(context_.loop.wall()),
             offset,
             data.view().first(read->bytes),
             {.epoch = **epoch, .sync = true}};

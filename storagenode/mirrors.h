@@ -15,7 +15,7 @@
 #include "service/nfs_program.h"
 #include "storagenode/layout_cache.h"
 #include "storagenode/object_store.h"
-#include "storagenode/range_lock.h"
+#include "storagenode/stripe_order.h"
 #include "storagenode/suspects.h"
 
 namespace slice::storagenode {
@@ -71,12 +71,6 @@ class Mirrors {
   Task<void> recall(wire::RecallArgs args);
 
  private:
-  struct Ordered {
-    explicit Ordered(Loop& loop) : lock(loop) {}
-    RangeLock lock;
-    unsigned users = 0;
-  };
-  class Order;
   // How one copy took a write.
   enum class Took { kDone, kOldLayout, kOtherEpoch, kRemoved, kFailed };
   struct Outcome {
@@ -101,11 +95,6 @@ class Mirrors {
   Task<Outcome> put_here(Put put);
   Task<Outcome> put_there(Put put, std::uint32_t server);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
-  // Numbers of forwarded writes, as a sender and as a receiver.
-  std::uint64_t next_number();
-  using StripeName = std::pair<FileId, std::uint64_t>;
-  bool take_number(StripeName stripe, std::uint64_t number);
-  std::uint64_t greatest_number(StripeName stripe) const;
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
   // What goes by a layout, from where it is looked at on: a recall waits for it.
   class UnderWay;
@@ -113,15 +102,13 @@ class Mirrors {
   service::ServiceContext& context_;
   ObjectStore& store_;
   LayoutCache layouts_;
-  std::map<FileId, std::unique_ptr<Ordered>> ordered_;
+  StripeLocks ordered_;
   struct Going {
     std::multiset<std::uint64_t> versions;  // of the layouts that writes go by
     std::vector<OneShot<bool>> waiting;     // for one of them to end
   };
   std::map<FileId, Going> under_way_;
-  std::uint64_t number_ = 0;  // the last one given
-  std::map<StripeName, std::uint64_t> numbers_;
-  std::uint64_t forgotten_number_ = 0;  // at least those of all stripes that are not in numbers_
+  WriteNumbers numbers_;
   Suspects suspects_;
   LogLimiter log_{1};
   Counter& forwarded_;

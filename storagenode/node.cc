@@ -15,14 +15,16 @@ constexpr Duration kRenewPause = std::chrono::milliseconds(500);
 
 }  // namespace
 
-Node::Node(service::ServiceContext& its_context, ObjectStore::Options options)
+Node::Node(service::ServiceContext& its_context, ObjectStore::Options options,
+           std::function<service::LateWrites&()> late_writes)
     : context(its_context),
       authority(its_context,
                 [this](const routing::FileHandle& handle) { return store.stored(object_of(handle)); }),
       store(
           its_context.loop, its_context.disk, its_context.metrics, options,
           [this] { return renew_verifier(); }, its_context.crash),
-      mirrors(its_context, store) {}
+      mirrors(its_context, store),
+      sites(its_context, store, authority, std::move(late_writes)) {}
 
 nfs3::Time Node::now() const {
   return nfs3::time_of(context.loop.wall());
@@ -34,10 +36,12 @@ std::uint32_t Node::owned(const routing::FileHandle& handle, std::uint64_t offse
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift, left = count;
   // The caller has been found to own the first stripe, or to have a copy of it.
   std::uint64_t length = std::min(left, unit - offset % unit);
-  if (routing::has_layout(handle)) return static_cast<std::uint32_t>(length);
+  if (routing::has_layout(handle) || !sites.settled(handle, offset))
+    return static_cast<std::uint32_t>(length);
   while (length < left) {
     SiteId site = tables.storage_site(handle.fileid, offset + length, handle.stripe_shift);
     if (!tables.owns(context.self.index, wire::Role::kStorage, site)) break;
+    if (!sites.settled(handle, offset + length)) break;
     length = std::min(left, length + unit);
   }
   return static_cast<std::uint32_t>(length);

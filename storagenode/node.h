@@ -2,23 +2,28 @@
 #ifndef SLICE_STORAGENODE_NODE_H
 #define SLICE_STORAGENODE_NODE_H
 
+#include <functional>
 #include <unordered_map>
 
 #include "service/authority_client.h"
 #include "service/context.h"
 #include "storagenode/mirrors.h"
 #include "storagenode/object_store.h"
+#include "storagenode/sites.h"
 
 namespace slice::storagenode {
 
 class Node {
  public:
-  Node(service::ServiceContext& context, ObjectStore::Options options);
+  // `late_writes`: those that the node has answered.
+  Node(service::ServiceContext& context, ObjectStore::Options options,
+       std::function<service::LateWrites&()> late_writes);
 
   service::ServiceContext& context;
   service::AuthorityClient authority;
   ObjectStore store;
   Mirrors mirrors;
+  Sites sites;
 
   ObjectName object_of(const routing::FileHandle& handle) const { return mirrors.object_of(handle); }
   nfs3::Time now() const;

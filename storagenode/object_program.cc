@@ -13,9 +13,10 @@ constexpr std::uint32_t kMaxListed = 4096;
 
 }  // namespace
 
-ObjectProgram::ObjectProgram(Node& node)
+ObjectProgram::ObjectProgram(Node& node, const service::SiteMoves& moves)
     : InternalProgram(wire::kObjectProgram, &node.context.metrics.counter("object_calls_total")),
       node_(node),
+      moves_(moves),
       failures_(node.context.metrics.counter("object_failures_total")) {
   using Procedure = wire::ObjectProcedure;
   on<wire::ObjectReadArgs>(Procedure::kRead,
@@ -29,6 +30,7 @@ ObjectProgram::ObjectProgram(Node& node)
   on<wire::RecallArgs>(Procedure::kRecall, [this](const auto& args) { return recall(args); });
   on<wire::ForwardArgs>(Procedure::kForward,
                         [this](const auto& args) { return node_.mirrors.forward(args); });
+  on<wire::PlaceArgs>(Procedure::kPlace, [this](const auto& args) { return node_.sites.place(args); });
   on<wire::CopyArgs>(Procedure::kCopy, [this](const auto& args) { return copy(args); });
   on<wire::DiscardArgs>(Procedure::kDiscard, [this](const auto& args) { return discard(args); });
 }
@@ -65,13 +67,13 @@ Task<wire::ObjectWriteResult> ObjectProgram::write(const wire::ObjectWriteArgs& 
 Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
   auto status = co_await node_.store.truncate(args.object, args.size, args.epoch);
   if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
-  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error())};
+  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()), moves_.also(args.known)};
 }
 
 Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArgs& args) {
   auto status = co_await node_.store.remove(args.object);
   if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
-  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error())};
+  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()), moves_.also(args.known)};
 }
 
 Task<wire::ObjectStatResult> ObjectProgram::stat(const wire::ObjectStatArgs& args) {
@@ -100,6 +102,7 @@ Task<wire::ObjectCommitResult> ObjectProgram::commit(const wire::ObjectCommitArg
     result.end = committed->end;
     result.mtime = committed->mtime;
     result.epoch = committed->epoch;
+    result.also = moves_.also(args.known);
   } else {
     result.status = failed(committed.error());
   }

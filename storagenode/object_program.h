@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "service/internal_program.h"
+#include "service/site_moves.h"
 #include "storagenode/node.h"
 #include "wire/object.h"
 
@@ -11,7 +12,7 @@ namespace slice::storagenode {
 
 class ObjectProgram : public service::InternalProgram {
  public:
-  explicit ObjectProgram(Node& node);
+  ObjectProgram(Node& node, const service::SiteMoves& moves);
 
  private:
   Task<rpc::Outcome> read(const wire::ObjectReadArgs& args, rpc::XdrWriter& results);
@@ -27,6 +28,7 @@ class ObjectProgram : public service::InternalProgram {
   nfs3::Status failed(const Error& error);
 
   Node& node_;
+  const service::SiteMoves& moves_;
   Counter& failures_;
   LogLimiter failure_log_{5};
 };

@@ -31,9 +31,9 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());
   Object& of = **object;
-  if (!of.exists || offset >= of.end || into.empty()) co_return Read{0, of.end, of.epoch};
+  if (!of.exists || offset >= of.end || into.empty()) co_return Read{0, of.end, of.epoch, of.mtime};
   auto held = co_await of.lock.acquire(offset / kBlock, (offset + into.size() - 1) / kBlock, Mode::kShared);
-  if (offset >= of.end) co_return Read{0, of.end, of.epoch};
+  if (offset >= of.end) co_return Read{0, of.end, of.epoch, of.mtime};
   std::size_t n = std::min<std::uint64_t>(into.size(), of.end - offset);
   prefetch(of, offset, offset + n);
   for (std::size_t done = 0; done < n;) {
@@ -49,7 +49,7 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
     std::memset(into.data() + done + got, 0, here - got);
     done += here;
   }
-  co_return Read{n, of.end, of.epoch};
+  co_return Read{n, of.end, of.epoch, of.mtime};
 }
 
 // Reads ahead of a reader that goes forward, over what other nodes hold. Called when a read comes, since
@@ -373,6 +373,23 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   Object& of = **object;
   auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
   note_removed(name);
+  co_return co_await remove_locked(of);
+}
+
+Task<Status> ObjectStore::remove_empty(ObjectName name) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  if (!of.exists) co_return Status{};
+  auto some = co_await data_locked(of, 0, 1);
+  if (!some) co_return fail(std::move(some).error());
+  if (!some->empty()) co_return Status{};
+  co_return co_await remove_locked(of);
+}
+
+Task<Status> ObjectStore::remove_locked(Object& of) {
+  const ObjectName name = of.name;
   co_await crash_.reach("object.removing");
   // Others first: without the first segment nobody would find them again.
   SLICE_CO_RETURN_IF_ERROR(co_await remove_segments_behind(of, 0));

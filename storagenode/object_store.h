@@ -45,6 +45,7 @@ class ObjectStore {
     std::size_t bytes = 0;  // fewer than asked for only at the end
     std::uint64_t end = 0;  // of the object
     Epoch epoch;            // of the object, with that end
+    nfs3::Time mtime;       // of its last write since the process started; zero: none
   };
   // Holes are zeros. An object that does not exist has no bytes. kCorrupt, kIo.
   Task<Result<Read>> read(ObjectName name, std::uint64_t offset, ByteSpan into);
@@ -69,6 +70,9 @@ class ObjectStore {
   Task<Status> truncate(ObjectName name, std::uint64_t size, Epoch epoch);
   Task<Status> remove(ObjectName name);
 
+  // Takes away an object without bytes, and with it its epoch; one that has some stays.
+  Task<Status> remove_empty(ObjectName name);
+
   // Makes a hole of [offset, offset + length), whole blocks, and gives its space back; durable when it ends.
   // The object's end stays where it is.
   Task<Status> discard(ObjectName name, std::uint64_t offset, std::uint64_t length);
@@ -81,6 +85,17 @@ class ObjectStore {
   };
   // Makes every write durable that ended before.
   Task<Result<Committed>> commit(ObjectName name);
+
+  // The same for all objects.
+  Task<Status> sync_all();
+
+  struct Range {
+    std::uint64_t offset = 0, length = 0;
+    std::uint64_t place = 0;  // the offset in the segment's local file
+  };
+  // Where the object has bytes from `from` on, holes left out as far as the local file system tells; the
+  // first `most` stretches.
+  Task<Result<std::vector<Range>>> data(ObjectName name, std::uint64_t from, std::size_t most);
 
   struct Stat {
     bool exists = false;
@@ -123,6 +138,8 @@ class ObjectStore {
   Task<Status> truncate_locked(Object& object, std::uint64_t size, Epoch epoch);
   Task<Status> heal(Object& object);
   Task<Status> heal_segment(OpenSegment& open);
+  Task<Result<std::vector<Range>>> data_locked(Object& object, std::uint64_t from, std::size_t most);
+  Task<Status> remove_locked(Object& object);
   Task<Status> cut(Object& object, std::uint64_t size);
   Task<Status> remove_segments_behind(Object& object, std::uint64_t last);
   Task<Status> give_up(Object& object, std::uint64_t index, std::uint64_t within,

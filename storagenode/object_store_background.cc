@@ -143,14 +143,44 @@ Task<Result<ObjectStore::Stat>> ObjectStore::stat(ObjectName name, std::size_t m
     auto allocated = file.allocated();
     if (!allocated) co_return fail(allocated.error());
     stat.allocated += *allocated;
-    if (stat.extents.size() >= max_extents) continue;
-    auto ranges = file.data_ranges(kDataStart, max_extents - stat.extents.size());
+  }
+  auto ranges = co_await data_locked(of, 0, max_extents);
+  if (!ranges) co_return fail(ranges.error());
+  for (const Range& range : *ranges) stat.extents.push_back({range.offset, range.length, range.place});
+  co_return stat;
+}
+
+Task<Result<std::vector<ObjectStore::Range>>> ObjectStore::data(ObjectName name, std::uint64_t from,
+                                                                std::size_t most) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  auto held = co_await (*object)->lock.acquire(0, kAllBlocks, RangeLock::Mode::kShared);
+  co_return co_await data_locked(**object, from, most);
+}
+
+Task<Result<std::vector<ObjectStore::Range>>> ObjectStore::data_locked(Object& object, std::uint64_t from,
+                                                                       std::size_t most) {
+  std::vector<Range> found;
+  std::vector<std::uint64_t> indexes(object.present.lower_bound(from / kSegment), object.present.end());
+  for (std::uint64_t index : indexes) {
+    if (found.size() >= most) break;
+    auto use = co_await table_.segment(object, index);
+    if (!use) co_return fail(use.error());
+    const std::uint64_t within = index == from / kSegment ? from % kSegment : 0;
+    auto ranges = (*use)->segment.file().data_ranges(kDataStart + within, most - found.size());
     if (!ranges) co_return fail(ranges.error());
     for (const auto& range : *ranges) {
-      stat.extents.push_back({index * kSegment + range.offset - kDataStart, range.length, range.offset});
+      found.push_back({index * kSegment + range.offset - kDataStart, range.length, range.offset});
     }
   }
-  co_return stat;
+  co_return found;
+}
+
+Task<Status> ObjectStore::sync_all() {
+  for (const ObjectName& name : table_.unsynced()) {
+    if (auto committed = co_await commit(name); !committed) co_return fail(std::move(committed).error());
+  }
+  co_return Status{};
 }
 
 namespace {

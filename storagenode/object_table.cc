@@ -57,6 +57,14 @@ Task<void> ObjectTable::count_stored(Object& object) {
   }
 }
 
+std::set<ObjectName> ObjectTable::unsynced() const {
+  std::set<ObjectName> names;
+  for (const OpenSegment* open : order_) {
+    if (open->segment.unsynced()) names.insert(open->object.name);
+  }
+  return names;
+}
+
 std::optional<std::uint64_t> ObjectTable::stored(const ObjectName& name) const {
   auto found = objects_.find(name);
   if (found == objects_.end() || !found->second->loaded) return std::nullopt;

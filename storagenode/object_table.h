@@ -92,6 +92,8 @@ class ObjectTable {
   Task<Status> find_end(Object& object);
   // The segment, where it is open.
   OpenSegment* peek(const SegmentName& name);
+  // The objects that have segments which are not synced; files are closed only when they are.
+  std::set<ObjectName> unsynced() const;
   std::size_t open_segments() const { return order_.size(); }
   // Bytes of the object that are no holes, about: of which a local file system takes room. Nothing where it
   // is not loaded.

@@ -9,9 +9,11 @@ using nfs3::Procedure;
 using service::NfsRequest;
 
 StorageServer::StorageServer(service::ServiceContext& context)
-    : node_(context, {.reserve_bytes = context.self.reserve_bytes}),
-      nfs_(context, wire::Role::kStorage),
-      objects_(node_),
+    : node_(context, {.reserve_bytes = context.self.reserve_bytes},
+            [this]() -> service::LateWrites& { return nfs_.late_writes(); }),
+      nfs_(context, wire::Role::kStorage, &node_.sites.gate()),
+      moves_(context, wire::Role::kStorage, node_.sites.gate(), node_.sites),
+      objects_(node_, moves_),
       scrubber_(node_.store, {}) {
   nfs_.on<nfs3::ReadArgs>(Procedure::kRead,
                           [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& results) {
@@ -26,12 +28,14 @@ StorageServer::StorageServer(service::ServiceContext& context)
 Task<Status> StorageServer::start() {
   SLICE_CO_RETURN_IF_ERROR(co_await node_.store.open());
   node_.mirrors.start();
+  moves_.start();
   scrubber_.start();
   co_return Status{};
 }
 
 Task<void> StorageServer::stop() {
   node_.mirrors.stop();
+  co_await moves_.stop();
   co_await scrubber_.stop();
   co_await node_.store.stop();
   co_await node_.authority.flush();

@@ -6,6 +6,7 @@
 
 #include "service/nfs_program.h"
 #include "service/process.h"
+#include "service/site_moves.h"
 #include "storagenode/node.h"
 #include "storagenode/object_program.h"
 #include "storagenode/scrubber.h"
@@ -16,7 +17,7 @@ class StorageServer : public service::Role {
  public:
   explicit StorageServer(service::ServiceContext& context);
   Task<Status> start() override;
-  std::vector<rpc::Program*> programs() override { return {&nfs_, &objects_}; }
+  std::vector<rpc::Program*> programs() override { return {&nfs_, &objects_, &moves_}; }
   Task<void> stop() override;
   std::string state() const override;
 
@@ -25,6 +26,7 @@ class StorageServer : public service::Role {
  private:
   Node node_;
   service::NfsProgram nfs_;
+  service::SiteMoves moves_;
   ObjectProgram objects_;
   Scrubber scrubber_;
 };

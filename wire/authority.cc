@@ -1,7 +1,10 @@
 #include "wire/authority.h"
 
+#include <algorithm>
+
 #include "common/config.h"
 #include "rpc/xdr.h"
+#include "wire/codec.h"
 
 namespace slice::wire {
 
@@ -137,6 +140,42 @@ bool decode(ByteView bytes, PolicyResult& out) {
   out.policy.copies = in.u32();
   out.policy.placement = in.u32();
   if (out.policy.placement > kPlacementNames.size()) in.fail();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const HandlesArgs& args) {
+  const std::size_t count = std::min(args.files.size(), kMaxHandles);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) out.u64(args.files[i].value);
+}
+bool decode(ByteView bytes, HandlesArgs& out) {
+  XdrReader in(bytes);
+  out.files.clear();
+  const std::uint32_t count = decode_count(in, kMaxHandles);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.files.push_back(FileId{in.u64()});
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const HandlesResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.status));
+  const std::size_t count = std::min(result.handles.size(), kMaxHandles);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    out.boolean(result.handles[i].has_value());
+    if (result.handles[i]) out.fixed(*result.handles[i]);
+  }
+}
+bool decode(ByteView bytes, HandlesResult& out) {
+  XdrReader in(bytes);
+  out.status = static_cast<nfs3::Status>(in.u32());
+  out.handles.clear();
+  const std::uint32_t count = decode_count(in, kMaxHandles);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    auto& handle = out.handles.emplace_back();
+    if (!in.boolean()) continue;
+    ByteView bytes_of = in.fixed(kHandleSize);
+    if (in.ok()) std::copy(bytes_of.begin(), bytes_of.end(), handle.emplace().begin());
+  }
   return in.complete();
 }
 

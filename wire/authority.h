@@ -3,6 +3,8 @@
 #ifndef SLICE_WIRE_AUTHORITY_H
 #define SLICE_WIRE_AUTHORITY_H
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "common/ids.h"
@@ -11,7 +13,13 @@
 
 namespace slice::wire {
 
-enum class AuthorityProcedure : std::uint32_t { kNull = 0, kFetch = 1, kMerge = 2, kPolicy = 3 };
+enum class AuthorityProcedure : std::uint32_t {
+  kNull = 0,
+  kFetch = 1,
+  kMerge = 2,
+  kPolicy = 3,
+  kHandles = 4
+};
 
 // FETCH: the attributes of a file. Waits while a truncation of the file is under way.
 // with_striped: the caller, a storage node, is about to hold its first bytes of the file; the authority has
@@ -81,6 +89,23 @@ struct PolicyResult {
   FilePolicy policy;  // in force now; kOk and kPerm only
 };
 
+// HANDLES: the handles of regular files, by their fileIDs: for who has bytes of files, and has to tell where
+// they belong.
+inline constexpr std::size_t kMaxHandles = 256;  // in one call
+struct HandlesArgs {
+  std::vector<FileId> files;
+};
+struct HandlesResult {
+  nfs3::Status status = nfs3::Status::kOk;  // kJukebox: not this server's files, one of them at least
+  // kOk only: one each, in the order of the call. Without one: there is no such file, or it is no regular
+  // one.
+  std::vector<std::optional<std::array<std::uint8_t, kHandleSize>>> handles;
+};
+
+void encode(rpc::XdrWriter& out, const HandlesArgs& args);
+bool decode(ByteView bytes, HandlesArgs& out);
+void encode(rpc::XdrWriter& out, const HandlesResult& result);
+bool decode(ByteView bytes, HandlesResult& out);
 void encode(rpc::XdrWriter& out, const PolicyArgs& args);
 bool decode(ByteView bytes, PolicyArgs& out);
 void encode(rpc::XdrWriter& out, const PolicyResult& result);

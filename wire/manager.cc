@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rpc/xdr.h"
+#include "wire/codec.h"
 
 namespace slice::wire {
 
@@ -11,13 +12,7 @@ using rpc::XdrWriter;
 
 namespace {
 
-constexpr std::size_t kMaxText = 255;
 constexpr std::uint32_t kMaxServers = 4096;
-constexpr std::uint32_t kMaxSites = 65536;  // of one class
-
-std::string_view bounded(std::string_view text) {
-  return text.substr(0, kMaxText);
-}
 
 void encode_entry(XdrWriter& out, const ServerEntry& entry) {
   out.u32(entry.server);
@@ -93,12 +88,6 @@ std::size_t encode_count(XdrWriter& out, const Items& items, std::uint32_t limit
   return count;
 }
 
-std::uint32_t decode_count(XdrReader& in, std::uint32_t limit) {
-  std::uint32_t count = in.u32();
-  if (count > limit) in.fail();
-  return in.ok() ? count : 0;
-}
-
 void decode_tables(XdrReader& in, Tables& out) {
   out = Tables{};
   out.generation = Generation{in.u64()};
@@ -108,6 +97,10 @@ void decode_tables(XdrReader& in, Tables& out) {
     std::uint32_t count = decode_count(in, kMaxSites);
     for (std::uint32_t i = 0; in.ok() && i < count; ++i) sites.push_back(in.u32());
   }
+  if (!in.ok() || in.rest().empty()) return;
+  std::uint32_t count = decode_count(in, kMaxSites);
+  if (count == 0) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout_sites.push_back(in.u32());
 }
 
 }  // namespace
@@ -180,11 +173,19 @@ void encode(XdrWriter& out, const Tables& tables) {
     std::size_t count = encode_count(out, sites, kMaxSites);
     for (std::size_t i = 0; i < count; ++i) out.u32(sites[i]);
   }
+  if (tables.layout_sites.empty()) return;
+  std::size_t count = encode_count(out, tables.layout_sites, kMaxSites);
+  for (std::size_t i = 0; i < count; ++i) out.u32(tables.layout_sites[i]);
 }
 bool decode(ByteView bytes, Tables& out) {
   XdrReader in(bytes);
   decode_tables(in, out);
   return in.complete();
+}
+
+void keep_layout_sites(Tables& tables) {
+  if (tables.layout_sites.empty())
+    tables.layout_sites = tables.sites[static_cast<std::size_t>(Role::kStorage)];
 }
 
 std::uint64_t digest(const Tables& tables) {
@@ -199,16 +200,35 @@ std::uint64_t digest(const std::vector<std::uint32_t>& sites) {
   return std::max<std::uint64_t>(fnv1a(out.view()), 1);
 }
 
-std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view server) {
+namespace {
+
+std::vector<std::uint32_t> owned_by(const std::vector<std::uint32_t>& owners, std::uint32_t server) {
   std::vector<std::uint32_t> found;
-  for (const ServerEntry& entry : tables.servers) {
-    if (entry.name != server || static_cast<std::size_t>(entry.role) >= kSiteClasses) continue;
-    const auto& owners = tables.sites[static_cast<std::size_t>(entry.role)];
-    for (std::uint32_t site = 0; site < owners.size(); ++site) {
-      if (owners[site] == entry.server) found.push_back(site);
-    }
+  for (std::uint32_t site = 0; site < owners.size(); ++site) {
+    if (owners[site] == server) found.push_back(site);
   }
   return found;
+}
+
+const ServerEntry* find(const Tables& tables, std::string_view server) {
+  auto found = std::find_if(tables.servers.begin(), tables.servers.end(),
+                            [&](const ServerEntry& each) { return each.name == server; });
+  return found == tables.servers.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view server) {
+  const ServerEntry* entry = find(tables, server);
+  if (entry == nullptr || static_cast<std::size_t>(entry->role) >= kSiteClasses) return {};
+  return owned_by(tables.sites[static_cast<std::size_t>(entry->role)], entry->server);
+}
+
+std::vector<std::uint32_t> layout_sites_of(const Tables& tables, std::string_view server) {
+  const ServerEntry* entry = find(tables, server);
+  if (entry == nullptr || entry->role != Role::kStorage) return {};
+  return tables.layout_sites.empty() ? sites_of(tables, server)
+                                     : owned_by(tables.layout_sites, entry->server);
 }
 
 std::vector<std::uint32_t> numbers_of(const std::vector<OwnedSite>& sites) {
@@ -240,7 +260,10 @@ void encode(XdrWriter& out, const ClaimArgs& args) {
   out.u32(args.server);
   out.boolean(args.has_record);
   out.boolean(args.has_data);
+  out.u64(args.version);
   encode(out, args.sites);
+  std::size_t count = encode_count(out, args.layout_sites, kMaxSites);
+  for (std::size_t i = 0; i < count; ++i) out.u32(args.layout_sites[i]);
 }
 bool decode(ByteView bytes, ClaimArgs& out) {
   XdrReader in(bytes);
@@ -248,7 +271,10 @@ bool decode(ByteView bytes, ClaimArgs& out) {
   out.server = in.u32();
   out.has_record = in.boolean();
   out.has_data = in.boolean();
+  out.version = in.u64();
   out.sites = decode_owned_sites(in);
+  std::uint32_t count = decode_count(in, kMaxSites);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout_sites.push_back(in.u32());
   return in.complete();
 }
 

@@ -20,7 +20,10 @@ enum class ManagerProcedure : std::uint32_t {
   kMembers = 4,
   kOfferTables = 5,
   kClaim = 6,
-  kChangeServer = 7
+  kChangeServer = 7,
+  kMoveSites = 8,  // this and those below: wire/moves.h
+  kMoves = 9,
+  kChangeMoves = 10
 };
 
 enum class Role : std::uint32_t {
@@ -83,12 +86,19 @@ struct Tables {
   Generation generation;
   std::vector<ServerEntry> servers;
   std::vector<std::uint32_t> sites[kSiteClasses];
+  // Where files that have a layout (mirrored, block-mapped) have each storage site: moves of sites leave them
+  // where they are. Empty: where `sites` has it.
+  std::vector<std::uint32_t> layout_sites = {};
 };
+// Before a storage site is bound otherwise: files with a layout stay where the site was.
+void keep_layout_sites(Tables& tables);
 // Equal for equal tables, and else hardly ever.
 std::uint64_t digest(const Tables& tables);
 
 // The sites of its class that a server has by these tables, in order; none where they do not name it.
 std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view server);
+// The same of those that it has for files with a layout.
+std::vector<std::uint32_t> layout_sites_of(const Tables& tables, std::string_view server);
 // Of the sites of a server, in order; never 0.
 std::uint64_t digest(const std::vector<std::uint32_t>& sites);
 
@@ -109,7 +119,10 @@ std::vector<OwnedSite> decode_owned_sites(rpc::XdrReader& in);
 struct ClaimArgs {
   std::uint32_t server = 0;
   bool has_record = false, has_data = false;
+  std::uint64_t version = 0;     // of the record, which grows: an older one says nothing
   std::vector<OwnedSite> sites;  // in order
+  // Of a storage server: the sites that it has for files with a layout, in order.
+  std::vector<std::uint32_t> layout_sites = {};
 };
 enum class ClaimVerdict : std::uint32_t {
   kTaken = 0,  // the manager has noted durably that there is a record

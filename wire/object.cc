@@ -1,6 +1,9 @@
 #include "wire/object.h"
 
+#include <algorithm>
+
 #include "rpc/xdr.h"
+#include "wire/codec.h"
 
 namespace slice::wire {
 
@@ -11,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kMaxExtents = 1024;
 constexpr std::uint32_t kMaxListed = 4096;
+constexpr std::uint32_t kMaxAlso = 4096;  // servers
 
 void encode_name(XdrWriter& out, const ObjectName& name) {
   out.u32(name.volume.value);
@@ -38,6 +42,18 @@ void encode_status(XdrWriter& out, nfs3::Status status) {
 bool decode_status(XdrReader& in, nfs3::Status& status) {
   status = static_cast<nfs3::Status>(in.u32());
   return in.ok() && status == nfs3::Status::kOk;
+}
+
+void encode_also(XdrWriter& out, const Also& also) {
+  const std::size_t count = std::min<std::size_t>(also.size(), kMaxAlso);
+  out.u32(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) out.u32(also[i]);
+}
+Also decode_also(XdrReader& in) {
+  Also also;
+  const std::uint32_t count = decode_count(in, kMaxAlso);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) also.push_back(in.u32());
+  return also;
 }
 
 }  // namespace
@@ -99,21 +115,25 @@ void encode(XdrWriter& out, const ObjectTruncateArgs& args) {
   encode_name(out, args.object);
   out.u64(args.size);
   out.u32(args.epoch.value);
+  out.u64(args.known.value);
 }
 bool decode(ByteView bytes, ObjectTruncateArgs& out) {
   XdrReader in(bytes);
   out.object = decode_name(in);
   out.size = in.u64();
   out.epoch = Epoch{in.u32()};
+  out.known = Generation{in.u64()};
   return in.complete();
 }
 
 void encode(XdrWriter& out, const ObjectRemoveArgs& args) {
   encode_name(out, args.object);
+  out.u64(args.known.value);
 }
 bool decode(ByteView bytes, ObjectRemoveArgs& out) {
   XdrReader in(bytes);
   out.object = decode_name(in);
+  out.known = Generation{in.u64()};
   return in.complete();
 }
 
@@ -192,11 +212,13 @@ bool decode(ByteView bytes, ObjectListResult& out) {
 void encode(XdrWriter& out, const ObjectCommitArgs& args) {
   encode_name(out, args.object);
   out.u64(args.largest_seen.value);
+  out.u64(args.known.value);
 }
 bool decode(ByteView bytes, ObjectCommitArgs& out) {
   XdrReader in(bytes);
   out.object = decode_name(in);
   out.largest_seen = Verifier{in.u64()};
+  out.known = Generation{in.u64()};
   return in.complete();
 }
 
@@ -207,6 +229,7 @@ void encode(XdrWriter& out, const ObjectCommitResult& result) {
   out.u64(result.end);
   nfs3::encode(out, result.mtime);
   out.u32(result.epoch.value);
+  encode_also(out, result.also);
 }
 bool decode(ByteView bytes, ObjectCommitResult& out) {
   XdrReader in(bytes);
@@ -215,16 +238,55 @@ bool decode(ByteView bytes, ObjectCommitResult& out) {
     out.end = in.u64();
     nfs3::decode(in, out.mtime);
     out.epoch = Epoch{in.u32()};
+    out.also = decode_also(in);
   }
   return in.complete();
 }
 
 void encode(XdrWriter& out, const ObjectStatusResult& result) {
   encode_status(out, result.status);
+  if (result.status == nfs3::Status::kOk) encode_also(out, result.also);
 }
 bool decode(ByteView bytes, ObjectStatusResult& out) {
   XdrReader in(bytes);
+  out.also.clear();
+  if (decode_status(in, out.status)) out.also = decode_also(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const PlaceArgs& args) {
+  out.u64(args.move);
+  out.u64(args.attempt);
+  out.opaque(args.handle);
+  out.u64(args.number);
+  out.u32(args.epoch.value);
+  out.u64(args.offset);
+  nfs3::encode(out, args.mtime);
+  out.opaque(args.data);
+}
+bool decode(ByteView bytes, PlaceArgs& out) {
+  XdrReader in(bytes);
+  out.move = in.u64();
+  out.attempt = in.u64();
+  out.handle = in.opaque(nfs3::kMaxHandle);
+  out.number = in.u64();
+  out.epoch = Epoch{in.u32()};
+  out.offset = in.u64();
+  nfs3::decode(in, out.mtime);
+  out.data = in.opaque(nfs3::kMaxTransfer);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const PlaceResult& result) {
+  encode_status(out, result.status);
+  out.u64(result.number);
+  out.u64(result.verifier.value);
+}
+bool decode(ByteView bytes, PlaceResult& out) {
+  XdrReader in(bytes);
   decode_status(in, out.status);
+  out.number = in.u64();
+  out.verifier = Verifier{in.u64()};
   return in.complete();
 }
 

@@ -23,7 +23,8 @@ enum class ObjectProcedure : std::uint32_t {
   kRecall = 8,  // this and those below, of files with a layout: wire/layout.h
   kForward = 9,
   kCopy = 10,
-  kDiscard = 11
+  kDiscard = 11,
+  kPlace = 12
 };
 
 // Objects are named by (volume, fileID, kind).
@@ -55,6 +56,11 @@ struct ObjectWriteResult {
   nfs3::Status status = nfs3::Status::kOk;
   Verifier verifier;
 };
+// Other servers that have to be asked behind the one that answers, since sites have moved or are moving from it
+// to them, which the tables do not show by which the caller chose whom to ask (`known`, their generation). Of
+// COMMIT, TRUNCATE and REMOVE.
+using Also = std::vector<std::uint32_t>;
+
 // Cuts to `size` and adopts `epoch`; nothing happens where the object's epoch is `epoch` or newer. Durable
 // when answered. Also remembered for an object that does not exist on this server (so that a late write of an
 // older epoch cannot come back).
@@ -62,9 +68,11 @@ struct ObjectTruncateArgs {
   ObjectName object;
   std::uint64_t size = 0;
   Epoch epoch;
+  Generation known = {};
 };
 struct ObjectRemoveArgs {
   ObjectName object;
+  Generation known = {};
 };  // kOk also where there is none; durable when answered
 struct ObjectStatArgs {
   ObjectName object;
@@ -94,6 +102,7 @@ struct ObjectListResult {
 struct ObjectCommitArgs {
   ObjectName object;
   Verifier largest_seen;
+  Generation known = {};
 };
 struct ObjectCommitResult {
   nfs3::Status status = nfs3::Status::kOk;
@@ -101,10 +110,31 @@ struct ObjectCommitResult {
   std::uint64_t end = 0;
   nfs3::Time mtime;
   Epoch epoch;
+  Also also = {};
 };
+// Of TRUNCATE and REMOVE.
 struct ObjectStatusResult {
   nfs3::Status status = nfs3::Status::kOk;
-};  // of TRUNCATE and REMOVE
+  Also also = {};
+};
+
+// PLACE: bytes of one stripe on a site that moves (wire/moves.h), from its old owner, which sends one write of
+// a stripe after another. Done only under the same truncation epoch, and if its number is greater than those
+// before; kNotSync: it is not. kStale: the attempt is over. kNoEnt: the file was removed.
+struct PlaceArgs {
+  std::uint64_t move = 0, attempt = 0;
+  ByteView handle;
+  std::uint64_t number = 0;
+  Epoch epoch;
+  std::uint64_t offset = 0;
+  nfs3::Time mtime;
+  ByteView data;
+};
+struct PlaceResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  std::uint64_t number = 0;  // the greatest one of the stripe
+  Verifier verifier;
+};
 
 // clang-format off
 #define SLICE_WIRE_OBJECT_MESSAGES(X) \
@@ -120,7 +150,9 @@ struct ObjectStatusResult {
   X(ObjectListResult) \
   X(ObjectCommitArgs) \
   X(ObjectCommitResult) \
-  X(ObjectStatusResult)
+  X(ObjectStatusResult) \
+  X(PlaceArgs) \
+  X(PlaceResult)
 // clang-format on
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \

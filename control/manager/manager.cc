@@ -19,6 +19,7 @@ Manager::Manager(service::ServiceContext& context)
              .tables = {.generation = {}, .servers = routing::RoutingTables::initial(context.config).servers},
              .recorded = {}},
       records_(context.config, entries_),
+      moves_(context, hooks_for_moves()),
       heard_(entries_.size()),
       alive_gauge_(context.metrics.counter("manager_alive_processes")),
       drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
@@ -37,6 +38,9 @@ Manager::Manager(service::ServiceContext& context)
                              [this](const auto&, rpc::XdrWriter& results) { return draw(results); });
   on<service::NoArguments>(Procedure::kGetTables,
                            [this](const auto&, rpc::XdrWriter& results) { return tables(results); });
+  on<wire::StartMovesArgs>(Procedure::kMoveSites, [this](const auto& args) { return moves_.start(args); });
+  on<wire::ChangeMovesArgs>(Procedure::kChangeMoves, [this](const auto& args) { return moves_.change(args); });
+  on<service::NoArguments>(Procedure::kMoves, [this](const auto&) { return moves_.list(); });
   on<service::NoArguments>(Procedure::kMembers, [this](const auto&) { return members(); });
 }
 
@@ -58,11 +62,30 @@ Task<Status> Manager::start() {
     co_return fail(std::move(loaded).error());
   }
   watch();
+  moves_.run();
   co_return Status{};
+}
+
+Moves::Hooks Manager::hooks_for_moves() {
+  return {.state = state_,
+          .change = [this](Moves::Hooks::Change change_it) { return change(std::move(change_it)); },
+          .moved = [this](const wire::SiteMove& move,
+                          Generation generation) { records_.moved(move, generation); },
+          .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
+          .surveys = [this] { return survey_.has_value(); }};
+}
+
+Task<Status> Manager::change(Moves::Hooks::Change change_it) {
+  auto lock = co_await change_.lock();
+  if (survey_) co_return fail(Errc::kUnavailable, "the manager is {}", state());
+  ManagerState next = state_;
+  SLICE_CO_RETURN_IF_ERROR(change_it(next));
+  co_return co_await adopt(std::move(next));
 }
 
 Task<void> Manager::stop() {
   stopped_ = true;
+  moves_.stop();
   co_return;
 }
 
@@ -182,7 +205,9 @@ Task<Status> Manager::follow_record(std::uint32_t server) {
                 entries_[server].name, next.tables.generation.value);
     changed = true;
   }
-  if (std::string missing = records_.missing(next.tables); !missing.empty() && record_log_.allow()) {
+  // A move gives sites away before the tables say so.
+  const std::string missing = moves_.concerns(server) ? "" : records_.missing(next.tables);
+  if (!missing.empty() && record_log_.allow()) {
     log_error("sites without a server that has them: {}", missing);
   }
   if (!changed) co_return Status{};

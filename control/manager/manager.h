@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "control/manager/moves.h"
 #include "control/manager/state.h"
 #include "control/manager/survey.h"
 #include "service/context.h"
@@ -48,6 +49,9 @@ class Manager : public service::InternalProgram, public service::Role {
   wire::ClaimResult grant(const wire::ClaimArgs& args);
   // With the lock held: notes durably that the server has a record, and follows what records say.
   Task<Status> follow_record(std::uint32_t server);
+  Moves::Hooks hooks_for_moves();
+  // Durably, one change of the state at a time. kUnavailable while there is a survey.
+  Task<Status> change(Moves::Hooks::Change change);
   Task<wire::ChangeServerResult> change_server(const wire::ChangeServerArgs& args);
   // With the lock held: the tables with the change; kInvalid: why it cannot be.
   Result<wire::Tables> with_change(const wire::ChangeServerArgs& args) const;
@@ -78,6 +82,7 @@ class Manager : public service::InternalProgram, public service::Role {
   std::uint64_t digest_ = 0;                                               // of the state's tables
   const std::vector<wire::ServerEntry>& entries_ = state_.tables.servers;  // the members, by number
   Records records_;
+  Moves moves_;
   std::optional<Survey> survey_;  // none: the state is known
   std::string waits_for_;         // with a survey
   std::vector<Heard> heard_;      // by member

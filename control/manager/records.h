@@ -9,6 +9,7 @@
 
 #include "common/config.h"
 #include "wire/manager.h"
+#include "wire/moves.h"
 
 namespace slice::manager {
 
@@ -20,7 +21,8 @@ class Records {
 
   // The digest of a heartbeat; `server` is a member.
   void heard(std::uint32_t server, std::uint64_t digest);
-  // kInvalid: from nobody known, or of a site that there is not.
+  // An older record than one that was claimed changes nothing. kInvalid: from nobody known, or of a site that
+  // there is not.
   Status claimed(const wire::ClaimArgs& args);
   // Some server has a record, whose sites need not be known.
   bool any() const;
@@ -30,8 +32,11 @@ class Records {
   std::string wanted() const;
 
   // `tables`, which are of this configuration, with every site at the server that claims it; of one
-  // generation more where that changes anything. kInvalid: two claim the same.
+  // generation more where that changes anything. Of two that claim the same, it is at the one who has it
+  // since later: by a move of which the other's claim does not know. kInvalid: both since the same.
   Result<wire::Tables> applied_to(wire::Tables tables) const;
+  // A move has brought these sites to another server, which has them since this generation.
+  void moved(const wire::SiteMove& move, Generation since);
   // The newest generation that a claimed site is said to be there since.
   Generation newest() const { return newest_; }
   // Which sites nobody claims; empty where each of them is claimed.
@@ -42,9 +47,11 @@ class Records {
  private:
   struct Said {
     std::uint64_t digest = 0;
-    std::optional<std::vector<std::uint32_t>> sites;
+    std::optional<std::vector<wire::OwnedSite>> sites;
+    std::vector<std::uint32_t> layout_sites = {};
+    std::uint64_t version = 0;  // of the newest record that was claimed
   };
-  // Calls `each(class, site, server)` for every claim.
+  // Calls `each(class, site, server)` for every claim, with site an OwnedSite.
   template <class Each>
   void for_each(const Each& each) const;
 

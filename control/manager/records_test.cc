@@ -19,6 +19,7 @@ class RecordsTest : public ::testing::Test {
   Status claim(const std::string& name, const std::vector<std::uint32_t>& sites) {
     wire::ClaimArgs args{.server = index(name), .has_record = true, .sites = {}};
     for (std::uint32_t site : sites) args.sites.push_back({site, Generation{1}});
+    if (config_.find(name)->role == ServerRole::kStorage) args.layout_sites = sites;
     return records_.claimed(args);
   }
   // As the tables have it.

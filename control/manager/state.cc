@@ -7,9 +7,36 @@ namespace slice::manager {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
-constexpr std::uint32_t kFormat = 2;
+constexpr std::uint32_t kFormat = 3;
 constexpr std::uint32_t kWithoutRecords = 1;  // the format before servers had records
-constexpr std::uint32_t kMostServers = 4096, kMostName = 255;
+constexpr std::uint32_t kWithoutMoves = 2;    // the format before sites could be moved
+constexpr std::uint32_t kMostServers = 4096, kMostName = 255, kMostMoves = 4096;
+
+void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
+  out.u64(state.last_move.value);
+  out.boolean(state.settings.paused);
+  out.u64(state.settings.bytes_per_second);
+  out.u32(static_cast<std::uint32_t>(state.moves.size()));
+  for (const MoveRecord& each : state.moves) {
+    wire::encode_move(out, each.move);
+    out.boolean(each.aborting);
+    out.u64(each.began_ns);
+  }
+}
+
+void decode_moves(rpc::XdrReader& in, ManagerState& state) {
+  state.last_move = wire::MoveId{in.u64()};
+  state.settings.paused = in.boolean();
+  state.settings.bytes_per_second = in.u64();
+  const std::uint32_t count = in.u32();
+  if (count > kMostMoves) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    MoveRecord record{.move = wire::decode_move(in)};
+    record.aborting = in.boolean();
+    record.began_ns = in.u64();
+    state.moves.push_back(std::move(record));
+  }
+}
 
 }  // namespace
 
@@ -19,7 +46,7 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   rpc::XdrReader in(contents->view());
   std::uint32_t magic = in.u32();
   std::uint32_t format = in.u32();
-  if (magic != kMagic || (format != kFormat && format != kWithoutRecords)) {
+  if (magic != kMagic || format < kWithoutRecords || format > kFormat) {
     co_return fail(Errc::kCorrupt, "{}: magic {:#x}, format {}; format {} is expected", kStateFile, magic,
                    format, kFormat);
   }
@@ -32,6 +59,7 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   const std::uint32_t recorded = format == kWithoutRecords ? 0 : in.u32();
   if (recorded > kMostServers) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < recorded; ++i) state.recorded.emplace(in.text(kMostName));
+  if (format > kWithoutMoves) decode_moves(in, state);
   if (!in.ok() || !decode(in.rest(), state.tables)) {
     co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
   }
@@ -49,6 +77,7 @@ Task<Status> save_state(storage::Disk& disk, const ManagerState& state) {
   out.u32(static_cast<std::uint32_t>(state.volume.hash));
   out.u32(static_cast<std::uint32_t>(state.recorded.size()));
   for (const std::string& name : state.recorded) out.text(name);
+  encode_moves(out, state);
   encode(out, state.tables);
   return service::replace_file(disk, kStateFile, out.take());
 }

@@ -1,17 +1,26 @@
 // ManagerState: what slice-managerd must not forget: the largest verifier drawn, the routing tables with
-// their generation, and which servers have a record of their sites. Kept in one small file that is replaced
+// their generation, which servers have a record of their sites, and which moves of sites go on. Kept in one small file that is replaced
 // whole (docs/formats/manager-state.md).
 #ifndef SLICE_CONTROL_MANAGER_STATE_H
 #define SLICE_CONTROL_MANAGER_STATE_H
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/config.h"
 #include "storage/disk.h"
 #include "wire/manager.h"
+#include "wire/moves.h"
 
 namespace slice::manager {
+
+// A move of sites that has not ended.
+struct MoveRecord {
+  wire::SiteMove move;
+  bool aborting = false;
+  std::uint64_t began_ns = 0;  // wall clock
+};
 
 struct ManagerState {
   Verifier drawn;       // 0: none yet
@@ -19,6 +28,9 @@ struct ManagerState {
   wire::Tables tables;
   std::set<std::string>
       recorded;  // names of servers that have a record: one of them without has lost its data
+  std::vector<MoveRecord> moves = {};  // the oldest first
+  wire::MoveId last_move = {};         // the last number given; never given again
+  wire::MoveSettings settings{.bytes_per_second = wire::kDefaultMoveRate};
 };
 
 inline constexpr const char* kStateFile = "manager.state";

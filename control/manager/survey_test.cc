@@ -48,6 +48,7 @@ class SurveyTest : public ::testing::Test {
     records_.heard(args.server, args.record_digest);
     wire::ClaimArgs claim{.server = args.server, .has_record = true, .sites = {}};
     for (std::uint32_t site : sites) claim.sites.push_back({site, Generation{1}});
+    if (members_[args.server].role == wire::Role::kStorage) claim.layout_sites = sites;
     if (tells) ASSERT_TRUE(records_.claimed(claim));
   }
   Survey::Verdict verdict() { return survey_.verdict(now_); }

@@ -306,7 +306,7 @@ Task<Status> ask_move(const Seams& seams, std::shared_ptr<const routing::Routing
     co_return fail(Errc::kInvalid, "{}: no block-mapped file (slicectl policy set --placement)", where->path);
   }
   std::vector<std::uint32_t> sites;
-  const auto& all = tables->wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  const auto& all = tables->layout_sites();
   for (std::uint32_t site = 0; site < all.size(); ++site) {
     if (tables->server(all[site])->name == to) sites.push_back(site);
   }

@@ -85,17 +85,17 @@ Task<void> CommitOperation::run_rounds(FileId file) {
 // The intention is written beside the parts, which may be done twice without harm; once all parts have ended
 // nothing is owed, so the answer does not wait for it.
 Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle handle, bool striped) {
-  std::vector<std::uint32_t> servers = participants_.of(handle, striped);
-  if (servers.size() <= 1) {
+  Participants::Chosen chosen = participants_.of(handle, striped);
+  if (chosen.servers.size() <= 1) {
     single_.add();
-    co_return co_await commit_everywhere(handle, std::move(servers));
+    co_return co_await commit_everywhere(handle, std::move(chosen));
   }
   several_.add();
   auto sequence =
       intentions_.begin({.operation = Operation::kCommit, .handle = context_.handles.mint(handle)});
   if (sequence) spawn(make_durable(*sequence));
   co_await context_.crash.reach("commit.begun");
-  Outcome outcome = co_await commit_everywhere(handle, std::move(servers));
+  Outcome outcome = co_await commit_everywhere(handle, std::move(chosen));
   if (sequence) intentions_.end(*sequence);
   co_return outcome;
 }
@@ -106,8 +106,9 @@ Task<void> CommitOperation::make_durable(storage::LogSequence sequence) {
 }
 
 Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, routing::FileHandle handle,
-                                                         Verifier largest_seen) {
-  Part part{server, co_await participants_.commit(server, handle, largest_seen)};
+                                                         Verifier largest_seen,
+                                                         Generation known) {
+  Part part{server, co_await participants_.commit(server, handle, largest_seen, known)};
   if (part.result.status == Status::kNoEnt) {
     part.result = wire::ObjectCommitResult{.status = Status::kOk, .verifier = largest_seen};
   }
@@ -117,16 +118,16 @@ Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, r
 }
 
 Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileHandle handle,
-                                                                  std::vector<std::uint32_t> servers) {
+                                                                  Participants::Chosen chosen) {
   std::vector<Task<Part>> tasks;
-  for (std::uint32_t server : servers) {
-    tasks.push_back(commit_part(server, handle, context_.verifier.largest()));
+  for (std::uint32_t server : chosen.servers) {
+    tasks.push_back(commit_part(server, handle, context_.verifier.largest(), chosen.known));
   }
   Parts parts = co_await all(std::move(tasks));
   for (const Part& part : parts) {
     if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
   }
-  Verifier verifier = co_await inform_laggards(handle, parts);
+  Verifier verifier = co_await inform_laggards(handle, chosen.known, parts);
   for (const Part& part : parts) {
     if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
   }
@@ -139,13 +140,14 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
 
 // A participant that went on answering WRITEs with an older verifier than this COMMIT's would make the client
 // write everything again.
-Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Parts& parts) {
+Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Generation known,
+                                                Parts& parts) {
   while (true) {
     Verifier largest = context_.verifier.largest();
     std::vector<Task<Part>> tasks;
     for (const Part& part : parts) {
       if (part.result.status == Status::kOk && part.result.verifier < largest) {
-        tasks.push_back(commit_part(part.server, handle, largest));
+        tasks.push_back(commit_part(part.server, handle, largest, known));
       }
     }
     if (tasks.empty()) co_return largest;

@@ -45,10 +45,11 @@ class CommitOperation {
   Task<Outcome> join_round(const routing::FileHandle& handle, bool striped);
   Task<void> run_rounds(FileId file);
   Task<Outcome> run_round(routing::FileHandle handle, bool striped);
-  Task<Outcome> commit_everywhere(routing::FileHandle handle, std::vector<std::uint32_t> servers);
-  Task<Part> commit_part(std::uint32_t server, routing::FileHandle handle, Verifier largest_seen);
+  Task<Outcome> commit_everywhere(routing::FileHandle handle, Participants::Chosen chosen);
+  Task<Part> commit_part(std::uint32_t server, routing::FileHandle handle, Verifier largest_seen,
+                         Generation known);
   // Ends with the verifier to answer.
-  Task<Verifier> inform_laggards(routing::FileHandle handle, Parts& parts);
+  Task<Verifier> inform_laggards(routing::FileHandle handle, Generation known, Parts& parts);
   Task<Status> report(const routing::FileHandle& handle, const Parts& parts);
   Task<void> make_durable(storage::LogSequence sequence);
 

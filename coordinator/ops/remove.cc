@@ -76,12 +76,14 @@ void RemoveOperation::work() {
 
 Task<void> RemoveOperation::remove_everywhere(Removal removal) {
   std::vector<Task<bool>> tasks;
-  for (std::uint32_t server : participants_.of(removal.handle, true)) {
-    tasks.push_back([](RemoveOperation& self, std::uint32_t to, FileId file) -> Task<bool> {
-      co_await self.participants_.remove(to, file);
+  const Participants::Chosen chosen = participants_.of(removal.handle, true);
+  for (std::uint32_t server : chosen.servers) {
+    tasks.push_back([](RemoveOperation& self, std::uint32_t to, routing::FileHandle handle,
+                       Generation known) -> Task<bool> {
+      co_await self.participants_.remove(to, handle, known);
       co_await self.context_.crash.reach("remove.part");
       co_return true;
-    }(*this, server, removal.handle.fileid));
+    }(*this, server, removal.handle, chosen.known));
   }
   co_await all(std::move(tasks));
   co_await context_.crash.reach("remove.parts");

@@ -49,13 +49,14 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
 Task<void> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
   auto held = co_await locks_.lock(handle.fileid);
   std::vector<Task<bool>> tasks;
-  for (std::uint32_t server : participants_.of(handle, true)) {
+  const Participants::Chosen chosen = participants_.of(handle, true);
+  for (std::uint32_t server : chosen.servers) {
     tasks.push_back([](TruncateOperation& self, std::uint32_t to, routing::FileHandle cut,
-                       std::uint64_t to_size, Epoch at) -> Task<bool> {
-      co_await self.participants_.truncate(to, cut, to_size, at);
+                       std::uint64_t to_size, Epoch at, Generation known) -> Task<bool> {
+      co_await self.participants_.truncate(to, cut, to_size, at, known);
       co_await self.context_.crash.reach("truncate.part");
       co_return true;
-    }(*this, server, handle, size, epoch));
+    }(*this, server, handle, size, epoch, chosen.known));
   }
   co_await all(std::move(tasks));
   authority_.forget(handle.fileid);

@@ -46,8 +46,9 @@ Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
 
 bool SpaceMonitor::holds_sites(const wire::ServerEntry& node) const {
   if (node.role != wire::Role::kStorage) return false;
-  const auto& sites = context_.tables.get()->wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
-  return std::find(sites.begin(), sites.end(), node.server) != sites.end();
+  const auto holders = context_.tables.get()->servers(wire::Role::kStorage);
+  return std::any_of(holders.begin(), holders.end(),
+                     [&](const wire::ServerEntry* each) { return each->server == node.server; });
 }
 
 Task<void> SpaceMonitor::ask_manager() {

@@ -15,7 +15,7 @@ inline constexpr unsigned kSequenceBits = 48;  // of a fileID: below the site th
 
 // The site that gave the fileID out, where its attribute cell is.
 inline SiteId home_of(FileId file) {
-  return SiteId{static_cast<std::uint32_t>(file.value >> kSequenceBits)};
+  return routing::directory_site_of(file);
 }
 
 // Keys have 5 bytes at least: a cursor gives no others.

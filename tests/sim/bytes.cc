@@ -11,6 +11,7 @@
 #include "tests/sim/byte_file.h"
 #include "tests/sim/rounds.h"
 #include "tests/sim/shared_file.h"
+#include "tests/sim/site_mover.h"
 #include "tests/sim/stripe_mover.h"
 #include "wire/object.h"
 
@@ -116,7 +117,8 @@ class ByteSimulation : public Rounds {
   ByteSimulation(const SimulationOptions& options, Trace::Print print)
       : Rounds(options, std::move(print), kLongest),
         random_(ensemble().random().fork("byte workload")),
-        mover_(std::make_unique<StripeMover>(ensemble())) {
+        mover_(std::make_unique<StripeMover>(ensemble())),
+        sites_(std::make_unique<SiteMover>(ensemble())) {
     for (unsigned i = 0; i < options.clients; ++i) {
       clients_.push_back(std::make_unique<ByteClient>(ensemble(), i));
     }
@@ -124,6 +126,7 @@ class ByteSimulation : public Rounds {
   ~ByteSimulation() override {
     for (auto& client : clients_) (void)client.release();  // a task of it may still wait
     (void)mover_.release();
+    (void)sites_.release();
   }
   ByteSimulation(const ByteSimulation&) = delete;
   ByteSimulation& operator=(const ByteSimulation&) = delete;
@@ -136,9 +139,11 @@ class ByteSimulation : public Rounds {
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
     if (mapped()) spawn(move_stripes());
+    if (options().ensemble.moves) spawn(sites_->move_until([this] { return busy_ == 0 || !good(); }));
     ensemble().loop().run_until([&] { return busy_ == 0 || !good(); }, kStorm);
     if (!wait_for_calm()) return;
     if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
+    if (!wait_for_moves()) return;
     busy_ = 1;
     spawn(look_at_all());
     if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
@@ -396,8 +401,16 @@ class ByteSimulation : public Rounds {
 
   // ---- copies ----
 
+  // Where there are any; they come to their end now, and then the manager's tables are those in force.
+  bool wait_for_moves() {
+    if (!options().ensemble.moves) return true;
+    bool ended = false;
+    spawn(sites_->settle(ended));
+    return wait_for([&] { return ended; }, "moves of sites do not end");
+  }
+
   void compare_copies() {
-    if (ensemble().config().volume.copies < 2 && !mapped()) return;
+    if (ensemble().config().volume.copies < 2 && !mapped() && !options().ensemble.moves) return;
     std::string why;
     bool equal = false;
     bool came = ensemble().loop().run_until(
@@ -418,7 +431,7 @@ class ByteSimulation : public Rounds {
 
   // Of two copies of a stripe, as their servers have them.
   Task<std::string> difference() {
-    const routing::RoutingTables& tables = ensemble().tables();
+    const routing::RoutingTables& tables = options().ensemble.moves ? sites_->tables() : ensemble().tables();
     std::vector<routing::HandleBytes> all{shared_->handle};
     for (const ByteFile& file : files_) all.push_back(file.handle);
     for (const routing::HandleBytes& bytes_of : all) {
@@ -433,10 +446,14 @@ class ByteSimulation : public Rounds {
           layout.piece = std::move(*piece);
         }
         auto copies = routing::copies_of_stripe(tables, layout, *handle, stripe).all;
+        if (!routing::has_layout(*handle)) {
+          SiteId site = tables.storage_site(handle->fileid, offset_of(block), handle->stripe_shift);
+          copies = {tables.server_of(wire::Role::kStorage, site).server};
+        }
         std::optional<std::string> first;
         for (const wire::ServerEntry* node : tables.servers(wire::Role::kStorage)) {
           bool has_it = std::find(copies.begin(), copies.end(), node->server) != copies.end();
-          if (!has_it && !mapped()) continue;
+          if (!has_it && !mapped() && !options().ensemble.moves) continue;
           auto bytes =
               co_await ensemble().object_bytes(node->server, handle->fileid, offset_of(block), kBlock);
           if (!bytes) co_return "a copy cannot be read";
@@ -457,6 +474,7 @@ class ByteSimulation : public Rounds {
   Random random_;
   std::vector<std::unique_ptr<ByteClient>> clients_;
   std::unique_ptr<StripeMover> mover_;
+  std::unique_ptr<SiteMover> sites_;
   std::vector<ByteFile> files_;
   std::optional<SharedFile> shared_;  // as soon as all files are made
   std::uint32_t last_number_ = 0;

@@ -18,6 +18,7 @@ namespace slice::sim {
 namespace {
 
 constexpr std::uint32_t kDirectorySites = 8;
+constexpr std::uint32_t kMovedSites = 16;  // storage sites, where those are moved
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
 constexpr double kHotShare = 0.3;            // of the crash points, in one storm
 constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
@@ -67,6 +68,7 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   config.volume.policy = options.policy;
   config.volume.mkdir_probability = options.mkdir_probability;
   config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)] = kDirectorySites;
+  if (options.moves) config.site_counts[static_cast<std::size_t>(ServerRole::kStorage)] = kMovedSites;
   return config;
 }
 
@@ -169,6 +171,7 @@ class SimEnsemble::Process {
                                                     .served_before = machine_.served,
                                                     .pid = ++machine_.runs});
     SLICE_CO_RETURN_IF_ERROR(co_await session_->load_kept());
+    if (service::Ownership::applies_to(machine_.config.role)) context_.ownership = &session_->ownership();
     session_->start_heartbeats(verifier_, [](wire::HeartbeatArgs& args) { args.state = "serving"; });
     bool draws =
         machine_.config.role == ServerRole::kSmallFile || machine_.config.role == ServerRole::kStorage;

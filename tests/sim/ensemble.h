@@ -28,6 +28,7 @@ struct EnsembleOptions {
   Placement placement = Placement::kHash;  // of their stripes
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
   bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
+  bool moves = false;    // sites are moved while clients use them: few storage sites, so that each has bytes
   bool disk_errors = false;                     // storage nodes' disks fail for a while in storms
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it

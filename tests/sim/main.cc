@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--proxies N]
-                 [--manager] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--manager] [--moves] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -34,7 +34,7 @@ from nowhere, and nobody asks for tables.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile. --disk-errors: disks of storage nodes
-fail now and then; only with --bytes.
+fail now and then; only with --bytes. --moves: --bytes and --manager, and sites are moved between the storage nodes.
 )";
 
 struct Arguments {
@@ -65,6 +65,9 @@ class Parser {
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
       } else if (flag == "--manager") {
         arguments_.simulation.ensemble.manager = true;
+      } else if (flag == "--moves") {
+        arguments_.bytes = arguments_.simulation.ensemble.manager = arguments_.simulation.ensemble.moves = true;
+        arguments_.simulation.ensemble.victims = ServerRole::kStorage;
       } else if (flag == "--disk-errors") {
         arguments_.simulation.ensemble.disk_errors = true;
       } else if (flag == "--keep-going") {
@@ -149,13 +152,13 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --proxies {} --placement {}{}{}{}{}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --proxies {} --placement {}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
       simulation.ensemble.proxies, kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
-      simulation.ensemble.manager ? " --manager" : "", hours_of(simulation),
+      simulation.ensemble.manager ? " --manager" : "", simulation.ensemble.moves ? " --moves" : "", hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 

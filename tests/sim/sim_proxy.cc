@@ -52,6 +52,9 @@ SimProxy::~SimProxy() = default;
 Task<slice::Status> SimProxy::start() {
   const proxy::Tables& tables = memory_.tables();
   proxy::bind_sites(context_.tables.get()->wire(), tables);
+  context_.tables.watch([tables](const std::shared_ptr<const routing::RoutingTables>& newer) {
+    proxy::bind_sites(newer->wire(), tables);
+  });
   shared_ = std::make_unique<proxy::SharedState>(loop_, context_.channel, context_.handles, context_.metrics,
                                                  tables);
   shared_->keep_clock();

@@ -1,0 +1,318 @@
+#include "control/manager/moves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "service/internal_call.h"
+
+namespace slice::manager {
+namespace {
+
+using wire::MovePhase;
+
+constexpr Duration kTimeout = std::chrono::seconds(3);
+constexpr Duration kAbortTimeout = std::chrono::seconds(15);
+constexpr std::uint64_t kLeastRate = 1 << 10;  // bytes a second that a limit leaves to a move
+
+bool movable(wire::Role site_class) {
+  return site_class == wire::Role::kStorage;
+}
+
+bool overlap(const std::vector<std::uint32_t>& sites, std::uint32_t site) {
+  return std::binary_search(sites.begin(), sites.end(), site);
+}
+
+std::uint64_t wall_ns(const Loop& loop) {
+  return static_cast<std::uint64_t>(loop.wall().ns);
+}
+
+}  // namespace
+
+Moves::Moves(service::ServiceContext& context, Hooks hooks)
+    : context_(context),
+      hooks_(std::move(hooks)),
+      begun_(context.metrics.counter("manager_moves_begun_total")),
+      done_(context.metrics.counter("manager_moves_done_total")),
+      aborted_(context.metrics.counter("manager_moves_aborted_total")),
+      under_way_(context.metrics.counter("manager_moves")) {}
+
+void Moves::run() {
+  spawn(work());
+}
+
+rpc::Endpoint Moves::endpoint_of(std::uint32_t server) const {
+  return hooks_.state.tables.servers[server].endpoint;
+}
+
+const MoveRecord* Moves::find(wire::MoveId id) const {
+  const auto& moves = hooks_.state.moves;
+  auto found =
+      std::find_if(moves.begin(), moves.end(), [&](const MoveRecord& each) { return each.move.id == id; });
+  return found == moves.end() ? nullptr : &*found;
+}
+
+bool Moves::concerns(std::uint32_t server) const {
+  const auto& moves = hooks_.state.moves;
+  return std::any_of(moves.begin(), moves.end(), [&](const MoveRecord& each) {
+    return each.move.from == server || each.move.to == server;
+  });
+}
+
+// ---- what operators ask ----
+
+Status Moves::begin(const wire::StartMovesArgs& args, ManagerState& next,
+                    std::vector<wire::MoveId>& begun) const {
+  const wire::Tables& tables = next.tables;
+  const std::string_view class_name = wire::role_name(args.site_class);
+  if (!movable(args.site_class)) return fail(Errc::kInvalid, "{} sites cannot be moved yet", class_name);
+  if (args.to >= tables.servers.size() || tables.servers[args.to].role != args.site_class)
+    return fail(Errc::kInvalid, "that is no {} server", class_name);
+  if (!hooks_.alive(args.to)) return fail(Errc::kUnavailable, "{} is not alive", tables.servers[args.to].name);
+  const auto& owners = tables.sites[static_cast<std::size_t>(args.site_class)];
+  std::map<std::uint32_t, std::vector<std::uint32_t>> by_owner;
+  for (std::uint32_t site : args.sites) {
+    if (site >= owners.size()) return fail(Errc::kInvalid, "there is no {} site {}", class_name, site);
+    for (const MoveRecord& each : next.moves) {
+      if (each.move.site_class == args.site_class && overlap(each.move.sites, site))
+        return fail(Errc::kExists, "{} site {} is on its way already", class_name, site);
+    }
+    if (owners[site] != args.to) by_owner[owners[site]].push_back(site);
+  }
+  for (const auto& [owner, sites] : by_owner) {
+    for (std::size_t at = 0; at < sites.size(); at += wire::kMaxSitesOfMove) {
+      const auto end = std::min(at + wire::kMaxSitesOfMove, sites.size());
+      MoveRecord record{.began_ns = wall_ns(context_.loop)};
+      // Greater than any that a lost state has given.
+      next.last_move.value = std::max(next.last_move.value + 1, record.began_ns / 1'000'000);
+      record.move = {.id = next.last_move,
+                     .site_class = args.site_class,
+                     .from = owner,
+                     .to = args.to,
+                     .begun = tables.generation,
+                     .sites = {sites.begin() + static_cast<std::ptrdiff_t>(at),
+                               sites.begin() + static_cast<std::ptrdiff_t>(end)}};
+      begun.push_back(record.move.id);
+      next.moves.push_back(std::move(record));
+    }
+  }
+  return {};
+}
+
+Task<wire::StartMovesResult> Moves::start(wire::StartMovesArgs args) {
+  wire::StartMovesResult result;
+  Status changed = co_await hooks_.change(
+      [&](ManagerState& next) { return begin(args, next, result.moves); });
+  if (!changed) co_return wire::StartMovesResult{.refused = changed.error().message, .moves = {}};
+  begun_.add(result.moves.size());
+  for (wire::MoveId id : result.moves) {
+    const wire::SiteMove& move = find(id)->move;
+    log_info("move {}: {} {} sites are to go from {} to {}", id.value, move.sites.size(),
+             wire::role_name(move.site_class), hooks_.state.tables.servers[move.from].name,
+             hooks_.state.tables.servers[move.to].name);
+  }
+  co_return result;
+}
+
+Task<wire::ChangeMovesResult> Moves::change(wire::ChangeMovesArgs args) {
+  using Field = wire::ChangeMovesArgs::Field;
+  Status changed = co_await hooks_.change([&](ManagerState& next) -> Status {
+    if ((args.fields & Field::kPaused) != 0) next.settings.paused = args.settings.paused;
+    if ((args.fields & Field::kRate) != 0)
+      next.settings.bytes_per_second = args.settings.bytes_per_second;
+    if ((args.fields & Field::kAbort) == 0) return {};
+    auto found = std::find_if(next.moves.begin(), next.moves.end(),
+                              [&](const MoveRecord& each) { return each.move.id == args.abort; });
+    if (found == next.moves.end()) return fail(Errc::kNotFound, "no move {} goes on", args.abort.value);
+    if (auto seen = seen_.find(args.abort);
+        seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven) {
+      return fail(Errc::kInvalid, "its sites are given away: it is too late");
+    }
+    found->aborting = true;
+    return {};
+  });
+  co_return wire::ChangeMovesResult{.refused = changed ? "" : changed.error().message,
+                                    .settings = hooks_.state.settings};
+}
+
+wire::MovesListResult Moves::list() const {
+  wire::MovesListResult result{.settings = hooks_.state.settings, .moves = {}};
+  for (const MoveRecord& each : hooks_.state.moves) {
+    wire::MoveState state{
+        .move = each.move, .last = {}, .aborting = each.aborting, .began_ns = each.began_ns};
+    if (auto seen = seen_.find(each.move.id); seen != seen_.end()) {
+      state.last = seen->second.last;
+      state.bytes_a_second = seen->second.bytes_a_second;
+    }
+    result.moves.push_back(std::move(state));
+  }
+  result.moves.insert(result.moves.end(), ended_.begin(), ended_.end());
+  return result;
+}
+
+// ---- work ----
+
+std::set<wire::MoveId> Moves::active() const {
+  std::set<wire::MoveId> chosen;
+  std::set<std::uint32_t> givers;
+  for (const MoveRecord& each : hooks_.state.moves) {
+    auto seen = seen_.find(each.move.id);
+    const bool given = seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
+    if (each.aborting || given || chosen.size() == kAtOnce) continue;
+    if (givers.insert(each.move.from).second) chosen.insert(each.move.id);
+  }
+  return chosen;
+}
+
+Task<void> Moves::work() {
+  while (!stopped_) {
+    co_await context_.loop.sleep(kInterval);
+    under_way_.set(hooks_.state.moves.size());
+    if (stopped_ || hooks_.surveys() || hooks_.state.moves.empty()) continue;
+    const std::set<wire::MoveId> copying = active();
+    const wire::MoveSettings& settings = hooks_.state.settings;
+    std::uint64_t rate = settings.bytes_per_second;
+    if (rate > 0 && !copying.empty()) rate = std::max<std::uint64_t>(rate / copying.size(), kLeastRate);
+    for (const MoveRecord& each : hooks_.state.moves) {
+      const wire::MoveId id = each.move.id;
+      auto seen = seen_.find(id);
+      const bool given = seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
+      if (!each.aborting && !given && !copying.contains(id)) continue;
+      if (!std::exchange(seen_[id].busy, true)) spawn(step(id, rate, settings.paused));
+    }
+  }
+}
+
+Task<void> Moves::step(wire::MoveId id, std::uint64_t bytes_per_second, bool paused) {
+  if (const MoveRecord* record = find(id)) {
+    if (record->aborting) {
+      co_await give_up(*record);
+    } else {
+      co_await carry_on(*record, bytes_per_second, paused);
+    }
+  }
+  if (find(id) == nullptr) {
+    seen_.erase(id);
+  } else {
+    seen_[id].busy = false;
+  }
+}
+
+void Moves::note(Seen& seen, const wire::MoveSitesResult& result) {
+  const MonoTime now = context_.loop.now();
+  if (result.copied_bytes >= seen.last.copied_bytes && seen.at != MonoTime{} && now > seen.at) {
+    const double seconds = std::chrono::duration<double>(now - seen.at).count();
+    const double fresh = static_cast<double>(result.copied_bytes - seen.last.copied_bytes) / seconds;
+    seen.bytes_a_second =
+        static_cast<std::uint64_t>(0.7 * static_cast<double>(seen.bytes_a_second) + 0.3 * fresh);
+  }
+  seen.at = now;
+  seen.last = result;
+}
+
+Task<void> Moves::carry_on(MoveRecord record, std::uint64_t bytes_per_second, bool paused) {
+  const wire::SiteMove& move = record.move;
+  auto result = co_await service::internal_call<wire::MoveSitesResult>(
+      context_.channel, endpoint_of(move.from), wire::kMovesProgram, wire::MovesProcedure::kMove,
+      wire::MoveSitesArgs{move, bytes_per_second, paused}, kTimeout);
+  if (stopped_ || find(move.id) == nullptr) co_return;
+  Seen& seen = seen_[move.id];
+  if (!result) {
+    seen.last.trouble = fmt::format("{}: {}", hooks_.state.tables.servers[move.from].name,
+                                    result.error().message);
+    co_return;
+  }
+  note(seen, *result);
+  switch (result->phase) {
+    case MovePhase::kGiven:
+      co_await publish(move);
+      break;
+    case MovePhase::kDone:
+      co_await publish(move);
+      co_await end(record, MovePhase::kDone);
+      break;
+    case MovePhase::kAborted:
+      log_warning("move {}: {} does not give its sites: {}", move.id.value,
+                  hooks_.state.tables.servers[move.from].name, result->trouble);
+      (void)co_await hooks_.change([id = move.id](ManagerState& next) -> Status {
+        for (MoveRecord& each : next.moves) {
+          if (each.move.id == id) each.aborting = true;
+        }
+        return {};
+      });
+      break;
+    default:
+      break;
+  }
+}
+
+// The old owner's record says so already, and servers go by it; the tables are for everybody else.
+Task<void> Moves::publish(wire::SiteMove move) {
+  bool new_tables = false;
+  Status published = co_await hooks_.change([&](ManagerState& next) -> Status {
+    auto& owners = next.tables.sites[static_cast<std::size_t>(move.site_class)];
+    for (std::uint32_t site : move.sites) new_tables = new_tables || owners.at(site) != move.to;
+    if (!new_tables) return {};
+    if (move.site_class == wire::Role::kStorage) wire::keep_layout_sites(next.tables);
+    for (std::uint32_t site : move.sites) owners[site] = move.to;
+    ++next.tables.generation.value;
+    return {};
+  });
+  if (!published) {
+    if (log_.allow())
+      log_error("move {}: its tables cannot be published: {}", move.id.value, published.error().message);
+    co_return;
+  }
+  co_await context_.crash.reach("move.published");
+  if (!new_tables) co_return;
+  hooks_.moved(move, hooks_.state.tables.generation);
+  log_info("move {}: {} sites are at {}: generation {} is published", move.id.value, move.sites.size(),
+           hooks_.state.tables.servers[move.to].name, hooks_.state.tables.generation.value);
+}
+
+Task<void> Moves::give_up(MoveRecord record) {
+  const wire::SiteMove& move = record.move;
+  auto aborted = co_await service::internal_call<wire::AbortMoveResult>(
+      context_.channel, endpoint_of(move.from), wire::kMovesProgram, wire::MovesProcedure::kAbort,
+      wire::AbortMoveArgs{move}, kAbortTimeout);
+  if (stopped_ || find(move.id) == nullptr) co_return;
+  if (!aborted || aborted->phase == MovePhase::kWaiting) {
+    seen_[move.id].last.trouble =
+        aborted ? "its old owner is about to leave off"
+                : fmt::format("{}: {}", hooks_.state.tables.servers[move.from].name, aborted.error().message);
+    co_return;
+  }
+  if (aborted->phase == MovePhase::kGiven) {
+    log_warning("move {}: it cannot be given up, since its sites are given away", move.id.value);
+    (void)co_await hooks_.change([id = move.id](ManagerState& next) -> Status {
+      for (MoveRecord& each : next.moves) {
+        if (each.move.id == id) each.aborting = false;
+      }
+      return {};
+    });
+    co_return;
+  }
+  auto withdrawn = co_await service::internal_call<wire::MovesResult>(
+      context_.channel, endpoint_of(move.to), wire::kMovesProgram, wire::MovesProcedure::kWithdraw,
+      wire::WithdrawSitesArgs{move, aborted->attempt}, kTimeout);
+  if (stopped_ || find(move.id) == nullptr) co_return;
+  if (withdrawn && withdrawn->status == nfs3::Status::kOk) co_return co_await end(record, MovePhase::kAborted);
+  seen_[move.id].last.trouble = withdrawn ? withdrawn->trouble : withdrawn.error().message;
+}
+
+Task<void> Moves::end(MoveRecord record, MovePhase phase) {
+  const wire::MoveId id = record.move.id;
+  Status forgotten = co_await hooks_.change([&](ManagerState& next) -> Status {
+    std::erase_if(next.moves, [&](const MoveRecord& each) { return each.move.id == id; });
+    return {};
+  });
+  if (!forgotten) co_return;  // it ends the next time
+  (phase == MovePhase::kDone ? done_ : aborted_).add();
+  log_info("move {}: it is {}", id.value, wire::phase_name(phase));
+  wire::MoveState state{
+      .move = record.move, .last = seen_[id].last, .began_ns = record.began_ns, .ended_ns = wall_ns(context_.loop)};
+  state.last.phase = phase;
+  ended_.push_back(std::move(state));
+  if (ended_.size() > kRemembered) ended_.pop_front();
+}
+
+}  // namespace slice::manager

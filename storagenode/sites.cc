@@ -1,0 +1,372 @@
+#include "storagenode/sites.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "routing/copies.h"
+#include "service/internal_call.h"
+#include "service/late_writes.h"
+#include "service/ownership.h"
+#include "wire/authority.h"
+
+namespace slice::storagenode {
+namespace {
+
+using nfs3::Status;
+
+constexpr std::size_t kPage = wire::kMaxHandles;  // objects that are looked at together
+constexpr std::size_t kRanges = 256;              // of data, asked of an object at once
+constexpr std::size_t kCopiedAtOnce = 8;          // pieces
+constexpr Duration kPlaceTimeout = std::chrono::seconds(5), kPlaceRefused = std::chrono::seconds(1);
+constexpr Duration kHandlesTimeout = std::chrono::seconds(5);
+constexpr Duration kEpochPatience = std::chrono::seconds(3);  // of a client's write
+constexpr Duration kCopyPatience = std::chrono::seconds(30);
+constexpr Duration kEpochPause = std::chrono::milliseconds(20);
+
+bool has(const std::vector<std::uint32_t>& sites, std::uint32_t site) {
+  return std::binary_search(sites.begin(), sites.end(), site);
+}
+
+}  // namespace
+
+// Goes through the files that a node has objects of and that have no layout.
+class Sites::Walk {
+ public:
+  explicit Walk(Sites& sites) : sites_(sites) {}
+
+  // The next ones; none: the end.
+  Task<Result<std::vector<Held>>> next() {
+    std::vector<Held> found;
+    while (found.empty() && !end_) {
+      auto listed = co_await sites_.store_.list(after_, kPage);
+      if (!listed) co_return fail(std::move(listed).error());
+      end_ = listed->end || listed->objects.empty();
+      if (!listed->objects.empty()) after_ = listed->objects.back();
+      // Those of one directory server stand together mostly, since fileIDs begin with their site.
+      std::vector<ObjectName> group;
+      for (const ObjectName& name : listed->objects) {
+        if (name.volume != sites_.context_.config.volume.id || name.kind != ObjectKind::kFile) continue;
+        if (!group.empty() && server_of(group.front()) != server_of(name)) {
+          SLICE_CO_RETURN_IF_ERROR(co_await identify(std::exchange(group, {}), found));
+        }
+        group.push_back(name);
+      }
+      if (!group.empty()) SLICE_CO_RETURN_IF_ERROR(co_await identify(std::move(group), found));
+    }
+    co_return found;
+  }
+
+ private:
+  std::uint32_t server_of(const ObjectName& name) const {
+    const routing::RoutingTables& tables = *sites_.context_.tables.get();
+    return tables.server_of(wire::Role::kDirectory, routing::directory_site_of(name.fileid)).server;
+  }
+
+  // What nobody knows is of a file that was removed: its bytes go when their removal comes.
+  Task<slice::Status> identify(std::vector<ObjectName> names, std::vector<Held>& found) {
+    wire::HandlesArgs args;
+    for (const ObjectName& name : names) args.files.push_back(name.fileid);
+    const wire::ServerEntry server = *sites_.context_.tables.get()->server(server_of(names.front()));
+    auto result = co_await service::internal_call<wire::HandlesResult>(
+        sites_.context_.channel, server.endpoint, wire::kAuthorityProgram, wire::AuthorityProcedure::kHandles,
+        args, kHandlesTimeout);
+    if (!result) co_return fail(result.error(), server.name);
+    if (result->status != Status::kOk || result->handles.size() != names.size()) {
+      co_return fail(Errc::kUnavailable, "{} does not tell which files objects are of: {}", server.name,
+                     nfs3::status_name(result->status));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!result->handles[i]) continue;
+      auto handle = sites_.context_.handles.open(*result->handles[i]);
+      if (!handle) co_return fail(std::move(handle).error());
+      if (!routing::has_layout(*handle)) found.push_back({names[i], *handle});
+    }
+    co_return slice::Status{};
+  }
+
+  Sites& sites_;
+  std::optional<ObjectName> after_;
+  bool end_ = false;
+};
+
+Sites::Sites(service::ServiceContext& context, ObjectStore& store, service::AuthorityClient& authority,
+             std::function<service::LateWrites&()> late_writes)
+    : context_(context),
+      store_(store),
+      authority_(authority),
+      late_writes_(std::move(late_writes)),
+      gate_(context.loop),
+      locks_(context.loop),
+      forwarded_(context.metrics.counter("moves_writes_forwarded_total")),
+      copied_bytes_(context.metrics.counter("moves_copied_bytes_total")),
+      placed_bytes_(context.metrics.counter("moves_placed_bytes_total")) {}
+
+ObjectName Sites::object_of(const routing::FileHandle& handle) const {
+  return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
+}
+
+std::uint32_t Sites::site_of(const routing::FileHandle& handle, std::uint64_t offset) const {
+  return context_.tables.get()->storage_site(handle.fileid, offset, handle.stripe_shift).value;
+}
+
+Sites::Leaving Sites::leaving(std::uint32_t site) const {
+  for (const Leaving& each : leaving_) {
+    if (each->has(site)) return each;
+  }
+  return nullptr;
+}
+
+bool Sites::settled(const routing::FileHandle& handle, std::uint64_t offset) const {
+  if (leaving_.empty()) return true;  // sites are held while they leave, and only then
+  return leaving(site_of(handle, offset)) == nullptr;
+}
+
+// ---- at the old owner: writes ----
+
+Task<Result<ObjectStore::Written>> Sites::write(routing::FileHandle handle, std::uint64_t offset,
+                                                ByteView data, ObjectStore::WriteOptions options) {
+  const Leaving where = leaving_.empty() ? nullptr : leaving(site_of(handle, offset));
+  if (where == nullptr) co_return co_await store_.write(object_of(handle), offset, data, options);
+  StripeLocks::Of locks(locks_, handle.fileid);
+  auto held = co_await locks.acquire(offset >> handle.stripe_shift);
+  co_return co_await write_both(where, handle, offset, data, options);
+}
+
+Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::FileHandle handle,
+                                                     std::uint64_t offset, ByteView data,
+                                                     ObjectStore::WriteOptions options) {
+  const MonoTime deadline = context_.loop.now() + kEpochPatience;
+  while (leaving->live()) {
+    auto epoch = co_await store_.epoch(object_of(handle));
+    if (!epoch) co_return fail(std::move(epoch.error()));
+    ObjectStore::WriteOptions same = options;
+    same.epoch = epoch->value_or(options.epoch);
+    same.same_epoch = true;
+    // The new owner first: what is here only, nobody misses there.
+    Placed there = co_await place_there(leaving, handle, same.epoch, offset, options.mtime, data);
+    co_await context_.crash.reach("move.forwarded");
+    forwarded_.add();
+    if (there == Placed::kRemoved) co_return fail(Errc::kStale, "the file was removed");
+    if (there == Placed::kDone) {
+      auto here = co_await store_.write(object_of(handle), offset, data, same);
+      if (!here) {
+        leaving->fail(fmt::format("a write was done there alone: {}", here.error().message));
+        co_return here;
+      }
+      if (here->done) co_return here;
+    }
+    if (there == Placed::kFailed) break;
+    // A truncation has come to one of both, and is on its way to the other.
+    if (context_.loop.now() >= deadline) leaving->fail("the truncation of a file does not come there");
+    co_await context_.loop.sleep(kEpochPause);
+  }
+  co_return co_await store_.write(object_of(handle), offset, data, options);
+}
+
+Task<Sites::Placed> Sites::place_there(Leaving leaving, routing::FileHandle handle, Epoch epoch,
+                                       std::uint64_t offset, nfs3::Time mtime, ByteView data) {
+  const routing::HandleBytes bytes = context_.handles.mint(handle);
+  const rpc::Endpoint to = context_.tables.get()->server(leaving->move().to)->endpoint;
+  auto result = co_await service::internal_call<wire::PlaceResult>(
+      context_.channel, to, wire::kObjectProgram, wire::ObjectProcedure::kPlace,
+      wire::PlaceArgs{leaving->move().id.value, leaving->attempt(), bytes,
+                      numbers_.next(context_.loop.wall()), epoch, offset, mtime, data},
+      kPlaceTimeout, kPlaceRefused);
+  if (!result) {
+    leaving->fail(fmt::format("the new owner does not answer: {}", result.error().message));
+    co_return Placed::kFailed;
+  }
+  context_.verifier.see(result->verifier);
+  numbers_.see(result->number);
+  switch (result->status) {
+    case Status::kOk:
+      co_return Placed::kDone;
+    case Status::kNotSync:
+      co_return Placed::kAgain;
+    case Status::kNoEnt:
+      co_return Placed::kRemoved;
+    default:
+      leaving->fail(
+          fmt::format("the new owner answers a write with {}", nfs3::status_name(result->status)));
+      co_return Placed::kFailed;
+  }
+}
+
+void Sites::join(Leaving leaving) {
+  leaving_.push_back(std::move(leaving));
+}
+
+void Sites::leave(const service::LeavingSites& leaving) {
+  std::erase_if(leaving_, [&](const Leaving& each) { return each.get() == &leaving; });
+}
+
+// ---- at the old owner: copying ----
+
+std::uint64_t Sites::expected_bytes(std::size_t sites) const {
+  auto space = context_.disk.space();
+  const std::size_t all = context_.ownership == nullptr ? 0 : context_.ownership->sites().size();
+  if (!space || all == 0) return 0;
+  return (space->total_bytes - space->free_bytes) / all * sites;
+}
+
+std::vector<wire::LateWrite> Sites::late_writes(const std::vector<std::uint32_t>& sites) {
+  return late_writes_().of(sites);
+}
+
+Task<Result<std::vector<Sites::Piece>>> Sites::pieces(Held held, std::vector<std::uint32_t> sites) {
+  const std::uint64_t unit = std::uint64_t{1} << held.handle.stripe_shift;
+  const std::uint64_t most = std::min<std::uint64_t>(unit, nfs3::kMaxTransfer);
+  std::vector<Piece> found;
+  for (std::uint64_t from = 0;;) {
+    auto ranges = co_await store_.data(held.name, from, kRanges);
+    if (!ranges) co_return fail(std::move(ranges).error());
+    for (const auto& range : *ranges) {
+      const std::uint64_t end = range.offset + range.length;
+      for (std::uint64_t at = range.offset; at < end;) {
+        const std::uint64_t here = std::min({end - at, unit - at % unit, most});
+        if (has(sites, site_of(held.handle, at))) found.push_back({at, here});
+        at += here;
+      }
+      from = end;
+    }
+    if (ranges->size() < kRanges) co_return found;
+  }
+}
+
+Task<slice::Status> Sites::copy(Leaving leaving) {
+  Walk walk(*this);
+  while (true) {
+    auto page = co_await walk.next();
+    if (!page) co_return fail(std::move(page).error());
+    if (page->empty()) co_return slice::Status{};
+    for (const Held& held : *page) {
+      auto found = co_await pieces(held, leaving->move().sites);
+      if (!found) co_return fail(std::move(found).error());
+      for (std::size_t at = 0; at < found->size();) {
+        std::vector<Task<slice::Status>> tasks;
+        std::uint64_t bytes = 0;
+        for (; at < found->size() && tasks.size() < kCopiedAtOnce; ++at) {
+          bytes += (*found)[at].length;
+          tasks.push_back(copy_piece(leaving, held.handle, (*found)[at]));
+        }
+        for (slice::Status& done : co_await all(std::move(tasks))) SLICE_CO_RETURN_IF_ERROR(done);
+        copied_bytes_.add(bytes);
+        co_await context_.crash.reach("move.copying");
+        if (!co_await leaving->copied(bytes)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
+      }
+    }
+  }
+}
+
+// As it is now: it may have been written, cut or removed since it was found.
+Task<slice::Status> Sites::copy_piece(Leaving leaving, routing::FileHandle handle, Piece piece) {
+  const MonoTime deadline = context_.loop.now() + kCopyPatience;
+  Buffer data(piece.length);
+  StripeLocks::Of locks(locks_, handle.fileid);
+  while (leaving->live()) {
+    {
+      auto held = co_await locks.acquire(piece.offset >> handle.stripe_shift);
+      auto read = co_await store_.read(object_of(handle), piece.offset, data.span());
+      if (!read) co_return fail(std::move(read).error());
+      if (read->bytes == 0) co_return slice::Status{};
+      Placed there = co_await place_there(leaving, handle, read->epoch, piece.offset, read->mtime,
+                                          data.view().first(read->bytes));
+      if (there == Placed::kDone || there == Placed::kRemoved) co_return slice::Status{};
+    }
+    if (context_.loop.now() >= deadline) leaving->fail("the truncation of a file does not come there");
+    co_await context_.loop.sleep(kEpochPause);
+  }
+  co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
+}
+
+// ---- giving back ----
+
+Task<slice::Status> Sites::clear(std::vector<std::uint32_t> sites) {
+  Walk walk(*this);
+  while (true) {
+    auto page = co_await walk.next();
+    if (!page) co_return fail(std::move(page).error());
+    if (page->empty()) co_return slice::Status{};
+    for (const Held& held : *page) SLICE_CO_RETURN_IF_ERROR(co_await clear_object(held, sites));
+  }
+}
+
+Task<slice::Status> Sites::clear_object(Held held, std::vector<std::uint32_t> sites) {
+  auto found = co_await pieces(held, std::move(sites));
+  if (!found) co_return fail(std::move(found).error());
+  for (const Piece& piece : *found) {
+    SLICE_CO_RETURN_IF_ERROR(co_await store_.discard(held.name, piece.offset, piece.length));
+  }
+  auto epoch = co_await store_.epoch(held.name);
+  if (!epoch) co_return fail(std::move(epoch).error());
+  if (!*epoch) co_return slice::Status{};
+  // An object without bytes remembers the file's epoch, for writes that come late to other sites of this node;
+  // 0 need not be remembered.
+  const bool has_others = !context_.ownership->sites().empty();
+  if ((*epoch)->value == 0 || !has_others) SLICE_CO_RETURN_IF_ERROR(co_await store_.remove_empty(held.name));
+  // What this node stores of the file is less.
+  if (!found->empty()) authority_.note(held.handle, **epoch, 0, {});
+  co_return slice::Status{};
+}
+
+// ---- at the new owner ----
+
+void Sites::open(const wire::SiteMove& move, std::uint64_t attempt) {
+  arriving_[move.id.value] =
+      std::make_shared<Arriving>(Arriving{.attempt = attempt, .sites = move.sites, .placing = 0});
+}
+
+Task<void> Sites::close(wire::MoveId move) {
+  auto found = arriving_.extract(move.value);
+  if (!found) co_return;
+  const std::shared_ptr<Arriving> closed = found.mapped();
+  while (closed->placing > 0) co_await context_.loop.sleep(std::chrono::milliseconds(1));
+}
+
+void Sites::learn(const std::vector<wire::LateWrite>& writes) {
+  for (const wire::LateWrite& write : writes) late_writes_().learn(write);
+}
+
+Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
+  wire::PlaceResult result{.verifier = context_.verifier.largest()};
+  auto handle = context_.handles.open(args.handle);
+  const std::uint64_t unit = handle ? std::uint64_t{1} << handle->stripe_shift : 1;
+  if (!handle || routing::has_layout(*handle) || args.data.empty() || args.offset >= kMaxObjectSize ||
+      args.data.size() > unit - args.offset % unit) {
+    result.status = Status::kInval;
+    co_return result;
+  }
+  auto found = arriving_.find(args.move);
+  if (found == arriving_.end() || found->second->attempt != args.attempt ||
+      !has(found->second->sites, site_of(*handle, args.offset))) {
+    result.status = Status::kStale;
+    co_return result;
+  }
+  const StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
+  if (!numbers_.take(stripe, args.number)) {
+    result.number = numbers_.greatest(stripe);
+    result.status = Status::kNotSync;
+    co_return result;
+  }
+  const std::shared_ptr<Arriving> arriving = found->second;
+  ++arriving->placing;
+  co_await context_.crash.reach("move.placing");
+  auto written = co_await store_.write(object_of(*handle), args.offset, args.data,
+                                       {.epoch = args.epoch, .mtime = args.mtime, .same_epoch = true});
+  --arriving->placing;
+  if (!written) {
+    const bool removed = written.error().code == Errc::kStale;
+    result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
+  } else if (!written->done) {
+    result.status = Status::kNotSync;
+  } else {
+    placed_bytes_.add(args.data.size());
+    // What this node stores of the file is more.
+    authority_.note(*handle, written->epoch, 0, {});
+  }
+  result.verifier = context_.verifier.largest();
+  co_await context_.crash.reach("move.placed");
+  co_return result;
+}
+
+}  // namespace slice::storagenode
