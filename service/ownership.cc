@@ -52,6 +52,7 @@ Buffer Ownership::encoded(const Record& record) {
     out.u32(site);
     out.u32(given.to);
     out.u64(given.move.value);
+    out.u64(given.begun.value);
     out.boolean(given.freed);
   }
   out.u32(static_cast<std::uint32_t>(record.offered.size()));
@@ -87,6 +88,7 @@ bool Ownership::decode(ByteView bytes, Record& out) const {
   decode_entries(in, out.given, [&] {
     Given given{.to = in.u32()};
     given.move = wire::MoveId{in.u64()};
+    given.begun = Generation{in.u64()};
     given.freed = in.boolean();
     return given;
   });
@@ -164,7 +166,7 @@ Task<Status> Ownership::give(wire::SiteMove move) {
   co_return co_await replace([&](Record& record) -> Result<bool> {
     for (std::uint32_t site : move.sites) {
       if (record.sites.erase(site) == 0) return fail(Errc::kInvalid, "site {} is not here", site);
-      record.given[site] = {.to = move.to, .move = move.id};
+      record.given[site] = {.to = move.to, .move = move.id, .begun = move.begun};
     }
     return true;
   });
@@ -229,8 +231,10 @@ void Ownership::saw(const wire::Tables& tables) {
   if (!record_) return;
   const auto& owners = tables.sites[static_cast<std::size_t>(self_.role)];
   for (auto& [site, given] : record_->given) {
+    // Older tables have it elsewhere, too, where it came by a move itself.
     const bool elsewhere = site < owners.size() && owners[site] != self_.index;
-    if (elsewhere && given.shown.value == 0) given.shown = tables.generation;
+    if (elsewhere && given.shown.value == 0 && tables.generation > given.begun)
+      given.shown = tables.generation;
   }
 }
 

@@ -52,8 +52,9 @@ class Ownership {
   struct Given {
     std::uint32_t to = 0;
     wire::MoveId move;
-    bool freed = false;      // what was here of it is gone
-    Generation shown = {};   // of the first tables seen that have it elsewhere; 0: none yet. Not recorded
+    Generation begun;       // as in wire::SiteMove
+    bool freed = false;     // what was here of it is gone
+    Generation shown = {};  // of the first tables seen that show the move; 0: none yet. Not recorded
   };
   struct Offered {
     std::uint32_t from = 0;

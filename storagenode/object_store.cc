@@ -376,6 +376,19 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   co_return co_await remove_locked(of);
 }
 
+Task<Result<bool>> ObjectStore::renew_empty(ObjectName name, Epoch epoch) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  if (!of.exists || of.epoch >= epoch) co_return true;
+  auto some = co_await data_locked(of, 0, 1);
+  if (!some) co_return fail(std::move(some).error());
+  if (!some->empty()) co_return false;
+  SLICE_CO_RETURN_IF_ERROR(co_await adopt_epoch(of, epoch));
+  co_return true;
+}
+
 Task<Status> ObjectStore::remove_empty(ObjectName name) {
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());

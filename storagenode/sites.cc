@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/log.h"
 #include "routing/copies.h"
 #include "service/internal_call.h"
 #include "service/late_writes.h"
@@ -327,6 +328,18 @@ void Sites::learn(const std::vector<wire::LateWrite>& writes) {
   for (const wire::LateWrite& write : writes) late_writes_().learn(write);
 }
 
+// An object without bytes has remembered an epoch of long ago, when this node still was told of truncations of
+// the file: there is nothing that a later one would have cut.
+Task<Result<ObjectStore::Written>> Sites::put(routing::FileHandle handle, const wire::PlaceArgs& args) {
+  const ObjectStore::WriteOptions options{.epoch = args.epoch, .mtime = args.mtime, .same_epoch = true};
+  auto written = co_await store_.write(object_of(handle), args.offset, args.data, options);
+  if (!written || written->done || written->epoch > args.epoch) co_return written;
+  auto renewed = co_await store_.renew_empty(object_of(handle), args.epoch);
+  if (!renewed) co_return fail(std::move(renewed).error());
+  if (!*renewed) co_return written;
+  co_return co_await store_.write(object_of(handle), args.offset, args.data, options);
+}
+
 Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
   wire::PlaceResult result{.verifier = context_.verifier.largest()};
   auto handle = context_.handles.open(args.handle);
@@ -351,13 +364,14 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
   const std::shared_ptr<Arriving> arriving = found->second;
   ++arriving->placing;
   co_await context_.crash.reach("move.placing");
-  auto written = co_await store_.write(object_of(*handle), args.offset, args.data,
-                                       {.epoch = args.epoch, .mtime = args.mtime, .same_epoch = true});
+  auto written = co_await put(*handle, args);
   --arriving->placing;
   if (!written) {
     const bool removed = written.error().code == Errc::kStale;
     result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
   } else if (!written->done) {
+    log_debug("move {}: file {:#x} has epoch {} here, {} at its old owner", args.move, handle->fileid.value,
+              written->epoch.value, args.epoch.value);
     result.status = Status::kNotSync;
   } else {
     placed_bytes_.add(args.data.size());

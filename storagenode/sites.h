@@ -76,6 +76,7 @@ class Sites : public service::SiteData {
   Task<Result<ObjectStore::Written>> write_both(Leaving leaving, routing::FileHandle handle,
                                                 std::uint64_t offset, ByteView data,
                                                 ObjectStore::WriteOptions options);
+  Task<Result<ObjectStore::Written>> put(routing::FileHandle handle, const wire::PlaceArgs& args);
   Task<Placed> place_there(Leaving leaving, routing::FileHandle handle, Epoch epoch, std::uint64_t offset,
                            nfs3::Time mtime, ByteView data);
   Task<Status> copy_piece(Leaving leaving, routing::FileHandle handle, Piece piece);

@@ -404,9 +404,9 @@ class ByteSimulation : public Rounds {
   // Where there are any; they come to their end now, and then the manager's tables are those in force.
   bool wait_for_moves() {
     if (!options().ensemble.moves) return true;
-    bool ended = false;
+    auto ended = std::make_shared<bool>(false);
     spawn(sites_->settle(ended));
-    return wait_for([&] { return ended; }, "moves of sites do not end");
+    return wait_for([&] { return *ended; }, "moves of sites do not end");
   }
 
   void compare_copies() {
@@ -418,6 +418,8 @@ class ByteSimulation : public Rounds {
           if (equal || checking_) return equal;
           checking_ = true;
           spawn([](ByteSimulation& self, bool& done, std::string& reason) -> Task<void> {
+            // A request of the operator may have come late.
+            if (self.options().ensemble.moves) co_await self.sites_->settle(std::make_shared<bool>(false));
             reason = co_await self.difference();
             done = reason.empty();
             if (!done) co_await self.ensemble().loop().sleep(std::chrono::seconds(1));
@@ -429,6 +431,10 @@ class ByteSimulation : public Rounds {
     if (!came) wrong(why);
   }
 
+  // Of a file without a layout.
+  std::uint32_t site_of(const routing::FileHandle& handle, std::size_t block) {
+    return ensemble().tables().storage_site(handle.fileid, offset_of(block), handle.stripe_shift).value;
+  }
   // Of two copies of a stripe, as their servers have them.
   Task<std::string> difference() {
     const routing::RoutingTables& tables = options().ensemble.moves ? sites_->tables() : ensemble().tables();
@@ -447,8 +453,7 @@ class ByteSimulation : public Rounds {
         }
         auto copies = routing::copies_of_stripe(tables, layout, *handle, stripe).all;
         if (!routing::has_layout(*handle)) {
-          SiteId site = tables.storage_site(handle->fileid, offset_of(block), handle->stripe_shift);
-          copies = {tables.server_of(wire::Role::kStorage, site).server};
+          copies = {tables.server_of(wire::Role::kStorage, SiteId{site_of(*handle, block)}).server};
         }
         std::optional<std::string> first;
         for (const wire::ServerEntry* node : tables.servers(wire::Role::kStorage)) {
@@ -460,7 +465,8 @@ class ByteSimulation : public Rounds {
           bytes->resize(kBlock, '\0');
           if (!has_it) {
             if (*bytes != std::string(kBlock, '\0'))
-              co_return fmt::format("block {} is left where it was", block);
+              co_return fmt::format("block {} of file {:#x} is left at {}, on site {}", block,
+                                    handle->fileid.value, node->name, site_of(*handle, block));
             continue;
           }
           if (!first) first = *bytes;

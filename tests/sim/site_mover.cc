@@ -90,9 +90,9 @@ Task<void> SiteMover::move_until(std::function<bool()> over) {
   moving_ = false;
 }
 
-Task<void> SiteMover::settle(bool& ended) {
+Task<void> SiteMover::settle(std::shared_ptr<bool> ended) {
   using Field = wire::ChangeMovesArgs::Field;
-  while (!ended) {
+  while (!*ended) {
     co_await loop_.sleep(std::chrono::milliseconds(100));
     if (moving_) continue;
     auto going = co_await ask<wire::ChangeMovesResult>(
@@ -107,7 +107,7 @@ Task<void> SiteMover::settle(bool& ended) {
     auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
     if (!tables) continue;
     tables_ = routing::RoutingTables::make(ensemble_.config(), *tables).value();
-    ended = true;
+    *ended = true;
   }
 }
 

@@ -17,8 +17,8 @@ class SiteMover {
 
   // Whatever becomes of the moves.
   Task<void> move_until(std::function<bool()> over);
-  // Sets `ended` when no move goes on any more, and tables() are the manager's.
-  Task<void> settle(bool& ended);
+  // Sets `ended`, and ends, when no move goes on any more, and tables() are the manager's.
+  Task<void> settle(std::shared_ptr<bool> ended);
   const routing::RoutingTables& tables() const { return *tables_; }
 
  private:
