@@ -41,6 +41,10 @@ std::uint32_t server_for(const RoutingTables& tables, const Route& place, const 
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe) {
   SiteId site = site_of_stripe(tables, layout, handle, stripe);
+  if (!has_layout(handle)) {
+    const std::vector<std::uint32_t> owner{tables.server_of(wire::Role::kStorage, site).server};
+    return {.all = owner, .whole = owner, .written = owner};
+  }
   std::optional<SiteId> other;
   if (layout.moving && layout.moving->stripe == stripe) {
     other = SiteId{layout.moving->site};

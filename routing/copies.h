@@ -49,6 +49,7 @@ struct StripeCopies {
   std::vector<std::uint32_t> written;  // those that get its writes: the whole ones, those that join again,
                                        // and those of the other site while it is moved
 };
+// Of a file without a layout: the server that has its site. `layout` counts for the others alone.
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe);
 

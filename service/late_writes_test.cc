@@ -127,5 +127,19 @@ TEST_F(LateWritesTest, WhatIsLongAgoIsForgotten) {
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
 }
 
+TEST_F(LateWritesTest, AnotherServerLearnsThoseOfItsSites) {
+  writes_.end(writes_.begin(call(1)).key, Status::kOk, "one", 7);
+  writes_.end(writes_.begin(call(2)).key, Status::kNoSpc, "", 8);
+  writes_.end(writes_.begin(call(3)).key, Status::kOk, "three", 9);
+  LateWrites other(loop_);
+  for (const wire::LateWrite& each : writes_.of({7, 8})) other.learn(each);
+  EXPECT_EQ(other.begin(call(1)).reply, "one");
+  EXPECT_EQ(other.begin(call(2)).status, Status::kNoSpc);
+  EXPECT_EQ(other.begin(call(3)).state, State::kNew);
+  EXPECT_EQ(other.of({7}).size(), 1u) << "and tells the next one";
+  loop_.advance(LateWrites::kLife);
+  EXPECT_TRUE(writes_.of({7, 8}).empty());
+}
+
 }  // namespace
 }  // namespace slice::service

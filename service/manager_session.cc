@@ -30,7 +30,8 @@ Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
   auto copy = co_await read_file(disk, kCopy);
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::Tables tables;
-  if (copy && decode(copy->view(), tables) && tables.generation.value > 0) co_return tables;
+  const bool decodes = copy && (decode(copy->view(), tables) || wire::decode_unmoved(copy->view(), tables));
+  if (decodes && tables.generation.value > 0) co_return tables;
   log_warning("the kept copy of the tables is unusable: {}",
               copy ? "it does not decode" : copy.error().message);
   co_return std::nullopt;
@@ -168,9 +169,11 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     generation_.set(seams_.tables.get()->generation().value);
     args.holding = holding_;
     args.record_digest = ownership_.digest();
-    if (!has_tables() || !managers_) return;
-    args.generation = managers_->generation;
-    args.tables_digest = wire::digest(*managers_);
+    if (!has_tables()) return;
+    // The manager's own are set by its role.
+    const wire::Tables& tables = managers_ && has_sites() ? *managers_ : seams_.tables.get()->wire();
+    args.generation = tables.generation;
+    args.tables_digest = wire::digest(tables);
   }
 
   static Task<void> learn(std::shared_ptr<Impl> self, const Result<wire::HeartbeatResult>& result,

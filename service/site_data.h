@@ -36,7 +36,8 @@ class LeavingSites {
 
   // How fast it may copy; 0 bytes a second: as fast as it goes.
   void set_pace(std::uint64_t bytes_per_second, bool paused) {
-    bytes_per_second_ = bytes_per_second;
+    // What was waited for at the pace of before counts no more.
+    if (std::exchange(bytes_per_second_, bytes_per_second) != bytes_per_second) next_ = loop_.now();
     paused_ = paused;
   }
   // So many bytes were copied. Waits as long as the pace says. False: it is over.

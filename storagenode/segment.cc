@@ -272,7 +272,8 @@ Task<Status> Segment::discard(std::uint64_t offset, std::uint64_t length) {
   if (offset >= end_) co_return Status{};
   length = std::min(length, end_ - offset);
   ++written_;
-  SLICE_CO_RETURN_IF_ERROR(co_await file_->punch(kDataStart + offset, length));
+  // Of a block that the file ends in a part alone would stay where it is.
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->punch(kDataStart + offset, blocks_of(length) * kBlock));
   co_return co_await file_->punch(kSumsStart + offset / kBlock * 4, blocks_of(length) * 4);
 }
 

@@ -296,7 +296,9 @@ Task<slice::Status> Sites::clear_object(Held held, std::vector<std::uint32_t> si
   auto found = co_await pieces(held, std::move(sites));
   if (!found) co_return fail(std::move(found).error());
   for (const Piece& piece : *found) {
-    SLICE_CO_RETURN_IF_ERROR(co_await store_.discard(held.name, piece.offset, piece.length));
+    // To the end of the block that the object ends in.
+    const std::uint64_t end = (piece.offset + piece.length + kBlock - 1) / kBlock * kBlock;
+    SLICE_CO_RETURN_IF_ERROR(co_await store_.discard(held.name, piece.offset, end - piece.offset));
   }
   auto epoch = co_await store_.epoch(held.name);
   if (!epoch) co_return fail(std::move(epoch).error());

@@ -7,6 +7,7 @@
 #include "wire/directory.h"
 #include "wire/layout.h"
 #include "wire/manager.h"
+#include "wire/moves.h"
 #include "wire/mount3.h"
 #include "wire/nlm4.h"
 #include "wire/object.h"
@@ -44,6 +45,10 @@ nfs3::Attributes attributes() {
 }
 
 TEST(AuthorityMessages, Codec) {
+  check_message(HandlesArgs{{FileId{1}, FileId{2}}});
+  HandlesResult handles{.handles = {std::nullopt, std::nullopt}};
+  handles.handles[1].emplace().fill(7);
+  check_message(handles);
   check_message(FetchArgs{handle(), true});
   check_message(FetchResult{Status::kOk, attributes(), true});
   check_message(FetchResult{.status = Status::kStale});
@@ -138,6 +143,43 @@ TEST(LayoutMessages, AWriteThatWasSentTooEarlyIsAFailureToOthers) {
   EXPECT_FALSE(decode_sent_too_early(other.view()));
 }
 
+TEST(MovesMessages, Codec) {
+  const SiteMove move{MoveId{77}, Role::kStorage, 3, 4, Generation{5}, {0, 9, 4095}};
+  const MoveSitesResult told{MovePhase::kCopying, 1 << 20, 2 << 20, 3, 1500, "a disk is full"};
+  check_message(MoveSitesArgs{move, 100, true});
+  check_message(told);
+  check_message(AbortMoveArgs{move});
+  check_message(AbortMoveResult{MovePhase::kGiven, 12});
+  check_message(PrepareSitesArgs{move, 12});
+  check_message(OfferSitesArgs{MoveId{77}, 12, true});
+  check_message(TakeSitesArgs{move});
+  check_message(WithdrawSitesArgs{move, 12});
+  check_message(MovesResult{Status::kStale, 13, "a later one"});
+  check_message(LateWritesArgs{MoveId{77}, 12, {{1, 2, 3, 4, 5, Status::kOk, "reply"}}});
+  check_message(StartMovesArgs{Role::kStorage, 4, {1, 2}});
+  check_message(StartMovesResult{"no", {MoveId{1}, MoveId{2}}});
+  check_message(MovesListResult{{true, 9}, {{move, told, true, 5, 6, 7}}});
+  check_message(ChangeMovesArgs{ChangeMovesArgs::kAbort, {false, 8}, MoveId{77}});
+  check_message(ChangeMovesResult{"no", {true, 1}});
+}
+
+TEST(MovesMessages, SitesAreInOrderAndNotTooMany) {
+  auto decodes = [](std::vector<std::uint32_t> sites) {
+    rpc::XdrWriter out;
+    encode(out, AbortMoveArgs{{MoveId{1}, Role::kStorage, 0, 1, {}, std::move(sites)}});
+    AbortMoveArgs args;
+    return decode(out.view(), args);
+  };
+  EXPECT_TRUE(decodes({1, 2}));
+  EXPECT_FALSE(decodes({2, 1}));
+  EXPECT_FALSE(decodes({1, 1}));
+  EXPECT_FALSE(decodes({}));
+  EXPECT_FALSE(decodes({65536}));
+  std::vector<std::uint32_t> many(kMaxSitesOfMove + 1);
+  for (std::uint32_t i = 0; i < many.size(); ++i) many[i] = i;
+  EXPECT_FALSE(decodes(many));
+}
+
 TEST(CoordinatorMessages, Codec) {
   check_message(CoordinatorTruncateArgs{handle(), 1ull << 33, Epoch{4}});
   check_message(CoordinatorRemoveArgs{handle()});
@@ -177,18 +219,20 @@ TEST(ObjectMessages, Codec) {
   check_message(ObjectWriteArgs{name, 7, true, handle()});
   check_message(ObjectWriteResult{Status::kOk, Verifier{8}});
   check_message(ObjectWriteResult{.status = Status::kNoSpc});
-  check_message(ObjectTruncateArgs{name, 99, Epoch{2}});
-  check_message(ObjectRemoveArgs{name});
+  check_message(ObjectTruncateArgs{name, 99, Epoch{2}, Generation{4}});
+  check_message(ObjectRemoveArgs{name, Generation{4}});
   check_message(ObjectStatArgs{name});
   check_message(ObjectStatResult{Status::kOk, 1, 2, Epoch{3}, {{4, 5, 6}, {7, 8, 9}}});
   check_message(ObjectStatResult{.status = Status::kNoEnt});
   check_message(ObjectListArgs{name, 5});
   check_message(ObjectListResult{Status::kOk, {name, name}, false});
   check_message(ObjectListResult{.status = Status::kIo});
-  check_message(ObjectCommitArgs{name, Verifier{12}});
+  check_message(ObjectCommitArgs{name, Verifier{12}, Generation{4}});
   check_message(ObjectCommitResult{Status::kOk, Verifier{1}, 2, {3, 4}, Epoch{5}});
   check_message(ObjectCommitResult{.status = Status::kIo});
-  check_message(ObjectStatusResult{Status::kOk});
+  check_message(ObjectStatusResult{Status::kOk, {3, 9}});
+  check_message(PlaceArgs{7, 8, handle(), 9, Epoch{2}, 65536, nfs3::Time{3, 4}, handle()});
+  check_message(PlaceResult{Status::kNotSync, 5, Verifier{6}});
 }
 
 TEST(ScanMessages, Codec) {
@@ -247,13 +291,17 @@ TEST(ManagerMessages, Codec) {
   tables.sites[0] = {1, 2, 3};
   tables.sites[3] = {4};
   check_message(tables);
+  Tables moved = tables;
+  moved.layout_sites = {2, 3};
+  check_message(moved);
+  EXPECT_NE(digest(moved), digest(tables));
   check_message(OfferTablesArgs{3, tables});
   check_message(OfferTablesResult{true});
-  check_message(ClaimArgs{3, true, false, {{0, Generation{1}}, {4095, Generation{7}}}});
+  check_message(ClaimArgs{3, true, false, 12, {{0, Generation{1}}, {4095, Generation{7}}}, {5, 6}});
   check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
-  check_message(ChangeServerArgs{true, entry});
+  check_message(ChangeServerArgs{ServerChange::kDrain, entry});
   check_message(ChangeServerResult{"it has this name already", entry, Generation{8}});
-  check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
+  check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));
   other.sites[3] = {5};

@@ -97,9 +97,10 @@ void decode_tables(XdrReader& in, Tables& out) {
     std::uint32_t count = decode_count(in, kMaxSites);
     for (std::uint32_t i = 0; in.ok() && i < count; ++i) sites.push_back(in.u32());
   }
-  if (!in.ok() || in.rest().empty()) return;
-  std::uint32_t count = decode_count(in, kMaxSites);
-  if (count == 0) in.fail();
+}
+
+void decode_layout_sites(XdrReader& in, Tables& out) {
+  const std::uint32_t count = decode_count(in, kMaxSites);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout_sites.push_back(in.u32());
 }
 
@@ -173,11 +174,16 @@ void encode(XdrWriter& out, const Tables& tables) {
     std::size_t count = encode_count(out, sites, kMaxSites);
     for (std::size_t i = 0; i < count; ++i) out.u32(sites[i]);
   }
-  if (tables.layout_sites.empty()) return;
   std::size_t count = encode_count(out, tables.layout_sites, kMaxSites);
   for (std::size_t i = 0; i < count; ++i) out.u32(tables.layout_sites[i]);
 }
 bool decode(ByteView bytes, Tables& out) {
+  XdrReader in(bytes);
+  decode_tables(in, out);
+  decode_layout_sites(in, out);
+  return in.complete();
+}
+bool decode_unmoved(ByteView bytes, Tables& out) {
   XdrReader in(bytes);
   decode_tables(in, out);
   return in.complete();
@@ -292,12 +298,12 @@ bool decode(ByteView bytes, ClaimResult& out) {
 }
 
 void encode(XdrWriter& out, const ChangeServerArgs& args) {
-  out.boolean(args.add);
+  out.u32(static_cast<std::uint32_t>(args.change));
   encode_entry(out, args.entry);
 }
 bool decode(ByteView bytes, ChangeServerArgs& out) {
   XdrReader in(bytes);
-  out.add = in.boolean();
+  out.change = decode_enum(in, ServerChange::kUse);
   out.entry = decode_entry(in);
   return in.complete();
 }
@@ -323,6 +329,7 @@ bool decode(ByteView bytes, OfferTablesArgs& out) {
   XdrReader in(bytes);
   out.server = in.u32();
   decode_tables(in, out.tables);
+  decode_layout_sites(in, out.tables);
   return in.complete();
 }
 
@@ -344,6 +351,7 @@ void encode(XdrWriter& out, const MembersResult& result) {
     encode_heartbeat(out, member.last);
     out.u64(member.age_ms);
     out.boolean(member.alive);
+    out.boolean(member.drained);
   }
 }
 bool decode(ByteView bytes, MembersResult& out) {
@@ -357,6 +365,7 @@ bool decode(ByteView bytes, MembersResult& out) {
     member.last = decode_heartbeat(in);
     member.age_ms = in.u64();
     member.alive = in.boolean();
+    member.drained = in.boolean();
     out.members.push_back(std::move(member));
   }
   return in.complete();

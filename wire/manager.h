@@ -134,10 +134,16 @@ struct ClaimResult {
   Generation generation;
 };
 
-// CHANGE_SERVER: one more member, or another endpoint for one, by the name in `entry`, whose number does not
-// count; what is asked for may be so already.
+enum class ServerChange : std::uint32_t {
+  kAdd = 0,    // one more member
+  kSet = 1,    // another endpoint for one
+  kDrain = 2,  // it is to have no sites: a plan gives it none
+  kUse = 3     // it may have some again
+};
+// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of kDrain and kUse nothing else; what
+// is asked for may be so already.
 struct ChangeServerArgs {
-  bool add = false;
+  ServerChange change = ServerChange::kAdd;
   ServerEntry entry;
 };
 struct ChangeServerResult {
@@ -159,11 +165,15 @@ struct Member {
   HeartbeatArgs last;
   std::uint64_t age_ms = 0;
   bool alive = false;
+  bool drained = false;
 };  // age of the last heartbeat
 struct MembersResult {
   Generation generation;
   std::vector<Member> members;
 };
+
+// Tables as files have them that were written before sites could be moved.
+bool decode_unmoved(ByteView bytes, Tables& out);
 
 #define SLICE_WIRE_MANAGER_MESSAGES(X) \
   X(HeartbeatArgs)                     \

@@ -215,8 +215,11 @@ Task<Status> Manager::follow_record(std::uint32_t server) {
 }
 
 Task<wire::ChangeServerResult> Manager::change_server(const wire::ChangeServerArgs& args) {
+  if (args.change == wire::ServerChange::kDrain || args.change == wire::ServerChange::kUse)
+    co_return co_await drain_server(args);
   auto lock = co_await change_.lock();
   wire::ChangeServerResult result;
+  const bool adds = args.change == wire::ServerChange::kAdd;
   auto changed = with_change(args);
   if (!changed) {
     result.refused = changed.error().message;
@@ -230,7 +233,7 @@ Task<wire::ChangeServerResult> Manager::change_server(const wire::ChangeServerAr
       co_return result;
     }
     log_info("server {} is {} at {}: generation {} is published", args.entry.name,
-             args.add ? "a member" : "now", rpc::to_string(args.entry.endpoint),
+             adds ? "a member" : "now", rpc::to_string(args.entry.endpoint),
              state_.tables.generation.value);
   }
   auto same = [&](const wire::ServerEntry& entry) { return entry.name == args.entry.name; };
@@ -239,7 +242,30 @@ Task<wire::ChangeServerResult> Manager::change_server(const wire::ChangeServerAr
   co_return result;
 }
 
+Task<wire::ChangeServerResult> Manager::drain_server(wire::ChangeServerArgs args) {
+  wire::ChangeServerResult result;
+  const bool drains = args.change == wire::ServerChange::kDrain;
+  auto named = [&](const wire::ServerEntry& entry) { return entry.name == args.entry.name; };
+  Status changed = co_await change([&](ManagerState& next) -> Status {
+    auto found = std::find_if(next.tables.servers.begin(), next.tables.servers.end(), named);
+    if (found == next.tables.servers.end())
+      return fail(Errc::kNotFound, "no server has the name '{}'", args.entry.name);
+    result.entry = *found;
+    if (drains) {
+      next.drained.insert(found->name);
+    } else {
+      next.drained.erase(found->name);
+    }
+    return {};
+  });
+  if (!changed) result.refused = changed.error().message;
+  if (changed) log_info("server {} is {}", args.entry.name, drains ? "to have no sites" : "in use again");
+  result.generation = state_.tables.generation;
+  co_return result;
+}
+
 Result<wire::Tables> Manager::with_change(const wire::ChangeServerArgs& args) const {
+  const bool adds = args.change == wire::ServerChange::kAdd;
   const wire::ServerEntry& wanted = args.entry;
   if (survey_) return fail(Errc::kUnavailable, "the manager is {}", state());
   wire::Tables next = state_.tables;
@@ -251,14 +277,14 @@ Result<wire::Tables> Manager::with_change(const wire::ChangeServerArgs& args) co
       return fail(Errc::kInvalid, "{} is at {}", entry.name, rpc::to_string(entry.endpoint));
     }
   }
-  if (args.add && !is_server_name(wanted.name)) {
+  if (adds && !is_server_name(wanted.name)) {
     return fail(Errc::kInvalid, "a name is 1 to 63 letters, digits, '-', '_' or '.'");
   }
-  if (!args.add && known == nullptr) return fail(Errc::kNotFound, "no server has the name '{}'", wanted.name);
-  if (args.add && known != nullptr && known->role != wanted.role) {
+  if (!adds && known == nullptr) return fail(Errc::kNotFound, "no server has the name '{}'", wanted.name);
+  if (adds && known != nullptr && known->role != wanted.role) {
     return fail(Errc::kExists, "server '{}' is a {}", wanted.name, wire::role_name(known->role));
   }
-  if (args.add && known != nullptr && known->endpoint != wanted.endpoint) {
+  if (adds && known != nullptr && known->endpoint != wanted.endpoint) {
     return fail(Errc::kExists, "server '{}' is at {} (slicectl server set)", wanted.name,
                 rpc::to_string(known->endpoint));
   }
@@ -394,6 +420,7 @@ wire::MembersResult Manager::members() const {
     member.last = heard_[i].last;
     member.last.server = member.entry.server;
     member.alive = alive(heard_[i]);
+    member.drained = state_.drained.contains(member.entry.name);
     Duration age = heard_[i].at ? context_.loop.now() - *heard_[i].at : Duration::max();
     member.age_ms =
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(age).count());

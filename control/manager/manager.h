@@ -53,6 +53,7 @@ class Manager : public service::InternalProgram, public service::Role {
   // Durably, one change of the state at a time. kUnavailable while there is a survey.
   Task<Status> change(Moves::Hooks::Change change);
   Task<wire::ChangeServerResult> change_server(const wire::ChangeServerArgs& args);
+  Task<wire::ChangeServerResult> drain_server(wire::ChangeServerArgs args);
   // With the lock held: the tables with the change; kInvalid: why it cannot be.
   Result<wire::Tables> with_change(const wire::ChangeServerArgs& args) const;
   // Whether the heartbeat asks its sender for its record.

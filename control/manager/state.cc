@@ -13,6 +13,8 @@ constexpr std::uint32_t kWithoutMoves = 2;    // the format before sites could b
 constexpr std::uint32_t kMostServers = 4096, kMostName = 255, kMostMoves = 4096;
 
 void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
+  out.u32(static_cast<std::uint32_t>(state.drained.size()));
+  for (const std::string& name : state.drained) out.text(name);
   out.u64(state.last_move.value);
   out.boolean(state.settings.paused);
   out.u64(state.settings.bytes_per_second);
@@ -25,6 +27,9 @@ void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
 }
 
 void decode_moves(rpc::XdrReader& in, ManagerState& state) {
+  const std::uint32_t drained = in.u32();
+  if (drained > kMostServers) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < drained; ++i) state.drained.emplace(in.text(kMostName));
   state.last_move = wire::MoveId{in.u64()};
   state.settings.paused = in.boolean();
   state.settings.bytes_per_second = in.u64();
@@ -60,7 +65,9 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   if (recorded > kMostServers) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < recorded; ++i) state.recorded.emplace(in.text(kMostName));
   if (format > kWithoutMoves) decode_moves(in, state);
-  if (!in.ok() || !decode(in.rest(), state.tables)) {
+  const bool decodes = format > kWithoutMoves ? decode(in.rest(), state.tables)
+                                              : wire::decode_unmoved(in.rest(), state.tables);
+  if (!in.ok() || !decodes) {
     co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
   }
   co_return state;

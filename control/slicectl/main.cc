@@ -14,6 +14,7 @@
 
 #include "common/did_you_mean.h"
 #include "common/version.h"
+#include "control/slicectl/move_commands.h"
 #include "control/slicectl/render.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
@@ -119,6 +120,13 @@ class Command {
     if (!moved) return say(moved.error());
     return print(
         fmt::format("stripe {} of {} is on {}\n", arguments_.stripe, arguments_.path, arguments_.to));
+  }
+
+  int moves(MoveCommands& commands) {
+    return run(commands.run(seams_, {.say = [](const Error& error) { return say(error); },
+                                     .print = [](const std::string& text) { return print(text); },
+                                     .format = format_,
+                                     .terminal = format_ == Format::kText && ::isatty(STDOUT_FILENO) == 1}));
   }
 
   int policy(const PolicyChange& change) {
@@ -239,17 +247,20 @@ class ServerCommands {
     add_->add_option("--role", role_, "directory, small-file, storage, coordinator or proxy")->required();
     set_ = add("set", "another address for one; its process is started again there");
   }
-  bool parsed() const { return group_->parsed(); }
+  bool parsed() const { return add_->parsed() || set_->parsed(); }
+  CLI::App& group() { return *group_; }
 
   // kInvalid: a role or address that is none.
   Result<wire::ChangeServerArgs> change() const {
-    wire::ChangeServerArgs args{.add = add_->parsed(), .entry = {.name = name_}};
+    const bool adds = add_->parsed();
+    wire::ChangeServerArgs args{.change = adds ? wire::ServerChange::kAdd : wire::ServerChange::kSet,
+                                .entry = {.name = name_}};
     in_addr address{};
     if (::inet_pton(AF_INET, address_.c_str(), &address) != 1) {
       return fail(Errc::kInvalid, "'{}' is no IPv4 address", address_);
     }
     args.entry.endpoint = {ntohl(address.s_addr), port_};
-    if (!args.add) return args;
+    if (!adds) return args;
     for (std::uint32_t role = 0; role <= static_cast<std::uint32_t>(wire::Role::kProxy); ++role) {
       args.entry.role = static_cast<wire::Role>(role);
       if (wire::role_name(args.entry.role) == role_) return args;
@@ -340,6 +351,7 @@ int main(int argc, char** argv) {
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
   PolicyCommands policy(app, arguments.path);
   ServerCommands server(app);
+  MoveCommands move_sites(app, server.group());
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -388,6 +400,7 @@ int main(int argc, char** argv) {
     return kBadUsage;
   }
   if (server.parsed()) return command.change_server(*server_change);
+  if (move_sites.parsed()) return command.moves(move_sites);
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();

@@ -246,6 +246,32 @@ Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::Chan
   co_return result;
 }
 
+Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args) {
+  auto result = co_await service::internal_call<wire::StartMovesResult>(
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMoveSites, args,
+      seams.timeout);
+  if (!result) co_return no_manager(result.error());
+  if (!result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
+  co_return result;
+}
+
+Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams) {
+  auto result = co_await service::internal_call<wire::MovesListResult>(
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMoves,
+      service::NoArguments{}, seams.timeout);
+  if (!result) co_return no_manager(result.error());
+  co_return result;
+}
+
+Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args) {
+  auto result = co_await service::internal_call<wire::ChangeMovesResult>(
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kChangeMoves,
+      args, seams.timeout);
+  if (!result) co_return no_manager(result.error());
+  if (!result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
+  co_return result;
+}
+
 Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name) {
   std::vector<Task<ProcessMetrics>> asked;
   for (const ServerConfig& server : seams.config.servers) {

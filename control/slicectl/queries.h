@@ -17,6 +17,7 @@
 #include "rpc/channel.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/moves.h"
 #include "wire/object.h"
 
 namespace slice::slicectl {
@@ -33,6 +34,11 @@ Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Sea
 
 // Changes the members (wire::ChangeServerArgs).
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args);
+
+// Moves of sites. What the manager refuses is an error, kInvalid.
+Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args);
+Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams);
+Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args);
 
 struct ProcessMetrics {
   std::string name;

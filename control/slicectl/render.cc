@@ -386,4 +386,134 @@ std::string render_policy(const EnsembleConfig& config, const std::string& path,
                      copies == 1 ? "copy" : "copies", from(policy.copies), placement, from(policy.placement));
 }
 
+namespace {
+
+// A bar of `width` characters, and the part in per cent.
+std::string bar_text(std::uint64_t done, std::uint64_t all, std::size_t width) {
+  const double part = all == 0 ? 0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(all));
+  const auto full = static_cast<std::size_t>(part * static_cast<double>(width));
+  return fmt::format("[{}{}] {:3.0f} %", std::string(full, '#'), std::string(width - full, '.'), part * 100);
+}
+
+std::string rate_text(std::uint64_t bytes_per_second) {
+  return bytes_per_second == 0 ? "as fast as it goes" : bytes_text(bytes_per_second) + "/s";
+}
+
+std::string name_of(const routing::RoutingTables& tables, std::uint32_t server) {
+  const wire::ServerEntry* entry = tables.server(server);
+  return entry == nullptr ? fmt::format("server {}", server) : entry->name;
+}
+
+std::vector<std::uint64_t> wide(const std::vector<std::uint32_t>& sites) {
+  return {sites.begin(), sites.end()};
+}
+
+// Seconds that are left, as long as it goes on as in the last ones.
+std::optional<std::uint64_t> time_left(const wire::MoveState& move) {
+  if (move.last.phase != wire::MovePhase::kCopying || move.bytes_a_second == 0) return std::nullopt;
+  if (move.last.expected_bytes <= move.last.copied_bytes) return 0;
+  return (move.last.expected_bytes - move.last.copied_bytes) / move.bytes_a_second;
+}
+
+Json move_json(const routing::RoutingTables& tables, const wire::MoveState& move) {
+  Json json{{"move", move.move.id.value},
+            {"class", wire::role_name(move.move.site_class)},
+            {"from", name_of(tables, move.move.from)},
+            {"to", name_of(tables, move.move.to)},
+            {"sites", move.move.sites},
+            {"phase", wire::phase_name(move.last.phase)},
+            {"aborting", move.aborting},
+            {"copied_bytes", move.last.copied_bytes},
+            {"expected_bytes", move.last.expected_bytes},
+            {"bytes_per_second", move.bytes_a_second},
+            {"attempts_before", move.last.tries},
+            {"pause_us", move.last.pause_us},
+            {"trouble", move.last.trouble},
+            {"began_ns", move.began_ns}};
+  json["ended_ns"] = move.ended_ns == 0 ? Json(nullptr) : Json(move.ended_ns);
+  auto left = time_left(move);
+  json["seconds_left"] = left ? Json(*left) : Json(nullptr);
+  return json;
+}
+
+}  // namespace
+
+std::string render_begun(const std::vector<wire::MoveId>& moves, Format format) {
+  if (format == Format::kJson) {
+    Json list = Json::array();
+    for (wire::MoveId id : moves) list.push_back(id.value);
+    return dump({{"moves", std::move(list)}});
+  }
+  if (moves.empty()) return "nothing has to move\n";
+  std::string text;
+  for (wire::MoveId id : moves) text += fmt::format("move {} has begun\n", id.value);
+  return text;
+}
+
+std::string render_plan(const routing::RoutingTables& tables, wire::Role site_class,
+                        const std::vector<SitesToMove>& plan, Format format) {
+  const std::size_t all = tables.wire().sites[static_cast<std::size_t>(site_class)].size();
+  std::size_t moved = 0;
+  for (const SitesToMove& each : plan) moved += each.sites.size();
+  if (format == Format::kJson) {
+    Json list = Json::array();
+    for (const SitesToMove& each : plan) {
+      list.push_back({{"from", name_of(tables, each.from)},
+                      {"to", name_of(tables, each.to)},
+                      {"sites", each.sites}});
+    }
+    return dump({{"class", wire::role_name(site_class)},
+                 {"sites", all},
+                 {"sites_to_move", moved},
+                 {"moves", std::move(list)}});
+  }
+  if (plan.empty()) return "nothing has to move\n";
+  std::vector<std::vector<std::string>> rows{{"FROM", "TO", "SITES", "WHICH"}};
+  for (const SitesToMove& each : plan) {
+    rows.push_back({name_of(tables, each.from), name_of(tables, each.to), std::to_string(each.sites.size()),
+                    ranges_text(wide(each.sites), 4)});
+  }
+  return table(rows) + fmt::format("{} of {} {} sites ({:.1f} %)\n", moved, all, wire::role_name(site_class),
+                                   100.0 * static_cast<double>(moved) / static_cast<double>(all));
+}
+
+std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
+                         WallTime now, Format format) {
+  if (format == Format::kJson) {
+    Json list = Json::array();
+    for (const wire::MoveState& each : moves.moves) list.push_back(move_json(tables, each));
+    return dump({{"paused", moves.settings.paused},
+                 {"limit_bytes_per_second", moves.settings.bytes_per_second},
+                 {"moves", std::move(list)}});
+  }
+  std::string text = fmt::format("limit: {}{}\n", rate_text(moves.settings.bytes_per_second),
+                                 moves.settings.paused ? "; paused" : "");
+  if (moves.moves.empty()) return text + "no sites are moved\n";
+  std::vector<std::vector<std::string>> rows{{"MOVE", "CLASS", "SITES", "FROM", "TO", "", "", ""}};
+  for (const wire::MoveState& each : moves.moves) {
+    const std::uint64_t ended = each.ended_ns != 0 ? each.ended_ns : static_cast<std::uint64_t>(now.ns);
+    const std::uint64_t seconds = ended > each.began_ns ? (ended - each.began_ns) / 1'000'000'000 : 0;
+    std::string how = each.ended_ns != 0
+                          ? fmt::format("{} copied in {} s", bytes_text(each.last.copied_bytes), seconds)
+                          : bar_text(each.last.copied_bytes, each.last.expected_bytes, 20);
+    if (each.ended_ns == 0 && each.bytes_a_second > 0) how += ", " + bytes_text(each.bytes_a_second) + "/s";
+    if (auto left = time_left(each)) how += fmt::format(", {} s left", *left);
+    rows.push_back({std::to_string(each.move.id.value), std::string(wire::role_name(each.move.site_class)),
+                    ranges_text(wide(each.move.sites), 2), name_of(tables, each.move.from),
+                    name_of(tables, each.move.to),
+                    each.aborting && each.ended_ns == 0 ? "giving up"
+                                                        : std::string(wire::phase_name(each.last.phase)),
+                    how, each.last.trouble});
+  }
+  return text + table(rows);
+}
+
+std::string render_settings(const wire::MoveSettings& settings, Format format) {
+  if (format == Format::kJson) {
+    return dump({{"paused", settings.paused}, {"limit_bytes_per_second", settings.bytes_per_second}});
+  }
+  return fmt::format("limit: {}; {}\n", rate_text(settings.bytes_per_second),
+                     settings.paused ? "paused" : "not paused");
+}
+
 }  // namespace slice::slicectl

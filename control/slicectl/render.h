@@ -9,6 +9,7 @@
 
 #include "control/slicectl/comparison.h"
 #include "control/slicectl/queries.h"
+#include "control/slicectl/rebalance.h"
 
 namespace slice::slicectl {
 
@@ -27,6 +28,14 @@ std::string render_metrics(const std::vector<ProcessMetrics>& processes, std::st
                            Format format);
 std::string render_where(const EnsembleConfig& config, const Where& where, Format format);
 std::string render_check(const EnsembleConfig& config, Format format);
+
+std::string render_begun(const std::vector<wire::MoveId>& moves, Format format);
+// What a rebalance moves, or would move.
+std::string render_plan(const routing::RoutingTables& tables, wire::Role site_class,
+                        const std::vector<SitesToMove>& plan, Format format);
+std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
+                         WallTime now, Format format);
+std::string render_settings(const wire::MoveSettings& settings, Format format);
 
 // "1.5 GiB"; exact below 1 KiB.
 std::string bytes_text(std::uint64_t bytes);

@@ -23,9 +23,7 @@ class FakeAuthority : public rpc::Program {
 
   // A regular file of mode 0644 that belongs to 1000:1000; change it by file().
   routing::FileHandle add(FileId id) {
-    routing::FileHandle handle;
-    handle.fileid = id;
-    handle.directory_site = SiteId{0};
+    const routing::FileHandle handle = handle_of(id);
     nfs3::Attributes attributes;
     attributes.mode = 0644;
     attributes.nlink = 1;
@@ -59,6 +57,8 @@ class FakeAuthority : public rpc::Program {
         co_return co_await fetch(call, results);
       case wire::AuthorityProcedure::kMerge:
         co_return co_await merge(call, results);
+      case wire::AuthorityProcedure::kHandles:
+        co_return handles_of(call, results);
       default:
         co_return rpc::Outcome::kNoProcedure;
     }
@@ -91,6 +91,23 @@ class FakeAuthority : public rpc::Program {
     }
     encode(results, told(file));
     co_return rpc::Outcome::kReply;
+  }
+  rpc::Outcome handles_of(const rpc::Call& call, rpc::XdrWriter& results) {
+    wire::HandlesArgs args;
+    if (!decode(call.arguments, args)) return rpc::Outcome::kGarbage;
+    wire::HandlesResult result;
+    for (FileId id : args.files) {
+      auto& handle = result.handles.emplace_back();
+      if (files_.contains(id)) handle = handles_.mint(handle_of(id));
+    }
+    encode(results, result);
+    return rpc::Outcome::kReply;
+  }
+  static routing::FileHandle handle_of(FileId id) {
+    routing::FileHandle handle;
+    handle.fileid = id;
+    handle.directory_site = SiteId{0};
+    return handle;
   }
   Task<rpc::Outcome> merge(const rpc::Call& call, rpc::XdrWriter& results) {
     wire::MergeArgs args;

@@ -6,6 +6,7 @@
 #include "wire/directory.h"
 #include "wire/layout.h"
 #include "wire/manager.h"
+#include "wire/moves.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
 #include "wire/nlm4.h"
@@ -142,6 +143,11 @@ void object_program(Maker& make) {
     make.internal(kProgram, P::kList, wire::ObjectListArgs{object, 10});
     make.internal(kProgram, P::kCommit, wire::ObjectCommitArgs{object, {}});
   }
+  wire::PlaceArgs place;
+  place.handle = make.handle(2);
+  place.offset = 65'536;
+  place.data = data;
+  make.internal(kProgram, P::kPlace, place);
   wire::ForwardArgs forward;
   forward.handle = make.handle(2);
   forward.version = 3;
@@ -198,6 +204,19 @@ void directory_program(Maker& make) {
   make.internal(wire::kScanProgram, wire::ScanProcedure::kScan, scan);
 }
 
+void moves_program(Maker& make) {
+  using P = wire::MovesProcedure;
+  constexpr std::uint32_t kProgram = wire::kMovesProgram;
+  const wire::SiteMove move{wire::MoveId{1}, wire::Role::kStorage, 2, 3, Generation{1}, {1, 2}};
+  make.internal(kProgram, P::kMove, wire::MoveSitesArgs{move});
+  make.internal(kProgram, P::kAbort, wire::AbortMoveArgs{move});
+  make.internal(kProgram, P::kPrepare, wire::PrepareSitesArgs{move, 5});
+  make.internal(kProgram, P::kOffer, wire::OfferSitesArgs{move.id, 5, true});
+  make.internal(kProgram, P::kTake, wire::TakeSitesArgs{move});
+  make.internal(kProgram, P::kWithdraw, wire::WithdrawSitesArgs{move, 5});
+  make.internal(kProgram, P::kLateWrites, wire::LateWritesArgs{move.id, 5, {{1, 2, 3, 4, 5, nfs3::Status::kOk, ""}}});
+}
+
 void manager_and_admin(Maker& make) {
   using P = wire::ManagerProcedure;
   wire::HeartbeatArgs heartbeat;
@@ -210,7 +229,10 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kManagerProgram, P::kMembers);
   make.internal(wire::kManagerProgram, P::kOfferTables, wire::OfferTablesArgs{200, {}});
   make.internal(wire::kManagerProgram, P::kChangeServer, wire::ChangeServerArgs{});
-  make.internal(wire::kManagerProgram, P::kClaim, wire::ClaimArgs{200, true, false, {{1, Generation{1}}}});
+  make.internal(wire::kManagerProgram, P::kClaim, wire::ClaimArgs{200, true, false, 1, {{1, Generation{1}}}});
+  make.internal(wire::kManagerProgram, P::kMoveSites, wire::StartMovesArgs{wire::Role::kStorage, 200, {1}});
+  make.internal(wire::kManagerProgram, P::kMoves);
+  make.internal(wire::kManagerProgram, P::kChangeMoves, wire::ChangeMovesArgs{});
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMetrics);
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMisdirected,
                 wire::MisdirectedArgs{wire::Role::kStorage, SiteId{5}, Generation{1}});
@@ -227,6 +249,7 @@ std::vector<Message> corpus(const Volume& volume) {
   object_program(make);
   authority_and_coordinator(make);
   directory_program(make);
+  moves_program(make);
   manager_and_admin(make);
   return make.take();
 }

@@ -452,9 +452,6 @@ class ByteSimulation : public Rounds {
           layout.piece = std::move(*piece);
         }
         auto copies = routing::copies_of_stripe(tables, layout, *handle, stripe).all;
-        if (!routing::has_layout(*handle)) {
-          copies = {tables.server_of(wire::Role::kStorage, SiteId{site_of(*handle, block)}).server};
-        }
         std::optional<std::string> first;
         for (const wire::ServerEntry* node : tables.servers(wire::Role::kStorage)) {
           bool has_it = std::find(copies.begin(), copies.end(), node->server) != copies.end();

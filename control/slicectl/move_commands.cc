@@ -1,0 +1,246 @@
+#include "control/slicectl/move_commands.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "common/config.h"
+
+namespace slice::slicectl {
+namespace {
+
+constexpr std::uint32_t kMostSites = 4096;
+constexpr Duration kWatchPause = std::chrono::milliseconds(500);
+
+Result<wire::Role> parse_class(const std::string& name) {
+  for (std::uint32_t c = 0; c < wire::kSiteClasses; ++c) {
+    if (wire::role_name(static_cast<wire::Role>(c)) == name) return static_cast<wire::Role>(c);
+  }
+  return fail(Errc::kInvalid, "'{}' is no class of sites: directory, small-file, storage, coordinator", name);
+}
+
+Result<std::uint32_t> index_of(const routing::RoutingTables& tables, const std::string& name) {
+  for (const wire::ServerEntry& each : tables.wire().servers) {
+    if (each.name == name) return each.server;
+  }
+  return fail(Errc::kNotFound, "no server has the name '{}'", name);
+}
+
+bool going_on(const wire::MoveState& move) {
+  return move.ended_ns == 0;
+}
+
+// What every server that may have sites of the class is to have. By the size of storage nodes' disks; of the
+// other classes, which move little, all alike.
+std::vector<Share> shares_of(const wire::MembersResult& members, wire::Role site_class) {
+  std::vector<Share> shares;
+  for (const wire::Member& each : members.members) {
+    if (each.entry.role != site_class || !each.alive) continue;
+    std::uint64_t weight = 1;
+    if (site_class == wire::Role::kStorage && each.last.total_bytes > 0) weight = each.last.total_bytes >> 20;
+    shares.push_back({each.entry.server, each.drained ? 0 : std::max<std::uint64_t>(weight, 1)});
+  }
+  return shares;
+}
+
+// Where sites are, and will be by the moves that go on; and which ones those are.
+struct Owners {
+  std::vector<std::uint32_t> servers;  // by site
+  std::set<std::uint32_t> on_their_way;
+};
+
+Owners owners_of(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
+                 wire::Role site_class) {
+  Owners owners{.servers = tables.wire().sites[static_cast<std::size_t>(site_class)], .on_their_way = {}};
+  for (const wire::MoveState& each : moves.moves) {
+    if (!going_on(each) || each.move.site_class != site_class) continue;
+    for (std::uint32_t site : each.move.sites) {
+      owners.on_their_way.insert(site);
+      if (!each.aborting) owners.servers.at(site) = each.move.to;
+    }
+  }
+  return owners;
+}
+
+// The plan for those that are not on their way.
+Result<std::vector<SitesToMove>> plan_for(const Owners& owners, const std::vector<Share>& shares) {
+  auto plan = plan_rebalance(owners.servers, shares);
+  if (!plan) return plan;
+  for (SitesToMove& each : *plan) {
+    std::erase_if(each.sites, [&](std::uint32_t site) { return owners.on_their_way.contains(site); });
+  }
+  std::erase_if(*plan, [](const SitesToMove& each) { return each.sites.empty(); });
+  return plan;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> parse_sites(std::string_view text) {
+  std::set<std::uint32_t> sites;
+  const char *at = text.data(), *end = at + text.size();
+  auto number = [&](std::uint32_t& out) {
+    auto [behind, error] = std::from_chars(at, end, out);
+    if (error != std::errc() || out >= kMostSites) return false;
+    at = behind;
+    return true;
+  };
+  while (true) {
+    std::uint32_t first = 0;
+    bool good = number(first);
+    std::uint32_t last = first;
+    if (good && at != end && *at == '-') good = number((++at, last)) && last >= first;
+    if (!good || (at != end && *at != ',')) return fail(Errc::kInvalid, "'{}' names no sites, as 3,7-9 does", text);
+    for (std::uint32_t site = first; site <= last; ++site) sites.insert(site);
+    if (at == end) return std::vector<std::uint32_t>(sites.begin(), sites.end());
+    ++at;
+  }
+}
+
+MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
+    : site_(app.add_subcommand("site", "moves sites to another server, data and all, while all serve")),
+      move_(site_->add_subcommand("move", "begins to; `slicectl moves` shows how far it is")),
+      rebalance_(app.add_subcommand("rebalance", "moves sites until every server of a class has its share")),
+      drain_(servers.add_subcommand("drain", "moves all sites of one away, and has it get no others")),
+      moves_(app.add_subcommand("moves", "moves of sites that go on, and the last that have ended")),
+      pause_(moves_->add_subcommand("pause", "copies nothing more for now")),
+      resume_(moves_->add_subcommand("resume", "goes on copying")),
+      abort_(moves_->add_subcommand("abort", "gives one up, whose sites are not given away yet")),
+      limit_(moves_->add_subcommand("limit", "how fast all of them together may copy")) {
+  site_->require_subcommand(1);
+  moves_->require_subcommand(0, 1);
+  move_->add_option("class", class_, "storage")->required();
+  move_->add_option("sites", sites_, "which: 3, or 3,7-9")->required();
+  move_->add_option("server", server_, "where to")->required();
+  rebalance_->add_option("--class", class_, "of which class")->capture_default_str();
+  rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
+  drain_->add_option("name", server_, "which")->required();
+  drain_->add_flag("--undo", undo_, "it may get sites again; none is moved");
+  moves_->add_flag("--watch", watch_, "until none goes on any more");
+  abort_->add_option("move", id_, "its number")->required();
+  limit_->add_option("rate", rate_, "bytes a second, e.g. 100MiB; 0: as fast as it goes")->required();
+}
+
+bool MoveCommands::parsed() const {
+  return site_->parsed() || rebalance_->parsed() || drain_->parsed() || moves_->parsed();
+}
+
+Task<int> MoveCommands::run(const Seams& seams, const Output& output) {
+  using Field = wire::ChangeMovesArgs::Field;
+  if (move_->parsed()) return move(seams, output);
+  if (rebalance_->parsed()) return rebalance(seams, output);
+  if (drain_->parsed()) return drain(seams, output);
+  wire::ChangeMovesArgs args;
+  if (pause_->parsed() || resume_->parsed()) {
+    args.fields = Field::kPaused;
+    args.settings.paused = pause_->parsed();
+  } else if (abort_->parsed()) {
+    args.fields = Field::kAbort;
+    args.abort = wire::MoveId{id_};
+  } else if (limit_->parsed()) {
+    args.fields = Field::kRate;
+    auto rate = parse_size(rate_);
+    if (!rate) {
+      return [](Output out, Error error) -> Task<int> { co_return out.say(error); }(output, rate.error());
+    }
+    args.settings.bytes_per_second = *rate;
+  } else {
+    return watch_ ? watch(seams, output) : moves(seams, output);
+  }
+  return change(seams, output, args);
+}
+
+Task<int> MoveCommands::move(const Seams& seams, const Output& output) {
+  auto site_class = parse_class(class_);
+  if (!site_class) co_return output.say(site_class.error());
+  auto sites = parse_sites(sites_);
+  if (!sites) co_return output.say(sites.error());
+  auto tables = co_await ask_tables(seams);
+  if (!tables) co_return output.say(tables.error());
+  auto to = index_of(**tables, server_);
+  if (!to) co_return output.say(to.error());
+  auto begun = co_await ask_to_move(seams, {*site_class, *to, *sites});
+  if (!begun) co_return output.say(begun.error());
+  co_return output.print(render_begun(begun->moves, output.format));
+}
+
+Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
+  auto site_class = parse_class(class_);
+  if (!site_class) co_return output.say(site_class.error());
+  auto members = co_await ask_members(seams);
+  if (!members) co_return output.say(members.error());
+  auto tables = co_await ask_tables(seams);
+  if (!tables) co_return output.say(tables.error());
+  auto going = co_await ask_moves(seams);
+  if (!going) co_return output.say(going.error());
+  auto plan = plan_for(owners_of(**tables, *going, *site_class), shares_of(*members, *site_class));
+  if (!plan) co_return output.say(plan.error());
+  co_return co_await carry_out(seams, output, *site_class, *tables, std::move(*plan), dry_run_);
+}
+
+Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
+  auto changed = co_await ask_change(
+      seams, {.change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain, .entry = {.name = server_}});
+  if (!changed) co_return output.say(changed.error());
+  if (!changed->refused.empty()) co_return output.say(Error{Errc::kInvalid, changed->refused});
+  if (undo_) co_return output.print(render_begun({}, output.format));
+  const wire::Role site_class = changed->entry.role;
+  if (static_cast<std::size_t>(site_class) >= wire::kSiteClasses)
+    co_return output.print(render_begun({}, output.format));
+  auto members = co_await ask_members(seams);
+  if (!members) co_return output.say(members.error());
+  auto tables = co_await ask_tables(seams);
+  if (!tables) co_return output.say(tables.error());
+  // What the others have stays; they get this one's by their shares.
+  auto going = co_await ask_moves(seams);
+  if (!going) co_return output.say(going.error());
+  auto plan = plan_for(owners_of(**tables, *going, site_class), shares_of(*members, site_class));
+  if (!plan) co_return output.say(plan.error());
+  std::erase_if(*plan, [&](const SitesToMove& each) { return each.from != changed->entry.server; });
+  co_return co_await carry_out(seams, output, site_class, *tables, std::move(*plan), false);
+}
+
+Task<int> MoveCommands::carry_out(const Seams& seams, const Output& output, wire::Role site_class,
+                                  std::shared_ptr<const routing::RoutingTables> tables,
+                                  std::vector<SitesToMove> plan, bool dry_run) {
+  if (!dry_run) {
+    for (const SitesToMove& each : plan) {
+      auto begun = co_await ask_to_move(seams, {site_class, each.to, each.sites});
+      if (!begun) co_return output.say(begun.error());
+    }
+  }
+  co_return output.print(render_plan(*tables, site_class, plan, output.format));
+}
+
+Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {
+  auto tables = co_await ask_tables(seams);
+  if (!tables) co_return output.say(tables.error());
+  auto moves = co_await ask_moves(seams);
+  if (!moves) co_return output.say(moves.error());
+  co_return output.print(render_moves(**tables, *moves, seams.loop.wall(), output.format));
+}
+
+Task<int> MoveCommands::watch(const Seams& seams, const Output& output) {
+  std::size_t lines = 0;
+  while (true) {
+    auto tables = co_await ask_tables(seams);
+    auto moves = co_await ask_moves(seams);
+    if (tables && moves) {
+      const std::string text = render_moves(**tables, *moves, seams.loop.wall(), output.format);
+      // Back to where the last picture began.
+      const std::string back = output.terminal && lines > 0 ? fmt::format("\x1b[{}A\x1b[J", lines) : "";
+      const bool over = std::none_of(moves->moves.begin(), moves->moves.end(), going_on);
+      if (output.terminal || over) output.print(back + text);
+      lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+      if (over) co_return 0;
+    }
+    co_await seams.loop.sleep(kWatchPause);
+  }
+}
+
+Task<int> MoveCommands::change(const Seams& seams, const Output& output, wire::ChangeMovesArgs args) {
+  auto changed = co_await ask_to_change_moves(seams, args);
+  if (!changed) co_return output.say(changed.error());
+  co_return output.print(render_settings(changed->settings, output.format));
+}
+
+}  // namespace slice::slicectl
