@@ -76,6 +76,7 @@ class DataCheck {
     const std::uint64_t bytes = report_.totals.object_bytes, unmapped = report_.unmapped;
     for (unsigned look = 0; !cases_.empty() && look < options_.looks; ++look) {
       if (look > 0) co_await seams_.loop.sleep(options_.pause);
+      if (seams_.refresh) SLICE_CO_RETURN_IF_ERROR(co_await seams_.refresh());
       SLICE_CO_RETURN_IF_ERROR(co_await look_again());
     }
     // What is looked at again counts once.
@@ -269,8 +270,17 @@ class DataCheck {
   }
 
   bool has_small_file_site(const ObjectSource& holder, const AttributeCell& cell) const {
-    const SiteId site = seams_.tables.small_file_site(cell.self.cell.fileid);
-    return seams_.tables.owns(holder.server().server, wire::Role::kSmallFile, site);
+    const SiteId site = seams_.tables->small_file_site(cell.self.cell.fileid);
+    return seams_.tables->owns(holder.server().server, wire::Role::kSmallFile, site);
+  }
+
+  // The storage site is on its way to or from this server.
+  bool moves_by(std::uint32_t site, std::uint32_t server) const {
+    if (seams_.moves == nullptr) return false;
+    return std::any_of(seams_.moves->begin(), seams_.moves->end(), [&](const wire::SiteMove& each) {
+      return each.site_class == wire::Role::kStorage && (each.from == server || each.to == server) &&
+             std::binary_search(each.sites.begin(), each.sites.end(), site);
+    });
   }
 
   // The first stripe that the node has bytes of and no site; nothing where there is none.
@@ -295,8 +305,11 @@ class DataCheck {
           layout.piece = std::move(*got);
           piece = wire::piece_of(stripe);
         }
-        auto copies = routing::copies_of_stripe(seams_.tables, layout, handle, stripe).all;
-        if (!routing::has(copies, node.server().server)) co_return stripe;
+        auto copies = routing::copies_of_stripe(*seams_.tables, layout, handle, stripe).all;
+        if (routing::has(copies, node.server().server)) continue;
+        const SiteId site = routing::site_of_stripe(*seams_.tables, layout, handle, stripe);
+        if (!routing::has_layout(handle) && moves_by(site.value, node.server().server)) continue;
+        co_return stripe;
       }
     }
     co_return std::nullopt;
@@ -308,7 +321,7 @@ class DataCheck {
     if (cell.truncating || cell.guessed) return std::nullopt;
     std::uint64_t told_small = 0, told_storage = 0;
     for (const dirserver::StoredPart& part : cell.stored.value_or(std::vector<dirserver::StoredPart>())) {
-      const wire::ServerEntry* server = seams_.tables.server(part.server);
+      const wire::ServerEntry* server = seams_.tables->server(part.server);
       if (server == nullptr) continue;
       (server->role == wire::Role::kStorage ? told_storage : told_small) += part.bytes;
     }

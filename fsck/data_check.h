@@ -17,6 +17,7 @@
 #include "routing/tables.h"
 #include "service/object_source.h"
 #include "wire/layout.h"
+#include "wire/moves.h"
 
 namespace slice::fsck {
 
@@ -24,9 +25,13 @@ struct DataSeams {
   dirserver::fsck::CellSource& cells;
   // Of every data server that holds sites, or held some.
   const std::vector<std::unique_ptr<service::ObjectSource>>& servers;
-  const routing::RoutingTables& tables;
+  const std::shared_ptr<const routing::RoutingTables>& tables;  // as it is at each moment
   const EnsembleConfig& config;
   Loop& loop;
+  // Moves of sites that go on: both servers may have bytes of them. As it is at each moment; null: none do.
+  const std::vector<wire::SiteMove>* moves = nullptr;
+  // Brings tables and moves up to date, before files are looked at once more. None: they do not change.
+  std::function<Task<Status>()> refresh = nullptr;
   // The piece of a block-mapped file's map that has this stripe. None: maps cannot be had, and where bytes of
   // such files should be is not checked.
   std::function<Task<Result<wire::MapPiece>>(routing::FileHandle, std::uint64_t stripe)> map_piece = nullptr;

@@ -24,6 +24,7 @@ using dirserver::fsck::testing::TestVolume;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr std::uint64_t kThreshold = 65536, kUnit = 65536;
 
@@ -134,7 +135,7 @@ class DataCheckTest : public ::testing::Test {
     dirserver::fsck::CellSource& cells =
         live ? static_cast<dirserver::fsck::CellSource&>(live_source) : local;
     DataSeams seams{
-        .cells = cells, .servers = servers_, .tables = *tables_, .config = config_, .loop = loop_};
+        .cells = cells, .servers = servers_, .tables = tables_, .config = config_, .loop = loop_, .moves = &moves_};
     if (map_)
       seams.map_piece = [this](routing::FileHandle, std::uint64_t stripe) -> Task<Result<wire::MapPiece>> {
         co_return wire::MapPiece{.number = wire::piece_of(stripe), .sites = *map_};
@@ -166,6 +167,7 @@ class DataCheckTest : public ::testing::Test {
   TestVolume volume_{Policy::kMkdirSwitching};
   EnsembleConfig config_ = volume_.config();
   std::shared_ptr<const routing::RoutingTables> tables_;
+  std::vector<wire::SiteMove> moves_;
   std::vector<std::unique_ptr<service::ObjectSource>> servers_;
   std::optional<std::vector<std::uint16_t>> map_;
   dirserver::fsck::Options options_;
@@ -178,6 +180,18 @@ TEST_F(DataCheckTest, AVolumeThatIsWholeIsClean) {
   EXPECT_GT(report.totals.objects, 300u);
   EXPECT_GT(report.totals.object_bytes, 300u * 30'000);
   EXPECT_THAT(found(true), IsEmpty());
+}
+
+TEST_F(DataCheckTest, WhileASiteMovesBothMayHaveBytesOfIt) {
+  const FileId file = make(kRootId, "file", 20 << 20);
+  FakeServer &from = owner(file, 10 << 20), &to = other(file, 10 << 20);
+  to.has(file, 10 << 20, 4096);
+  moves_.push_back({.from = from.server().server,
+                    .to = to.server().server,
+                    .sites = {tables_->storage_site(file, 10 << 20, 16).value}});
+  EXPECT_THAT(found(true), IsEmpty());
+  moves_.front().sites = {tables_->storage_site(file, 9 << 20, 16).value};
+  EXPECT_THAT(found(true), SizeIs(1)) << "another one moves";
 }
 
 TEST_F(DataCheckTest, BytesAtANodeThatDoesNotHaveTheirSite) {

@@ -87,8 +87,12 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   if (!arguments.data) return show(*report, arguments);
   OfflineData data(loop, config, arguments.folders);
   if (Status opened = rpc::run_to_end(loop, data.open()); !opened) return say(opened.error());
-  const DataSeams seams{
-      .cells = **source, .servers = data.servers(), .tables = data.tables(), .config = config, .loop = loop};
+  const DataSeams seams{.cells = **source,
+                        .servers = data.servers(),
+                        .tables = data.tables(),
+                        .config = config,
+                        .loop = loop,
+                        .moves = &data.moves()};
   if (Status checked = rpc::run_to_end(loop, check_data(seams, options, *report)); !checked)
     return say(checked.error());
   return show(*report, arguments);
@@ -117,15 +121,17 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   }
   if (!arguments.data) return show(*report, arguments);
   const std::shared_ptr<const routing::RoutingTables> tables = source.tables();
-  OnlineData data(channel, config, *tables, timeout);
+  OnlineData data(channel, config, tables, timeout);
   for (const std::string& name : rpc::run_to_end(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }
   const DataSeams seams{.cells = source,
                         .servers = data.servers(),
-                        .tables = *tables,
+                        .tables = data.tables(),
                         .config = config,
                         .loop = loop,
+                        .moves = &data.moves(),
+                        .refresh = [&data] { return data.refresh(); },
                         .map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
                           return data.map_piece(handle, stripe);
                         }};

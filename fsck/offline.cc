@@ -37,7 +37,9 @@ Task<Status> OfflineData::open() {
       owner = server.index;
     }
   }
+  finish_moves(tables);
   SLICE_CO_RETURN_IF_ERROR(check_sites(tables));
+  tables.layout_sites = layout_sites_;
   auto made = routing::RoutingTables::make(config_, tables);
   if (!made) co_return fail(std::move(made).error());
   tables_ = std::move(*made);
@@ -68,20 +70,47 @@ Task<Status> OfflineData::open_folder(const ServerConfig& server) {
   if (!claim) co_return fail(claim.error(), server.name);
   auto disk = storage::PosixDisk::open(loop_, there.data);
   if (!disk) co_return fail(disk.error(), server.name);
-  service::Ownership record(loop_, **disk, server);
+  SLICE_CO_RETURN_IF_ERROR(co_await read_record(server, **disk));
+  opened_.push_back({&server, there.data, std::move(*claim), std::move(*disk)});
+  co_return Status{};
+}
+
+Task<Status> OfflineData::read_record(const ServerConfig& server, storage::Disk& disk) {
+  const std::uint32_t sites = config_.site_counts[static_cast<std::size_t>(server.role)];
+  service::Ownership record(loop_, disk, server);
   if (Status read = co_await record.load(); !read) co_return fail(read.error(), server.name);
   if (!record.known()) {
-    co_return fail(Errc::kNotFound, "{}: there is no record of its sites in {}", server.name, there.data);
+    co_return fail(Errc::kNotFound, "{}: there is no record of its sites", server.name);
   }
   for (const wire::OwnedSite& each : record.sites()) {
-    if (each.site >= config_.site_counts[static_cast<std::size_t>(server.role)]) {
+    if (each.site >= sites) {
       co_return fail(Errc::kCorrupt, "{}: its record has site {}, which there is not", server.name,
                      each.site);
     }
     records_[server.name].push_back(each.site);
   }
-  opened_.push_back({&server, there.data, std::move(*claim), std::move(*disk)});
+  if (server.role == ServerRole::kStorage) layout_sites_.resize(sites, kNobody);
+  for (std::uint32_t site : record.layout_sites()) {
+    if (site < layout_sites_.size()) layout_sites_[site] = server.index;
+  }
+  auto in_order = [sites](const auto& entries) { return entries.empty() || entries.rbegin()->first < sites; };
+  if (!in_order(record.given()) || !in_order(record.offered()))
+    co_return fail(Errc::kCorrupt, "{}: its record has moves of sites that there are not", server.name);
+  const auto role = static_cast<wire::Role>(server.role);
+  for (const auto& [site, given] : record.given()) {
+    if (!given.freed) moves_.push_back({given.move, role, server.index, given.to, given.begun, {site}});
+  }
+  for (const auto& [site, offered] : record.offered()) {
+    moves_.push_back({offered.move, role, offered.from, server.index, offered.begun, {site}});
+  }
   co_return Status{};
+}
+
+void OfflineData::finish_moves(wire::Tables& tables) const {
+  for (const wire::SiteMove& each : moves_) {
+    std::uint32_t& owner = tables.sites[static_cast<std::size_t>(each.site_class)].at(each.sites.front());
+    if (owner == kNobody) owner = each.to;
+  }
 }
 
 Status OfflineData::check_sites(const wire::Tables& tables) const {

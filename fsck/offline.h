@@ -13,6 +13,7 @@
 #include "service/data_directory.h"
 #include "service/object_source.h"
 #include "storage/disk.h"
+#include "wire/moves.h"
 
 namespace slice::fsck {
 
@@ -26,7 +27,9 @@ class OfflineData {
   // that no server has a record of, or two.
   Task<Status> open();
   const std::vector<std::unique_ptr<service::ObjectSource>>& servers() const { return servers_; }
-  const routing::RoutingTables& tables() const { return *tables_; }
+  const std::shared_ptr<const routing::RoutingTables>& tables() const { return tables_; }
+  // Moves that have not ended, as far as records tell: the old owner has bytes yet, or the new one already.
+  const std::vector<wire::SiteMove>& moves() const { return moves_; }
 
  private:
   struct Folder {
@@ -36,6 +39,9 @@ class OfflineData {
     std::unique_ptr<storage::Disk> disk;
   };
   Task<Status> open_folder(const ServerConfig& server);
+  Task<Status> read_record(const ServerConfig& server, storage::Disk& disk);
+  // Of sites without an owner: whose they are by a move of which the new owner was not told.
+  void finish_moves(wire::Tables& tables) const;
   Status check_sites(const wire::Tables& tables) const;
 
   Loop& loop_;
@@ -43,6 +49,8 @@ class OfflineData {
   const std::map<std::string, std::string> folders_;
   std::vector<Folder> opened_;
   std::map<std::string, std::vector<std::uint32_t>> records_;  // by server
+  std::vector<std::uint32_t> layout_sites_;                    // by site: who has it for files with a layout
+  std::vector<wire::SiteMove> moves_;
   std::shared_ptr<const routing::RoutingTables> tables_;
   std::vector<std::unique_ptr<service::ObjectSource>> servers_;
 };

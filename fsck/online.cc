@@ -11,10 +11,10 @@ namespace slice::fsck {
 
 Task<std::vector<std::string>> OnlineData::find_servers() {
   std::vector<std::string> silent;
-  for (const wire::ServerEntry& server : tables_.wire().servers) {
+  for (const wire::ServerEntry& server : tables_->wire().servers) {
     if (server.role != wire::Role::kStorage && server.role != wire::Role::kSmallFile) continue;
     auto source = std::make_unique<service::RemoteObjects>(channel_, server, timeout_);
-    if (wire::sites_of(tables_.wire(), server.name).empty()) {
+    if (wire::sites_of(tables_->wire(), server.name).empty()) {
       auto listed = co_await source->list({.after = {.volume = config_.volume.id, .fileid = {}}, .limit = 1});
       if (!listed) {
         silent.push_back(server.name);
@@ -26,9 +26,29 @@ Task<std::vector<std::string>> OnlineData::find_servers() {
   co_return silent;
 }
 
+Task<Status> OnlineData::refresh() {
+  const ServerConfig& manager = *config_.first(ServerRole::kManager);
+  auto ask = [&]<class R>(wire::ManagerProcedure procedure) {
+    return service::internal_call<R>(channel_, {manager.address, manager.port}, wire::kManagerProgram,
+                                     procedure, service::NoArguments{}, timeout_);
+  };
+  auto moves = co_await ask.template operator()<wire::MovesListResult>(wire::ManagerProcedure::kMoves);
+  if (!moves) co_return fail(moves.error(), manager.name);
+  auto tables = co_await ask.template operator()<wire::Tables>(wire::ManagerProcedure::kGetTables);
+  if (!tables) co_return fail(tables.error(), manager.name);
+  auto made = routing::RoutingTables::make(config_, *tables);
+  if (!made) co_return fail(std::move(made).error());
+  tables_ = std::move(*made);
+  moves_.clear();
+  for (wire::MoveState& each : moves->moves) {
+    if (each.ended_ns == 0) moves_.push_back(std::move(each.move));
+  }
+  co_return Status{};
+}
+
 Task<Result<wire::MapPiece>> OnlineData::map_piece(routing::FileHandle handle, std::uint64_t stripe) {
   const wire::ServerEntry& server =
-      tables_.server_of(wire::Role::kCoordinator, tables_.coordinator_site(handle.fileid));
+      tables_->server_of(wire::Role::kCoordinator, tables_->coordinator_site(handle.fileid));
   auto result = co_await service::internal_call<wire::MapResult>(
       channel_, server.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
       wire::MapArgs{routing::HandleCodec(config_).mint(handle), stripe}, timeout_);

@@ -239,7 +239,7 @@ Task<slice::Status> SiteMoves::attempt(Moving moving) {
   moving->told.copied_bytes = 0;
   moving->told.expected_bytes = data_.expected_bytes(moving->move.sites.size());
   SLICE_CO_RETURN_IF_ERROR(co_await prepare_there(moving, leaving));
-  co_await context_.crash.reach("move.prepared");
+  co_await context_.crash.reach("site.prepared");
   moving->leaving = leaving;
   data_.join(leaving);
   slice::Status done = co_await copy_and_switch(moving, leaving);
@@ -270,9 +270,9 @@ Task<slice::Status> SiteMoves::copy_and_switch(Moving moving, std::shared_ptr<Le
                    std::chrono::duration_cast<std::chrono::seconds>(kDrainPatience).count());
   }
   moving->told.phase = MovePhase::kCopying;
-  co_await context_.crash.reach("move.joined");
+  co_await context_.crash.reach("site.joined");
   SLICE_CO_RETURN_IF_ERROR(co_await data_.copy(leaving));
-  co_await context_.crash.reach("move.copied");
+  co_await context_.crash.reach("site.copied");
   // Most of it is durable there before anybody is made to wait.
   SLICE_CO_RETURN_IF_ERROR(co_await have(moving->move.to, MovesProcedure::kOffer,
                                         wire::OfferSitesArgs{moving->move.id, leaving->attempt(), false}));
@@ -309,13 +309,13 @@ Task<slice::Status> SiteMoves::hand_over(Moving moving, std::shared_ptr<LeavingS
   SLICE_CO_RETURN_IF_ERROR(
       co_await have(move.to, MovesProcedure::kLateWrites,
                     wire::LateWritesArgs{move.id, leaving->attempt(), data_.late_writes(move.sites)}));
-  co_await context_.crash.reach("move.offering");
+  co_await context_.crash.reach("site.offering");
   SLICE_CO_RETURN_IF_ERROR(co_await have(move.to, MovesProcedure::kOffer,
                                         wire::OfferSitesArgs{move.id, leaving->attempt(), true}));
-  co_await context_.crash.reach("move.offered");
+  co_await context_.crash.reach("site.offered");
   if (!leaving->live() || !wanted(*moving)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
   co_await give(moving);
-  co_await context_.crash.reach("move.given");
+  co_await context_.crash.reach("site.given");
   given_total_.add(move.sites.size());
   co_return slice::Status{};
 }
@@ -355,10 +355,10 @@ Task<void> SiteMoves::finish(Moving moving) {
   constexpr Duration kForEver = std::chrono::hours(24 * 365);
   if (!co_await tell_taken(moving, kForEver)) co_return;
   moving->told.trouble.clear();
-  co_await context_.crash.reach("move.taken");
+  co_await context_.crash.reach("site.taken");
   while (!stopping_) {
     slice::Status freed = co_await data_.clear(moving->move.sites);
-    co_await context_.crash.reach("move.freed");
+    co_await context_.crash.reach("site.freed");
     if (freed) freed = co_await context_.ownership->freed(moving->move.id);
     if (freed) break;
     moving->told.trouble = freed.error().message;
@@ -371,7 +371,7 @@ Task<void> SiteMoves::finish(Moving moving) {
   if (stopping_) co_return;
   moving->told.phase = MovePhase::kDone;
   moving->told.trouble.clear();
-  co_await context_.crash.reach("move.done");
+  co_await context_.crash.reach("site.done");
 }
 
 template <class Args>
@@ -458,9 +458,9 @@ Task<void> SiteMoves::clear_for(Coming coming, Incoming::State then) {
   co_await data_.close(id);
   slice::Status cleared = co_await context_.ownership->withdraw(id, coming->attempt);
   if (cleared) {
-    co_await context_.crash.reach("move.withdrawn");
+    co_await context_.crash.reach("site.withdrawn");
     cleared = co_await data_.clear(coming->move.sites);
-    co_await context_.crash.reach("move.cleared");
+    co_await context_.crash.reach("site.cleared");
   }
   if (!cleared) {
     coming->trouble = cleared.error().message;
@@ -481,9 +481,9 @@ Task<MovesResult> SiteMoves::offer(wire::OfferSitesArgs args) {
   if (done && coming(args.move, args.attempt) != open) co_return refused(Status::kStale, "it is over");
   if (done && args.final) {
     open->state = Incoming::State::kOffered;
-    co_await context_.crash.reach("move.recording");
+    co_await context_.crash.reach("site.recording");
     done = co_await context_.ownership->offer(open->move, open->attempt);
-    co_await context_.crash.reach("move.recorded");
+    co_await context_.crash.reach("site.recorded");
   }
   if (!done) co_return refused(Status::kIo, done.error().message);
   co_return MovesResult{};
@@ -498,7 +498,7 @@ Task<MovesResult> SiteMoves::take(wire::TakeSitesArgs args) {
   const bool had = record->owns_all(args.move.sites);
   if (slice::Status taken = co_await record->take(args.move.id); !taken)
     co_return refused(Status::kIo, taken.error().message);
-  co_await context_.crash.reach("move.took");
+  co_await context_.crash.reach("site.took");
   if (!std::all_of(args.move.sites.begin(), args.move.sites.end(), came)) {
     log_error("move {}: its sites were given to this server, which was offered others",
               args.move.id.value);

@@ -145,7 +145,7 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
     same.same_epoch = true;
     // The new owner first: what is here only, nobody misses there.
     Placed there = co_await place_there(leaving, handle, same.epoch, offset, options.mtime, data);
-    co_await context_.crash.reach("move.forwarded");
+    co_await context_.crash.reach("site.forwarded");
     forwarded_.add();
     if (there == Placed::kRemoved) co_return fail(Errc::kStale, "the file was removed");
     if (there == Placed::kDone) {
@@ -252,7 +252,7 @@ Task<slice::Status> Sites::copy(Leaving leaving) {
         }
         for (slice::Status& done : co_await all(std::move(tasks))) SLICE_CO_RETURN_IF_ERROR(done);
         copied_bytes_.add(bytes);
-        co_await context_.crash.reach("move.copying");
+        co_await context_.crash.reach("site.copying");
         if (!co_await leaving->copied(bytes)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
       }
     }
@@ -365,7 +365,7 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
   }
   const std::shared_ptr<Arriving> arriving = found->second;
   ++arriving->placing;
-  co_await context_.crash.reach("move.placing");
+  co_await context_.crash.reach("site.placing");
   auto written = co_await put(*handle, args);
   --arriving->placing;
   if (!written) {
@@ -381,7 +381,7 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
     authority_.note(*handle, written->epoch, 0, {});
   }
   result.verifier = context_.verifier.largest();
-  co_await context_.crash.reach("move.placed");
+  co_await context_.crash.reach("site.placed");
   co_return result;
 }
 

@@ -262,7 +262,7 @@ Task<void> Moves::publish(wire::SiteMove move) {
       log_error("move {}: its tables cannot be published: {}", move.id.value, published.error().message);
     co_return;
   }
-  co_await context_.crash.reach("move.published");
+  co_await context_.crash.reach("site.published");
   if (!new_tables) co_return;
   hooks_.moved(move, hooks_.state.tables.generation);
   log_info("move {}: {} sites are at {}: generation {} is published", move.id.value, move.sites.size(),

@@ -6,8 +6,8 @@ was acknowledged is there. At the end of a scene everything is read once more an
 object, no intention is open, and the name space is whole. A crash point of the servers' sources that no case has, or where
 no process died, is a failure.
 
-Four scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
-moved; names and small files, over two directory servers.
+Five scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
+moved; files with one copy whose storage sites are moved; names and small files, over two directory servers.
 """
 
 import concurrent.futures
@@ -26,14 +26,15 @@ import time
 import uml
 from targets import ensemble
 
-SERVERS = ("coordinator", "storagenode", "dirserver", "smallfile")  # folders whose sources name crash points
+SERVERS = ("coordinator", "storagenode", "dirserver", "smallfile", "service", "control/manager")  # folders whose sources name crash points
 DIES_SECONDS = 40  # for a process to come to the point
 SERVES_SECONDS = 30  # for a process to serve
 ENDS_SECONDS = 90  # for the client's calls
 SETTLES_SECONDS = 120  # for what servers owe one another
 STRIPES = 7  # of a file of crash_client, beyond the threshold
-# Points that take a disk whose fsync fails: storagenode/server_test.cc has processes die there.
-ELSEWHERE = {"heal.failed", "heal.renewed", "heal.healed"}
+# Points that take a disk whose fsync fails: storagenode/server_test.cc has processes die there. And one that takes a write in the
+# moments in which its site is copied: `./slice sim --moves` has.
+ELSEWHERE = {"heal.failed", "heal.renewed", "heal.healed", "site.forwarded"}
 DOWN_SECONDS = 0.2  # between a death and the start after it
 
 
@@ -91,6 +92,13 @@ MOVED = [
     *cases_of("coordinator", "move", "move.given-back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
     *cases_of("storage", "move", "object.discarding object.discarded map.discarded"),
 ]
+# While storage sites are moved from node to node whose stripes a client writes: the old owner, the new one, the manager.
+SITES = [
+    *cases_of("storage", "write overwrite truncate remove", "site.prepared site.joined site.copying site.copied site.offering site.offered"),
+    *cases_of("storage", "write overwrite truncate remove", "site.given site.taken site.freed site.done"),
+    *cases_of("storage", "write overwrite truncate remove", "site.withdrawn site.cleared site.placing site.placed site.recording site.recorded site.took"),
+    *cases_of("manager", "write overwrite", "site.published"),
+]
 NAMES = [
     *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
     *cases_of("directory", "names", "participant.prepare participant.prepared participant.finish participant.finished"),
@@ -110,6 +118,8 @@ def named_points():
     names = set()
     for folder in SERVERS:
         for path in (uml.ROOT / folder).rglob("*.cc"):
+            if path.name.endswith("_test.cc"):
+                continue
             names |= set(re.findall(r'crash_?\.reach\("([^"]+)"\)', path.read_text()))
     return names
 
@@ -415,7 +425,58 @@ def block_mapped(scene):
     return good
 
 
+class MovingSites(threading.Thread):
+    """An operator who moves all storage sites round the nodes, some at a time, for as long as a `with` lasts."""
+
+    AT_ONCE = 64
+
+    def __init__(self, scene):
+        super().__init__()
+        self.scene, self.stopping = scene, threading.Event()
+
+    def run(self):
+        nodes = [server["name"] for server in self.scene.servers.servers if server["role"] == "storage"]
+        for turn in itertools.count(self.scene.chance.randrange(1000)):
+            first = turn * self.AT_ONCE % 1024
+            words = ("site", "move", "storage", f"{first}-{first + self.AT_ONCE - 1}", nodes[turn % len(nodes)])
+            self.scene.slice.slicectl(*words, check=False)  # refused where some are on their way
+            if self.stopping.wait(0.1):
+                return
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.join()
+
+
+def moved_sites(scene):
+    good = True
+    for number, case in enumerate(SITES):
+        operation = scene.chance.choice(case.operations)
+
+        def body(victim, outcome, point=case.point, operation=operation, name=f"sites-{number}"):
+            scene.client.do("prepare", name, operation)
+            scene.restart(victim, point)
+            with MovingSites(scene):
+                scene.die_and_recover(victim, point, outcome, scene.client.begin("run", name))
+            scene.client.do("finish", name)
+            scene.client.do("check", name)
+            scene.wait_owing_nothing()
+        if wanted(case, scene.options):
+            good &= scene.play(case, operation, body)
+    scene.wait_until(lambda: not going_on(scene), "moves do not end")
+    return good
+
+
+def going_on(scene):
+    done = scene.slice.slicectl("moves", "--json", check=False)
+    return done.returncode != 0 or any(move["ended_ns"] is None for move in json.loads(done.stdout)["moves"])
+
+
 SCENES = {
+    "moved-sites": (moved_sites, {"storage": 3}, []),
     "block-mapped": (block_mapped, {"storage": 3}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
@@ -472,7 +533,7 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *NAMES]
+    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *SITES, *NAMES]
     covered = {case.point for case in cases} | ELSEWHERE
     missing, strange = named_points() - covered, covered - named_points()
     if missing or strange:
