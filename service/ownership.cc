@@ -253,6 +253,11 @@ std::vector<wire::MoveId> Ownership::taken_by(const wire::Tables& tables) const 
 wire::Tables Ownership::applied_to(wire::Tables tables) const {
   const auto site_class = static_cast<std::size_t>(self_.role);
   if (!record_ || site_class >= wire::kSiteClasses) return tables;
+  const bool moves = !record_->given.empty() ||
+                     std::any_of(record_->sites.begin(), record_->sites.end(),
+                                 [](const auto& each) { return each.second.from != kGranted; });
+  // Tables that show no move yet do not say apart where files with a layout are.
+  if (moves && self_.role == ServerRole::kStorage) wire::keep_layout_sites(tables);
   std::vector<std::uint32_t>& owners = tables.sites[site_class];
   for (const auto& [site, held] : record_->sites) {
     if (site < owners.size()) owners[site] = self_.index;

@@ -141,6 +141,7 @@ TEST_F(MoveTest, ServersGoByTheMoveBeforeTablesShowIt) {
   ASSERT_TRUE(run(from_.give(move_)));
   EXPECT_TRUE(from_.check(tables_in_use_));
   EXPECT_EQ(owner(from_, tables_in_use_, 0), move_.to);
+  EXPECT_EQ(from_.applied_to(tables_in_use_).layout_sites, storage_sites()) << "files with a layout stay";
   EXPECT_EQ(owner(to_, tables_in_use_, 0), move_.from) << "nobody has told it yet";
   ASSERT_TRUE(run(to_.take(move_.id)));
   EXPECT_TRUE(to_.check(tables_in_use_));

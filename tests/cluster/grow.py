@@ -192,12 +192,13 @@ def limited(scene):
         sites = [str(site) for site, owner in enumerate(before) if owner == giver]
         scene.tell("site", "move", "storage", ",".join(sites[:FEW]), taker)
     both = scene.until(lambda: [move["phase"] for move in scene.going()] == ["copying"] * 2 and scene.copied() > 0)
-    ok = say(both, f"{what}: two moves are copying", scene.going())
     print(scene.tell("moves"), end="", flush=True)
+    if not say(both, f"{what}: two moves are copying"):
+        return False
     first, start = scene.copied(), time.monotonic()
     time.sleep(4)
     copied, seconds = scene.copied() - first, time.monotonic() - start
-    ok &= say(0 < copied <= 1.25 * TRICKLE * seconds + (1 << 17), f"{what}: {copied} bytes in {seconds:.1f} s, the limit is {TRICKLE} a second")
+    ok = say(0 < copied <= 1.25 * TRICKLE * seconds + (1 << 17), f"{what}: {copied} bytes in {seconds:.1f} s, the limit is {TRICKLE} a second")
     scene.tell("moves", "pause")
     time.sleep(1.5)
     first = scene.copied()

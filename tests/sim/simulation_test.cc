@@ -241,6 +241,17 @@ TEST_P(ProxyTest, TheManagerMayDie) {
   }
 }
 
+// Sites are moved between storage nodes, and moves paused and given up, while clients write and everybody dies,
+// also at the crash points of the moves. Files with a layout stay where they are.
+TEST_P(ProxyTest, SitesAreMovedMeanwhile) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 8; ++seed) {
+    SimulationOptions given = bytes(seed);
+    given.ensemble.manager = given.ensemble.moves = true;
+    given.operations = 10;
+    ASSERT_EQ(simulate_bytes(given).failure, "") << "seed " << seed;
+  }
+}
+
 // A proxy that sends a call again under another xid of its client, so that the server has no first answer to
 // it.
 TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
