@@ -85,8 +85,7 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
       note_retry(server, procedure, args.object.fileid, result.error().message);
     } else {
       silent_.erase(server);
-      if (result->status == nfs3::Status::kOk ||
-          (!until_done && result->status != nfs3::Status::kJukebox)) {
+      if (result->status == nfs3::Status::kOk || (!until_done && result->status != nfs3::Status::kJukebox)) {
         co_return *result;
       }
       note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));

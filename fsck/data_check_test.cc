@@ -134,8 +134,12 @@ class DataCheckTest : public ::testing::Test {
     LiveSource live_source(local);
     dirserver::fsck::CellSource& cells =
         live ? static_cast<dirserver::fsck::CellSource&>(live_source) : local;
-    DataSeams seams{
-        .cells = cells, .servers = servers_, .tables = tables_, .config = config_, .loop = loop_, .moves = &moves_};
+    DataSeams seams{.cells = cells,
+                    .servers = servers_,
+                    .tables = tables_,
+                    .config = config_,
+                    .loop = loop_,
+                    .moves = &moves_};
     if (map_)
       seams.map_piece = [this](routing::FileHandle, std::uint64_t stripe) -> Task<Result<wire::MapPiece>> {
         co_return wire::MapPiece{.number = wire::piece_of(stripe), .sites = *map_};

@@ -125,16 +125,16 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   for (const std::string& name : rpc::run_to_end(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }
-  const DataSeams seams{.cells = source,
-                        .servers = data.servers(),
-                        .tables = data.tables(),
-                        .config = config,
-                        .loop = loop,
-                        .moves = &data.moves(),
-                        .refresh = [&data] { return data.refresh(); },
-                        .map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
-                          return data.map_piece(handle, stripe);
-                        }};
+  const DataSeams seams{
+      .cells = source,
+      .servers = data.servers(),
+      .tables = data.tables(),
+      .config = config,
+      .loop = loop,
+      .moves = &data.moves(),
+      .refresh = [&data] { return data.refresh(); },
+      .map_piece = [&data](routing::FileHandle handle,
+                           std::uint64_t stripe) { return data.map_piece(handle, stripe); }};
   if (Status checked = rpc::run_to_end(loop, check_data(seams, options, *report)); !checked)
     return say(checked.error());
   return show(*report, arguments);

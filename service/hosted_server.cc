@@ -99,22 +99,22 @@ Task<void> HostedServer::start() {
   session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
   if (kind_.draws_verifier) verifier_.see(co_await session_->draw_verifier());
   co_await session_->load_tables();
-  context_.emplace(ServiceContext{.loop = host_.loop,
-                                  .channel = *channel_,
-                                  .metrics = metrics_,
-                                  .disk = *disk_,
-                                  .config = host_.config,
-                                  .self = self_,
-                                  .handles = handles_,
-                                  .tables = tables_,
-                                  .verifier = verifier_,
-                                  .random = random_bits,
-                                  .crash = crash_,
-                                  .refresh_tables = [this] { return session_->refresh(); },
-                                  .ownership =
-                                      Ownership::applies_to(self_.role) ? &session_->ownership() : nullptr,
-                                  .local = local_ ? &*local_ : nullptr,
-                                  .keys = &host_.keys});
+  context_.emplace(
+      ServiceContext{.loop = host_.loop,
+                     .channel = *channel_,
+                     .metrics = metrics_,
+                     .disk = *disk_,
+                     .config = host_.config,
+                     .self = self_,
+                     .handles = handles_,
+                     .tables = tables_,
+                     .verifier = verifier_,
+                     .random = random_bits,
+                     .crash = crash_,
+                     .refresh_tables = [this] { return session_->refresh(); },
+                     .ownership = Ownership::applies_to(self_.role) ? &session_->ownership() : nullptr,
+                     .local = local_ ? &*local_ : nullptr,
+                     .keys = &host_.keys});
   role_ = kind_.make(*context_);
   Status started = co_await role_->start();
   if (!started) {

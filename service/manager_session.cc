@@ -262,7 +262,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       co_return fail(Errc::kStale, "they are older than the kept ones");
     }
-    if (!co_await adopt(*tables)) co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
+    if (!co_await adopt(*tables))
+      co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
     holding_ = wire::Holding::kTables;
     log_info("tables of generation {} in use", tables->generation.value);
     // Who has no record must not seem to have served by these, if it dies before it has one.

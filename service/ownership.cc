@@ -253,9 +253,9 @@ std::vector<wire::MoveId> Ownership::taken_by(const wire::Tables& tables) const 
 wire::Tables Ownership::applied_to(wire::Tables tables) const {
   const auto site_class = static_cast<std::size_t>(self_.role);
   if (!record_ || site_class >= wire::kSiteClasses) return tables;
-  const bool moves = !record_->given.empty() ||
-                     std::any_of(record_->sites.begin(), record_->sites.end(),
-                                 [](const auto& each) { return each.second.from != kGranted; });
+  const bool moves =
+      !record_->given.empty() || std::any_of(record_->sites.begin(), record_->sites.end(),
+                                             [](const auto& each) { return each.second.from != kGranted; });
   // Tables that show no move yet do not say apart where files with a layout are.
   if (moves && self_.role == ServerRole::kStorage) wire::keep_layout_sites(tables);
   std::vector<std::uint32_t>& owners = tables.sites[site_class];
@@ -276,8 +276,7 @@ Status Ownership::check(const wire::Tables& tables) const {
     const auto& owners = tables.sites[static_cast<std::size_t>(self_.role)];
     return from != kGranted && site < owners.size() && owners[site] == from;
   };
-  const std::vector<std::uint32_t> own = wire::numbers_of(sites()),
-                                   said = wire::sites_of(tables, self_.name);
+  const std::vector<std::uint32_t> own = wire::numbers_of(sites()), said = wire::sites_of(tables, self_.name);
   std::vector<std::uint32_t> taken, given;
   std::set_difference(own.begin(), own.end(), said.begin(), said.end(), std::back_inserter(taken));
   std::set_difference(said.begin(), said.end(), own.begin(), own.end(), std::back_inserter(given));

@@ -37,9 +37,8 @@ std::string sites_text(const wire::SiteMove& move) {
 Task<bool> LeavingSites::copied(std::uint64_t bytes) {
   copied_ += bytes;
   if (bytes_per_second_ > 0) {
-    const auto cost =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(static_cast<double>(bytes) /
-                                                                           static_cast<double>(bytes_per_second_)));
+    const auto cost = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(static_cast<double>(bytes) / static_cast<double>(bytes_per_second_)));
     next_ = std::max(next_, loop_.now()) + cost;
     while (live() && loop_.now() < next_) {
       co_await loop_.sleep(std::min<Duration>(next_ - loop_.now(), kPoll));
@@ -275,7 +274,7 @@ Task<slice::Status> SiteMoves::copy_and_switch(Moving moving, std::shared_ptr<Le
   co_await context_.crash.reach("site.copied");
   // Most of it is durable there before anybody is made to wait.
   SLICE_CO_RETURN_IF_ERROR(co_await have(moving->move.to, MovesProcedure::kOffer,
-                                        wire::OfferSitesArgs{moving->move.id, leaving->attempt(), false}));
+                                         wire::OfferSitesArgs{moving->move.id, leaving->attempt(), false}));
   for (int tries = 0;; ++tries) {
     while (leaving->live() && moving->paused) co_await context_.loop.sleep(kPoll);
     if (!leaving->live() || !wanted(*moving)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
@@ -311,7 +310,7 @@ Task<slice::Status> SiteMoves::hand_over(Moving moving, std::shared_ptr<LeavingS
                     wire::LateWritesArgs{move.id, leaving->attempt(), data_.late_writes(move.sites)}));
   co_await context_.crash.reach("site.offering");
   SLICE_CO_RETURN_IF_ERROR(co_await have(move.to, MovesProcedure::kOffer,
-                                        wire::OfferSitesArgs{move.id, leaving->attempt(), true}));
+                                         wire::OfferSitesArgs{move.id, leaving->attempt(), true}));
   co_await context_.crash.reach("site.offered");
   if (!leaving->live() || !wanted(*moving)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
   co_await give(moving);
@@ -342,8 +341,8 @@ Task<bool> SiteMoves::tell_taken(Moving moving, Duration patience) {
     if (taken) co_return true;
     moving->told.trouble = taken.error().message;
     if (log_.allow()) {
-      log_warning("move {}: the new owner is not told that the sites are its own: {}",
-                  moving->move.id.value, taken.error().message);
+      log_warning("move {}: the new owner is not told that the sites are its own: {}", moving->move.id.value,
+                  taken.error().message);
     }
     if (context_.loop.now() >= deadline) co_return false;
     co_await context_.loop.sleep(kPoll);
@@ -500,8 +499,7 @@ Task<MovesResult> SiteMoves::take(wire::TakeSitesArgs args) {
     co_return refused(Status::kIo, taken.error().message);
   co_await context_.crash.reach("site.took");
   if (!std::all_of(args.move.sites.begin(), args.move.sites.end(), came)) {
-    log_error("move {}: its sites were given to this server, which was offered others",
-              args.move.id.value);
+    log_error("move {}: its sites were given to this server, which was offered others", args.move.id.value);
     co_return refused(Status::kServerFault, "they were not offered");
   }
   incoming_.erase(args.move.id);

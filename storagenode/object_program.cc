@@ -67,13 +67,15 @@ Task<wire::ObjectWriteResult> ObjectProgram::write(const wire::ObjectWriteArgs& 
 Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
   auto status = co_await node_.store.truncate(args.object, args.size, args.epoch);
   if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
-  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()), moves_.also(args.known)};
+  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()),
+                                     moves_.also(args.known)};
 }
 
 Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArgs& args) {
   auto status = co_await node_.store.remove(args.object);
   if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
-  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()), moves_.also(args.known)};
+  co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()),
+                                     moves_.also(args.known)};
 }
 
 Task<wire::ObjectStatResult> ObjectProgram::stat(const wire::ObjectStatArgs& args) {

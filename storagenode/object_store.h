@@ -70,8 +70,8 @@ class ObjectStore {
   Task<Status> truncate(ObjectName name, std::uint64_t size, Epoch epoch);
   Task<Status> remove(ObjectName name);
 
-  // Gives an object without bytes this epoch, where its own is older; durable when it ends well. False: it has
-  // bytes.
+  // Gives an object without bytes this epoch, where its own is older; durable when it ends well. False: it
+  // has bytes.
   Task<Result<bool>> renew_empty(ObjectName name, Epoch epoch);
   // Takes away an object without bytes, and with it its epoch; one that has some stays.
   Task<Status> remove_empty(ObjectName name);

@@ -187,8 +187,7 @@ Task<Sites::Placed> Sites::place_there(Leaving leaving, routing::FileHandle hand
     case Status::kNoEnt:
       co_return Placed::kRemoved;
     default:
-      leaving->fail(
-          fmt::format("the new owner answers a write with {}", nfs3::status_name(result->status)));
+      leaving->fail(fmt::format("the new owner answers a write with {}", nfs3::status_name(result->status)));
       co_return Placed::kFailed;
   }
 }
@@ -303,8 +302,8 @@ Task<slice::Status> Sites::clear_object(Held held, std::vector<std::uint32_t> si
   auto epoch = co_await store_.epoch(held.name);
   if (!epoch) co_return fail(std::move(epoch).error());
   if (!*epoch) co_return slice::Status{};
-  // An object without bytes remembers the file's epoch, for writes that come late to other sites of this node;
-  // 0 need not be remembered.
+  // An object without bytes remembers the file's epoch, for writes that come late to other sites of this
+  // node; 0 need not be remembered.
   const bool has_others = !context_.ownership->sites().empty();
   if ((*epoch)->value == 0 || !has_others) SLICE_CO_RETURN_IF_ERROR(co_await store_.remove_empty(held.name));
   // What this node stores of the file is less.
@@ -330,8 +329,8 @@ void Sites::learn(const std::vector<wire::LateWrite>& writes) {
   for (const wire::LateWrite& write : writes) late_writes_().learn(write);
 }
 
-// An object without bytes has remembered an epoch of long ago, when this node still was told of truncations of
-// the file: there is nothing that a later one would have cut.
+// An object without bytes has remembered an epoch of long ago, when this node still was told of truncations
+// of the file: there is nothing that a later one would have cut.
 Task<Result<ObjectStore::Written>> Sites::put(routing::FileHandle handle, const wire::PlaceArgs& args) {
   const ObjectStore::WriteOptions options{.epoch = args.epoch, .mtime = args.mtime, .same_epoch = true};
   auto written = co_await store_.write(object_of(handle), args.offset, args.data, options);

@@ -281,7 +281,8 @@ TEST_F(SitesTest, AWriteThatBeganBeforeIsWaitedFor) {
 
 TEST_F(SitesTest, AWriteOverSeveralStripesEndsBeforeOneThatLeaves) {
   std::uint64_t first = 1;  // two behind one another that are here
-  while (owner_at(*from, first) != from->self.index || owner_at(*from, first + 1) != from->self.index) ++first;
+  while (owner_at(*from, first) != from->self.index || owner_at(*from, first + 1) != from->self.index)
+    ++first;
   move.sites = {site_of(first + 1)};
   const std::string data(2 * kUnit, 'x');
   EXPECT_EQ(write(*from, first * kUnit, data).count, 2 * kUnit);
@@ -322,7 +323,11 @@ TEST_F(SitesTest, WhatTheNewOwnerHadOfItBeforeIsGone) {
   write(*from, stripes[0] * kUnit, "old bytes, and many of them");
   ASSERT_TRUE(until(MovePhase::kDone));
   const wire::SiteMove there = move;
-  move = {.id = wire::MoveId{6}, .from = there.to, .to = there.from, .begun = Generation{2}, .sites = there.sites};
+  move = {.id = wire::MoveId{6},
+          .from = there.to,
+          .to = there.from,
+          .begun = Generation{2},
+          .sites = there.sites};
   std::swap(from, to);
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(stored(*to, stripes[0] * kUnit, 9), "old bytes");
@@ -354,8 +359,8 @@ TEST_F(SitesTest, OnceItIsGivenItIsTooLate) {
   ASSERT_TRUE(until(MovePhase::kDone));
   auto aborted = ask<wire::AbortMoveResult>(*from, MovesProcedure::kAbort, wire::AbortMoveArgs{move});
   EXPECT_EQ(aborted->phase, MovePhase::kGiven);
-  auto withdrawn =
-      ask<wire::MovesResult>(*to, MovesProcedure::kWithdraw, wire::WithdrawSitesArgs{move, ~std::uint64_t{0}});
+  auto withdrawn = ask<wire::MovesResult>(*to, MovesProcedure::kWithdraw,
+                                          wire::WithdrawSitesArgs{move, ~std::uint64_t{0}});
   loop_.advance(1s);
   EXPECT_TRUE(to->ownership.owns_all(move.sites));
 }
@@ -369,15 +374,16 @@ TEST_F(SitesTest, WhoLearnsOfTheMoveFromTablesIsToldToAskTheNewOwner) {
               ElementsAre(move.to));
   rate = 0;
   ASSERT_TRUE(until(MovePhase::kDone));
-  EXPECT_THAT(also(wire::ObjectProcedure::kTruncate, wire::ObjectTruncateArgs{.size = kMaxObjectSize,
-                                                                              .epoch = Epoch{1}}),
+  EXPECT_THAT(also(wire::ObjectProcedure::kTruncate,
+                   wire::ObjectTruncateArgs{.size = kMaxObjectSize, .epoch = Epoch{1}}),
               ElementsAre(move.to));
   wire::Tables published = from->tables.get()->wire();
   published.generation = Generation{4};
   from->ownership.saw(published);
   EXPECT_THAT(also(wire::ObjectProcedure::kRemove, wire::ObjectRemoveArgs{.known = Generation{3}}),
               ElementsAre(move.to));
-  EXPECT_THAT(also(wire::ObjectProcedure::kRemove, wire::ObjectRemoveArgs{.known = Generation{4}}), IsEmpty());
+  EXPECT_THAT(also(wire::ObjectProcedure::kRemove, wire::ObjectRemoveArgs{.known = Generation{4}}),
+              IsEmpty());
 }
 
 TEST_F(SitesTest, LateWordsOfEarlierAttemptsChangeNothing) {
@@ -386,8 +392,9 @@ TEST_F(SitesTest, LateWordsOfEarlierAttemptsChangeNothing) {
   loop_.advance(1s);
   EXPECT_EQ(ask<wire::MovesResult>(*to, MovesProcedure::kPrepare, wire::PrepareSitesArgs{move, 100})->status,
             NfsStatus::kOk);
-  EXPECT_EQ(ask<wire::MovesResult>(*to, MovesProcedure::kOffer, wire::OfferSitesArgs{move.id, 100, true})->status,
-            NfsStatus::kOk);
+  EXPECT_EQ(
+      ask<wire::MovesResult>(*to, MovesProcedure::kOffer, wire::OfferSitesArgs{move.id, 100, true})->status,
+      NfsStatus::kOk);
   auto late = ask<wire::MovesResult>(*to, MovesProcedure::kPrepare, wire::PrepareSitesArgs{move, 99});
   EXPECT_EQ(late->status, NfsStatus::kStale);
   EXPECT_EQ(late->attempt, 100u);
@@ -395,8 +402,9 @@ TEST_F(SitesTest, LateWordsOfEarlierAttemptsChangeNothing) {
             NfsStatus::kOk);
   loop_.advance(1s);
   EXPECT_EQ(to->ownership.offered_by(move.id), 100u);
-  EXPECT_EQ(ask<wire::MovesResult>(*to, MovesProcedure::kOffer, wire::OfferSitesArgs{move.id, 99, true})->status,
-            NfsStatus::kStale);
+  EXPECT_EQ(
+      ask<wire::MovesResult>(*to, MovesProcedure::kOffer, wire::OfferSitesArgs{move.id, 99, true})->status,
+      NfsStatus::kStale);
 }
 
 TEST_F(SitesTest, WhatIsNotTheReceiversToMoveIsRefused) {

@@ -140,8 +140,8 @@ enum class ServerChange : std::uint32_t {
   kDrain = 2,  // it is to have no sites: a plan gives it none
   kUse = 3     // it may have some again
 };
-// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of kDrain and kUse nothing else; what
-// is asked for may be so already.
+// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of kDrain and kUse nothing else;
+// what is asked for may be so already.
 struct ChangeServerArgs {
   ServerChange change = ServerChange::kAdd;
   ServerEntry entry;

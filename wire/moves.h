@@ -58,11 +58,11 @@ struct MoveSitesArgs {
 };
 struct MoveSitesResult {
   MovePhase phase = MovePhase::kWaiting;
-  std::uint64_t copied_bytes = 0;  // by this try
+  std::uint64_t copied_bytes = 0;    // by this try
   std::uint64_t expected_bytes = 0;  // to be copied by it, about
-  std::uint32_t tries = 0;         // that came to nothing before
-  std::uint64_t pause_us = 0;      // for which requests were held at the switch
-  std::string trouble;             // why the last try came to nothing; at most 255 bytes
+  std::uint32_t tries = 0;           // that came to nothing before
+  std::uint64_t pause_us = 0;        // for which requests were held at the switch
+  std::string trouble;               // why the last try came to nothing; at most 255 bytes
 };
 
 // ABORT: the old owner leaves off. kGiven: it is too late.
@@ -74,9 +74,9 @@ struct AbortMoveResult {
   std::uint64_t attempt = 0;  // kAborted: no attempt up to this one is made any more
 };
 
-// PREPARE: what the receiver has of the sites is to be given back, and then `attempt` may write them. Attempts
-// of a move have numbers that grow. Asked again until it is answered kOk; kJukebox: it is under way; kStale: a
-// later one was prepared.
+// PREPARE: what the receiver has of the sites is to be given back, and then `attempt` may write them.
+// Attempts of a move have numbers that grow. Asked again until it is answered kOk; kJukebox: it is under way;
+// kStale: a later one was prepared.
 struct PrepareSitesArgs {
   SiteMove move;
   std::uint64_t attempt = 0;
@@ -101,7 +101,7 @@ struct WithdrawSitesArgs {
 struct MovesResult {
   nfs3::Status status = nfs3::Status::kOk;
   std::uint64_t attempt = 0;  // kStale: the last one that was prepared
-  std::string trouble;  // at most 255 bytes
+  std::string trouble;        // at most 255 bytes
 };
 
 // LATE_WRITES: WRITEs of these sites that the old owner has answered lately (service/late_writes.h).
@@ -135,10 +135,10 @@ struct StartMovesResult {
 
 struct MoveState {
   SiteMove move;
-  MoveSitesResult last;           // as the old owner has told
-  bool aborting = false;          // it is given up
-  std::uint64_t began_ns = 0;     // wall clock
-  std::uint64_t ended_ns = 0;     // 0: it has not
+  MoveSitesResult last;              // as the old owner has told
+  bool aborting = false;             // it is given up
+  std::uint64_t began_ns = 0;        // wall clock
+  std::uint64_t ended_ns = 0;        // 0: it has not
   std::uint64_t bytes_a_second = 0;  // copied in the last seconds
 };
 struct MoveSettings {

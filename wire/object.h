@@ -56,9 +56,9 @@ struct ObjectWriteResult {
   nfs3::Status status = nfs3::Status::kOk;
   Verifier verifier;
 };
-// Other servers that have to be asked behind the one that answers, since sites have moved or are moving from it
-// to them, which the tables do not show by which the caller chose whom to ask (`known`, their generation). Of
-// COMMIT, TRUNCATE and REMOVE.
+// Other servers that have to be asked behind the one that answers, since sites have moved or are moving from
+// it to them, which the tables do not show by which the caller chose whom to ask (`known`, their generation).
+// Of COMMIT, TRUNCATE and REMOVE.
 using Also = std::vector<std::uint32_t>;
 
 // Cuts to `size` and adopts `epoch`; nothing happens where the object's epoch is `epoch` or newer. Durable
@@ -118,9 +118,9 @@ struct ObjectStatusResult {
   Also also = {};
 };
 
-// PLACE: bytes of one stripe on a site that moves (wire/moves.h), from its old owner, which sends one write of
-// a stripe after another. Done only under the same truncation epoch, and if its number is greater than those
-// before; kNotSync: it is not. kStale: the attempt is over. kNoEnt: the file was removed.
+// PLACE: bytes of one stripe on a site that moves (wire/moves.h), from its old owner, which sends one write
+// of a stripe after another. Done only under the same truncation epoch, and if its number is greater than
+// those before; kNotSync: it is not. kStale: the attempt is over. kNoEnt: the file was removed.
 struct PlaceArgs {
   std::uint64_t move = 0, attempt = 0;
   ByteView handle;

@@ -39,7 +39,8 @@ Manager::Manager(service::ServiceContext& context)
   on<service::NoArguments>(Procedure::kGetTables,
                            [this](const auto&, rpc::XdrWriter& results) { return tables(results); });
   on<wire::StartMovesArgs>(Procedure::kMoveSites, [this](const auto& args) { return moves_.start(args); });
-  on<wire::ChangeMovesArgs>(Procedure::kChangeMoves, [this](const auto& args) { return moves_.change(args); });
+  on<wire::ChangeMovesArgs>(Procedure::kChangeMoves,
+                            [this](const auto& args) { return moves_.change(args); });
   on<service::NoArguments>(Procedure::kMoves, [this](const auto&) { return moves_.list(); });
   on<service::NoArguments>(Procedure::kMembers, [this](const auto&) { return members(); });
 }
@@ -232,9 +233,8 @@ Task<wire::ChangeServerResult> Manager::change_server(const wire::ChangeServerAr
       result.refused = "it cannot be made durable: " + saved.error().message;
       co_return result;
     }
-    log_info("server {} is {} at {}: generation {} is published", args.entry.name,
-             adds ? "a member" : "now", rpc::to_string(args.entry.endpoint),
-             state_.tables.generation.value);
+    log_info("server {} is {} at {}: generation {} is published", args.entry.name, adds ? "a member" : "now",
+             rpc::to_string(args.entry.endpoint), state_.tables.generation.value);
   }
   auto same = [&](const wire::ServerEntry& entry) { return entry.name == args.entry.name; };
   result.entry = *std::find_if(entries_.begin(), entries_.end(), same);

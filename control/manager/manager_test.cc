@@ -84,7 +84,10 @@ class ManagerTest : public service::testing::ServiceFixture {
   }
   // The claim of a server with a record of the sites that it has by these tables.
   Result<wire::ClaimResult> claim(const std::string& name, const wire::Tables& by) {
-    wire::ClaimArgs args{.server = config_.find(name)->index, .has_record = true, .sites = {}, .layout_sites = wire::layout_sites_of(by, name)};
+    wire::ClaimArgs args{.server = config_.find(name)->index,
+                         .has_record = true,
+                         .sites = {},
+                         .layout_sites = wire::layout_sites_of(by, name)};
     for (std::uint32_t site : wire::sites_of(by, name)) args.sites.push_back({site, by.generation});
     return ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, args);
   }
@@ -525,7 +528,8 @@ TEST_F(NewManagerTest, NobodyIsAddedBeforeTheTablesAreKnown) {
   auto refused = ask<wire::ChangeServerResult>(
       wire::ManagerProcedure::kChangeServer,
       wire::ChangeServerArgs{
-          wire::ServerChange::kAdd, {.role = wire::Role::kStorage, .endpoint = {0x0a4d6302, 2049}, .name = "store3"}});
+          wire::ServerChange::kAdd,
+          {.role = wire::Role::kStorage, .endpoint = {0x0a4d6302, 2049}, .name = "store3"}});
   EXPECT_THAT(refused->refused, HasSubstr("the manager is waiting"));
 }
 

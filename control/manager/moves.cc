@@ -67,7 +67,8 @@ Status Moves::begin(const wire::StartMovesArgs& args, ManagerState& next,
   if (!movable(args.site_class)) return fail(Errc::kInvalid, "{} sites cannot be moved yet", class_name);
   if (args.to >= tables.servers.size() || tables.servers[args.to].role != args.site_class)
     return fail(Errc::kInvalid, "that is no {} server", class_name);
-  if (!hooks_.alive(args.to)) return fail(Errc::kUnavailable, "{} is not alive", tables.servers[args.to].name);
+  if (!hooks_.alive(args.to))
+    return fail(Errc::kUnavailable, "{} is not alive", tables.servers[args.to].name);
   const auto& owners = tables.sites[static_cast<std::size_t>(args.site_class)];
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_owner;
   for (std::uint32_t site : args.sites) {
@@ -100,8 +101,8 @@ Status Moves::begin(const wire::StartMovesArgs& args, ManagerState& next,
 
 Task<wire::StartMovesResult> Moves::start(wire::StartMovesArgs args) {
   wire::StartMovesResult result;
-  Status changed = co_await hooks_.change(
-      [&](ManagerState& next) { return begin(args, next, result.moves); });
+  Status changed =
+      co_await hooks_.change([&](ManagerState& next) { return begin(args, next, result.moves); });
   if (!changed) co_return wire::StartMovesResult{.refused = changed.error().message, .moves = {}};
   begun_.add(result.moves.size());
   for (wire::MoveId id : result.moves) {
@@ -117,8 +118,7 @@ Task<wire::ChangeMovesResult> Moves::change(wire::ChangeMovesArgs args) {
   using Field = wire::ChangeMovesArgs::Field;
   Status changed = co_await hooks_.change([&](ManagerState& next) -> Status {
     if ((args.fields & Field::kPaused) != 0) next.settings.paused = args.settings.paused;
-    if ((args.fields & Field::kRate) != 0)
-      next.settings.bytes_per_second = args.settings.bytes_per_second;
+    if ((args.fields & Field::kRate) != 0) next.settings.bytes_per_second = args.settings.bytes_per_second;
     if ((args.fields & Field::kAbort) == 0) return {};
     auto found = std::find_if(next.moves.begin(), next.moves.end(),
                               [&](const MoveRecord& each) { return each.move.id == args.abort; });
@@ -217,8 +217,8 @@ Task<void> Moves::carry_on(MoveRecord record, std::uint64_t bytes_per_second, bo
   if (stopped_ || find(move.id) == nullptr) co_return;
   Seen& seen = seen_[move.id];
   if (!result) {
-    seen.last.trouble = fmt::format("{}: {}", hooks_.state.tables.servers[move.from].name,
-                                    result.error().message);
+    seen.last.trouble =
+        fmt::format("{}: {}", hooks_.state.tables.servers[move.from].name, result.error().message);
     co_return;
   }
   note(seen, *result);
@@ -295,7 +295,8 @@ Task<void> Moves::give_up(MoveRecord record) {
       context_.channel, endpoint_of(move.to), wire::kMovesProgram, wire::MovesProcedure::kWithdraw,
       wire::WithdrawSitesArgs{move, aborted->attempt}, kTimeout);
   if (stopped_ || find(move.id) == nullptr) co_return;
-  if (withdrawn && withdrawn->status == nfs3::Status::kOk) co_return co_await end(record, MovePhase::kAborted);
+  if (withdrawn && withdrawn->status == nfs3::Status::kOk)
+    co_return co_await end(record, MovePhase::kAborted);
   seen_[move.id].last.trouble = withdrawn ? withdrawn->trouble : withdrawn.error().message;
 }
 
@@ -308,8 +309,10 @@ Task<void> Moves::end(MoveRecord record, MovePhase phase) {
   if (!forgotten) co_return;  // it ends the next time
   (phase == MovePhase::kDone ? done_ : aborted_).add();
   log_info("move {}: it is {}", id.value, wire::phase_name(phase));
-  wire::MoveState state{
-      .move = record.move, .last = seen_[id].last, .began_ns = record.began_ns, .ended_ns = wall_ns(context_.loop)};
+  wire::MoveState state{.move = record.move,
+                        .last = seen_[id].last,
+                        .began_ns = record.began_ns,
+                        .ended_ns = wall_ns(context_.loop)};
   state.last.phase = phase;
   ended_.push_back(std::move(state));
   if (ended_.size() > kRemembered) ended_.pop_front();

@@ -46,7 +46,8 @@ class FakeServer : public service::InternalProgram {
 class MovesTest : public service::testing::ServiceFixture {
  protected:
   MovesTest() : ServiceFixture("manager1", with_store3()) {
-    ManagerState state{.drawn = {}, .volume = config_.volume, .tables = routing::RoutingTables::initial(config_)};
+    ManagerState state{
+        .drawn = {}, .volume = config_.volume, .tables = routing::RoutingTables::initial(config_)};
     state.tables.generation = Generation{1};
     // Three have all, the fourth came later.
     for (std::uint32_t site = 0; site < state.tables.sites[2].size(); ++site)
@@ -197,7 +198,8 @@ TEST_F(MovesTest, OneMoveOfAnOldOwnerCopiesAtATime) {
   for (std::uint32_t site = 0; site < 200; site += 2) many.push_back(site);
   ASSERT_EQ(begin("store3", many).moves.size(), 2u);
   loop_.advance(1s);
-  for (const wire::MoveSitesArgs& each : store1.told) EXPECT_EQ(each.move.sites.size(), wire::kMaxSitesOfMove);
+  for (const wire::MoveSitesArgs& each : store1.told)
+    EXPECT_EQ(each.move.sites.size(), wire::kMaxSitesOfMove);
   store1.answer.phase = MovePhase::kGiven;
   loop_.advance(1s);
   EXPECT_EQ(list().moves.size(), 2u) << "the first frees what it had";
@@ -220,8 +222,9 @@ TEST_F(MovesTest, WhatCannotBeIsRefused) {
 
 TEST_F(MovesTest, ADrainedServerIsToldOfUntilItIsUsedAgain) {
   auto drained = [&](wire::ServerChange how) {
-    auto changed = ask<wire::ChangeServerResult>(
-        wire::ManagerProcedure::kChangeServer, wire::ChangeServerArgs{how, {.endpoint = {}, .name = "store2"}});
+    auto changed =
+        ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                      wire::ChangeServerArgs{how, {.endpoint = {}, .name = "store2"}});
     EXPECT_TRUE(changed.refused.empty());
     EXPECT_EQ(changed.entry.server, index("store2"));
     restart();

@@ -34,7 +34,8 @@ Status Records::claimed(const wire::ClaimArgs& args) {
     if (server.role != wire::Role::kStorage || site >= count)
       return fail(Errc::kInvalid, "its record has files with a layout on site {}", site);
   }
-  said(args.server) = {.digest = digest, .sites = args.sites, .layout_sites = args.layout_sites, .version = args.version};
+  said(args.server) = {
+      .digest = digest, .sites = args.sites, .layout_sites = args.layout_sites, .version = args.version};
   return {};
 }
 

@@ -1,6 +1,6 @@
 // ManagerState: what slice-managerd must not forget: the largest verifier drawn, the routing tables with
-// their generation, which servers have a record of their sites, and which moves of sites go on. Kept in one small file that is replaced
-// whole (docs/formats/manager-state.md).
+// their generation, which servers have a record of their sites, and which moves of sites go on. Kept in one
+// small file that is replaced whole (docs/formats/manager-state.md).
 #ifndef SLICE_CONTROL_MANAGER_STATE_H
 #define SLICE_CONTROL_MANAGER_STATE_H
 

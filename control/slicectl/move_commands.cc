@@ -89,7 +89,8 @@ Result<std::vector<std::uint32_t>> parse_sites(std::string_view text) {
     bool good = number(first);
     std::uint32_t last = first;
     if (good && at != end && *at == '-') good = number((++at, last)) && last >= first;
-    if (!good || (at != end && *at != ',')) return fail(Errc::kInvalid, "'{}' names no sites, as 3,7-9 does", text);
+    if (!good || (at != end && *at != ','))
+      return fail(Errc::kInvalid, "'{}' names no sites, as 3,7-9 does", text);
     for (std::uint32_t site = first; site <= last; ++site) sites.insert(site);
     if (at == end) return std::vector<std::uint32_t>(sites.begin(), sites.end());
     ++at;
@@ -179,7 +180,8 @@ Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
 
 Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
   auto changed = co_await ask_change(
-      seams, {.change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain, .entry = {.name = server_}});
+      seams,
+      {.change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain, .entry = {.name = server_}});
   if (!changed) co_return output.say(changed.error());
   if (!changed->refused.empty()) co_return output.say(Error{Errc::kInvalid, changed->refused});
   if (undo_) co_return output.print(render_begun({}, output.format));

@@ -248,8 +248,8 @@ Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::Chan
 
 Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args) {
   auto result = co_await service::internal_call<wire::StartMovesResult>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMoveSites, args,
-      seams.timeout);
+      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMoveSites,
+      args, seams.timeout);
   if (!result) co_return no_manager(result.error());
   if (!result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
   co_return result;

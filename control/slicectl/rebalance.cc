@@ -5,8 +5,8 @@
 namespace slice::slicectl {
 namespace {
 
-// How many of `sites` each server is to have: whole numbers nearest to its part, the largest remainders first;
-// of equal ones the server that has more now, so that nothing moves for nothing.
+// How many of `sites` each server is to have: whole numbers nearest to its part, the largest remainders
+// first; of equal ones the server that has more now, so that nothing moves for nothing.
 std::map<std::uint32_t, std::size_t> targets(std::size_t sites, const std::vector<Share>& shares,
                                              const std::map<std::uint32_t, std::vector<std::uint32_t>>& has) {
   double total = 0;
@@ -43,7 +43,8 @@ std::map<std::uint32_t, std::size_t> targets(std::size_t sites, const std::vecto
 
 Result<std::vector<SitesToMove>> plan_rebalance(const std::vector<std::uint32_t>& owners,
                                                 const std::vector<Share>& shares) {
-  const bool some = std::any_of(shares.begin(), shares.end(), [](const Share& each) { return each.weight > 0; });
+  const bool some =
+      std::any_of(shares.begin(), shares.end(), [](const Share& each) { return each.weight > 0; });
   if (!some) return fail(Errc::kInvalid, "no server that is alive could have the sites");
   std::map<std::uint32_t, std::vector<std::uint32_t>> has;
   std::size_t sites = 0;
@@ -63,7 +64,8 @@ Result<std::vector<SitesToMove>> plan_rebalance(const std::vector<std::uint32_t>
   auto next = free.begin();
   for (const auto& [server, count] : wanted) {
     auto own = has.find(server);
-    for (std::size_t i = own == has.end() ? 0 : own->second.size(); i < count && next != free.end(); ++i, ++next)
+    for (std::size_t i = own == has.end() ? 0 : own->second.size(); i < count && next != free.end();
+         ++i, ++next)
       moves[{next->second, server}].push_back(next->first);
   }
   std::vector<SitesToMove> plan;

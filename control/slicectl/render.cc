@@ -291,6 +291,11 @@ std::string render_tables(const routing::RoutingTables& tables, bool every_site,
       rows.push_back({name, fmt::format("{} of {}", held, sites.size()), tables.server(server)->name});
     }
   }
+  if (!tables.wire().layout_sites.empty()) {
+    for (std::uint32_t owner : tables.wire().layout_sites)
+      json["layout_sites"].push_back(tables.server(owner)->name);
+    text += "mirrored and block-mapped files have storage sites elsewhere (--json: layout_sites)\n\n";
+  }
   return format == Format::kJson ? dump(json) : text + table(rows);
 }
 
@@ -458,9 +463,8 @@ std::string render_plan(const routing::RoutingTables& tables, wire::Role site_cl
   if (format == Format::kJson) {
     Json list = Json::array();
     for (const SitesToMove& each : plan) {
-      list.push_back({{"from", name_of(tables, each.from)},
-                      {"to", name_of(tables, each.to)},
-                      {"sites", each.sites}});
+      list.push_back(
+          {{"from", name_of(tables, each.from)}, {"to", name_of(tables, each.to)}, {"sites", each.sites}});
     }
     return dump({{"class", wire::role_name(site_class)},
                  {"sites", all},
@@ -498,12 +502,12 @@ std::string render_moves(const routing::RoutingTables& tables, const wire::Moves
                           : bar_text(each.last.copied_bytes, each.last.expected_bytes, 20);
     if (each.ended_ns == 0 && each.bytes_a_second > 0) how += ", " + bytes_text(each.bytes_a_second) + "/s";
     if (auto left = time_left(each)) how += fmt::format(", {} s left", *left);
-    rows.push_back({std::to_string(each.move.id.value), std::string(wire::role_name(each.move.site_class)),
-                    ranges_text(wide(each.move.sites), 2), name_of(tables, each.move.from),
-                    name_of(tables, each.move.to),
-                    each.aborting && each.ended_ns == 0 ? "giving up"
-                                                        : std::string(wire::phase_name(each.last.phase)),
-                    how, each.last.trouble});
+    rows.push_back(
+        {std::to_string(each.move.id.value), std::string(wire::role_name(each.move.site_class)),
+         ranges_text(wide(each.move.sites), 2), name_of(tables, each.move.from),
+         name_of(tables, each.move.to),
+         each.aborting && each.ended_ns == 0 ? "giving up" : std::string(wire::phase_name(each.last.phase)),
+         how, each.last.trouble});
   }
   return text + table(rows);
 }

@@ -106,8 +106,7 @@ Task<void> CommitOperation::make_durable(storage::LogSequence sequence) {
 }
 
 Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, routing::FileHandle handle,
-                                                         Verifier largest_seen,
-                                                         Generation known) {
+                                                         Verifier largest_seen, Generation known) {
   Part part{server, co_await participants_.commit(server, handle, largest_seen, known)};
   if (part.result.status == Status::kNoEnt) {
     part.result = wire::ObjectCommitResult{.status = Status::kOk, .verifier = largest_seen};
@@ -140,8 +139,7 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
 
 // A participant that went on answering WRITEs with an older verifier than this COMMIT's would make the client
 // write everything again.
-Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Generation known,
-                                                Parts& parts) {
+Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Generation known, Parts& parts) {
   while (true) {
     Verifier largest = context_.verifier.largest();
     std::vector<Task<Part>> tasks;

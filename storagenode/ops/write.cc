@@ -35,8 +35,7 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
     if (make) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
     nfs3::Time mtime = node.now();
     auto written = co_await node.sites.write(
-        request.handle, offset, data,
-        {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
+        request.handle, offset, data, {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
     if (written) co_return Accepted{*written, mtime, node.context.verifier.largest()};
     // Removed since it was looked for.
     if (make || written.error().code != Errc::kNotFound) co_return fail(written.error());

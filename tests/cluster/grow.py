@@ -106,9 +106,6 @@ class Scene:
     def owners(self):
         return json.loads(self.tell("tables", "--json"))["classes"]["storage"]
 
-    def nodes(self, *without):
-        return [name for name in self.target.servers("store") if name not in without]
-
     def going(self):
         """The moves that go on; None where the manager does not answer."""
         done = self.ask("moves", "--json")
@@ -148,10 +145,11 @@ class Scene:
         wrong = self.files.wrong()
         return say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}")
 
-    def whole(self, what, nodes):
-        """These have all sites, each its share; every byte is right and where it should be, and all work on."""
-        counts, share = collections.Counter(self.owners()), len(self.owners()) / len(nodes)
-        even = set(counts) == set(nodes) and all(abs(count - share) <= STRAY * share for count in counts.values())
+    def whole(self, what, emptied=()):
+        """All others have their shares of the sites; every byte is right and where it should be, and all work on."""
+        counts, nodes = collections.Counter(self.owners()), set(self.target.servers("store")) - set(emptied)
+        share = counts.total() / len(nodes)
+        even = set(counts) == nodes and all(abs(count - share) <= STRAY * share for count in counts.values())
         ok = say(even, f"{what}: each node has its share", counts)
         ok &= self.clean(what, "tables", "--check") & self.clean(what, "fsck", "--data") & self.right(what)
         return ok & say(self.files.write(1), f"{what}: a file is written") & self.clients.work(what)
@@ -168,7 +166,7 @@ def store4_is_added(scene):
     what, before, pids = "store4", scene.owners(), scene.target.pids()
     added = scene.target.add_storage_node(4)
     scene.target.wait_serving()
-    part = len(before) / len(scene.nodes())
+    part = len(before) / len(scene.target.servers("store"))
     planned = json.loads(scene.tell("rebalance", "--dry-run", "--json"))["sites_to_move"]
     ok = say(abs(planned - part) <= STRAY * part, f"{what}: rebalance --dry-run: {planned} of {len(before)} sites")
     ok &= say(scene.owners() == before and scene.going() == [], f"{what}: which moves nothing")
@@ -177,7 +175,7 @@ def store4_is_added(scene):
     ok &= scene.ended(what)
     moved = collections.Counter(new for old, new in zip(before, scene.owners()) if old != new)
     ok &= say(set(moved) == {added} and abs(moved.total() - part) <= STRAY * part, f"{what}: {moved.total()} sites have moved, to it alone", moved)
-    ok &= scene.whole(what, scene.nodes())
+    ok &= scene.whole(what)
     objects = (pathlib.Path(scene.target.facts["config"]).parent / "data" / added / "objects").rglob("*.0")
     size = sum(path.stat().st_blocks * 512 for path in objects)
     ok &= say(size > 1 << 20, f"{what}: {size} bytes are on its disk")
@@ -215,7 +213,7 @@ def limited(scene):
     scene.tell("moves", "limit", USUAL)
     ok &= scene.ended(what) & say(scene.seen[other["move"]]["phase"] == "done", f"{what}: the other is done", scene.seen[other["move"]])
     scene.tell("rebalance")
-    return ok & scene.ended(f"{what}, back again") & scene.whole(what, scene.nodes())
+    return ok & scene.ended(f"{what}, back again") & scene.whole(what)
 
 
 def killed(scene):
@@ -233,14 +231,14 @@ def killed(scene):
     scene.target.wait_serving()
     ok = say(len(victims) >= KILLS / 2, f"{what}: killed meanwhile: {' '.join(victims)}") & scene.ended(what)
     scene.tell("rebalance")
-    return ok & scene.ended(f"{what}, again") & scene.whole(what, scene.nodes())
+    return ok & scene.ended(f"{what}, again") & scene.whole(what)
 
 
 def drained(scene):
     what = "drain"
     scene.tell("moves", "limit", USUAL)
     scene.tell("server", "drain", "store2")
-    ok = scene.ended(what) & say("store2" not in scene.owners(), f"{what}: store2 has no sites left") & scene.whole(what, scene.nodes("store2"))
+    ok = scene.ended(what) & say("store2" not in scene.owners(), f"{what}: store2 has no sites left") & scene.whole(what, ["store2"])
     scene.target.stop("store2")
     time.sleep(AWAY_SECONDS)
     ok &= scene.right("without store2") & scene.clients.work("without store2")

@@ -6,8 +6,8 @@
 #include "wire/directory.h"
 #include "wire/layout.h"
 #include "wire/manager.h"
-#include "wire/moves.h"
 #include "wire/mount3.h"
+#include "wire/moves.h"
 #include "wire/nfs3.h"
 #include "wire/nlm4.h"
 #include "wire/object.h"
@@ -214,7 +214,8 @@ void moves_program(Maker& make) {
   make.internal(kProgram, P::kOffer, wire::OfferSitesArgs{move.id, 5, true});
   make.internal(kProgram, P::kTake, wire::TakeSitesArgs{move});
   make.internal(kProgram, P::kWithdraw, wire::WithdrawSitesArgs{move, 5});
-  make.internal(kProgram, P::kLateWrites, wire::LateWritesArgs{move.id, 5, {{1, 2, 3, 4, 5, nfs3::Status::kOk, ""}}});
+  make.internal(kProgram, P::kLateWrites,
+                wire::LateWritesArgs{move.id, 5, {{1, 2, 3, 4, 5, nfs3::Status::kOk, ""}}});
 }
 
 void manager_and_admin(Maker& make) {

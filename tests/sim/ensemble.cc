@@ -18,7 +18,7 @@ namespace slice::sim {
 namespace {
 
 constexpr std::uint32_t kDirectorySites = 8;
-constexpr std::uint32_t kMovedSites = 16;  // storage sites, where those are moved
+constexpr std::uint32_t kMovedSites = 16;    // storage sites, where those are moved
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
 constexpr double kHotShare = 0.3;            // of the crash points, in one storm
 constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached

@@ -66,7 +66,8 @@ class Parser {
       } else if (flag == "--manager") {
         arguments_.simulation.ensemble.manager = true;
       } else if (flag == "--moves") {
-        arguments_.bytes = arguments_.simulation.ensemble.manager = arguments_.simulation.ensemble.moves = true;
+        arguments_.bytes = arguments_.simulation.ensemble.manager = arguments_.simulation.ensemble.moves =
+            true;
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
       } else if (flag == "--disk-errors") {
         arguments_.simulation.ensemble.disk_errors = true;
@@ -158,7 +159,8 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
       simulation.ensemble.proxies, kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
-      simulation.ensemble.manager ? " --manager" : "", simulation.ensemble.moves ? " --moves" : "", hours_of(simulation),
+      simulation.ensemble.manager ? " --manager" : "", simulation.ensemble.moves ? " --moves" : "",
+      hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 

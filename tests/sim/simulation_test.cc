@@ -241,8 +241,8 @@ TEST_P(ProxyTest, TheManagerMayDie) {
   }
 }
 
-// Sites are moved between storage nodes, and moves paused and given up, while clients write and everybody dies,
-// also at the crash points of the moves. Files with a layout stay where they are.
+// Sites are moved between storage nodes, and moves paused and given up, while clients write and everybody
+// dies, also at the crash points of the moves. Files with a layout stay where they are.
 TEST_P(ProxyTest, SitesAreMovedMeanwhile) {
   for (std::uint64_t seed = 1; seed <= kSeeds / 8; ++seed) {
     SimulationOptions given = bytes(seed);

@@ -1,5 +1,5 @@
-// SiteMover: an operator who moves sites between storage nodes while clients use them, pauses moves, and gives
-// some up; and who knows at last which tables are in force.
+// SiteMover: an operator who moves sites between storage nodes while clients use them, pauses moves, and
+// gives some up; and who knows at last which tables are in force.
 #ifndef SLICE_TESTS_SIM_SITE_MOVER_H
 #define SLICE_TESTS_SIM_SITE_MOVER_H
 
