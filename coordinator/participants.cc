@@ -42,9 +42,7 @@ Participants::Chosen Participants::of(const routing::FileHandle& handle, bool st
     servers.push_back(tables.server_of(wire::Role::kSmallFile, site).server);
   }
   if (striped) {
-    for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
-      servers.push_back(server->server);
-    }
+    for (std::uint32_t server : routing::storage_servers(tables, handle)) servers.push_back(server);
   }
   return chosen;
 }

@@ -1,6 +1,7 @@
 #include "routing/copies.h"
 
 #include <algorithm>
+#include <set>
 
 namespace slice::routing {
 
@@ -36,6 +37,14 @@ std::uint32_t server_for(const RoutingTables& tables, const Route& place, const 
     return tables.copies_of(place.site, 1).front();
   }
   return tables.server_of(place.site_class, place.site).server;
+}
+
+std::vector<std::uint32_t> storage_servers(const RoutingTables& tables, const FileHandle& handle) {
+  const std::vector<std::uint32_t>& owners =
+      has_layout(handle) ? tables.layout_sites()
+                         : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  const std::set<std::uint32_t> servers(owners.begin(), owners.end());
+  return {servers.begin(), servers.end()};
 }
 
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,

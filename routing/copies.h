@@ -39,6 +39,10 @@ bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& p
 // has copies there.
 std::uint32_t server_for(const RoutingTables& tables, const Route& place, const FileHandle& handle);
 
+// The storage servers that may have bytes of the file, as far as the tables know: of one with a layout those
+// that have sites for such, else those that have sites.
+std::vector<std::uint32_t> storage_servers(const RoutingTables& tables, const FileHandle& handle);
+
 inline bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
   return std::find(servers.begin(), servers.end(), server) != servers.end();
 }

@@ -79,8 +79,8 @@ class SiteData {
   virtual void leave(const LeavingSites& leaving) = 0;
   // Copies what is here; it ends when the new owner has all of it.
   virtual Task<Status> copy(std::shared_ptr<LeavingSites> leaving) = 0;
-  // Bytes that copy() will copy, about.
-  virtual std::uint64_t expected_bytes(std::size_t sites) const = 0;
+  // Bytes that copy() would copy now.
+  virtual Task<Result<std::uint64_t>> count(std::vector<std::uint32_t> sites) = 0;
   virtual std::vector<wire::LateWrite> late_writes(const std::vector<std::uint32_t>& sites) = 0;
 };
 

@@ -236,8 +236,10 @@ Task<slice::Status> SiteMoves::attempt(Moving moving) {
   leaving->set_pace(moving->bytes_per_second, moving->paused);
   moving->told.phase = MovePhase::kPreparing;
   moving->told.copied_bytes = 0;
-  moving->told.expected_bytes = data_.expected_bytes(moving->move.sites.size());
   SLICE_CO_RETURN_IF_ERROR(co_await prepare_there(moving, leaving));
+  auto expected = co_await data_.count(moving->move.sites);
+  if (!expected) co_return fail(std::move(expected).error());
+  moving->told.expected_bytes = *expected;
   co_await context_.crash.reach("site.prepared");
   moving->leaving = leaving;
   data_.join(leaving);

@@ -35,6 +35,9 @@ class Sites::Walk {
  public:
   explicit Walk(Sites& sites) : sites_(sites) {}
 
+  // Objects whose file nobody knows, of those that next() has passed so far.
+  std::vector<ObjectName> take_nameless() { return std::exchange(nameless_, {}); }
+
   // The next ones; none: the end.
   Task<Result<std::vector<Held>>> next() {
     std::vector<Held> found;
@@ -63,7 +66,6 @@ class Sites::Walk {
     return tables.server_of(wire::Role::kDirectory, routing::directory_site_of(name.fileid)).server;
   }
 
-  // What nobody knows is of a file that was removed: its bytes go when their removal comes.
   Task<slice::Status> identify(std::vector<ObjectName> names, std::vector<Held>& found) {
     wire::HandlesArgs args;
     for (const ObjectName& name : names) args.files.push_back(name.fileid);
@@ -77,7 +79,10 @@ class Sites::Walk {
                      nfs3::status_name(result->status));
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!result->handles[i]) continue;
+      if (!result->handles[i]) {
+        nameless_.push_back(names[i]);
+        continue;
+      }
       auto handle = sites_.context_.handles.open(*result->handles[i]);
       if (!handle) co_return fail(std::move(handle).error());
       if (!routing::has_layout(*handle)) found.push_back({names[i], *handle});
@@ -87,6 +92,7 @@ class Sites::Walk {
 
   Sites& sites_;
   std::optional<ObjectName> after_;
+  std::vector<ObjectName> nameless_;
   bool end_ = false;
 };
 
@@ -202,11 +208,19 @@ void Sites::leave(const service::LeavingSites& leaving) {
 
 // ---- at the old owner: copying ----
 
-std::uint64_t Sites::expected_bytes(std::size_t sites) const {
-  auto space = context_.disk.space();
-  const std::size_t all = context_.ownership == nullptr ? 0 : context_.ownership->sites().size();
-  if (!space || all == 0) return 0;
-  return (space->total_bytes - space->free_bytes) / all * sites;
+Task<Result<std::uint64_t>> Sites::count(std::vector<std::uint32_t> sites) {
+  Walk walk(*this);
+  std::uint64_t bytes = 0;
+  while (true) {
+    auto page = co_await walk.next();
+    if (!page) co_return fail(std::move(page).error());
+    if (page->empty()) co_return bytes;
+    for (const Held& held : *page) {
+      auto found = co_await pieces(held, sites);
+      if (!found) co_return fail(std::move(found).error());
+      for (const Piece& each : *found) bytes += each.length;
+    }
+  }
 }
 
 std::vector<wire::LateWrite> Sites::late_writes(const std::vector<std::uint32_t>& sites) {
@@ -286,6 +300,10 @@ Task<slice::Status> Sites::clear(std::vector<std::uint32_t> sites) {
   while (true) {
     auto page = co_await walk.next();
     if (!page) co_return fail(std::move(page).error());
+    // FileIDs are not used twice: what nobody knows was removed. This node may not have been told of that,
+    // since the move came to nothing meanwhile.
+    for (const ObjectName& name : walk.take_nameless())
+      SLICE_CO_RETURN_IF_ERROR(co_await store_.remove(name));
     if (page->empty()) co_return slice::Status{};
     for (const Held& held : *page) SLICE_CO_RETURN_IF_ERROR(co_await clear_object(held, sites));
   }
@@ -321,7 +339,7 @@ void Sites::open(const wire::SiteMove& move, std::uint64_t attempt) {
 Task<void> Sites::close(wire::MoveId move) {
   auto found = arriving_.extract(move.value);
   if (!found) co_return;
-  const std::shared_ptr<Arriving> closed = found.mapped();
+  const std::shared_ptr<Arriving>& closed = found.mapped();
   while (closed->placing > 0) co_await context_.loop.sleep(std::chrono::milliseconds(1));
 }
 

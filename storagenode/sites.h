@@ -48,7 +48,7 @@ class Sites : public service::SiteData {
   void join(std::shared_ptr<service::LeavingSites> leaving) override;
   void leave(const service::LeavingSites& leaving) override;
   Task<Status> copy(std::shared_ptr<service::LeavingSites> leaving) override;
-  std::uint64_t expected_bytes(std::size_t sites) const override;
+  Task<Result<std::uint64_t>> count(std::vector<std::uint32_t> sites) override;
   std::vector<wire::LateWrite> late_writes(const std::vector<std::uint32_t>& sites) override;
 
  private:

@@ -355,6 +355,21 @@ TEST_F(SitesTest, UntilItIsGivenAMoveIsGivenUpWithoutATrace) {
   EXPECT_EQ(owner_at(*from, stripes[0]), from->self.index);
 }
 
+TEST_F(SitesTest, WhatIsLeftOfAFileThatWasRemovedMeanwhileGoesWithTheNextAttempt) {
+  write(*from, stripes[0] * kUnit, std::string(kUnit, 'a'));
+  rate = kUnit / 8;
+  ASSERT_TRUE(until(MovePhase::kCopying));
+  attach(*to, false);
+  ASSERT_TRUE(until(MovePhase::kWaiting)) << "nobody tells the new owner of the removal";
+  authority.remove(FileId{42});
+  attach(*to, true);
+  rate = 0;
+  ASSERT_TRUE(until(MovePhase::kDone, 60s));
+  auto listed = run(to->server->node().store.list(std::nullopt, 10));
+  ASSERT_TRUE(listed);
+  EXPECT_TRUE(listed->objects.empty());
+}
+
 TEST_F(SitesTest, OnceItIsGivenItIsTooLate) {
   ASSERT_TRUE(until(MovePhase::kDone));
   auto aborted = ask<wire::AbortMoveResult>(*from, MovesProcedure::kAbort, wire::AbortMoveArgs{move});

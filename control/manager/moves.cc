@@ -295,8 +295,10 @@ Task<void> Moves::give_up(MoveRecord record) {
       context_.channel, endpoint_of(move.to), wire::kMovesProgram, wire::MovesProcedure::kWithdraw,
       wire::WithdrawSitesArgs{move, aborted->attempt}, kTimeout);
   if (stopped_ || find(move.id) == nullptr) co_return;
-  if (withdrawn && withdrawn->status == nfs3::Status::kOk)
+  if (withdrawn && withdrawn->status == nfs3::Status::kOk) {
+    seen_[move.id].last.trouble.clear();
     co_return co_await end(record, MovePhase::kAborted);
+  }
   seen_[move.id].last.trouble = withdrawn ? withdrawn->trouble : withdrawn.error().message;
 }
 
@@ -314,6 +316,7 @@ Task<void> Moves::end(MoveRecord record, MovePhase phase) {
                         .began_ns = record.began_ns,
                         .ended_ns = wall_ns(context_.loop)};
   state.last.phase = phase;
+  if (phase == MovePhase::kDone) state.last.trouble.clear();
   ended_.push_back(std::move(state));
   if (ended_.size() > kRemembered) ended_.pop_front();
 }

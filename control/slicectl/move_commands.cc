@@ -184,7 +184,7 @@ Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
       {.change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain, .entry = {.name = server_}});
   if (!changed) co_return output.say(changed.error());
   if (!changed->refused.empty()) co_return output.say(Error{Errc::kInvalid, changed->refused});
-  if (undo_) co_return output.print(render_begun({}, output.format));
+  if (undo_) co_return output.print(render_change(*changed, output.format));
   const wire::Role site_class = changed->entry.role;
   if (static_cast<std::size_t>(site_class) >= wire::kSiteClasses)
     co_return output.print(render_begun({}, output.format));

@@ -415,7 +415,8 @@ std::vector<std::uint64_t> wide(const std::vector<std::uint32_t>& sites) {
 
 // Seconds that are left, as long as it goes on as in the last ones.
 std::optional<std::uint64_t> time_left(const wire::MoveState& move) {
-  if (move.last.phase != wire::MovePhase::kCopying || move.bytes_a_second == 0) return std::nullopt;
+  if (move.last.phase != wire::MovePhase::kCopying || move.aborting || move.bytes_a_second == 0)
+    return std::nullopt;
   if (move.last.expected_bytes <= move.last.copied_bytes) return 0;
   return (move.last.expected_bytes - move.last.copied_bytes) / move.bytes_a_second;
 }

@@ -330,9 +330,15 @@ int Loader::orphans_fd() const {
 }
 
 void Loader::attach(const ProxyConfig& config) {
+  const bool first = tried_.empty();
+  std::vector<std::string> come;
+  for (const std::string& name : interfaces_of(config)) {
+    if (tried_.emplace(name, ::if_nametoindex(name.c_str())).second) come.push_back(name);
+  }
+  if (come.empty() && !first) return;
   OurPrograms ours(config.bpf_folder);
-  for (const std::string& name : interfaces_of(config)) attach_one(name, config.xdp, ours);
-  forget_programs_before(config.bpf_folder);
+  for (const std::string& name : come) attach_one(name, config.xdp, ours);
+  if (first) forget_programs_before(config.bpf_folder);
   bool cards = !attached_.empty() && std::all_of(attached_.begin(), attached_.end(), [](const Attached& one) {
     return one.native && is_network_card(one.interface);
   });

@@ -6,7 +6,9 @@
 #define SLICE_CONTROL_XDP_LOADER_H
 
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/config.h"
@@ -53,7 +55,8 @@ class Loader {
 
   // Attaches to the configured interfaces, or to all that fit; natively, else generically, as `mode` allows.
   // Says in the log what it did, and in config.flags whether all of them are network cards. Interfaces that
-  // take neither are left to user space.
+  // take neither are left to user space. Called again it attaches to those that have come since: a server may
+  // be added behind a new one, whose replies need the program as well.
   void attach(const ProxyConfig& config);
   const std::vector<Attached>& attached() const { return attached_; }
   std::vector<std::string> attached_interfaces() const;
@@ -79,6 +82,7 @@ class Loader {
   Tables tables_;
   std::vector<std::pair<void*, std::size_t>> mappings_;
   std::vector<Attached> attached_;
+  std::set<std::pair<std::string, unsigned>> tried_;  // interfaces, by name and index
   bool reused_ = false, pinned_ = false;
 };
 

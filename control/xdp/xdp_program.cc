@@ -56,14 +56,14 @@ Task<void> XdpProgram::load() {
     co_return;
   }
   reason_.clear();
-  keep_ways();
   rings_ = std::make_unique<Rings>(loop_, *loader_, metrics_, evicted_);
-  loader_->attach(config_);
+  keep_ways();
 }
 
 void XdpProgram::keep_ways() {
   neighbours_.refresh(tables_);
   tables_.forget_sources();
+  if (!detached_) loader_->attach(config_);
   loop_.after(kWaysStep, [this] { keep_ways(); });
 }
 
@@ -72,6 +72,7 @@ void XdpProgram::servers_changed() {
 }
 
 void XdpProgram::detach() {
+  detached_ = true;
   if (loader_ != nullptr) loader_->detach();
 }
 

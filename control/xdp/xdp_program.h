@@ -56,6 +56,7 @@ class XdpProgram {
   std::unique_ptr<MemoryTables> memory_;
   Tables tables_;
   std::string reason_ = "not loaded yet";  // why there is no program; empty: there is
+  bool detached_ = false;
   std::thread loads_;
   std::unique_ptr<Rings> rings_;
   Neighbours neighbours_;
