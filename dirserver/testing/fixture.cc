@@ -1,6 +1,8 @@
 #include "dirserver/testing/fixture.h"
 
 #include "wire/authority.h"
+#include "wire/coordinator.h"
+#include "wire/object.h"
 
 namespace slice::dirserver::testing {
 
@@ -32,7 +34,11 @@ Task<rpc::Outcome> FakeDataServer::handle(const rpc::Call& call, rpc::XdrWriter&
   } else {
     ++refused;
   }
-  encode(results, wire::ObjectStatusResult{answer});
+  if (program_ == wire::kObjectProgram) {
+    encode(results, wire::ObjectStatusResult{answer});
+  } else {
+    encode(results, wire::CoordinatorResult{answer});
+  }
   co_return rpc::Outcome::kReply;
 }
 
