@@ -224,11 +224,10 @@ Task<void> Moves::carry_on(MoveRecord record, std::uint64_t bytes_per_second, bo
   note(seen, *result);
   switch (result->phase) {
     case MovePhase::kGiven:
-      co_await publish(move);
+      (void)co_await publish(move);
       break;
     case MovePhase::kDone:
-      co_await publish(move);
-      co_await end(record, MovePhase::kDone);
+      if (co_await publish(move)) co_await end(record, MovePhase::kDone);
       break;
     case MovePhase::kAborted:
       log_warning("move {}: {} does not give its sites: {}", move.id.value,
@@ -246,7 +245,7 @@ Task<void> Moves::carry_on(MoveRecord record, std::uint64_t bytes_per_second, bo
 }
 
 // The old owner's record says so already, and servers go by it; the tables are for everybody else.
-Task<void> Moves::publish(wire::SiteMove move) {
+Task<bool> Moves::publish(wire::SiteMove move) {
   bool new_tables = false;
   Status published = co_await hooks_.change([&](ManagerState& next) -> Status {
     auto& owners = next.tables.sites[static_cast<std::size_t>(move.site_class)];
@@ -260,13 +259,14 @@ Task<void> Moves::publish(wire::SiteMove move) {
   if (!published) {
     if (log_.allow())
       log_error("move {}: its tables cannot be published: {}", move.id.value, published.error().message);
-    co_return;
+    co_return false;
   }
   co_await context_.crash.reach("site.published");
-  if (!new_tables) co_return;
+  if (!new_tables) co_return true;
   hooks_.moved(move, hooks_.state.tables.generation);
   log_info("move {}: {} sites are at {}: generation {} is published", move.id.value, move.sites.size(),
            hooks_.state.tables.servers[move.to].name, hooks_.state.tables.generation.value);
+  co_return true;
 }
 
 Task<void> Moves::give_up(MoveRecord record) {

@@ -61,7 +61,8 @@ class Moves {
   Task<void> step(wire::MoveId id, std::uint64_t bytes_per_second, bool paused);
   Task<void> carry_on(MoveRecord record, std::uint64_t bytes_per_second, bool paused);
   Task<void> give_up(MoveRecord record);
-  Task<void> publish(wire::SiteMove move);
+  // False: the state cannot be kept; it is tried again.
+  Task<bool> publish(wire::SiteMove move);
   Task<void> end(MoveRecord record, wire::MovePhase phase);
   void note(Seen& seen, const wire::MoveSitesResult& result);
   rpc::Endpoint endpoint_of(std::uint32_t server) const;

@@ -149,6 +149,20 @@ TEST_F(MovesTest, AManagerThatStartsAgainGoesOn) {
   EXPECT_EQ(tables().sites[2][0], index("store3"));
 }
 
+TEST_F(MovesTest, AMoveEndsWhenItsTablesAreDurable) {
+  ASSERT_EQ(begin("store3", {0}).moves.size(), 1u);
+  disk_.set_fault([](const auto&) -> std::optional<Error> {
+    return Error{Errc::kIo, "bad disk"};
+  });
+  store1.answer.phase = MovePhase::kDone;
+  loop_.advance(2s);
+  EXPECT_EQ(list().moves.at(0).ended_ns, 0u);
+  disk_.set_fault(nullptr);
+  loop_.advance(2s);
+  EXPECT_NE(list().moves.at(0).ended_ns, 0u);
+  EXPECT_EQ(tables().sites[2][0], index("store3"));
+}
+
 TEST_F(MovesTest, WhatIsPausedIsToldSo) {
   ASSERT_EQ(begin("store3", {0}).moves.size(), 1u);
   EXPECT_TRUE(change(wire::ChangeMovesArgs::kPaused, {.paused = true}).settings.paused);
