@@ -47,11 +47,12 @@ Task<void> Resync::work() {
 // How far the file reaches, as those say who have copies. Not known unless all answer that may know.
 Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
   Extent extent{.known = true};
-  for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
-    if (layouts_.misses_everything(handle.fileid, node->server)) continue;
+  for (std::uint32_t node : routing::storage_servers(*context_.tables.get(), handle)) {
+    if (layouts_.misses_everything(handle.fileid, node)) continue;
     // COMMIT, which tells the epoch also of an object without bytes.
     auto part = co_await service::internal_call<wire::ObjectCommitResult>(
-        context_.channel, node->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kCommit,
+        context_.channel, context_.tables.get()->server(node)->endpoint, wire::kObjectProgram,
+        wire::ObjectProcedure::kCommit,
         wire::ObjectCommitArgs{participants_.object(handle.fileid), context_.verifier.largest()});
     if (!part || part->status != Status::kOk) co_return Extent{};
     context_.verifier.see(part->verifier);
@@ -62,16 +63,15 @@ Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
 }
 
 Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to) {
-  const auto& tables = *context_.tables.get();
   auto layout = layouts_.of(handle, stripe);
   if (!layout) co_return false;
-  auto copies = routing::copies_of_stripe(tables, *layout, handle, stripe);
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
   if (!routing::has(copies.all, to)) co_return true;
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
   co_await context_.crash.reach("resync.copying");
   auto result = co_await service::internal_call<wire::ObjectStatusResult>(
-      context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
+      context_.channel, context_.tables.get()->server(copies.whole.front())->endpoint, wire::kObjectProgram,
       wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout->version, stripe, to});
   if (!result || result->status != Status::kOk) co_return false;
   stripes_.add();

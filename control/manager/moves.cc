@@ -37,7 +37,7 @@ Moves::Moves(service::ServiceContext& context, Hooks hooks)
       under_way_(context.metrics.counter("manager_moves")) {}
 
 void Moves::run() {
-  spawn(work());
+  context_.loop.after(kInterval, [this] { work(); });
 }
 
 rpc::Endpoint Moves::endpoint_of(std::uint32_t server) const {
@@ -163,22 +163,24 @@ std::set<wire::MoveId> Moves::active() const {
   return chosen;
 }
 
-Task<void> Moves::work() {
-  while (!stopped_) {
-    co_await context_.loop.sleep(kInterval);
-    under_way_.set(hooks_.state.moves.size());
-    if (stopped_ || hooks_.surveys() || hooks_.state.moves.empty()) continue;
-    const std::set<wire::MoveId> copying = active();
-    const wire::MoveSettings& settings = hooks_.state.settings;
-    std::uint64_t rate = settings.bytes_per_second;
-    if (rate > 0 && !copying.empty()) rate = std::max<std::uint64_t>(rate / copying.size(), kLeastRate);
-    for (const MoveRecord& each : hooks_.state.moves) {
-      const wire::MoveId id = each.move.id;
-      auto seen = seen_.find(id);
-      const bool given = seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
-      if (!each.aborting && !given && !copying.contains(id)) continue;
-      if (!std::exchange(seen_[id].busy, true)) spawn(step(id, rate, settings.paused));
-    }
+void Moves::work() {
+  if (stopped_) return;
+  run();
+  under_way_.set(hooks_.state.moves.size());
+  if (hooks_.surveys() || hooks_.state.moves.empty()) return;
+  const std::set<wire::MoveId> copying = active();
+  const wire::MoveSettings settings = hooks_.state.settings;
+  std::uint64_t rate = settings.bytes_per_second;
+  if (rate > 0 && !copying.empty()) rate = std::max<std::uint64_t>(rate / copying.size(), kLeastRate);
+  std::vector<wire::MoveId> due;
+  for (const MoveRecord& each : hooks_.state.moves) {
+    const wire::MoveId id = each.move.id;
+    auto seen = seen_.find(id);
+    const bool given = seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
+    if (each.aborting || given || copying.contains(id)) due.push_back(id);
+  }
+  for (wire::MoveId id : due) {
+    if (!std::exchange(seen_[id].busy, true)) spawn(step(id, rate, settings.paused));
   }
 }
 

@@ -57,7 +57,8 @@ class Moves {
   // Of those that wait or copy: the first of each old owner.
   std::set<wire::MoveId> active() const;
   Status begin(const wire::StartMovesArgs& args, ManagerState& next, std::vector<wire::MoveId>& begun) const;
-  Task<void> work();
+  // One look at all of them; and another one after kInterval.
+  void work();
   Task<void> step(wire::MoveId id, std::uint64_t bytes_per_second, bool paused);
   Task<void> carry_on(MoveRecord record, std::uint64_t bytes_per_second, bool paused);
   Task<void> give_up(MoveRecord record);
