@@ -151,9 +151,7 @@ TEST_F(MovesTest, AManagerThatStartsAgainGoesOn) {
 
 TEST_F(MovesTest, AMoveEndsWhenItsTablesAreDurable) {
   ASSERT_EQ(begin("store3", {0}).moves.size(), 1u);
-  disk_.set_fault([](const auto&) -> std::optional<Error> {
-    return Error{Errc::kIo, "bad disk"};
-  });
+  disk_.set_fault([](const auto&) -> std::optional<Error> { return Error{Errc::kIo, "bad disk"}; });
   store1.answer.phase = MovePhase::kDone;
   loop_.advance(2s);
   EXPECT_EQ(list().moves.at(0).ended_ns, 0u);
