@@ -26,6 +26,17 @@ std::string_view name_of(wire::ObjectProcedure procedure) {
 
 }  // namespace
 
+bool add_holding(wire::ObjectCommitResult& all, const wire::ObjectCommitResult& part) {
+  const bool holds = part.status == nfs3::Status::kOk && (part.end > 0 || part.mtime != nfs3::Time{});
+  if (!holds) return false;
+  // A truncation in between: what was written before it says nothing of the size now.
+  if (part.epoch > all.epoch) all.end = 0;
+  all.epoch = std::max(all.epoch, part.epoch);
+  if (part.epoch == all.epoch) all.end = std::max(all.end, part.end);
+  all.mtime = std::max(all.mtime, part.mtime);
+  return true;
+}
+
 Participants::Participants(service::ServiceContext& context, Without without)
     : context_(context),
       without_(std::move(without)),
@@ -110,12 +121,7 @@ void learn(service::VerifierClock& clock, const wire::ObjectCommitResult& other)
 // As if one server had both parts, with the verifier of the one that lags.
 void merge(wire::ObjectCommitResult& into, const wire::ObjectCommitResult& other) {
   into.verifier = std::min(into.verifier, other.verifier);
-  if (other.end > 0 || other.mtime != nfs3::Time{}) {
-    if (other.epoch > into.epoch) into.end = 0;
-    into.epoch = std::max(into.epoch, other.epoch);
-    if (other.epoch == into.epoch) into.end = std::max(into.end, other.end);
-  }
-  into.mtime = std::max(into.mtime, other.mtime);
+  add_holding(into, other);
 }
 
 }  // namespace

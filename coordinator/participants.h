@@ -19,6 +19,10 @@
 
 namespace slice::coordinator {
 
+// Adds how far and until when one part of a file was written, by COMMIT's answer, to the same of others.
+// False: it has nothing, which is as good as having all of it durable.
+bool add_holding(wire::ObjectCommitResult& all, const wire::ObjectCommitResult& part);
+
 class Participants {
  public:
   // Whether an operation on a mirrored file may go on without a server: that is noted durably by then.

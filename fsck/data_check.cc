@@ -279,7 +279,7 @@ class DataCheck {
     if (seams_.moves == nullptr) return false;
     return std::any_of(seams_.moves->begin(), seams_.moves->end(), [&](const wire::SiteMove& each) {
       return each.site_class == wire::Role::kStorage && (each.from == server || each.to == server) &&
-             std::binary_search(each.sites.begin(), each.sites.end(), site);
+             each.has(site);
     });
   }
 

@@ -69,7 +69,7 @@ std::vector<wire::LateWrite> LateWrites::of(const std::vector<std::uint32_t>& si
     const std::uint32_t turn = turn_ - back;
     const Answered& answered = answered_[turn % kCalls];
     if (now() - answered.seconds >= kSeconds) break;
-    if (!std::binary_search(sites.begin(), sites.end(), answered.site)) continue;
+    if (!wire::has_site(sites, answered.site)) continue;
     const Reply& reply = replies_[turn % kReplies];
     found.push_back({.address = answered.address,
                      .port = answered.port,

@@ -99,8 +99,9 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
   std::optional<SiteGate::Pass> pass;
   for (bool ours = false; !ours;) {
     const std::optional<routing::Route> place = place_of(request);
-    if (auto site = gated_site(request, place); site && gate_->holds(*site)) {
-      if (!co_await gate_->released(*site)) co_return nfs3::Status::kJukebox;
+    request.gated_site = gated_site(request, place);
+    if (request.gated_site && gate_->holds(*request.gated_site)) {
+      if (!co_await gate_->released(*request.gated_site)) co_return nfs3::Status::kJukebox;
       continue;
     }
     ours = owns(request, place);
@@ -108,7 +109,7 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
       if (auto answer = co_await redirect(request, results)) co_return std::move(*answer);
       continue;
     }
-    if (gated_site(request, place)) pass.emplace(*gate_);
+    if (request.gated_site) pass.emplace(*gate_);
   }
   co_return co_await around(operations_[request.call.procedure], request, results);
 }
@@ -130,8 +131,8 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   std::size_t start = results.size();
   NfsAnswer answer = co_await run(request, results);
   if (std::optional<nfs3::Status> status = answer.final_status()) {
-    const std::uint32_t site = gated_site(request, place_of(request)).value_or(0);
-    late_writes_.end(seen.key, *status, as_text(results.view()).substr(start), site);
+    late_writes_.end(seen.key, *status, as_text(results.view()).substr(start),
+                     request.gated_site.value_or(0));
   } else {
     late_writes_.forget(seen.key);
   }

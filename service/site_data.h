@@ -3,7 +3,6 @@
 #ifndef SLICE_SERVICE_SITE_DATA_H
 #define SLICE_SERVICE_SITE_DATA_H
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,9 +24,7 @@ class LeavingSites {
 
   const wire::SiteMove& move() const { return move_; }
   std::uint64_t attempt() const { return attempt_; }
-  bool has(std::uint32_t site) const {
-    return std::binary_search(move_.sites.begin(), move_.sites.end(), site);
-  }
+  bool has(std::uint32_t site) const { return move_.has(site); }
   bool live() const { return !over_; }
   void fail(std::string why) {
     if (!std::exchange(over_, true)) trouble_ = std::move(why);

@@ -32,6 +32,10 @@ std::string sites_text(const wire::SiteMove& move) {
                                 : fmt::format("{} sites", move.sites.size());
 }
 
+bool ended(MovePhase phase) {
+  return phase == MovePhase::kDone || phase == MovePhase::kAborted;
+}
+
 }  // namespace
 
 Task<bool> LeavingSites::copied(std::uint64_t bytes) {
@@ -119,44 +123,46 @@ wire::Also SiteMoves::also(Generation known) const {
 wire::MoveSitesResult SiteMoves::move(const wire::MoveSitesArgs& args) {
   const MonoTime now = context_.loop.now();
   std::erase_if(outgoing_, [&](const auto& each) {
-    const bool over =
-        each.second->told.phase == MovePhase::kDone || each.second->told.phase == MovePhase::kAborted;
-    return over && now - each.second->asked > kForgotten;
+    return ended(each.second->told.phase) && now - each.second->asked > kForgotten;
   });
   auto found = outgoing_.find(args.move.id);
-  if (found == outgoing_.end()) {
-    Ownership* record = context_.ownership;
-    if (record != nullptr && record->has_given(args.move)) return {.phase = MovePhase::kDone, .trouble = {}};
-    if (record == nullptr || args.move.site_class != site_class_ || args.move.from != context_.self.index ||
-        !record->owns_all(args.move.sites) || context_.tables.get()->server(args.move.to) == nullptr) {
-      return {.phase = MovePhase::kAborted, .trouble = "these sites are not this server's to give"};
-    }
-    for (const auto& [id, other] : outgoing_) {
-      if (other->told.phase == MovePhase::kAborted || other->told.phase == MovePhase::kDone) continue;
-      for (std::uint32_t site : args.move.sites) {
-        if (std::binary_search(other->move.sites.begin(), other->move.sites.end(), site)) {
-          return {.phase = MovePhase::kWaiting, .trouble = fmt::format("site {} is on its way", site)};
-        }
-      }
-    }
-    auto moving = std::make_shared<Outgoing>();
-    moving->move = args.move;
-    found = outgoing_.emplace(args.move.id, moving).first;
-    moving->asked = now;
-    moving->bytes_per_second = args.bytes_per_second;
-    moving->paused = args.paused;
-    spawn(drive(moving));
+  const bool begins = found == outgoing_.end();
+  if (begins) {
+    if (auto why_not = not_begun(args.move)) return std::move(*why_not);
+    found = outgoing_.emplace(args.move.id, std::make_shared<Outgoing>()).first;
+    found->second->move = args.move;
   }
-  Outgoing& moving = *found->second;
-  moving.asked = now;
-  moving.bytes_per_second = args.bytes_per_second;
-  moving.paused = args.paused;
-  if (moving.leaving) {
-    moving.leaving->set_pace(args.bytes_per_second, args.paused);
-    moving.told.copied_bytes = moving.leaving->copied_bytes();
-    moving.told.expected_bytes = std::max(moving.told.expected_bytes, moving.told.copied_bytes);
+  const Moving moving = found->second;
+  moving->asked = now;
+  moving->bytes_per_second = args.bytes_per_second;
+  moving->paused = args.paused;
+  if (begins) spawn(drive(moving));
+  if (moving->leaving) {
+    moving->leaving->set_pace(args.bytes_per_second, args.paused);
+    moving->told.copied_bytes = moving->leaving->copied_bytes();
+    moving->told.expected_bytes = std::max(moving->told.expected_bytes, moving->told.copied_bytes);
   }
-  return moving.told;
+  return moving->told;
+}
+
+std::optional<wire::MoveSitesResult> SiteMoves::not_begun(const wire::SiteMove& move) const {
+  const Ownership* record = context_.ownership;
+  if (record != nullptr && record->has_given(move))
+    return wire::MoveSitesResult{.phase = MovePhase::kDone, .trouble = {}};
+  if (record == nullptr || move.site_class != site_class_ || move.from != context_.self.index ||
+      !record->owns_all(move.sites) || context_.tables.get()->server(move.to) == nullptr) {
+    return wire::MoveSitesResult{.phase = MovePhase::kAborted,
+                                 .trouble = "these sites are not this server's to give"};
+  }
+  for (const auto& [id, other] : outgoing_) {
+    if (ended(other->told.phase)) continue;
+    auto shared = std::find_if(move.sites.begin(), move.sites.end(),
+                               [&](std::uint32_t site) { return other->move.has(site); });
+    if (shared == move.sites.end()) continue;
+    return wire::MoveSitesResult{.phase = MovePhase::kWaiting,
+                                 .trouble = fmt::format("site {} is on its way", *shared)};
+  }
+  return std::nullopt;
 }
 
 Task<wire::AbortMoveResult> SiteMoves::abort(wire::AbortMoveArgs args) {

@@ -50,6 +50,8 @@ class SiteMoves : public InternalProgram {
   };
   using Moving = std::shared_ptr<Outgoing>;
   wire::MoveSitesResult move(const wire::MoveSitesArgs& args);
+  // What is told of a move that does not begin here; none: it may.
+  std::optional<wire::MoveSitesResult> not_begun(const wire::SiteMove& move) const;
   Task<wire::AbortMoveResult> abort(wire::AbortMoveArgs args);
   Task<void> drive(Moving moving);
   Task<Status> attempt(Moving moving);

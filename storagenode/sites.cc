@@ -24,10 +24,6 @@ constexpr Duration kEpochPatience = std::chrono::seconds(3);  // of a client's w
 constexpr Duration kCopyPatience = std::chrono::seconds(30);
 constexpr Duration kEpochPause = std::chrono::milliseconds(20);
 
-bool has(const std::vector<std::uint32_t>& sites, std::uint32_t site) {
-  return std::binary_search(sites.begin(), sites.end(), site);
-}
-
 }  // namespace
 
 // Goes through the files that a node has objects of and that have no layout.
@@ -238,7 +234,7 @@ Task<Result<std::vector<Sites::Piece>>> Sites::pieces(Held held, std::vector<std
       const std::uint64_t end = range.offset + range.length;
       for (std::uint64_t at = range.offset; at < end;) {
         const std::uint64_t here = std::min({end - at, unit - at % unit, most});
-        if (has(sites, site_of(held.handle, at))) found.push_back({at, here});
+        if (wire::has_site(sites, site_of(held.handle, at))) found.push_back({at, here});
         at += here;
       }
       from = end;
@@ -253,23 +249,26 @@ Task<slice::Status> Sites::copy(Leaving leaving) {
     auto page = co_await walk.next();
     if (!page) co_return fail(std::move(page).error());
     if (page->empty()) co_return slice::Status{};
-    for (const Held& held : *page) {
-      auto found = co_await pieces(held, leaving->move().sites);
-      if (!found) co_return fail(std::move(found).error());
-      for (std::size_t at = 0; at < found->size();) {
-        std::vector<Task<slice::Status>> tasks;
-        std::uint64_t bytes = 0;
-        for (; at < found->size() && tasks.size() < kCopiedAtOnce; ++at) {
-          bytes += (*found)[at].length;
-          tasks.push_back(copy_piece(leaving, held.handle, (*found)[at]));
-        }
-        for (slice::Status& done : co_await all(std::move(tasks))) SLICE_CO_RETURN_IF_ERROR(done);
-        copied_bytes_.add(bytes);
-        co_await context_.crash.reach("site.copying");
-        if (!co_await leaving->copied(bytes)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
-      }
-    }
+    for (const Held& held : *page) SLICE_CO_RETURN_IF_ERROR(co_await copy_object(leaving, held));
   }
+}
+
+Task<slice::Status> Sites::copy_object(Leaving leaving, Held held) {
+  auto found = co_await pieces(held, leaving->move().sites);
+  if (!found) co_return fail(std::move(found).error());
+  for (std::size_t at = 0; at < found->size();) {
+    std::vector<Task<slice::Status>> tasks;
+    std::uint64_t bytes = 0;
+    for (; at < found->size() && tasks.size() < kCopiedAtOnce; ++at) {
+      bytes += (*found)[at].length;
+      tasks.push_back(copy_piece(leaving, held.handle, (*found)[at]));
+    }
+    for (slice::Status& done : co_await all(std::move(tasks))) SLICE_CO_RETURN_IF_ERROR(done);
+    copied_bytes_.add(bytes);
+    co_await context_.crash.reach("site.copying");
+    if (!co_await leaving->copied(bytes)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
+  }
+  co_return slice::Status{};
 }
 
 // As it is now: it may have been written, cut or removed since it was found.
@@ -370,7 +369,7 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
   }
   auto found = arriving_.find(args.move);
   if (found == arriving_.end() || found->second->attempt != args.attempt ||
-      !has(found->second->sites, site_of(*handle, args.offset))) {
+      !wire::has_site(found->second->sites, site_of(*handle, args.offset))) {
     result.status = Status::kStale;
     co_return result;
   }

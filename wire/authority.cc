@@ -144,8 +144,7 @@ bool decode(ByteView bytes, PolicyResult& out) {
 }
 
 void encode(XdrWriter& out, const HandlesArgs& args) {
-  const std::size_t count = std::min(args.files.size(), kMaxHandles);
-  out.u32(static_cast<std::uint32_t>(count));
+  const std::size_t count = encode_count(out, args.files, kMaxHandles);
   for (std::size_t i = 0; i < count; ++i) out.u64(args.files[i].value);
 }
 bool decode(ByteView bytes, HandlesArgs& out) {
@@ -158,8 +157,7 @@ bool decode(ByteView bytes, HandlesArgs& out) {
 
 void encode(XdrWriter& out, const HandlesResult& result) {
   out.u32(static_cast<std::uint32_t>(result.status));
-  const std::size_t count = std::min(result.handles.size(), kMaxHandles);
-  out.u32(static_cast<std::uint32_t>(count));
+  const std::size_t count = encode_count(out, result.handles, kMaxHandles);
   for (std::size_t i = 0; i < count; ++i) {
     out.boolean(result.handles[i].has_value());
     if (result.handles[i]) out.fixed(*result.handles[i]);

@@ -2,8 +2,10 @@
 #ifndef SLICE_WIRE_CODEC_H
 #define SLICE_WIRE_CODEC_H
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "rpc/xdr.h"
 
@@ -16,11 +18,32 @@ inline std::string_view bounded(std::string_view text) {
   return text.substr(0, kMaxText);
 }
 
+// How many of `items` a message carries, written and returned.
+template <class Items>
+std::size_t encode_count(rpc::XdrWriter& out, const Items& items, std::size_t limit) {
+  std::size_t count = std::min<std::size_t>(items.size(), limit);
+  out.u32(static_cast<std::uint32_t>(count));
+  return count;
+}
+
 // 0, and the reader failed, over `limit`.
 inline std::uint32_t decode_count(rpc::XdrReader& in, std::uint32_t limit) {
   std::uint32_t count = in.u32();
   if (count > limit) in.fail();
   return in.ok() ? count : 0;
+}
+
+// Sites, or servers; the first `limit` of them.
+inline void encode_numbers(rpc::XdrWriter& out, const std::vector<std::uint32_t>& numbers,
+                           std::uint32_t limit) {
+  const std::size_t count = encode_count(out, numbers, limit);
+  for (std::size_t i = 0; i < count; ++i) out.u32(numbers[i]);
+}
+inline std::vector<std::uint32_t> decode_numbers(rpc::XdrReader& in, std::uint32_t limit) {
+  std::vector<std::uint32_t> numbers;
+  const std::uint32_t count = decode_count(in, limit);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) numbers.push_back(in.u32());
+  return numbers;
 }
 
 // One of 0 to `last`.

@@ -80,28 +80,12 @@ std::uint64_t fnv1a(ByteView bytes) {
   return hash;
 }
 
-// How many of `items` a message carries, written and returned.
-template <class Items>
-std::size_t encode_count(XdrWriter& out, const Items& items, std::uint32_t limit) {
-  std::size_t count = std::min<std::size_t>(items.size(), limit);
-  out.u32(static_cast<std::uint32_t>(count));
-  return count;
-}
-
 void decode_tables(XdrReader& in, Tables& out) {
   out = Tables{};
   out.generation = Generation{in.u64()};
   std::uint32_t servers = decode_count(in, kMaxServers);
   for (std::uint32_t i = 0; in.ok() && i < servers; ++i) out.servers.push_back(decode_entry(in));
-  for (auto& sites : out.sites) {
-    std::uint32_t count = decode_count(in, kMaxSites);
-    for (std::uint32_t i = 0; in.ok() && i < count; ++i) sites.push_back(in.u32());
-  }
-}
-
-void decode_layout_sites(XdrReader& in, Tables& out) {
-  const std::uint32_t count = decode_count(in, kMaxSites);
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout_sites.push_back(in.u32());
+  for (auto& sites : out.sites) sites = decode_numbers(in, kMaxSites);
 }
 
 }  // namespace
@@ -170,17 +154,13 @@ void encode(XdrWriter& out, const Tables& tables) {
   out.u64(tables.generation.value);
   std::size_t servers = encode_count(out, tables.servers, kMaxServers);
   for (std::size_t i = 0; i < servers; ++i) encode_entry(out, tables.servers[i]);
-  for (const auto& sites : tables.sites) {
-    std::size_t count = encode_count(out, sites, kMaxSites);
-    for (std::size_t i = 0; i < count; ++i) out.u32(sites[i]);
-  }
-  std::size_t count = encode_count(out, tables.layout_sites, kMaxSites);
-  for (std::size_t i = 0; i < count; ++i) out.u32(tables.layout_sites[i]);
+  for (const auto& sites : tables.sites) encode_numbers(out, sites, kMaxSites);
+  encode_numbers(out, tables.layout_sites, kMaxSites);
 }
 bool decode(ByteView bytes, Tables& out) {
   XdrReader in(bytes);
   decode_tables(in, out);
-  decode_layout_sites(in, out);
+  out.layout_sites = decode_numbers(in, kMaxSites);
   return in.complete();
 }
 bool decode_unmoved(ByteView bytes, Tables& out) {
@@ -268,8 +248,7 @@ void encode(XdrWriter& out, const ClaimArgs& args) {
   out.boolean(args.has_data);
   out.u64(args.version);
   encode(out, args.sites);
-  std::size_t count = encode_count(out, args.layout_sites, kMaxSites);
-  for (std::size_t i = 0; i < count; ++i) out.u32(args.layout_sites[i]);
+  encode_numbers(out, args.layout_sites, kMaxSites);
 }
 bool decode(ByteView bytes, ClaimArgs& out) {
   XdrReader in(bytes);
@@ -279,8 +258,7 @@ bool decode(ByteView bytes, ClaimArgs& out) {
   out.has_data = in.boolean();
   out.version = in.u64();
   out.sites = decode_owned_sites(in);
-  std::uint32_t count = decode_count(in, kMaxSites);
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.layout_sites.push_back(in.u32());
+  out.layout_sites = decode_numbers(in, kMaxSites);
   return in.complete();
 }
 
@@ -329,7 +307,7 @@ bool decode(ByteView bytes, OfferTablesArgs& out) {
   XdrReader in(bytes);
   out.server = in.u32();
   decode_tables(in, out.tables);
-  decode_layout_sites(in, out.tables);
+  out.tables.layout_sites = decode_numbers(in, kMaxSites);
   return in.complete();
 }
 

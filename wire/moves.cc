@@ -1,7 +1,5 @@
 #include "wire/moves.h"
 
-#include <algorithm>
-
 #include "wire/codec.h"
 
 namespace slice::wire {
@@ -20,19 +18,11 @@ nfs3::Status decode_status(XdrReader& in) {
   return static_cast<nfs3::Status>(in.u32());
 }
 
-void encode_sites(XdrWriter& out, const std::vector<std::uint32_t>& sites) {
-  out.u32(static_cast<std::uint32_t>(sites.size()));
-  for (std::uint32_t site : sites) out.u32(site);
-}
-
 // In order, each once.
 std::vector<std::uint32_t> decode_sites(XdrReader& in, std::uint32_t limit) {
-  std::vector<std::uint32_t> sites;
-  std::uint32_t count = decode_count(in, limit);
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
-    std::uint32_t site = in.u32();
-    if (site >= kMaxSites || (i > 0 && site <= sites.back())) in.fail();
-    sites.push_back(site);
+  std::vector<std::uint32_t> sites = decode_numbers(in, limit);
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    if (sites[i] >= kMaxSites || (i > 0 && sites[i] <= sites[i - 1])) in.fail();
   }
   return sites;
 }
@@ -95,7 +85,7 @@ void encode_move(XdrWriter& out, const SiteMove& move) {
   out.u32(move.from);
   out.u32(move.to);
   out.u64(move.begun.value);
-  encode_sites(out, move.sites);
+  encode_numbers(out, move.sites, kMaxSites);
 }
 
 SiteMove decode_move(XdrReader& in) {
@@ -212,8 +202,7 @@ bool decode(ByteView bytes, MovesResult& out) {
 void encode(XdrWriter& out, const LateWritesArgs& args) {
   out.u64(args.move.value);
   out.u64(args.attempt);
-  std::size_t count = std::min(args.writes.size(), kMaxLateWrites);
-  out.u32(static_cast<std::uint32_t>(count));
+  const std::size_t count = encode_count(out, args.writes, kMaxLateWrites);
   for (std::size_t i = 0; i < count; ++i) {
     const LateWrite& write = args.writes[i];
     out.u32(write.address);
@@ -249,7 +238,7 @@ bool decode(ByteView bytes, LateWritesArgs& out) {
 void encode(XdrWriter& out, const StartMovesArgs& args) {
   out.u32(static_cast<std::uint32_t>(args.site_class));
   out.u32(args.to);
-  encode_sites(out, args.sites);
+  encode_numbers(out, args.sites, kMaxSites);
 }
 bool decode(ByteView bytes, StartMovesArgs& out) {
   XdrReader in(bytes);
@@ -261,8 +250,8 @@ bool decode(ByteView bytes, StartMovesArgs& out) {
 
 void encode(XdrWriter& out, const StartMovesResult& result) {
   out.text(bounded(result.refused));
-  out.u32(static_cast<std::uint32_t>(result.moves.size()));
-  for (MoveId id : result.moves) out.u64(id.value);
+  const std::size_t count = encode_count(out, result.moves, kMaxMoves);
+  for (std::size_t i = 0; i < count; ++i) out.u64(result.moves[i].value);
 }
 bool decode(ByteView bytes, StartMovesResult& out) {
   XdrReader in(bytes);
@@ -275,8 +264,7 @@ bool decode(ByteView bytes, StartMovesResult& out) {
 
 void encode(XdrWriter& out, const MovesListResult& result) {
   encode_settings(out, result.settings);
-  std::size_t count = std::min<std::size_t>(result.moves.size(), kMaxMoves);
-  out.u32(static_cast<std::uint32_t>(count));
+  const std::size_t count = encode_count(out, result.moves, kMaxMoves);
   for (std::size_t i = 0; i < count; ++i) {
     const MoveState& each = result.moves[i];
     encode_move(out, each.move);

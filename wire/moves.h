@@ -3,6 +3,7 @@
 #ifndef SLICE_WIRE_MOVES_H
 #define SLICE_WIRE_MOVES_H
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ enum class MovesProcedure : std::uint32_t {
   kLateWrites = 7
 };
 
+// Of sites in order.
+inline bool has_site(const std::vector<std::uint32_t>& sites, std::uint32_t site) {
+  return std::binary_search(sites.begin(), sites.end(), site);
+}
+
 // Sites of one class from one server to another; both by index.
 struct SiteMove {
   MoveId id;
@@ -35,6 +41,7 @@ struct SiteMove {
   std::uint32_t from = 0, to = 0;
   Generation begun;                  // of the manager's tables then: those after it alone may show the move
   std::vector<std::uint32_t> sites;  // in order
+  bool has(std::uint32_t site) const { return has_site(sites, site); }
   bool operator==(const SiteMove&) const = default;
 };
 

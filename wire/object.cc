@@ -44,18 +44,6 @@ bool decode_status(XdrReader& in, nfs3::Status& status) {
   return in.ok() && status == nfs3::Status::kOk;
 }
 
-void encode_also(XdrWriter& out, const Also& also) {
-  const std::size_t count = std::min<std::size_t>(also.size(), kMaxAlso);
-  out.u32(static_cast<std::uint32_t>(count));
-  for (std::size_t i = 0; i < count; ++i) out.u32(also[i]);
-}
-Also decode_also(XdrReader& in) {
-  Also also;
-  const std::uint32_t count = decode_count(in, kMaxAlso);
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) also.push_back(in.u32());
-  return also;
-}
-
 }  // namespace
 
 void encode(XdrWriter& out, const ObjectReadArgs& args) {
@@ -229,7 +217,7 @@ void encode(XdrWriter& out, const ObjectCommitResult& result) {
   out.u64(result.end);
   nfs3::encode(out, result.mtime);
   out.u32(result.epoch.value);
-  encode_also(out, result.also);
+  encode_numbers(out, result.also, kMaxAlso);
 }
 bool decode(ByteView bytes, ObjectCommitResult& out) {
   XdrReader in(bytes);
@@ -238,19 +226,19 @@ bool decode(ByteView bytes, ObjectCommitResult& out) {
     out.end = in.u64();
     nfs3::decode(in, out.mtime);
     out.epoch = Epoch{in.u32()};
-    out.also = decode_also(in);
+    out.also = decode_numbers(in, kMaxAlso);
   }
   return in.complete();
 }
 
 void encode(XdrWriter& out, const ObjectStatusResult& result) {
   encode_status(out, result.status);
-  if (result.status == nfs3::Status::kOk) encode_also(out, result.also);
+  if (result.status == nfs3::Status::kOk) encode_numbers(out, result.also, kMaxAlso);
 }
 bool decode(ByteView bytes, ObjectStatusResult& out) {
   XdrReader in(bytes);
   out.also.clear();
-  if (decode_status(in, out.status)) out.also = decode_also(in);
+  if (decode_status(in, out.status)) out.also = decode_numbers(in, kMaxAlso);
   return in.complete();
 }
 

@@ -18,10 +18,6 @@ bool movable(wire::Role site_class) {
   return site_class == wire::Role::kStorage;
 }
 
-bool overlap(const std::vector<std::uint32_t>& sites, std::uint32_t site) {
-  return std::binary_search(sites.begin(), sites.end(), site);
-}
-
 std::uint64_t wall_ns(const Loop& loop) {
   return static_cast<std::uint64_t>(loop.wall().ns);
 }
@@ -58,6 +54,11 @@ bool Moves::concerns(std::uint32_t server) const {
   });
 }
 
+bool Moves::given(wire::MoveId id) const {
+  auto seen = seen_.find(id);
+  return seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
+}
+
 // ---- what operators ask ----
 
 Status Moves::begin(const wire::StartMovesArgs& args, ManagerState& next,
@@ -74,7 +75,7 @@ Status Moves::begin(const wire::StartMovesArgs& args, ManagerState& next,
   for (std::uint32_t site : args.sites) {
     if (site >= owners.size()) return fail(Errc::kInvalid, "there is no {} site {}", class_name, site);
     for (const MoveRecord& each : next.moves) {
-      if (each.move.site_class == args.site_class && overlap(each.move.sites, site))
+      if (each.move.site_class == args.site_class && each.move.has(site))
         return fail(Errc::kExists, "{} site {} is on its way already", class_name, site);
     }
     if (owners[site] != args.to) by_owner[owners[site]].push_back(site);
@@ -123,10 +124,7 @@ Task<wire::ChangeMovesResult> Moves::change(wire::ChangeMovesArgs args) {
     auto found = std::find_if(next.moves.begin(), next.moves.end(),
                               [&](const MoveRecord& each) { return each.move.id == args.abort; });
     if (found == next.moves.end()) return fail(Errc::kNotFound, "no move {} goes on", args.abort.value);
-    if (auto seen = seen_.find(args.abort);
-        seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven) {
-      return fail(Errc::kInvalid, "its sites are given away: it is too late");
-    }
+    if (given(args.abort)) return fail(Errc::kInvalid, "its sites are given away: it is too late");
     found->aborting = true;
     return {};
   });
@@ -155,9 +153,7 @@ std::set<wire::MoveId> Moves::active() const {
   std::set<wire::MoveId> chosen;
   std::set<std::uint32_t> givers;
   for (const MoveRecord& each : hooks_.state.moves) {
-    auto seen = seen_.find(each.move.id);
-    const bool given = seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
-    if (each.aborting || given || chosen.size() == kAtOnce) continue;
+    if (each.aborting || given(each.move.id) || chosen.size() == kAtOnce) continue;
     if (givers.insert(each.move.from).second) chosen.insert(each.move.id);
   }
   return chosen;
@@ -175,9 +171,7 @@ void Moves::work() {
   std::vector<wire::MoveId> due;
   for (const MoveRecord& each : hooks_.state.moves) {
     const wire::MoveId id = each.move.id;
-    auto seen = seen_.find(id);
-    const bool given = seen != seen_.end() && seen->second.last.phase == MovePhase::kGiven;
-    if (each.aborting || given || copying.contains(id)) due.push_back(id);
+    if (each.aborting || given(id) || copying.contains(id)) due.push_back(id);
   }
   for (wire::MoveId id : due) {
     if (!std::exchange(seen_[id].busy, true)) spawn(step(id, rate, settings.paused));
@@ -234,12 +228,7 @@ Task<void> Moves::carry_on(MoveRecord record, std::uint64_t bytes_per_second, bo
     case MovePhase::kAborted:
       log_warning("move {}: {} does not give its sites: {}", move.id.value,
                   hooks_.state.tables.servers[move.from].name, result->trouble);
-      (void)co_await hooks_.change([id = move.id](ManagerState& next) -> Status {
-        for (MoveRecord& each : next.moves) {
-          if (each.move.id == id) each.aborting = true;
-        }
-        return {};
-      });
+      co_await set_aborting(move.id, true);
       break;
     default:
       break;
@@ -285,13 +274,7 @@ Task<void> Moves::give_up(MoveRecord record) {
   }
   if (aborted->phase == MovePhase::kGiven) {
     log_warning("move {}: it cannot be given up, since its sites are given away", move.id.value);
-    (void)co_await hooks_.change([id = move.id](ManagerState& next) -> Status {
-      for (MoveRecord& each : next.moves) {
-        if (each.move.id == id) each.aborting = false;
-      }
-      return {};
-    });
-    co_return;
+    co_return co_await set_aborting(move.id, false);
   }
   auto withdrawn = co_await service::internal_call<wire::MovesResult>(
       context_.channel, endpoint_of(move.to), wire::kMovesProgram, wire::MovesProcedure::kWithdraw,
@@ -302,6 +285,15 @@ Task<void> Moves::give_up(MoveRecord record) {
     co_return co_await end(record, MovePhase::kAborted);
   }
   seen_[move.id].last.trouble = withdrawn ? withdrawn->trouble : withdrawn.error().message;
+}
+
+Task<void> Moves::set_aborting(wire::MoveId id, bool aborting) {
+  (void)co_await hooks_.change([&](ManagerState& next) -> Status {
+    for (MoveRecord& each : next.moves) {
+      if (each.move.id == id) each.aborting = aborting;
+    }
+    return {};
+  });
 }
 
 Task<void> Moves::end(MoveRecord record, MovePhase phase) {

@@ -54,6 +54,8 @@ class Moves {
     bool busy = false;
   };
   const MoveRecord* find(wire::MoveId id) const;
+  // As its old owner has told.
+  bool given(wire::MoveId id) const;
   // Of those that wait or copy: the first of each old owner.
   std::set<wire::MoveId> active() const;
   Status begin(const wire::StartMovesArgs& args, ManagerState& next, std::vector<wire::MoveId>& begun) const;
@@ -62,6 +64,8 @@ class Moves {
   Task<void> step(wire::MoveId id, std::uint64_t bytes_per_second, bool paused);
   Task<void> carry_on(MoveRecord record, std::uint64_t bytes_per_second, bool paused);
   Task<void> give_up(MoveRecord record);
+  // Where the state cannot be kept, it is asked for again the next time.
+  Task<void> set_aborting(wire::MoveId id, bool aborting);
   // False: the state cannot be kept; it is tried again.
   Task<bool> publish(wire::SiteMove move);
   Task<void> end(MoveRecord record, wire::MovePhase phase);

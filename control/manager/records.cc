@@ -72,9 +72,7 @@ void Records::moved(const wire::SiteMove& move, Generation since) {
     std::sort(of.sites->begin(), of.sites->end());
     of.digest = wire::digest(wire::numbers_of(*of.sites));
   };
-  auto among = [&](const wire::OwnedSite& each) {
-    return std::binary_search(move.sites.begin(), move.sites.end(), each.site);
-  };
+  auto among = [&](const wire::OwnedSite& each) { return move.has(each.site); };
   change(move.from, [&](std::vector<wire::OwnedSite>& sites) { std::erase_if(sites, among); });
   change(move.to, [&](std::vector<wire::OwnedSite>& sites) {
     std::erase_if(sites, among);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/config.h"
+#include "control/slicectl/rebalance.h"
 
 namespace slice::slicectl {
 namespace {
@@ -62,15 +63,39 @@ Owners owners_of(const routing::RoutingTables& tables, const wire::MovesListResu
   return owners;
 }
 
-// The plan for those that are not on their way.
-Result<std::vector<SitesToMove>> plan_for(const Owners& owners, const std::vector<Share>& shares) {
-  auto plan = plan_rebalance(owners.servers, shares);
-  if (!plan) return plan;
-  for (SitesToMove& each : *plan) {
+struct Plan {
+  std::shared_ptr<const routing::RoutingTables> tables;
+  wire::Role site_class = wire::Role::kStorage;
+  std::vector<SitesToMove> moves;
+};
+
+// What is to move until every server of the class has its share, by what the manager tells; of those sites
+// that are not on their way.
+Task<Result<Plan>> ask_plan(const Seams& seams, wire::Role site_class) {
+  auto members = co_await ask_members(seams);
+  if (!members) co_return fail(std::move(members).error());
+  auto tables = co_await ask_tables(seams);
+  if (!tables) co_return fail(std::move(tables).error());
+  auto going = co_await ask_moves(seams);
+  if (!going) co_return fail(std::move(going).error());
+  const Owners owners = owners_of(**tables, *going, site_class);
+  auto moves = plan_rebalance(owners.servers, shares_of(*members, site_class));
+  if (!moves) co_return fail(std::move(moves).error());
+  for (SitesToMove& each : *moves) {
     std::erase_if(each.sites, [&](std::uint32_t site) { return owners.on_their_way.contains(site); });
   }
-  std::erase_if(*plan, [](const SitesToMove& each) { return each.sites.empty(); });
-  return plan;
+  std::erase_if(*moves, [](const SitesToMove& each) { return each.sites.empty(); });
+  co_return Plan{std::move(*tables), site_class, std::move(*moves)};
+}
+
+Task<int> carry_out(const Seams& seams, const MoveCommands::Output& output, Plan plan, bool dry_run) {
+  if (!dry_run) {
+    for (const SitesToMove& each : plan.moves) {
+      auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
+      if (!begun) co_return output.say(begun.error());
+    }
+  }
+  co_return output.print(render_plan(*plan.tables, plan.site_class, plan.moves, output.format));
 }
 
 }  // namespace
@@ -167,15 +192,9 @@ Task<int> MoveCommands::move(const Seams& seams, const Output& output) {
 Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
   auto site_class = parse_class(class_);
   if (!site_class) co_return output.say(site_class.error());
-  auto members = co_await ask_members(seams);
-  if (!members) co_return output.say(members.error());
-  auto tables = co_await ask_tables(seams);
-  if (!tables) co_return output.say(tables.error());
-  auto going = co_await ask_moves(seams);
-  if (!going) co_return output.say(going.error());
-  auto plan = plan_for(owners_of(**tables, *going, *site_class), shares_of(*members, *site_class));
+  auto plan = co_await ask_plan(seams, *site_class);
   if (!plan) co_return output.say(plan.error());
-  co_return co_await carry_out(seams, output, *site_class, *tables, std::move(*plan), dry_run_);
+  co_return co_await carry_out(seams, output, std::move(*plan), dry_run_);
 }
 
 Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
@@ -183,34 +202,15 @@ Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
       seams,
       {.change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain, .entry = {.name = server_}});
   if (!changed) co_return output.say(changed.error());
-  if (!changed->refused.empty()) co_return output.say(Error{Errc::kInvalid, changed->refused});
   if (undo_) co_return output.print(render_change(*changed, output.format));
   const wire::Role site_class = changed->entry.role;
   if (static_cast<std::size_t>(site_class) >= wire::kSiteClasses)
     co_return output.print(render_begun({}, output.format));
-  auto members = co_await ask_members(seams);
-  if (!members) co_return output.say(members.error());
-  auto tables = co_await ask_tables(seams);
-  if (!tables) co_return output.say(tables.error());
-  // What the others have stays; they get this one's by their shares.
-  auto going = co_await ask_moves(seams);
-  if (!going) co_return output.say(going.error());
-  auto plan = plan_for(owners_of(**tables, *going, site_class), shares_of(*members, site_class));
+  auto plan = co_await ask_plan(seams, site_class);
   if (!plan) co_return output.say(plan.error());
-  std::erase_if(*plan, [&](const SitesToMove& each) { return each.from != changed->entry.server; });
-  co_return co_await carry_out(seams, output, site_class, *tables, std::move(*plan), false);
-}
-
-Task<int> MoveCommands::carry_out(const Seams& seams, const Output& output, wire::Role site_class,
-                                  std::shared_ptr<const routing::RoutingTables> tables,
-                                  std::vector<SitesToMove> plan, bool dry_run) {
-  if (!dry_run) {
-    for (const SitesToMove& each : plan) {
-      auto begun = co_await ask_to_move(seams, {site_class, each.to, each.sites});
-      if (!begun) co_return output.say(begun.error());
-    }
-  }
-  co_return output.print(render_plan(*tables, site_class, plan, output.format));
+  // What the others have stays; they get this one's by their shares.
+  std::erase_if(plan->moves, [&](const SitesToMove& each) { return each.from != changed->entry.server; });
+  co_return co_await carry_out(seams, output, std::move(*plan), false);
 }
 
 Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {

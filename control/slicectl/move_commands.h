@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "control/slicectl/queries.h"
-#include "control/slicectl/rebalance.h"
 #include "control/slicectl/render.h"
 
 namespace slice::slicectl {
@@ -40,9 +39,6 @@ class MoveCommands {
   Task<int> moves(const Seams& seams, const Output& output);
   Task<int> watch(const Seams& seams, const Output& output);
   Task<int> change(const Seams& seams, const Output& output, wire::ChangeMovesArgs args);
-  Task<int> carry_out(const Seams& seams, const Output& output, wire::Role site_class,
-                      std::shared_ptr<const routing::RoutingTables> tables, std::vector<SitesToMove> plan,
-                      bool dry_run);
 
   CLI::App *site_, *move_, *rebalance_, *drain_, *moves_, *pause_, *resume_, *abort_, *limit_;
   std::string class_ = "storage", sites_, server_, rate_;

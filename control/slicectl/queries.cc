@@ -220,56 +220,50 @@ class Finder {
   Where where_;
 };
 
+template <class R, class Args>
+Task<Result<R>> ask_manager(const Seams& seams, wire::ManagerProcedure procedure, Args args) {
+  auto result = co_await service::internal_call<R>(seams.channel, manager_of(seams.config),
+                                                   wire::kManagerProgram, procedure, args, seams.timeout);
+  if (!result) co_return no_manager(result.error());
+  co_return result;
+}
+
+// The same where the manager may refuse.
+template <class R, class Args>
+Task<Result<R>> have_manager(const Seams& seams, wire::ManagerProcedure procedure, Args args) {
+  auto result = co_await ask_manager<R>(seams, procedure, std::move(args));
+  if (result && !result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
+  co_return result;
+}
+
 }  // namespace
 
 Task<Result<wire::MembersResult>> ask_members(const Seams& seams) {
-  auto members = co_await service::internal_call<wire::MembersResult>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMembers,
-      service::NoArguments{}, seams.timeout);
-  if (!members) co_return no_manager(members.error());
-  co_return members;
+  return ask_manager<wire::MembersResult>(seams, wire::ManagerProcedure::kMembers, service::NoArguments{});
 }
 
 Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams) {
-  auto tables = co_await service::internal_call<wire::Tables>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kGetTables,
-      service::NoArguments{}, seams.timeout);
-  if (!tables) co_return no_manager(tables.error());
+  auto tables =
+      co_await ask_manager<wire::Tables>(seams, wire::ManagerProcedure::kGetTables, service::NoArguments{});
+  if (!tables) co_return fail(std::move(tables).error());
   co_return routing::RoutingTables::make(seams.config, *tables);
 }
 
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args) {
-  auto result = co_await service::internal_call<wire::ChangeServerResult>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kChangeServer,
-      args, seams.timeout);
-  if (!result) co_return no_manager(result.error());
-  co_return result;
+  return have_manager<wire::ChangeServerResult>(seams, wire::ManagerProcedure::kChangeServer,
+                                                std::move(args));
 }
 
 Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args) {
-  auto result = co_await service::internal_call<wire::StartMovesResult>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMoveSites,
-      args, seams.timeout);
-  if (!result) co_return no_manager(result.error());
-  if (!result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
-  co_return result;
+  return have_manager<wire::StartMovesResult>(seams, wire::ManagerProcedure::kMoveSites, std::move(args));
 }
 
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams) {
-  auto result = co_await service::internal_call<wire::MovesListResult>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kMoves,
-      service::NoArguments{}, seams.timeout);
-  if (!result) co_return no_manager(result.error());
-  co_return result;
+  return ask_manager<wire::MovesListResult>(seams, wire::ManagerProcedure::kMoves, service::NoArguments{});
 }
 
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args) {
-  auto result = co_await service::internal_call<wire::ChangeMovesResult>(
-      seams.channel, manager_of(seams.config), wire::kManagerProgram, wire::ManagerProcedure::kChangeMoves,
-      args, seams.timeout);
-  if (!result) co_return no_manager(result.error());
-  if (!result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
-  co_return result;
+  return have_manager<wire::ChangeMovesResult>(seams, wire::ManagerProcedure::kChangeMoves, args);
 }
 
 Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name) {

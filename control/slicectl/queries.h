@@ -32,10 +32,9 @@ struct Seams {
 Task<Result<wire::MembersResult>> ask_members(const Seams& seams);
 Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams);
 
-// Changes the members (wire::ChangeServerArgs).
+// What the manager refuses of these is an error, kInvalid. Changes of the members (wire::ChangeServerArgs):
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args);
-
-// Moves of sites. What the manager refuses is an error, kInvalid.
+// And moves of sites:
 Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args);
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams);
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args);

@@ -14,11 +14,6 @@ using service::NfsAnswer;
 
 constexpr Duration kReportPause = std::chrono::milliseconds(200);
 
-// Holding no byte of the file is as good as having all of them durable.
-bool holds_something(const wire::ObjectCommitResult& result) {
-  return result.status == Status::kOk && (result.end > 0 || result.mtime != nfs3::Time{});
-}
-
 }  // namespace
 
 CommitOperation::CommitOperation(service::ServiceContext& context, Intentions& intentions,
@@ -162,22 +157,12 @@ Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Gene
 }
 
 Task<slice::Status> CommitOperation::report(const routing::FileHandle& handle, const Parts& parts) {
-  Epoch epoch;
-  std::uint64_t end = 0;
-  nfs3::Time mtime;
+  wire::ObjectCommitResult all;
   bool any = false;
-  for (const Part& part : parts) {
-    if (!holds_something(part.result)) continue;
-    any = true;
-    // A truncation in between: what was written before it says nothing of the size now.
-    if (part.result.epoch > epoch) end = 0;
-    epoch = std::max(epoch, part.result.epoch);
-    if (part.result.epoch == epoch) end = std::max(end, part.result.end);
-    mtime = std::max(mtime, part.result.mtime);
-  }
+  for (const Part& part : parts) any = add_holding(all, part.result) || any;
   if (!any) co_return slice::Status{};
   while (true) {
-    auto status = co_await authority_.report(handle, epoch, end, mtime);
+    auto status = co_await authority_.report(handle, all.epoch, all.end, all.mtime);
     if (status || (status.error().code != Errc::kUnavailable && status.error().code != Errc::kTimedOut)) {
       co_return status;
     }
