@@ -3,8 +3,12 @@
 #include <algorithm>
 
 #include "dirserver/ops/operation.h"
+#include "service/ownership.h"
 
 namespace slice::dirserver {
+
+using Opened = Result<routing::FileHandle>;
+
 namespace {
 
 using nfs3::Status;
@@ -24,8 +28,6 @@ wire::FetchResult told(const AttributeCell& cell, VolumeId volume) {
   result.striped = cell.striped;
   return result;
 }
-
-using Opened = Result<routing::FileHandle>;
 
 bool ours(const Volume& volume, const routing::FileHandle& file) {
   return volume.context.tables.get()->owns(volume.context.self.index, wire::Role::kDirectory,
@@ -110,7 +112,8 @@ AuthorityService::AuthorityService(Volume& volume)
       fetches_(volume.context.metrics.counter("authority_fetches_total")),
       merges_(volume.context.metrics.counter("authority_merges_total")),
       old_merges_(volume.context.metrics.counter("authority_old_epoch_merges_total")),
-      refused_(volume.context.metrics.counter("authority_refused_merges_total")) {
+      refused_(volume.context.metrics.counter("authority_refused_merges_total")),
+      passed_on_(volume.context.metrics.counter("authority_passed_on_total")) {
   using Procedure = wire::AuthorityProcedure;
   on<wire::FetchArgs>(Procedure::kFetch, [this](const auto& args) { return fetch(args); });
   on<wire::MergeArgs>(Procedure::kMerge, [this](const auto& args) { return merge_all(args); });
@@ -123,10 +126,16 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   // Waits while a truncation is under way, so that nobody learns the new epoch before its own bytes are cut.
   std::optional<service::FileLocks::Held> lock;
   auto opened = volume_.context.handles.open(args.handle);
+  if (opened && !co_await volume_.peers.here(opened->directory_site)) {
+    if (auto result = co_await pass_on<wire::FetchResult>(opened->directory_site,
+                                                          wire::AuthorityProcedure::kFetch, args))
+      co_return std::move(*result);
+  }
   if (opened && volume_.locks.busy(opened->fileid)) {
     lock.emplace(co_await volume_.locks.lock(opened->fileid));
   }
   if (opened) co_await volume_.held.until_free(opened->fileid);
+  if (opened) co_await volume_.peers.here(opened->directory_site);
   Transaction transaction(volume_.cells);
   auto cell = load_file(volume_, transaction, opened);
   wire::FetchResult result;
@@ -141,6 +150,20 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
   }
   if (Status status = co_await finish(transaction); status != Status::kOk) co_return failed(status);
   co_return result;
+}
+
+template <class Answer, class Args>
+Task<std::optional<Answer>> AuthorityService::pass_on(SiteId site, wire::AuthorityProcedure procedure,
+                                                      const Args& args) {
+  const service::Ownership* record = volume_.context.ownership;
+  if (record == nullptr || !record->known() || !record->given().contains(site.value)) co_return std::nullopt;
+  const wire::ServerEntry* owner = volume_.context.tables.get()->server(volume_.peers.server_of(site));
+  if (owner == nullptr || owner->server == volume_.context.self.index) co_return std::nullopt;
+  passed_on_.add();
+  auto result = co_await service::internal_call<Answer>(volume_.context.channel, owner->endpoint,
+                                                        wire::kAuthorityProgram, procedure, args);
+  if (!result) co_return std::nullopt;
+  co_return std::move(*result);
 }
 
 wire::HandlesResult AuthorityService::handles(const wire::HandlesArgs& args) {
@@ -199,8 +222,15 @@ Task<wire::MergeResult> AuthorityService::merge_all(const wire::MergeArgs& args)
   for (const wire::FileMerge& each : args.files) files.push_back(volume_.context.handles.open(each.handle));
   // One alone waits for a change under way; of several none waits for another's.
   if (files.size() == 1 && files[0]) co_await volume_.held.until_free(files[0]->fileid);
-  for (const Opened& file : files) {
-    if (file && !ours(volume_, *file)) co_return wire::MergeResult{.status = Status::kJukebox};
+  // What is here may be about to go while another file's site is waited for.
+  auto settled = [&](const Opened& file) {
+    return !file || (ours(volume_, *file) && !volume_.cells.stays().closed(file->directory_site));
+  };
+  while (!std::all_of(files.begin(), files.end(), settled)) {
+    for (const Opened& file : files) {
+      if (!file || co_await volume_.peers.here(file->directory_site)) continue;
+      co_return co_await merge_elsewhere(args, files, file->directory_site);
+    }
   }
   Transaction transaction(volume_.cells);
   wire::MergeResult result;
@@ -212,10 +242,25 @@ Task<wire::MergeResult> AuthorityService::merge_all(const wire::MergeArgs& args)
   co_return result;
 }
 
+// Where all the files are another server's, that one is told; some of several are told again, apart.
+Task<wire::MergeResult> AuthorityService::merge_elsewhere(const wire::MergeArgs& args,
+                                                          const std::vector<Opened>& files, SiteId site) {
+  const std::uint32_t owner = volume_.peers.server_of(site);
+  bool all = std::all_of(files.begin(), files.end(), [&](const Opened& file) {
+    return file && volume_.peers.server_of(file->directory_site) == owner;
+  });
+  if (all) {
+    if (auto result = co_await pass_on<wire::MergeResult>(site, wire::AuthorityProcedure::kMerge, args))
+      co_return std::move(*result);
+  }
+  co_return wire::MergeResult{.status = Status::kJukebox};
+}
+
 Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) {
   if (!good_policy(volume_, args)) co_return wire::PolicyResult{.status = Status::kInval};
   auto opened = volume_.context.handles.open(args.handle);
   if (opened) co_await volume_.held.until_free(opened->fileid);
+  if (opened) co_await volume_.peers.here(opened->directory_site);
   Transaction transaction(volume_.cells);
   auto cell = load_file(volume_, transaction, opened);
   if (!cell) co_return wire::PolicyResult{.status = cell.error()};

@@ -16,6 +16,12 @@ class AuthorityService : public service::InternalProgram {
  private:
   Task<wire::FetchResult> fetch(const wire::FetchArgs& args);
   Task<wire::MergeResult> merge_all(const wire::MergeArgs& args);
+  Task<wire::MergeResult> merge_elsewhere(const wire::MergeArgs& args,
+                                          const std::vector<Result<routing::FileHandle>>& files, SiteId site);
+  // Asks the server that this one has given the site to, whose callers may not know of that yet. Nothing: it
+  // has not, or that one does not answer.
+  template <class Answer, class Args>
+  Task<std::optional<Answer>> pass_on(SiteId site, wire::AuthorityProcedure procedure, const Args& args);
   wire::FetchResult merge(Transaction& transaction, const Result<routing::FileHandle>& file,
                           std::uint32_t teller, const wire::FileMerge& merge);
   wire::HandlesResult handles(const wire::HandlesArgs& args);
@@ -26,7 +32,7 @@ class AuthorityService : public service::InternalProgram {
   Volume& volume_;
   Counter& fetches_;
   Counter& merges_;
-  Counter &old_merges_, &refused_;
+  Counter &old_merges_, &refused_, &passed_on_;
 };
 
 }  // namespace slice::dirserver

@@ -32,7 +32,8 @@ nfs3::Status status_in(std::string_view reply) {
 
 }  // namespace
 
-NfsService::NfsService(Volume& volume) : NfsProgram(volume.context, wire::Role::kDirectory), volume_(volume) {
+NfsService::NfsService(Volume& volume, service::SiteGate& gate)
+    : NfsProgram(volume.context, wire::Role::kDirectory, &gate), volume_(volume) {
   serve<nfs3::HandleView>(Procedure::kGetattr, ops::getattr, volume.names);
   serve<nfs3::SetattrArgs>(Procedure::kSetattr, ops::setattr, volume.changes, volume.truncations);
   serve<nfs3::LookupArgs>(Procedure::kLookup, ops::lookup, volume.names);
@@ -70,7 +71,8 @@ Task<service::NfsAnswer> NfsService::after_waiting(const Operation& operation, s
 Task<service::NfsAnswer> NfsService::around_change(const Operation& operation, service::NfsRequest& request,
                                                    rpc::XdrWriter& results) {
   CallKey call = key_of(request.call);
-  DuplicateCache::Seen seen = volume_.duplicates.begin(call);
+  const SiteId site = request.gated_site ? SiteId{*request.gated_site} : request.handle.directory_site;
+  DuplicateCache::Seen seen = volume_.duplicates.begin(call, site);
   if (seen.state == DuplicateCache::Seen::State::kInProgress) co_return service::NfsAnswer::drop();
   if (seen.state == DuplicateCache::Seen::State::kAnswered) {
     results.fixed(as_bytes(seen.reply));

@@ -10,7 +10,8 @@ namespace slice::dirserver {
 
 class NfsService : public service::NfsProgram {
  public:
-  explicit NfsService(Volume& volume);
+  // Both outlive it.
+  NfsService(Volume& volume, service::SiteGate& gate);
 
   Task<service::NfsAnswer> around(const Operation& operation, service::NfsRequest& request,
                                   rpc::XdrWriter& results) override;

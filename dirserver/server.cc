@@ -31,24 +31,29 @@ Task<Status> DirectoryServer::start() {
   store_ = std::move(*store);
   volume_ = std::make_unique<Volume>(context_, *store_);
   SLICE_CO_RETURN_IF_ERROR(co_await volume_->start());
-  nfs_ = std::make_unique<NfsService>(*volume_);
+  site_cells_ = std::make_unique<SiteCells>(context_, volume_->cells, volume_->duplicates);
+  moves_ = std::make_unique<service::SiteMoves>(context_, wire::Role::kDirectory, site_cells_->gate(),
+                                                *site_cells_);
+  nfs_ = std::make_unique<NfsService>(*volume_, site_cells_->gate());
   authority_ = std::make_unique<AuthorityService>(*volume_);
-  peer_service_ = std::make_unique<PeerService>(volume_->names, volume_->parts, volume_->participant,
-                                                volume_->intentions);
+  peer_service_ = std::make_unique<PeerService>(
+      volume_->names, volume_->parts, volume_->participant, volume_->intentions, volume_->peers,
+      [this](const wire::CellsArgs& args) { return site_cells_->take(args); });
   scan_ = std::make_unique<ScanService>(context_, *store_);
+  moves_->start();
   co_return Status{};
 }
 
 std::vector<rpc::Program*> DirectoryServer::programs() {
-  return {nfs_.get(), authority_.get(), peer_service_.get(), scan_.get()};
+  return {nfs_.get(), authority_.get(), peer_service_.get(), scan_.get(), moves_.get()};
 }
 
 Task<void> DirectoryServer::stop() {
+  if (moves_) co_await moves_->stop();
   if (volume_) volume_->stop();
   if (Status status = store_ ? store_->record_end() : Status{}; !status) {
     log_warning("how far the cells go is not recorded reason={}", status.error().message);
   }
-  co_return;
 }
 
 std::string DirectoryServer::state() const {

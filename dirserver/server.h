@@ -8,10 +8,12 @@
 
 #include "dirserver/across/peer_service.h"
 #include "dirserver/authority_service.h"
+#include "dirserver/background/site_cells.h"
 #include "dirserver/nfs_service.h"
 #include "dirserver/scan_service.h"
 #include "dirserver/volume.h"
 #include "service/process.h"
+#include "service/site_moves.h"
 #include "storage/kv_store.h"
 
 namespace slice::dirserver {
@@ -38,6 +40,8 @@ class DirectoryServer : public service::Role {
   OpenStore open_store_;
   std::unique_ptr<storage::KvStore> store_;
   std::unique_ptr<Volume> volume_;
+  std::unique_ptr<SiteCells> site_cells_;
+  std::unique_ptr<service::SiteMoves> moves_;
   std::unique_ptr<NfsService> nfs_;
   std::unique_ptr<AuthorityService> authority_;
   std::unique_ptr<PeerService> peer_service_;

@@ -1,12 +1,18 @@
 #include "dirserver/volume.h"
 
+#include <cstdlib>
+
+#include "common/log.h"
+
 namespace slice::dirserver {
 Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store,
                DuplicateCache::Options duplicate_options)
     : context(service_context),
-      peers(context),
-      cells(store, context.metrics, context.self.cache_bytes / 2,
-            [this](SiteId site) { return peers.owns(site); }),
+      stays(context.loop),
+      peers(context, stays),
+      cells(
+          store, context.metrics, context.self.cache_bytes / 2,
+          [this](SiteId site) { return peers.owns(site); }, stays),
       placement(context.config, context.tables),
       locks(context.loop),
       held(context.loop),
@@ -42,16 +48,60 @@ Task<Status> Volume::start() {
     co_return fail(Errc::kInvalid, "the store was made for \"{}\", the configuration says \"{}\"", **stored,
                    expected);
   }
-  SLICE_CO_RETURN_IF_ERROR(duplicates.load(cells, placement.sites()));
+  std::vector<SiteId> ours;
+  for (SiteId site{0}; site.value < placement.sites(); ++site.value) {
+    if (peers.owns(site)) ours.push_back(site);
+  }
+  for (SiteId site : ours) stays.begin(site);
+  SLICE_CO_RETURN_IF_ERROR(duplicates.load(cells, ours));
   // Locks of what was promised first: nothing may run in between.
-  SLICE_CO_RETURN_IF_ERROR(participant.recover());
-  SLICE_CO_RETURN_IF_ERROR(cuts.recover(placement.sites()));
-  SLICE_CO_RETURN_IF_ERROR(intentions.recover(placement.sites()));
-  SLICE_CO_RETURN_IF_ERROR(parts.recover(placement.sites()));
-  SLICE_CO_RETURN_IF_ERROR(truncations.recover(placement.sites()));
-  reclaimer.recover();
-  cells.count_objects(placement.sites(), context.loop);
+  for (SiteId site : ours) SLICE_CO_RETURN_IF_ERROR(participant.recover(site));
+  for (SiteId site : ours) SLICE_CO_RETURN_IF_ERROR(recover(site));
+  cells.object_count().begin(cells.store(), ours, context.loop);
+  context.tables.watch([this](const auto&) { follow_tables(); });
   co_return Status{};
+}
+
+// What a site needs beside its promises and its duplicate calls.
+Status Volume::recover(SiteId site) {
+  SLICE_RETURN_IF_ERROR(cuts.recover(site));
+  SLICE_RETURN_IF_ERROR(intentions.recover(site));
+  SLICE_RETURN_IF_ERROR(parts.recover(site));
+  SLICE_RETURN_IF_ERROR(truncations.recover(site));
+  reclaimer.recover();
+  return {};
+}
+
+void Volume::follow_tables() {
+  for (SiteId site{0}; site.value < placement.sites(); ++site.value) {
+    const bool ours = peers.owns(site);
+    if (ours == stays.here(site)) continue;
+    if (!ours) {
+      release(site);
+    } else if (Status here = adopt(site); !here) {
+      // It was looked at before it was taken: the next start says the same, and does not serve.
+      log_error("site {} came here and cannot be served: {}", site.value, here.error().message);
+      std::abort();
+    }
+  }
+}
+
+Status Volume::adopt(SiteId site) {
+  stays.begin(site);
+  SLICE_RETURN_IF_ERROR(duplicates.load(cells, {site}));
+  SLICE_RETURN_IF_ERROR(participant.recover(site));
+  cells.object_count().came(cells.store(), site, context.loop);
+  return recover(site);
+}
+
+void Volume::release(SiteId site) {
+  stays.end(site);
+  participant.release(site);
+  intentions.release(site);
+  parts.release(site);
+  reclaimer.release(site);
+  duplicates.release(site);
+  cells.object_count().went(cells.store(), site, context.loop);
 }
 
 // The store's format and, with the root's site, the root directory.
@@ -76,6 +126,7 @@ Task<Status> Volume::create(std::string format) {
 }
 
 void Volume::stop() {
+  context.tables.watch(nullptr);
   participant.stop();
   intentions.stop();
   parts.stop();

@@ -28,12 +28,14 @@ class Volume {
          DuplicateCache::Options duplicate_options = {});
 
   // Makes the root at the first start; else checks that the store is of this volume and configuration
-  // (kInvalid), and goes on with what a crash interrupted. Nothing may be served before it ends well.
+  // (kInvalid), and goes on with what a crash interrupted. Nothing may be served before it ends well. From
+  // then on sites come and go with the tables, which go by the server's record.
   Task<Status> start();
   // No new work in the background; what is under way ends within its time-outs.
   void stop();
 
   service::ServiceContext& context;
+  Stays stays;
   Peers peers;
   CellStore cells;
   Placement placement;
@@ -53,6 +55,10 @@ class Volume {
 
  private:
   Task<Status> create(std::string format);
+  Status recover(SiteId site);
+  void follow_tables();
+  Status adopt(SiteId site);
+  void release(SiteId site);
   std::string format() const;
 };
 

@@ -63,7 +63,8 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate*
       refused_clients_(context.metrics.counter("nfs_refused_clients_total")),
       unreserved_ports_(context.metrics.counter("nfs_unreserved_ports_total")),
       relay_(context),
-      late_writes_(context.loop) {
+      late_writes_(context.loop),
+      relayed_changes_(context.loop) {
   for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
     auto figure = [&](std::string_view name) {
       return &context.metrics.counter(fmt::format("{}{{procedure=\"{}\"}}", name, nfs3::procedure_name(i)));
@@ -196,7 +197,7 @@ std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) co
 std::optional<std::uint32_t> NfsProgram::gated_site(const NfsRequest& request,
                                                     const std::optional<routing::Route>& place) const {
   if (gate_ == nullptr || !place || place->site_class != site_class_) return std::nullopt;
-  if (routing::has_layout(request.handle)) return std::nullopt;
+  if (site_class_ == wire::Role::kStorage && routing::has_layout(request.handle)) return std::nullopt;
   return place->site.value;
 }
 
@@ -222,7 +223,29 @@ Task<std::optional<NfsAnswer>> NfsProgram::redirect(NfsRequest& request, rpc::Xd
                 call.relays);
   }
   if (!place) co_return NfsAnswer::garbage();
-  co_return co_await relay(request, *place, results);
+  // What another server has passed on, that one knows again.
+  const bool once =
+      call.relays == 0 && changes_something(request.procedure) && request.procedure != Procedure::kWrite;
+  co_return co_await (once ? relay_once(request, *place, results) : relay(request, *place, results));
+}
+
+Task<NfsAnswer> NfsProgram::relay_once(const NfsRequest& request, routing::Route place,
+                                       rpc::XdrWriter& results) {
+  RelayedChanges::Seen seen = relayed_changes_.begin(request.call);
+  if (seen.state == RelayedChanges::Seen::State::kUnderWay) co_return NfsAnswer::drop();
+  if (seen.state == RelayedChanges::Seen::State::kAnswered) {
+    results.fixed(as_bytes(seen.results));
+    co_return NfsAnswer::written(status_of(as_bytes(seen.results)));
+  }
+  const std::size_t start = results.size();
+  NfsAnswer answer = co_await relay(request, place, results);
+  const std::string_view said = as_text(results.view()).substr(start);
+  if (said.empty()) {
+    relayed_changes_.forget(seen.key);
+  } else {
+    relayed_changes_.end(seen.key, said);
+  }
+  co_return answer;
 }
 
 Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results) {

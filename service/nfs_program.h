@@ -29,6 +29,7 @@
 #include "service/context.h"
 #include "service/late_writes.h"
 #include "service/relay.h"
+#include "service/relayed_changes.h"
 #include "service/site_gate.h"
 #include "wire/manager.h"
 #include "wire/nfs3.h"
@@ -91,8 +92,9 @@ class NfsProgram : public rpc::Program {
   using TypedOperation =
       std::function<Task<NfsAnswer>(NfsRequest& request, const Args& args, rpc::XdrWriter& results)>;
 
-  // `site_class`: the class of the sites that this server owns. `gate`: requests pass it, but those of files
-  // with a layout, which do not go by who has a site; none: sites stay where they are. It outlives this.
+  // `site_class`: the class of the sites that this server owns. `gate`: requests pass it, but those for
+  // storage nodes of files with a layout, which do not go by who has a site; none: sites stay where they are.
+  // It outlives this.
   NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate* gate = nullptr);
 
   // Registers the operation of a procedure, before anything is served. Args: what decode_arguments() takes
@@ -144,6 +146,7 @@ class NfsProgram : public rpc::Program {
   // For what seems to be another server's: nothing where it is ours by newer tables.
   Task<std::optional<NfsAnswer>> redirect(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
+  Task<NfsAnswer> relay_once(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
   Task<NfsAnswer> run(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run_write_once(NfsRequest& request, rpc::XdrWriter& results);
   rpc::Outcome finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,
@@ -160,6 +163,7 @@ class NfsProgram : public rpc::Program {
   Counter& unreserved_ports_;
   Relay relay_;
   LateWrites late_writes_;
+  RelayedChanges relayed_changes_;
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};
   LogLimiter export_log_{1};

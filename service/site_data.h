@@ -76,6 +76,9 @@ class SiteData {
   virtual void leave(const LeavingSites& leaving) = 0;
   // Copies what is here; it ends when the new owner has all of it.
   virtual Task<Status> copy(std::shared_ptr<LeavingSites> leaving) = 0;
+  // What copy() left, since it was changed meanwhile: requests of the sites are held, and those that came
+  // before have ended. When it ends well the new owner has all of it, and nothing changes here until leave().
+  virtual Task<Status> copy_rest(std::shared_ptr<LeavingSites> leaving) = 0;
   // Bytes that copy() would copy now.
   virtual Task<Result<std::uint64_t>> count(std::vector<std::uint32_t> sites) = 0;
   virtual std::vector<wire::LateWrite> late_writes(const std::vector<std::uint32_t>& sites) = 0;

@@ -17,7 +17,11 @@ namespace slice::service {
 
 class SiteGate {
  public:
-  explicit SiteGate(Loop& loop) : loop_(loop) {}
+  enum class Held {
+    kSites,  // a request is of one site
+    kAll     // it may touch others than the one that it passes by: while any is held, so are all
+  };
+  explicit SiteGate(Loop& loop, Held held = Held::kSites) : loop_(loop), all_(held == Held::kAll) {}
   SiteGate(const SiteGate&) = delete;
   SiteGate& operator=(const SiteGate&) = delete;
 
@@ -40,7 +44,7 @@ class SiteGate {
   // Ends when the site is not held any more, and may be entered (Pass). Whose it is may have changed then.
   // False: it is held for longer than any switch takes.
   Task<bool> released(std::uint32_t site);
-  bool holds(std::uint32_t site) const { return held_.contains(site); }
+  bool holds(std::uint32_t site) const { return all_ ? !held_.empty() : held_.contains(site); }
 
   // Requests of these sites wait from now on, until release().
   void hold(const std::vector<std::uint32_t>& sites);
@@ -56,6 +60,7 @@ class SiteGate {
   void wake(std::vector<OneShot<bool>>& waiting);
 
   Loop& loop_;
+  const bool all_;
   std::uint64_t phase_ = 0;
   // How many requests are under way, by phase: of earlier ones only those that have some.
   std::map<std::uint64_t, std::uint32_t> under_way_{{0, 0}};

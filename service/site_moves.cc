@@ -16,8 +16,10 @@ using wire::MovesResult;
 
 constexpr Duration kCallTimeout = std::chrono::seconds(10);
 constexpr Duration kDrainPatience = std::chrono::seconds(30);  // of requests that came before a copy began
-constexpr Duration kSwitchPatience = std::chrono::seconds(2);  // for which requests are held, at most
-constexpr Duration kTakePatience = std::chrono::seconds(4);    // likewise, once the sites are given away
+// For which requests are held, at most: at the first try, and at the last ones.
+constexpr Duration kFirstSwitchPatience = std::chrono::milliseconds(125);
+constexpr Duration kSwitchPatience = std::chrono::seconds(2);
+constexpr Duration kTakePatience = std::chrono::seconds(4);  // likewise, once the sites are given away
 constexpr Duration kPoll = std::chrono::milliseconds(100);
 constexpr Duration kSwitchPause = std::chrono::milliseconds(500);  // between two tries to switch
 constexpr Duration kFirstPause = std::chrono::seconds(1), kLongestPause = std::chrono::seconds(10);
@@ -286,18 +288,20 @@ Task<slice::Status> SiteMoves::copy_and_switch(Moving moving, std::shared_ptr<Le
   for (int tries = 0;; ++tries) {
     while (leaving->live() && moving->paused) co_await context_.loop.sleep(kPoll);
     if (!leaving->live() || !wanted(*moving)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
-    if (auto switched = co_await switch_over(moving, leaving)) co_return std::move(*switched);
+    const Duration patience = std::min(kFirstSwitchPatience * (1 << tries), kSwitchPatience);
+    if (auto switched = co_await switch_over(moving, leaving, patience)) co_return std::move(*switched);
     if (tries == kSwitches) co_return fail(Errc::kUnavailable, "requests under way do not end");
     co_await context_.loop.sleep(kSwitchPause);
   }
 }
 
 Task<std::optional<slice::Status>> SiteMoves::switch_over(Moving moving,
-                                                          std::shared_ptr<LeavingSites> leaving) {
+                                                          std::shared_ptr<LeavingSites> leaving,
+                                                          Duration patience) {
   const MonoTime began = context_.loop.now();
   gate_.hold(moving->move.sites);
   std::optional<slice::Status> done;
-  if (co_await gate_.drained(kSwitchPatience)) done = co_await hand_over(moving, leaving);
+  if (co_await gate_.drained(patience)) done = co_await hand_over(moving, leaving);
   const bool given = done && *done;
   if (given) (void)co_await tell_taken(moving, kTakePatience);
   gate_.release(moving->move.sites);
@@ -313,6 +317,7 @@ Task<std::optional<slice::Status>> SiteMoves::switch_over(Moving moving,
 
 Task<slice::Status> SiteMoves::hand_over(Moving moving, std::shared_ptr<LeavingSites> leaving) {
   const wire::SiteMove& move = moving->move;
+  SLICE_CO_RETURN_IF_ERROR(co_await data_.copy_rest(leaving));
   SLICE_CO_RETURN_IF_ERROR(
       co_await have(move.to, MovesProcedure::kLateWrites,
                     wire::LateWritesArgs{move.id, leaving->attempt(), data_.late_writes(move.sites)}));

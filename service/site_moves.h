@@ -57,7 +57,8 @@ class SiteMoves : public InternalProgram {
   Task<Status> attempt(Moving moving);
   Task<Status> copy_and_switch(Moving moving, std::shared_ptr<LeavingSites> leaving);
   // Nothing: requests under way did not end in time; everything is as before.
-  Task<std::optional<Status>> switch_over(Moving moving, std::shared_ptr<LeavingSites> leaving);
+  Task<std::optional<Status>> switch_over(Moving moving, std::shared_ptr<LeavingSites> leaving,
+                                          Duration patience);
   Task<Status> hand_over(Moving moving, std::shared_ptr<LeavingSites> leaving);
   Task<void> give(Moving moving);
   Task<void> finish(Moving moving);

@@ -62,6 +62,8 @@ class KvStore {
   virtual Result<std::optional<std::string>> get(std::string_view key) const = 0;
   // A view of the store as it is now, over keys in [begin, end).
   virtual std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const = 0;
+  // Bytes of keys and values in [begin, end), about. The default goes through all of them.
+  virtual std::uint64_t bytes_between(std::string_view begin, std::string_view end) const;
   // Applies the batch: readers see it at once. It is durable when durable(position) has ended well.
   virtual Result<LogPosition> apply(const WriteBatch& batch) = 0;
   // Waits until everything up to `position` is durable. Waiters share syncs (group commit). After a failed
@@ -72,6 +74,12 @@ class KvStore {
   // (docs/formats/end-mark.md), as the destructor does. Blocks. The store can be used further.
   virtual Status record_end() { return {}; }
 };
+
+inline std::uint64_t KvStore::bytes_between(std::string_view begin, std::string_view end) const {
+  std::uint64_t bytes = 0;
+  for (auto at = iterate(begin, end); at->valid(); at->next()) bytes += at->key().size() + at->value().size();
+  return bytes;
+}
 
 }  // namespace slice::storage
 

@@ -242,6 +242,16 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         });
   }
 
+  std::uint64_t bytes_between(std::string_view begin, std::string_view end) const {
+    rocksdb::SizeApproximationOptions options;
+    options.include_memtables = options.include_files = true;
+    const rocksdb::Range range(rocksdb::Slice(begin.data(), begin.size()),
+                               rocksdb::Slice(end.data(), end.size()));
+    std::uint64_t bytes = 0;
+    rocksdb::Status status = db_->GetApproximateSizes(options, db_->DefaultColumnFamily(), &range, 1, &bytes);
+    return status.ok() ? bytes : 0;
+  }
+
   Result<LogPosition> apply(const WriteBatch& batch) {
     if (failed_) return fail(Errc::kIo, "kv store: a sync failed before; no change is taken until a restart");
     if (closed_) return fail(Errc::kUnavailable, "kv store: closed");
@@ -566,6 +576,9 @@ Result<std::optional<std::string>> RocksStore::get(std::string_view key) const {
 }
 std::unique_ptr<KvIterator> RocksStore::iterate(std::string_view begin, std::string_view end) const {
   return impl_->iterate(begin, end);
+}
+std::uint64_t RocksStore::bytes_between(std::string_view begin, std::string_view end) const {
+  return impl_->bytes_between(begin, end);
 }
 Result<LogPosition> RocksStore::apply(const WriteBatch& batch) {
   return impl_->apply(batch);

@@ -11,8 +11,10 @@ namespace {
 
 constexpr std::uint32_t kMaxItems = 64;
 constexpr std::uint32_t kMaxListed = 16384;
-constexpr std::size_t kMaxCell = 8 << 10;     // an attribute cell with the longest symbolic link
-constexpr std::size_t kMaxRecord = 64 << 10;  // the steps of one site
+constexpr std::size_t kMaxCell = 64 << 10;  // an attribute cell that names many servers
+constexpr std::size_t kMaxKey = 64;
+constexpr std::size_t kMaxSiteBytes = 8 << 10;  // of a set: one bit each
+constexpr std::size_t kMaxRecord = 64 << 10;    // the steps of one site
 
 void put(XdrWriter& out, const TransactionName& id) {
   out.u32(id.site.value);
@@ -84,6 +86,31 @@ void get(XdrReader& in, ListedName& listed) {
   nfs3::decode(in, listed.attributes);
 }
 
+// One bit a site, the first site's the lowest.
+void put(XdrWriter& out, const SiteSet& sites) {
+  std::string bits((sites.has.size() + 7) / 8, '\0');
+  for (std::size_t site = 0; site < sites.has.size(); ++site) {
+    if (sites.has[site]) bits[site / 8] = static_cast<char>(bits[site / 8] | 1 << site % 8);
+  }
+  out.text(bits);
+}
+void get(XdrReader& in, SiteSet& sites) {
+  const std::string_view bits = in.text(kMaxSiteBytes);
+  sites.has.assign(bits.size() * 8, false);
+  for (std::size_t site = 0; site < sites.has.size(); ++site)
+    sites.has[site] = (static_cast<unsigned char>(bits[site / 8]) >> site % 8 & 1) != 0;
+}
+
+void put(XdrWriter& out, const CellChange& change) {
+  out.text(change.key);
+  out.boolean(change.value.has_value());
+  if (change.value) out.text(*change.value);
+}
+void get(XdrReader& in, CellChange& change) {
+  change.key = in.text(kMaxKey);
+  if (in.boolean()) change.value = in.text(kMaxRecord);
+}
+
 template <class Item>
 void put_all(XdrWriter& out, const std::vector<Item>& items) {
   out.u32(static_cast<std::uint32_t>(items.size()));
@@ -152,11 +179,13 @@ bool decode(ByteView bytes, PrepareArgs& out) {
 void encode(XdrWriter& out, const FinishArgs& args) {
   put(out, args.id);
   out.boolean(args.commit);
+  out.u32(args.site.value);
 }
 bool decode(ByteView bytes, FinishArgs& out) {
   XdrReader in(bytes);
   get(in, out.id);
   out.commit = in.boolean();
+  out.site.value = in.u32();
   return in.complete();
 }
 
@@ -256,14 +285,73 @@ void encode(XdrWriter& out, const ListResult& result) {
   put_status(out, result.status);
   if (result.status != PeerStatus::kOk) return;
   out.boolean(result.end);
+  put(out, result.sites);
   put_all(out, result.names);
 }
 bool decode(ByteView bytes, ListResult& out) {
   XdrReader in(bytes);
   if (get_status(in, out.status)) {
     out.end = in.boolean();
+    get(in, out.sites);
     get_all(in, out.names, kMaxListed);
   }
+  return in.complete();
+}
+
+void SiteSet::add(SiteId site) {
+  if (site.value >= has.size()) has.resize(site.value + 1);
+  has[site.value] = true;
+}
+
+void SiteSet::add(const SiteSet& other) {
+  if (other.has.size() > has.size()) has.resize(other.has.size());
+  for (std::size_t site = 0; site < other.has.size(); ++site) has[site] = has[site] || other.has[site];
+}
+
+std::string encode_value(const PartNames& names) {
+  XdrWriter out;
+  out.u64(names.entries);
+  put(out, names.sites);
+  return std::string(as_text(out.view()));
+}
+bool decode_value(std::string_view value, PartNames& out) {
+  XdrReader in(as_bytes(value));
+  out.entries = in.u64();
+  get(in, out.sites);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const OwnerArgs& args) {
+  out.u32(args.site.value);
+}
+bool decode(ByteView bytes, OwnerArgs& out) {
+  XdrReader in(bytes);
+  out.site.value = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const OwnerResult& result) {
+  put_status(out, result.status);
+  if (result.status == PeerStatus::kOk) out.u32(result.server);
+}
+bool decode(ByteView bytes, OwnerResult& out) {
+  XdrReader in(bytes);
+  if (get_status(in, out.status)) out.server = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const CellsArgs& args) {
+  out.u64(args.move.value);
+  out.u64(args.attempt);
+  out.u64(args.number);
+  put_all(out, args.changes);
+}
+bool decode(ByteView bytes, CellsArgs& out) {
+  XdrReader in(bytes);
+  out.move.value = in.u64();
+  out.attempt = in.u64();
+  out.number = in.u64();
+  get_all(in, out.changes, kMaxCellChanges);
   return in.complete();
 }
 

@@ -3,12 +3,14 @@
 #ifndef SLICE_WIRE_DIRECTORY_H
 #define SLICE_WIRE_DIRECTORY_H
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/ids.h"
 #include "wire/internal.h"
+#include "wire/moves.h"
 #include "wire/nfs3.h"
 
 namespace slice::wire {
@@ -22,13 +24,15 @@ enum class DirectoryProcedure : std::uint32_t {
   kRead = 5,
   kTouch = 6,
   kRevoke = 7,
-  kList = 8
+  kList = 8,
+  kOwner = 9,
+  kCells = 10
 };
 
 enum class PeerStatus : std::uint32_t {
   kOk = 0,
   kRefused = 1,      // LOCK: an older change holds it; PREPARE: the locks are gone. Begin again
-  kMisdirected = 2,  // this server does not own the site
+  kMisdirected = 2,  // this server does not own the site; by OWNER it tells who does
   kFailed = 3,       // the store could not be read or written
   kStale = 4,        // there is no such cell
 };
@@ -52,7 +56,7 @@ struct LockItem {
     // value: its target; empty: there is no such name; kPositionFull: nor is there room for it. `cell` is the
     // directory, its site the name's
     kName = 1,
-    kPart = 2,    // value: how many names of the directory this server has, 8 bytes
+    kPart = 2,    // value: a PartNames
     kRename = 3,  // the volume's lock of directory renames; at the server of site 0
   };
   Kind kind = Kind::kCell;
@@ -62,6 +66,21 @@ struct LockItem {
   std::string name;
 };
 inline constexpr std::string_view kPositionFull = "full";
+// A set of sites: those that a server had when it answered. Sites move, so that answers of several servers
+// need not be of all sites.
+struct SiteSet {
+  std::vector<bool> has;  // by site; those behind are not in it
+  void add(SiteId site);
+  void add(const SiteSet& other);
+  bool contains(SiteId site) const { return site.value < has.size() && has[site.value]; }
+};
+// How many names of the directory are on these sites, which are all that the server has.
+struct PartNames {
+  std::uint64_t entries = 0;
+  SiteSet sites;
+};
+std::string encode_value(const PartNames& names);
+bool decode_value(std::string_view value, PartNames& out);
 struct LockArgs {
   TransactionName id;
   std::uint64_t age = 0;
@@ -83,10 +102,12 @@ struct PrepareArgs {
   TransactionName id;
   std::vector<PreparedPart> parts;
 };
-// FINISH: does it, or forgets it, and gives the locks back; durable when answered.
+// FINISH: does it, or forgets it, and gives the locks back; durable when answered. `site`: the one that takes
+// part: what was promised for it may have moved since.
 struct FinishArgs {
   TransactionName id;
   bool commit = false;
+  SiteId site;
 };
 struct PeerResult {
   PeerStatus status = PeerStatus::kOk;
@@ -127,7 +148,7 @@ struct RevokeArgs {
   FileId directory;
 };
 
-// LIST: names of the directory on this server's sites, from the cookie on, in the order of cookies.
+// LIST: names of the directory on this server's sites, behind the cookie, in the order of cookies.
 struct ListArgs {
   CellName directory;
   std::uint64_t after = 0;
@@ -144,7 +165,30 @@ struct ListedName {
 struct ListResult {
   PeerStatus status = PeerStatus::kOk;
   bool end = false;  // no name of this server is behind these
+  SiteSet sites;     // that were looked at
   std::vector<ListedName> names;
+};
+
+// OWNER: asked of a server that answered kMisdirected: who has the site, as far as it knows.
+struct OwnerArgs {
+  SiteId site;
+};
+struct OwnerResult {
+  PeerStatus status = PeerStatus::kOk;
+  std::uint32_t server = 0;
+};
+
+// CELLS: the next change of what a moving site's new owner has of it (docs/moves.md), by the old one. The
+// changes of an attempt are numbered from 1: one that comes twice is done once.
+struct CellChange {
+  std::string key;
+  std::optional<std::string> value;  // none: there is none any more
+};
+inline constexpr std::size_t kMaxCellChanges = 4096;
+struct CellsArgs {
+  MoveId move;
+  std::uint64_t attempt = 0, number = 0;
+  std::vector<CellChange> changes;  // at most kMaxCellChanges
 };
 
 // clang-format off
@@ -161,7 +205,10 @@ struct ListResult {
   X(TouchArgs) \
   X(RevokeArgs) \
   X(ListArgs) \
-  X(ListResult)
+  X(ListResult) \
+  X(OwnerArgs) \
+  X(OwnerResult) \
+  X(CellsArgs)
 // clang-format on
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \

@@ -195,7 +195,10 @@ TEST(DirectoryMessages, Codec) {
   check_message(LockResult{PeerStatus::kOk, 5, {"", std::string(100, 'v')}});
   check_message(LockResult{.status = PeerStatus::kRefused, .values = {}});
   check_message(PrepareArgs{id, {{SiteId{1}, "steps"}, {SiteId{2}, ""}}});
-  check_message(FinishArgs{id, true});
+  check_message(FinishArgs{id, true, SiteId{9}});
+  check_message(OwnerArgs{SiteId{9}});
+  check_message(OwnerResult{PeerStatus::kOk, 4});
+  check_message(CellsArgs{MoveId{5}, 6, 7, {{"key", "value"}, {"gone", std::nullopt}, {"empty", ""}}});
   check_message(PeerResult{PeerStatus::kFailed});
   check_message(OutcomeArgs{id});
   check_message(OutcomeResult{PeerStatus::kOk, TransactionOutcome::kCommitted});
@@ -207,8 +210,8 @@ TEST(DirectoryMessages, Codec) {
   check_message(RevokeArgs{FileId{8}});
   check_message(ListArgs{cell, ~0ull >> 1, 65536, true});
   ListedName listed{FileId{8}, "name", 1ull << 50, std::string(kHandleSize, 'h'), attributes()};
-  check_message(ListResult{PeerStatus::kOk, true, {listed, {FileId{9}, "bare", 3, {}, {}}}});
-  check_message(ListResult{.status = PeerStatus::kFailed, .names = {}});
+  check_message(ListResult{PeerStatus::kOk, true, {std::vector<bool>(8, true)}, {listed, {FileId{9}, "bare", 3, {}, {}}}});
+  check_message(ListResult{.status = PeerStatus::kFailed, .sites = {}, .names = {}});
 }
 
 TEST(ObjectMessages, Codec) {

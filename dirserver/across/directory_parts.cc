@@ -22,7 +22,6 @@ DirectoryParts::DirectoryParts(service::ServiceContext& context, CellStore& cell
       locks_(locks),
       peers_(peers),
       leases_(kLeaseCacheBytes),
-      started_(context.loop.now()),
       taken_(context.metrics.counter("directory_leases_taken_total")),
       revoked_(context.metrics.counter("directory_leases_revoked_total")),
       touches_(context.metrics.counter("directory_touches_total")),
@@ -73,51 +72,70 @@ Task<bool> DirectoryParts::tell(const std::vector<Transaction::Touch>& touches) 
     DebtKey key{touch.part, touch.owed.directory.fileid};
     Debt& debt = debts_[key];
     debt.owed.directory = touch.owed.directory;
+    debt.stay = cells_.stays().of(touch.part);
     debt.owed.version = std::max(debt.owed.version, touch.owed.version);
     ++debt.changes;
     answers.push_back(debt.waiting.emplace_back());
     if (debt.sending) continue;
     debt.sending = true;
-    spawn(pay(key));
+    spawn(pay(key, debt.stay));
   }
   owed_.set(debts_.size());
   return all_true(std::move(answers));
 }
 
-Status DirectoryParts::recover(std::uint32_t sites) {
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    KeyRange range = range_of(SiteId{site}, CellKind::kOwedTouch);
-    auto at = cells_.store().iterate(range.begin, range.end);
-    for (; at->valid(); at->next()) {
-      auto owed = decode_owed_touch(at->value());
-      if (!owed) return fail(std::move(owed.error()));
-      [[maybe_unused]] auto paid = tell({{SiteId{site}, *owed}});
-    }
-    SLICE_RETURN_IF_ERROR(at->status());
+Status DirectoryParts::recover(SiteId site) {
+  since_[site] = context_.loop.now();
+  KeyRange range = range_of(site, CellKind::kOwedTouch);
+  auto at = cells_.store().iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto owed = decode_owed_touch(at->value());
+    if (!owed) return fail(std::move(owed.error()));
+    [[maybe_unused]] auto paid = tell({{site, *owed}});
   }
-  return {};
+  return at->status();
+}
+
+void DirectoryParts::release(SiteId site) {
+  since_.erase(site);
+  std::erase_if(debts_, [&](auto& each) {
+    if (each.first.first != site) return false;
+    for (const OneShot<bool>& waiting : each.second.waiting)
+      context_.loop.post([waiting] { waiting.set(false); });
+    return true;
+  });
+  owed_.set(debts_.size());
+}
+
+DirectoryParts::Debt* DirectoryParts::debt_of(DebtKey key, Stay stay) {
+  auto found = debts_.find(key);
+  return found == debts_.end() || found->second.stay != stay ? nullptr : &found->second;
 }
 
 // Until the home has heard of everything.
-Task<void> DirectoryParts::pay(DebtKey key) {
+Task<void> DirectoryParts::pay(DebtKey key, Stay stay) {
   for (unsigned failures = 0; !stopping_;) {
-    if (co_await pay_once(key)) {
-      Debt& debt = debts_[key];
-      if (debt.told == debt.changes) break;
+    const bool paid = co_await pay_once(key, stay);
+    Debt* debt = debt_of(key, stay);
+    if (debt == nullptr) co_return;
+    if (paid) {
+      if (debt->told == debt->changes) break;
       failures = 0;
       continue;
     }
     // Who waits for the home to know goes on without; it will know later.
-    for (const OneShot<bool>& each : std::exchange(debts_[key].waiting, {})) each.set(false);
+    for (const OneShot<bool>& each : std::exchange(debt->waiting, {})) each.set(false);
     co_await context_.loop.sleep(back_off(++failures));
   }
-  if (stopping_) co_return;
+  if (stopping_ || debt_of(key, stay) == nullptr) co_return;
   debts_.erase(key);
   owed_.set(debts_.size());
 }
 
-Task<bool> DirectoryParts::pay_once(DebtKey key) {
-  Debt& debt = debts_[key];
+Task<bool> DirectoryParts::pay_once(DebtKey key, Stay stay) {
+  Debt* owed = debt_of(key, stay);
+  if (owed == nullptr) co_return false;
+  Debt& debt = *owed;
   std::uint64_t changes = debt.changes;
   CellRef directory = debt.owed.directory;
   std::vector<OneShot<bool>> waiting = std::exchange(debt.waiting, {});
@@ -132,7 +150,7 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
   if (part && durable) {
     touches_.add();
     auto result =
-        co_await peers_.call<wire::CellResult>(directory.site, wire::DirectoryProcedure::kTouch, args);
+        co_await peers_.call_owner<wire::CellResult>(directory.site, wire::DirectoryProcedure::kTouch, args);
     heard = !refused(result);
     if (heard && result->status == wire::PeerStatus::kOk) {
       if (auto cell = decode_attribute_cell(directory.site, result->cell)) keep(*cell, asked, revocations);
@@ -142,10 +160,11 @@ Task<bool> DirectoryParts::pay_once(DebtKey key) {
                   result ? "the home refused" : result.error().message);
     }
   }
-  if (heard) {
-    Debt& now = debts_[key];
-    now.told = changes;
-    settle(key, now);
+  if (heard && co_await cells_.stays().until_open(key.first, stay)) {
+    if (Debt* now = debt_of(key, stay)) {
+      now->told = changes;
+      settle(key, *now);
+    }
   }
   for (const OneShot<bool>& each : waiting) each.set(heard);
   co_return heard;
@@ -156,7 +175,7 @@ void DirectoryParts::settle(DebtKey key, const Debt& debt) {
   if (debt.told != debt.changes) return;
   storage::WriteBatch batch;
   batch.erase(owed_touch_key(key.first, key.second));
-  if (auto erased = cells_.store().apply(batch); !erased && log_.allow()) {
+  if (auto erased = cells_.apply(batch); !erased && log_.allow()) {
     log_error("a touch was made, but its record stays until the next start: {}", erased.error().message);
   }
 }
@@ -171,9 +190,15 @@ void DirectoryParts::grant(FileId directory) {
   given_[directory] = {now + kLease, ++grants_};
 }
 
+// By the process before this one, or by who had the site before.
+MonoTime DirectoryParts::unknown_until(FileId directory) const {
+  auto since = since_.find(routing::directory_site_of(directory));
+  return since == since_.end() ? MonoTime{} : since->second + kLease;
+}
+
 bool DirectoryParts::given_out(FileId directory) const {
   MonoTime now = context_.loop.now();
-  if (now < started_ + kLease) return true;  // by the process before this one
+  if (now < unknown_until(directory)) return true;
   auto found = given_.find(directory);
   return found != given_.end() && found->second.until > now;
 }
@@ -182,7 +207,7 @@ Task<void> DirectoryParts::revoke(FileId directory) {
   if (!given_out(directory)) co_return;
   revoked_.add();
   auto found = given_.find(directory);
-  MonoTime end = started_ + kLease;
+  MonoTime end = unknown_until(directory);
   std::uint64_t number = 0;
   if (found != given_.end()) {
     end = std::max(end, found->second.until);
@@ -208,6 +233,7 @@ Task<void> DirectoryParts::revoke(FileId directory) {
 Task<wire::CellResult> DirectoryParts::touched(const wire::TouchArgs& args) {
   CellRef ref = ref_of(args.directory);
   for (;;) {
+    if (!co_await peers_.here(ref.site)) co_return wire::CellResult{wire::PeerStatus::kMisdirected, {}};
     if (locks_.stops_change({ref.fileid, {}}, LockMode::kShared, nullptr)) {
       co_await locks_.changed({ref.fileid, {}}, std::chrono::seconds(1));
       continue;

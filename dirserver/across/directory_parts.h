@@ -35,8 +35,10 @@ class DirectoryParts {
   // What is returned need not be awaited. True: the homes know; false: not yet, and it is tried again until
   // they do.
   Task<bool> tell(const std::vector<Transaction::Touch>& touches);
-  // Goes on with what is owed from before; once, at start.
-  Status recover(std::uint32_t sites);
+  // The site is here: goes on with what is owed from before, and takes for given out what may be. kCorrupt.
+  Status recover(SiteId site);
+  // The site went, and what it owes with it.
+  void release(SiteId site);
   void stop() { stopping_ = true; }
 
   // ---- at the home ----
@@ -56,6 +58,7 @@ class DirectoryParts {
   // What one directory owes for one site. Touches of one are sent one after another.
   struct Debt {
     OwedTouch owed;
+    Stay stay;  // of the part's site
     std::uint64_t changes = 0, told = 0;
     bool sending = false;
     std::vector<OneShot<bool>> waiting;
@@ -68,9 +71,13 @@ class DirectoryParts {
   using DebtKey = std::pair<SiteId, FileId>;
 
   void keep(const AttributeCell& cell, MonoTime asked, std::uint64_t revocations);
-  Task<void> pay(DebtKey key);
-  Task<bool> pay_once(DebtKey key);
+  Task<void> pay(DebtKey key, Stay stay);
+  Task<bool> pay_once(DebtKey key, Stay stay);
+  // Null where it went with its site.
+  Debt* debt_of(DebtKey key, Stay stay);
   void settle(DebtKey key, const Debt& debt);
+  // Up to when a lease of before the directory's site was here may last.
+  MonoTime unknown_until(FileId directory) const;
 
   service::ServiceContext& context_;
   CellStore& cells_;
@@ -80,8 +87,8 @@ class DirectoryParts {
   std::map<DebtKey, Debt> debts_;
   std::map<FileId, Given> given_;
   std::uint64_t grants_ = 0;
-  std::uint64_t revocations_ = 0;  // leases on their way here when one came are not kept
-  MonoTime started_;
+  std::uint64_t revocations_ = 0;     // leases on their way here when one came are not kept
+  std::map<SiteId, MonoTime> since_;  // when the site came
   bool stopping_ = false;
   LogLimiter log_{2};
   Counter& taken_;

@@ -21,7 +21,9 @@ class FakePeer : public rpc::Program {
     while (waiting) co_await loop_.sleep(10ms);
     wire::LockArgs lock;
     if (procedure == DirectoryProcedure::kLock && decode(call.arguments, lock)) {
-      const std::string no_names = encode_number(0);
+      wire::PartNames none;
+      for (std::uint32_t site = 0; site < 64; ++site) none.sites.add(SiteId{site});
+      const std::string no_names = encode_value(none);
       encode(results, wire::LockResult{.incarnation = 1, .values = {lock.items.size(), no_names}});
     } else {
       encode(results, wire::PeerResult{});

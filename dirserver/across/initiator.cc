@@ -73,12 +73,17 @@ const Initiator::HeldName* Initiator::name(const NamePlace& place) const {
   return found == names_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::uint64_t> Initiator::names_elsewhere(FileId directory) const {
+std::optional<std::uint64_t> Initiator::names_elsewhere(FileId directory, std::uint32_t sites) const {
   std::uint64_t sum = 0;
-  for (SiteId other : seams_.peers.others()) {
-    auto found = names_at_.find({directory, seams_.peers.server_of(other)});
-    if (found == names_at_.end()) return std::nullopt;
-    sum += found->second;
+  wire::SiteSet counted;
+  for (auto at = names_at_.lower_bound({directory, 0}); at != names_at_.end() && at->first.first == directory;
+       ++at) {
+    sum += at->second.entries;
+    counted.add(at->second.sites);
+  }
+  // A site may have moved between the answers of two servers, from who was asked last to who was asked first.
+  for (SiteId site{0}; site.value < sites; ++site.value) {
+    if (!counted.contains(site) && !seams_.peers.owns(site)) return std::nullopt;
   }
   return sum;
 }
@@ -144,21 +149,19 @@ Task<bool> Initiator::acquire_one(Need need) {
 Task<bool> Initiator::lock_at(std::uint32_t server, std::vector<LockItem> items) {
   SiteId site = items.front().cell.site;
   contacted_.emplace(server, site);
-  wire::LockArgs args{.id = name_of(*id_), .age = age_, .items = std::move(items)};
+  wire::LockArgs args{.id = name_of(*id_), .age = age_, .items = items};
   auto result = co_await seams_.peers.call<wire::LockResult>(site, wire::DirectoryProcedure::kLock, args);
-  if (!result || result->status != wire::PeerStatus::kOk || result->values.size() != args.items.size()) {
+  if (!result || result->status != wire::PeerStatus::kOk || result->values.size() != items.size()) {
     co_return false;
   }
   auto [before, first] = incarnations_.emplace(server, result->incarnation);
   if (!first && before->second != result->incarnation) co_return false;
   bool good = true;
-  for (std::size_t i = 0; i < args.items.size(); ++i) {
-    if (args.items[i].kind == LockItem::Kind::kPart) {
-      auto count = decode_number(result->values[i]);
-      good = good && count.has_value();
-      if (count) names_at_[{args.items[i].cell.file, server}] = *count;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].kind == LockItem::Kind::kPart) {
+      good = wire::decode_value(result->values[i], names_at_[{items[i].cell.file, server}]) && good;
     } else {
-      good = keep(args.items[i], result->values[i]) && good;
+      good = keep(items[i], result->values[i]) && good;
     }
   }
   co_return good;

@@ -67,8 +67,9 @@ class Initiator {
     bool full = false;             // and its position has no slot left
   };
   const HeldName* name(const NamePlace& place) const;
-  // Names of the directory on all other servers' sites but its own.
-  std::optional<std::uint64_t> names_elsewhere(FileId directory) const;
+  // Names of the directory on all other servers' sites but its own; nothing where it is not known of each
+  // site.
+  std::optional<std::uint64_t> names_elsewhere(FileId directory, std::uint32_t sites) const;
   bool holds_rename_lock() const { return rename_lock_; }
   const HeldCell* read(const CellRef& ref) const;
   bool gone(const CellRef& directory) const { return gone_.contains(directory); }
@@ -116,7 +117,7 @@ class Initiator {
   std::map<CellRef, HeldCell> cells_;
   std::map<CellRef, HeldCell> read_;
   std::map<std::pair<LockKey, std::string>, HeldName> names_;
-  std::map<std::pair<FileId, std::uint32_t>, std::uint64_t> names_at_;  // directory, server
+  std::map<std::pair<FileId, std::uint32_t>, wire::PartNames> names_at_;  // directory, server
   std::set<CellRef> gone_;
   std::set<FileId> revoked_;
   bool rename_lock_ = false;

@@ -43,9 +43,10 @@ Task<bool> Intentions::decided(IntentionRecord record, std::vector<SiteId> relea
     co_await self.tell_all(id, std::move(sites), true);
   }(*this, record.id, std::move(released)));
   co_await context_.crash.reach("initiator.decided");
+  const Stay stay = cells_.stays().of(record.id.site);
   bool all_done = co_await tell_all(record.id, record.participants, true);
   if (all_done) {
-    erase(record);
+    co_await erase(std::move(record), stay);
   } else {
     spawn(tell_until_done(std::move(record)));
   }
@@ -61,8 +62,8 @@ Task<bool> Intentions::tell_all(TransactionId id, std::vector<SiteId> sites, boo
 }
 
 Task<bool> Intentions::tell(TransactionId id, SiteId site, bool commit) {
-  auto result = co_await peers_.call<wire::PeerResult>(site, wire::DirectoryProcedure::kFinish,
-                                                       wire::FinishArgs{name_of(id), commit});
+  auto result = co_await peers_.call_owner<wire::PeerResult>(site, wire::DirectoryProcedure::kFinish,
+                                                             wire::FinishArgs{name_of(id), commit, site});
   if (!result && commit && log_.allow()) {
     log_warning("site {} is to finish a change and does not answer: {}", site.value, result.error().message);
   }
@@ -70,22 +71,25 @@ Task<bool> Intentions::tell(TransactionId id, SiteId site, bool commit) {
 }
 
 Task<void> Intentions::tell_until_done(IntentionRecord record) {
-  for (unsigned tries = 1; !stopping_; ++tries) {
+  const Stay stay = cells_.stays().of(record.id.site);
+  auto goes_on = [&] { return !stopping_ && cells_.stays().of(record.id.site) == stay; };
+  for (unsigned tries = 1; goes_on(); ++tries) {
     co_await context_.loop.sleep(back_off(tries));
-    if (stopping_) co_return;
+    if (!goes_on()) co_return;
     retries_.add();
     if (co_await tell_all(record.id, record.participants, true)) {
-      erase(record);
+      co_await erase(std::move(record), stay);
       co_return;
     }
   }
 }
 
 // Lazily: told again after a crash, the participants have nothing left to do.
-void Intentions::erase(const IntentionRecord& record) {
+Task<void> Intentions::erase(IntentionRecord record, Stay stay) {
+  if (!co_await cells_.stays().until_open(record.id.site, stay)) co_return;
   storage::WriteBatch batch;
   batch.erase(intention_key(record.id));
-  if (auto erased = cells_.store().apply(batch); !erased && log_.allow()) {
+  if (auto erased = cells_.apply(batch); !erased && log_.allow()) {
     log_error("a change was carried out, but its intention stays until the next start: {}",
               erased.error().message);
   }
@@ -100,20 +104,22 @@ wire::TransactionOutcome Intentions::outcome(const TransactionId& id) const {
                                           : wire::TransactionOutcome::kCommitted;
 }
 
-Status Intentions::recover(std::uint32_t sites) {
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    KeyRange range = range_of(SiteId{site}, CellKind::kIntention);
-    auto at = cells_.store().iterate(range.begin, range.end);
-    for (; at->valid(); at->next()) {
-      auto record = decode_intention(at->value());
-      if (!record) return fail(std::move(record.error()));
-      states_[record->id] = State::kDecided;
-      spawn(tell_until_done(std::move(*record)));
-    }
-    SLICE_RETURN_IF_ERROR(at->status());
+Status Intentions::recover(SiteId site) {
+  KeyRange range = range_of(site, CellKind::kIntention);
+  auto at = cells_.store().iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto record = decode_intention(at->value());
+    if (!record) return fail(std::move(record.error()));
+    states_[record->id] = State::kDecided;
+    spawn(tell_until_done(std::move(*record)));
   }
   open_.set(states_.size());
-  return {};
+  return at->status();
+}
+
+void Intentions::release(SiteId site) {
+  std::erase_if(states_, [&](const auto& each) { return each.first.site == site; });
+  open_.set(states_.size());
 }
 
 }  // namespace slice::dirserver

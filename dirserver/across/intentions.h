@@ -30,8 +30,10 @@ class Intentions {
 
   wire::TransactionOutcome outcome(const TransactionId& id) const;
 
-  // Goes on with those from before; once, at start.
-  Status recover(std::uint32_t sites);
+  // The site is here: goes on with those from before. kCorrupt.
+  Status recover(SiteId site);
+  // The site went, and its intentions with it.
+  void release(SiteId site);
   void stop() { stopping_ = true; }
 
  private:
@@ -40,7 +42,7 @@ class Intentions {
   Task<bool> tell_all(TransactionId id, std::vector<SiteId> sites, bool commit);
   Task<bool> tell(TransactionId id, SiteId site, bool commit);
   Task<void> tell_until_done(IntentionRecord record);
-  void erase(const IntentionRecord& record);
+  Task<void> erase(IntentionRecord record, Stay stay);
 
   service::ServiceContext& context_;
   CellStore& cells_;

@@ -56,6 +56,9 @@ class LockTable {
   Task<bool> acquire(LockOwner owner, LockKey key, LockMode mode, Duration limit);
   // The same without waiting.
   bool try_acquire(const LockOwner& owner, LockKey key, LockMode mode);
+  // The same, whatever others hold: of a promise that came with its site. Who else holds the key has locked
+  // what was here of it, which is another part of a directory.
+  void take(const LockOwner& owner, LockKey key, LockMode mode) { grant(owner, key, mode); }
   bool holds(const TransactionId& owner, LockKey key, LockMode mode) const;
   // What `owner` holds may be about to change everywhere at once: readers wait from now on, too.
   void prepare(const TransactionId& owner);

@@ -16,12 +16,12 @@ Answer<const AttributeCell*> NameSpace::read_object(const routing::FileHandle& h
 }
 
 Task<Answer<std::optional<AttributeCell>>> NameSpace::read_cell(CellRef ref, storage::LogPosition& shown) {
+  if (cells.owns(ref.site)) co_await held.until_readable({ref.fileid, {}});
   if (!cells.owns(ref.site)) {
     auto far = co_await peers_.read(ref, false);
     if (!far) co_return refuse(far.error());
     co_return std::move(*far);
   }
-  co_await held.until_readable({ref.fileid, {}});
   shown = std::max(shown, cells.pending(ref.fileid));
   auto cell = cells.attributes(ref);
   if (!cell) co_return refuse(cell.error());

@@ -58,6 +58,10 @@ class NameSpace {
   LockTable& held;  // of changes over several servers
 
  private:
+  // A page of each of these sites' servers.
+  Task<Answer<std::vector<NamesPage>>> list_elsewhere(std::vector<SiteId> others, CellRef directory,
+                                                      Cookie after, PageLimits limits);
+
   service::ServiceContext& context_;
   Peers& peers_;
   DirectoryParts& parts_;

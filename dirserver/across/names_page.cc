@@ -27,6 +27,7 @@ class Collector {
   Answer<Collected> run(const Cookie& after) {
     for (SiteId site : names_.placement.name_sites(directory_, after.site)) {
       if (!names_.cells.owns(site)) continue;
+      collected_.page.sites.add(site);
       auto ended = add_site(site, site == after.site ? after : Cookie{.site = site});
       if (!ended) return refuse(ended.error());
       if (!*ended) return std::move(collected_);
@@ -99,18 +100,28 @@ std::uint64_t last_cookie(const std::vector<ListedName>& names) {
   return names.empty() ? 0 : names.back().cookie;
 }
 
-// What of several pages is complete: names up to where the first of them broke off.
-NamesPage merge(std::vector<NamesPage> pages) {
-  NamesPage merged{.end = true, .names = {}};
+// What of several pages is complete: names up to where the first of them broke off. Nothing where one of the
+// sites from `first` on was looked at by nobody: it moved between the answers.
+std::optional<NamesPage> merge(std::vector<NamesPage> pages, SiteId first, std::uint32_t sites) {
+  NamesPage merged{.end = true, .sites = {}, .names = {}};
   std::uint64_t complete = ~std::uint64_t{0};
   for (NamesPage& page : pages) {
     if (!page.end) complete = std::min(complete, last_cookie(page.names));
     merged.end = merged.end && page.end;
+    merged.sites.add(page.sites);
     std::move(page.names.begin(), page.names.end(), std::back_inserter(merged.names));
+  }
+  const std::uint32_t behind = merged.end ? sites : decode_cookie(complete).site.value + 1;
+  for (SiteId site = first; site.value < behind; ++site.value) {
+    if (!merged.sites.contains(site)) return std::nullopt;
   }
   std::erase_if(merged.names, [&](const ListedName& each) { return each.cookie > complete; });
   std::sort(merged.names.begin(), merged.names.end(),
             [](const ListedName& a, const ListedName& b) { return a.cookie < b.cookie; });
+  // Of a site that moved meanwhile both servers may have told.
+  auto twice = std::unique(merged.names.begin(), merged.names.end(),
+                           [](const ListedName& a, const ListedName& b) { return a.cookie == b.cookie; });
+  merged.names.erase(twice, merged.names.end());
   return merged;
 }
 
@@ -130,12 +141,25 @@ Task<Answer<NamesPage>> NameSpace::list_here(CellRef directory, Cookie after, Pa
 
 Task<Answer<NamesPage>> NameSpace::list_everywhere(CellRef directory, Cookie after, PageLimits limits,
                                                    storage::LogPosition& shown) {
-  auto here = co_await list_here(directory, after, limits, shown);
-  if (!here || !placement.hashed()) co_return here;
-  bool first_site_fills = !here->end && decode_cookie(last_cookie(here->names)).site == after.site;
-  std::vector<SiteId> others = peers_.others();
-  if (others.empty() || first_site_fills) co_return here;
+  constexpr unsigned kTries = 20;
+  constexpr Duration kPause = std::chrono::milliseconds(10);
+  for (unsigned tries = 0; tries < kTries; ++tries) {
+    auto here = co_await list_here(directory, after, limits, shown);
+    if (!here || !placement.hashed()) co_return here;
+    bool first_site_fills = !here->end && decode_cookie(last_cookie(here->names)).site == after.site;
+    std::vector<SiteId> others = peers_.others();
+    if (others.empty() || first_site_fills) co_return here;
+    auto pages = co_await list_elsewhere(others, directory, after, limits);
+    if (!pages) co_return refuse(pages.error());
+    pages->push_back(std::move(*here));
+    if (auto merged = merge(std::move(*pages), after.site, placement.sites())) co_return std::move(*merged);
+    co_await context_.loop.sleep(kPause);
+  }
+  co_return refuse(Status::kJukebox);
+}
 
+Task<Answer<std::vector<NamesPage>>> NameSpace::list_elsewhere(std::vector<SiteId> others, CellRef directory,
+                                                               Cookie after, PageLimits limits) {
   wire::ListArgs args{.directory = name_of(directory),
                       .after = encode_cookie(after),
                       .bytes = limits.bytes,
@@ -146,13 +170,12 @@ Task<Answer<NamesPage>> NameSpace::list_everywhere(CellRef directory, Cookie aft
   }
   auto answers = co_await all(std::move(calls));
   std::vector<NamesPage> pages;
-  pages.push_back(std::move(*here));
   for (auto& answer : answers) {
     if (!answer) co_return refuse(answer.error());
     if (answer->status != wire::PeerStatus::kOk) co_return refuse(Status::kJukebox);
-    pages.push_back({answer->end, std::move(answer->names)});
+    pages.push_back({answer->end, std::move(answer->sites), std::move(answer->names)});
   }
-  co_return merge(std::move(pages));
+  co_return pages;
 }
 
 }  // namespace slice::dirserver

@@ -10,7 +10,8 @@
 namespace slice::dirserver {
 
 struct NamesPage {
-  bool end = false;  // no name is behind these
+  bool end = false;     // no name is behind these
+  wire::SiteSet sites;  // that were looked at, the last one up to where the page ends
   std::vector<wire::ListedName> names;
 };
 

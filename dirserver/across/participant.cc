@@ -107,6 +107,7 @@ Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
   }
   storage::LogPosition shown;
   for (const LockItem& item : args.items) {
+    if (!seams_.peers.owns(item.cell.site)) co_return refused(PeerStatus::kMisdirected);
     Value value = value_of(item, shown);
     if (!value) {
       log_error("a cell that is to be locked cannot be read: {}", value.error().message);
@@ -168,14 +169,15 @@ Participant::Value Participant::value_of(const LockItem& item, storage::LogPosit
 
 // The directory's names on all of this server's sites; on its own site, it has no part.
 Participant::Value Participant::part_value(const CellRef& directory) {
-  std::uint64_t entries = 0;
+  wire::PartNames names;
   for (std::uint32_t site = 0; site < seams_.placement.sites(); ++site) {
     if (!seams_.peers.owns(SiteId{site})) continue;
     auto part = seams_.cells.part(SiteId{site}, directory);
     if (!part) return fail(std::move(part.error()));
-    entries += part->entries;
+    names.entries += part->entries;
+    names.sites.add(SiteId{site});
   }
-  return encode_number(entries);
+  return encode_value(names);
 }
 
 // ---- PREPARE ----
@@ -204,17 +206,32 @@ std::optional<std::vector<PreparedRecord>> Participant::accept(const wire::Prepa
   return records;
 }
 
+// What was here may be about to go while the next one is waited for.
+Task<bool> Participant::here(std::vector<SiteId> sites) {
+  const Stays& stays = seams_.cells.stays();
+  auto settled = [&](SiteId site) { return seams_.peers.owns(site) && !stays.closed(site); };
+  while (!std::all_of(sites.begin(), sites.end(), settled)) {
+    for (SiteId site : sites) {
+      if (!co_await seams_.peers.here(site)) co_return false;
+    }
+  }
+  co_return true;
+}
+
 Task<PeerStatus> Participant::prepare(const wire::PrepareArgs& args) {
   TransactionId id = id_of(args.id);
+  std::vector<SiteId> sites;
+  for (const wire::PreparedPart& part : args.parts) sites.push_back(part.site);
+  co_await seams_.context.crash.reach("participant.prepare");
+  if (!co_await here(std::move(sites))) co_return PeerStatus::kMisdirected;
   auto guest = guests_.find(id);
   if (guest == guests_.end() || over(id)) co_return PeerStatus::kRefused;
   guest->second.heard = seams_.context.loop.now();
   auto records = accept(args);
   if (!records) co_return PeerStatus::kRefused;
-  co_await seams_.context.crash.reach("participant.prepare");
   storage::WriteBatch batch;
   for (const PreparedRecord& record : *records) batch.put(prepared_key(record.what.site, id), encode(record));
-  auto position = seams_.cells.store().apply(batch);
+  auto position = seams_.cells.apply(batch);
   if (!position) {
     log_error("a change cannot be prepared: {}", position.error().message);
     co_return PeerStatus::kFailed;
@@ -233,6 +250,12 @@ Task<PeerStatus> Participant::prepare(const wire::PrepareArgs& args) {
 
 Task<PeerStatus> Participant::finish(const wire::FinishArgs& args) {
   TransactionId id = id_of(args.id);
+  bool commit = args.commit;
+  if (!co_await here({args.site})) co_return PeerStatus::kMisdirected;
+  co_return co_await end(id, commit);
+}
+
+Task<PeerStatus> Participant::end(TransactionId id, bool commit) {
   auto guest = guests_.find(id);
   if (guest == guests_.end()) {
     // Done before; or a LOCK of it is still on its way here, and finds nobody.
@@ -243,14 +266,23 @@ Task<PeerStatus> Participant::finish(const wire::FinishArgs& args) {
     bool durable = (co_await seams_.cells.durable(*guest->second.finished_at)).has_value();
     co_return durable ? PeerStatus::kOk : PeerStatus::kFailed;
   }
-  if (args.commit && guest->second.prepared) co_return co_await carry_out(id);
+  if (commit && guest->second.prepared) co_return co_await carry_out(id);
   co_return co_await give_up(id);
 }
 
 Task<PeerStatus> Participant::carry_out(const TransactionId& finished) {
   TransactionId id = finished;
   co_await seams_.context.crash.reach("participant.finish");
-  Guest& guest = guests_[id];
+  // A promise for a site that moves meanwhile goes with it.
+  auto found = guests_.find(id);
+  std::vector<SiteId> sites;
+  if (found != guests_.end()) {
+    for (const PreparedRecord& record : found->second.promised) sites.push_back(record.what.site);
+  }
+  if (sites.empty() || !co_await here(std::move(sites))) co_return PeerStatus::kMisdirected;
+  found = guests_.find(id);
+  if (found == guests_.end() || found->second.finished_at) co_return PeerStatus::kMisdirected;
+  Guest& guest = found->second;
   Transaction transaction(seams_.cells);
   std::vector<ReclaimRecord> freed;
   Status status;
@@ -288,7 +320,7 @@ Task<PeerStatus> Participant::give_up(const TransactionId& finished) {
   // Lazily: found again after a crash, it is asked for and given up again.
   if (!batch.empty()) {
     aborted_.add();
-    if (auto erased = seams_.cells.store().apply(batch); !erased) co_return PeerStatus::kFailed;
+    if (auto erased = seams_.cells.apply(batch); !erased) co_return PeerStatus::kFailed;
   }
   forget(id);
   co_return PeerStatus::kOk;
@@ -296,32 +328,38 @@ Task<PeerStatus> Participant::give_up(const TransactionId& finished) {
 
 // ---- changes whose initiator is silent ----
 
-Status Participant::recover() {
-  for (std::uint32_t site = 0; site < seams_.placement.sites(); ++site) {
-    KeyRange range = range_of(SiteId{site}, CellKind::kPrepared);
-    auto at = seams_.cells.store().iterate(range.begin, range.end);
-    for (; at->valid(); at->next()) {
-      auto record = decode_prepared(SiteId{site}, at->value());
-      if (!record) return fail(std::move(record.error()));
-      Guest& guest = guests_[record->id];
-      guest.owner = {record->id, 0};  // older than any other: these wait for nobody
-      guest.prepared = true;
-      for (const WantedLock& wanted : locks_of(*record)) {
-        if (!seams_.locks.try_acquire(guest.owner, wanted.key, wanted.mode)) {
-          return fail(Errc::kCorrupt, "two prepared changes of one cell on site {}", site);
-        }
-      }
-      seams_.locks.prepare(record->id);
-      guest.promised.push_back(std::move(*record));
-    }
-    SLICE_RETURN_IF_ERROR(at->status());
+Status Participant::recover(SiteId site) {
+  const std::size_t before = guests_.size();
+  KeyRange range = range_of(site, CellKind::kPrepared);
+  auto at = seams_.cells.store().iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto record = decode_prepared(site, at->value());
+    if (!record) return fail(std::move(record.error()));
+    Guest& guest = guests_[record->id];
+    guest.owner = {record->id, 0};  // older than any other: these wait for nobody
+    guest.prepared = true;
+    for (const WantedLock& wanted : locks_of(*record))
+      seams_.locks.take(guest.owner, wanted.key, wanted.mode);
+    seams_.locks.prepare(record->id);
+    guest.promised.push_back(std::move(*record));
   }
   count();
-  if (!guests_.empty()) {
-    log_info("{} changes over several servers were under way: asking for their outcome", guests_.size());
+  if (guests_.size() > before) {
+    log_info("site {}: {} changes over several servers were under way: asking for their outcome", site.value,
+             guests_.size() - before);
     watch_soon();
   }
-  return {};
+  return at->status();
+}
+
+void Participant::release(SiteId site) {
+  std::vector<TransactionId> empty;
+  for (auto& [id, guest] : guests_) {
+    if (guest.finished_at) continue;
+    std::erase_if(guest.promised, [&](const PreparedRecord& each) { return each.what.site == site; });
+    if (guest.promised.empty()) empty.push_back(id);
+  }
+  for (const TransactionId& id : empty) forget(id);
 }
 
 void Participant::watch_soon() {
@@ -345,8 +383,8 @@ Task<void> Participant::watch() {
 }
 
 Task<void> Participant::ask(TransactionId id) {
-  auto result = co_await seams_.peers.call<wire::OutcomeResult>(id.site, wire::DirectoryProcedure::kOutcome,
-                                                                wire::OutcomeArgs{name_of(id)});
+  auto result = co_await seams_.peers.call_owner<wire::OutcomeResult>(
+      id.site, wire::DirectoryProcedure::kOutcome, wire::OutcomeArgs{name_of(id)});
   auto guest = guests_.find(id);
   if (guest == guests_.end() || guest->second.finished_at) co_return;
   if (!result || result->status != PeerStatus::kOk) {
@@ -355,7 +393,7 @@ Task<void> Participant::ask(TransactionId id) {
     co_return;
   }
   if (result->outcome == wire::TransactionOutcome::kRunning) co_return;
-  co_await finish({name_of(id), result->outcome == wire::TransactionOutcome::kCommitted});
+  co_await end(id, result->outcome == wire::TransactionOutcome::kCommitted);
 }
 
 }  // namespace slice::dirserver

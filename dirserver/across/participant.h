@@ -43,8 +43,11 @@ class Participant {
   Task<wire::PeerStatus> prepare(const wire::PrepareArgs& args);
   Task<wire::PeerStatus> finish(const wire::FinishArgs& args);
 
-  // Promises from before, once, at start.
-  Status recover();
+  // The site is here: its promises from before, and their locks. kCorrupt.
+  Status recover(SiteId site);
+  // The site went, and its promises with it. Locks without a promise go, all of them: their changes begin
+  // again.
+  void release(SiteId site);
   void stop() { stopping_ = true; }
   // Changes under way here; how many of them are promised.
   std::size_t guests() const { return guests_.size(); }
@@ -66,8 +69,11 @@ class Participant {
   Task<bool> lock_item(LockOwner owner, wire::LockItem item);
   Value value_of(const wire::LockItem& item, storage::LogPosition& shown);
   Value part_value(const CellRef& directory);
+  // The server has all these sites, and none is about to move.
+  Task<bool> here(std::vector<SiteId> sites);
   std::optional<std::vector<PreparedRecord>> accept(const wire::PrepareArgs& args);
   bool covered(const PreparedRecord& record) const;
+  Task<wire::PeerStatus> end(TransactionId id, bool commit);
   Task<wire::PeerStatus> carry_out(const TransactionId& id);
   Task<wire::PeerStatus> give_up(const TransactionId& id);
   void watch_soon();

@@ -13,9 +13,11 @@ constexpr std::uint32_t kMaxPage = 64 << 10;
 }  // namespace
 
 PeerService::PeerService(NameSpace& names, DirectoryParts& parts, Participant& participant,
-                         const Intentions& intentions)
+                         const Intentions& intentions, Peers& peers, TakeCells take_cells)
     : InternalProgram(wire::kDirectoryProgram),
       names_(names),
+      peers_(peers),
+      take_cells_(std::move(take_cells)),
       parts_(parts),
       participant_(participant),
       intentions_(intentions) {
@@ -28,6 +30,8 @@ PeerService::PeerService(NameSpace& names, DirectoryParts& parts, Participant& p
   on<wire::TouchArgs>(Procedure::kTouch, [this](const auto& args) { return touch(args); });
   on<wire::RevokeArgs>(Procedure::kRevoke, [this](const auto& args) { return revoke(args); });
   on<wire::ListArgs>(Procedure::kList, [this](const auto& args) { return list(args); });
+  on<wire::OwnerArgs>(Procedure::kOwner, [this](const auto& args) { return owner(args); });
+  on<wire::CellsArgs>(Procedure::kCells, [this](const auto& args) { return take_cells_(args); });
 }
 
 Task<wire::PeerResult> PeerService::prepare(const wire::PrepareArgs& args) {
@@ -38,19 +42,20 @@ Task<wire::PeerResult> PeerService::finish(const wire::FinishArgs& args) {
   co_return wire::PeerResult{co_await participant_.finish(args)};
 }
 
-wire::OutcomeResult PeerService::outcome(const wire::OutcomeArgs& args) {
-  if (!names_.cells.owns(args.id.site)) return {.status = PeerStatus::kMisdirected};
-  return {.outcome = intentions_.outcome(id_of(args.id))};
+Task<wire::OutcomeResult> PeerService::outcome(const wire::OutcomeArgs& args) {
+  if (!co_await peers_.here(args.id.site)) co_return wire::OutcomeResult{.status = PeerStatus::kMisdirected};
+  co_return wire::OutcomeResult{.outcome = intentions_.outcome(id_of(args.id))};
 }
 
 Task<wire::CellResult> PeerService::read(const wire::CellReadArgs& args) {
-  if (!names_.cells.owns(args.cell.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
+  if (!co_await peers_.here(args.cell.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
   CellRef ref = ref_of(args.cell);
   // A lease is given only while nobody is about to change what it promises.
   if (args.lease) {
     while (names_.held.stops_change({ref.fileid, {}}, LockMode::kShared, nullptr)) {
       co_await names_.held.changed({ref.fileid, {}}, std::chrono::seconds(1));
     }
+    if (!names_.cells.owns(ref.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
     parts_.grant(ref.fileid);
   }
   storage::LogPosition shown;
@@ -62,7 +67,6 @@ Task<wire::CellResult> PeerService::read(const wire::CellReadArgs& args) {
 }
 
 Task<wire::CellResult> PeerService::touch(const wire::TouchArgs& args) {
-  if (!names_.cells.owns(args.directory.site)) co_return wire::CellResult{PeerStatus::kMisdirected, {}};
   co_return co_await parts_.touched(args);
 }
 
@@ -77,8 +81,14 @@ Task<wire::ListResult> PeerService::list(const wire::ListArgs& args) {
       ref_of(args.directory), decode_cookie(args.after),
       {.bytes = std::min(args.bytes, kMaxPage), .attributes = args.attributes}, shown);
   if (!page || !co_await names_.cells.durable(shown))
-    co_return wire::ListResult{.status = PeerStatus::kFailed, .names = {}};
-  co_return wire::ListResult{.end = page->end, .names = std::move(page->names)};
+    co_return wire::ListResult{.status = PeerStatus::kFailed, .sites = {}, .names = {}};
+  co_return wire::ListResult{
+      .end = page->end, .sites = std::move(page->sites), .names = std::move(page->names)};
+}
+
+wire::OwnerResult PeerService::owner(const wire::OwnerArgs& args) {
+  if (args.site.value >= names_.placement.sites()) return {.status = PeerStatus::kStale};
+  return {.server = peers_.server_of(args.site)};
 }
 
 }  // namespace slice::dirserver

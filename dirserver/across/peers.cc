@@ -2,13 +2,17 @@
 
 #include <set>
 
+#include "service/ownership.h"
 #include "service/relay.h"
 
 namespace slice::dirserver {
 namespace {
 
-constexpr std::string_view kProcedures[] = {"NULL", "LOCK",  "PREPARE", "FINISH", "OUTCOME",
-                                            "READ", "TOUCH", "REVOKE",  "LIST"};
+constexpr std::string_view kProcedures[] = {"NULL",  "LOCK",   "PREPARE", "FINISH", "OUTCOME", "READ",
+                                            "TOUCH", "REVOKE", "LIST",    "OWNER",  "CELLS"};
+
+constexpr Duration kComing = std::chrono::milliseconds(500);  // of Peers::kCallTimeout
+constexpr Duration kComingPoll = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -25,14 +29,29 @@ CellRef ref_of(const wire::CellName& name) {
   return {name.site, name.file, name.generation};
 }
 
-Peers::Peers(service::ServiceContext& context) : context_(context) {
+Peers::Peers(service::ServiceContext& context, Stays& stays) : context_(context), stays_(stays) {
   for (std::string_view procedure : kProcedures) {
     calls_.push_back(
         &context.metrics.counter(fmt::format("directory_peer_calls_total{{procedure=\"{}\"}}", procedure)));
   }
 }
 
+Task<bool> Peers::here(SiteId site) {
+  co_await stays_.until_open(site, stays_.of(site));
+  // Its old owner has given it away, and tells so within moments.
+  const service::Ownership* record = context_.ownership;
+  const MonoTime deadline = context_.loop.now() + kComing;
+  while (!owns(site) && record != nullptr && record->known() && record->offered().contains(site.value) &&
+         context_.loop.now() < deadline) {
+    co_await context_.loop.sleep(kComingPoll);
+  }
+  co_return owns(site);
+}
+
 std::uint32_t Peers::server_of(SiteId site) const {
+  auto told = told_.find(site);
+  if (told != told_.end() && told->second.when == context_.tables.get()->generation() && !owns(site))
+    return told->second.server;
   return context_.tables.get()->server_of(wire::Role::kDirectory, site).server;
 }
 
@@ -40,15 +59,22 @@ std::vector<SiteId> Peers::others() const {
   std::vector<SiteId> sites;
   std::set<std::uint32_t> servers{context_.self.index};
   const auto& owners = context_.tables.get()->wire().sites[static_cast<std::size_t>(wire::Role::kDirectory)];
-  for (std::uint32_t site = 0; site < owners.size(); ++site) {
-    if (servers.insert(owners[site]).second) sites.push_back(SiteId{site});
+  for (SiteId site{0}; site.value < owners.size(); ++site.value) {
+    if (servers.insert(server_of(site)).second) sites.push_back(site);
   }
   return sites;
 }
 
+Task<void> Peers::ask_owner(SiteId site, std::uint32_t server) {
+  auto owner = co_await call_at<wire::OwnerResult>(server, wire::DirectoryProcedure::kOwner,
+                                                   wire::OwnerArgs{site}, kCallTimeout);
+  if (owner && owner->status == wire::PeerStatus::kOk && owner->server != server)
+    told_[site] = {owner->server, context_.tables.get()->generation()};
+}
+
 Task<Result<std::optional<AttributeCell>>> Peers::read(CellRef ref, bool lease) {
   wire::CellReadArgs args{.cell = name_of(ref), .lease = lease};
-  auto result = co_await call<wire::CellResult>(ref.site, wire::DirectoryProcedure::kRead, args);
+  auto result = co_await call_owner<wire::CellResult>(ref.site, wire::DirectoryProcedure::kRead, args);
   if (!result) co_return fail(std::move(result.error()));
   switch (result->status) {
     case wire::PeerStatus::kOk: {
@@ -65,7 +91,9 @@ Task<Result<std::optional<AttributeCell>>> Peers::read(CellRef ref, bool lease) 
 }
 
 Task<nfs3::Status> Peers::setattr(const rpc::Call& call, SiteId site) {
-  rpc::Endpoint to = context_.tables.get()->server_of(wire::Role::kDirectory, site).endpoint;
+  const wire::ServerEntry* owner = context_.tables.get()->server(server_of(site));
+  if (owner == nullptr) co_return nfs3::Status::kJukebox;
+  rpc::Endpoint to = owner->endpoint;
   auto response = co_await context_.channel.call(service::forwarded(call, to));
   if (!response) co_return nfs3::status_of(response.error());
   rpc::XdrReader in(response->results());

@@ -44,7 +44,12 @@ CutRecord Cuts::make(const TransactionId& id, const rpc::Call& call, LockKey nam
   return record;
 }
 
-Task<bool> Cuts::commit(Transaction& transaction) {
+bool Cuts::over(const Cut& cut) const {
+  return stopping_ || cells_.stays().of(cut.record.id.site) != cut.stay;
+}
+
+Task<bool> Cuts::commit(const Cut& cut, Transaction& transaction) {
+  if (!co_await cells_.stays().until_open(cut.record.id.site, cut.stay)) co_return false;
   auto position = transaction.commit();
   slice::Status durable = position ? slice::Status{} : fail(std::move(position.error()));
   if (durable) durable = co_await cells_.durable(*position);
@@ -52,14 +57,15 @@ Task<bool> Cuts::commit(Transaction& transaction) {
   co_return durable.has_value();
 }
 
-Task<bool> Cuts::put(const CutRecord& record) {
+Task<bool> Cuts::put(const Cut& cut) {
   Transaction transaction(cells_);
-  transaction.put(cut_key(record.id), encode(record));
-  co_return co_await commit(transaction);
+  transaction.put(cut_key(cut.record.id), encode(cut.record));
+  co_return co_await commit(cut, transaction);
 }
 
 // The SETATTR, until it has been answered; nothing where this server stops before.
-Task<std::optional<Status>> Cuts::set_size(const CutRecord& record) {
+Task<std::optional<Status>> Cuts::set_size(const Cut& cut) {
+  const CutRecord& record = cut.record;
   routing::HandleBytes handle = handle_bytes(context_, record);
   rpc::XdrWriter arguments;
   nfs3::encode_arguments(
@@ -74,7 +80,7 @@ Task<std::optional<Status>> Cuts::set_size(const CutRecord& record) {
                  .arguments = arguments.view()};
   for (unsigned tries = 1;; ++tries) {
     Status status = co_await peers_.setattr(call, record.file.cell.site);
-    if (stopping_) co_return std::nullopt;
+    if (over(cut)) co_return std::nullopt;
     if (!unsettled(status)) co_return status;
     retries_.add();
     if (log_.allow()) {
@@ -82,14 +88,14 @@ Task<std::optional<Status>> Cuts::set_size(const CutRecord& record) {
                   static_cast<unsigned>(status));
     }
     co_await context_.loop.sleep(back_off(tries));
-    if (stopping_) co_return std::nullopt;
+    if (over(cut)) co_return std::nullopt;
   }
 }
 
 // The file's cell, as soon as it can be had; nothing where there is none, or this server stops.
-Task<std::optional<AttributeCell>> Cuts::read(const CutRecord& record) {
-  for (unsigned tries = 1; !stopping_; ++tries) {
-    auto cell = co_await peers_.read(record.file.cell, false);
+Task<std::optional<AttributeCell>> Cuts::read(const Cut& cut) {
+  for (unsigned tries = 1; !over(cut); ++tries) {
+    auto cell = co_await peers_.read(cut.record.file.cell, false);
     if (cell) co_return std::move(*cell);
     retries_.add();
     co_await context_.loop.sleep(back_off(tries));
@@ -97,12 +103,13 @@ Task<std::optional<AttributeCell>> Cuts::read(const CutRecord& record) {
   co_return std::nullopt;
 }
 
-Task<std::optional<std::string>> Cuts::answer(const CutRecord& record, Status status) {
+Task<std::optional<std::string>> Cuts::answer(const Cut& cut, Status status) {
+  const CutRecord& record = cut.record;
   co_await context_.crash.reach("cut.done");
   rpc::XdrWriter out;
   if (status == Status::kOk) {
-    auto cell = co_await read(record);
-    if (stopping_) co_return std::nullopt;
+    auto cell = co_await read(cut);
+    if (over(cut)) co_return std::nullopt;
     nfs3::PostOpAttributes attributes;
     if (cell) attributes = attributes_of(*cell, context_.config.volume.id);
     routing::HandleBytes handle = handle_bytes(context_, record);
@@ -116,61 +123,59 @@ Task<std::optional<std::string>> Cuts::answer(const CutRecord& record, Status st
   Transaction transaction(cells_);
   transaction.erase_record(cut_key(record.id));
   if (status == Status::kOk) duplicates_.record(record.call, reply, record.id.site, transaction);
-  if (!co_await commit(transaction)) co_return std::nullopt;
+  if (!co_await commit(cut, transaction)) co_return std::nullopt;
   co_await context_.crash.reach("cut.answered");
   co_return reply;
 }
 
 Task<std::optional<std::string>> Cuts::run(CutRecord record) {
   begun_.add();
+  const Stay stay = cells_.stays().of(record.id.site);
+  Cut cut{std::move(record), stay};
   for (;;) {
-    if (!co_await put(record)) co_return std::nullopt;
+    if (!co_await put(cut)) co_return std::nullopt;
     co_await context_.crash.reach("cut.recorded");
-    auto status = co_await set_size(record);
+    auto status = co_await set_size(cut);
     if (!status) co_return std::nullopt;
-    if (*status != Status::kNotSync) co_return co_await answer(record, *status);
+    if (*status != Status::kNotSync) co_return co_await answer(cut, *status);
     // The file was changed since its cell was read: nothing is cut yet.
-    auto cell = co_await read(record);
-    if (stopping_) co_return std::nullopt;
-    if (cell) record.changed = cell->ctime;
+    auto cell = co_await read(cut);
+    if (over(cut)) co_return std::nullopt;
+    if (cell) cut.record.changed = cell->ctime;
   }
 }
 
-slice::Status Cuts::recover(std::uint32_t sites) {
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    KeyRange range = range_of(SiteId{site}, CellKind::kCut);
-    auto at = cells_.store().iterate(range.begin, range.end);
-    for (; at->valid(); at->next()) {
-      auto record = decode_cut(at->value());
-      if (!record) return fail(std::move(record.error()));
-      LockOwner owner{record->id, LockTable::kOldest};
-      if (!held_.try_acquire(owner, {record->directory, record->position}, LockMode::kExclusive)) {
-        return fail(Errc::kCorrupt, "two changes hold one name of directory {:#x}", record->directory.value);
-      }
-      // In progress from now on: retransmissions of the CREATE wait for this.
-      duplicates_.begin(record->call);
-      spawn(finish_recovered(std::move(*record)));
-    }
-    SLICE_RETURN_IF_ERROR(at->status());
+slice::Status Cuts::recover(SiteId site) {
+  KeyRange range = range_of(site, CellKind::kCut);
+  auto at = cells_.store().iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto record = decode_cut(at->value());
+    if (!record) return fail(std::move(record.error()));
+    held_.take({record->id, LockTable::kOldest}, {record->directory, record->position}, LockMode::kExclusive);
+    // In progress from now on: retransmissions of the CREATE wait for this.
+    duplicates_.begin(record->call, site);
+    spawn(finish_recovered({std::move(*record), cells_.stays().of(site)}));
   }
-  return {};
+  return at->status();
 }
 
-Task<void> Cuts::finish_recovered(CutRecord record) {
-  auto status = co_await set_size(record);
+Task<void> Cuts::finish_recovered(Cut cut) {
+  auto status = co_await set_size(cut);
   std::optional<std::string> reply;
   // Changed since: by this call's own cut, if its server has forgotten that, or by others. A client that
   // still wants it sends it again.
   if (status && *status != Status::kNotSync) {
-    reply = co_await answer(record, *status);
+    reply = co_await answer(cut, *status);
   } else if (status) {
     Transaction transaction(cells_);
-    transaction.erase_record(cut_key(record.id));
-    co_await commit(transaction);
+    transaction.erase_record(cut_key(cut.record.id));
+    co_await commit(cut, transaction);
   }
   if (stopping_) co_return;
-  held_.release(record.id);
-  duplicates_.finish(record.call, reply.value_or(""));
+  // The site may have come back: then another one goes on with it, and has these.
+  if (over(cut) && cells_.stays().here(cut.record.id.site)) co_return;
+  held_.release(cut.record.id);
+  duplicates_.finish(cut.record.call, reply.value_or(""));
 }
 
 }  // namespace slice::dirserver

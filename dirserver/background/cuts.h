@@ -28,18 +28,24 @@ class Cuts {
   // before it is known how it ends, and nothing may be answered.
   Task<std::optional<std::string>> run(CutRecord record);
 
-  // Locks the names of unfinished ones again, and goes on with them; once, at start, before anything else may
-  // run.
-  Status recover(std::uint32_t sites);
+  // The site is here: locks the names of unfinished ones again, and goes on with them. Before anything else
+  // may run there. kCorrupt. When the site goes they end by themselves.
+  Status recover(SiteId site);
   void stop() { stopping_ = true; }
 
  private:
-  Task<bool> put(const CutRecord& record);
-  Task<std::optional<nfs3::Status>> set_size(const CutRecord& record);
-  Task<std::optional<AttributeCell>> read(const CutRecord& record);
-  Task<std::optional<std::string>> answer(const CutRecord& record, nfs3::Status status);
-  Task<bool> commit(Transaction& transaction);
-  Task<void> finish_recovered(CutRecord record);
+  // One that goes on, as long as the stay of its site.
+  struct Cut {
+    CutRecord record;
+    Stay stay;
+  };
+  bool over(const Cut& cut) const;
+  Task<bool> put(const Cut& cut);
+  Task<std::optional<nfs3::Status>> set_size(const Cut& cut);
+  Task<std::optional<AttributeCell>> read(const Cut& cut);
+  Task<std::optional<std::string>> answer(const Cut& cut, nfs3::Status status);
+  Task<bool> commit(const Cut& cut, Transaction& transaction);
+  Task<void> finish_recovered(Cut cut);
 
   service::ServiceContext& context_;
   CellStore& cells_;

@@ -42,6 +42,10 @@ void Reclaimer::recover() {
   run_soon();
 }
 
+void Reclaimer::release(SiteId site) {
+  std::erase_if(queue_, [&](const ReclaimRecord& each) { return each.file.cell.site == site; });
+}
+
 void Reclaimer::run_soon() {
   queued_.set(queue_.size());
   if (running_ || stopping_) return;
@@ -88,14 +92,16 @@ Task<bool> Reclaimer::run_some() {
   storage::WriteBatch batch;
   for (std::size_t i = 0; i < count; ++i) {
     const CellRef& ref = records[i].file.cell;
-    if (done[i]) {
+    if (cells_.stays().closed(ref.site)) {
+      in_store_ = true;  // handed on once more, here or where the site goes: that is harmless
+    } else if (done[i]) {
       batch.erase(reclaim_key(ref.site, ref.fileid));
     } else {
       queue_.push_back(std::move(records[i]));
     }
   }
   std::size_t erased = batch.changes().size();
-  auto position = cells_.store().apply(batch);
+  auto position = cells_.apply(batch);
   if (!position) {
     in_store_ = true;
     co_return false;
@@ -111,6 +117,7 @@ Task<Status> Reclaimer::scan() {
   std::vector<ReclaimRecord> found;
   storage::LogPosition removed;
   for (std::uint32_t site = 0; site < sites_ && !in_store_; ++site) {
+    if (!cells_.stays().here(SiteId{site})) continue;
     KeyRange range = range_of(SiteId{site}, CellKind::kReclaim);
     auto at = cells_.store().iterate(range.begin, range.end);
     for (; at->valid(); at->next()) {

@@ -26,8 +26,10 @@ class Reclaimer : public ReclaimQueue {
 
   std::optional<ReclaimRecord> add(Transaction& transaction, const AttributeCell& cell) override;
   void enqueue(ReclaimRecord record) override;
-  // Goes on with what the store has from before; once, at start.
+  // A site is here: goes on with what the store has of it from before.
   void recover();
+  // The site went, and its records with it.
+  void release(SiteId site);
   void stop() { stopping_ = true; }
   bool idle() const { return !running_; }
 

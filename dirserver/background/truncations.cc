@@ -35,18 +35,20 @@ TruncationRecord Truncations::begin(Transaction& transaction, AttributeCell& cel
 
 Task<bool> Truncations::carry_out(TruncationRecord record) {
   under_way_.add();
+  const Stay stay = cells_.stays().of(record.file.cell.site);
+  auto over = [&] { return stopping_ || cells_.stays().of(record.file.cell.site) != stay; };
   for (unsigned tries = 1;; ++tries) {
     Status status = co_await servers_.truncate(record);
-    if (status || stopping_) break;
+    if (status || over()) break;
     retries_.add();
     if (log_.allow()) log_warning("truncation waits: {}", status.error().message);
     co_await context_.loop.sleep(back_off(tries));
-    if (stopping_) break;
+    if (over()) break;
     auto cell = cells_.attributes(record.file.cell);
     if (cell && *cell == nullptr) break;  // removed: its bytes go anyway
   }
   under_way_.add(~std::uint64_t{0});
-  co_return !stopping_;
+  co_return !over();
 }
 
 Result<AttributeCell*> Truncations::end(Transaction& transaction, const TruncationRecord& record) {
@@ -71,26 +73,29 @@ std::string truncated_reply(const TruncationRecord& record, const AttributeCell*
   return std::string(as_text(out.view()));
 }
 
-Status Truncations::recover(std::uint32_t sites) {
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    KeyRange range = range_of(SiteId{site}, CellKind::kTruncation);
-    auto at = cells_.store().iterate(range.begin, range.end);
-    for (; at->valid(); at->next()) {
-      auto record = decode_truncation(at->value());
-      if (!record) return fail(std::move(record.error()));
-      spawn(finish_recovered(*record));
-    }
-    SLICE_RETURN_IF_ERROR(at->status());
+Status Truncations::recover(SiteId site) {
+  KeyRange range = range_of(site, CellKind::kTruncation);
+  auto at = cells_.store().iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto record = decode_truncation(at->value());
+    if (!record) return fail(std::move(record.error()));
+    // In progress from now on: retransmissions of the SETATTR wait for this, as they would have before.
+    duplicates_.begin(record->call, site);
+    spawn(finish_recovered(*record, cells_.stays().of(site)));
   }
-  return {};
+  return at->status();
 }
 
-Task<void> Truncations::finish_recovered(TruncationRecord record) {
-  // In progress from now on: retransmissions of the SETATTR wait for this, as they would have before.
-  duplicates_.begin(record.call);
+Task<void> Truncations::finish_recovered(TruncationRecord record, Stay stay) {
   auto lock = co_await locks_.lock(record.file.cell.fileid);
-  if (!co_await carry_out(record)) co_return;
-  co_await held_.until_free(record.file.cell.fileid);
+  bool goes_on = co_await carry_out(record);
+  if (goes_on) co_await held_.until_free(record.file.cell.fileid);
+  if (goes_on) goes_on = co_await cells_.stays().until_open(record.file.cell.site, stay);
+  if (!goes_on) {
+    // Where the site has come back, another one goes on with it, and has the call.
+    if (!stopping_ && !cells_.stays().here(record.file.cell.site)) duplicates_.finish(record.call, "");
+    co_return;
+  }
   Transaction transaction(cells_);
   auto cell = end(transaction, record);
   std::string reply;

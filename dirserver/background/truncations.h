@@ -30,17 +30,18 @@ class Truncations {
   TruncationRecord begin(Transaction& transaction, AttributeCell& cell, const CallKey& call,
                          const nfs3::WccAttributes& before);
   // After the record is durable: has the bytes cut, trying again until it is done. False where the server
-  // stops before: then nothing may be answered. Ends early where the file was removed meanwhile.
+  // stops, or the file's site goes, before: then nothing may be answered. Ends early where the file was
+  // removed meanwhile.
   Task<bool> carry_out(TruncationRecord record);
   // Takes mark and record away. The cell, for the reply; null where the file is gone.
   Result<AttributeCell*> end(Transaction& transaction, const TruncationRecord& record);
 
-  // Starts again what a crash interrupted.
-  Status recover(std::uint32_t sites);
+  // The site is here: starts again what was interrupted. kCorrupt. When the site goes they end by themselves.
+  Status recover(SiteId site);
   void stop() { stopping_ = true; }
 
  private:
-  Task<void> finish_recovered(TruncationRecord record);
+  Task<void> finish_recovered(TruncationRecord record, Stay stay);
 
   service::ServiceContext& context_;
   CellStore& cells_;

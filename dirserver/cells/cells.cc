@@ -227,6 +227,22 @@ std::string format_key() {
   return key_start(SiteId{0xffffffff}, CellKind::kFormat, 0);
 }
 
+KeyRange range_of(SiteId site) {
+  std::string begin(4, '\0'), end(4, '\0');
+  store_be(reinterpret_cast<std::uint8_t*>(begin.data()), site.value);
+  store_be(reinterpret_cast<std::uint8_t*>(end.data()), site.value + 1);
+  return {std::move(begin), std::move(end)};
+}
+
+SiteId site_of_key(std::string_view key) {
+  if (key.size() < 5) return SiteId{0xffffffff};
+  return SiteId{load_be<std::uint32_t>(reinterpret_cast<const std::uint8_t*>(key.data()))};
+}
+
+CellKind kind_of_key(std::string_view key) {
+  return static_cast<CellKind>(key.size() < 5 ? 0 : key[4]);
+}
+
 KeyRange range_of(SiteId site, CellKind kind) {
   std::string begin = key_start(site, kind, 0);
   std::string end = begin;

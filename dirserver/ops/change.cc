@@ -186,7 +186,7 @@ Answer<bool> Change::empty(const AttributeCell& directory) {
     return refuse(
         need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = key, .mode = LockMode::kExclusive}));
   }
-  auto elsewhere = initiator.names_elsewhere(ref.fileid);
+  auto elsewhere = initiator.names_elsewhere(ref.fileid, names.placement.sites());
   if (!elsewhere) {
     for (SiteId other : seams_.peers.others()) {
       wire::LockItem item{.kind = wire::LockItem::Kind::kPart,

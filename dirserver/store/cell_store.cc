@@ -37,9 +37,11 @@ void add(DirectoryChange& sum, const DirectoryChange& more) {
 
 }  // namespace
 
-CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes, Owns owns)
+CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes, Owns owns,
+                     Stays& stays)
     : store_(store),
       owns_(std::move(owns)),
+      stays_(stays),
       attributes_(cache_bytes / 2),
       names_(cache_bytes / 8 * 3),
       listings_(cache_bytes / 8),
@@ -52,7 +54,29 @@ Result<const AttributeCell*> CellStore::attributes(const CellRef& ref) {
   return (*cell)->self.cell == ref ? *cell : nullptr;
 }
 
+Result<storage::LogPosition> CellStore::apply(const storage::WriteBatch& batch) {
+  if (!stays_.all_open()) {
+    for (const auto& change : batch.changes()) {
+      if (const SiteId site = site_of_key(change.key); stays_.closed(site))
+        return fail(Errc::kUnavailable, "site {} moves to another server", site.value);
+    }
+  }
+  auto position = store_.apply(batch);
+  if (position && watcher_) watcher_(batch);
+  return position;
+}
+
+void CellStore::forget(const std::vector<std::uint32_t>& sites) {
+  auto among = [&](SiteId site) { return std::find(sites.begin(), sites.end(), site.value) != sites.end(); };
+  attributes_.erase_if([&](FileId file) { return among(routing::directory_site_of(file)); });
+  names_.erase_if([&](const NameKey& key) { return among(key.site); });
+  listings_.erase_if([&](const NameKey& key) { return among(key.site); });
+  for (std::uint32_t site : sites) sequences_.erase(site);
+}
+
 Result<const AttributeCell*> CellStore::any_generation(const CellRef& ref) {
+  if (stays_.gone(ref.site))
+    return fail(Errc::kUnavailable, "site {} has moved to another server", ref.site.value);
   const AttributeCell* cell = attributes_.find(ref.fileid);
   if (cell != nullptr) {
     hits_.add();
@@ -70,6 +94,8 @@ Result<const AttributeCell*> CellStore::any_generation(const CellRef& ref) {
 }
 
 Result<const NameBucket*> CellStore::bucket(const NameKey& key) {
+  if (stays_.gone(key.site))
+    return fail(Errc::kUnavailable, "site {} has moved to another server", key.site.value);
   if (const NameBucket* cached = names_.find(key)) {
     hits_.add();
     return cached;
@@ -182,7 +208,7 @@ Status CellStore::take_range(SiteId site, Sequence& sequence) {
   // By itself, before any batch that uses a number of it: the store's log keeps the order.
   storage::WriteBatch batch;
   batch.put(sequence_key(site), encode_number(start + kSequenceRange));
-  if (auto applied = store_.apply(batch); !applied) return fail(std::move(applied.error()));
+  if (auto applied = apply(batch); !applied) return fail(std::move(applied.error()));
   sequence = {start, start + kSequenceRange};
   return {};
 }
@@ -503,7 +529,7 @@ std::int64_t Transaction::more_objects() const {
 Result<storage::LogPosition> Transaction::commit() {
   SLICE_RETURN_IF_ERROR(fill_batch());
   if (batch_.empty()) return shown_;
-  auto position = cells_.store_.apply(batch_);
+  auto position = cells_.apply(batch_);
   if (!position) return position;
   cells_.objects_.changed(more_objects());
   remember(*position);

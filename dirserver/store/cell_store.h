@@ -16,6 +16,7 @@
 #include "dirserver/cells/cells.h"
 #include "dirserver/store/clock_cache.h"
 #include "dirserver/store/object_count.h"
+#include "dirserver/store/stays.h"
 #include "storage/kv_store.h"
 
 namespace slice::dirserver {
@@ -24,9 +25,20 @@ class CellStore {
  public:
   // `owns`: whether this server has the site.
   using Owns = std::function<bool(SiteId)>;
-  CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes, Owns owns);
+  // All must outlive this.
+  CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t cache_bytes, Owns owns, Stays& stays);
 
   bool owns(SiteId site) const { return owns_(site); }
+  Stays& stays() { return stays_; }
+
+  // Every change of cells. kUnavailable: it is of a site that moves, or has moved, to another server; then
+  // nothing is changed.
+  Result<storage::LogPosition> apply(const storage::WriteBatch& batch);
+  // `watcher` is told of every change from now on; there is one at most, nullptr takes it away.
+  using Watcher = std::function<void(const storage::WriteBatch& batch)>;
+  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
+  // Nothing is remembered of these sites: what the store has of them was changed otherwise.
+  void forget(const std::vector<std::uint32_t>& sites);
 
   // The cell; null where there is none of that generation. Valid until the next call of a method.
   Result<const AttributeCell*> attributes(const CellRef& ref);
@@ -56,9 +68,10 @@ class CellStore {
   Task<Status> durable(storage::LogPosition position) { return store_.durable(position); }
 
   storage::KvStore& store() { return store_; }
+  const storage::KvStore& store() const { return store_; }
 
-  // Counts the objects of all sites that this server has cells of; once, after the start.
-  void count_objects(std::uint32_t sites, Loop& loop) { objects_.begin(store_, sites, loop); }
+  // What counts objects.
+  ObjectCount& object_count() { return objects_; }
   // How many there are; nothing until they are counted.
   std::optional<std::uint64_t> objects() const { return objects_.objects(); }
 
@@ -107,6 +120,8 @@ class CellStore {
 
   storage::KvStore& store_;
   Owns owns_;
+  Stays& stays_;
+  Watcher watcher_;
   ClockCache<FileId, AttributeCell> attributes_;
   ClockCache<NameKey, NameBucket, NameKeyHash> names_;
   ClockCache<NameKey, Listing, NameKeyHash> listings_;     // by site and directory; the position is 0
@@ -169,6 +184,8 @@ class Transaction {
   Result<bool> touch(const CellRef& directory, SiteId part, const KnownPart& known, nfs3::Time now);
 
   // Other records, in the same batch.
+  // Whether what is at the key may be changed: its site is not about to move.
+  bool open(std::string_view key) const { return !cells_.stays_.closed(site_of_key(key)); }
   void put(std::string key, std::string value) { batch_.put(std::move(key), std::move(value)); }
   void erase_record(std::string key) { batch_.erase(std::move(key)); }
 

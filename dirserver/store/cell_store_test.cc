@@ -35,7 +35,8 @@ class PartTest : public ::testing::Test {
   Metrics metrics_;
   storage::MemoryMedium medium_;
   storage::MemoryStore store_{loop_, medium_};
-  CellStore cells_{store_, metrics_, 1 << 20, [](SiteId site) { return site == SiteId{5}; }};
+  Stays stays_{loop_};
+  CellStore cells_{store_, metrics_, 1 << 20, [](SiteId site) { return site == SiteId{5}; }, stays_};
 };
 
 TEST_F(PartTest, ANameIsNotShownBeforeItIsDurable) {

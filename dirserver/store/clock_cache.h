@@ -58,6 +58,17 @@ class ClockCache {
     if (std::uint32_t* slot = slot_of(key)) remove(slot);
   }
 
+  // Erases all whose keys are so; looks at every one.
+  template <class Wanted>
+  void erase_if(Wanted wanted) {
+    std::vector<Key> keys;
+    for (std::size_t number = 0; number < chunks_.size() * kChunk; ++number) {
+      const Entry& entry = at(static_cast<std::uint32_t>(number));
+      if (entry.live && wanted(entry.key)) keys.push_back(entry.key);
+    }
+    for (const Key& key : keys) erase(key);
+  }
+
   // Hints that find() of these keys is about to be called: first the index of each is asked for, then, once
   // that is near, its entry.
   template <class Keys, class Project>

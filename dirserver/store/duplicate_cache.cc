@@ -27,15 +27,15 @@ DuplicateCache::DuplicateCache(Loop& loop, Metrics& metrics, Options options)
       dropped_(metrics.counter("duplicate_calls_dropped_total")),
       size_(metrics.counter("duplicate_cache_entries")) {}
 
-Status DuplicateCache::load(CellStore& cells, std::uint32_t sites) {
+Status DuplicateCache::load(const CellStore& cells, const std::vector<SiteId>& sites) {
   struct Loaded {
     std::uint64_t order;
     std::string key;
     DuplicateRecord record;
   };
   std::vector<Loaded> loaded;
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    KeyRange range = range_of(SiteId{site}, CellKind::kDuplicate);
+  for (SiteId site : sites) {
+    KeyRange range = range_of(site, CellKind::kDuplicate);
     auto at = cells.store().iterate(range.begin, range.end);
     for (; at->valid(); at->next()) {
       auto record = decode_duplicate(at->value());
@@ -46,14 +46,18 @@ Status DuplicateCache::load(CellStore& cells, std::uint32_t sites) {
   }
   std::sort(loaded.begin(), loaded.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
   for (Loaded& each : loaded) {
-    next_order_ = each.order + 1;
+    next_order_ = std::max(next_order_, each.order + 1);
     const CallKey& call = each.record.call;
     if (call.caller == service::CallerKey{}) {  // from before it said who called: fits nobody
       evicted_records_.push_back(std::move(each.key));
       continue;
     }
-    if (find(call) != nullptr) forget(call);
+    if (const Entry* known = find(call)) {
+      if (!known->place) continue;  // it is under way once more
+      forget(call);
+    }
     Entry& entry = *entries_.emplace(call, std::make_unique<Entry>()).first->second;
+    entry.site = site_of_key(each.key);
     entry.reply = std::move(each.record.reply);
     entry.key = std::move(each.key);
     answered(call, entry, each.record.at);
@@ -62,10 +66,30 @@ Status DuplicateCache::load(CellStore& cells, std::uint32_t sites) {
   return {};
 }
 
-DuplicateCache::Seen DuplicateCache::begin(const CallKey& call) {
+void DuplicateCache::release(SiteId site) {
+  std::vector<CallKey> calls;
+  for (const auto& [call, entry] : entries_) {
+    if (entry->place && entry->site == site) calls.push_back(call);
+  }
+  for (const CallKey& call : calls) forget(call);
+  std::erase_if(evicted_records_, [&](const std::string& key) { return site_of_key(key) == site; });
+  size_.set(entries_.size());
+}
+
+std::vector<DuplicateCache::Unrecorded> DuplicateCache::unrecorded(SiteId site) {
+  std::vector<Unrecorded> records;
+  for (const auto& [call, entry] : entries_) {
+    if (!entry->place || !entry->key.empty() || entry->site != site) continue;
+    records.push_back(
+        {duplicate_key(site, next_order_++), encode(DuplicateRecord{call, entry->at, entry->reply})});
+  }
+  return records;
+}
+
+DuplicateCache::Seen DuplicateCache::begin(const CallKey& call, SiteId site) {
   Entry* entry = find(call);
   if (entry == nullptr) {
-    entries_.emplace(call, std::make_unique<Entry>());
+    entries_.emplace(call, std::make_unique<Entry>()).first->second->site = site;
     return {};
   }
   if (!entry->place) {
@@ -85,6 +109,7 @@ void DuplicateCache::record(const CallKey& call, std::string_view reply, SiteId 
                             Transaction& transaction) {
   Entry* entry = find(call);
   if (entry == nullptr) return;  // an internal call, which is not remembered
+  entry->site = site;
   entry->key = duplicate_key(site, next_order_++);
   transaction.put(entry->key, encode(DuplicateRecord{call, loop_.wall(), std::string(reply)}));
   erase_records(transaction);
@@ -104,6 +129,7 @@ void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
 
 void DuplicateCache::answered(const CallKey& call, Entry& entry, WallTime at) {
   if (entry.place) order_.erase(*entry.place);
+  entry.at = at;
   entry.place = order_.add({call.address, call.caller.uid}, entry.reply.size() + kEntryWeight, at, call);
 }
 
@@ -126,7 +152,13 @@ void DuplicateCache::evict() {
 
 void DuplicateCache::erase_records(Transaction& transaction) {
   if (evicted_records_.size() < options_.erased_together) return;
-  for (std::string& key : std::exchange(evicted_records_, {})) transaction.erase_record(std::move(key));
+  for (std::string& key : std::exchange(evicted_records_, {})) {
+    if (transaction.open(key)) {
+      transaction.erase_record(std::move(key));
+    } else {
+      evicted_records_.push_back(std::move(key));
+    }
+  }
 }
 
 }  // namespace slice::dirserver

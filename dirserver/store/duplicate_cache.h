@@ -1,9 +1,9 @@
 // DuplicateCache: what non-idempotent calls were answered, so that a retransmission gets the very same reply,
 // also after a crash: the reply is stored in the batch of the change itself. A second copy of a call that is
 // still under way is dropped. Failures are kept in memory only: done again after a crash they change nothing
-// that was acknowledged. Bounded by entries, bytes and age; who holds the most gives way
-// (dirserver/store/fair_order.h). A call is known again by its caller too: what another user of the host was
-// answered is not his. One loop.
+// that was acknowledged. With a site that moves they go along. Bounded by entries, bytes and age; who holds
+// the most gives way (dirserver/store/fair_order.h). A call is known again by its caller too: what another
+// user of the host was answered is not his. One loop.
 #ifndef SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
 #define SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
 
@@ -37,27 +37,37 @@ class DuplicateCache {
   DuplicateCache(Loop& loop, Metrics& metrics, Options options);
   DuplicateCache(Loop& loop, Metrics& metrics) : DuplicateCache(loop, metrics, Options{}) {}
 
-  // Loads what the sites' records say; before anything is served. kCorrupt.
-  Status load(CellStore& cells, std::uint32_t sites);
+  // These sites are here: loads what their records say, before anything of them is served. kCorrupt.
+  Status load(const CellStore& cells, const std::vector<SiteId>& sites);
+  // The site went, and its records with it.
+  void release(SiteId site);
 
   struct Seen {
     enum class State { kNew, kInProgress, kAnswered } state = State::kNew;
     std::string_view reply;  // kAnswered; valid until the next call of a method
   };
-  // kNew: the caller runs it now, and must end with finish().
-  Seen begin(const CallKey& call);
+  // kNew: the caller runs it now, and must end with finish(). `site`: by which it came here.
+  Seen begin(const CallKey& call, SiteId site);
   // Puts the call's reply into the transaction that makes its change durable, as a record of `site`.
   void record(const CallKey& call, std::string_view reply, SiteId site, Transaction& transaction);
   // The call has been answered with `reply`; an empty one: it was not, and may run again.
   void finish(const CallKey& call, std::string_view reply);
+
+  // Records of the calls of this site that have been answered and have none, for who is to have the site.
+  struct Unrecorded {
+    std::string key, value;
+  };
+  std::vector<Unrecorded> unrecorded(SiteId site);
 
   std::size_t entries() const { return entries_.size(); }
 
  private:
   using Order = FairOrder<CallKey>;
   struct Entry {
+    SiteId site;
     std::string reply;
     std::string key;                    // of its record; empty: it has none
+    WallTime at;                        // when it was answered
     std::optional<Order::Place> place;  // since it was answered; none: it is under way
   };
   // Forgets what is too much or too old. Its records are erased with the next change.

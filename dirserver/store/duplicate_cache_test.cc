@@ -129,7 +129,7 @@ class DuplicateBoundsTest : public ::testing::Test {
     answer(cache, key(xid), reply);
   }
   void answer(DuplicateCache& cache, const CallKey& call, const std::string& reply) {
-    EXPECT_EQ(cache.begin(call).state, DuplicateCache::Seen::State::kNew);
+    EXPECT_EQ(cache.begin(call, SiteId{3}).state, DuplicateCache::Seen::State::kNew);
     Transaction transaction(cells_);
     cache.record(call, reply, SiteId{3}, transaction);
     ASSERT_TRUE(transaction.commit().has_value());
@@ -145,7 +145,8 @@ class DuplicateBoundsTest : public ::testing::Test {
   Metrics metrics_;
   storage::MemoryMedium medium_;
   storage::MemoryStore store_{loop_, medium_};
-  CellStore cells_{store_, metrics_, 1 << 20, [](SiteId) { return true; }};
+  Stays stays_{loop_};
+  CellStore cells_{store_, metrics_, 1 << 20, [](SiteId) { return true; }, stays_};
 };
 
 TEST_F(DuplicateBoundsTest, EntriesAreBoundedAlsoInTheStore) {
@@ -153,8 +154,8 @@ TEST_F(DuplicateBoundsTest, EntriesAreBoundedAlsoInTheStore) {
   for (std::uint32_t xid = 0; xid < 100; ++xid) answer(cache, xid, "reply");
   EXPECT_LE(cache.entries(), 10u);
   EXPECT_LE(records(), 11u + 4u);
-  EXPECT_EQ(cache.begin(key(99)).reply, "reply");
-  EXPECT_EQ(cache.begin(key(1)).state, DuplicateCache::Seen::State::kNew);
+  EXPECT_EQ(cache.begin(key(99), SiteId{3}).reply, "reply");
+  EXPECT_EQ(cache.begin(key(1), SiteId{3}).state, DuplicateCache::Seen::State::kNew);
 }
 
 TEST_F(DuplicateBoundsTest, OneUserDoesNotMakeAnothersRecordsGo) {
@@ -165,12 +166,12 @@ TEST_F(DuplicateBoundsTest, OneUserDoesNotMakeAnothersRecordsGo) {
     answer(cache, key(7, 1002, 2), "another host's");
     for (std::uint32_t xid = 0; xid < 1000; ++xid) answer(cache, key(xid, 1001), "reply");
     for (std::uint32_t uid = 2000; uid < 3000; ++uid) answer(cache, key(1, uid), std::string(500, 'r'));
-    EXPECT_EQ(cache.begin(key(7, 1002, 2)).reply, "another host's");
+    EXPECT_EQ(cache.begin(key(7, 1002, 2), SiteId{3}).reply, "another host's");
     EXPECT_EQ(cache.entries(), 100u);
   }
   DuplicateCache cache(loop_, metrics_, options);
-  ASSERT_TRUE(cache.load(cells_, 64).has_value());
-  EXPECT_EQ(cache.begin(key(7, 1002, 2)).reply, "another host's") << "after a restart";
+  ASSERT_TRUE(cache.load(cells_, {SiteId{3}}).has_value());
+  EXPECT_EQ(cache.begin(key(7, 1002, 2), SiteId{3}).reply, "another host's") << "after a restart";
   answer(cache, key(5000, 1001), "reply");
 }
 
@@ -178,10 +179,10 @@ TEST_F(DuplicateBoundsTest, ARepeatedCallIsKnownAgainBehindAHundredThousandOfAno
   DuplicateCache cache(loop_, metrics_);
   answer(cache, key(1, 1000), "removed");
   for (std::uint32_t xid = 0; xid < 100'000; ++xid) {
-    cache.begin(key(xid, 1001));
+    cache.begin(key(xid, 1001), SiteId{3});
     cache.finish(key(xid, 1001), "no such name");
   }
-  EXPECT_EQ(cache.begin(key(1, 1000)).reply, "removed");
+  EXPECT_EQ(cache.begin(key(1, 1000), SiteId{3}).reply, "removed");
 }
 
 TEST_F(DuplicateBoundsTest, ARecordThatDoesNotSayWhoCalledIsDiscarded) {
@@ -192,7 +193,7 @@ TEST_F(DuplicateBoundsTest, ARecordThatDoesNotSayWhoCalledIsDiscarded) {
   batch.put(duplicate_key(SiteId{3}, 5), old);
   ASSERT_TRUE(store_.apply(batch).has_value());
   DuplicateCache cache(loop_, metrics_, {.erased_together = 1});
-  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  ASSERT_TRUE(cache.load(cells_, {SiteId{3}}).has_value());
   EXPECT_EQ(cache.entries(), 0u);
   answer(cache, 1, "new");
   EXPECT_EQ(records(), 1u);
@@ -209,9 +210,9 @@ TEST_F(DuplicateBoundsTest, BytesAndAgeAreBounded) {
 
 TEST_F(DuplicateBoundsTest, ACallUnderWayIsNotForgotten) {
   DuplicateCache cache(loop_, metrics_, {.max_entries = 5});
-  cache.begin(key(1000));
+  cache.begin(key(1000), SiteId{3});
   for (std::uint32_t xid = 0; xid < 50; ++xid) answer(cache, xid, "reply");
-  EXPECT_EQ(cache.begin(key(1000)).state, DuplicateCache::Seen::State::kInProgress);
+  EXPECT_EQ(cache.begin(key(1000), SiteId{3}).state, DuplicateCache::Seen::State::kInProgress);
   EXPECT_LE(cache.entries(), 6u);
 }
 
@@ -221,9 +222,9 @@ TEST_F(DuplicateBoundsTest, LoadsTheNewestWithinItsBounds) {
     for (std::uint32_t xid = 0; xid < 50; ++xid) answer(cache, xid, "reply" + std::to_string(xid));
   }
   DuplicateCache cache(loop_, metrics_, {.max_entries = 10, .erased_together = 4});
-  ASSERT_TRUE(cache.load(cells_, 64).has_value());
+  ASSERT_TRUE(cache.load(cells_, {SiteId{3}}).has_value());
   EXPECT_EQ(cache.entries(), 10u);
-  EXPECT_EQ(cache.begin(key(49)).reply, "reply49");
+  EXPECT_EQ(cache.begin(key(49), SiteId{3}).reply, "reply49");
   answer(cache, 100, "new");
   EXPECT_LE(records(), 11u);  // those it does not know any more are gone from the store as well
 }
@@ -235,7 +236,7 @@ TEST_F(DuplicateBoundsTest, ACorruptRecordIsRefused) {
     return store_.apply(batch).has_value();
   }());
   DuplicateCache cache(loop_, metrics_);
-  auto loaded = cache.load(cells_, 64);
+  auto loaded = cache.load(cells_, {SiteId{3}});
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, Errc::kCorrupt);
 }

@@ -1,6 +1,7 @@
 #include "dirserver/store/object_count.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/log.h"
 #include "dirserver/cells/cells.h"
@@ -19,40 +20,49 @@ std::string end_of(SiteId site) {
 
 }  // namespace
 
-void ObjectCount::begin(const storage::KvStore& store, std::uint32_t sites, Loop& loop) {
+void ObjectCount::begin(const storage::KvStore& store, const std::vector<SiteId>& sites, Loop& loop) {
   changed_ = 0;  // what the start changed is counted with the rest
-  for (SiteId site{0}; site.value < sites; ++site.value) {
-    std::string first = attribute_key(site, FileId{0});
-    auto cells = store.iterate(first, end_of(site));
-    cells->seek(first);
-    if (cells->valid() || !cells->status()) sites_.push_back(std::move(cells));
-  }
+  for (SiteId site : sites) count(store, site, 1, loop);
+  if (sites_.empty()) count_later(loop);
+}
+
+void ObjectCount::count(const storage::KvStore& store, SiteId site, int sign, Loop& loop) {
+  std::string first = attribute_key(site, FileId{0});
+  auto cells = store.iterate(first, end_of(site));
+  cells->seek(first);
+  if (!cells->valid() && cells->status()) return;
+  sites_.push_back({std::move(cells), sign});
   count_later(loop);
 }
 
 void ObjectCount::count_later(Loop& loop) {
+  if (std::exchange(counting_, true)) return;
   loop.post([this, &loop, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) count_some(loop);
   });
 }
 
 void ObjectCount::count_some(Loop& loop) {
+  counting_ = false;
   for (std::size_t i = 0; i < kATurn && !sites_.empty(); ++i) {
-    storage::KvIterator& site = *sites_.back();
-    if (site.valid()) {
-      ++counted_;
-      site.next();
+    Site& site = sites_.back();
+    if (site.cells->valid()) {
+      counted_ += site.sign;
+      site.cells->next();
       continue;
     }
-    if (Status status = site.status(); !status) {
+    if (Status status = site.cells->status(); !status) {
       log_error("objects cannot be counted: {}", status.error().message);
       sites_.clear();
       return;
     }
     sites_.pop_back();
   }
-  done_ = sites_.empty();
-  if (!done_) count_later(loop);
+  if (sites_.empty()) {
+    done_ = true;
+  } else {
+    count_later(loop);
+  }
 }
 
 std::optional<std::uint64_t> ObjectCount::objects() const {

@@ -191,7 +191,10 @@ void directory_program(Maker& make) {
   wire::PrepareArgs prepare{id, {{SiteId{1}, std::string(40, 'r')}, {SiteId{2}, ""}}};
   make.internal(kProgram, P::kLock, lock);
   make.internal(kProgram, P::kPrepare, prepare);
-  make.internal(kProgram, P::kFinish, wire::FinishArgs{id, false});
+  make.internal(kProgram, P::kFinish, wire::FinishArgs{id, false, SiteId{1}});
+  make.internal(kProgram, P::kOwner, wire::OwnerArgs{SiteId{1}});
+  make.internal(kProgram, P::kCells,
+                wire::CellsArgs{wire::MoveId{1}, 2, 3, {{"key", "value"}, {"gone", std::nullopt}}});
   make.internal(kProgram, P::kOutcome, wire::OutcomeArgs{id});
   make.internal(kProgram, P::kRead, wire::CellReadArgs{cell, true});
   make.internal(kProgram, P::kTouch, wire::TouchArgs{cell, SiteId{2}, 1, 2});

@@ -112,13 +112,19 @@ class ByteClient {
   std::optional<StreamChannel> stream_;  // of one that calls a proxy
 };
 
+std::vector<wire::Role> moved_classes(const EnsembleOptions& options) {
+  std::vector<wire::Role> classes{wire::Role::kStorage};
+  if (options.directory_servers > 1) classes.push_back(wire::Role::kDirectory);
+  return classes;
+}
+
 class ByteSimulation : public Rounds {
  public:
   ByteSimulation(const SimulationOptions& options, Trace::Print print)
       : Rounds(options, std::move(print), kLongest),
         random_(ensemble().random().fork("byte workload")),
         mover_(std::make_unique<StripeMover>(ensemble())),
-        sites_(std::make_unique<SiteMover>(ensemble())) {
+        sites_(std::make_unique<SiteMover>(ensemble(), moved_classes(options.ensemble))) {
     for (unsigned i = 0; i < options.clients; ++i) {
       clients_.push_back(std::make_unique<ByteClient>(ensemble(), i));
     }
@@ -404,9 +410,8 @@ class ByteSimulation : public Rounds {
   // Where there are any; they come to their end now, and then the manager's tables are those in force.
   bool wait_for_moves() {
     if (!options().ensemble.moves) return true;
-    auto ended = std::make_shared<bool>(false);
-    spawn(sites_->settle(ended));
-    return wait_for([&] { return *ended; }, "moves of sites do not end");
+    std::shared_ptr<bool> settled = sites_->settled();
+    return wait_for([&] { return *settled; }, "moves of sites do not end");
   }
 
   void compare_copies() {
@@ -419,7 +424,7 @@ class ByteSimulation : public Rounds {
           checking_ = true;
           spawn([](ByteSimulation& self, bool& done, std::string& reason) -> Task<void> {
             // A request of the operator may have come late.
-            if (self.options().ensemble.moves) co_await self.sites_->settle(std::make_shared<bool>(false));
+            if (self.options().ensemble.moves) co_await self.sites_->settle();
             reason = co_await self.difference();
             done = reason.empty();
             if (!done) co_await self.ensemble().loop().sleep(std::chrono::seconds(1));

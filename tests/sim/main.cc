@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--proxies N]
-                 [--manager] [--moves] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -34,7 +34,8 @@ from nowhere, and nobody asks for tables.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile. --disk-errors: disks of storage nodes
-fail now and then; only with --bytes. --moves: --bytes and --manager, and sites are moved between the storage nodes.
+fail now and then; only with --bytes. --moves: --bytes and --manager, and sites are moved between the storage nodes, and
+between directory servers where there are several; with --names clients work on names instead of bytes.
 )";
 
 struct Arguments {
@@ -52,6 +53,7 @@ std::optional<std::uint64_t> number(const char* text) {
 class Parser {
  public:
   std::optional<Arguments> parse(int argc, char** argv) {
+    bool names = false;
     for (int i = 1; i < argc; ++i) {
       std::string_view flag = argv[i];
       if (flag == "--trace") {
@@ -69,6 +71,8 @@ class Parser {
         arguments_.bytes = arguments_.simulation.ensemble.manager = arguments_.simulation.ensemble.moves =
             true;
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
+      } else if (flag == "--names") {
+        names = true;
       } else if (flag == "--disk-errors") {
         arguments_.simulation.ensemble.disk_errors = true;
       } else if (flag == "--keep-going") {
@@ -76,6 +80,10 @@ class Parser {
       } else if (i + 1 == argc || !set(flag, argv[++i])) {
         return std::nullopt;
       }
+    }
+    if (names) {
+      arguments_.bytes = false;
+      arguments_.simulation.ensemble.victims = ServerRole::kDirectory;
     }
     return arguments_;
   }
@@ -159,7 +167,8 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
       simulation.ensemble.proxies, kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
-      simulation.ensemble.manager ? " --manager" : "", simulation.ensemble.moves ? " --moves" : "",
+      simulation.ensemble.manager ? " --manager" : "",
+      simulation.ensemble.moves ? (arguments.bytes ? " --moves" : " --moves --names") : "",
       hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }

@@ -6,6 +6,7 @@
 
 #include "tests/sim/linearizability.h"
 #include "tests/sim/rounds.h"
+#include "tests/sim/site_mover.h"
 #include "tests/sim/store_check.h"
 #include "tests/sim/workload.h"
 
@@ -28,8 +29,12 @@ class Simulation : public Rounds {
   Simulation(const SimulationOptions& options, Trace::Print print)
       : Rounds(options, std::move(print), kLongest),
         workload_(std::make_unique<Workload>(ensemble(), options.clients, options.operations)),
+        sites_(std::make_unique<SiteMover>(ensemble(), std::vector{wire::Role::kDirectory})),
         states_{Model::with_root(workload_->root().id, ensemble().config().volume.root_mode)} {}
-  ~Simulation() override { ended_workloads().push_back(std::move(workload_)); }
+  ~Simulation() override {
+    ended_workloads().push_back(std::move(workload_));
+    (void)sites_.release();  // a task of it may still wait
+  }
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
@@ -40,9 +45,15 @@ class Simulation : public Rounds {
   void play(unsigned /*round*/) override {
     ensemble().storm(kStormBegins, options().crashes);
     workload_->start_round();
+    const bool moves = options().ensemble.moves;
+    if (moves) spawn(sites_->move_until([this] { return workload_->idle() || !good(); }));
     ensemble().loop().run_until([&] { return workload_->idle(); }, kStorm);
     if (!wait_for_calm()) return;
     if (!wait_for([&] { return workload_->idle(); }, "the clients' calls are not all answered")) return;
+    if (moves) {
+      std::shared_ptr<bool> settled = sites_->settled();
+      if (!wait_for([&] { return *settled; }, "moves of sites do not end")) return;
+    }
     ensemble().loop().advance(kSettle);
     count_answers();
     if (!explain_history()) return;
@@ -105,6 +116,7 @@ class Simulation : public Rounds {
   }
 
   std::unique_ptr<Workload> workload_;
+  std::unique_ptr<SiteMover> sites_;
   std::vector<Model> states_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "service/internal_call.h"
 #include "wire/manager.h"
@@ -20,8 +21,9 @@ constexpr std::array<std::uint64_t, 3> kRates{0, 10'000, 100'000};
 
 }  // namespace
 
-SiteMover::SiteMover(SimEnsemble& ensemble)
+SiteMover::SiteMover(SimEnsemble& ensemble, std::vector<wire::Role> classes)
     : ensemble_(ensemble),
+      classes_(std::move(classes)),
       random_(ensemble.random().fork("site mover")),
       loop_(ensemble.loop()),
       socket_(loop_, ensemble.network(),
@@ -42,18 +44,19 @@ Task<void> SiteMover::do_something() {
   using Field = wire::ChangeMovesArgs::Field;
   const std::uint64_t roll = random_.below(10);
   if (roll < 7) {
-    const auto nodes = ensemble_.tables().servers(wire::Role::kStorage);
+    const wire::Role site_class =
+        classes_.size() == 1 ? classes_.front() : classes_[random_.below(classes_.size())];
+    const auto servers = ensemble_.tables().servers(site_class);
+    const std::uint32_t sites_of_class = ensemble_.config().site_counts[static_cast<std::size_t>(site_class)];
     std::set<std::uint32_t> sites;
     const std::uint64_t count = 1 + random_.below(kMostSites);
-    while (sites.size() < count) {
-      sites.insert(static_cast<std::uint32_t>(
-          random_.below(ensemble_.tables().core().site_mask[SLICE_CLASS_STORAGE] + 1)));
-    }
-    const std::uint32_t to = nodes[random_.below(nodes.size())]->server;
+    while (sites.size() < count) sites.insert(static_cast<std::uint32_t>(random_.below(sites_of_class)));
+    const std::uint32_t to = servers[random_.below(servers.size())]->server;
     auto begun = co_await ask<wire::StartMovesResult>(
         wire::ManagerProcedure::kMoveSites,
-        wire::StartMovesArgs{wire::Role::kStorage, to, {sites.begin(), sites.end()}});
-    ensemble_.trace().note("{} sites from {} on are to go to {}: {}", sites.size(), *sites.begin(), to,
+        wire::StartMovesArgs{site_class, to, {sites.begin(), sites.end()}});
+    ensemble_.trace().note("{} {} sites from {} on are to go to {}: {}", sites.size(),
+                           wire::role_name(site_class), *sites.begin(), to,
                            begun ? begun->refused : begun.error().message);
   } else if (roll < 9) {
     auto moves = co_await ask<wire::MovesListResult>(wire::ManagerProcedure::kMoves, service::NoArguments{});
@@ -90,9 +93,18 @@ Task<void> SiteMover::move_until(std::function<bool()> over) {
   moving_ = false;
 }
 
-Task<void> SiteMover::settle(std::shared_ptr<bool> ended) {
+std::shared_ptr<bool> SiteMover::settled() {
+  auto ended = std::make_shared<bool>(false);
+  spawn([](SiteMover& self, std::shared_ptr<bool> done) -> Task<void> {
+    co_await self.settle();
+    *done = true;
+  }(*this, ended));
+  return ended;
+}
+
+Task<void> SiteMover::settle() {
   using Field = wire::ChangeMovesArgs::Field;
-  while (!*ended) {
+  for (;;) {
     co_await loop_.sleep(std::chrono::milliseconds(100));
     if (moving_) continue;
     auto going = co_await ask<wire::ChangeMovesResult>(
@@ -107,7 +119,7 @@ Task<void> SiteMover::settle(std::shared_ptr<bool> ended) {
     auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
     if (!tables) continue;
     tables_ = routing::RoutingTables::make(ensemble_.config(), *tables).value();
-    *ended = true;
+    co_return;
   }
 }
 

@@ -1,10 +1,11 @@
-// SiteMover: an operator who moves sites between storage nodes while clients use them, pauses moves, and
-// gives some up; and who knows at last which tables are in force.
+// SiteMover: an operator who moves sites between servers while clients use them, pauses moves, and gives some
+// up; and who knows at last which tables are in force.
 #ifndef SLICE_TESTS_SIM_SITE_MOVER_H
 #define SLICE_TESTS_SIM_SITE_MOVER_H
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "tests/sim/ensemble.h"
 #include "wire/moves.h"
@@ -13,12 +14,15 @@ namespace slice::sim {
 
 class SiteMover {
  public:
-  explicit SiteMover(SimEnsemble& ensemble);
+  // Moves sites of these classes.
+  SiteMover(SimEnsemble& ensemble, std::vector<wire::Role> classes);
 
   // Whatever becomes of the moves.
   Task<void> move_until(std::function<bool()> over);
-  // Sets `ended`, and ends, when no move goes on any more, and tables() are the manager's.
-  Task<void> settle(std::shared_ptr<bool> ended);
+  // Ends when no move goes on any more, and tables() are the manager's.
+  Task<void> settle();
+  // The same, begun now: becomes true then.
+  std::shared_ptr<bool> settled();
   const routing::RoutingTables& tables() const { return *tables_; }
 
  private:
@@ -27,6 +31,7 @@ class SiteMover {
   Task<void> do_something();
 
   SimEnsemble& ensemble_;
+  std::vector<wire::Role> classes_;
   Random random_;
   ProcessLoop loop_;
   SimSocket socket_;

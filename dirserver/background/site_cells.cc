@@ -1,0 +1,281 @@
+#include "dirserver/background/site_cells.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dirserver/cells/steps.h"
+#include "service/internal_call.h"
+
+namespace slice::dirserver {
+namespace {
+
+using service::LeavingSites;
+using wire::PeerStatus;
+
+constexpr std::size_t kBatchBytes = 256 << 10;  // of keys and values in one call, about
+constexpr std::size_t kClearedAtOnce = 4096;    // keys, before others have their turn
+constexpr Duration kCallTimeout = std::chrono::seconds(10);
+constexpr std::size_t kLittle = 256;  // changed keys that the switch may wait for
+constexpr int kRounds = 10;           // after which the switch sends what is left, however much that is
+
+std::size_t bytes_of(const wire::CellChange& change) {
+  return change.key.size() + (change.value ? change.value->size() : 0);
+}
+
+// A record that a start would have to go on with. kCorrupt.
+Status check_record(SiteId site, std::string_view key, std::string_view value) {
+  auto checked = [](const auto& decoded) { return decoded ? Status{} : fail(decoded.error()); };
+  switch (kind_of_key(key)) {
+    case CellKind::kDuplicate:
+      return checked(decode_duplicate(value));
+    case CellKind::kTruncation:
+      return checked(decode_truncation(value));
+    case CellKind::kCut:
+      return checked(decode_cut(value));
+    case CellKind::kReclaim:
+      return checked(decode_reclaim(value));
+    case CellKind::kOwedTouch:
+      return checked(decode_owed_touch(value));
+    case CellKind::kIntention:
+      return checked(decode_intention(value));
+    case CellKind::kPrepared:
+      return checked(decode_prepared(site, value));
+    case CellKind::kSequence:
+      return checked(decode_number(value));
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+SiteCells::SiteCells(service::ServiceContext& context, CellStore& cells, DuplicateCache& duplicates)
+    : context_(context),
+      cells_(cells),
+      duplicates_(duplicates),
+      gate_(context.loop, service::SiteGate::Held::kAll),
+      copied_(context.metrics.counter("moves_cells_copied_total")),
+      copied_again_(context.metrics.counter("moves_cells_copied_again_total")),
+      taken_(context.metrics.counter("moves_cells_taken_total")) {}
+
+SiteCells::~SiteCells() {
+  cells_.watch(nullptr);
+}
+
+// ---- both ----
+
+Task<Status> SiteCells::clear(std::vector<std::uint32_t> sites) {
+  cells_.forget(sites);
+  storage::LogPosition last;
+  for (std::uint32_t number : sites) {
+    KeyRange range = range_of(SiteId{number});
+    for (bool more = true; more;) {
+      storage::WriteBatch batch;
+      auto at = cells_.store().iterate(range.begin, range.end);
+      for (; at->valid() && batch.changes().size() < kClearedAtOnce; at->next())
+        batch.erase(std::string(at->key()));
+      SLICE_CO_RETURN_IF_ERROR(at->status());
+      more = !batch.empty();
+      if (!more) break;
+      range.begin = batch.changes().back().key;
+      auto position = cells_.store().apply(batch);
+      if (!position) co_return fail(std::move(position.error()));
+      last = *position;
+      co_await context_.loop.sleep({});
+    }
+  }
+  co_return co_await cells_.durable(last);
+}
+
+// ---- at the new owner ----
+
+void SiteCells::open(const wire::SiteMove& move, std::uint64_t attempt) {
+  std::erase_if(arriving_,
+                [&](const auto& each) { return cells_.stays().here(SiteId{each.second.sites.front()}); });
+  arriving_[move.id] = {.attempt = attempt, .sites = move.sites, .position = {}};
+}
+
+Task<void> SiteCells::close(wire::MoveId move) {
+  // What is taken is taken at once.
+  if (auto found = arriving_.find(move); found != arriving_.end()) found->second.attempt = 0;
+  co_return;
+}
+
+wire::PeerResult SiteCells::take(const wire::CellsArgs& args) {
+  auto found = arriving_.find(args.move);
+  if (found == arriving_.end() || found->second.attempt != args.attempt) return {PeerStatus::kRefused};
+  Arriving& arriving = found->second;
+  if (args.number <= arriving.taken) return {};
+  if (args.number != arriving.taken + 1) return {PeerStatus::kRefused};
+  storage::WriteBatch batch;
+  for (const wire::CellChange& change : args.changes) {
+    if (!wire::has_site(arriving.sites, site_of_key(change.key).value)) return {PeerStatus::kRefused};
+    if (change.value) {
+      batch.put(change.key, *change.value);
+    } else {
+      batch.erase(change.key);
+    }
+  }
+  auto position = cells_.store().apply(batch);
+  if (!position) return {PeerStatus::kFailed};
+  arriving.position = *position;
+  arriving.taken = args.number;
+  taken_.add(args.changes.size());
+  return {};
+}
+
+Status SiteCells::check(const Arriving& arriving) const {
+  for (std::uint32_t site : arriving.sites) {
+    for (CellKind kind :
+         {CellKind::kDuplicate, CellKind::kTruncation, CellKind::kCut, CellKind::kReclaim,
+          CellKind::kOwedTouch, CellKind::kIntention, CellKind::kPrepared, CellKind::kSequence}) {
+      KeyRange range = range_of(SiteId{site}, kind);
+      auto at = cells_.store().iterate(range.begin, range.end);
+      for (; at->valid(); at->next())
+        SLICE_RETURN_IF_ERROR(check_record(SiteId{site}, at->key(), at->value()));
+      SLICE_RETURN_IF_ERROR(at->status());
+    }
+  }
+  return {};
+}
+
+Task<Status> SiteCells::sync() {
+  storage::LogPosition last;
+  for (const auto& [move, arriving] : arriving_) {
+    SLICE_CO_RETURN_IF_ERROR(check(arriving));
+    last = std::max(last, arriving.position);
+  }
+  co_return co_await cells_.durable(last);
+}
+
+// ---- at the old owner ----
+
+void SiteCells::join(std::shared_ptr<LeavingSites> leaving) {
+  leaving_.push_back(std::make_shared<Leaving>(Leaving{.sites = std::move(leaving), .changed = {}}));
+  cells_.watch([this](const storage::WriteBatch& batch) { note(batch); });
+}
+
+void SiteCells::leave(const LeavingSites& leaving) {
+  std::erase_if(leaving_, [&](const Try& each) { return each->sites.get() == &leaving; });
+  if (leaving_.empty()) cells_.watch(nullptr);
+  for (std::uint32_t site : leaving.move().sites) cells_.stays().thaw(SiteId{site});
+}
+
+void SiteCells::note(const storage::WriteBatch& batch) {
+  for (const auto& change : batch.changes()) {
+    const std::uint32_t site = site_of_key(change.key).value;
+    for (const Try& each : leaving_) {
+      if (each->sites->has(site)) each->changed.insert(change.key);
+    }
+  }
+}
+
+SiteCells::Try SiteCells::try_of(const LeavingSites& sites) const {
+  auto found = std::find_if(leaving_.begin(), leaving_.end(),
+                            [&](const Try& each) { return each->sites.get() == &sites; });
+  return found == leaving_.end() ? nullptr : *found;
+}
+
+Task<Result<std::uint64_t>> SiteCells::count(std::vector<std::uint32_t> sites) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t site : sites) {
+    KeyRange range = range_of(SiteId{site});
+    bytes += cells_.store().bytes_between(range.begin, range.end);
+  }
+  co_return bytes;
+}
+
+Task<Status> SiteCells::copy(std::shared_ptr<LeavingSites> leaving) {
+  const Try going = try_of(*leaving);
+  if (going == nullptr) co_return fail(Errc::kUnavailable, "the sites do not leave");
+  for (std::uint32_t site : leaving->move().sites)
+    SLICE_CO_RETURN_IF_ERROR(co_await copy_site(going, SiteId{site}));
+  for (int round = 0; round < kRounds && going->changed.size() > kLittle; ++round)
+    SLICE_CO_RETURN_IF_ERROR(co_await send_changed(going));
+  co_return Status{};
+}
+
+Task<Status> SiteCells::copy_site(Try leaving, SiteId site) {
+  KeyRange range = range_of(site);
+  auto at = cells_.store().iterate(range.begin, range.end);
+  while (at->valid()) {
+    std::vector<wire::CellChange> changes;
+    std::size_t bytes = 0;
+    for (; at->valid() && bytes < kBatchBytes && changes.size() < wire::kMaxCellChanges; at->next()) {
+      changes.push_back({std::string(at->key()), std::string(at->value())});
+      bytes += bytes_of(changes.back());
+    }
+    copied_.add(changes.size());
+    SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, std::move(changes)));
+    if (!co_await leaving->sites->copied(bytes))
+      co_return fail(Errc::kUnavailable, "{}", leaving->sites->trouble());
+  }
+  co_return at->status();
+}
+
+Task<Status> SiteCells::send_changed(Try leaving) {
+  const std::set<std::string> changed = std::exchange(leaving->changed, {});
+  std::vector<wire::CellChange> changes;
+  std::size_t bytes = 0;
+  for (auto key = changed.begin(); key != changed.end();) {
+    auto value = cells_.store().get(*key);
+    if (!value) co_return fail(std::move(value.error()));
+    changes.push_back({*key, std::move(*value)});
+    bytes += bytes_of(changes.back());
+    if (++key != changed.end() && bytes < kBatchBytes && changes.size() < wire::kMaxCellChanges) continue;
+    copied_again_.add(changes.size());
+    SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, std::exchange(changes, {})));
+    bytes = 0;
+  }
+  co_return Status{};
+}
+
+Task<Status> SiteCells::send_answers(Try leaving) {
+  for (std::uint32_t site : leaving->sites->move().sites) {
+    auto answers = duplicates_.unrecorded(SiteId{site});
+    std::vector<wire::CellChange> changes;
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      changes.push_back({std::move(answers[i].key), std::move(answers[i].value)});
+      bytes += bytes_of(changes.back());
+      if (i + 1 < answers.size() && bytes < kBatchBytes && changes.size() < wire::kMaxCellChanges) continue;
+      SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, std::exchange(changes, {})));
+      bytes = 0;
+    }
+  }
+  co_return Status{};
+}
+
+Task<Status> SiteCells::send(Try leaving, std::vector<wire::CellChange> changes) {
+  const wire::SiteMove& move = leaving->sites->move();
+  if (!leaving->sites->live()) co_return fail(Errc::kUnavailable, "{}", leaving->sites->trouble());
+  const wire::ServerEntry* to = context_.tables.get()->server(move.to);
+  if (to == nullptr) co_return fail(Errc::kNotFound, "server {} is no member", move.to);
+  co_await context_.crash.reach("site.cells-sending");
+  auto result = co_await service::internal_call<wire::PeerResult>(
+      context_.channel, to->endpoint, wire::kDirectoryProgram, wire::DirectoryProcedure::kCells,
+      wire::CellsArgs{.move = move.id,
+                      .attempt = leaving->sites->attempt(),
+                      .number = ++leaving->sent,
+                      .changes = std::move(changes)},
+      kCallTimeout);
+  if (!result) co_return fail(std::move(result.error()));
+  if (result->status != PeerStatus::kOk) {
+    co_return fail(Errc::kUnavailable, "{} does not take cells: {}", to->name,
+                   result->status == PeerStatus::kRefused ? "the attempt is over there" : "it cannot write");
+  }
+  co_return Status{};
+}
+
+Task<Status> SiteCells::copy_rest(std::shared_ptr<LeavingSites> leaving) {
+  const Try going = try_of(*leaving);
+  if (going == nullptr) co_return fail(Errc::kUnavailable, "the sites do not leave");
+  // Most of it first: others than clients change cells as well, and wait while the sites are frozen.
+  SLICE_CO_RETURN_IF_ERROR(co_await send_changed(going));
+  for (std::uint32_t site : leaving->move().sites) cells_.stays().freeze(SiteId{site});
+  co_await context_.crash.reach("site.frozen");
+  SLICE_CO_RETURN_IF_ERROR(co_await send_changed(going));
+  co_return co_await send_answers(going);
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,58 @@
+// RelayedChanges: changes that this server passes on to the owner of their site, and for a while what they
+// were answered. A copy of one that comes late is answered with that, and not passed on: the owner may have
+// died or given the site away meanwhile, and not know any more that it has refused the call before; carried
+// out then, it would undo what its client has done since. WRITEs are known otherwise (late_writes.h). One
+// loop.
+#ifndef SLICE_SERVICE_RELAYED_CHANGES_H
+#define SLICE_SERVICE_RELAYED_CHANGES_H
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/ids.h"
+#include "common/loop.h"
+#include "rpc/dispatcher.h"
+#include "rpc/endpoint.h"
+
+namespace slice::service {
+
+class RelayedChanges {
+ public:
+  static constexpr Duration kLife = std::chrono::seconds(10);  // of an answer; longer than datagrams stray
+  static constexpr std::size_t kAnswers = 4096;
+
+  explicit RelayedChanges(const Loop& loop) : loop_(loop) {}
+
+  struct Key {
+    rpc::Endpoint client;
+    Xid xid;
+    std::uint32_t procedure = 0, checksum = 0;  // of the arguments
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Seen {
+    enum class State { kNew, kUnderWay, kAnswered } state = State::kNew;
+    std::string_view results;  // kAnswered: valid until the next call of a method
+    Key key{};                 // for end() and forget()
+  };
+  // kNew: the caller passes it on now, and must end with end() or forget().
+  Seen begin(const rpc::Call& call);
+  void end(const Key& key, std::string_view results);
+  // Not answered: it may be passed on again.
+  void forget(const Key& key) { known_.erase(key); }
+
+ private:
+  struct Answered {
+    MonoTime at;
+    Key key;
+  };
+  const Loop& loop_;
+  std::map<Key, std::optional<std::string>> known_;  // the results; none: it is under way
+  std::deque<Answered> answered_;                    // the oldest first
+};
+
+}  // namespace slice::service
+
+#endif  // SLICE_SERVICE_RELAYED_CHANGES_H
