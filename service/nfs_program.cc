@@ -96,7 +96,25 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   co_return outcome;
 }
 
+// WRITEs are known otherwise; and what another server has passed on, that one knows.
+bool NfsProgram::passed_on_once(const NfsRequest& request) {
+  return request.call.relays == 0 && changes_something(request.procedure) &&
+         request.procedure != Procedure::kWrite;
+}
+
+std::optional<NfsAnswer> NfsProgram::answer_to_copy(const NfsRequest& request, rpc::XdrWriter& results) {
+  if (relayed_changes_.empty()) return std::nullopt;
+  RelayedChanges::Seen seen = relayed_changes_.look(request.call);
+  if (seen.state == RelayedChanges::Seen::State::kNew) return std::nullopt;
+  if (seen.state == RelayedChanges::Seen::State::kUnderWay) return NfsAnswer::drop();
+  results.fixed(as_bytes(seen.results));
+  return NfsAnswer::written(status_of(as_bytes(seen.results)));
+}
+
 Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
+  if (passed_on_once(request)) {
+    if (auto answer = answer_to_copy(request, results)) co_return std::move(*answer);
+  }
   std::optional<SiteGate::Pass> pass;
   for (bool ours = false; !ours;) {
     const std::optional<routing::Route> place = place_of(request);
@@ -223,27 +241,22 @@ Task<std::optional<NfsAnswer>> NfsProgram::redirect(NfsRequest& request, rpc::Xd
                 call.relays);
   }
   if (!place) co_return NfsAnswer::garbage();
-  // What another server has passed on, that one knows again.
-  const bool once =
-      call.relays == 0 && changes_something(request.procedure) && request.procedure != Procedure::kWrite;
-  co_return co_await (once ? relay_once(request, *place, results) : relay(request, *place, results));
+  co_return co_await (passed_on_once(request) ? relay_once(request, *place, results)
+                                              : relay(request, *place, results));
 }
 
 Task<NfsAnswer> NfsProgram::relay_once(const NfsRequest& request, routing::Route place,
                                        rpc::XdrWriter& results) {
-  RelayedChanges::Seen seen = relayed_changes_.begin(request.call);
-  if (seen.state == RelayedChanges::Seen::State::kUnderWay) co_return NfsAnswer::drop();
-  if (seen.state == RelayedChanges::Seen::State::kAnswered) {
-    results.fixed(as_bytes(seen.results));
-    co_return NfsAnswer::written(status_of(as_bytes(seen.results)));
-  }
+  if (auto answer = answer_to_copy(request, results)) co_return std::move(*answer);
+  const RelayedChanges::Key key = RelayedChanges::key_of(request.call);
+  relayed_changes_.begin(key);
   const std::size_t start = results.size();
   NfsAnswer answer = co_await relay(request, place, results);
   const std::string_view said = as_text(results.view()).substr(start);
   if (said.empty()) {
-    relayed_changes_.forget(seen.key);
+    relayed_changes_.forget(key);
   } else {
-    relayed_changes_.end(seen.key, said);
+    relayed_changes_.end(key, said);
   }
   co_return answer;
 }
@@ -267,6 +280,9 @@ Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route plac
       if (changes_something(request.procedure)) co_return NfsAnswer::drop();
       co_return nfs3::Status::kJukebox;
     default:
+      // This copy was not executed, but one before it may have been: who sends the same call again soon, as
+      // over UDP, had better do that.
+      if (changes_something(request.procedure) && request.call.datagram) co_return NfsAnswer::drop();
       co_return nfs3::Status::kJukebox;
   }
 }

@@ -147,6 +147,9 @@ class NfsProgram : public rpc::Program {
   Task<std::optional<NfsAnswer>> redirect(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> relay(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
   Task<NfsAnswer> relay_once(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
+  static bool passed_on_once(const NfsRequest& request);
+  // To a copy of a change that was passed on; nothing where it is none.
+  std::optional<NfsAnswer> answer_to_copy(const NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run_write_once(NfsRequest& request, rpc::XdrWriter& results);
   rpc::Outcome finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,

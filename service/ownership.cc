@@ -263,7 +263,9 @@ wire::Tables Ownership::applied_to(wire::Tables tables) const {
     if (site < owners.size()) owners[site] = self_.index;
   }
   for (const auto& [site, given] : record_->given) {
-    if (site < owners.size() && owners[site] == self_.index) owners[site] = given.to;
+    // Tables from before the move may have it where it was before it came here.
+    const bool older = tables.generation <= given.begun;
+    if (site < owners.size() && (older || owners[site] == self_.index)) owners[site] = given.to;
   }
   return tables;
 }

@@ -4,17 +4,20 @@
 
 namespace slice::service {
 
-RelayedChanges::Seen RelayedChanges::begin(const rpc::Call& call) {
-  const Key key{call.client, call.xid, call.procedure, crc32c(call.arguments)};
+RelayedChanges::Key RelayedChanges::key_of(const rpc::Call& call) {
+  return {call.client, call.xid, call.procedure, crc32c(call.arguments), caller_key(call)};
+}
+
+RelayedChanges::Seen RelayedChanges::look(const rpc::Call& call) {
   const MonoTime oldest = loop_.now() - kLife;
   while (!answered_.empty() && (answered_.size() > kAnswers || answered_.front().at < oldest)) {
     known_.erase(answered_.front().key);
     answered_.pop_front();
   }
-  auto [found, fresh] = known_.try_emplace(key);
-  if (fresh) return {.state = Seen::State::kNew, .results = {}, .key = key};
-  if (!found->second) return {.state = Seen::State::kUnderWay, .results = {}, .key = key};
-  return {.state = Seen::State::kAnswered, .results = *found->second, .key = key};
+  auto found = known_.find(key_of(call));
+  if (found == known_.end()) return {.state = Seen::State::kNew, .results = {}};
+  if (!found->second) return {.state = Seen::State::kUnderWay, .results = {}};
+  return {.state = Seen::State::kAnswered, .results = *found->second};
 }
 
 void RelayedChanges::end(const Key& key, std::string_view results) {

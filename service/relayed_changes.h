@@ -16,6 +16,7 @@
 #include "common/loop.h"
 #include "rpc/dispatcher.h"
 #include "rpc/endpoint.h"
+#include "service/caller_key.h"
 
 namespace slice::service {
 
@@ -30,15 +31,20 @@ class RelayedChanges {
     rpc::Endpoint client;
     Xid xid;
     std::uint32_t procedure = 0, checksum = 0;  // of the arguments
+    CallerKey caller;  // what another user of the client's host was answered is not his
     auto operator<=>(const Key&) const = default;
   };
   struct Seen {
     enum class State { kNew, kUnderWay, kAnswered } state = State::kNew;
     std::string_view results;  // kAnswered: valid until the next call of a method
-    Key key{};                 // for end() and forget()
   };
-  // kNew: the caller passes it on now, and must end with end() or forget().
-  Seen begin(const rpc::Call& call);
+  static Key key_of(const rpc::Call& call);
+  bool empty() const { return known_.empty(); }
+  // Whether it is known: asked before the call is carried out here, too, since its site may have come
+  // meanwhile. kNew: it is not.
+  Seen look(const rpc::Call& call);
+  // It is passed on now; to be ended with end() or forget().
+  void begin(const Key& key) { known_[key].reset(); }
   void end(const Key& key, std::string_view results);
   // Not answered: it may be passed on again.
   void forget(const Key& key) { known_.erase(key); }

@@ -151,6 +151,25 @@ TYPED_TEST(KvStoreTest, AnIteratorKeepsItsView) {
   EXPECT_EQ(this->keys("a", "z"), "a=2 c=2 ");
 }
 
+TYPED_TEST(KvStoreTest, AnIteratorStaysWhereItIsWhileOthersWrite) {
+  this->put("a", "1");
+  this->put("b", "1");
+  auto at = this->made_.store->iterate("a", "z");
+  ASSERT_TRUE(at->valid());
+  for (int i = 2; i < 100; ++i) this->put("a", std::to_string(i));
+  EXPECT_EQ(at->value(), "1");
+  at->next();
+  ASSERT_TRUE(at->valid());
+  EXPECT_EQ(at->key(), "b");
+}
+
+TYPED_TEST(KvStoreTest, BytesBetweenTwoKeysAreKnownAbout) {
+  for (int i = 0; i < 100; ++i) this->put("b" + std::to_string(i), std::string(10'000, static_cast<char>(i)));
+  EXPECT_GT(this->made_.store->bytes_between("b", "c"), 100'000u);
+  EXPECT_LT(this->made_.store->bytes_between("b", "c"), 10'000'000u);
+  EXPECT_LT(this->made_.store->bytes_between("c", "d"), 100'000u);
+}
+
 TYPED_TEST(KvStoreTest, DurablePositionFollowsTheSync) {
   LogPosition first = this->put("a", "1");
   LogPosition second = this->put("b", "2");

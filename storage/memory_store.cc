@@ -42,9 +42,12 @@ class MemoryIterator : public KvIterator {
     ++at_;
     settle();
   }
-  bool valid() const override { return current_ != nullptr; }
+  bool valid() const override { return valid_; }
   std::string_view key() const override { return at_->first; }
-  std::string_view value() const override { return *current_->value; }
+  // Looked for anew: more versions may have come since, and moved this one.
+  std::string_view value() const override {
+    return *MemoryMedium::visible(at_->second, at_position_)->value;
+  }
   Status status() const override {
     if (corrupt_) return fail(Errc::kCorrupt, "memory store: a value in the range fails its checksum");
     return {};
@@ -53,7 +56,7 @@ class MemoryIterator : public KvIterator {
  private:
   // Moves on to the next key that has a value in this view.
   void settle() {
-    current_ = nullptr;
+    valid_ = false;
     for (; at_ != store_.medium_.keys_.end() && at_->first < end_; ++at_) {
       const auto* version = MemoryMedium::visible(at_->second, at_position_);
       if (version == nullptr || !version->value) continue;
@@ -61,7 +64,7 @@ class MemoryIterator : public KvIterator {
         corrupt_ = true;
         return;
       }
-      current_ = version;
+      valid_ = true;
       return;
     }
   }
@@ -71,8 +74,7 @@ class MemoryIterator : public KvIterator {
   std::string begin_, end_;
   std::multiset<std::uint64_t>::iterator view_;
   std::map<std::string, MemoryMedium::Versions, std::less<>>::const_iterator at_;
-  const MemoryMedium::Version* current_ = nullptr;
-  bool corrupt_ = false;
+  bool valid_ = false, corrupt_ = false;
 };
 
 MemoryStore::MemoryStore(Loop& loop, MemoryMedium& medium, Options options)

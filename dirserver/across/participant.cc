@@ -295,7 +295,9 @@ Task<PeerStatus> Participant::carry_out(const TransactionId& finished) {
   Result<storage::LogPosition> position =
       status ? transaction.commit() : Result<storage::LogPosition>(fail(std::move(status.error())));
   if (!position) {
-    if (log_.allow()) log_error("a change that was promised fails: {}", position.error().message);
+    // The directory's own site may be about to move: then it is told again.
+    if (position.error().code != Errc::kUnavailable && log_.allow())
+      log_error("a change that was promised fails: {}", position.error().message);
     co_return PeerStatus::kFailed;
   }
   Task<bool> told = seams_.parts.tell(transaction.touches());

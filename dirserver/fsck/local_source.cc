@@ -3,6 +3,9 @@
 #include <filesystem>
 
 #include "dirserver/cells/scan_page.h"
+#include "rpc/epoll_loop.h"
+#include "service/ownership.h"
+#include "storage/posix_disk.h"
 #include "storage/rocks_store.h"
 #include "wire/nfs_status.h"
 
@@ -48,6 +51,20 @@ std::uint64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
+// Which sites the server has, where it knows that durably.
+Status read_record(const ServerConfig& server, LocalSource::Store& store) {
+  rpc::EpollLoop loop;
+  auto disk = storage::PosixDisk::open(loop, server.data);
+  if (!disk) return fail(disk.error());
+  service::Ownership record(loop, **disk, server);
+  SLICE_RETURN_IF_ERROR(rpc::run_to_end(loop, record.load()));
+  if (!record.known()) return {};
+  store.sites.emplace();
+  for (const wire::OwnedSite& each : record.sites()) store.sites->insert(each.site);
+  for (const auto& [site, offered] : record.offered()) store.offered.insert(site);
+  return {};
+}
+
 Result<LocalSource::Store> open_store(const EnsembleConfig& config, ServerConfig server) {
   std::error_code error;
   // Claiming makes what is not there, which a check must not.
@@ -72,7 +89,9 @@ Result<LocalSource::Store> open_store(const EnsembleConfig& config, ServerConfig
   if (!store) return fail(store.error(), server.name);
   auto sites = config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)];
   if (auto good = check_format(**store, config, sites); !good) return fail(good.error(), server.name);
-  return LocalSource::Store{server.name, std::move(*store), std::move(*claim), bytes_in(folder)};
+  LocalSource::Store opened{server.name, std::move(*store), std::move(*claim), bytes_in(folder)};
+  if (auto read = read_record(server, opened); !read) return fail(read.error(), server.name);
+  return opened;
 }
 
 }  // namespace
@@ -97,18 +116,27 @@ Result<std::unique_ptr<LocalSource>> LocalSource::open(const EnsembleConfig& con
                                        config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)]);
 }
 
+LocalSource::Has LocalSource::has(const Store& store, SiteId site) {
+  if (!store.sites) return has_cells(*store.cells, site) ? Has::kYes : Has::kNo;
+  if (store.sites->contains(site.value)) return Has::kYes;
+  return store.offered.contains(site.value) ? Has::kMaybe : Has::kNo;
+}
+
 LocalSource::LocalSource(std::vector<Store> stores, std::uint32_t sites)
     : stores_(std::move(stores)), store_of_(sites, 0) {
-  for (std::uint32_t site = 0; site < sites; ++site) {
+  for (SiteId site{0}; site.value < sites; ++site.value) {
     const Store* owner = nullptr;
+    std::size_t& store_of = store_of_[site.value];
     for (std::size_t i = 0; i < stores_.size(); ++i) {
-      if (!has_cells(*stores_[i].cells, SiteId{site})) continue;
+      const Has has_it = has(stores_[i], site);
+      if (has_it == Has::kMaybe && owner == nullptr) store_of = i;
+      if (has_it != Has::kYes) continue;
       if (owner == nullptr) {
         owner = &stores_[i];
-        store_of_[site] = i;
+        store_of = i;
       } else {
         conflicts_.push_back({.kind = Kind::kSiteTwice,
-                              .site = SiteId{site},
+                              .site = site,
                               .what = fmt::format("{} and {} both have cells of it; those of {} are checked",
                                                   owner->server, stores_[i].server, owner->server)});
       }

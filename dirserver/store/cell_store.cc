@@ -357,9 +357,12 @@ Status Transaction::count(const NamePlace& place, const DirectoryChange& names) 
   auto found = std::find_if(parts_.begin(), parts_.end(), [&](const PartSlot& slot) {
     return slot.site == place.site && slot.directory == place.directory;
   });
-  if (found == parts_.end()) found = parts_.insert(parts_.end(), {place.site, place.directory, {}});
+  if (found == parts_.end()) {
+    const bool with_cell = cells_.owns(place.directory.site);
+    found = parts_.insert(parts_.end(), {place.site, place.directory, with_cell, {}});
+  }
   add(found->names, names);
-  if (!cells_.owns(place.directory.site)) return {};
+  if (!found->with_cell) return {};
   return count_in_cell(place.directory, {.subdirectories = names.subdirectories, .at = names.at});
 }
 
@@ -381,18 +384,12 @@ Result<bool> Transaction::touch(const CellRef& directory, SiteId part, const Kno
   if (*cell == nullptr) return false;
   DirectoryChange names{.at = now};
   if (known.version != 0) {
-    std::string key = known_part_key(directory.site, directory.fileid, part);
-    auto value = cells_.store_.get(key);
-    if (!value) return fail(std::move(value.error()));
-    KnownPart before;
-    if (*value) {
-      auto decoded = decode_known_part(**value);
-      if (!decoded) return fail(std::move(decoded.error()));
-      before = *decoded;
-    }
+    auto known_before = known_part(directory, part);
+    if (!known_before) return fail(std::move(known_before.error()));
+    const KnownPart& before = *known_before;
     if (known.version > before.version) {
       names.subdirectories = static_cast<std::int64_t>(known.subdirectories - before.subdirectories);
-      batch_.put(std::move(key), encode(known));
+      batch_.put(known_part_key(directory.site, directory.fileid, part), encode(known));
     }
   }
   SLICE_RETURN_IF_ERROR(count_in_cell(directory, names));
@@ -423,6 +420,26 @@ Status Transaction::refresh(CellSlot& slot) {
   return {};
 }
 
+Result<KnownPart> Transaction::known_part(const CellRef& directory, SiteId part) const {
+  auto value = cells_.store_.get(known_part_key(directory.site, directory.fileid, part));
+  if (!value) return fail(std::move(value.error()));
+  return *value ? decode_known_part(**value) : KnownPart{};
+}
+
+// The directory's cell came here while the part owed it something: that is what the cell is told of now, in
+// the same step as this change, behind which a touch would count for nothing.
+Status Transaction::count_what_is_owed(const PartSlot& slot) {
+  if (!slot.with_cell || slot.names.subdirectories == 0) return {};
+  auto part = cells_.part(slot.site, slot.directory);
+  if (!part) return fail(std::move(part.error()));
+  auto known = known_part(slot.directory, slot.site);
+  if (!known) return fail(std::move(known.error()));
+  if (part->subdirectories == known->subdirectories) return {};
+  return count_in_cell(slot.directory, {.subdirectories = static_cast<std::int64_t>(part->subdirectories -
+                                                                                    known->subdirectories),
+                                        .at = slot.names.at});
+}
+
 Status Transaction::commit_part(const PartSlot& slot) {
   auto part = cells_.part(slot.site, slot.directory);
   if (!part) return fail(std::move(part.error()));
@@ -440,7 +457,7 @@ Status Transaction::commit_part(const PartSlot& slot) {
     if (!number) return fail(std::move(number.error()));
     version = number->value;
   }
-  if (cells_.owns(slot.directory.site)) {
+  if (slot.with_cell) {
     if (version == 0) return {};
     batch_.put(known_part_key(slot.directory.site, slot.directory.fileid, slot.site),
                encode(KnownPart{version, part->subdirectories}));
@@ -471,6 +488,7 @@ Status Transaction::erase_known_parts(const AttributeCell& directory) {
 }
 
 Status Transaction::fill_batch() {
+  for (const PartSlot& slot : parts_) SLICE_RETURN_IF_ERROR(count_what_is_owed(slot));
   for (const auto& slot : attributes_) {
     const CellRef& ref = slot->cell.self.cell;
     if (slot->erased) {

@@ -227,6 +227,9 @@ class Transaction {
   struct PartSlot {
     SiteId site;
     CellRef directory;
+    // The directory's cell is here, and is changed as well. As it was when the names were changed: its site
+    // may come meanwhile.
+    bool with_cell;
     DirectoryChange names;
   };
   Result<BucketSlot*> bucket(const NamePlace& place);
@@ -234,7 +237,9 @@ class Transaction {
   CellSlot& slot_of(const AttributeCell& cell);
   Status count(const NamePlace& place, const DirectoryChange& names);
   Status count_in_cell(const CellRef& directory, const DirectoryChange& names);
+  Status count_what_is_owed(const PartSlot& slot);
   Status commit_part(const PartSlot& slot);
+  Result<KnownPart> known_part(const CellRef& directory, SiteId part) const;
   Status refresh(CellSlot& slot);
   Status erase_known_parts(const AttributeCell& directory);
   Status fill_batch();

@@ -332,7 +332,7 @@ wire::LockArgs DirectoryFixture::lock_of(const Handle& object, const wire::Trans
 
 void DirectoryFixture::give_up(const wire::TransactionName& owner) {
   auto given_up =
-      peer<wire::PeerResult>(wire::DirectoryProcedure::kFinish, wire::FinishArgs{owner, false, owner.site});
+      peer<wire::PeerResult>(wire::DirectoryProcedure::kFinish, wire::FinishArgs{owner, false, kRootSite});
   EXPECT_EQ(given_up.status, wire::PeerStatus::kOk);
 }
 
