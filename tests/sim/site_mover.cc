@@ -42,18 +42,18 @@ Task<void> SiteMover::do_something() {
   using Field = wire::ChangeMovesArgs::Field;
   const std::uint64_t roll = random_.below(10);
   if (roll < 7) {
-    const auto nodes = ensemble_.tables().servers(wire::Role::kStorage);
+    const wire::Role site_class = wire::kMovableClasses[random_.below(wire::kMovableClasses.size())];
+    const auto servers = ensemble_.tables().servers(site_class);
+    const std::size_t all = ensemble_.tables().wire().sites[static_cast<std::size_t>(site_class)].size();
     std::set<std::uint32_t> sites;
     const std::uint64_t count = 1 + random_.below(kMostSites);
-    while (sites.size() < count) {
-      sites.insert(static_cast<std::uint32_t>(
-          random_.below(ensemble_.tables().core().site_mask[SLICE_CLASS_STORAGE] + 1)));
-    }
-    const std::uint32_t to = nodes[random_.below(nodes.size())]->server;
+    while (sites.size() < count) sites.insert(static_cast<std::uint32_t>(random_.below(all)));
+    const std::uint32_t to = servers[random_.below(servers.size())]->server;
     auto begun = co_await ask<wire::StartMovesResult>(
         wire::ManagerProcedure::kMoveSites,
-        wire::StartMovesArgs{wire::Role::kStorage, to, {sites.begin(), sites.end()}});
-    ensemble_.trace().note("{} sites from {} on are to go to {}: {}", sites.size(), *sites.begin(), to,
+        wire::StartMovesArgs{site_class, to, {sites.begin(), sites.end()}});
+    ensemble_.trace().note("{} {} sites from {} on are to go to {}: {}", sites.size(),
+                           wire::role_name(site_class), *sites.begin(), to,
                            begun ? begun->refused : begun.error().message);
   } else if (roll < 9) {
     auto moves = co_await ask<wire::MovesListResult>(wire::ManagerProcedure::kMoves, service::NoArguments{});
