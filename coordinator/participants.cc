@@ -132,8 +132,13 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
   Duration pause = kFirstPause;
   while (true) {
     R result = co_await ask<R>(server, procedure, args, until_done, if_mirrored(handle));
-    // Files with a layout are where that says, and move with no site.
-    if (result.status != nfs3::Status::kOk || routing::has_layout(handle)) co_return result;
+    // Stripes of files with a layout are where that says, and move with no site.
+    const wire::ServerEntry* entry = context_.tables.get()->server(server);
+    const bool has_stripes = entry == nullptr || entry->role == wire::Role::kStorage;
+    const bool stays = routing::has_layout(handle) && has_stripes;
+    if (result.status != nfs3::Status::kOk || stays) co_return result;
+    // A small-file server that names another one may have done nothing itself.
+    bool some_did = has_stripes || result.also.empty();
     std::vector<std::uint32_t> done{server}, left = result.also;
     bool all_did = true;
     while (all_did && !left.empty()) {
@@ -151,10 +156,11 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
       }
       learn(context_.verifier, result);
       learn(context_.verifier, *more);
+      some_did = some_did || more->also.empty();
       merge(result, *more);
       left.insert(left.end(), more->also.begin(), more->also.end());
     }
-    if (all_did) co_return result;
+    if (all_did && some_did) co_return result;
     co_await context_.loop.sleep(pause);
     pause = std::min(pause * 2, kLongestPause);
   }

@@ -180,6 +180,23 @@ wire::HandlesResult AuthorityService::handles(const wire::HandlesArgs& args) {
   return result;
 }
 
+// What a file has below the threshold is at one small-file server as a whole: what another one told was so
+// before its site moved.
+bool AuthorityService::note_stored(AttributeCell& cell, StoredPart part) const {
+  const routing::RoutingTables& tables = *volume_.context.tables.get();
+  auto is_small = [&](std::uint32_t server) {
+    const wire::ServerEntry* entry = tables.server(server);
+    return entry != nullptr && entry->role == wire::Role::kSmallFile;
+  };
+  bool changed = false;
+  if (cell.stored && is_small(part.server)) {
+    changed = std::erase_if(*cell.stored, [&](const StoredPart& each) {
+                return each.server != part.server && is_small(each.server);
+              }) > 0;
+  }
+  return cell.note_stored(part) || changed;
+}
+
 wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened& file, std::uint32_t teller,
                                           const wire::FileMerge& merge) {
   merges_.add();
@@ -203,7 +220,7 @@ wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened
       changed = true;
     }
     if (merge.stored && merge.epoch == cell.epoch) {
-      changed = cell.note_stored({teller, *merge.stored}) || changed;
+      changed = note_stored(cell, {teller, *merge.stored}) || changed;
     }
   }
   if (merge.mtime) changed = merge_mtime(cell, *merge.mtime) || changed;

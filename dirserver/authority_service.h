@@ -24,6 +24,7 @@ class AuthorityService : public service::InternalProgram {
   Task<std::optional<Answer>> pass_on(SiteId site, wire::AuthorityProcedure procedure, const Args& args);
   wire::FetchResult merge(Transaction& transaction, const Result<routing::FileHandle>& file,
                           std::uint32_t teller, const wire::FileMerge& merge);
+  bool note_stored(AttributeCell& cell, StoredPart part) const;
   wire::HandlesResult handles(const wire::HandlesArgs& args);
   Task<wire::PolicyResult> policy(const wire::PolicyArgs& args);
   // Commits, and waits until what the transaction read and changed is durable; kOk, or why it is not.

@@ -133,6 +133,20 @@ TEST_F(UsedTest, IsWhatAllServersStore) {
   EXPECT_EQ(tell(7, 0, 0, 128 << 20), 64u << 20) << "copies count as far as a file without holes takes";
 }
 
+// Whose site has moved since: a file is whole at one of them.
+TEST_F(UsedTest, BelowTheThresholdIsWhatOneServerHasToldLast) {
+  FakeDataServer strange(loop_, wire::kObjectProgram);
+  const std::uint32_t small1 = config_.find("small1")->index, store1 = config_.find("store1")->index;
+  const std::uint32_t small2 = add_server("small2", wire::Role::kSmallFile, strange);
+  EXPECT_EQ(tell(small1, 0, 64 << 20, 8192), 8192u);
+  EXPECT_EQ(tell(store1, 0, 64 << 20, 1 << 20), 8192u + (1u << 20));
+  EXPECT_EQ(tell(small2, 0, 64 << 20, 12288), 12288u + (1u << 20));
+  EXPECT_EQ(tell(small1, 0, 64 << 20, 0), 1u << 20) << "it has come back, and is empty";
+  restart();
+  EXPECT_EQ(attributes(file.handle).used, 1u << 20);
+  silence("small2");
+}
+
 TEST_F(UsedTest, OfAFileWithASizeIsNeverZero) {
   ASSERT_EQ(truncate(file.handle, 64 << 20), Status::kOk);
   EXPECT_EQ(attributes(file.handle).used, 512u);

@@ -239,7 +239,7 @@ class DataCheck {
     bool small = false, storage = false;  // has bytes
     for (ObjectSource* holder : file.holders) {
       const bool is_storage = holder->server().role == wire::Role::kStorage;
-      if (!is_storage && !has_small_file_site(*holder, file.cell)) {
+      if (!is_storage && !may_have_small(*holder, file.cell)) {
         found.push_back(stray(file.cell, *holder, "bytes below the threshold"));
         continue;
       }
@@ -269,17 +269,18 @@ class DataCheck {
     co_return found;
   }
 
-  bool has_small_file_site(const ObjectSource& holder, const AttributeCell& cell) const {
+  bool may_have_small(const ObjectSource& holder, const AttributeCell& cell) const {
     const SiteId site = seams_.tables->small_file_site(cell.self.cell.fileid);
-    return seams_.tables->owns(holder.server().server, wire::Role::kSmallFile, site);
+    const std::uint32_t server = holder.server().server;
+    return seams_.tables->owns(server, wire::Role::kSmallFile, site) ||
+           moves_by(wire::Role::kSmallFile, site.value, server);
   }
 
-  // The storage site is on its way to or from this server.
-  bool moves_by(std::uint32_t site, std::uint32_t server) const {
+  // The site is on its way to or from this server.
+  bool moves_by(wire::Role site_class, std::uint32_t site, std::uint32_t server) const {
     if (seams_.moves == nullptr) return false;
     return std::any_of(seams_.moves->begin(), seams_.moves->end(), [&](const wire::SiteMove& each) {
-      return each.site_class == wire::Role::kStorage && (each.from == server || each.to == server) &&
-             each.has(site);
+      return each.site_class == site_class && (each.from == server || each.to == server) && each.has(site);
     });
   }
 
@@ -308,7 +309,8 @@ class DataCheck {
         auto copies = routing::copies_of_stripe(*seams_.tables, layout, handle, stripe).all;
         if (routing::has(copies, node.server().server)) continue;
         const SiteId site = routing::site_of_stripe(*seams_.tables, layout, handle, stripe);
-        if (!routing::has_layout(handle) && moves_by(site.value, node.server().server)) continue;
+        if (!routing::has_layout(handle) && moves_by(wire::Role::kStorage, site.value, node.server().server))
+          continue;
         co_return stripe;
       }
     }

@@ -198,6 +198,23 @@ TEST_F(DataCheckTest, WhileASiteMovesBothMayHaveBytesOfIt) {
   EXPECT_THAT(found(true), SizeIs(1)) << "another one moves";
 }
 
+TEST_F(DataCheckTest, WhileASmallFileSiteMovesBothMayHaveItsFiles) {
+  const FileId file = make(kRootId, "file", 1000);
+  server("small2").has(file, 0, 1000);
+  moves_.push_back({.site_class = wire::Role::kSmallFile,
+                    .from = index("small1"),
+                    .to = index("small2"),
+                    .sites = {tables_->small_file_site(file).value}});
+  EXPECT_THAT(found(true), IsEmpty());
+  server("small1").objects.erase(file);
+  EXPECT_THAT(found(true), IsEmpty()) << "it was given, which the tables do not show yet";
+  server("small2").objects.erase(file);
+  EXPECT_THAT(found(true), ElementsAre(HasSubstr(begins("lost-bytes", file))));
+  server("small2").has(file, 0, 1000);
+  moves_.front().site_class = wire::Role::kStorage;
+  EXPECT_THAT(found(true), SizeIs(2)) << "another class's site moves";
+}
+
 TEST_F(DataCheckTest, BytesAtANodeThatDoesNotHaveTheirSite) {
   const FileId file = make(kRootId, "file", 20 << 20);
   const std::uint64_t whole = check().totals.object_bytes;

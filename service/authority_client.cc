@@ -166,8 +166,12 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   void forget(FileId file) {
     auto found = by_file_.find(file);
     if (found == by_file_.end()) return;
-    found->second->has = false;
-    ++found->second->forgotten;
+    forget(*found->second);
+  }
+  void forget_those(const std::function<bool(FileId)>& which) {
+    for (Entry& entry : entries_) {
+      if (which(entry.handle.fileid)) forget(entry);
+    }
   }
 
   Task<void> flush() {
@@ -190,6 +194,10 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   }
 
  private:
+  static void forget(Entry& entry) {
+    entry.has = false;
+    ++entry.forgotten;
+  }
   Entry* find(FileId file) {
     auto found = by_file_.find(file);
     return found == by_file_.end() ? nullptr : &*found->second;
@@ -488,6 +496,9 @@ Task<Status> AuthorityClient::report(const routing::FileHandle& handle, Epoch ep
 }
 void AuthorityClient::forget(FileId file) {
   impl_->forget(file);
+}
+void AuthorityClient::forget_those(const std::function<bool(FileId)>& which) {
+  impl_->forget_those(which);
 }
 Task<void> AuthorityClient::flush() {
   return impl_->flush();

@@ -56,6 +56,8 @@ class AuthorityClient {
   Task<Status> report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime);
   // Drops what is cached (a truncate or remove passed): the next fetch asks.
   void forget(FileId file);
+  // The same of all files of which `which` says so.
+  void forget_those(const std::function<bool(FileId)>& which);
   // Tells everything not yet told; for a clean stop.
   Task<void> flush();
 

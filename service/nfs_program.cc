@@ -215,6 +215,7 @@ std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) co
 std::optional<std::uint32_t> NfsProgram::gated_site(const NfsRequest& request,
                                                     const std::optional<routing::Route>& place) const {
   if (gate_ == nullptr || !place || place->site_class != site_class_) return std::nullopt;
+  // Stripes of files with a layout are where that says; below the threshold they are like others.
   if (site_class_ == wire::Role::kStorage && routing::has_layout(request.handle)) return std::nullopt;
   return place->site.value;
 }

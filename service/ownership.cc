@@ -262,10 +262,11 @@ wire::Tables Ownership::applied_to(wire::Tables tables) const {
   for (const auto& [site, held] : record_->sites) {
     if (site < owners.size()) owners[site] = self_.index;
   }
+  // Tables of before the move may be of before the site came here, too.
   for (const auto& [site, given] : record_->given) {
-    // Tables from before the move may have it where it was before it came here.
-    const bool older = tables.generation <= given.begun;
-    if (site < owners.size() && (older || owners[site] == self_.index)) owners[site] = given.to;
+    const bool unknown =
+        site < owners.size() && (owners[site] == self_.index || tables.generation <= given.begun);
+    if (unknown) owners[site] = given.to;
   }
   return tables;
 }

@@ -191,6 +191,16 @@ TEST_F(MoveTest, ASiteComesBack) {
   EXPECT_EQ(owner(to_, published(), 2), move_.from);
 }
 
+// The tables of a server may be of before the site came, from a third one.
+TEST_F(MoveTest, TablesOfBeforeTheMoveDoNotSayWhereTheSiteIs) {
+  ASSERT_TRUE(run(from_.give(move_)));
+  wire::Tables old = tables_in_use_;
+  old.sites[2][0] = 6;
+  EXPECT_EQ(owner(from_, old, 0), move_.to);
+  old.generation = Generation{5};
+  EXPECT_EQ(owner(from_, old, 0), 6u) << "it has gone on since";
+}
+
 TEST_F(MoveTest, WhatIsNotHereCannotBeGivenNorWhatIsHereBeOffered) {
   const std::uint64_t version = from_.version();
   wire::SiteMove strange = move_;

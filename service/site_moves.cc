@@ -120,6 +120,12 @@ wire::Also SiteMoves::also(Generation known) const {
   return {servers.begin(), servers.end()};
 }
 
+std::optional<std::uint32_t> SiteMoves::given_to(SiteId site) const {
+  const Ownership* record = context_.ownership;
+  if (record == nullptr || !record->known() || !record->given().contains(site.value)) return std::nullopt;
+  return context_.tables.get()->server_of(site_class_, site).server;
+}
+
 // ---- as the old owner ----
 
 wire::MoveSitesResult SiteMoves::move(const wire::MoveSitesArgs& args) {
@@ -283,8 +289,9 @@ Task<slice::Status> SiteMoves::copy_and_switch(Moving moving, std::shared_ptr<Le
   SLICE_CO_RETURN_IF_ERROR(co_await data_.copy(leaving));
   co_await context_.crash.reach("site.copied");
   // Most of it is durable there before anybody is made to wait.
-  SLICE_CO_RETURN_IF_ERROR(co_await have(moving->move.to, MovesProcedure::kOffer,
-                                         wire::OfferSitesArgs{moving->move.id, leaving->attempt(), false}));
+  SLICE_CO_RETURN_IF_ERROR(co_await have(
+      moving->move.to, MovesProcedure::kOffer,
+      wire::OfferSitesArgs{moving->move.id, leaving->attempt(), false, context_.verifier.largest()}));
   for (int tries = 0;; ++tries) {
     while (leaving->live() && moving->paused) co_await context_.loop.sleep(kPoll);
     if (!leaving->live() || !wanted(*moving)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
@@ -322,8 +329,9 @@ Task<slice::Status> SiteMoves::hand_over(Moving moving, std::shared_ptr<LeavingS
       co_await have(move.to, MovesProcedure::kLateWrites,
                     wire::LateWritesArgs{move.id, leaving->attempt(), data_.late_writes(move.sites)}));
   co_await context_.crash.reach("site.offering");
-  SLICE_CO_RETURN_IF_ERROR(co_await have(move.to, MovesProcedure::kOffer,
-                                         wire::OfferSitesArgs{move.id, leaving->attempt(), true}));
+  SLICE_CO_RETURN_IF_ERROR(
+      co_await have(move.to, MovesProcedure::kOffer,
+                    wire::OfferSitesArgs{move.id, leaving->attempt(), true, context_.verifier.largest()}));
   co_await context_.crash.reach("site.offered");
   if (!leaving->live() || !wanted(*moving)) co_return fail(Errc::kUnavailable, "{}", leaving->trouble());
   co_await give(moving);
@@ -487,6 +495,7 @@ Task<void> SiteMoves::clear_for(Coming coming, Incoming::State then) {
 Task<MovesResult> SiteMoves::offer(wire::OfferSitesArgs args) {
   const Coming open = coming(args.move, args.attempt);
   if (open == nullptr) co_return refused(Status::kStale, "the attempt is over here");
+  context_.verifier.see(args.verifier);
   if (args.final) co_await data_.close(args.move);
   slice::Status done = co_await data_.sync();
   // Another attempt may have begun meanwhile.

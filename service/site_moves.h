@@ -35,6 +35,8 @@ class SiteMoves : public InternalProgram {
   Task<void> stop();
   // Servers that have, or will have, sites that are here by tables of this generation.
   wire::Also also(Generation known) const;
+  // The server that has a site which this one has given away; nothing where it has not.
+  std::optional<std::uint32_t> given_to(SiteId site) const;
 
  private:
   // As the old owner.

@@ -15,6 +15,7 @@ Checkpointer::Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store
       store_(store),
       zones_(zones),
       crash_(crash),
+      saving_(loop),
       batches_(metrics.counter("smallfile_checkpoints_total")),
       failures_(metrics.counter("smallfile_checkpoint_failures_total")),
       runs_(metrics.counter("smallfile_zone_writes_total")),
@@ -38,6 +39,13 @@ Status Checkpointer::restore(std::uint32_t sites) {
 
 // Map records are not looked at: they are read when they are needed.
 Status Checkpointer::restore_zone(SiteId site) {
+  auto cleared = store_.get(key_of(site, KeyKind::kCleared, 0));
+  if (!cleared) return fail(std::move(cleared).error());
+  if (*cleared) {
+    auto sequence = decode_length(**cleared);
+    if (!sequence) return fail(std::move(sequence).error());
+    cleared_[site] = *sequence;
+  }
   auto end = store_.get(key_of(site, KeyKind::kZoneEnd, 0));
   if (!end) return fail(std::move(end).error());
   if (!*end) return {};
@@ -56,6 +64,11 @@ Status Checkpointer::restore_zone(SiteId site) {
     SLICE_RETURN_IF_ERROR(zone.restore_fragment(key->number, *fragment));
   }
   return at->status();
+}
+
+std::uint64_t Checkpointer::cleared(SiteId site) const {
+  auto found = cleared_.find(site);
+  return found == cleared_.end() ? 0 : found->second;
 }
 
 std::uint64_t Checkpointer::free_bytes() const {
@@ -123,6 +136,7 @@ void Checkpointer::tell(const Status& status, bool all) {
 }
 
 Task<Status> Checkpointer::save_batch() {
+  auto lock = co_await saving_.lock();
   if (broken()) co_return intact_;
   Batch batch;
   co_await take(batch);
@@ -331,6 +345,59 @@ void Checkpointer::settle(Batch& batch, bool saved) {
     table_.settle(file, saved);
   }
   batch.snapshots.clear();
+}
+
+// ---- clearing ----
+
+// A crash on the way leaves some of it, in any state: nobody serves these sites before they were cleared as a
+// whole.
+Task<Status> Checkpointer::clear(std::vector<SiteId> sites) {
+  auto lock = co_await saving_.lock();
+  if (broken()) co_return intact_;
+  // Sequence numbers that were not durable are given once more after a crash, and then what was written under
+  // them would not be replayed.
+  const storage::LogSequence end = log_->last();
+  SLICE_CO_RETURN_IF_ERROR(co_await log_->sync(end));
+  for (SiteId site : sites) SLICE_CO_RETURN_IF_ERROR(co_await erase_records(site, end.value));
+  // Somebody may have looked at a file whose record was still there.
+  if (!table_.forget(sites)) co_return fail(Errc::kUnavailable, "files of a site that is cleared are in use");
+  for (SiteId site : sites) {
+    allocators_.erase(site);
+    SLICE_CO_RETURN_IF_ERROR(co_await zones_.shrink(site, 0));
+  }
+  co_await trim();
+  co_return Status{};
+}
+
+// First that what the journal has of it is void.
+Task<Status> Checkpointer::erase_records(SiteId site, std::uint64_t journal_end) {
+  cleared_[site] = journal_end;
+  storage::WriteBatch batch;
+  batch.put(key_of(site, KeyKind::kCleared, 0), encode_length(journal_end));
+  Result<storage::LogPosition> position = store_.apply(batch);
+  while (position) {
+    auto next = records_of(site, kBatchFiles);
+    if (!next) co_return fail(std::move(next).error());
+    if (next->empty()) break;
+    position = store_.apply(*next);
+    co_await give_way(kTurnBytes);
+  }
+  if (!position) co_return fail(std::move(position).error());
+  if (Status durable = co_await store_.durable(*position); !durable) {
+    intact_ = fail(durable.error(), "map records");
+    co_return intact_;
+  }
+  co_return Status{};
+}
+
+// What erases the next of them.
+Result<storage::WriteBatch> Checkpointer::records_of(SiteId site, std::size_t most) const {
+  storage::WriteBatch batch;
+  auto at = store_.iterate(key_of(site, KeyKind::kFragment, 0),
+                           key_of(SiteId{site.value + 1}, KeyKind::kCleared, 0));
+  for (; at->valid() && batch.changes().size() < most; at->next()) batch.erase(std::string(at->key()));
+  if (Status status = at->status(); !status) return fail(std::move(status).error());
+  return batch;
 }
 
 Task<void> Checkpointer::trim() {

@@ -49,6 +49,12 @@ class Checkpointer {
   // While the journal is replayed: memory holds no record beyond this one. Nothing: all that are in the log.
   void set_applied(std::optional<std::uint64_t> sequence) { applied_ = sequence; }
 
+  // Gives back all that is saved of these sites, and in memory, and in the journal so far; durable when it
+  // ends well. Nobody writes them meanwhile. kUnavailable: something of them is in use.
+  Task<Status> clear(std::vector<SiteId> sites);
+  // Up to which journal record nothing is of this site any more.
+  std::uint64_t cleared(SiteId site) const;
+
   // Starts saving, soon, unless it is under way; goes on until no file waits.
   void kick();
   // The same, and waits until it has ended, or failed.
@@ -84,6 +90,8 @@ class Checkpointer {
   };
 
   Status restore_zone(SiteId site);
+  Task<Status> erase_records(SiteId site, std::uint64_t journal_end);
+  Result<storage::WriteBatch> records_of(SiteId site, std::size_t most) const;
   Task<void> loop_until_done();
   Task<Status> save_batch();
   // After so many bytes: lets what else waits for the loop go first, now and then.
@@ -108,6 +116,8 @@ class Checkpointer {
   const CrashPoints& crash_;
   storage::Log* log_ = nullptr;
   std::map<SiteId, ZoneAllocator> allocators_;
+  std::map<SiteId, std::uint64_t> cleared_;
+  AsyncMutex saving_;  // a batch, or clear()
   std::optional<std::uint64_t> applied_;
 
   bool running_ = false;

@@ -77,17 +77,39 @@ Pin FileTable::take_waiting() {
   Pin pin(*this, file);
   file.dirty = false;
   file.flushing = true;
+  flushing_.insert(&file);
   return pin;
 }
 
 void FileTable::settle(File& file, bool saved) {
   file.flushing = false;
+  flushing_.erase(&file);
   if (!saved && !file.dirty) {
     file.dirty = true;
     waiting_.push_back(&file);
   }
   if (saved && file.removed) remember_removed(file.id);
   charge(file);
+}
+
+bool FileTable::forget(const std::vector<SiteId>& sites) {
+  auto theirs = [&](const File& file) {
+    return std::find(sites.begin(), sites.end(), file.site) != sites.end();
+  };
+  std::vector<File*> files;
+  for (const auto& [id, file] : files_) {
+    if (!theirs(*file)) continue;
+    if (file->pins > 0) return false;
+    files.push_back(file.get());
+  }
+  std::erase_if(waiting_, [&](const File* file) { return theirs(*file); });
+  for (File* file : files) {
+    assert(!file->flushing);
+    if (file->removed) remember_removed(file->id);
+    drop(*file);
+  }
+  make_room();
+  return true;
 }
 
 void FileTable::remember_removed(FileId id) {

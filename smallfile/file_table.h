@@ -12,6 +12,7 @@
 #include <memory>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "common/loop.h"
 #include "common/metrics.h"
@@ -62,6 +63,12 @@ class FileTable {
   // It was loaded into: its footprint is counted anew.
   void charge(File& file);
 
+  // Lets go of all files of these sites, of which nothing is to be saved any more; none is being flushed.
+  // False: some are pinned, and stay.
+  bool forget(const std::vector<SiteId>& sites);
+
+  // Files that are being flushed: neither do they wait, nor may they be in the store.
+  const std::unordered_set<const File*>& flushing() const { return flushing_; }
   // Files that wait to be saved, oldest first.
   const std::deque<File*>& waiting() const { return waiting_; }
   // Takes the oldest off that list, pinned; it is then being flushed until settle().
@@ -90,6 +97,7 @@ class FileTable {
   // using a file moves nothing.
   std::list<File*> idle_;
   std::deque<File*> waiting_;
+  std::unordered_set<const File*> flushing_;
   std::uint64_t used_ = 0, dirty_ = 0;
 
   // FileIDs are never used again, so one that was removed stays removed. Held long enough for requests that

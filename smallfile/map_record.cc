@@ -151,7 +151,7 @@ std::string key_of(SiteId site, KeyKind kind, std::uint64_t number) {
 std::optional<Key> parse_key(std::string_view key) {
   if (key.size() != kSiteKeySize || key[0] != kSiteTable) return std::nullopt;
   char kind = key[5];
-  if (kind != 'f' && kind != 'm' && kind != 'z') return std::nullopt;
+  if (kind != 'c' && kind != 'f' && kind != 'm' && kind != 'z') return std::nullopt;
   return Key{{get<std::uint32_t>(key, 1)}, static_cast<KeyKind>(kind), get<std::uint64_t>(key, 6)};
 }
 

@@ -45,7 +45,7 @@ std::string encode(const MapRecord& record);
 // end.
 Result<MapRecord> decode_map_record(std::string_view bytes, std::uint64_t threshold);
 
-// A zone's end or the length of a fragment.
+// A zone's end, the length of a fragment, or up to which journal record a site was cleared.
 std::string encode_length(std::uint64_t length);
 Result<std::uint64_t> decode_length(std::string_view bytes);
 
@@ -59,9 +59,10 @@ std::string encode(const StoreHeader& header);
 Result<StoreHeader> decode_store_header(std::string_view bytes);
 
 // Keys. All of a site is one contiguous range, so that it can be moved.
-enum class KeyKind : char { kFragment = 'f', kMap = 'm', kZoneEnd = 'z' };
+enum class KeyKind : char { kCleared = 'c', kFragment = 'f', kMap = 'm', kZoneEnd = 'z' };
 std::string header_key();
-std::string key_of(SiteId site, KeyKind kind, std::uint64_t number);  // fragment: offset; map: fileID; end: 0
+// Fragment: offset; map: fileID; end, cleared: 0.
+std::string key_of(SiteId site, KeyKind kind, std::uint64_t number);
 struct Key {
   SiteId site;
   KeyKind kind = KeyKind::kMap;

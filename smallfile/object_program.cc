@@ -1,5 +1,7 @@
 #include "smallfile/object_program.h"
 
+#include <utility>
+
 #include "common/log.h"
 #include "smallfile/stopped_objects.h"
 
@@ -7,12 +9,16 @@ namespace slice::smallfile {
 
 using wire::ObjectProcedure;
 
-ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store,
-                             service::AuthorityClient& authority)
+ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store, Sites& sites,
+                             service::AuthorityClient& authority, service::SiteGate& gate,
+                             const service::SiteMoves& moves)
     : InternalProgram(wire::kObjectProgram, &context.metrics.counter("object_calls_total")),
       context_(context),
       store_(store),
+      sites_(sites),
       authority_(authority),
+      gate_(gate),
+      moves_(moves),
       failures_(context.metrics.counter("object_failures_total")),
       misdirected_(context.metrics.counter("object_misdirected_total")) {
   on<wire::ObjectTruncateArgs>(ObjectProcedure::kTruncate,
@@ -21,20 +27,41 @@ ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store,
   on<wire::ObjectCommitArgs>(ObjectProcedure::kCommit, [this](const auto& args) { return commit(args); });
   on<wire::ObjectStatArgs>(ObjectProcedure::kStat, [this](const auto& args) { return stat(args); });
   on<wire::ObjectListArgs>(ObjectProcedure::kList, [this](const auto& args) { return list(args); });
+  on<wire::PlaceFileArgs>(ObjectProcedure::kPlaceFile,
+                          [this](const auto& args) { return sites_.place(args); });
 }
 
-nfs3::Status ObjectProgram::check(const wire::ObjectName& object) {
-  if (object.volume != context_.handles.volume() || object.kind != wire::ObjectKind::kFile) {
-    return nfs3::Status::kInval;
-  }
+nfs3::Status ObjectProgram::check(const wire::ObjectName& object) const {
+  const bool ours = object.volume == context_.handles.volume() && object.kind == wire::ObjectKind::kFile;
+  return ours ? nfs3::Status::kOk : nfs3::Status::kInval;
+}
+
+bool ObjectProgram::owns(FileId file) const {
   const routing::RoutingTables& tables = *context_.tables.get();
-  SiteId site = tables.small_file_site(object.fileid);
-  if (tables.owns(context_.self.index, wire::Role::kSmallFile, site)) return nfs3::Status::kOk;
+  return tables.owns(context_.self.index, wire::Role::kSmallFile, tables.small_file_site(file));
+}
+
+std::optional<wire::ObjectStatusResult> ObjectProgram::not_ours(const wire::ObjectName& object) {
+  if (nfs3::Status wrong = check(object); wrong != nfs3::Status::kOk) return wire::ObjectStatusResult{wrong};
+  if (owns(object.fileid)) return std::nullopt;
+  const SiteId site = context_.tables.get()->small_file_site(object.fileid);
+  if (auto owner = moves_.given_to(site)) return wire::ObjectStatusResult{.also = {*owner}};
   misdirected_.add();
   if (log_limit_.allow()) {
     log_warning("misdirected call of the object program file={:#x} site={}", object.fileid.value, site.value);
   }
-  return nfs3::Status::kJukebox;
+  return wire::ObjectStatusResult{nfs3::Status::kJukebox};
+}
+
+Task<wire::ObjectStatusResult> ObjectProgram::changed(FileId file, bool everywhere) {
+  if (everywhere) co_return wire::ObjectStatusResult{};
+  const SiteId site = context_.tables.get()->small_file_site(file);
+  while (gate_.holds(site.value)) {
+    if (!co_await gate_.released(site.value)) co_return wire::ObjectStatusResult{nfs3::Status::kJukebox};
+  }
+  if (owns(file)) co_return wire::ObjectStatusResult{};
+  auto owner = moves_.given_to(site);
+  co_return wire::ObjectStatusResult{.also = owner ? wire::Also{*owner} : wire::Also{}};
 }
 
 nfs3::Status ObjectProgram::failed(std::string_view operation, const wire::ObjectName& object,
@@ -47,35 +74,38 @@ nfs3::Status ObjectProgram::failed(std::string_view operation, const wire::Objec
 }
 
 Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
-  wire::ObjectStatusResult result{check(args.object)};
-  if (result.status == nfs3::Status::kOk) {
-    co_await context_.crash.reach("small.cutting");
-    Status status = co_await store_.truncate(args.object.fileid, args.size, args.epoch);
-    co_await context_.crash.reach("small.cut");
-    authority_.forget(args.object.fileid);
-    // Of a removed file there is nothing left to cut.
-    bool gone = !status && status.error().code == Errc::kStale;
-    if (!status && !gone) result.status = failed("TRUNCATE", args.object, status.error());
-  }
-  co_return result;
+  if (auto answer = not_ours(args.object)) co_return std::move(*answer);
+  std::optional<service::SiteGate::Pass> pass(std::in_place, gate_);
+  co_await context_.crash.reach("small.cutting");
+  auto everywhere = co_await sites_.truncate(args.object.fileid, args.size, args.epoch);
+  co_await context_.crash.reach("small.cut");
+  authority_.forget(args.object.fileid);
+  pass.reset();
+  if (everywhere) co_return co_await changed(args.object.fileid, *everywhere);
+  // Of a removed file there is nothing left to cut.
+  if (everywhere.error().code == Errc::kStale) co_return wire::ObjectStatusResult{};
+  co_return wire::ObjectStatusResult{failed("TRUNCATE", args.object, everywhere.error())};
 }
 
 Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArgs& args) {
-  wire::ObjectStatusResult result{check(args.object)};
-  if (result.status == nfs3::Status::kOk) {
-    co_await context_.crash.reach("small.removing");
-    Status status = co_await store_.remove(args.object.fileid);
-    co_await context_.crash.reach("small.removed");
-    authority_.forget(args.object.fileid);
-    if (!status) result.status = failed("REMOVE", args.object, status.error());
-  }
-  co_return result;
+  if (auto answer = not_ours(args.object)) co_return std::move(*answer);
+  std::optional<service::SiteGate::Pass> pass(std::in_place, gate_);
+  co_await context_.crash.reach("small.removing");
+  auto everywhere = co_await sites_.remove(args.object.fileid);
+  co_await context_.crash.reach("small.removed");
+  authority_.forget(args.object.fileid);
+  pass.reset();
+  if (everywhere) co_return co_await changed(args.object.fileid, *everywhere);
+  co_return wire::ObjectStatusResult{failed("REMOVE", args.object, everywhere.error())};
 }
 
 Task<wire::ObjectCommitResult> ObjectProgram::commit(const wire::ObjectCommitArgs& args) {
   context_.verifier.see(args.largest_seen);
-  wire::ObjectCommitResult result{.status = check(args.object)};
-  if (result.status == nfs3::Status::kOk) {
+  wire::ObjectCommitResult result;
+  if (auto answer = not_ours(args.object)) {
+    result.status = answer->status;
+    result.also = std::move(answer->also);
+  } else {
     co_await context_.crash.reach("small.committing");
     auto committed = co_await store_.commit(args.object.fileid);
     co_await context_.crash.reach("small.committed");
@@ -91,6 +121,7 @@ Task<wire::ObjectCommitResult> ObjectProgram::commit(const wire::ObjectCommitArg
   co_return result;
 }
 
+// What is here, whoever's site it is: a checker asks all.
 wire::ObjectStatResult ObjectProgram::stat(const wire::ObjectStatArgs& args) {
   wire::ObjectStatResult result{.status = check(args.object)};
   if (result.status == nfs3::Status::kOk) {

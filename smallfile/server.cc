@@ -28,7 +28,8 @@ SmallFileServer::SmallFileServer(service::ServiceContext& context, OpenRecords o
       open_records_(std::move(open_records)),
       zones_(context.loop, context.disk),
       authority_(context, [this](const routing::FileHandle& handle) { return stored(handle.fileid); }),
-      nfs_(context, wire::Role::kSmallFile) {}
+      gate_(context.loop),
+      nfs_(context, wire::Role::kSmallFile, &gate_) {}
 
 Task<Status> SmallFileServer::start() {
   const EnsembleConfig& config = context_.config;
@@ -50,10 +51,13 @@ Task<Status> SmallFileServer::start() {
                                     std::move(options), context_.crash);
   if (!store) co_return fail(std::move(store).error());
   store_ = std::move(*store);
-  shared_.emplace(
-      Shared{context_, *store_, authority_, context_.metrics.counter("smallfile_commits_passed_on_total")});
+  sites_.emplace(context_, *store_, authority_, nfs_.late_writes());
+  shared_.emplace(Shared{context_, *store_, *sites_, authority_,
+                         context_.metrics.counter("smallfile_commits_passed_on_total")});
   add_operations();
-  objects_ = std::make_unique<ObjectProgram>(context_, *store_, authority_);
+  moves_ = std::make_unique<service::SiteMoves>(context_, wire::Role::kSmallFile, gate_, *sites_);
+  objects_ = std::make_unique<ObjectProgram>(context_, *store_, *sites_, authority_, gate_, *moves_);
+  moves_->start();
   co_return Status{};
 }
 
@@ -74,17 +78,21 @@ void SmallFileServer::add_operations() {
 }
 
 std::optional<std::uint64_t> SmallFileServer::stored(FileId file) {
-  if (!store_) return std::nullopt;
+  const routing::RoutingTables& tables = *context_.tables.get();
+  const bool ours = tables.owns(context_.self.index, wire::Role::kSmallFile, tables.small_file_site(file));
+  // Of a file whose site has moved another server tells.
+  if (!store_ || !ours) return std::nullopt;
   auto bytes = store_->stored(file);
   return bytes ? std::optional(*bytes) : std::nullopt;
 }
 
 std::vector<rpc::Program*> SmallFileServer::programs() {
-  return {&nfs_, objects_.get()};
+  return {&nfs_, objects_.get(), moves_.get()};
 }
 
-// First what needs nobody else: the authority may be stopping too.
+// What needs nobody else before what does: the authority may be stopping too.
 Task<void> SmallFileServer::stop() {
+  co_await moves_->stop();
   if (Status status = co_await store_->save(); !status) {
     log_warning("not everything is saved: the journal has the rest reason={}", status.error().message);
   }

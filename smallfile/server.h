@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "service/process.h"
+#include "service/site_gate.h"
+#include "service/site_moves.h"
 #include "smallfile/object_program.h"
 #include "smallfile/ops/ops.h"
 #include "smallfile/store.h"
@@ -44,8 +46,12 @@ class SmallFileServer : public service::Role {
   DiskZoneStore zones_;
   std::unique_ptr<Store> store_;
   service::AuthorityClient authority_;
-  std::optional<Shared> shared_;
+  service::SiteGate gate_;
   service::NfsProgram nfs_;
+  // From start() on.
+  std::optional<Sites> sites_;
+  std::optional<Shared> shared_;
+  std::unique_ptr<service::SiteMoves> moves_;
   std::unique_ptr<ObjectProgram> objects_;
 };
 

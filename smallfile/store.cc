@@ -346,6 +346,9 @@ Result<Store::Listed> Store::list(FileId after, std::size_t limit) const {
   for (const File* file : table_.waiting()) {
     if (file->id > after) take(file->id);
   }
+  for (const File* file : table_.flushing()) {
+    if (file->id > after) take(file->id);
+  }
   constexpr std::uint64_t kBehindAll = ~std::uint64_t{0};
   for (std::uint32_t site = 0; site < options_.sites; ++site) {
     auto at = records_.iterate(key_of(SiteId{site}, KeyKind::kMap, after.value + 1),

@@ -16,6 +16,7 @@
 #include "smallfile/file_table.h"
 #include "smallfile/journal.h"
 #include "storage/disk.h"
+#include "wire/moves.h"
 #include "wire/object.h"
 
 namespace slice::smallfile {
@@ -80,6 +81,37 @@ class Store {
   // Nothing happens where the file's epoch is `epoch` or newer.
   Task<Status> truncate(FileId file, std::uint64_t size, Epoch epoch);
   Task<Status> remove(FileId file);
+  // ---- what moves with its site (store_sites.cc) ----
+
+  // All that is here of a file, at one moment: its bytes by runs without holes, of at most kMaxRun each.
+  // Errors as of read().
+  static constexpr std::size_t kMaxRun = 1 << 20;
+  struct Run {
+    std::uint64_t offset = 0;
+    Buffer data;
+  };
+  struct Image {
+    Seen seen;
+    std::vector<Run> runs;
+  };
+  Task<Result<Image>> image(FileId file);
+  // What another server has of the file: these bytes, or none, and that it ends behind them at the least.
+  // When it ends well readers see it; it is durable after durable_all(). Errors as of apply().
+  Task<Status> place(FileId file, std::uint64_t offset, ByteView data, Seen theirs);
+  Task<Status> durable_all() { return log_->sync(log_->last()); }
+  // Gives back what is here of files of these sites, and forgets it; durable when it ends well. Nobody writes
+  // them meanwhile. kUnavailable: some are in use.
+  Task<Status> clear(std::vector<SiteId> sites) { return checkpointer_.clear(std::move(sites)); }
+  // Files of these sites that have no map record yet.
+  std::vector<FileId> without_record(const std::vector<std::uint32_t>& sites) const;
+  // Those of one site that have one, in order, from `from` on; fewer than `most`: there are no more. And how
+  // many bytes they have.
+  struct Recorded {
+    std::vector<FileId> files;
+    std::uint64_t bytes = 0;
+  };
+  Result<Recorded> with_record(SiteId site, FileId from, std::size_t most) const;
+
   // The authority knows `seen`.
   void reported(FileId file, const Seen& seen);
 

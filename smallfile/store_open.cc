@@ -68,6 +68,7 @@ Task<Status> Store::check_header() {
 Task<Status> Store::replay(const Replayed& entry) {
   auto record = decode_journal_record(entry.record.view());
   if (!record) co_return fail(record.error(), fmt::format("journal record {}", entry.sequence));
+  if (entry.sequence <= checkpointer_.cleared(options_.site_of(record->file))) co_return Status{};
   auto pin = table_.find(record->file);
   if (!pin && pin.error().code == Errc::kStale) co_return Status{};
   if (!pin) {

@@ -270,7 +270,7 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = Status::kInval;
     co_return result;
   }
-  StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
+  service::StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
   auto layout = co_await layouts_.get(*handle, stripe.second, false);
   if (!layout) {
     result.status = Status::kJukebox;

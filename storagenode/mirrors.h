@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "service/nfs_program.h"
+#include "service/placing.h"
 #include "storagenode/layout_cache.h"
 #include "storagenode/object_store.h"
-#include "storagenode/stripe_order.h"
+#include "storagenode/stripe_locks.h"
 #include "storagenode/suspects.h"
 
 namespace slice::storagenode {
@@ -108,7 +109,7 @@ class Mirrors {
     std::vector<OneShot<bool>> waiting;     // for one of them to end
   };
   std::map<FileId, Going> under_way_;
-  WriteNumbers numbers_;
+  service::WriteNumbers numbers_;
   Suspects suspects_;
   LogLimiter log_{1};
   Counter& forwarded_;

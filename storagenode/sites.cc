@@ -18,7 +18,6 @@ using nfs3::Status;
 constexpr std::size_t kPage = wire::kMaxHandles;  // objects that are looked at together
 constexpr std::size_t kRanges = 256;              // of data, asked of an object at once
 constexpr std::size_t kCopiedAtOnce = 8;          // pieces
-constexpr Duration kPlaceTimeout = std::chrono::seconds(5), kPlaceRefused = std::chrono::seconds(1);
 constexpr Duration kHandlesTimeout = std::chrono::seconds(5);
 constexpr Duration kEpochPatience = std::chrono::seconds(3);  // of a client's write
 constexpr Duration kCopyPatience = std::chrono::seconds(30);
@@ -100,6 +99,7 @@ Sites::Sites(service::ServiceContext& context, ObjectStore& store, service::Auth
       late_writes_(std::move(late_writes)),
       gate_(context.loop),
       locks_(context.loop),
+      arriving_(context.loop),
       forwarded_(context.metrics.counter("moves_writes_forwarded_total")),
       copied_bytes_(context.metrics.counter("moves_copied_bytes_total")),
       placed_bytes_(context.metrics.counter("moves_placed_bytes_total")) {}
@@ -112,23 +112,16 @@ std::uint32_t Sites::site_of(const routing::FileHandle& handle, std::uint64_t of
   return context_.tables.get()->storage_site(handle.fileid, offset, handle.stripe_shift).value;
 }
 
-Sites::Leaving Sites::leaving(std::uint32_t site) const {
-  for (const Leaving& each : leaving_) {
-    if (each->has(site)) return each;
-  }
-  return nullptr;
-}
-
 bool Sites::settled(const routing::FileHandle& handle, std::uint64_t offset) const {
-  if (leaving_.empty()) return true;  // sites are held while they leave, and only then
-  return leaving(site_of(handle, offset)) == nullptr;
+  if (leaving_.none()) return true;  // sites are held while they leave, and only then
+  return leaving_.of(site_of(handle, offset)) == nullptr;
 }
 
 // ---- at the old owner: writes ----
 
 Task<Result<ObjectStore::Written>> Sites::write(routing::FileHandle handle, std::uint64_t offset,
                                                 ByteView data, ObjectStore::WriteOptions options) {
-  const Leaving where = leaving_.empty() ? nullptr : leaving(site_of(handle, offset));
+  const Leaving where = leaving_.none() ? nullptr : leaving_.of(site_of(handle, offset));
   if (where == nullptr) co_return co_await store_.write(object_of(handle), offset, data, options);
   StripeLocks::Of locks(locks_, handle.fileid);
   auto held = co_await locks.acquire(offset >> handle.stripe_shift);
@@ -169,37 +162,17 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
 Task<Sites::Placed> Sites::place_there(Leaving leaving, routing::FileHandle handle, Epoch epoch,
                                        std::uint64_t offset, nfs3::Time mtime, ByteView data) {
   const routing::HandleBytes bytes = context_.handles.mint(handle);
-  const rpc::Endpoint to = context_.tables.get()->server(leaving->move().to)->endpoint;
-  auto result = co_await service::internal_call<wire::PlaceResult>(
-      context_.channel, to, wire::kObjectProgram, wire::ObjectProcedure::kPlace,
-      wire::PlaceArgs{leaving->move().id.value, leaving->attempt(), bytes,
-                      numbers_.next(context_.loop.wall()), epoch, offset, mtime, data},
-      kPlaceTimeout, kPlaceRefused);
-  if (!result) {
-    leaving->fail(fmt::format("the new owner does not answer: {}", result.error().message));
-    co_return Placed::kFailed;
-  }
-  context_.verifier.see(result->verifier);
-  numbers_.see(result->number);
-  switch (result->status) {
-    case Status::kOk:
-      co_return Placed::kDone;
-    case Status::kNotSync:
-      co_return Placed::kAgain;
-    case Status::kNoEnt:
-      co_return Placed::kRemoved;
-    default:
-      leaving->fail(fmt::format("the new owner answers a write with {}", nfs3::status_name(result->status)));
-      co_return Placed::kFailed;
-  }
+  co_return co_await service::place_there(
+      context_, numbers_, leaving, wire::ObjectProcedure::kPlace,
+      wire::PlaceArgs{.handle = bytes, .epoch = epoch, .offset = offset, .mtime = mtime, .data = data});
 }
 
 void Sites::join(Leaving leaving) {
-  leaving_.push_back(std::move(leaving));
+  leaving_.join(std::move(leaving));
 }
 
 void Sites::leave(const service::LeavingSites& leaving) {
-  std::erase_if(leaving_, [&](const Leaving& each) { return each.get() == &leaving; });
+  leaving_.leave(leaving);
 }
 
 // ---- at the old owner: copying ----
@@ -331,15 +304,11 @@ Task<slice::Status> Sites::clear_object(Held held, std::vector<std::uint32_t> si
 // ---- at the new owner ----
 
 void Sites::open(const wire::SiteMove& move, std::uint64_t attempt) {
-  arriving_[move.id.value] =
-      std::make_shared<Arriving>(Arriving{.attempt = attempt, .sites = move.sites, .placing = 0});
+  arriving_.open(move, attempt);
 }
 
 Task<void> Sites::close(wire::MoveId move) {
-  auto found = arriving_.extract(move.value);
-  if (!found) co_return;
-  const std::shared_ptr<Arriving>& closed = found.mapped();
-  while (closed->placing > 0) co_await context_.loop.sleep(std::chrono::milliseconds(1));
+  return arriving_.close(move);
 }
 
 void Sites::learn(const std::vector<wire::LateWrite>& writes) {
@@ -367,23 +336,19 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
     result.status = Status::kInval;
     co_return result;
   }
-  auto found = arriving_.find(args.move);
-  if (found == arriving_.end() || found->second->attempt != args.attempt ||
-      !wire::has_site(found->second->sites, site_of(*handle, args.offset))) {
+  const auto placing = arriving_.enter(args.move, args.attempt, site_of(*handle, args.offset));
+  if (!placing) {
     result.status = Status::kStale;
     co_return result;
   }
-  const StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
+  const service::StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
   if (!numbers_.take(stripe, args.number)) {
     result.number = numbers_.greatest(stripe);
     result.status = Status::kNotSync;
     co_return result;
   }
-  const std::shared_ptr<Arriving> arriving = found->second;
-  ++arriving->placing;
   co_await context_.crash.reach("site.placing");
   auto written = co_await put(*handle, args);
-  --arriving->placing;
   if (!written) {
     const bool removed = written.error().code == Errc::kStale;
     result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());

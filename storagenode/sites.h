@@ -6,16 +6,16 @@
 #define SLICE_STORAGENODE_SITES_H
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "service/authority_client.h"
 #include "service/context.h"
+#include "service/placing.h"
 #include "service/site_data.h"
 #include "service/site_gate.h"
 #include "storagenode/object_store.h"
-#include "storagenode/stripe_order.h"
+#include "storagenode/stripe_locks.h"
 #include "wire/object.h"
 
 namespace slice::service {
@@ -54,12 +54,8 @@ class Sites : public service::SiteData {
   std::vector<wire::LateWrite> late_writes(const std::vector<std::uint32_t>& sites) override;
 
  private:
-  using Leaving = std::shared_ptr<service::LeavingSites>;
-  struct Arriving {
-    std::uint64_t attempt = 0;
-    std::vector<std::uint32_t> sites;
-    unsigned placing = 0;
-  };
+  using Leaving = service::Leaving;
+  using Placed = service::Placed;
   // Bytes of one stripe of an object.
   struct Piece {
     std::uint64_t offset = 0, length = 0;
@@ -70,9 +66,7 @@ class Sites : public service::SiteData {
     routing::FileHandle handle;
   };
   class Walk;
-  enum class Placed { kDone, kAgain, kRemoved, kFailed };
 
-  Leaving leaving(std::uint32_t site) const;
   std::uint32_t site_of(const routing::FileHandle& handle, std::uint64_t offset) const;
   ObjectName object_of(const routing::FileHandle& handle) const;
   Task<Result<ObjectStore::Written>> write_both(Leaving leaving, routing::FileHandle handle,
@@ -93,9 +87,9 @@ class Sites : public service::SiteData {
   std::function<service::LateWrites&()> late_writes_;
   service::SiteGate gate_;
   StripeLocks locks_;
-  WriteNumbers numbers_;
-  std::vector<Leaving> leaving_;
-  std::map<std::uint64_t, std::shared_ptr<Arriving>> arriving_;  // by the move's number
+  service::WriteNumbers numbers_;
+  service::Departures leaving_;
+  service::Arrivals arriving_;
   Counter &forwarded_, &copied_bytes_, &placed_bytes_;
 };
 

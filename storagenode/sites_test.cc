@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "service/ownership.h"
+#include "service/testing/side.h"
 #include "storagenode/testing/server_fixture.h"
 #include "wire/moves.h"
 
@@ -17,45 +17,9 @@ using ::testing::IsEmpty;
 using wire::MovePhase;
 using wire::MovesProcedure;
 
-// One of the two nodes: everything that is its own.
-struct Side {
-  Side(ManualLoop& loop, const EnsembleConfig& config, const routing::HandleCodec& handles,
-       rpc::InProcessNetwork& same, const std::string& name)
-      : self(*config.find(name)),
-        network(same, {self.address, self.port}, self.index),
-        disk(loop),
-        tables(routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value()),
-        ownership(loop, disk, self),
-        context{.loop = loop,
-                .channel = network,
-                .metrics = metrics,
-                .disk = disk,
-                .config = config,
-                .self = self,
-                .handles = handles,
-                .tables = tables,
-                .verifier = verifier,
-                .random = [this] { return random += 0x9e3779b97f4a7c15; },
-                .crash = crash,
-                .ownership = &ownership} {
-    // As service::ManagerSession does it.
-    ownership.on_change([this, &config] {
-      tables.set(routing::RoutingTables::make(config, ownership.applied_to(managers)).value());
-    });
-    managers = tables.get()->wire();
-  }
-
-  const ServerConfig& self;
-  rpc::InProcessNetwork network;
-  storage::MemoryDisk disk;
-  routing::TableHolder tables;
-  wire::Tables managers;
-  service::VerifierClock verifier{Verifier{1}};
-  Metrics metrics;
-  CrashPoints crash;
-  std::uint64_t random = 1;
-  service::Ownership ownership;
-  service::ServiceContext context;
+// One of the two nodes.
+struct Side : service::testing::Side {
+  using service::testing::Side::Side;
   std::unique_ptr<StorageServer> server;
   std::unique_ptr<rpc::Dispatcher> dispatcher;
 };

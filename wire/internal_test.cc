@@ -151,7 +151,7 @@ TEST(MovesMessages, Codec) {
   check_message(AbortMoveArgs{move});
   check_message(AbortMoveResult{MovePhase::kGiven, 12});
   check_message(PrepareSitesArgs{move, 12});
-  check_message(OfferSitesArgs{MoveId{77}, 12, true});
+  check_message(OfferSitesArgs{MoveId{77}, 12, true, Verifier{13}});
   check_message(TakeSitesArgs{move});
   check_message(WithdrawSitesArgs{move, 12});
   check_message(MovesResult{Status::kStale, 13, "a later one"});
@@ -235,6 +235,10 @@ TEST(ObjectMessages, Codec) {
   check_message(ObjectCommitResult{.status = Status::kIo});
   check_message(ObjectStatusResult{Status::kOk, {3, 9}});
   check_message(PlaceArgs{7, 8, handle(), 9, Epoch{2}, 65536, nfs3::Time{3, 4}, handle()});
+  check_message(
+      PlaceFileArgs{7, 8, 9, FileId{42}, PlaceFileArgs::What::kCut, Epoch{2}, 65536, nfs3::Time{3, 4}, {}});
+  check_message(
+      PlaceFileArgs{7, 8, 9, FileId{42}, PlaceFileArgs::What::kBytes, Epoch{2}, 5, {3, 4}, handle()});
   check_message(PlaceResult{Status::kNotSync, 5, Verifier{6}});
 }
 

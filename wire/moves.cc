@@ -157,12 +157,14 @@ void encode(XdrWriter& out, const OfferSitesArgs& args) {
   out.u64(args.move.value);
   out.u64(args.attempt);
   out.boolean(args.final);
+  out.u64(args.verifier.value);
 }
 bool decode(ByteView bytes, OfferSitesArgs& out) {
   XdrReader in(bytes);
   out.move = MoveId{in.u64()};
   out.attempt = in.u64();
   out.final = in.boolean();
+  out.verifier = Verifier{in.u64()};
   return in.complete();
 }
 

@@ -4,6 +4,7 @@
 #define SLICE_WIRE_MOVES_H
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@
 #include "wire/nfs3.h"
 
 namespace slice::wire {
+
+// Classes whose sites can be moved.
+inline constexpr std::array kMovableClasses{Role::kSmallFile, Role::kStorage};
+inline bool movable(Role site_class) {
+  return std::find(kMovableClasses.begin(), kMovableClasses.end(), site_class) != kMovableClasses.end();
+}
 
 using MoveId = Id<struct MoveIdTag, std::uint64_t>;  // from 1, never used twice
 // So many sites go in one move: what the old owner has is walked through once for all of them.
@@ -90,10 +97,13 @@ struct PrepareSitesArgs {
 };
 // OFFER: all that came by this attempt is made durable; `final`: that is all there is, and the receiver
 // records that the sites are offered to it. Nothing more comes by the attempt.
+// The receiver adopts the sender's write verifier where that is larger: else a COMMIT there could be answered
+// with the one under which the sender had acknowledged writes before it lost them.
 struct OfferSitesArgs {
   MoveId move;
   std::uint64_t attempt = 0;
   bool final = false;
+  Verifier verifier = {};
 };
 // TAKE: the old owner has given the sites away: they are the receiver's.
 struct TakeSitesArgs {

@@ -265,6 +265,33 @@ bool decode(ByteView bytes, PlaceArgs& out) {
   return in.complete();
 }
 
+void encode(XdrWriter& out, const PlaceFileArgs& args) {
+  out.u64(args.move);
+  out.u64(args.attempt);
+  out.u64(args.number);
+  out.u64(args.file.value);
+  out.u32(static_cast<std::uint32_t>(args.what));
+  out.u32(args.epoch.value);
+  out.u64(args.offset);
+  nfs3::encode(out, args.mtime);
+  out.opaque(args.data);
+}
+bool decode(ByteView bytes, PlaceFileArgs& out) {
+  XdrReader in(bytes);
+  out.move = in.u64();
+  out.attempt = in.u64();
+  out.number = in.u64();
+  out.file = FileId{in.u64()};
+  const std::uint32_t what = in.u32();
+  if (what > static_cast<std::uint32_t>(PlaceFileArgs::What::kRemoved)) in.fail();
+  out.what = static_cast<PlaceFileArgs::What>(what);
+  out.epoch = Epoch{in.u32()};
+  out.offset = in.u64();
+  nfs3::decode(in, out.mtime);
+  out.data = in.opaque(nfs3::kMaxTransfer);
+  return in.complete();
+}
+
 void encode(XdrWriter& out, const PlaceResult& result) {
   encode_status(out, result.status);
   out.u64(result.number);

@@ -1,5 +1,6 @@
 // The object program of the data servers: what managers ask of the bytes of a file. slice-stored serves all
-// of it; slice-smallfiled serves TRUNCATE, REMOVE, COMMIT and STAT for the bytes below the threshold.
+// of it but PLACE_FILE; slice-smallfiled serves TRUNCATE, REMOVE, COMMIT, STAT, LIST and PLACE_FILE for the
+// bytes below the threshold.
 #ifndef SLICE_WIRE_OBJECT_H
 #define SLICE_WIRE_OBJECT_H
 
@@ -24,7 +25,8 @@ enum class ObjectProcedure : std::uint32_t {
   kForward = 9,
   kCopy = 10,
   kDiscard = 11,
-  kPlace = 12
+  kPlace = 12,
+  kPlaceFile = 13
 };
 
 // Objects are named by (volume, fileID, kind).
@@ -58,7 +60,8 @@ struct ObjectWriteResult {
 };
 // Other servers that have to be asked behind the one that answers, since sites have moved or are moving from
 // it to them, which the tables do not show by which the caller chose whom to ask (`known`, their generation).
-// Of COMMIT, TRUNCATE and REMOVE.
+// Of COMMIT, TRUNCATE and REMOVE. A small-file server names the one that it has given the file's site to, and
+// has done nothing itself then: it is done when one of them names nobody.
 using Also = std::vector<std::uint32_t>;
 
 // Cuts to `size` and adopts `epoch`; nothing happens where the object's epoch is `epoch` or newer. Durable
@@ -130,9 +133,23 @@ struct PlaceArgs {
   nfs3::Time mtime;
   ByteView data;
 };
+// PLACE_FILE: the same of a file of a small-file server, which is of one site as a whole: bytes of it, or its
+// truncation or removal.
+struct PlaceFileArgs {
+  enum class What : std::uint32_t { kBytes = 0, kCut = 1, kRemoved = 2 };
+  std::uint64_t move = 0, attempt = 0;
+  std::uint64_t number = 0;
+  FileId file;
+  What what = What::kBytes;
+  Epoch epoch;               // after it
+  std::uint64_t offset = 0;  // kCut: the new size
+  nfs3::Time mtime;
+  ByteView data;  // of kBytes. None: nothing is written, and the file ends at `offset` at the least
+};
+// Of both.
 struct PlaceResult {
   nfs3::Status status = nfs3::Status::kOk;
-  std::uint64_t number = 0;  // the greatest one of the stripe
+  std::uint64_t number = 0;  // the greatest one of the stripe, or of the file
   Verifier verifier;
 };
 
@@ -152,6 +169,7 @@ struct PlaceResult {
   X(ObjectCommitResult) \
   X(ObjectStatusResult) \
   X(PlaceArgs) \
+  X(PlaceFileArgs) \
   X(PlaceResult)
 // clang-format on
 #define X(Message)                                          \

@@ -14,10 +14,6 @@ constexpr Duration kTimeout = std::chrono::seconds(3);
 constexpr Duration kAbortTimeout = std::chrono::seconds(15);
 constexpr std::uint64_t kLeastRate = 1 << 10;  // bytes a second that a limit leaves to a move
 
-bool movable(wire::Role site_class) {
-  return site_class == wire::Role::kStorage || site_class == wire::Role::kDirectory;
-}
-
 std::uint64_t wall_ns(const Loop& loop) {
   return static_cast<std::uint64_t>(loop.wall().ns);
 }
@@ -65,7 +61,8 @@ Status Moves::begin(const wire::StartMovesArgs& args, ManagerState& next,
                     std::vector<wire::MoveId>& begun) const {
   const wire::Tables& tables = next.tables;
   const std::string_view class_name = wire::role_name(args.site_class);
-  if (!movable(args.site_class)) return fail(Errc::kInvalid, "{} sites cannot be moved yet", class_name);
+  if (!wire::movable(args.site_class))
+    return fail(Errc::kInvalid, "{} sites cannot be moved yet", class_name);
   if (args.to >= tables.servers.size() || tables.servers[args.to].role != args.site_class)
     return fail(Errc::kInvalid, "that is no {} server", class_name);
   if (!hooks_.alive(args.to))

@@ -31,14 +31,15 @@ bool going_on(const wire::MoveState& move) {
   return move.ended_ns == 0;
 }
 
-// What every server that may have sites of the class is to have. By the size of storage nodes' disks; of the
-// other classes, which move little, all alike.
+// What every server that may have sites of the class is to have. By the size of their disks where they have
+// the bytes of files; of the other classes, which move little, all alike.
 std::vector<Share> shares_of(const wire::MembersResult& members, wire::Role site_class) {
   std::vector<Share> shares;
   for (const wire::Member& each : members.members) {
     if (each.entry.role != site_class || !each.alive) continue;
     std::uint64_t weight = 1;
-    if (site_class == wire::Role::kStorage && each.last.total_bytes > 0) weight = each.last.total_bytes >> 20;
+    const bool has_bytes = site_class == wire::Role::kStorage || site_class == wire::Role::kSmallFile;
+    if (has_bytes && each.last.total_bytes > 0) weight = each.last.total_bytes >> 20;
     shares.push_back({each.entry.server, each.drained ? 0 : std::max<std::uint64_t>(weight, 1)});
   }
   return shares;
@@ -63,39 +64,53 @@ Owners owners_of(const routing::RoutingTables& tables, const wire::MovesListResu
   return owners;
 }
 
-struct Plan {
+// What the manager tells of now.
+struct Known {
+  wire::MembersResult members;
   std::shared_ptr<const routing::RoutingTables> tables;
-  wire::Role site_class = wire::Role::kStorage;
-  std::vector<SitesToMove> moves;
+  wire::MovesListResult going;
 };
 
-// What is to move until every server of the class has its share, by what the manager tells; of those sites
-// that are not on their way.
-Task<Result<Plan>> ask_plan(const Seams& seams, wire::Role site_class) {
+Task<Result<Known>> ask_known(const Seams& seams) {
   auto members = co_await ask_members(seams);
   if (!members) co_return fail(std::move(members).error());
   auto tables = co_await ask_tables(seams);
   if (!tables) co_return fail(std::move(tables).error());
   auto going = co_await ask_moves(seams);
   if (!going) co_return fail(std::move(going).error());
-  const Owners owners = owners_of(**tables, *going, site_class);
-  auto moves = plan_rebalance(owners.servers, shares_of(*members, site_class));
-  if (!moves) co_return fail(std::move(moves).error());
+  co_return Known{std::move(*members), std::move(*tables), std::move(*going)};
+}
+
+// What is to move until every server of the class has its share; of those sites that are not on their way.
+Result<Plan> plan_of(const Known& known, wire::Role site_class) {
+  const Owners owners = owners_of(*known.tables, known.going, site_class);
+  auto moves = plan_rebalance(owners.servers, shares_of(known.members, site_class));
+  if (!moves) return fail(std::move(moves).error());
   for (SitesToMove& each : *moves) {
     std::erase_if(each.sites, [&](std::uint32_t site) { return owners.on_their_way.contains(site); });
   }
   std::erase_if(*moves, [](const SitesToMove& each) { return each.sites.empty(); });
-  co_return Plan{std::move(*tables), site_class, std::move(*moves)};
+  return Plan{site_class, std::move(*moves)};
 }
 
-Task<int> carry_out(const Seams& seams, const MoveCommands::Output& output, Plan plan, bool dry_run) {
-  if (!dry_run) {
-    for (const SitesToMove& each : plan.moves) {
-      auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
-      if (!begun) co_return output.say(begun.error());
-    }
+// Of the classes that can be moved and that have servers.
+Result<std::vector<Plan>> plans_of(const Known& known) {
+  std::vector<Plan> plans;
+  for (wire::Role site_class : wire::kMovableClasses) {
+    if (known.tables->servers(site_class).empty()) continue;
+    auto plan = plan_of(known, site_class);
+    if (!plan) return fail(std::move(plan).error());
+    plans.push_back(std::move(*plan));
   }
-  co_return output.print(render_plan(*plan.tables, plan.site_class, plan.moves, output.format));
+  return plans;
+}
+
+Task<Status> carry_out(const Seams& seams, Plan plan) {
+  for (const SitesToMove& each : plan.moves) {
+    auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
+    if (!begun) co_return fail(std::move(begun).error());
+  }
+  co_return Status{};
 }
 
 }  // namespace
@@ -125,7 +140,8 @@ Result<std::vector<std::uint32_t>> parse_sites(std::string_view text) {
 MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
     : site_(app.add_subcommand("site", "moves sites to another server, data and all, while all serve")),
       move_(site_->add_subcommand("move", "begins to; `slicectl moves` shows how far it is")),
-      rebalance_(app.add_subcommand("rebalance", "moves sites until every server of a class has its share")),
+      rebalance_(app.add_subcommand("rebalance",
+                                    "moves sites until every server has its share of those of its class")),
       drain_(servers.add_subcommand("drain", "moves all sites of one away, and has it get no others")),
       moves_(app.add_subcommand("moves", "moves of sites that go on, and the last that have ended")),
       pause_(moves_->add_subcommand("pause", "copies nothing more for now")),
@@ -134,10 +150,10 @@ MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
       limit_(moves_->add_subcommand("limit", "how fast all of them together may copy")) {
   site_->require_subcommand(1);
   moves_->require_subcommand(0, 1);
-  move_->add_option("class", class_, "storage")->required();
+  move_->add_option("class", class_, "small-file or storage")->required();
   move_->add_option("sites", sites_, "which: 3, or 3,7-9")->required();
   move_->add_option("server", server_, "where to")->required();
-  rebalance_->add_option("--class", class_, "of which class")->capture_default_str();
+  rebalance_->add_option("--class", class_, "of this class alone");
   rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
   drain_->add_option("name", server_, "which")->required();
   drain_->add_flag("--undo", undo_, "it may get sites again; none is moved");
@@ -190,11 +206,30 @@ Task<int> MoveCommands::move(const Seams& seams, const Output& output) {
 }
 
 Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
-  auto site_class = parse_class(class_);
-  if (!site_class) co_return output.say(site_class.error());
-  auto plan = co_await ask_plan(seams, *site_class);
-  if (!plan) co_return output.say(plan.error());
-  co_return co_await carry_out(seams, output, std::move(*plan), dry_run_);
+  std::optional<wire::Role> only;
+  if (!class_.empty()) {
+    auto site_class = parse_class(class_);
+    if (!site_class) co_return output.say(site_class.error());
+    only = *site_class;
+  }
+  auto known = co_await ask_known(seams);
+  if (!known) co_return output.say(known.error());
+  std::vector<Plan> plans;
+  if (only) {
+    auto plan = plan_of(*known, *only);
+    if (!plan) co_return output.say(plan.error());
+    plans.push_back(std::move(*plan));
+  } else {
+    auto all = plans_of(*known);
+    if (!all) co_return output.say(all.error());
+    plans = std::move(*all);
+  }
+  for (const Plan& plan : plans) {
+    if (dry_run_) break;
+    if (Status begun = co_await carry_out(seams, plan); !begun) co_return output.say(begun.error());
+  }
+  co_return output.print(only ? render_plan(*known->tables, plans.front(), output.format)
+                              : render_plans(*known->tables, plans, output.format));
 }
 
 Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
@@ -206,11 +241,14 @@ Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
   const wire::Role site_class = changed->entry.role;
   if (static_cast<std::size_t>(site_class) >= wire::kSiteClasses)
     co_return output.print(render_begun({}, output.format));
-  auto plan = co_await ask_plan(seams, site_class);
+  auto known = co_await ask_known(seams);
+  if (!known) co_return output.say(known.error());
+  auto plan = plan_of(*known, site_class);
   if (!plan) co_return output.say(plan.error());
   // What the others have stays; they get this one's by their shares.
   std::erase_if(plan->moves, [&](const SitesToMove& each) { return each.from != changed->entry.server; });
-  co_return co_await carry_out(seams, output, std::move(*plan), false);
+  if (Status begun = co_await carry_out(seams, *plan); !begun) co_return output.say(begun.error());
+  co_return output.print(render_plan(*known->tables, *plan, output.format));
 }
 
 Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {

@@ -456,30 +456,59 @@ std::string render_begun(const std::vector<wire::MoveId>& moves, Format format) 
   return text;
 }
 
-std::string render_plan(const routing::RoutingTables& tables, wire::Role site_class,
-                        const std::vector<SitesToMove>& plan, Format format) {
-  const std::size_t all = tables.wire().sites[static_cast<std::size_t>(site_class)].size();
-  std::size_t moved = 0;
-  for (const SitesToMove& each : plan) moved += each.sites.size();
-  if (format == Format::kJson) {
-    Json list = Json::array();
-    for (const SitesToMove& each : plan) {
-      list.push_back(
-          {{"from", name_of(tables, each.from)}, {"to", name_of(tables, each.to)}, {"sites", each.sites}});
-    }
-    return dump({{"class", wire::role_name(site_class)},
-                 {"sites", all},
-                 {"sites_to_move", moved},
-                 {"moves", std::move(list)}});
+namespace {
+
+struct PlanFigures {
+  std::size_t sites = 0, moved = 0;
+};
+PlanFigures figures_of(const routing::RoutingTables& tables, const Plan& plan) {
+  PlanFigures figures{.sites = tables.wire().sites[static_cast<std::size_t>(plan.site_class)].size()};
+  for (const SitesToMove& each : plan.moves) figures.moved += each.sites.size();
+  return figures;
+}
+
+Json plan_json(const routing::RoutingTables& tables, const Plan& plan) {
+  const PlanFigures figures = figures_of(tables, plan);
+  Json list = Json::array();
+  for (const SitesToMove& each : plan.moves) {
+    list.push_back(
+        {{"from", name_of(tables, each.from)}, {"to", name_of(tables, each.to)}, {"sites", each.sites}});
   }
-  if (plan.empty()) return "nothing has to move\n";
+  return {{"class", wire::role_name(plan.site_class)},
+          {"sites", figures.sites},
+          {"sites_to_move", figures.moved},
+          {"moves", std::move(list)}};
+}
+
+}  // namespace
+
+std::string render_plan(const routing::RoutingTables& tables, const Plan& plan, Format format) {
+  if (format == Format::kJson) return dump(plan_json(tables, plan));
+  if (plan.moves.empty()) return "nothing has to move\n";
   std::vector<std::vector<std::string>> rows{{"FROM", "TO", "SITES", "WHICH"}};
-  for (const SitesToMove& each : plan) {
+  for (const SitesToMove& each : plan.moves) {
     rows.push_back({name_of(tables, each.from), name_of(tables, each.to), std::to_string(each.sites.size()),
                     ranges_text(wide(each.sites), 4)});
   }
-  return table(rows) + fmt::format("{} of {} {} sites ({:.1f} %)\n", moved, all, wire::role_name(site_class),
-                                   100.0 * static_cast<double>(moved) / static_cast<double>(all));
+  const PlanFigures figures = figures_of(tables, plan);
+  return table(rows) +
+         fmt::format("{} of {} {} sites ({:.1f} %)\n", figures.moved, figures.sites,
+                     wire::role_name(plan.site_class),
+                     100.0 * static_cast<double>(figures.moved) / static_cast<double>(figures.sites));
+}
+
+std::string render_plans(const routing::RoutingTables& tables, const std::vector<Plan>& plans,
+                         Format format) {
+  if (format == Format::kJson) {
+    Json list = Json::array();
+    for (const Plan& each : plans) list.push_back(plan_json(tables, each));
+    return dump({{"classes", std::move(list)}});
+  }
+  std::string text;
+  for (const Plan& each : plans) {
+    if (!each.moves.empty()) text += render_plan(tables, each, format);
+  }
+  return text.empty() ? "nothing has to move\n" : text;
 }
 
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,

@@ -30,9 +30,13 @@ std::string render_where(const EnsembleConfig& config, const Where& where, Forma
 std::string render_check(const EnsembleConfig& config, Format format);
 
 std::string render_begun(const std::vector<wire::MoveId>& moves, Format format);
-// What a rebalance moves, or would move.
-std::string render_plan(const routing::RoutingTables& tables, wire::Role site_class,
-                        const std::vector<SitesToMove>& plan, Format format);
+// What a rebalance moves, or would move, of one class.
+struct Plan {
+  wire::Role site_class = wire::Role::kStorage;
+  std::vector<SitesToMove> moves;
+};
+std::string render_plan(const routing::RoutingTables& tables, const Plan& plan, Format format);
+std::string render_plans(const routing::RoutingTables& tables, const std::vector<Plan>& plans, Format format);
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
                          WallTime now, Format format);
 std::string render_settings(const wire::MoveSettings& settings, Format format);

@@ -39,6 +39,28 @@ TEST_F(TruncateTest, CutsEveryPartAfterTheIntentionIsDurable) {
   EXPECT_EQ(network_.delivered(), 4u);  // the call itself and one for each part
 }
 
+// The tables here do not show yet that the file's small-file site has moved.
+TEST_F(TruncateTest, TheSmallFileServerThatHasTheSiteByNowCutsItsPart) {
+  testing::FakeObjects owner(loop_);
+  small_.also = {add_server("small2", wire::Role::kSmallFile, owner)};
+  ASSERT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, Status::kOk);
+  EXPECT_EQ(owner.truncated[FileId{77}], (std::pair<std::uint64_t, Epoch>{1000, Epoch{3}}));
+  // Stripes of block-mapped files stay where they are; below the threshold they are as others.
+  routing::FileHandle mapped = file();
+  mapped.flags |= SLICE_HANDLE_BLOCK_MAPPED;
+  ASSERT_EQ(run(truncate_call(mapped, 900, Epoch{4}))->status, Status::kOk);
+  EXPECT_EQ(owner.truncated[FileId{77}], (std::pair<std::uint64_t, Epoch>{900, Epoch{4}}));
+  // One names the other: neither has done anything.
+  owner.also = {config_.find("small1")->index};
+  std::optional<Status> done;
+  start(truncate_call(file(), 5, Epoch{5}, 10min), [&](auto result) { done = result->status; });
+  loop_.advance(1min);
+  EXPECT_FALSE(done.has_value());
+  owner.also.clear();
+  ASSERT_TRUE(loop_.run_until([&] { return done.has_value(); }, 10s));
+  silence("small2");
+}
+
 TEST_F(TruncateTest, APartThatFailsOrIsAwayIsTriedUntilItIsDone) {
   silence("store2");
   store1_.status = Status::kIo;

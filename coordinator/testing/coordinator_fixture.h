@@ -43,7 +43,7 @@ class FakeObjects : public rpc::Program {
         if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
         ++commits;
         verifier = std::max(verifier, args.largest_seen);
-        encode(results, wire::ObjectCommitResult{status, verifier, end, mtime, epoch});
+        encode(results, wire::ObjectCommitResult{status, verifier, end, mtime, epoch, also});
         break;
       }
       case wire::ObjectProcedure::kTruncate: {
@@ -51,7 +51,7 @@ class FakeObjects : public rpc::Program {
         if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
         if (status == nfs3::Status::kOk) truncated[args.object.fileid] = {args.size, args.epoch};
         ++truncates;
-        encode(results, wire::ObjectStatusResult{status});
+        encode(results, wire::ObjectStatusResult{status, also});
         break;
       }
       case wire::ObjectProcedure::kRemove: {
@@ -59,7 +59,7 @@ class FakeObjects : public rpc::Program {
         if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
         if (status == nfs3::Status::kOk) removed.insert(args.object.fileid);
         ++removes;
-        encode(results, wire::ObjectStatusResult{status});
+        encode(results, wire::ObjectStatusResult{status, also});
         break;
       }
       case wire::ObjectProcedure::kRecall:
@@ -89,6 +89,7 @@ class FakeObjects : public rpc::Program {
   std::uint64_t end = 0;
   nfs3::Time mtime;
   Epoch epoch;
+  wire::Also also;
   Duration delay{0};
   std::function<void()> before;
   // What it was asked.

@@ -56,6 +56,8 @@ FIRST_SPARE_LEG = 20  # hosts of the directory servers that the template does no
 MAX_DIRECTORIES = 16
 FIRST_SPARE_STORAGE_LEG = 40  # and of storage nodes
 MAX_STORAGE_NODES = 16
+FIRST_SPARE_SMALL_FILE_LEG = 60  # and of small-file servers
+MAX_SMALL_FILE_SERVERS = 16
 
 
 class Failure(Exception):
@@ -79,23 +81,25 @@ def set_volume_key(text, key, value):
     return f"{head}[volume]\n" + "\n".join([*lines, f"{key} = {value}", ""]) + bracket + tail
 
 
-def with_storage_nodes(text, wanted):
-    """The configuration with that many storage nodes: the template's last ones go, or more are added on hosts of their own."""
+def with_servers(text, option, role, name, wanted, leg, most):
+    """The configuration with that many servers of a role: the template's last ones go, or more are added on hosts of their own."""
     head, *servers = text.split("\n[[server]]\n")
-    nodes = [s for s in servers if 'role = "storage"' in s]
-    if not 1 <= wanted <= MAX_STORAGE_NODES:
-        raise Failure(f"--storage {wanted}: from 1 to {MAX_STORAGE_NODES}")
-    servers = [s for s in servers if s not in nodes[wanted:]]
-    servers += [f'name = "store{number}"\nrole = "storage"\naddress = "10.77.{FIRST_SPARE_STORAGE_LEG + number}.2"\ndata = "@RUN@/data/store{number}"\n'
-                for number in range(len(nodes) + 1, wanted + 1)]
+    there = [s for s in servers if f'role = "{role}"' in s]
+    if not 1 <= wanted <= most:
+        raise Failure(f"{option} {wanted}: from 1 to {most}")
+    servers = [s for s in servers if s not in there[wanted:]]
+    servers += [f'name = "{name}{number}"\nrole = "{role}"\naddress = "10.77.{leg + number}.2"\ndata = "@RUN@/data/{name}{number}"\n'
+                for number in range(len(there) + 1, wanted + 1)]
     return "\n[[server]]\n".join([head, *servers])
 
 
-def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
-    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes,
-    that policy for names, and that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
+def shaped(text, directories=None, storage=None, small_files=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
+    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes
+    and small-file servers, that policy for names, and that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
     if storage is not None:
-        text = with_storage_nodes(text, storage)
+        text = with_servers(text, "--storage", "storage", "store", storage, FIRST_SPARE_STORAGE_LEG, MAX_STORAGE_NODES)
+    if small_files is not None:
+        text = with_servers(text, "--small-files", "small-file", "small", small_files, FIRST_SPARE_SMALL_FILE_LEG, MAX_SMALL_FILE_SERVERS)
     there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
     if directories is not None:
         if not len(there) <= directories <= MAX_DIRECTORIES:
@@ -399,6 +403,7 @@ def main():
     parser.add_argument("--config", help="template of ensemble.toml (default deploy/local/ensemble.toml)")
     parser.add_argument("--directories", type=int, help="directory servers (default: as many as the template has)")
     parser.add_argument("--storage", type=int, help="storage nodes (default: as many as the template has)")
+    parser.add_argument("--small-files", type=int, help="small-file servers (default: as many as the template has)")
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
@@ -409,7 +414,7 @@ def main():
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
     given = parser.parse_args()
-    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage, small_files=given.small_files,
                         policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:

@@ -1,9 +1,10 @@
 #include "dirserver/background/data_servers.h"
 
+#include <set>
+
 #include "bpf/shared/file_handle.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
-#include "wire/object.h"
 
 namespace slice::dirserver {
 namespace {
@@ -30,9 +31,24 @@ rpc::Endpoint DataServers::coordinator(FileId file) const {
   return tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(file)).endpoint;
 }
 
-rpc::Endpoint DataServers::small_file(FileId file) const {
-  const auto& tables = *context_.tables.get();
-  return tables.server_of(wire::Role::kSmallFile, tables.small_file_site(file)).endpoint;
+template <class Args>
+Task<Status> DataServers::ask_small_file(wire::ObjectProcedure procedure, Args args, std::string_view what) {
+  const FileId file = args.object.fileid;
+  const auto tables = context_.tables.get();
+  args.known = tables->generation();
+  std::set<std::uint32_t> asked;
+  std::uint32_t next = tables->server_of(wire::Role::kSmallFile, tables->small_file_site(file)).server;
+  while (asked.insert(next).second) {
+    const wire::ServerEntry* server = context_.tables.get()->server(next);
+    if (server == nullptr) break;  // it is not known here yet
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        context_.channel, server->endpoint, wire::kObjectProgram, procedure, args);
+    SLICE_CO_RETURN_IF_ERROR(status_of(result, what, file));
+    if (result->also.empty()) co_return Status{};
+    next = result->also.front();
+  }
+  co_return fail(Errc::kUnavailable, "{} of file {:#x}: nobody says that the file is its own", what,
+                 file.value);
 }
 
 Task<Status> DataServers::truncate(const TruncationRecord& record) {
@@ -48,10 +64,7 @@ Task<Status> DataServers::truncate(const TruncationRecord& record) {
   wire::ObjectTruncateArgs args{.object = {.volume = context_.config.volume.id, .fileid = file},
                                 .size = record.size,
                                 .epoch = record.epoch};
-  co_return status_of(
-      co_await service::internal_call<wire::ObjectStatusResult>(
-          context_.channel, small_file(file), wire::kObjectProgram, wire::ObjectProcedure::kTruncate, args),
-      "truncation", file);
+  co_return co_await ask_small_file(wire::ObjectProcedure::kTruncate, args, "truncation");
 }
 
 Task<Status> DataServers::remove(const ReclaimRecord& record) {
@@ -65,10 +78,7 @@ Task<Status> DataServers::remove(const ReclaimRecord& record) {
                         "removal", file);
   }
   wire::ObjectRemoveArgs args{.object = {.volume = context_.config.volume.id, .fileid = file}};
-  co_return status_of(
-      co_await service::internal_call<wire::ObjectStatusResult>(
-          context_.channel, small_file(file), wire::kObjectProgram, wire::ObjectProcedure::kRemove, args),
-      "removal", file);
+  co_return co_await ask_small_file(wire::ObjectProcedure::kRemove, args, "removal");
 }
 
 }  // namespace slice::dirserver

@@ -3,8 +3,11 @@
 #ifndef SLICE_DIRSERVER_BACKGROUND_DATA_SERVERS_H
 #define SLICE_DIRSERVER_BACKGROUND_DATA_SERVERS_H
 
+#include <string_view>
+
 #include "dirserver/cells/cells.h"
 #include "service/context.h"
+#include "wire/object.h"
 
 namespace slice::dirserver {
 
@@ -21,7 +24,9 @@ class DataServers {
 
  private:
   rpc::Endpoint coordinator(FileId file) const;
-  rpc::Endpoint small_file(FileId file) const;
+  // Asks the file's small-file server, and whom it names, since the file's site has gone there.
+  template <class Args>
+  Task<Status> ask_small_file(wire::ObjectProcedure procedure, Args args, std::string_view what);
 
   service::ServiceContext& context_;
 };

@@ -137,6 +137,28 @@ TEST_F(SetattrTest, SizeCutsTheBytesBeforeItIsAnswered) {
   EXPECT_EQ(small_.asked[0], (FakeDataServer::Asked{false, file.attributes.fileid.value, 1000, Epoch{1}}));
 }
 
+// The tables here do not show yet that the file's small-file site has moved.
+TEST_F(SetattrTest, SizeIsCutByTheServerThatHasTheSiteByNow) {
+  Made file = create(root(), "f");
+  merge(file.handle, 3 * kThreshold, 0);
+  FakeDataServer owner(loop_, wire::kObjectProgram);
+  small_.also = {add_server("small2", wire::Role::kSmallFile, owner)};
+  ASSERT_EQ(truncate(file.handle, 1000), Status::kOk);
+  ASSERT_EQ(owner.asked.size(), 1u);
+  EXPECT_EQ(owner.asked[0], (FakeDataServer::Asked{false, file.attributes.fileid.value, 1000, Epoch{1}}));
+  // One names the other: neither has done anything.
+  owner.also = {config_.find("small1")->index};
+  nfs3::SetAttributes set;
+  set.size = 10;
+  auto pending = send(Procedure::kSetattr, nfs3::SetattrArgs{.object = file.handle, .attributes = set});
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_FALSE(pending->ended);
+  owner.also.clear();
+  loop_.advance(std::chrono::seconds(5));
+  EXPECT_TRUE(pending->ended);
+  silence("small2");
+}
+
 TEST_F(SetattrTest, AStripedFileIsCutByItsCoordinator) {
   Made file = create(root(), "f");
   fetch(file.handle, true);

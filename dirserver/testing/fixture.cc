@@ -35,7 +35,7 @@ Task<rpc::Outcome> FakeDataServer::handle(const rpc::Call& call, rpc::XdrWriter&
     ++refused;
   }
   if (program_ == wire::kObjectProgram) {
-    encode(results, wire::ObjectStatusResult{answer});
+    encode(results, wire::ObjectStatusResult{answer, also});
   } else {
     encode(results, wire::CoordinatorResult{answer});
   }

@@ -42,6 +42,7 @@ class FakeDataServer : public rpc::Program {
   std::vector<Asked> asked;  // and answered kOk
   unsigned refused = 0;
   Status answer = Status::kOk;
+  wire::Also also;  // of the object program
   Duration takes{0};
 
  private:

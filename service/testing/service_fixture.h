@@ -48,8 +48,11 @@ class ServiceFixture : public ::testing::Test {
   void TearDown() override { loop_.advance(std::chrono::seconds(20)); }
 
   rpc::Endpoint endpoint(const std::string& server) const {
-    const ServerConfig& config = *config_.find(server);
-    return {config.address, config.port};
+    if (const ServerConfig* config = config_.find(server)) return {config->address, config->port};
+    for (const wire::ServerEntry& added : tables_.get()->wire().servers) {
+      if (added.name == server) return added.endpoint;
+    }
+    return {};
   }
   // Lets `program` answer at the endpoint of `server`; several programs at one server add up.
   void serve(const std::string& server, rpc::Program& program) {
@@ -57,6 +60,23 @@ class ServiceFixture : public ::testing::Test {
     if (!dispatcher) dispatcher = std::make_unique<rpc::Dispatcher>(metrics_);
     dispatcher->add(program);
     network_.attach(endpoint(server), dispatcher.get());
+  }
+  // One more server, which has no sites, as one that was added while all served; `program` answers there. Its
+  // index.
+  std::uint32_t add_server(const std::string& name, wire::Role role, rpc::Program& program) {
+    wire::Tables tables = tables_.get()->wire();
+    const auto index = static_cast<std::uint32_t>(tables.servers.size());
+    wire::ServerEntry entry = tables.servers.front();
+    entry.server = index;
+    entry.name = name;
+    entry.role = role;
+    entry.endpoint.address = 0x0a4d0202 + (index << 8);
+    tables.servers.push_back(entry);
+    tables_.set(routing::RoutingTables::make(config_, tables).value());
+    auto& dispatcher = dispatchers_[name] = std::make_unique<rpc::Dispatcher>(metrics_);
+    dispatcher->add(program);
+    network_.attach(entry.endpoint, dispatcher.get());
+    return index;
   }
   // Nobody answers there any more, until serve().
   void silence(const std::string& server) {

@@ -5,6 +5,7 @@
 #include "service/authority_client.h"
 #include "service/context.h"
 #include "service/nfs_program.h"
+#include "smallfile/sites.h"
 #include "smallfile/store.h"
 
 namespace slice::smallfile {
@@ -13,6 +14,7 @@ namespace slice::smallfile {
 struct Shared {
   service::ServiceContext& context;
   Store& store;
+  Sites& sites;
   service::AuthorityClient& authority;
   Counter& commits_passed_on;
 };

@@ -22,7 +22,7 @@ Task<NfsAnswer> write(Shared& shared, NfsRequest& request, const nfs3::WriteArgs
   bool clears = false;
   Store::Seen seen;
   if (own > 0) {
-    auto written = co_await shared.store.apply(file, {.offset = args.offset,
+    auto written = co_await shared.sites.apply(file, {.offset = args.offset,
                                                       .data = args.data.first(own),
                                                       .stable = stable,
                                                       .epoch = known->epoch,

@@ -6,8 +6,9 @@ was acknowledged is there. At the end of a scene everything is read once more an
 object, no intention is open, and the name space is whole. A crash point of the servers' sources that no case has, or where
 no process died, is a failure.
 
-Five scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
-moved; files with one copy whose storage sites are moved; names and small files, over two directory servers.
+Six scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
+moved; files with one copy whose storage sites are moved; files whose small-file sites are moved; names and small files, over two
+directory servers.
 """
 
 import concurrent.futures
@@ -92,13 +93,14 @@ MOVED = [
     *cases_of("coordinator", "move", "move.given-back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
     *cases_of("storage", "move", "object.discarding object.discarded map.discarded"),
 ]
-# While storage sites are moved from node to node whose stripes a client writes: the old owner, the new one, the manager.
+# While sites are moved from server to server whose bytes a client writes: the old owner, the new one, the manager.
+SITE_POINTS = ("site.prepared site.joined site.copying site.copied site.offering site.offered site.given site.taken site.freed site.done "
+               "site.withdrawn site.cleared site.placing site.placed site.recording site.recorded site.took")
 SITES = [
-    *cases_of("storage", "write overwrite truncate remove", "site.prepared site.joined site.copying site.copied site.offering site.offered"),
-    *cases_of("storage", "write overwrite truncate remove", "site.given site.taken site.freed site.done"),
-    *cases_of("storage", "write overwrite truncate remove", "site.withdrawn site.cleared site.placing site.placed site.recording site.recorded site.took"),
+    *cases_of("storage", "write overwrite truncate remove", SITE_POINTS),
     *cases_of("manager", "write overwrite", "site.published"),
 ]
+SMALL_FILE_SITES = cases_of("small-file", "write-several small-write small-stable truncate-short small-truncate remove-several small-remove", SITE_POINTS)
 NAMES = [
     *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
     *cases_of("directory", "names", "participant.prepare participant.prepared participant.finish participant.finished"),
@@ -228,7 +230,7 @@ class Scene:
     def play(self, case, operation, body):
         """Runs body(name of the process, outcome), and notes what came of it."""
         victim = self.chance.choice(self.of_role(case.who))
-        outcome = {"scene": self.name, "who": victim, "point": case.point, "operation": operation, "hit": False, "recovered_s": None,
+        outcome = {"scene": self.name, "who": victim, "role": case.who, "point": case.point, "operation": operation, "hit": False, "recovered_s": None,
                    "result": "ok"}
         start = time.monotonic()
         try:
@@ -426,19 +428,23 @@ def block_mapped(scene):
 
 
 class MovingSites(threading.Thread):
-    """An operator who moves all storage sites round the nodes, some at a time, for as long as a `with` lasts."""
+    """An operator who moves all sites of a class round its servers, some at a time, for as long as a `with` lasts."""
 
-    AT_ONCE = 64
+    ALL = {"storage": 1024, "small-file": 64}
+    TURNS = 16  # until all have been moved
 
-    def __init__(self, scene):
+    def __init__(self, scene, site_class):
         super().__init__()
-        self.scene, self.stopping = scene, threading.Event()
+        self.scene, self.site_class, self.stopping = scene, site_class, threading.Event()
 
     def run(self):
-        nodes = [server["name"] for server in self.scene.servers.servers if server["role"] == "storage"]
+        servers = [server["name"] for server in self.scene.servers.servers if server["role"] == self.site_class]
+        every = self.ALL[self.site_class]
+        count = every // self.TURNS
         for turn in itertools.count(self.scene.chance.randrange(1000)):
-            first = turn * self.AT_ONCE % 1024
-            words = ("site", "move", "storage", f"{first}-{first + self.AT_ONCE - 1}", nodes[turn % len(nodes)])
+            first = turn * count % every
+            # Another one each time that all have been moved.
+            words = ("site", "move", self.site_class, f"{first}-{first + count - 1}", servers[(turn + turn // self.TURNS) % len(servers)])
             self.scene.slice.slicectl(*words, check=False)  # refused where some are on their way
             if self.stopping.wait(0.1):
                 return
@@ -452,14 +458,22 @@ class MovingSites(threading.Thread):
 
 
 def moved_sites(scene):
+    return while_sites_move(scene, SITES, "storage")
+
+
+def moved_small_file_sites(scene):
+    return while_sites_move(scene, SMALL_FILE_SITES, "small-file")
+
+
+def while_sites_move(scene, cases, site_class):
     good = True
-    for number, case in enumerate(SITES):
+    for number, case in enumerate(cases):
         operation = scene.chance.choice(case.operations)
 
         def body(victim, outcome, point=case.point, operation=operation, name=f"sites-{number}"):
             scene.client.do("prepare", name, operation)
             scene.restart(victim, point)
-            with MovingSites(scene):
+            with MovingSites(scene, site_class):
                 scene.die_and_recover(victim, point, outcome, scene.client.begin("run", name))
             scene.client.do("finish", name)
             scene.client.do("check", name)
@@ -477,6 +491,7 @@ def going_on(scene):
 
 SCENES = {
     "moved-sites": (moved_sites, {"storage": 3}, []),
+    "small-sites": (moved_small_file_sites, {"storage": 2, "small_files": 3}, ["--transport", "udp"]),
     "block-mapped": (block_mapped, {"storage": 3}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
@@ -533,7 +548,7 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *SITES, *NAMES]
+    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *SITES, *SMALL_FILE_SITES, *NAMES]
     covered = {case.point for case in cases} | ELSEWHERE
     missing, strange = named_points() - covered, covered - named_points()
     if missing or strange:
@@ -543,13 +558,13 @@ def crashes(target, options):
     good, outcomes = play_all(target, options)
     if target.one_process:
         cases = [case for case in cases if case not in [*WITHOUT_ONE, *MADE_WHOLE]]
-    hit = {outcome["point"] for outcome in outcomes if outcome["hit"]}
-    not_hit = {case.point for case in cases if wanted(case, options)} - hit
+    hit = {(outcome["role"], outcome["point"]) for outcome in outcomes if outcome["hit"]}
+    not_hit = {(case.who, case.point) for case in cases if wanted(case, options)} - hit
     if options.json:
         options.json.write_text(json.dumps({"cases": outcomes, "not_hit": sorted(not_hit)}, indent=1) + "\n")
     recovered = sorted(outcome["recovered_s"] for outcome in outcomes if outcome["recovered_s"] is not None)
     middle = recovered[len(recovered) // 2] if recovered else 0
-    print(f"{len(outcomes)} cases, {len(hit)} crash points hit, recovered after {middle} s (median), {max(recovered, default=0)} s (longest)")
+    print(f"{len(outcomes)} cases, {len(hit)} crash points of roles hit, recovered after {middle} s (median), {max(recovered, default=0)} s (longest)")
     if not_hit:
-        print(f"not ok crashes: nobody died at {', '.join(sorted(not_hit))}")
+        print(f"not ok crashes: nobody died at {', '.join(f'{point} ({role})' for role, point in sorted(not_hit))}")
     return good and not not_hit and all(outcome["result"] == "ok" for outcome in outcomes)

@@ -1,4 +1,4 @@
-"""The suite `grow`: storage nodes are added and one is emptied while all work, and storage sites move between them, data and all.
+"""The suite `grow`: storage nodes and a small-file server are added and emptied while all work, and sites move between them, data and all.
 
 Two kernel clients and `durability` work on files of their own, and check them, from the beginning to the end: none may see an error, a wrong byte
 or a wrong answer, also while moves are slowed down, paused and given up, and while the manager and those who give and get sites are killed."""
@@ -103,8 +103,8 @@ class Scene:
             raise SystemExit(f"slicectl {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
-    def owners(self):
-        return json.loads(self.tell("tables", "--json"))["classes"]["storage"]
+    def owners(self, site_class="storage"):
+        return json.loads(self.tell("tables", "--json"))["classes"][site_class]
 
     def going(self):
         """The moves that go on; None where the manager does not answer."""
@@ -145,12 +145,15 @@ class Scene:
         wrong = self.files.wrong()
         return say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}")
 
+    def even(self, what, site_class, beginning, emptied):
+        counts, servers = collections.Counter(self.owners(site_class)), set(self.target.servers(beginning)) - set(emptied)
+        share = counts.total() / len(servers)
+        good = set(counts) == servers and all(abs(count - share) <= STRAY * share for count in counts.values())
+        return say(good, f"{what}: each has its share of the {site_class} sites", counts)
+
     def whole(self, what, emptied=()):
         """All others have their shares of the sites; every byte is right and where it should be, and all work on."""
-        counts, nodes = collections.Counter(self.owners()), set(self.target.servers("store")) - set(emptied)
-        share = counts.total() / len(nodes)
-        even = set(counts) == nodes and all(abs(count - share) <= STRAY * share for count in counts.values())
-        ok = say(even, f"{what}: each node has its share", counts)
+        ok = self.even(what, "storage", "store", emptied) & self.even(what, "small-file", "small", emptied)
         ok &= self.clean(what, "tables", "--check") & self.clean(what, "fsck", "--data") & self.right(what)
         return ok & say(self.files.write(1), f"{what}: a file is written") & self.clients.work(what)
 
@@ -167,7 +170,7 @@ def store4_is_added(scene):
     added = scene.target.add_storage_node(4)
     scene.target.wait_serving()
     part = len(before) / len(scene.target.servers("store"))
-    planned = json.loads(scene.tell("rebalance", "--dry-run", "--json"))["sites_to_move"]
+    planned = json.loads(scene.tell("rebalance", "--class", "storage", "--dry-run", "--json"))["sites_to_move"]
     ok = say(abs(planned - part) <= STRAY * part, f"{what}: rebalance --dry-run: {planned} of {len(before)} sites")
     ok &= say(scene.owners() == before and scene.going() == [], f"{what}: which moves nothing")
     scene.tell("moves", "limit", SLOW)
@@ -234,23 +237,68 @@ def killed(scene):
     return ok & scene.ended(f"{what}, again") & scene.whole(what)
 
 
-def drained(scene):
-    what = "drain"
+def small2_is_added(scene):
+    """The one small-file server becomes two."""
+    what, before, storage, pids = "small2", scene.owners("small-file"), scene.owners(), scene.target.pids()
+    added = scene.target.add_small_file_server(2)
+    scene.target.wait_serving()
+    planned = {each["class"]: each["sites_to_move"] for each in json.loads(scene.tell("rebalance", "--dry-run", "--json"))["classes"]}
+    ok = say(planned == {"small-file": len(before) / 2, "storage": 0}, f"{what}: rebalance --dry-run: {planned}")
+    scene.tell("moves", "limit", SLOW)
+    scene.tell("rebalance")
+    ok &= scene.ended(what)
+    moved = collections.Counter(new for old, new in zip(before, scene.owners("small-file")) if old != new)
+    ok &= say(moved == {added: len(before) / 2} and scene.owners() == storage, f"{what}: {moved.total()} sites have moved, to it alone", moved)
+    ok &= scene.whole(what)
+    zones = (pathlib.Path(scene.target.facts["config"]).parent / "data" / added / "zones").glob("*.zone")
+    size = sum(path.stat().st_blocks * 512 for path in zones)
+    ok &= say(size > 1 << 18, f"{what}: {size} bytes are on its disk")
+    return ok & say({name: pid for name, pid in scene.target.pids().items() if name != added} == pids, f"{what}: nobody was restarted for that")
+
+
+def small_files_killed(scene):
+    """Small-file sites go to and fro, whoever dies meanwhile; then one server is emptied, and does without."""
+    what, victims = "small-file kills", []
+    scene.tell("moves", "limit", str(TRICKLE))
+    scene.tell("site", "move", "small-file", "0-63", "small1")
+    while len(victims) < KILLS / 2 and scene.going() != []:
+        victims.append(scene.chance.choice(["manager1", "small1", "small2"]))
+        scene.target.kill_and_start(victims[-1])
+        time.sleep(scene.chance.uniform(*BETWEEN_SECONDS))
+    scene.target.wait_serving()
+    ok = say(len(victims) > 1, f"{what}: killed meanwhile: {' '.join(victims)}")
     scene.tell("moves", "limit", USUAL)
-    scene.tell("server", "drain", "store2")
-    ok = scene.ended(what) & say("store2" not in scene.owners(), f"{what}: store2 has no sites left") & scene.whole(what, ["store2"])
-    scene.target.stop("store2")
+    ok &= scene.ended(what)
+    scene.tell("rebalance")
+    ok &= scene.ended(f"{what}, again") & scene.whole(what)
+    ok &= emptied(scene, "small1", "small-file")
+    scene.tell("server", "drain", "small1", "--undo")
+    scene.tell("rebalance")
+    return ok & scene.ended("drain small1, back again") & scene.whole("drain small1, back again")
+
+
+def emptied(scene, name, site_class):
+    """Drained, it has no sites left, and nobody misses it while it is away; then it is back."""
+    what = f"drain {name}"
+    scene.tell("moves", "limit", USUAL)
+    scene.tell("server", "drain", name)
+    ok = scene.ended(what) & say(name not in scene.owners(site_class), f"{what}: it has no sites left") & scene.whole(what, [name])
+    scene.target.stop(name)
     time.sleep(AWAY_SECONDS)
-    ok &= scene.right("without store2") & scene.clients.work("without store2")
-    scene.target.start("store2")
+    ok &= scene.right(f"without {name}") & scene.clients.work(f"without {name}")
+    scene.target.start(name)
     scene.target.wait_serving()
     return ok
 
 
+def drained(scene):
+    return emptied(scene, "store2", "storage")
+
+
 def grow(ensembles, options):
-    steps = [store4_is_added, limited, killed, drained]
+    steps = [small2_is_added, store4_is_added, limited, killed, small_files_killed, drained]
     wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
-    with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", storage=3) as target:
+    with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", storage=3, small_files=1) as target:
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             return False

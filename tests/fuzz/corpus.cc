@@ -148,6 +148,8 @@ void object_program(Maker& make) {
   place.offset = 65'536;
   place.data = data;
   make.internal(kProgram, P::kPlace, place);
+  make.internal(kProgram, P::kPlaceFile,
+                wire::PlaceFileArgs{.file = FileId{0x7fff0000'00000001}, .data = data});
   wire::ForwardArgs forward;
   forward.handle = make.handle(2);
   forward.version = 3;
@@ -214,7 +216,7 @@ void moves_program(Maker& make) {
   make.internal(kProgram, P::kMove, wire::MoveSitesArgs{move});
   make.internal(kProgram, P::kAbort, wire::AbortMoveArgs{move});
   make.internal(kProgram, P::kPrepare, wire::PrepareSitesArgs{move, 5});
-  make.internal(kProgram, P::kOffer, wire::OfferSitesArgs{move.id, 5, true});
+  make.internal(kProgram, P::kOffer, wire::OfferSitesArgs{move.id, 5, true, Verifier{6}});
   make.internal(kProgram, P::kTake, wire::TakeSitesArgs{move});
   make.internal(kProgram, P::kWithdraw, wire::WithdrawSitesArgs{move, 5});
   make.internal(kProgram, P::kLateWrites,

@@ -30,6 +30,7 @@ constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostAtOnce = 4;    // blocks of one call
 constexpr std::size_t kSharedBlocks = 3;  // few, so that clients meet
+constexpr double kShortLived = 0.05;  // of what clients do, where sites move: files that are removed again
 constexpr Duration kMovePause = std::chrono::seconds(2);
 
 // A client over a connection, with the proxy's choice of a copy.
@@ -113,7 +114,7 @@ class ByteClient {
 };
 
 std::vector<wire::Role> moved_classes(const EnsembleOptions& options) {
-  std::vector<wire::Role> classes{wire::Role::kStorage};
+  std::vector<wire::Role> classes{wire::Role::kSmallFile, wire::Role::kStorage};
   if (options.directory_servers > 1) classes.push_back(wire::Role::kDirectory);
   return classes;
 }
@@ -203,22 +204,50 @@ class ByteSimulation : public Rounds {
       co_await ensemble().loop().sleep(random_.between({}, kPause));
       std::uint64_t roll = random_.below(120);
       ++result().operations;
+      if (options().ensemble.moves && random_.chance(kShortLived)) {
+        co_await make_and_remove(*clients_[number]);
+        continue;
+      }
       if (roll >= 110) {
         co_await write_shared(*clients_[number], random_.below(kSharedBlocks));
       } else if (roll >= 100) {
         co_await read_shared(*clients_[number], random_.below(kSharedBlocks));
       } else if (roll < 40) {
-        co_await write(number, random_.below(kBlocks), random_.chance(0.3));
+        co_await write(number, some_block(), random_.chance(0.3));
       } else if (roll < 50) {
         co_await commit(number);
       } else if (roll < 55) {
         co_await truncate(number, random_.below(kBlocks) * kApart);
       } else {
-        co_await read(*clients_[number], files_[random_.below(files_.size())], random_.below(kBlocks));
+        co_await read(*clients_[number], files_[random_.below(files_.size())], some_block());
       }
     }
     co_await commit(number);
     --busy_;
+  }
+
+  // Where sites move, one below the threshold more often.
+  std::size_t some_block() {
+    const std::size_t small = ensemble().config().volume.threshold / kApart;
+    return random_.below(options().ensemble.moves && random_.chance(0.4) ? small : kBlocks);
+  }
+  // A file that is gone again soon.
+  Task<void> make_and_remove(ByteClient& client) {
+    const std::string name = fmt::format("short-lived{}", ++last_number_);
+    auto handle = co_await make(client, name);
+    if (!handle) co_return;
+    co_await write_blocks(client, *handle, 0, random_.chance(0.5), {last_number_});
+    co_await ensemble().loop().sleep(random_.between({}, kPause));
+    nfs3::WccData ok;
+    Buffer keep;
+    const routing::HandleBytes root =
+        ensemble().handles().mint(routing::root_handle(ensemble().config().volume));
+    const Status status =
+        co_await client.call(Procedure::kRemove, nfs3::RemoveArgs{.directory = root, .name = name}, ok, keep);
+    // Whether the call before was carried out is not known to one that lost its proxy.
+    if (status != Status::kOk && status != Status::kNoEnt)
+      wrong(fmt::format("REMOVE answers {}", nfs3::status_name(status)));
+    removed_.push_back(ensemble().handles().open(*handle)->fileid);
   }
 
   // A few blocks at once, and the holes between them, where a proxy cuts what lies on several servers.
@@ -443,6 +472,9 @@ class ByteSimulation : public Rounds {
   // Of two copies of a stripe, as their servers have them.
   Task<std::string> difference() {
     const routing::RoutingTables& tables = options().ensemble.moves ? sites_->tables() : ensemble().tables();
+    if (options().ensemble.moves) {
+      if (std::string left = ensemble().small_files_left(tables, removed_); !left.empty()) co_return left;
+    }
     std::vector<routing::HandleBytes> all{shared_->handle};
     for (const ByteFile& file : files_) all.push_back(file.handle);
     for (const routing::HandleBytes& bytes_of : all) {
@@ -485,6 +517,7 @@ class ByteSimulation : public Rounds {
   std::unique_ptr<SiteMover> sites_;
   std::vector<ByteFile> files_;
   std::optional<SharedFile> shared_;  // as soon as all files are made
+  std::vector<FileId> removed_;
   std::uint32_t last_number_ = 0;
   unsigned busy_ = 0;
   bool moving_ = false;

@@ -18,7 +18,9 @@ namespace slice::sim {
 namespace {
 
 constexpr std::uint32_t kDirectorySites = 8;
-constexpr std::uint32_t kMovedSites = 16;    // storage sites, where those are moved
+// Where sites are moved: few, so that each has bytes, and several servers of each class.
+constexpr std::uint32_t kMovedStorageSites = 16, kMovedSmallFileSites = 8;
+constexpr unsigned kMovingSmallFileServers = 3;
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
 constexpr double kHotShare = 0.3;            // of the crash points, in one storm
 constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
@@ -68,7 +70,13 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   config.volume.policy = options.policy;
   config.volume.mkdir_probability = options.mkdir_probability;
   config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)] = kDirectorySites;
-  if (options.moves) config.site_counts[static_cast<std::size_t>(ServerRole::kStorage)] = kMovedSites;
+  if (options.moves) {
+    for (unsigned i = 2; i <= kMovingSmallFileServers; ++i) {
+      service::testing::add_server(config, "small" + std::to_string(i), ServerRole::kSmallFile);
+    }
+    config.site_counts[static_cast<std::size_t>(ServerRole::kStorage)] = kMovedStorageSites;
+    config.site_counts[static_cast<std::size_t>(ServerRole::kSmallFile)] = kMovedSmallFileSites;
+  }
   return config;
 }
 
@@ -250,6 +258,7 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     : proxies_(options.proxies),
       has_manager_(options.manager),
       disk_errors_(options.disk_errors),
+      moves_(options.moves),
       victims_(options.victims),
       dangerous_(options.dangerous),
       config_(make_config(options)),
@@ -329,7 +338,8 @@ SimEnsemble::Machine& SimEnsemble::any_machine() {
   bool any = !random_.chance(0.7);
   for (;;) {
     Machine& machine = *machines_[random_.below(machines_.size())];
-    if (any || machine.config.role == victims_) return machine;
+    const bool moves_too = moves_ && machine.config.role == ServerRole::kSmallFile;
+    if (any || moves_too || machine.config.role == victims_) return machine;
   }
 }
 
@@ -436,6 +446,30 @@ Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server,
       co_await node.store.read({config_.volume.id, file, wire::ObjectKind::kFile}, offset, bytes.span());
   if (!read) co_return std::nullopt;
   co_return std::string(as_text(bytes.view().first(read->bytes)));
+}
+
+std::string SimEnsemble::small_files_left(const routing::RoutingTables& tables,
+                                          const std::vector<FileId>& removed) {
+  const std::size_t sites = tables.wire().sites[static_cast<std::size_t>(wire::Role::kSmallFile)].size();
+  for (const auto& machine : machines_) {
+    if (machine->config.role != ServerRole::kSmallFile) continue;
+    const std::string& name = machine->config.name;
+    if (!machine->serving) return name + " is away";
+    auto& store = dynamic_cast<smallfile::SmallFileServer&>(machine->process->role()).store();
+    for (std::uint32_t site = 0; site < sites; ++site) {
+      if (tables.owns(machine->config.index, wire::Role::kSmallFile, SiteId{site})) continue;
+      auto saved = store.with_record(SiteId{site}, FileId{}, 1);
+      const auto* zone = store.checkpointer().zone(SiteId{site});
+      if (!saved || !saved->files.empty() || !store.without_record({site}).empty())
+        return fmt::format("{} has files of site {}", name, site);
+      if (zone != nullptr && zone->end() > 0) return fmt::format("{} has room of site {}", name, site);
+    }
+    for (FileId file : removed) {
+      if (store.stat(file))
+        return fmt::format("{} has bytes of file {:#x}, which was removed", name, file.value);
+    }
+  }
+  return "";
 }
 
 std::vector<const storage::KvStore*> SimEnsemble::directory_stores() const {

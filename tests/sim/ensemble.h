@@ -28,7 +28,9 @@ struct EnsembleOptions {
   Placement placement = Placement::kHash;  // of their stripes
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
   bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
-  bool moves = false;    // sites are moved while clients use them: few storage sites, so that each has bytes
+  // Sites are moved while clients use them: few, so that each has bytes; of small files between several
+  // servers.
+  bool moves = false;
   bool disk_errors = false;                     // storage nodes' disks fail for a while in storms
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
@@ -79,6 +81,9 @@ class SimEnsemble {
   // What a storage node has of a file, as its disk has it.
   Task<std::optional<std::string>> object_bytes(std::uint32_t server, FileId file, std::uint64_t offset,
                                                 std::size_t count);
+  // Where a small-file server has something of a site that is not its own by these tables, or anything of one
+  // of these files; empty: nowhere.
+  std::string small_files_left(const routing::RoutingTables& tables, const std::vector<FileId>& removed);
   // What the directory servers have in their stores, durable or not.
   std::vector<const storage::KvStore*> directory_stores() const;
 
@@ -97,7 +102,7 @@ class SimEnsemble {
   void let_disk_fail(Machine& machine);
 
   const unsigned proxies_;
-  const bool has_manager_, disk_errors_;
+  const bool has_manager_, disk_errors_, moves_;
   const ServerRole victims_;
   const std::string dangerous_;
   EnsembleConfig config_;

@@ -241,8 +241,8 @@ TEST_P(ProxyTest, TheManagerMayDie) {
   }
 }
 
-// Sites are moved between storage nodes, and moves paused and given up, while clients write and everybody
-// dies, also at the crash points of the moves. Files with a layout stay where they are.
+// Sites are moved between servers of a class, and moves paused and given up, while clients write and
+// everybody dies, also at the crash points of the moves. Files with a layout stay where they are.
 TEST_P(ProxyTest, SitesAreMovedMeanwhile) {
   for (std::uint64_t seed = 1; seed <= kSeeds / 8; ++seed) {
     SimulationOptions given = bytes(seed);
@@ -364,11 +364,10 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 20 * kSeeds; ++seed) {
     // What is reached seldom, or late in a storm, would need many seeds until one has it among its dangers.
-    const std::string dangerous =
-        seed <= kSeeds ? "" : *std::next(left.begin(), static_cast<long>(seed / 2 % left.size()));
-    // Of files without a layout alone.
+    std::string dangerous;
+    if (seed > kSeeds) dangerous = *std::next(left.begin(), static_cast<long>(seed / 2 % left.size()));
     const bool moves = dangerous.starts_with("site.");
-    const bool names = seed % 2 == 0 && !moves;  // where files are removed, too
+    bool names = seed % 2 == 0 && !moves;  // where files are removed, too
     SimulationOptions options = options_of({1, Policy::kMkdirSwitching, 0.5}, seed);
     if (!names) {
       options = {.ensemble = {.seed = seed,

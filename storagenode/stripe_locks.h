@@ -1,8 +1,7 @@
-// What a node needs to have another one write what it writes, in the same order: locks of stripes, and the
-// numbers of the writes that it forwards, by which a receiver does not do a late second copy of one behind a
-// newer one. One loop.
-#ifndef SLICE_STORAGENODE_STRIPE_ORDER_H
-#define SLICE_STORAGENODE_STRIPE_ORDER_H
+// StripeLocks: what a node needs to have another one write what it writes in the same order: locks of
+// stripes. One loop.
+#ifndef SLICE_STORAGENODE_STRIPE_LOCKS_H
+#define SLICE_STORAGENODE_STRIPE_LOCKS_H
 
 #include <map>
 #include <memory>
@@ -12,8 +11,6 @@
 #include "storagenode/range_lock.h"
 
 namespace slice::storagenode {
-
-using StripeName = std::pair<FileId, std::uint64_t>;
 
 class StripeLocks {
  public:
@@ -57,22 +54,6 @@ class StripeLocks {
   std::map<FileId, std::unique_ptr<File>> files_;
 };
 
-class WriteNumbers {
- public:
-  // For a write that is sent; greater than any before, also of a run before.
-  std::uint64_t next(WallTime now);
-  // A receiver has had greater ones.
-  void see(std::uint64_t number);
-  // Of a write that is received: whether it is greater than those before of its stripe.
-  bool take(StripeName stripe, std::uint64_t number);
-  std::uint64_t greatest(StripeName stripe) const;
-
- private:
-  std::uint64_t last_ = 0;  // given
-  std::map<StripeName, std::uint64_t> taken_;
-  std::uint64_t forgotten_ = 0;  // at least those of all stripes that are not in taken_
-};
-
 }  // namespace slice::storagenode
 
-#endif  // SLICE_STORAGENODE_STRIPE_ORDER_H
+#endif  // SLICE_STORAGENODE_STRIPE_LOCKS_H
