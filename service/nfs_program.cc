@@ -96,22 +96,24 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
 }
 
 Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
-  std::optional<SiteGate::Pass> pass;
-  for (bool ours = false; !ours;) {
+  const std::size_t start = results.size();
+  while (true) {
     const std::optional<routing::Route> place = place_of(request);
     request.gated_site = gated_site(request, place);
     if (request.gated_site && gate_->holds(*request.gated_site)) {
       if (!co_await gate_->released(*request.gated_site)) co_return nfs3::Status::kJukebox;
       continue;
     }
-    ours = owns(request, place);
-    if (!ours) {
+    if (!owns(request, place)) {
       if (auto answer = co_await redirect(request, results)) co_return std::move(*answer);
       continue;
     }
-    if (request.gated_site) pass.emplace(*gate_);
+    std::optional<SiteGate::Pass> pass;
+    if (request.gated_site) pass.emplace(*gate_, *request.gated_site);
+    NfsAnswer answer = co_await around(operations_[request.call.procedure], request, results);
+    if (!answer.runs_again()) co_return answer;
+    results.rewind(start);
   }
-  co_return co_await around(operations_[request.call.procedure], request, results);
 }
 
 Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& results) {
@@ -196,7 +198,7 @@ std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) co
 std::optional<std::uint32_t> NfsProgram::gated_site(const NfsRequest& request,
                                                     const std::optional<routing::Route>& place) const {
   if (gate_ == nullptr || !place || place->site_class != site_class_) return std::nullopt;
-  if (routing::has_layout(request.handle)) return std::nullopt;
+  if (site_class_ == wire::Role::kStorage && routing::has_layout(request.handle)) return std::nullopt;
   return place->site.value;
 }
 

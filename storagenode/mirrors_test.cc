@@ -79,7 +79,10 @@ class MirroredFileTest : public StorageServerTest {
     });
     return write_stripe(data);
   }
-  void recall() { spawn(recalled(wire::RecallArgs{handle.fileid, coordinator.layout.changed})); }
+  void recall() {
+    spawn(recalled({handle.fileid, coordinator.layout.changed, config_.find("coord1")->index,
+                    std::vector<std::uint32_t>()}));
+  }
   Task<void> recalled(wire::RecallArgs args) {
     auto result = co_await service::internal_call<wire::ObjectStatusResult>(
         network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kRecall, args);

@@ -20,7 +20,8 @@ constexpr std::size_t kRanges = 256;              // of data, asked of an object
 constexpr std::size_t kCopiedAtOnce = 8;          // pieces
 constexpr Duration kPlaceTimeout = std::chrono::seconds(5), kPlaceRefused = std::chrono::seconds(1);
 constexpr Duration kHandlesTimeout = std::chrono::seconds(5);
-constexpr Duration kEpochPatience = std::chrono::seconds(3);  // of a client's write
+constexpr Duration kEpochPatience = std::chrono::seconds(3);   // of a client's write
+constexpr Duration kDrainPatience = std::chrono::seconds(30);  // of requests that came before a copy began
 constexpr Duration kCopyPatience = std::chrono::seconds(30);
 constexpr Duration kEpochPause = std::chrono::milliseconds(20);
 
@@ -194,8 +195,14 @@ Task<Sites::Placed> Sites::place_there(Leaving leaving, routing::FileHandle hand
   }
 }
 
-void Sites::join(Leaving leaving) {
-  leaving_.push_back(std::move(leaving));
+Task<slice::Status> Sites::join(Leaving leaving) {
+  leaving_.push_back(leaving);
+  // What is copied must have in it what nobody has forwarded.
+  if (!co_await gate_.drained(leaving->move().sites, kDrainPatience)) {
+    co_return fail(Errc::kUnavailable, "requests from before it have not ended within {} s",
+                   std::chrono::duration_cast<std::chrono::seconds>(kDrainPatience).count());
+  }
+  co_return slice::Status{};
 }
 
 void Sites::leave(const service::LeavingSites& leaving) {

@@ -29,6 +29,9 @@ enum class MovesProcedure : std::uint32_t {
   kLateWrites = 7
 };
 
+// Classes whose sites can be moved so far.
+inline constexpr Role kMovableClasses[] = {Role::kStorage, Role::kCoordinator};
+
 // Of sites in order.
 inline bool has_site(const std::vector<std::uint32_t>& sites, std::uint32_t site) {
   return std::binary_search(sites.begin(), sites.end(), site);

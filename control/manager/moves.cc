@@ -15,7 +15,7 @@ constexpr Duration kAbortTimeout = std::chrono::seconds(15);
 constexpr std::uint64_t kLeastRate = 1 << 10;  // bytes a second that a limit leaves to a move
 
 bool movable(wire::Role site_class) {
-  return site_class == wire::Role::kStorage;
+  return std::ranges::find(wire::kMovableClasses, site_class) != std::end(wire::kMovableClasses);
 }
 
 std::uint64_t wall_ns(const Loop& loop) {

@@ -421,6 +421,8 @@ class ByteSimulation : public Rounds {
             // A request of the operator may have come late.
             if (self.options().ensemble.moves) co_await self.sites_->settle(std::make_shared<bool>(false));
             reason = co_await self.difference();
+            if (reason.empty() && self.options().ensemble.moves)
+              reason = self.ensemble().left_at_coordinators(self.sites_->tables());
             done = reason.empty();
             if (!done) co_await self.ensemble().loop().sleep(std::chrono::seconds(1));
             self.checking_ = false;

@@ -18,7 +18,8 @@ namespace slice::sim {
 namespace {
 
 constexpr std::uint32_t kDirectorySites = 8;
-constexpr std::uint32_t kMovedSites = 16;    // storage sites, where those are moved
+constexpr std::uint32_t kMovedSites = 16;  // storage sites, where those are moved
+constexpr std::uint32_t kMovedCoordinatorSites = 4;
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
 constexpr double kHotShare = 0.3;            // of the crash points, in one storm
 constexpr double kDeathAtHotPoint = 0.25;    // each time it is reached
@@ -60,6 +61,10 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   for (unsigned i = 3; i <= options.storage_nodes; ++i) {
     service::testing::add_server(config, "store" + std::to_string(i), ServerRole::kStorage);
   }
+  // Sites move between two at least.
+  for (unsigned i = 2; i <= std::max(options.coordinators, options.moves ? 2u : 1u); ++i) {
+    service::testing::add_server(config, "coord" + std::to_string(i), ServerRole::kCoordinator);
+  }
   for (unsigned i = 2; i <= options.proxies; ++i) {
     service::testing::add_server(config, "proxy" + std::to_string(i), ServerRole::kProxy);
   }
@@ -68,7 +73,10 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   config.volume.policy = options.policy;
   config.volume.mkdir_probability = options.mkdir_probability;
   config.site_counts[static_cast<std::size_t>(ServerRole::kDirectory)] = kDirectorySites;
-  if (options.moves) config.site_counts[static_cast<std::size_t>(ServerRole::kStorage)] = kMovedSites;
+  if (options.moves) {
+    config.site_counts[static_cast<std::size_t>(ServerRole::kStorage)] = kMovedSites;
+    config.site_counts[static_cast<std::size_t>(ServerRole::kCoordinator)] = kMovedCoordinatorSites;
+  }
   return config;
 }
 
@@ -156,6 +164,7 @@ class SimEnsemble::Process {
   }
   bool alive() const { return loop_.alive(); }
   const storage::KvStore* store() const { return store_; }
+  std::uint64_t metric(std::string_view name) { return metrics_.counter(name).value(); }
   service::Role& role() { return *role_; }
 
  private:
@@ -436,6 +445,27 @@ Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server,
       co_await node.store.read({config_.volume.id, file, wire::ObjectKind::kFile}, offset, bytes.span());
   if (!read) co_return std::nullopt;
   co_return std::string(as_text(bytes.view().first(read->bytes)));
+}
+
+std::string SimEnsemble::left_at_coordinators(const routing::RoutingTables& tables) const {
+  constexpr std::size_t kPieceKey = 16;  // docs/formats/block-map.md
+  for (const auto& machine : machines_) {
+    if (machine->config.role != ServerRole::kCoordinator) continue;
+    if (!machine->serving) return machine->config.name + " is down";
+    if (machine->process->metric("coordinator_open_intentions") > 0)
+      return machine->config.name + " has open intentions";
+    auto at = machine->process->store()->iterate("", std::string(kPieceKey + 1, '\xff'));
+    for (at->seek(""); at->valid(); at->next()) {
+      if (at->key().size() != kPieceKey) continue;
+      const FileId file{load_be<std::uint64_t>(as_bytes(at->key()).data())};
+      const SiteId site = tables.coordinator_site(file);
+      if (!tables.owns(machine->config.index, wire::Role::kCoordinator, site)) {
+        return fmt::format("{} has a piece of the map of file {:#x}, whose site {} is another's",
+                           machine->config.name, file.value, site.value);
+      }
+    }
+  }
+  return "";
 }
 
 std::vector<const storage::KvStore*> SimEnsemble::directory_stores() const {

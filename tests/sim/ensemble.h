@@ -27,8 +27,9 @@ struct EnsembleOptions {
   unsigned copies = 1;                     // of new files
   Placement placement = Placement::kHash;  // of their stripes
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
+  unsigned coordinators = 1;
   bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
-  bool moves = false;    // sites are moved while clients use them: few storage sites, so that each has bytes
+  bool moves = false;    // sites are moved while clients use them: few, so that each has bytes or files
   bool disk_errors = false;                     // storage nodes' disks fail for a while in storms
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
@@ -79,6 +80,8 @@ class SimEnsemble {
   // What a storage node has of a file, as its disk has it.
   Task<std::optional<std::string>> object_bytes(std::uint32_t server, FileId file, std::uint64_t offset,
                                                 std::size_t count);
+  // What coordinators have of sites that are another's by these tables, or owe anybody; empty: nothing.
+  std::string left_at_coordinators(const routing::RoutingTables& tables) const;
   // What the directory servers have in their stores, durable or not.
   std::vector<const storage::KvStore*> directory_stores() const;
 

@@ -15,6 +15,8 @@ constexpr std::uint32_t kSender = 0xffffffff;    // no server
 constexpr Duration kTimeout = std::chrono::seconds(3);
 constexpr Duration kPause = std::chrono::seconds(2);
 constexpr std::uint64_t kMostSites = 4;  // of one request
+// Whose sites are moved.
+constexpr std::array kClasses{wire::Role::kStorage, wire::Role::kCoordinator};
 // With the lower ones copying takes long enough for clients to write meanwhile.
 constexpr std::array<std::uint64_t, 3> kRates{0, 10'000, 100'000};
 
@@ -42,18 +44,18 @@ Task<void> SiteMover::do_something() {
   using Field = wire::ChangeMovesArgs::Field;
   const std::uint64_t roll = random_.below(10);
   if (roll < 7) {
-    const auto nodes = ensemble_.tables().servers(wire::Role::kStorage);
+    const wire::Role site_class = kClasses[random_.below(kClasses.size())];
+    const auto servers = ensemble_.tables().servers(site_class);
+    const std::size_t all = ensemble_.tables().wire().sites[static_cast<std::size_t>(site_class)].size();
     std::set<std::uint32_t> sites;
-    const std::uint64_t count = 1 + random_.below(kMostSites);
-    while (sites.size() < count) {
-      sites.insert(static_cast<std::uint32_t>(
-          random_.below(ensemble_.tables().core().site_mask[SLICE_CLASS_STORAGE] + 1)));
-    }
-    const std::uint32_t to = nodes[random_.below(nodes.size())]->server;
+    const std::uint64_t count = 1 + random_.below(std::min<std::uint64_t>(kMostSites, all));
+    while (sites.size() < count) sites.insert(static_cast<std::uint32_t>(random_.below(all)));
+    const std::uint32_t to = servers[random_.below(servers.size())]->server;
     auto begun = co_await ask<wire::StartMovesResult>(
         wire::ManagerProcedure::kMoveSites,
-        wire::StartMovesArgs{wire::Role::kStorage, to, {sites.begin(), sites.end()}});
-    ensemble_.trace().note("{} sites from {} on are to go to {}: {}", sites.size(), *sites.begin(), to,
+        wire::StartMovesArgs{site_class, to, {sites.begin(), sites.end()}});
+    ensemble_.trace().note("{} {} sites from {} on are to go to {}: {}", sites.size(),
+                           wire::role_name(site_class), *sites.begin(), to,
                            begun ? begun->refused : begun.error().message);
   } else if (roll < 9) {
     auto moves = co_await ask<wire::MovesListResult>(wire::ManagerProcedure::kMoves, service::NoArguments{});

@@ -1,4 +1,4 @@
-// SiteMover: an operator who moves sites between storage nodes while clients use them, pauses moves, and
+// SiteMover: an operator who moves sites between servers of a class while clients use them, pauses moves, and
 // gives some up; and who knows at last which tables are in force.
 #ifndef SLICE_TESTS_SIM_SITE_MOVER_H
 #define SLICE_TESTS_SIM_SITE_MOVER_H
