@@ -65,8 +65,7 @@ Owners owners_of(const routing::RoutingTables& tables, const wire::MovesListResu
 
 struct Plan {
   std::shared_ptr<const routing::RoutingTables> tables;
-  wire::Role site_class = wire::Role::kStorage;
-  std::vector<SitesToMove> moves;
+  ClassPlan sites;
 };
 
 // What is to move until every server of the class has its share, by what the manager tells; of those sites
@@ -85,17 +84,15 @@ Task<Result<Plan>> ask_plan(const Seams& seams, wire::Role site_class) {
     std::erase_if(each.sites, [&](std::uint32_t site) { return owners.on_their_way.contains(site); });
   }
   std::erase_if(*moves, [](const SitesToMove& each) { return each.sites.empty(); });
-  co_return Plan{std::move(*tables), site_class, std::move(*moves)};
+  co_return Plan{std::move(*tables), {site_class, std::move(*moves)}};
 }
 
-Task<int> carry_out(const Seams& seams, const MoveCommands::Output& output, Plan plan, bool dry_run) {
-  if (!dry_run) {
-    for (const SitesToMove& each : plan.moves) {
-      auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
-      if (!begun) co_return output.say(begun.error());
-    }
+Task<Status> begin(const Seams& seams, ClassPlan plan) {
+  for (const SitesToMove& each : plan.moves) {
+    auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
+    if (!begun) co_return fail(std::move(begun).error());
   }
-  co_return output.print(render_plan(*plan.tables, plan.site_class, plan.moves, output.format));
+  co_return Status{};
 }
 
 }  // namespace
@@ -134,10 +131,10 @@ MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
       limit_(moves_->add_subcommand("limit", "how fast all of them together may copy")) {
   site_->require_subcommand(1);
   moves_->require_subcommand(0, 1);
-  move_->add_option("class", class_, "storage")->required();
+  move_->add_option("class", class_, "storage, or coordinator")->required();
   move_->add_option("sites", sites_, "which: 3, or 3,7-9")->required();
   move_->add_option("server", server_, "where to")->required();
-  rebalance_->add_option("--class", class_, "of which class")->capture_default_str();
+  rebalance_->add_option("--class", class_, "of this class alone: storage, or coordinator");
   rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
   drain_->add_option("name", server_, "which")->required();
   drain_->add_flag("--undo", undo_, "it may get sites again; none is moved");
@@ -190,11 +187,26 @@ Task<int> MoveCommands::move(const Seams& seams, const Output& output) {
 }
 
 Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
-  auto site_class = parse_class(class_);
-  if (!site_class) co_return output.say(site_class.error());
-  auto plan = co_await ask_plan(seams, *site_class);
-  if (!plan) co_return output.say(plan.error());
-  co_return co_await carry_out(seams, output, std::move(*plan), dry_run_);
+  std::vector<wire::Role> classes(std::begin(wire::kMovableClasses), std::end(wire::kMovableClasses));
+  if (!class_.empty()) {
+    auto site_class = parse_class(class_);
+    if (!site_class) co_return output.say(site_class.error());
+    classes = {*site_class};
+  }
+  std::shared_ptr<const routing::RoutingTables> tables;
+  std::vector<ClassPlan> plans;
+  for (wire::Role site_class : classes) {
+    auto plan = co_await ask_plan(seams, site_class);
+    if (!plan) co_return output.say(plan.error());
+    tables = plan->tables;
+    plans.push_back(std::move(plan->sites));
+  }
+  for (const ClassPlan& each : plans) {
+    if (dry_run_) break;
+    if (Status begun = co_await begin(seams, each); !begun) co_return output.say(begun.error());
+  }
+  co_return output.print(class_.empty() ? render_plans(*tables, plans, output.format)
+                                        : render_plan(*tables, plans.front(), output.format));
 }
 
 Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
@@ -209,8 +221,10 @@ Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
   auto plan = co_await ask_plan(seams, site_class);
   if (!plan) co_return output.say(plan.error());
   // What the others have stays; they get this one's by their shares.
-  std::erase_if(plan->moves, [&](const SitesToMove& each) { return each.from != changed->entry.server; });
-  co_return co_await carry_out(seams, output, std::move(*plan), false);
+  std::erase_if(plan->sites.moves,
+                [&](const SitesToMove& each) { return each.from != changed->entry.server; });
+  if (Status begun = co_await begin(seams, plan->sites); !begun) co_return output.say(begun.error());
+  co_return output.print(render_plan(*plan->tables, plan->sites, output.format));
 }
 
 Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {

@@ -41,7 +41,7 @@ class MoveCommands {
   Task<int> change(const Seams& seams, const Output& output, wire::ChangeMovesArgs args);
 
   CLI::App *site_, *move_, *rebalance_, *drain_, *moves_, *pause_, *resume_, *abort_, *limit_;
-  std::string class_ = "storage", sites_, server_, rate_;
+  std::string class_, sites_, server_, rate_;
   std::uint64_t id_ = 0;
   bool dry_run_ = false, watch_ = false, undo_ = false;
 };

@@ -456,30 +456,58 @@ std::string render_begun(const std::vector<wire::MoveId>& moves, Format format) 
   return text;
 }
 
-std::string render_plan(const routing::RoutingTables& tables, wire::Role site_class,
-                        const std::vector<SitesToMove>& plan, Format format) {
-  const std::size_t all = tables.wire().sites[static_cast<std::size_t>(site_class)].size();
-  std::size_t moved = 0;
-  for (const SitesToMove& each : plan) moved += each.sites.size();
-  if (format == Format::kJson) {
-    Json list = Json::array();
-    for (const SitesToMove& each : plan) {
-      list.push_back(
-          {{"from", name_of(tables, each.from)}, {"to", name_of(tables, each.to)}, {"sites", each.sites}});
-    }
-    return dump({{"class", wire::role_name(site_class)},
-                 {"sites", all},
-                 {"sites_to_move", moved},
-                 {"moves", std::move(list)}});
+namespace {
+
+std::size_t sites_of(const ClassPlan& plan) {
+  std::size_t sites = 0;
+  for (const SitesToMove& each : plan.moves) sites += each.sites.size();
+  return sites;
+}
+
+Json plan_json(const routing::RoutingTables& tables, const ClassPlan& plan) {
+  Json list = Json::array();
+  for (const SitesToMove& each : plan.moves) {
+    list.push_back(
+        {{"from", name_of(tables, each.from)}, {"to", name_of(tables, each.to)}, {"sites", each.sites}});
   }
-  if (plan.empty()) return "nothing has to move\n";
+  return {{"class", wire::role_name(plan.site_class)},
+          {"sites", tables.wire().sites[static_cast<std::size_t>(plan.site_class)].size()},
+          {"sites_to_move", sites_of(plan)},
+          {"moves", std::move(list)}};
+}
+
+std::string plan_text(const routing::RoutingTables& tables, const ClassPlan& plan) {
+  const std::size_t moved = sites_of(plan);
+  const std::size_t all = tables.wire().sites[static_cast<std::size_t>(plan.site_class)].size();
   std::vector<std::vector<std::string>> rows{{"FROM", "TO", "SITES", "WHICH"}};
-  for (const SitesToMove& each : plan) {
+  for (const SitesToMove& each : plan.moves) {
     rows.push_back({name_of(tables, each.from), name_of(tables, each.to), std::to_string(each.sites.size()),
                     ranges_text(wide(each.sites), 4)});
   }
-  return table(rows) + fmt::format("{} of {} {} sites ({:.1f} %)\n", moved, all, wire::role_name(site_class),
+  return table(rows) + fmt::format("{} of {} {} sites ({:.1f} %)\n", moved, all,
+                                   wire::role_name(plan.site_class),
                                    100.0 * static_cast<double>(moved) / static_cast<double>(all));
+}
+
+}  // namespace
+
+std::string render_plan(const routing::RoutingTables& tables, const ClassPlan& plan, Format format) {
+  if (format == Format::kJson) return dump(plan_json(tables, plan));
+  return plan.moves.empty() ? "nothing has to move\n" : plan_text(tables, plan);
+}
+
+std::string render_plans(const routing::RoutingTables& tables, const std::vector<ClassPlan>& plans,
+                         Format format) {
+  Json list = Json::array();
+  std::string text;
+  std::size_t moved = 0;
+  for (const ClassPlan& each : plans) {
+    moved += sites_of(each);
+    if (format == Format::kJson) list.push_back(plan_json(tables, each));
+    if (!each.moves.empty()) text += plan_text(tables, each);
+  }
+  if (format == Format::kJson) return dump({{"sites_to_move", moved}, {"classes", std::move(list)}});
+  return text.empty() ? "nothing has to move\n" : text;
 }
 
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,

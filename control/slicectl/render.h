@@ -31,8 +31,15 @@ std::string render_check(const EnsembleConfig& config, Format format);
 
 std::string render_begun(const std::vector<wire::MoveId>& moves, Format format);
 // What a rebalance moves, or would move.
-std::string render_plan(const routing::RoutingTables& tables, wire::Role site_class,
-                        const std::vector<SitesToMove>& plan, Format format);
+// What is to move of one class.
+struct ClassPlan {
+  wire::Role site_class = wire::Role::kStorage;
+  std::vector<SitesToMove> moves;
+};
+std::string render_plan(const routing::RoutingTables& tables, const ClassPlan& plan, Format format);
+// Of several classes.
+std::string render_plans(const routing::RoutingTables& tables, const std::vector<ClassPlan>& plans,
+                         Format format);
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
                          WallTime now, Format format);
 std::string render_settings(const wire::MoveSettings& settings, Format format);
