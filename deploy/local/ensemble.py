@@ -56,6 +56,8 @@ FIRST_SPARE_LEG = 20  # hosts of the directory servers that the template does no
 MAX_DIRECTORIES = 16
 FIRST_SPARE_STORAGE_LEG = 40  # and of storage nodes
 MAX_STORAGE_NODES = 16
+FIRST_SPARE_COORDINATOR_LEG = 60  # and of coordinators
+MAX_COORDINATORS = 8
 
 
 class Failure(Exception):
@@ -91,18 +93,26 @@ def with_storage_nodes(text, wanted):
     return "\n[[server]]\n".join([head, *servers])
 
 
-def shaped(text, directories=None, storage=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
-    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes,
-    that policy for names, and that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
+def more_servers(text, role, prefix, wanted, most, first_leg):
+    """The configuration with that many servers of the role: those that are missing are added at its end, on hosts of their own."""
+    there = sum(server["role"] == role for server in tomllib.loads(text)["server"])
+    if not there <= wanted <= most:
+        raise Failure(f"{wanted} servers of the role {role}: from {there}, which the template has, to {most}")
+    for number in range(there + 1, wanted + 1):
+        text += (f'\n[[server]]\nname = "{prefix}{number}"\nrole = "{role}"\naddress = "10.77.{first_leg + number}.2"\n'
+                 f'data = "@RUN@/data/{prefix}{number}"\n')
+    return text
+
+
+def shaped(text, directories=None, storage=None, coordinators=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
+    """A template of ensemble.toml with that many directory servers and coordinators, added at its end on hosts of their own, that many
+    storage nodes, that policy for names, and that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
     if storage is not None:
         text = with_storage_nodes(text, storage)
-    there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
     if directories is not None:
-        if not len(there) <= directories <= MAX_DIRECTORIES:
-            raise Failure(f"--directories {directories}: from {len(there)}, which the template has, to {MAX_DIRECTORIES}")
-        for number in range(len(there) + 1, directories + 1):
-            text += (f'\n[[server]]\nname = "dir{number}"\nrole = "directory"\naddress = "10.77.{FIRST_SPARE_LEG + number}.2"\n'
-                     f'data = "@RUN@/data/dir{number}"\n')
+        text = more_servers(text, "directory", "dir", directories, MAX_DIRECTORIES, FIRST_SPARE_LEG)
+    if coordinators is not None:
+        text = more_servers(text, "coordinator", "coord", coordinators, MAX_COORDINATORS, FIRST_SPARE_COORDINATOR_LEG)
     if policy is not None:
         text = set_volume_key(text, "name_policy", f'"{policy}"')
     if probability is not None:
@@ -123,7 +133,7 @@ def in_start_order(servers):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
-        """`shape`: directories, storage, policy, probability, copies, one_process, xdp, as for shaped()."""
+        """`shape`: directories, storage, coordinators, policy, probability, copies, one_process, xdp, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -399,6 +409,7 @@ def main():
     parser.add_argument("--config", help="template of ensemble.toml (default deploy/local/ensemble.toml)")
     parser.add_argument("--directories", type=int, help="directory servers (default: as many as the template has)")
     parser.add_argument("--storage", type=int, help="storage nodes (default: as many as the template has)")
+    parser.add_argument("--coordinators", type=int, help="coordinators (default: as many as the template has)")
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
@@ -409,7 +420,7 @@ def main():
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
     given = parser.parse_args()
-    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage, coordinators=given.coordinators,
                         policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:

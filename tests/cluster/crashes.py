@@ -6,8 +6,8 @@ was acknowledged is there. At the end of a scene everything is read once more an
 object, no intention is open, and the name space is whole. A crash point of the servers' sources that no case has, or where
 no process died, is a failure.
 
-Five scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
-moved; files with one copy whose storage sites are moved; names and small files, over two directory servers.
+Six scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
+moved; files with one copy whose storage sites are moved; block-mapped files whose coordinator sites are; names and small files, over two directory servers.
 """
 
 import concurrent.futures
@@ -98,6 +98,13 @@ SITES = [
     *cases_of("storage", "write overwrite truncate remove", "site.given site.taken site.freed site.done"),
     *cases_of("storage", "write overwrite truncate remove", "site.withdrawn site.cleared site.placing site.placed site.recording site.recorded site.took"),
     *cases_of("manager", "write overwrite", "site.published"),
+]
+# Likewise coordinator sites, of block-mapped files.
+COORDINATOR_SITES = [
+    *cases_of("coordinator", "write overwrite truncate remove", "site.prepared site.joined site.copying site.copied site.recalled site.offering"),
+    *cases_of("coordinator", "write overwrite truncate remove", "site.offered site.given site.taken site.freed site.done"),
+    *cases_of("coordinator", "write overwrite truncate remove", "site.withdrawn site.cleared site.receiving site.received"),
+    *cases_of("coordinator", "write overwrite truncate remove", "site.recording site.recorded site.took"),
 ]
 NAMES = [
     *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
@@ -426,19 +433,18 @@ def block_mapped(scene):
 
 
 class MovingSites(threading.Thread):
-    """An operator who moves all storage sites round the nodes, some at a time, for as long as a `with` lasts."""
+    """An operator who moves all sites of a class round its servers, some at a time, for as long as a `with` lasts."""
 
-    AT_ONCE = 64
-
-    def __init__(self, scene):
+    def __init__(self, scene, role, sites, at_once):
         super().__init__()
-        self.scene, self.stopping = scene, threading.Event()
+        self.scene, self.role, self.sites, self.at_once, self.stopping = scene, role, sites, at_once, threading.Event()
 
     def run(self):
-        nodes = [server["name"] for server in self.scene.servers.servers if server["role"] == "storage"]
+        servers = [server["name"] for server in self.scene.servers.servers if server["role"] == self.role]
         for turn in itertools.count(self.scene.chance.randrange(1000)):
-            first = turn * self.AT_ONCE % 1024
-            words = ("site", "move", "storage", f"{first}-{first + self.AT_ONCE - 1}", nodes[turn % len(nodes)])
+            first = turn * self.at_once % self.sites
+            to = servers[(turn + turn * self.at_once // self.sites) % len(servers)]
+            words = ("site", "move", self.role, f"{first}-{first + self.at_once - 1}", to)
             self.scene.slice.slicectl(*words, check=False)  # refused where some are on their way
             if self.stopping.wait(0.1):
                 return
@@ -452,14 +458,23 @@ class MovingSites(threading.Thread):
 
 
 def moved_sites(scene):
+    return moved(scene, SITES, ("storage", 1024, 64))
+
+
+def coordinator_sites(scene):
+    scene.slice.slicectl("policy", "set", "/coordinator-sites", "--placement", "free-space", "--stripe-unit", "64KiB")
+    return moved(scene, COORDINATOR_SITES, ("coordinator", 64, 32))
+
+
+def moved(scene, cases, which):
     good = True
-    for number, case in enumerate(SITES):
+    for number, case in enumerate(cases):
         operation = scene.chance.choice(case.operations)
 
         def body(victim, outcome, point=case.point, operation=operation, name=f"sites-{number}"):
             scene.client.do("prepare", name, operation)
             scene.restart(victim, point)
-            with MovingSites(scene):
+            with MovingSites(scene, *which):
                 scene.die_and_recover(victim, point, outcome, scene.client.begin("run", name))
             scene.client.do("finish", name)
             scene.client.do("check", name)
@@ -477,6 +492,7 @@ def going_on(scene):
 
 SCENES = {
     "moved-sites": (moved_sites, {"storage": 3}, []),
+    "coordinator-sites": (coordinator_sites, {"storage": 3, "coordinators": 2}, []),
     "block-mapped": (block_mapped, {"storage": 3}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
@@ -533,7 +549,7 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *SITES, *NAMES]
+    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *SITES, *COORDINATOR_SITES, *NAMES]
     covered = {case.point for case in cases} | ELSEWHERE
     missing, strange = named_points() - covered, covered - named_points()
     if missing or strange:

@@ -125,18 +125,23 @@ class Slice:
         self.hosts().add_leg(link, namespace, net)
 
     def add_storage_node(self, number):
+        return self._add_server("storage", f"store{number}", ensemble.FIRST_SPARE_STORAGE_LEG + number)
+
+    def add_coordinator(self, number):
+        return self._add_server("coordinator", f"coord{number}", ensemble.FIRST_SPARE_COORDINATOR_LEG + number)
+
+    def _add_server(self, role, name, leg):
         """One more, on a host of its own, added while all serve; it holds no sites. Its name. The file has it as well, for what is this
         host's alone, and for who starts it."""
         config = pathlib.Path(self.facts["config"])
-        name, leg = f"store{number}", ensemble.FIRST_SPARE_STORAGE_LEG + number
         with open(config, "a") as file:
-            file.write(f'\n[[server]]\nname = "{name}"\nrole = "storage"\naddress = "10.77.{leg}.2"\n'
+            file.write(f'\n[[server]]\nname = "{name}"\nrole = "{role}"\naddress = "10.77.{leg}.2"\n'
                        f'data = "{config.parent}/data/{name}"\n')
         processes = config.parent / "processes.json"
         processes.write_text(json.dumps({**json.loads(processes.read_text()), name: [name]}) + "\n")
         self.add_leg(f"host{leg}", f"{self.facts['proxy'].removesuffix('-proxy')}-host{leg}", f"10.77.{leg}")
         self.facts = json.loads(self._ensemble("namespaces"))
-        self.slicectl("server", "add", name, "--role", "storage", "--address", f"10.77.{leg}.2")
+        self.slicectl("server", "add", name, "--role", role, "--address", f"10.77.{leg}.2")
         self.start(name)
         return name
 
