@@ -1,5 +1,6 @@
 #include "coordinator/block_maps.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace slice::coordinator {
@@ -8,13 +9,24 @@ namespace {
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kRecordSize = 1 + 2 * wire::kStripesOfPiece;
 constexpr std::size_t kErasedAtOnce = 4096;
+constexpr std::size_t kKeySize = 16;
+constexpr std::string_view kFormerVersion = "version";        // a key
+constexpr Duration kBreath = std::chrono::microseconds(100);  // between two pages, for others
+const std::string kBegin, kEnd(kKeySize + 1, '\xff');         // of all keys
 
 std::string key_of(FileId file, std::uint64_t number) {
-  std::string key(16, '\0');
+  std::string key(kKeySize, '\0');
   auto* at = reinterpret_cast<std::uint8_t*>(key.data());
   store_be(at, file.value);
   store_be(at + 8, number);
   return key;
+}
+
+FileId file_of(std::string_view key) {
+  return FileId{load_be<std::uint64_t>(as_bytes(key).data())};
+}
+std::uint64_t number_of(std::string_view key) {
+  return load_be<std::uint64_t>(as_bytes(key).data() + 8);
 }
 
 }  // namespace
@@ -44,7 +56,8 @@ Result<std::vector<std::uint16_t>> decode_piece_record(std::string_view record) 
 }
 
 BlockMaps::BlockMaps(service::ServiceContext& context, std::unique_ptr<storage::KvStore> store)
-    : store_(std::move(store)),
+    : context_(context),
+      store_(std::move(store)),
       put_(context.metrics.counter("coordinator_map_pieces_put_total")),
       failures_(context.metrics.counter("coordinator_map_failures_total")) {}
 
@@ -86,6 +99,7 @@ Task<Status> BlockMaps::put(FileId file, wire::MapPiece piece) {
     co_return fail(std::move(position).error());
   }
   old_[{file, piece.number}] = std::move(*old);
+  if (changed_) changed_(file, piece.number);
   Status durable = co_await store_->durable(*position);
   // Whether it is there after a start is not known where this failed; the store takes no change any more.
   if (!durable) {
@@ -111,9 +125,94 @@ Task<Status> BlockMaps::forget(FileId file) {
     auto position = store_->apply(batch);
     if (!position) co_return fail(std::move(position).error());
     last = *position;
+    for (const auto& change : batch.changes()) {
+      if (changed_) changed_(file, number_of(change.key));
+    }
   }
   if (last.value == 0) co_return Status{};
   co_return co_await store_->durable(last);
+}
+
+// ---- for moves of sites ----
+
+Result<BlockMaps::Page> BlockMaps::list(const std::string& after, std::size_t limit,
+                                        const Which& wanted) const {
+  Page page{.pieces = {}, .last = after};
+  auto at = store_->iterate(kBegin, kEnd);
+  at->seek(after);
+  if (at->valid() && at->key() == after) at->next();
+  for (std::size_t seen = 0; at->valid() && seen < limit; at->next(), ++seen) {
+    page.last = std::string(at->key());
+    if (page.last.size() != kKeySize || !wanted(file_of(page.last))) continue;
+    auto sites = decode_piece_record(at->value());
+    if (!sites) return fail(std::move(sites).error());
+    page.pieces.push_back({file_of(page.last), {.number = number_of(page.last), .sites = std::move(*sites)}});
+  }
+  if (Status status = at->status(); !status) return fail(std::move(status).error());
+  page.end = !at->valid();
+  return page;
+}
+
+Status BlockMaps::receive(const std::vector<wire::MovedPiece>& pieces, std::uint64_t version) {
+  storage::WriteBatch batch;
+  for (const wire::MovedPiece& each : pieces) {
+    if (each.piece.sites.empty()) {
+      batch.erase(key_of(each.file, each.piece.number));
+    } else {
+      batch.put(key_of(each.file, each.piece.number), encode_piece_record(each.piece));
+    }
+  }
+  if (version > 0) {
+    auto before = former_version();
+    if (!before) return fail(std::move(before).error());
+    std::string record(sizeof version, '\0');
+    store_be(reinterpret_cast<std::uint8_t*>(record.data()), std::max(version, *before));
+    batch.put(std::string(kFormerVersion), std::move(record));
+  }
+  if (batch.empty()) return {};
+  auto position = store_->apply(batch);
+  if (!position) return fail(std::move(position).error());
+  received_ = *position;
+  return {};
+}
+
+Task<Status> BlockMaps::erase(Which which) {
+  storage::LogPosition last;
+  std::string after;
+  for (bool end = false; !end;) {
+    auto page = list(after, kErasedAtOnce, which);
+    if (!page) co_return fail(std::move(page).error());
+    end = page->end;
+    after = page->last;
+    storage::WriteBatch batch;
+    for (const wire::MovedPiece& each : page->pieces) batch.erase(key_of(each.file, each.piece.number));
+    if (!batch.empty()) {
+      auto position = store_->apply(batch);
+      if (!position) co_return fail(std::move(position).error());
+      last = *position;
+    }
+    if (!end) co_await context_.loop.sleep(kBreath);
+  }
+  if (last.value == 0) co_return Status{};
+  co_return co_await store_->durable(last);
+}
+
+Task<Status> BlockMaps::sync() {
+  if (received_.value == 0) co_return Status{};
+  co_return co_await store_->durable(received_);
+}
+
+bool BlockMaps::in_doubt(const Which& which) const {
+  return std::any_of(old_.begin(), old_.end(), [&](const auto& each) { return which(each.first.first); });
+}
+
+Result<std::uint64_t> BlockMaps::former_version() const {
+  auto record = store_->get(kFormerVersion);
+  if (!record) return fail(std::move(record).error());
+  if (!*record) return std::uint64_t{0};
+  if ((*record)->size() != sizeof(std::uint64_t))
+    return fail(Errc::kCorrupt, "the version of former owners' layouts is malformed");
+  return load_be<std::uint64_t>(as_bytes(**record).data());
 }
 
 }  // namespace slice::coordinator

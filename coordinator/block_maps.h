@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "service/context.h"
@@ -28,6 +30,30 @@ class BlockMaps {
   Task<Status> put(FileId file, wire::MapPiece piece);
   // The file is gone for good: all its pieces, durably.
   Task<Status> forget(FileId file);
+  // ---- for moves of sites (docs/moves.md) ----
+  // As piece(), but as it was put last, durable or not; so do those below.
+  Result<wire::MapPiece> latest(FileId file, std::uint64_t number) const { return stored(file, number); }
+  using Which = std::function<bool(FileId)>;
+  // Pieces behind the one with this key, in the order of files; `limit` of all files are looked at.
+  struct Page {
+    std::vector<wire::MovedPiece> pieces;  // of the wanted files
+    std::string last;                      // key
+    bool end = false;
+  };
+  Result<Page> list(const std::string& after, std::size_t limit, const Which& wanted) const;
+  // As another coordinator had them; durable with sync(). `version`: as below.
+  Status receive(const std::vector<wire::MovedPiece>& pieces, std::uint64_t version);
+  // All pieces of these files; durable when it ends well.
+  Task<Status> erase(Which which);
+  // All that was received is durable when it ends well.
+  Task<Status> sync();
+  // Of one of these files it is not known which piece is durable, since its disk has failed.
+  bool in_doubt(const Which& which) const;
+  // The largest version of layouts that a former owner of a site here has given; 0: none. kCorrupt, kIo.
+  Result<std::uint64_t> former_version() const;
+  // `changed` is called at each change but receive() and erase(); there is one at most.
+  void on_change(std::function<void(FileId, std::uint64_t number)> changed) { changed_ = std::move(changed); }
+
   // For a clean stop: as KvStore::record_end().
   Status record_end() { return store_->record_end(); }
 
@@ -35,9 +61,12 @@ class BlockMaps {
   Result<wire::MapPiece> stored(FileId file, std::uint64_t number) const;
   void note_failure(FileId file, const Error& error) const;
 
+  service::ServiceContext& context_;
   std::unique_ptr<storage::KvStore> store_;
   std::map<std::pair<FileId, std::uint64_t>, wire::MapPiece>
       old_;  // of pieces whose new ones are not durable
+  storage::LogPosition received_;
+  std::function<void(FileId, std::uint64_t)> changed_;
   Counter& put_;
   Counter& failures_;
   mutable LogLimiter log_{20};

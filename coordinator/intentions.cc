@@ -80,7 +80,50 @@ Task<Status> Intentions::durable(LogSequence sequence) {
   co_return status;
 }
 
+LogSequence Intentions::present(LogSequence sequence) const {
+  auto carried = carried_.find(sequence);
+  return carried == carried_.end() ? sequence : carried->second;
+}
+
+void Intentions::leave(LogSequence sequence) {
+  if (open_.contains(present(sequence))) left_.insert(sequence);
+}
+
+Intentions::Owed Intentions::take_up(const Which& wanted) {
+  Owed taken;
+  for (auto at = left_.begin(); at != left_.end();) {
+    const Intention& intention = open_.at(present(*at));
+    if (!wanted(intention)) {
+      ++at;
+      continue;
+    }
+    taken.emplace_back(*at, intention);
+    at = left_.erase(at);
+  }
+  return taken;
+}
+
+Task<Status> Intentions::drop(const Which& which) {
+  auto self = shared_from_this();
+  std::erase_if(open_, [&](const auto& each) {
+    if (!which(each.second)) return false;
+    ended_.push_back(each.first);
+    return true;
+  });
+  std::erase_if(left_, [&](LogSequence sequence) { return !open_.contains(present(sequence)); });
+  std::erase_if(carried_, [&](const auto& each) { return !open_.contains(each.second); });
+  open_gauge_.set(open_.size());
+  co_return co_await sync();
+}
+
+Task<Status> Intentions::sync() {
+  auto self = shared_from_this();
+  SLICE_CO_RETURN_IF_ERROR(append_cleared());
+  co_return co_await durable(log_->last());
+}
+
 void Intentions::end(LogSequence sequence) {
+  left_.erase(sequence);
   if (auto carried = carried_.find(sequence); carried != carried_.end()) {
     sequence = carried->second;
     carried_.erase(carried);

@@ -3,6 +3,7 @@
 #ifndef SLICE_COORDINATOR_INTENTIONS_H
 #define SLICE_COORDINATOR_INTENTIONS_H
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -36,9 +37,20 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   // Fulfilled at every participant: cleared lazily, together with others. After a crash before that it is
   // fulfilled once more, which changes nothing.
   void end(storage::LogSequence sequence);
+  // Nobody goes on with it for now: it stays open, until take_up() or drop().
+  void leave(storage::LogSequence sequence);
+  // Of those that were left the wanted ones, oldest first: whoever gets them goes on with them.
+  using Which = std::function<bool(const Intention&)>;
+  Owed take_up(const Which& wanted);
+  // They are no concern of this coordinator any more; durable when it ends well.
+  Task<Status> drop(const Which& which);
+  // All that has begun and ended so far is durable when it ends well.
+  Task<Status> sync();
   // Clears what has ended, now: for a clean stop.
   Task<void> flush();
 
+  // By present sequence: each has been greater than those of before when it was appended.
+  const std::map<storage::LogSequence, Intention>& open() const { return open_; }
   std::size_t open_count() const { return open_.size(); }
   // False when the log takes nothing any more (its disk failed).
   bool healthy() const { return healthy_; }
@@ -49,6 +61,7 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   Status replay(storage::LogSequence sequence, ByteView record);
   Result<storage::LogSequence> append(ByteView record);
   Status append_cleared();
+  storage::LogSequence present(storage::LogSequence sequence) const;
   Status carry_forward();
   Task<Status> tidy();
   void tidy_later();
@@ -60,6 +73,7 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   std::map<storage::LogSequence, Intention> open_;
   // What was carried forward: its first sequence, by which its operation knows it, to the present one.
   std::map<storage::LogSequence, storage::LogSequence> carried_;
+  std::set<storage::LogSequence> left_;      // nobody goes on with them; as their operations knew them
   std::vector<storage::LogSequence> ended_;  // to be cleared
   bool tidy_armed_ = false;
   bool healthy_ = true;

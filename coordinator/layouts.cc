@@ -43,14 +43,15 @@ class Layouts::Use {
   File* file_;
 };
 
-// Versions go on where the last process stopped: by the clock, and by what the log says.
+// Versions go on where the last process stopped: by the clock, and by what the log says; and beyond those of
+// former owners.
 Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
-                 BlockMaps& maps)
+                 BlockMaps& maps, std::uint64_t former)
     : context_(context),
       intentions_(intentions),
       sessions_(sessions),
       maps_(maps),
-      version_(static_cast<std::uint64_t>(context.loop.wall().ns)),
+      version_(std::max(static_cast<std::uint64_t>(context.loop.wall().ns), former + 1)),
       dropped_(version_),
       missing_gauge_(context.metrics.counter("coordinator_copies_missing_something")),
       missed_(context.metrics.counter("coordinator_missed_total")),
@@ -130,7 +131,7 @@ Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::
 
 Task<void> Layouts::change(File& file) {
   file.changed = next_version();
-  co_await sessions_.recall(file.handle.fileid, file.changed);
+  co_await sessions_.recall({.file = file.handle.fileid, .version = file.changed});
 }
 
 Task<void> Layouts::change_orderers(File& file, std::vector<std::uint32_t> servers) {
@@ -394,7 +395,6 @@ Task<slice::Status> Layouts::forget(FileId file) {
   co_return co_await maps_.forget(file);
 }
 
-// A write that comes late must not place stripes of it anew.
 void Layouts::note_removed(FileId file) {
   if (!removed_.insert(file).second) return;
   removed_order_.push_back(file);
@@ -421,6 +421,38 @@ void Layouts::resume(storage::LogSequence sequence, const Intention& intention) 
   missing_ += fresh ? 1 : 0;
   missing_gauge_.set(missing_);
   place->second = {{.server = intention.server, .stripes = intention.stripes}, sequence};
+}
+
+void Layouts::release(const Which& which) {
+  for (auto at = files_.begin(); at != files_.end();) {
+    File& file = *at->second;
+    if (!which(at->first)) {
+      ++at;
+      continue;
+    }
+    missing_ -= file.copies.size();
+    file.copies.clear();
+    file.moving.reset();
+    dropped_ = std::max(dropped_, file.changed);
+    at = file.users > 0 ? std::next(at) : files_.erase(at);
+  }
+  missing_gauge_.set(missing_);
+  orderers_.forget(which);
+}
+
+void Layouts::arrive(const Which& which, std::uint64_t version) {
+  version_ = std::max(version_, version) + 1;
+  dropped_ = version_;
+  for (auto& [id, file] : files_) {
+    if (which(id)) file->changed = version_;
+  }
+  orderers_.bound(next_version());
+}
+
+std::vector<FileId> Layouts::removed(const Which& which) const {
+  std::vector<FileId> some;
+  std::copy_if(removed_order_.begin(), removed_order_.end(), std::back_inserter(some), which);
+  return some;
 }
 
 std::vector<std::pair<routing::FileHandle, std::uint32_t>> Layouts::owed() const {

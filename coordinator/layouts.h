@@ -5,6 +5,7 @@
 #define SLICE_COORDINATOR_LAYOUTS_H
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,7 +26,9 @@ class Layouts {
   static constexpr std::size_t kMaxMissing = 1 << 20;  // copies; more of them are not noted: JUKEBOX
   static constexpr std::size_t kMaxRecent = 65536;     // files whose last orderers are remembered
 
-  Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps);
+  // `former`: the largest version that was given of files here before they came here; 0: none.
+  Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps,
+          std::uint64_t former);
 
   // For one stripe, to be given to a node that asks; when Sessions::settled(). `place`: the stripe's piece
   // gets its sites now, where it has none. kJukebox, kIo, kStale (the file was removed).
@@ -56,7 +59,19 @@ class Layouts {
   // The file is gone: durably, also its map.
   Task<Status> forget(FileId file);
 
-  // What a crash has left; before the first call of anything else.
+  // ---- moves of sites (docs/moves.md) ----
+  using Which = std::function<bool(FileId)>;
+  // These files are another coordinator's. Nobody works on them.
+  void release(const Which& which);
+  // They come from another one, which has given layouts up to `version`, and nobody goes by one of those any
+  // more. What copies of them miss was resumed.
+  void arrive(const Which& which, std::uint64_t version);
+  // Of these files the last that were removed.
+  std::vector<FileId> removed(const Which& which) const;
+  // A write that comes late must not place stripes of it anew.
+  void note_removed(FileId file);
+
+  // What a crash has left, or another coordinator had; before the file's first call of anything else.
   void resume(storage::LogSequence sequence, const Intention& intention);
 
   // All copies that miss something, in the order of fileIDs.
@@ -100,7 +115,6 @@ class Layouts {
   Task<void> change(File& file);
   // The same where these servers may order writes from then on that they might not before.
   Task<void> change_orderers(File& file, std::vector<std::uint32_t> servers);
-  void note_removed(FileId file);
   Task<nfs3::Status> put(File& file, const routing::FileHandle& handle, wire::Missing missing);
   void erase(File& file, std::uint32_t server);
   void drop_if_idle(FileId file);

@@ -37,8 +37,9 @@ bool add_holding(wire::ObjectCommitResult& all, const wire::ObjectCommitResult& 
   return true;
 }
 
-Participants::Participants(service::ServiceContext& context, Without without)
+Participants::Participants(service::ServiceContext& context, FileGate& gate, Without without)
     : context_(context),
+      gate_(gate),
       without_(std::move(without)),
       calls_(context.metrics.counter("coordinator_participant_calls_total")),
       retries_(context.metrics.counter("coordinator_participant_retries_total")),
@@ -87,7 +88,10 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
   while (true) {
     if (mirrored && co_await without_(*mirrored, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
-    Result<R> result = co_await ask_once<R>(server, procedure, args, mirrored.has_value());
+    auto told = co_await gate_.unless_held(args.object.fileid,
+                                           ask_once<R>(server, procedure, args, mirrored.has_value()));
+    if (!told) co_return R{.status = nfs3::Status::kJukebox};
+    Result<R> result = std::move(*told);
     silent = !result;
     if (!result) {
       silent_.insert(server);
@@ -99,7 +103,7 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
       }
       note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));
     }
-    co_await context_.loop.sleep(pause);
+    if (!co_await gate_.pause(args.object.fileid, pause)) co_return R{.status = nfs3::Status::kJukebox};
     pause = std::min(pause * 2, kLongestPause);
   }
 }
@@ -147,7 +151,9 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
       if (routing::has(done, other)) continue;
       done.push_back(other);
       others_.add();
-      Result<R> more = co_await ask_once<R>(other, procedure, args, false);
+      auto told = co_await gate_.unless_held(handle.fileid, ask_once<R>(other, procedure, args, false));
+      if (!told) co_return R{.status = nfs3::Status::kJukebox};
+      Result<R> more = std::move(*told);
       all_did = more && more->status == nfs3::Status::kOk;
       if (!all_did) {
         note_retry(other, procedure, args.object.fileid,
@@ -161,7 +167,7 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
       left.insert(left.end(), more->also.begin(), more->also.end());
     }
     if (all_did && some_did) co_return result;
-    co_await context_.loop.sleep(pause);
+    if (!co_await gate_.pause(handle.fileid, pause)) co_return R{.status = nfs3::Status::kJukebox};
     pause = std::min(pause * 2, kLongestPause);
   }
 }
@@ -175,17 +181,17 @@ Task<wire::ObjectCommitResult> Participants::commit(std::uint32_t server, routin
 
 Task<bool> Participants::truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size,
                                   Epoch epoch, Generation known) {
-  co_await ask_with_others<wire::ObjectStatusResult>(
+  auto result = co_await ask_with_others<wire::ObjectStatusResult>(
       server, wire::ObjectProcedure::kTruncate,
       wire::ObjectTruncateArgs{object(handle.fileid), size, epoch, known}, true, handle);
-  co_return true;
+  co_return result.status != nfs3::Status::kJukebox;
 }
 
 Task<bool> Participants::remove(std::uint32_t server, routing::FileHandle handle, Generation known) {
-  co_await ask_with_others<wire::ObjectStatusResult>(server, wire::ObjectProcedure::kRemove,
-                                                     wire::ObjectRemoveArgs{object(handle.fileid), known},
-                                                     true, handle);
-  co_return true;
+  auto result = co_await ask_with_others<wire::ObjectStatusResult>(
+      server, wire::ObjectProcedure::kRemove, wire::ObjectRemoveArgs{object(handle.fileid), known}, true,
+      handle);
+  co_return result.status != nfs3::Status::kJukebox;
 }
 
 }  // namespace slice::coordinator

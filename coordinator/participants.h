@@ -12,6 +12,7 @@
 
 #include "common/log.h"
 #include "common/metrics.h"
+#include "coordinator/file_gate.h"
 #include "routing/copies.h"
 #include "service/context.h"
 #include "service/internal_call.h"
@@ -29,7 +30,7 @@ class Participants {
   // `silent`: it was asked, for this or for another file, and did not answer; else only if it was noted
   // before.
   using Without = std::function<Task<bool>(routing::FileHandle handle, std::uint32_t server, bool silent)>;
-  Participants(service::ServiceContext& context, Without without);
+  Participants(service::ServiceContext& context, FileGate& gate, Without without);
 
   // Indexes of the servers that may hold bytes of the file: its small-file server (where the volume has a
   // threshold, and the file is not mirrored), and for a striped file every storage server. How far a striped
@@ -45,12 +46,13 @@ class Participants {
   }
 
   // In all three: with what other servers answer that the participant names, since sites have moved or are
-  // moving from it (wire::Also). `known`: as of() has found the participant.
-  // COMMIT: until the participant answers anything but JUKEBOX. kNoEnt also where it was done without.
+  // moving from it (wire::Also). `known`: as of() has found the participant. None goes on while the file's
+  // site is held: whoever has it then begins anew. COMMIT: until the participant answers anything but
+  // JUKEBOX. kNoEnt also where it was done without. kJukebox: it does not go on.
   Task<wire::ObjectCommitResult> commit(std::uint32_t server, routing::FileHandle handle,
                                         Verifier largest_seen, Generation known);
   // TRUNCATE, REMOVE: until the participant has done it. Whatever it answers else is tried again, since the
-  // operation is owed. A truncation may be done without, as above.
+  // operation is owed. A truncation may be done without, as above. False: it does not go on.
   Task<bool> truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size, Epoch epoch,
                       Generation known);
   Task<bool> remove(std::uint32_t server, routing::FileHandle handle, Generation known);
@@ -69,6 +71,7 @@ class Participants {
   void note_retry(std::uint32_t server, wire::ObjectProcedure procedure, FileId file, std::string_view why);
 
   service::ServiceContext& context_;
+  FileGate& gate_;
   Without without_;
   std::set<std::uint32_t> silent_;  // servers that have not answered the last call to them
   Counter& calls_;

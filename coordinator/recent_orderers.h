@@ -25,11 +25,17 @@ class RecentOrderers {
   void note(FileId file, std::uint32_t server, std::uint64_t version) {
     auto [found, fresh] = files_.try_emplace(file);
     if (found->second.size() >= wire::kMaxOrdersSince) {
-      forget(found->second);
+      drop_known(found->second);
     }
     found->second[server] = version;
     if (fresh) order_.push_back(file);
     for (std::size_t tries = order_.size(); order_.size() > max_files_ && tries > 0; --tries) forget_oldest();
+  }
+  // The bound alone counts for these files.
+  template <class Which>
+  void forget(Which which) {
+    std::erase_if(order_, which);
+    std::erase_if(files_, [&](const auto& each) { return which(each.first); });
   }
   void tell(FileId file, wire::FileLayout& layout) const {
     layout.others_order_since = others_;
@@ -41,7 +47,7 @@ class RecentOrderers {
  private:
   using Since = std::map<std::uint32_t, std::uint64_t>;  // by server
   // But not what is expected.
-  void forget(Since& servers) {
+  void drop_known(Since& servers) {
     std::erase_if(servers, [&](const auto& each) {
       if (each.second == wire::kNotYet) return false;
       bound(each.second);
@@ -52,7 +58,7 @@ class RecentOrderers {
     FileId oldest = order_.front();
     order_.pop_front();
     auto found = files_.find(oldest);
-    forget(found->second);
+    drop_known(found->second);
     if (found->second.empty()) {
       files_.erase(found);
     } else {

@@ -9,9 +9,10 @@ namespace slice::coordinator {
 
 using nfs3::Status;
 
-Resync::Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions,
+Resync::Resync(service::ServiceContext& context, FileGate& gate, Layouts& layouts, Sessions& sessions,
                Participants& participants, service::FileLocks& locks, Options options)
     : context_(context),
+      gate_(gate),
       layouts_(layouts),
       sessions_(sessions),
       participants_(participants),
@@ -33,7 +34,8 @@ Task<void> Resync::work() {
   working_ = true;
   for (const auto& [handle, server] : layouts_.owed()) {
     if (stopping_) break;
-    if (!sessions_.live(server)) continue;
+    if (!sessions_.live(server) || !gate_.open(handle.fileid)) continue;
+    auto pass = gate_.enter(handle.fileid);
     bool whole = co_await make_whole(handle, server);
     (whole ? files_ : failures_).add();
     if (!whole && log_.allow()) {
@@ -44,15 +46,24 @@ Task<void> Resync::work() {
   working_ = false;
 }
 
+template <class R, class Args>
+Task<std::optional<R>> Resync::ask(FileId file, std::uint32_t server, wire::ObjectProcedure procedure,
+                                   Args args) {
+  auto result = co_await gate_.unless_held(
+      file, service::internal_call<R>(context_.channel, context_.tables.get()->server(server)->endpoint,
+                                      wire::kObjectProgram, procedure, args));
+  if (!result || !*result) co_return std::nullopt;
+  co_return **result;
+}
+
 // How far the file reaches, as those say who have copies. Not known unless all answer that may know.
 Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
   Extent extent{.known = true};
   for (std::uint32_t node : routing::storage_servers(*context_.tables.get(), handle)) {
     if (layouts_.misses_everything(handle.fileid, node)) continue;
     // COMMIT, which tells the epoch also of an object without bytes.
-    auto part = co_await service::internal_call<wire::ObjectCommitResult>(
-        context_.channel, context_.tables.get()->server(node)->endpoint, wire::kObjectProgram,
-        wire::ObjectProcedure::kCommit,
+    auto part = co_await ask<wire::ObjectCommitResult>(
+        handle.fileid, node, wire::ObjectProcedure::kCommit,
         wire::ObjectCommitArgs{participants_.object(handle.fileid), context_.verifier.largest()});
     if (!part || part->status != Status::kOk) co_return Extent{};
     context_.verifier.see(part->verifier);
@@ -70,9 +81,9 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
   co_await context_.crash.reach("resync.copying");
-  auto result = co_await service::internal_call<wire::ObjectStatusResult>(
-      context_.channel, context_.tables.get()->server(copies.whole.front())->endpoint, wire::kObjectProgram,
-      wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout->version, stripe, to});
+  auto result = co_await ask<wire::ObjectStatusResult>(handle.fileid, copies.whole.front(),
+                                                       wire::ObjectProcedure::kCopy,
+                                                       wire::CopyArgs{bytes, layout->version, stripe, to});
   if (!result || result->status != Status::kOk) co_return false;
   stripes_.add();
   co_await context_.crash.reach("resync.copied");
@@ -90,9 +101,8 @@ Task<bool> Resync::empty_and_join(const routing::FileHandle& handle, std::uint32
   if (!extent.known) co_return false;
   if (!layouts_.misses_everything(handle.fileid, server)) co_return false;  // the file was removed
   co_await context_.crash.reach("resync.cutting");
-  auto cut = co_await service::internal_call<wire::ObjectStatusResult>(
-      context_.channel, context_.tables.get()->server(server)->endpoint, wire::kObjectProgram,
-      wire::ObjectProcedure::kTruncate,
+  auto cut = co_await ask<wire::ObjectStatusResult>(
+      handle.fileid, server, wire::ObjectProcedure::kTruncate,
       wire::ObjectTruncateArgs{participants_.object(handle.fileid), 0, extent.epoch});
   co_await context_.crash.reach("resync.cut");
   if (!cut || cut->status != Status::kOk) co_return false;
@@ -114,7 +124,7 @@ Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) 
   std::uint64_t stripes = extent.end / unit + (extent.end % unit == 0 ? 0 : 1);
   for (const wire::StripeRange& range : missing->stripes) {
     for (std::uint64_t stripe = range.first; stripe < std::min(range.end, stripes); ++stripe) {
-      if (stopping_ || !co_await copy(handle, stripe, server)) co_return false;
+      if (stopping_ || gate_.held(handle.fileid) || !co_await copy(handle, stripe, server)) co_return false;
     }
   }
   co_return co_await layouts_.joined(handle, server);

@@ -1,10 +1,11 @@
 // Resync: makes copies that missed writes whole again, in the background: the copy joins (it gets every new
 // write), the stripes that it misses are copied from a whole one, it is read again. One file's copy after
-// another, at a bounded rate. One loop.
+// another, at a bounded rate, of files that this is the coordinator of. One loop.
 #ifndef SLICE_COORDINATOR_RESYNC_H
 #define SLICE_COORDINATOR_RESYNC_H
 
 #include "common/log.h"
+#include "coordinator/file_gate.h"
 #include "coordinator/layouts.h"
 #include "coordinator/participants.h"
 #include "service/file_locks.h"
@@ -17,8 +18,8 @@ class Resync {
     Duration period = std::chrono::seconds(1);  // between looks for work
     std::uint64_t bytes_per_second = 64 << 20;
   };
-  Resync(service::ServiceContext& context, Layouts& layouts, Sessions& sessions, Participants& participants,
-         service::FileLocks& locks, Options options);
+  Resync(service::ServiceContext& context, FileGate& gate, Layouts& layouts, Sessions& sessions,
+         Participants& participants, service::FileLocks& locks, Options options);
 
   ~Resync() { context_.loop.cancel(timer_); }
   Resync(const Resync&) = delete;
@@ -37,9 +38,13 @@ class Resync {
   Task<bool> make_whole(routing::FileHandle handle, std::uint32_t server);
   Task<Extent> extent_of(const routing::FileHandle& handle);
   Task<bool> empty_and_join(const routing::FileHandle& handle, std::uint32_t server);
+  // An object program's answer; nothing: there is none, or the file's site is held.
+  template <class R, class Args>
+  Task<std::optional<R>> ask(FileId file, std::uint32_t server, wire::ObjectProcedure procedure, Args args);
   Task<bool> copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to);
 
   service::ServiceContext& context_;
+  FileGate& gate_;
   Layouts& layouts_;
   Sessions& sessions_;
   Participants& participants_;

@@ -4,21 +4,14 @@
 
 #include "common/log.h"
 #include "coordinator/ops/commit.h"
-#include "coordinator/ops/move.h"
-#include "coordinator/ops/remove.h"
-#include "coordinator/ops/truncate.h"
-#include "coordinator/participants.h"
+#include "coordinator/program.h"
 #include "coordinator/resync.h"
-#include "service/authority_client.h"
-#include "service/internal_program.h"
 #include "service/nfs_program.h"
+#include "service/site_moves.h"
 #include "storage/rocks_store.h"
-#include "wire/coordinator.h"
 
 namespace slice::coordinator {
 namespace {
-
-using wire::CoordinatorProcedure;
 
 Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
   constexpr std::uint64_t kShare = 2;  // of the server's memory for caching, each
@@ -30,152 +23,65 @@ Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& co
   return std::unique_ptr<storage::KvStore>(std::move(*store));
 }
 
-// TRUNCATE and REMOVE, for directory servers; SESSION, LAYOUT and MISSED, for storage nodes; MAP, for whoever
-// sends requests on their way; MOVE, for an operator.
-class CoordinatorProgram : public service::InternalProgram {
- public:
-  CoordinatorProgram(service::ServiceContext& context, TruncateOperation& truncate, RemoveOperation& remove,
-                     MoveOperation& move, Sessions& sessions, Layouts& layouts)
-      : InternalProgram(wire::kCoordinatorProgram),
-        context_(context),
-        truncate_(truncate),
-        remove_(remove),
-        move_(move),
-        sessions_(sessions),
-        layouts_(layouts),
-        misdirected_(context.metrics.counter("coordinator_misdirected_total")) {
-    serve_by<wire::CoordinatorTruncateArgs>(CoordinatorProcedure::kTruncate);
-    serve_by<wire::CoordinatorRemoveArgs>(CoordinatorProcedure::kRemove);
-    serve_by<wire::SessionArgs>(CoordinatorProcedure::kSession);
-    serve_by<wire::LayoutArgs>(CoordinatorProcedure::kLayout);
-    serve_by<wire::MissedArgs>(CoordinatorProcedure::kMissed);
-    serve_by<wire::MapArgs>(CoordinatorProcedure::kMap);
-    serve_by<wire::MoveArgs>(CoordinatorProcedure::kMove);
-  }
-
- private:
-  template <class Args>
-  void serve_by(CoordinatorProcedure procedure) {
-    on<Args>(procedure, [this](const Args& args) { return serve(args); });
-  }
-
-  Task<wire::CoordinatorResult> serve(const wire::CoordinatorTruncateArgs& args) {
-    wire::CoordinatorResult result;
-    auto handle = admit(args.handle, result.status);
-    if (handle) result.status = co_await truncate_.run(*handle, args.size, args.epoch);
-    co_return result;
-  }
-
-  Task<wire::CoordinatorResult> serve(const wire::CoordinatorRemoveArgs& args) {
-    wire::CoordinatorResult result;
-    auto handle = admit(args.handle, result.status);
-    if (handle) result.status = co_await remove_.run(*handle);
-    co_return result;
-  }
-
-  Task<wire::SessionResult> serve(const wire::SessionArgs& args) {
-    const wire::ServerEntry* node = context_.tables.get()->server(args.server);
-    bool known = node != nullptr && node->role == wire::Role::kStorage;
-    if (!known) co_return wire::SessionResult{.status = nfs3::Status::kInval};
-    wire::SessionResult result = sessions_.renew(args);
-    // A node that has started: what was sent to it before has an older one.
-    result.version = args.session == 0 ? layouts_.next_version() : layouts_.version();
-    co_return result;
-  }
-
-  Task<wire::LayoutResult> serve(const wire::LayoutArgs& args) {
-    wire::LayoutResult result;
-    auto handle = admit(args.handle, result.status);
-    if (!handle) co_return result;
-    co_await sessions_.settled();
-    co_return co_await layouts_.give(*handle, args.stripe, args.place && routing::block_mapped(*handle));
-  }
-
-  Task<wire::MapResult> serve(const wire::MapArgs& args) {
-    wire::MapResult result;
-    auto handle = admit(args.handle, result.status);
-    if (!handle) co_return result;
-    auto layout = layouts_.of(*handle, args.stripe);
-    if (layout) {
-      result.piece = std::move(layout->piece);
-    } else {
-      result.status = nfs3::status_of(layout.error());
-    }
-    co_return result;
-  }
-
-  Task<wire::CoordinatorResult> serve(const wire::MoveArgs& args) {
-    wire::CoordinatorResult result;
-    auto handle = admit(args.handle, result.status);
-    if (!handle) co_return result;
-    co_await sessions_.settled();
-    result.status = co_await move_.run(*handle, args.stripe, SiteId{args.site});
-    co_return result;
-  }
-
-  Task<wire::CoordinatorResult> serve(const wire::MissedArgs& args) {
-    wire::CoordinatorResult result;
-    auto handle = admit(args.handle, result.status);
-    if (!handle) co_return result;
-    co_await sessions_.settled();
-    result.status = co_await layouts_.missed(*handle, args.server, args.stripes);
-    co_return result;
-  }
-
-  // The handle, or nothing with the reason in `status`.
-  std::optional<routing::FileHandle> admit(ByteView bytes, nfs3::Status& status) {
-    auto handle = context_.handles.open(bytes);
-    if (!handle) {
-      status = nfs3::Status::kBadHandle;
-      return std::nullopt;
-    }
-    if (handle->type != nfs3::FileType::kRegular) {
-      status = nfs3::Status::kInval;
-      return std::nullopt;
-    }
-    const routing::RoutingTables& tables = *context_.tables.get();
-    if (!tables.owns(context_.self.index, wire::Role::kCoordinator,
-                     tables.coordinator_site(handle->fileid))) {
-      misdirected_.add();
-      status = nfs3::Status::kJukebox;
-      return std::nullopt;
-    }
-    return *handle;
-  }
-
-  service::ServiceContext& context_;
-  TruncateOperation& truncate_;
-  RemoveOperation& remove_;
-  MoveOperation& move_;
-  Sessions& sessions_;
-  Layouts& layouts_;
-  Counter& misdirected_;
-};
-
 }  // namespace
 
 class Coordinator::Programs {
  public:
   Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log,
-           std::unique_ptr<storage::KvStore> store)
-      : intentions(std::move(log)),
-        maps(context, std::move(store)),
+           std::unique_ptr<BlockMaps> pieces, std::uint64_t former_version)
+      : context(context),
+        intentions(std::move(log)),
+        maps(std::move(pieces)),
+        gate(context),
         sessions(context),
-        layouts(context, *intentions, sessions, maps),
-        participants(context, [this](routing::FileHandle handle, std::uint32_t server,
-                                     bool silent) { return without(handle, server, silent); }),
+        layouts(context, *intentions, sessions, *maps, former_version),
+        participants(context, gate,
+                     [this](routing::FileHandle handle, std::uint32_t server, bool silent) {
+                       return without(handle, server, silent);
+                     }),
         locks(context.loop),
         authority(context),
-        commit(context, *intentions, participants, authority),
-        truncate(context, *intentions, participants, locks, authority),
-        remove(context, *intentions, participants, layouts, authority),
-        move(context, *intentions, sessions, layouts),
-        resync(context, layouts, sessions, participants, locks, {}),
-        nfs(context, wire::Role::kCoordinator),
-        internal(context, truncate, remove, move, sessions, layouts) {
+        commit(context, gate, *intentions, participants, authority),
+        truncate(context, gate, *intentions, participants, locks, authority),
+        remove(context, gate, *intentions, participants, layouts, authority),
+        move(context, gate, *intentions, sessions, layouts),
+        resync(context, gate, layouts, sessions, participants, locks, {}),
+        sites(context, {gate, *intentions, *maps, sessions, layouts},
+              {.go_on = [this] { go_on(); },
+               .leave = [this](const Layouts::Which& which) { remove.leave(which); }}),
+        nfs(context, wire::Role::kCoordinator, &gate.sites()),
+        internal(context, {gate, truncate, remove, move, sessions, layouts, sites}),
+        moves(context, wire::Role::kCoordinator, gate.sites(), sites) {
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
                              [this](service::NfsRequest& request, const nfs3::CommitArgs&,
                                     rpc::XdrWriter& results) { return commit.run(request, results); });
+  }
+
+  // Takes up every intention of a file that is here which nobody goes on with: since a crash, or since its
+  // site has come here, or was held.
+  void go_on() {
+    auto owed = intentions->take_up([this](const Intention& intention) {
+      if (intention.operation == Operation::kMissing) return false;  // that is Resync's
+      auto handle = context.handles.open(intention.handle);
+      return !handle || gate.open(handle->fileid);
+    });
+    for (const auto& [sequence, intention] : owed) fulfil(sequence, intention);
+    remove.go_on();
+  }
+
+  void fulfil(storage::LogSequence sequence, const Intention& intention) {
+    switch (intention.operation) {
+      case Operation::kCommit:
+        return spawn(commit.resume(sequence, intention));
+      case Operation::kTruncate:
+        return spawn(truncate.resume(sequence, intention));
+      case Operation::kRemove:
+        return remove.resume(sequence, intention);
+      case Operation::kMove:
+        return spawn(move.resume(sequence, intention));
+      case Operation::kMissing:
+        return;
+    }
   }
 
   // A copy whose server is silent, and cannot use it, misses all that is done without it. So does one that
@@ -187,8 +93,10 @@ class Coordinator::Programs {
     co_return co_await layouts.missed(handle, server, {0, wire::kAllStripes}) == nfs3::Status::kOk;
   }
 
+  service::ServiceContext& context;
   std::shared_ptr<Intentions> intentions;
-  BlockMaps maps;
+  std::unique_ptr<BlockMaps> maps;
+  FileGate gate;
   Sessions sessions;
   Layouts layouts;
   Participants participants;
@@ -202,8 +110,10 @@ class Coordinator::Programs {
   RemoveOperation remove;
   MoveOperation move;
   Resync resync;
+  Sites sites;
   service::NfsProgram nfs;
   CoordinatorProgram internal;
+  service::SiteMoves moves;
 };
 
 Coordinator::Coordinator(service::ServiceContext& context, Intentions::Options options)
@@ -217,49 +127,39 @@ Task<Status> Coordinator::start() {
   Intentions::Owed owed;
   auto intentions = co_await Intentions::open(context_, options_, owed);
   if (!intentions) co_return fail(std::move(intentions).error());
-  auto maps = open_maps_(context_);
-  if (!maps) co_return fail(maps.error(), "block maps");
-  programs_ = std::make_unique<Programs>(context_, std::move(*intentions), std::move(*maps));
+  auto store = open_maps_(context_);
+  if (!store) co_return fail(store.error(), "block maps");
+  auto maps = std::make_unique<BlockMaps>(context_, std::move(*store));
+  auto former = maps->former_version();
+  if (!former) co_return fail(former.error(), "block maps");
+  programs_ = std::make_unique<Programs>(context_, std::move(*intentions), std::move(maps), *former);
   if (!owed.empty()) log_info("the intention log owes {} operations", owed.size());
-  fulfil(owed);
+  for (const auto& [sequence, intention] : owed) {
+    // What copies miss first: the operations go by it. Of files that are on their way here, too.
+    if (intention.operation == Operation::kMissing) {
+      programs_->layouts.resume(sequence, intention);
+    } else {
+      programs_->intentions->leave(sequence);
+    }
+  }
+  programs_->go_on();
   programs_->resync.start();
+  programs_->sites.start();
+  programs_->moves.start();
   co_return Status{};
 }
 
-void Coordinator::fulfil(const Intentions::Owed& owed) {
-  // First: the operations go by it.
-  for (const auto& [sequence, intention] : owed) {
-    if (intention.operation == Operation::kMissing) programs_->layouts.resume(sequence, intention);
-  }
-  for (const auto& [sequence, intention] : owed) {
-    switch (intention.operation) {
-      case Operation::kCommit:
-        spawn(programs_->commit.resume(sequence, intention));
-        break;
-      case Operation::kTruncate:
-        spawn(programs_->truncate.resume(sequence, intention));
-        break;
-      case Operation::kRemove:
-        programs_->remove.resume(sequence, intention);
-        break;
-      case Operation::kMove:
-        spawn(programs_->move.resume(sequence, intention));
-        break;
-      case Operation::kMissing:
-        break;
-    }
-  }
-}
-
 std::vector<rpc::Program*> Coordinator::programs() {
-  return {&programs_->nfs, &programs_->internal};
+  return {&programs_->nfs, &programs_->internal, &programs_->moves};
 }
 
 Task<void> Coordinator::stop() {
   if (!programs_) co_return;
   programs_->resync.stop();
+  programs_->sites.stop();
+  co_await programs_->moves.stop();
   co_await programs_->intentions->flush();
-  if (Status status = programs_->maps.record_end(); !status) {
+  if (Status status = programs_->maps->record_end(); !status) {
     log_warning("how far the block maps go is not recorded reason={}", status.error().message);
   }
 }

@@ -30,7 +30,6 @@ class Coordinator : public service::Role {
 
  private:
   class Programs;
-  void fulfil(const Intentions::Owed& owed);
 
   service::ServiceContext& context_;
   BlockMaps::OpenStore open_maps_;

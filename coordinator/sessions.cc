@@ -62,24 +62,24 @@ Task<void> Sessions::settled() {
   }
 }
 
-Task<void> Sessions::recall(FileId file, std::uint64_t version) {
+Task<void> Sessions::recall(wire::RecallArgs args) {
   recalls_.add();
+  args.coordinator = context_.self.index;
   std::vector<Task<bool>> tasks;
   for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
-    if (live(node->server)) tasks.push_back(recall_from(node->server, file, version));
+    if (live(node->server)) tasks.push_back(recall_from(node->server, args));
   }
   co_await all(std::move(tasks));
 }
 
 // True: told. False: its session has ended first.
-Task<bool> Sessions::recall_from(std::uint32_t server, FileId file, std::uint64_t version) {
+Task<bool> Sessions::recall_from(std::uint32_t server, wire::RecallArgs args) {
   ++of(server).recalls;
   bool told = false;
   while (!told && live(server)) {
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     auto result = co_await service::internal_call<wire::ObjectStatusResult>(
-        context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kRecall,
-        wire::RecallArgs{file, version},
+        context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kRecall, args,
         std::min<Duration>(kCallTimeout, of(server).until - context_.loop.now()));
     told = result && result->status == nfs3::Status::kOk;
     if (!told) co_await context_.loop.sleep(kPause);

@@ -26,8 +26,9 @@ class Sessions {
   bool live(std::uint32_t server) const;
   // What nodes with a session have said of their disks.
   std::vector<Room> rooms() const;
-  // Ends when no node uses a layout of the file below `version` any more.
-  Task<void> recall(FileId file, std::uint64_t version);
+  // Ends when no node uses a layout of this coordinator any more that args makes void; `coordinator` is set
+  // here.
+  Task<void> recall(wire::RecallArgs args);
 
  private:
   struct Session {
@@ -37,7 +38,7 @@ class Sessions {
     unsigned recalls = 0;  // under way: then it is not made longer
   };
   Session& of(std::uint32_t server);
-  Task<bool> recall_from(std::uint32_t server, FileId file, std::uint64_t version);
+  Task<bool> recall_from(std::uint32_t server, wire::RecallArgs args);
 
   service::ServiceContext& context_;
   MonoTime started_;

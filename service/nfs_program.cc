@@ -115,22 +115,24 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
   if (passed_on_once(request)) {
     if (auto answer = answer_to_copy(request, results)) co_return std::move(*answer);
   }
-  std::optional<SiteGate::Pass> pass;
-  for (bool ours = false; !ours;) {
+  const std::size_t start = results.size();
+  while (true) {
     const std::optional<routing::Route> place = place_of(request);
     request.gated_site = gated_site(request, place);
     if (request.gated_site && gate_->holds(*request.gated_site)) {
       if (!co_await gate_->released(*request.gated_site)) co_return nfs3::Status::kJukebox;
       continue;
     }
-    ours = owns(request, place);
-    if (!ours) {
+    if (!owns(request, place)) {
       if (auto answer = co_await redirect(request, results)) co_return std::move(*answer);
       continue;
     }
-    if (request.gated_site) pass.emplace(*gate_);
+    std::optional<SiteGate::Pass> pass;
+    if (request.gated_site) pass.emplace(*gate_, *request.gated_site);
+    NfsAnswer answer = co_await around(operations_[request.call.procedure], request, results);
+    if (!answer.runs_again()) co_return answer;
+    results.rewind(start);
   }
-  co_return co_await around(operations_[request.call.procedure], request, results);
 }
 
 Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& results) {

@@ -62,6 +62,9 @@ class NfsAnswer {
   static NfsAnswer anothers(const rpc::Call& call, ByteView theirs, rpc::XdrWriter& results);
   // No answer at all (a duplicate of a call in progress): the client will send it again.
   static NfsAnswer drop() { return NfsAnswer(Drop{}); }
+  // The request's site is held, so the operation has ended before its time, without harm: it runs again when
+  // the site is released, here or at its new owner. Of requests with a gated site alone.
+  static NfsAnswer again() { return NfsAnswer(Again{}); }
   // The arguments do not decode: GARBAGE_ARGS.
   static NfsAnswer garbage() { return NfsAnswer(Garbage{}); }
   // A failure (not kOk): whatever was appended is taken back and the procedure's failure body written.
@@ -77,9 +80,11 @@ class NfsAnswer {
     bool final = true;
   };
   struct Drop {};
+  struct Again {};
   struct Garbage {};
-  using Value = std::variant<Written, Drop, Garbage, nfs3::Status, Error>;
+  using Value = std::variant<Written, Drop, Again, Garbage, nfs3::Status, Error>;
   explicit NfsAnswer(Value value) : value_(std::move(value)) {}
+  bool runs_again() const { return std::holds_alternative<Again>(value_); }
   // Nothing: the call may be done again, or for the first time, when it comes again.
   std::optional<nfs3::Status> final_status() const;
   Value value_;

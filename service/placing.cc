@@ -7,6 +7,7 @@ namespace {
 
 using nfs3::Status;
 
+constexpr Duration kDrainPatience = std::chrono::seconds(30);  // of requests that came before a copy began
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last placed write is remembered
 
 }  // namespace
@@ -34,6 +35,15 @@ bool WriteNumbers::take(StripeName stripe, std::uint64_t number) {
   }
   taken_[stripe] = number;
   return true;
+}
+
+Task<slice::Status> Departures::join(Leaving leaving, SiteGate& gate) {
+  all_.push_back(leaving);
+  if (!co_await gate.drained(leaving->move().sites, kDrainPatience)) {
+    co_return fail(Errc::kUnavailable, "requests from before it have not ended within {} s",
+                   std::chrono::duration_cast<std::chrono::seconds>(kDrainPatience).count());
+  }
+  co_return slice::Status{};
 }
 
 Leaving Departures::of(std::uint32_t site) const {

@@ -12,6 +12,7 @@
 #include "service/context.h"
 #include "service/internal_call.h"
 #include "service/site_data.h"
+#include "service/site_gate.h"
 #include "wire/object.h"
 
 namespace slice::service {
@@ -46,7 +47,9 @@ class Departures {
   bool none() const { return all_.empty(); }
   // By which the site leaves; null: it stays.
   Leaving of(std::uint32_t site) const;
-  void join(Leaving leaving) { all_.push_back(std::move(leaving)); }
+  // Ends well when requests of the sites from before have ended: what is copied must have in it what nobody
+  // has forwarded.
+  Task<Status> join(Leaving leaving, SiteGate& gate);
   void leave(const LeavingSites& leaving) {
     std::erase_if(all_, [&](const Leaving& each) { return each.get() == &leaving; });
   }

@@ -33,6 +33,18 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   return request;
 }
 
+rpc::Request forwarded(const rpc::Call& call, std::uint32_t program, rpc::Endpoint to) {
+  rpc::Request request;
+  request.to = to;
+  request.program = program;
+  request.version = wire::kInternalVersion;
+  request.procedure = call.procedure;
+  request.arguments = Buffer(call.arguments);
+  request.timeout = Relay::kPatience;
+  request.on_behalf.relays = static_cast<std::uint8_t>(call.relays + 1);
+  return request;
+}
+
 // Tells proxies of misdirected requests. A proxy puts all of its entries right at once, so that one report a
 // second will do, whatever site it is of.
 class Relay::Reports {

@@ -15,6 +15,9 @@ namespace slice::service {
 // An NFS call for another server, on behalf of the client that made `call`; one relay further.
 rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to);
 
+// An internal call of `program` for the server whose it is, one relay further.
+rpc::Request forwarded(const rpc::Call& call, std::uint32_t program, rpc::Endpoint to);
+
 class Relay {
  public:
   static constexpr Duration kPatience = std::chrono::seconds(8);  // with the owner

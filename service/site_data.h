@@ -70,18 +70,23 @@ class SiteData {
   virtual void learn(const std::vector<wire::LateWrite>& writes) = 0;
 
   // ---- at the old owner ----
-  // From now on every change of the sites goes to the new owner as well before it is answered, until leave();
-  // but those that are under way.
-  virtual void join(std::shared_ptr<LeavingSites> leaving) = 0;
+  // From now on until leave() every change of the sites goes to the new owner as well before it is answered,
+  // or is noted, for copy_rest(). Ends when those that were under way have ended, where that is needed.
+  virtual Task<Status> join(std::shared_ptr<LeavingSites> leaving) = 0;
   virtual void leave(const LeavingSites& leaving) = 0;
-  // Copies what is here; it ends when the new owner has all of it.
+  // Copies what is here; it ends when the new owner has all of it, but what was noted.
   virtual Task<Status> copy(std::shared_ptr<LeavingSites> leaving) = 0;
-  // What copy() left, since it was changed meanwhile: requests of the sites are held, and those that came
-  // before have ended. When it ends well the new owner has all of it, and nothing changes here until leave().
-  virtual Task<Status> copy_rest(std::shared_ptr<LeavingSites> leaving) = 0;
+  // What copy() left, since it was changed meanwhile: the sites are held, and nobody works for them any more.
+  // When it ends well the new owner has all of it, nothing changes here until leave(), and nobody else goes
+  // by what this server has said of the sites.
+  virtual Task<Status> copy_rest(std::shared_ptr<LeavingSites> /*leaving*/) { co_return Status{}; }
   // Bytes that copy() would copy now.
   virtual Task<Result<std::uint64_t>> count(std::vector<std::uint32_t> sites) = 0;
   virtual std::vector<wire::LateWrite> late_writes(const std::vector<std::uint32_t>& sites) = 0;
+
+  // ---- at both ----
+  // Sites have come here, or stay here although they were held: what there is to do for them goes on.
+  virtual void go_on() {}
 };
 
 }  // namespace slice::service

@@ -16,6 +16,13 @@ Task<bool> SiteGate::released(std::uint32_t site) {
 
 void SiteGate::hold(const std::vector<std::uint32_t>& sites) {
   held_.insert(sites.begin(), sites.end());
+  for (std::uint32_t site : sites) {
+    for (auto found = stops_.find(site); found != stops_.end(); found = stops_.find(site)) {
+      auto stop = std::move(found->second.second);
+      stops_.erase(found);
+      loop_.post(std::move(stop));
+    }
+  }
 }
 
 void SiteGate::release(const std::vector<std::uint32_t>& sites) {
@@ -23,12 +30,20 @@ void SiteGate::release(const std::vector<std::uint32_t>& sites) {
   wake(entering_);
 }
 
-Task<bool> SiteGate::drained(Duration patience) {
+bool SiteGate::any_before(std::uint64_t phase, const std::vector<std::uint32_t>& sites) const {
+  return std::any_of(under_way_.begin(), under_way_.lower_bound(phase), [&](const auto& each) {
+    if (all_) return !each.second.empty();
+    return std::any_of(sites.begin(), sites.end(),
+                       [&](std::uint32_t site) { return each.second.contains(site); });
+  });
+}
+
+Task<bool> SiteGate::drained(std::vector<std::uint32_t> sites, Duration patience) {
   const MonoTime deadline = loop_.now() + patience;
-  if (under_way_.rbegin()->second == 0) under_way_.erase(phase_);
+  if (under_way_.rbegin()->second.empty()) under_way_.erase(phase_);
   const std::uint64_t phase = ++phase_;
-  under_way_[phase] = 0;
-  while (any_before(phase)) {
+  under_way_[phase];
+  while (any_before(phase, sites)) {
     if (loop_.now() >= deadline) co_return false;
     OneShot<bool> ended;
     draining_.push_back(ended);
@@ -38,10 +53,13 @@ Task<bool> SiteGate::drained(Duration patience) {
   co_return true;
 }
 
-void SiteGate::leave(std::uint64_t phase) {
+void SiteGate::leave(std::uint64_t phase, std::uint32_t site) {
   auto found = under_way_.find(phase);
-  if (--found->second > 0 || phase == phase_) return;
-  under_way_.erase(found);
+  auto count = found->second.find(site);
+  if (--count->second > 0) return;
+  found->second.erase(count);
+  if (phase == phase_) return;
+  if (found->second.empty()) under_way_.erase(found);
   wake(draining_);
 }
 

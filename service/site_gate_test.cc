@@ -20,10 +20,10 @@ class SiteGateTest : public ::testing::Test {
 };
 
 TEST_F(SiteGateTest, WhoCameBeforeIsWaitedForAndWhoComesAfterIsNot) {
-  std::optional<SiteGate::Pass> before(std::in_place, gate_);
+  std::optional<SiteGate::Pass> before(std::in_place, gate_, 3);
   std::optional<bool> drained;
-  start(gate_.drained(2s), drained);
-  std::optional<SiteGate::Pass> after(std::in_place, gate_);
+  start(gate_.drained({3}, 2s), drained);
+  std::optional<SiteGate::Pass> after(std::in_place, gate_, 3);
   loop_.advance(1s);
   EXPECT_FALSE(drained);
   before.reset();
@@ -32,11 +32,11 @@ TEST_F(SiteGateTest, WhoCameBeforeIsWaitedForAndWhoComesAfterIsNot) {
 }
 
 TEST_F(SiteGateTest, NobodyIsWaitedForLongerThanThePatience) {
-  SiteGate::Pass stays(gate_);
+  SiteGate::Pass stays(gate_, 3);
   std::optional<bool> first, second;
-  start(gate_.drained(2s), first);
+  start(gate_.drained({3}, 2s), first);
   loop_.advance(1s);
-  start(gate_.drained(2s), second);
+  start(gate_.drained({3}, 2s), second);
   loop_.advance(1100ms);
   EXPECT_EQ(first, false);
   EXPECT_FALSE(second);
@@ -47,9 +47,9 @@ TEST_F(SiteGateTest, NobodyIsWaitedForLongerThanThePatience) {
 TEST_F(SiteGateTest, WithoutAnybodyItIsDrainedAtOnce) {
   for (int i = 0; i < 3; ++i) {
     std::optional<bool> drained;
-    start(gate_.drained(2s), drained);
+    start(gate_.drained({3}, 2s), drained);
     EXPECT_EQ(drained, true);
-    SiteGate::Pass pass(gate_);
+    SiteGate::Pass pass(gate_, 3);
   }
 }
 

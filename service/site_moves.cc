@@ -15,7 +15,6 @@ using wire::MovesProcedure;
 using wire::MovesResult;
 
 constexpr Duration kCallTimeout = std::chrono::seconds(10);
-constexpr Duration kDrainPatience = std::chrono::seconds(30);  // of requests that came before a copy began
 // For which requests are held, at most: at the first try, and at the last ones.
 constexpr Duration kFirstSwitchPatience = std::chrono::milliseconds(125);
 constexpr Duration kSwitchPatience = std::chrono::seconds(2);
@@ -256,8 +255,8 @@ Task<slice::Status> SiteMoves::attempt(Moving moving) {
   moving->told.expected_bytes = *expected;
   co_await context_.crash.reach("site.prepared");
   moving->leaving = leaving;
-  data_.join(leaving);
-  slice::Status done = co_await copy_and_switch(moving, leaving);
+  slice::Status done = co_await data_.join(leaving);
+  if (done) done = co_await copy_and_switch(moving, leaving);
   moving->told.copied_bytes = leaving->copied_bytes();
   if (!done) leaving->fail(done.error().message);
   data_.leave(*leaving);
@@ -279,11 +278,6 @@ Task<slice::Status> SiteMoves::prepare_there(Moving moving, std::shared_ptr<Leav
 }
 
 Task<slice::Status> SiteMoves::copy_and_switch(Moving moving, std::shared_ptr<LeavingSites> leaving) {
-  // What is copied must have in it what nobody has forwarded.
-  if (!co_await gate_.drained(kDrainPatience)) {
-    co_return fail(Errc::kUnavailable, "requests from before it have not ended within {} s",
-                   std::chrono::duration_cast<std::chrono::seconds>(kDrainPatience).count());
-  }
   moving->told.phase = MovePhase::kCopying;
   co_await context_.crash.reach("site.joined");
   SLICE_CO_RETURN_IF_ERROR(co_await data_.copy(leaving));
@@ -308,10 +302,11 @@ Task<std::optional<slice::Status>> SiteMoves::switch_over(Moving moving,
   const MonoTime began = context_.loop.now();
   gate_.hold(moving->move.sites);
   std::optional<slice::Status> done;
-  if (co_await gate_.drained(patience)) done = co_await hand_over(moving, leaving);
+  if (co_await gate_.drained(moving->move.sites, patience)) done = co_await hand_over(moving, leaving);
   const bool given = done && *done;
   if (given) (void)co_await tell_taken(moving, kTakePatience);
   gate_.release(moving->move.sites);
+  if (!given) data_.go_on();
   moving->told.pause_us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(context_.loop.now() - began).count());
   if (given) {
@@ -526,6 +521,7 @@ Task<MovesResult> SiteMoves::take(wire::TakeSitesArgs args) {
   }
   incoming_.erase(args.move.id);
   if (!had) taken_total_.add(args.move.sites.size());
+  data_.go_on();
   co_return MovesResult{};
 }
 

@@ -41,7 +41,9 @@ class Sites : public service::SiteData {
   Task<void> close(wire::MoveId move) override { return arriving_.close(move); }
   Task<Status> sync() override { return store_.durable_all(); }
   void learn(const std::vector<wire::LateWrite>& writes) override;
-  void join(std::shared_ptr<service::LeavingSites> leaving) override { leaving_.join(std::move(leaving)); }
+  Task<Status> join(std::shared_ptr<service::LeavingSites> leaving) override {
+    return leaving_.join(std::move(leaving), gate_);
+  }
   void leave(const service::LeavingSites& leaving) override { leaving_.leave(leaving); }
   Task<Status> copy(std::shared_ptr<service::LeavingSites> leaving) override;
   Task<Result<std::uint64_t>> count(std::vector<std::uint32_t> sites) override;

@@ -13,6 +13,7 @@ constexpr Duration kSessionTimeout = std::chrono::seconds(2);
 constexpr Duration kPause = std::chrono::milliseconds(20);
 constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
 constexpr int kTriesAtOnce = 5;
+constexpr int kMostOwners = 3;  // that one is sent to in turn, without a pause
 
 }  // namespace
 
@@ -38,7 +39,19 @@ bool LayoutCache::live(std::uint32_t coordinator) const {
 
 std::uint32_t LayoutCache::coordinator_of(FileId file) const {
   const auto& tables = *context_.tables.get();
-  return tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(file)).server;
+  const SiteId site = tables.coordinator_site(file);
+  if (!owners_.empty() && owners_known_ == tables.generation()) {
+    if (auto found = owners_.find(site.value); found != owners_.end()) return found->second;
+  }
+  return tables.server_of(wire::Role::kCoordinator, site).server;
+}
+
+void LayoutCache::told(FileId file, std::uint32_t coordinator) {
+  const auto& tables = *context_.tables.get();
+  if (tables.server(coordinator) == nullptr) return;
+  if (owners_known_ != tables.generation()) owners_.clear();
+  owners_known_ = tables.generation();
+  owners_[tables.coordinator_site(file).value] = coordinator;
 }
 
 void LayoutCache::heard(std::uint32_t coordinator, std::uint64_t version) {
@@ -97,6 +110,28 @@ LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uin
 
 Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std::uint64_t stripe,
                                                 bool place) {
+  const MonoTime end = context_.loop.now() + kPatience;
+  for (int tries = 1;; ++tries) {
+    auto layout = co_await get_once(handle, stripe, place);
+    if (layout || layout.error().code != Errc::kMisdirected) co_return layout;
+    if (stopping_ || context_.loop.now() >= end)
+      co_return fail(Errc::kUnavailable, "the file's site changes its coordinator");
+    if (tries >= kMostOwners) co_await context_.loop.sleep(kPause);
+  }
+}
+
+Task<Result<wire::FileLayout>> LayoutCache::get_now(routing::FileHandle handle, std::uint64_t stripe) {
+  for (int tries = 1;; ++tries) {
+    const std::uint32_t asked = coordinator_of(handle.fileid);
+    auto layout = co_await get_once(handle, stripe, false);
+    const bool another = coordinator_of(handle.fileid) != asked;
+    if (layout || layout.error().code != Errc::kMisdirected || !another || tries >= kMostOwners)
+      co_return layout;
+  }
+}
+
+Task<Result<wire::FileLayout>> LayoutCache::get_once(routing::FileHandle handle, std::uint64_t stripe,
+                                                     bool place) {
   std::uint32_t coordinator = coordinator_of(handle.fileid);
   if (!live(coordinator) && !co_await wait_for_session(coordinator)) {
     co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
@@ -125,6 +160,10 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
         context_.channel, context_.tables.get()->server(coordinator)->endpoint, wire::kCoordinatorProgram,
         wire::CoordinatorProcedure::kLayout, args, kLayoutTimeout);
     if (!result) co_return fail(std::move(result.error()));
+    if (result->status == nfs3::Status::kJukebox) {
+      told(handle.fileid, result->owner);
+      co_return fail(Errc::kMisdirected, "the coordinator has not the file's site, or gives it away");
+    }
     if (result->status != nfs3::Status::kOk) {
       // A layout that its disk has lost will not be there later either.
       co_return fail(result->status == nfs3::Status::kIo ? Errc::kIo : Errc::kUnavailable,
@@ -166,10 +205,23 @@ bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,
          live(found->second.coordinator);
 }
 
-void LayoutCache::recall(FileId file, std::uint64_t version) {
+bool LayoutCache::concerns(const wire::RecallArgs& args, FileId file) const {
+  if (args.sites.empty()) return file == args.file;
+  const std::uint32_t site = context_.tables.get()->coordinator_site(file).value;
+  return std::binary_search(args.sites.begin(), args.sites.end(), site);
+}
+
+void LayoutCache::recall(const wire::RecallArgs& args) {
   recalled_.add();
-  heard(coordinator_of(file), version);
-  drop(file, version);
+  heard(args.coordinator, args.version);
+  if (args.sites.empty()) return drop(args.file, args.version);
+  std::erase_if(entries_, [&](const auto& each) {
+    return each.second.coordinator == args.coordinator && each.second.layout.version < args.version &&
+           concerns(args, each.first.first);
+  });
+  for (auto& [file, fetching] : fetches_) {
+    if (concerns(args, file)) fetching.least_version = std::max(fetching.least_version, args.version);
+  }
 }
 
 void LayoutCache::ask_again(FileId file) {

@@ -36,8 +36,11 @@ class LayoutCache {
   void stop() { stopping_ = true; }
 
   // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
-  // kUnavailable: the coordinator does not answer, or has given no session for kPatience.
+  // kUnavailable: the coordinator does not answer, or has given no session, or no layout, for kPatience.
   Task<Result<wire::FileLayout>> get(routing::FileHandle handle, std::uint64_t stripe, bool place);
+  // The same for what others wait for, and a coordinator perhaps for those: kMisdirected, at once, where the
+  // file's site is just changing its coordinator.
+  Task<Result<wire::FileLayout>> get_now(routing::FileHandle handle, std::uint64_t stripe);
   // The last version that this node has heard from the file's coordinator.
   rpc::LayoutStamp stamp(const routing::FileHandle& handle) const;
   // Whether this node, which is the first whole one of the stripe's `copies`, orders its writes since before
@@ -48,8 +51,10 @@ class LayoutCache {
                 std::uint64_t stripe) const;
   // Whether the layout with this version, which get() gave, may still be used.
   bool still(const routing::FileHandle& handle, std::uint64_t stripe, std::uint64_t version) const;
-  // Layouts below `version` are void: the coordinator says so.
-  void recall(FileId file, std::uint64_t version);
+  // Layouts are void: a coordinator says so.
+  void recall(const wire::RecallArgs& args);
+  // Whether args are of this file.
+  bool concerns(const wire::RecallArgs& args, FileId file) const;
   // They are void, as another node knows.
   void drop(FileId file, std::uint64_t below_version);
   // The next get() asks for the file's layout anew, and takes what it is given, be it the same.
@@ -73,7 +78,10 @@ class LayoutCache {
     std::uint64_t least_version = 0;
   };
   bool live(std::uint32_t coordinator) const;
+  // By the tables, or as one of the coordinators has told, until there are newer tables.
   std::uint32_t coordinator_of(FileId file) const;
+  void told(FileId file, std::uint32_t coordinator);
+  Task<Result<wire::FileLayout>> get_once(routing::FileHandle handle, std::uint64_t stripe, bool place);
   void heard(std::uint32_t coordinator, std::uint64_t version);
   Task<void> renew(std::uint32_t coordinator);
   Task<bool> wait_for_session(std::uint32_t coordinator);
@@ -87,6 +95,8 @@ class LayoutCache {
   std::map<std::uint32_t, Session> sessions_;  // by coordinator
   std::map<Key, Entry> entries_;
   std::unordered_map<FileId, Fetch> fetches_;
+  std::map<std::uint32_t, std::uint32_t> owners_;  // of coordinator sites, as told
+  Generation owners_known_;                        // the tables' then
   bool stopping_ = false;
   TimerId timer_ = TimerId::kNone;
   std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);

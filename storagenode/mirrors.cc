@@ -271,9 +271,11 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     co_return result;
   }
   service::StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
-  auto layout = co_await layouts_.get(*handle, stripe.second, false);
+  auto layout = co_await layouts_.get_now(*handle, stripe.second);
   if (!layout) {
-    result.status = Status::kJukebox;
+    // Of a file that is just changing its coordinator nobody has a layout: the sender waits, and not for this
+    // copy, which misses nothing.
+    result.status = layout.error().code == Errc::kMisdirected ? Status::kStale : Status::kJukebox;
     co_return result;
   }
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, stripe.second);
@@ -358,10 +360,14 @@ Task<Status> Mirrors::discard(wire::DiscardArgs args) {
 }
 
 Task<void> Mirrors::recall(wire::RecallArgs args) {
-  layouts_.recall(args.file, args.version);
+  layouts_.recall(args);
   for (;;) {
-    auto found = under_way_.find(args.file);
-    if (found == under_way_.end() || *found->second.versions.begin() >= args.version) co_return;
+    auto by_old_one = [&](const auto& each) {
+      return *each.second.versions.begin() < args.version && layouts_.concerns(args, each.first);
+    };
+    auto found = args.sites.empty() ? under_way_.find(args.file)
+                                    : std::find_if(under_way_.begin(), under_way_.end(), by_old_one);
+    if (found == under_way_.end() || !by_old_one(*found)) co_return;
     OneShot<bool> ended;
     found->second.waiting.push_back(ended);
     co_await ended;

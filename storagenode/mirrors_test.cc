@@ -21,7 +21,8 @@ class FakeCoordinator : public rpc::Program {
                wire::SessionResult{.session = session, .milliseconds = 3000, .version = layout.version});
         co_return rpc::Outcome::kReply;
       case wire::CoordinatorProcedure::kLayout:
-        encode(results, wire::LayoutResult{.status = status, .layout = layout});
+        ++asked;
+        encode(results, wire::LayoutResult{.status = status, .layout = layout, .owner = owner});
         co_return rpc::Outcome::kReply;
       case wire::CoordinatorProcedure::kMissed:
         ++missed;
@@ -32,7 +33,8 @@ class FakeCoordinator : public rpc::Program {
     }
   }
   std::uint64_t session = 1;
-  unsigned missed = 0;
+  unsigned missed = 0, asked = 0;
+  std::uint32_t owner = 0;            // of the file's site, as it knows
   NfsStatus status = NfsStatus::kOk;  // of layouts
   wire::FileLayout layout{.version = 10, .changed = 10, .others_order_since = 5};
 };
@@ -50,10 +52,12 @@ class FakeCopy : public rpc::Program {
       co_return rpc::Outcome::kNoProcedure;
     }
     ++forwards;
+    if (slow) co_await *slow;
     encode(results, wire::ForwardResult{});
     co_return rpc::Outcome::kReply;
   }
   unsigned forwards = 0;
+  std::optional<OneShot<bool>> slow;  // that it waits for
 };
 
 // A file with two copies, and a stripe of it whose first one is here.
@@ -79,7 +83,10 @@ class MirroredFileTest : public StorageServerTest {
     });
     return write_stripe(data);
   }
-  void recall() { spawn(recalled(wire::RecallArgs{handle.fileid, coordinator.layout.changed})); }
+  void recall() {
+    spawn(recalled({handle.fileid, coordinator.layout.changed, config_.find("coord1")->index,
+                    std::vector<std::uint32_t>()}));
+  }
   Task<void> recalled(wire::RecallArgs args) {
     auto result = co_await service::internal_call<wire::ObjectStatusResult>(
         network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kRecall, args);
@@ -228,6 +235,139 @@ TEST_F(MirroredFileTest, AWriteThatCameBeforeItsCoordinatorStartedIsNotDone) {
   });
   EXPECT_EQ(late.status, NfsStatus::kJukebox);
   EXPECT_EQ(copy.forwards, 0u);
+}
+
+// The same with two coordinators, of which one has the file's site.
+EnsembleConfig two_coordinators() {
+  EnsembleConfig config = sample_config();
+  service::testing::add_server(config, "coord2", ServerRole::kCoordinator);
+  return config;
+}
+
+class CoordinatorsTest : public StorageServerTest {
+ protected:
+  CoordinatorsTest() : StorageServerTest(two_coordinators()) {
+    handle.flags = SLICE_HANDLE_MIRRORED;
+    const auto& tables = *tables_.get();
+    site = tables.coordinator_site(handle.fileid).value;
+    const auto& owner = tables.server_of(wire::Role::kCoordinator, SiteId{site});
+    mine = owner.server;
+    other = config_.find(owner.name == "coord1" ? "coord2" : "coord1")->index;
+    serve(owner.name, has_it);
+    serve(config_.servers[other].name, gets_it);
+    serve("store2", copy);
+    has_it.owner = mine;
+    gets_it.owner = other;
+    gets_it.layout.version = gets_it.layout.changed = 1000;
+    gets_it.layout.others_order_since = 1000;
+    while (routing::copies_of_stripe(tables, {}, handle, stripe).all.front() != self_.index) ++stripe;
+    loop_.advance(std::chrono::milliseconds(1100));  // it has sessions
+  }
+  NfsStatus write_stripe(std::string_view data) {
+    return write(stripe << handle.stripe_shift, as_bytes(data)).status;
+  }
+  Task<NfsStatus> forward(std::uint64_t version) {
+    auto bytes = handles_.mint(handle);
+    auto result = co_await service::internal_call<wire::ForwardResult>(
+        network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kForward,
+        wire::ForwardArgs{bytes,
+                          version,
+                          ++number,
+                          Epoch{},
+                          stripe << handle.stripe_shift,
+                          {},
+                          false,
+                          as_bytes(std::string_view("abcd"))});
+    co_return result ? result->status : NfsStatus::kServerFault;
+  }
+  Task<bool> recall(std::vector<std::uint32_t> sites, std::uint32_t coordinator, std::uint64_t version) {
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kRecall,
+        wire::RecallArgs{FileId{}, version, coordinator, std::move(sites)});
+    co_return result.has_value();
+  }
+
+  FakeCoordinator has_it, gets_it;
+  FakeCopy copy;
+  std::uint32_t site = 0, mine = 0, other = 0;
+  bool recalled = false;
+  std::uint64_t stripe = 0, number = 1'800'000'000'000'000'000;
+};
+
+TEST_F(CoordinatorsTest, WhoHasTheFilesSiteIsAskedWhereTheTablesDoNotKnowYet) {
+  has_it.status = NfsStatus::kJukebox;
+  has_it.owner = other;
+  write_stripe("abcd");  // it has heard of no version of that one: it is sent too early
+  EXPECT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+  EXPECT_EQ(has_it.asked, 1u) << "told once";
+  EXPECT_EQ(gets_it.asked, 1u);
+}
+
+// Somebody's write may wait for this forward, and the switch for that write.
+TEST_F(CoordinatorsTest, WhileASiteIsSwitchedAWriteWaitsAndAForwardIsSentAgainAtOnce) {
+  has_it.status = NfsStatus::kJukebox;
+  const MonoTime began = loop_.now();
+  EXPECT_EQ(run(forward(10)), NfsStatus::kStale);
+  EXPECT_LT(loop_.now() - began, std::chrono::milliseconds(10));
+  loop_.after(std::chrono::milliseconds(500), [&] { has_it.status = NfsStatus::kOk; });
+  EXPECT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
+}
+
+TEST_F(CoordinatorsTest, ARecallOfSitesIsOfTheirFilesAlone) {
+  ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  const unsigned before = has_it.asked;
+  EXPECT_TRUE(run(recall({site + 1}, mine, 500)));
+  ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  EXPECT_EQ(has_it.asked, before);
+  EXPECT_TRUE(run(recall({site}, mine, 10)));
+  ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  EXPECT_EQ(has_it.asked, before) << "it is no older";
+  has_it.layout.version = has_it.layout.changed = 501;
+  EXPECT_TRUE(run(recall({site}, mine, 501)));
+  ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  EXPECT_GT(has_it.asked, before);
+}
+
+TEST_F(CoordinatorsTest, ARecallOfSitesWaitsForWritesUnderWay) {
+  ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  copy.slow.emplace();
+  loop_.after(std::chrono::milliseconds(100),
+              [&] { start(recall({site}, mine, 501), [&](bool) { recalled = true; }); });
+  loop_.after(std::chrono::milliseconds(300), [&] {
+    EXPECT_FALSE(recalled);
+    has_it.layout.version = has_it.layout.changed = 501;
+    copy.slow->set(true);
+  });
+  write_stripe("efgh");
+  ASSERT_TRUE(loop_.run_until([&] { return recalled; }, std::chrono::seconds(3)));
+}
+
+// Versions are of a coordinator: what one has told says nothing of another's.
+TEST_F(CoordinatorsTest, WhatAnotherCoordinatorRecallsIsNotHeardOfThisOne) {
+  ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
+  EXPECT_TRUE(run(recall({site}, other, 5000)));
+  auto bytes = handles_.mint(handle);
+  rpc::XdrWriter out;
+  nfs3::encode_arguments(out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable,
+                                              as_bytes(std::string_view("late"))});
+  rpc::AuthSys who;
+  who.uid = who.gid = 1000;
+  auto response = run(network_.call(
+      {.to = endpoint("store1"),
+       .program = nfs3::kProgram,
+       .version = nfs3::kVersion,
+       .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
+       .arguments = out.take(),
+       .credential = who,
+       .on_behalf = {
+           .client = {0x0a4d0102, 900}, .xid = Xid{7}, .layout = {static_cast<std::uint16_t>(mine), 1}}}));
+  ASSERT_TRUE(response);
+  auto told = wire::decode_sent_too_early(response->results());
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->coordinator, mine);
+  EXPECT_LT(told->version, 100u);
 }
 
 }  // namespace

@@ -167,8 +167,8 @@ Task<Sites::Placed> Sites::place_there(Leaving leaving, routing::FileHandle hand
       wire::PlaceArgs{.handle = bytes, .epoch = epoch, .offset = offset, .mtime = mtime, .data = data});
 }
 
-void Sites::join(Leaving leaving) {
-  leaving_.join(std::move(leaving));
+Task<slice::Status> Sites::join(Leaving leaving) {
+  return leaving_.join(std::move(leaving), gate_);
 }
 
 void Sites::leave(const service::LeavingSites& leaving) {

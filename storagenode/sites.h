@@ -45,11 +45,9 @@ class Sites : public service::SiteData {
   Task<void> close(wire::MoveId move) override;
   Task<Status> sync() override { return store_.sync_all(); }
   void learn(const std::vector<wire::LateWrite>& writes) override;
-  void join(std::shared_ptr<service::LeavingSites> leaving) override;
+  Task<Status> join(std::shared_ptr<service::LeavingSites> leaving) override;
   void leave(const service::LeavingSites& leaving) override;
   Task<Status> copy(std::shared_ptr<service::LeavingSites> leaving) override;
-  // Every write has gone to both.
-  Task<Status> copy_rest(std::shared_ptr<service::LeavingSites>) override { co_return Status{}; }
   Task<Result<std::uint64_t>> count(std::vector<std::uint32_t> sites) override;
   std::vector<wire::LateWrite> late_writes(const std::vector<std::uint32_t>& sites) override;
 

@@ -18,7 +18,8 @@ enum class CoordinatorProcedure : std::uint32_t {
   kLayout = 4,
   kMissed = 5,
   kMap = 6,
-  kMove = 7
+  kMove = 7,
+  kReceive = 8
 };
 
 struct CoordinatorTruncateArgs {

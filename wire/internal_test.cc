@@ -76,7 +76,7 @@ TEST(LayoutMessages, Codec) {
   check_message(SessionArgs{3, 1ull << 60});
   check_message(SessionResult{Status::kOk, 5, 3000, 1ull << 61});
   check_message(LayoutArgs{handle()});
-  check_message(LayoutResult{.status = Status::kJukebox});
+  check_message(LayoutResult{.status = Status::kJukebox, .layout = {}, .owner = 7});
   check_message(
       LayoutResult{Status::kOk,
                    {.version = 1,
@@ -99,7 +99,17 @@ TEST(LayoutMessages, Codec) {
   check_message(MoveArgs{handle(), 1ull << 40, 17});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
-  check_message(RecallArgs{FileId{5}, 6});
+  check_message(RecallArgs{FileId{5}, 6, 4, {}});
+  check_message(RecallArgs{FileId{}, 6, 4, {1, 900}});
+  check_message(ReceiveArgs{.move = 1,
+                            .attempt = 2,
+                            .number = 3,
+                            .begun = {{4, "a record"}, {5, ""}},
+                            .ended = {6, 7},
+                            .pieces = {{FileId{8}, mapped.layout.piece}, {FileId{9}, {10, {}}}},
+                            .removed = {11},
+                            .version = 12});
+  check_message(ReceiveArgs{});
   check_message(ForwardArgs{handle(), 1, 2, Epoch{3}, 4, {5, 6}, true, handle().first(7)});
   check_message(ForwardResult{Status::kNotSync, Epoch{1}, 2, Verifier{3}});
   check_message(CopyArgs{handle(), 1, 2, 3});
@@ -210,7 +220,8 @@ TEST(DirectoryMessages, Codec) {
   check_message(RevokeArgs{FileId{8}});
   check_message(ListArgs{cell, ~0ull >> 1, 65536, true});
   ListedName listed{FileId{8}, "name", 1ull << 50, std::string(kHandleSize, 'h'), attributes()};
-  check_message(ListResult{PeerStatus::kOk, true, {std::vector<bool>(8, true)}, {listed, {FileId{9}, "bare", 3, {}, {}}}});
+  check_message(ListResult{
+      PeerStatus::kOk, true, {std::vector<bool>(8, true)}, {listed, {FileId{9}, "bare", 3, {}, {}}}});
   check_message(ListResult{.status = PeerStatus::kFailed, .sites = {}, .names = {}});
 }
 

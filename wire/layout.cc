@@ -1,6 +1,6 @@
 #include "wire/layout.h"
 
-#include "rpc/xdr.h"
+#include "wire/codec.h"
 
 namespace slice::wire {
 
@@ -72,6 +72,20 @@ MapPiece decode_piece(XdrReader& in) {
   return piece;
 }
 
+// With the most ranges of stripes.
+constexpr std::size_t kMaxIntentionRecord = 128 + 16 * kMaxStripeRanges;
+
+void encode_longs(XdrWriter& out, const std::vector<std::uint64_t>& numbers) {
+  const std::size_t count = encode_count(out, numbers, kMaxMovedNumbers);
+  for (std::size_t i = 0; i < count; ++i) out.u64(numbers[i]);
+}
+std::vector<std::uint64_t> decode_longs(XdrReader& in) {
+  std::vector<std::uint64_t> numbers;
+  const std::uint32_t count = decode_count(in, kMaxMovedNumbers);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) numbers.push_back(in.u64());
+  return numbers;
+}
+
 }  // namespace
 
 void encode(XdrWriter& out, const SessionArgs& args) {
@@ -135,6 +149,7 @@ void encode(XdrWriter& out, const LayoutResult& result) {
     out.boolean(moving->switched);
   }
   encode_piece(out, result.layout.piece);
+  out.u32(result.owner);
 }
 bool decode(ByteView bytes, LayoutResult& out) {
   XdrReader in(bytes);
@@ -160,6 +175,7 @@ bool decode(ByteView bytes, LayoutResult& out) {
     moving.switched = in.boolean();
   }
   out.layout.piece = decode_piece(in);
+  out.owner = in.u32();
   return in.complete();
 }
 
@@ -179,10 +195,53 @@ bool decode(ByteView bytes, MissedArgs& out) {
 void encode(XdrWriter& out, const RecallArgs& args) {
   out.u64(args.file.value);
   out.u64(args.version);
+  out.u32(args.coordinator);
+  encode_numbers(out, args.sites, kMaxSites);
 }
 bool decode(ByteView bytes, RecallArgs& out) {
   XdrReader in(bytes);
   out.file = FileId{in.u64()};
+  out.version = in.u64();
+  out.coordinator = in.u32();
+  out.sites = decode_numbers(in, kMaxSites);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ReceiveArgs& args) {
+  out.u64(args.move);
+  out.u64(args.attempt);
+  out.u64(args.number);
+  std::size_t count = encode_count(out, args.begun, kMaxMovedIntentions);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u64(args.begun[i].number);
+    out.opaque(as_bytes(args.begun[i].record));
+  }
+  encode_longs(out, args.ended);
+  count = encode_count(out, args.pieces, kMaxMovedPieces);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u64(args.pieces[i].file.value);
+    encode_piece(out, args.pieces[i].piece);
+  }
+  encode_longs(out, args.removed);
+  out.u64(args.version);
+}
+bool decode(ByteView bytes, ReceiveArgs& out) {
+  XdrReader in(bytes);
+  out = {.move = in.u64(), .attempt = in.u64(), .number = in.u64()};
+  std::uint32_t count = decode_count(in, kMaxMovedIntentions);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    MovedIntention& each = out.begun.emplace_back();
+    each.number = in.u64();
+    each.record = std::string(as_text(in.opaque(kMaxIntentionRecord)));
+  }
+  out.ended = decode_longs(in);
+  count = decode_count(in, kMaxMovedPieces);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    MovedPiece& each = out.pieces.emplace_back();
+    each.file = FileId{in.u64()};
+    each.piece = decode_piece(in);
+  }
+  out.removed = decode_longs(in);
   out.version = in.u64();
   return in.complete();
 }

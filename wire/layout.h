@@ -1,11 +1,12 @@
 // What a coordinator and the storage nodes say to each other of files that have a layout: which copies of
 // mirrored ones miss what (docs/mirrors.md), and where the stripes of block-mapped ones are
-// (docs/block-maps.md). The coordinator's procedures SESSION, LAYOUT, MISSED, MAP and MOVE; the object
-// program's RECALL, FORWARD, COPY and DISCARD.
+// (docs/block-maps.md). The coordinator's procedures SESSION, LAYOUT, MISSED, MAP, MOVE and RECEIVE; the
+// object program's RECALL, FORWARD, COPY and DISCARD.
 #ifndef SLICE_WIRE_LAYOUT_H
 #define SLICE_WIRE_LAYOUT_H
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/ids.h"
@@ -102,9 +103,12 @@ struct LayoutArgs {
   std::uint64_t stripe = 0;
   bool place = false;
 };
+// kJukebox: the receiver has not the file's site, or is about to give it away. Nobody passes the call on,
+// since layouts go by the session with who gave them: the node is to ask `owner`, with whom it has one.
 struct LayoutResult {
   nfs3::Status status = nfs3::Status::kOk;
   FileLayout layout;
+  std::uint32_t owner = 0;  // kJukebox: who has the site, as far as the receiver knows
 };
 
 // MISSED: the server has not got a write of these stripes that others have. Answered kOk when that is durable
@@ -134,10 +138,13 @@ struct MoveArgs {
   std::uint32_t site = 0;
 };
 
-// RECALL: layouts of the file with a version below `version` are void.
+// RECALL: layouts of the file with a version below `version` that this coordinator gave are void. With
+// `sites`: of all files of these coordinator sites.
 struct RecallArgs {
   FileId file;
   std::uint64_t version = 0;
+  std::uint32_t coordinator = 0;     // the sender
+  std::vector<std::uint32_t> sites;  // in order
 };
 
 // FORWARD: a write of a mirrored file, from the copy that orders them, which sends one of a stripe after
@@ -177,6 +184,31 @@ struct DiscardArgs {
   std::uint64_t stripe = 0;
 };
 
+// RECEIVE: what the old owner of coordinator sites has of them, for the new one (docs/moves.md). Those of an
+// attempt have numbers from 1 on and come one after another; one that comes again changes nothing. Answered
+// when it is taken; OFFER of the moves program makes it durable. kStale: the attempt is over there.
+struct MovedIntention {
+  std::uint64_t number = 0;  // the old owner's
+  std::string record;        // docs/formats/intention-log.md
+  bool operator==(const MovedIntention&) const = default;
+};
+struct MovedPiece {
+  FileId file;
+  MapPiece piece;  // without sites: there is none any more
+  bool operator==(const MovedPiece&) const = default;
+};
+inline constexpr std::size_t kMaxMovedIntentions = 1024, kMaxMovedPieces = 512, kMaxMovedNumbers = 16384;
+struct ReceiveArgs {
+  std::uint64_t move = 0;
+  std::uint64_t attempt = 0;
+  std::uint64_t number = 0;
+  std::vector<MovedIntention> begun;
+  std::vector<std::uint64_t> ended;  // of those that were sent before
+  std::vector<MovedPiece> pieces;
+  std::vector<std::uint64_t> removed;  // files that are gone: no write places stripes of them
+  std::uint64_t version = 0;           // of layouts that were given; 0: more comes
+};
+
 // The results of a WRITE (WRITE3resfail) that was not done, since its sender might have sent it before the
 // node ordered the stripe's writes: it may send it again, with this stamp. NFS3ERR_JUKEBOX, and behind the
 // failure's body coordinator and version. Members of the ensemble alone get it.
@@ -198,6 +230,7 @@ std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
   X(MapArgs) \
   X(MapResult) \
   X(MoveArgs) \
+  X(ReceiveArgs) \
   X(DiscardArgs)
 // clang-format on
 #define X(Message)                                          \

@@ -15,12 +15,6 @@
 
 namespace slice::wire {
 
-// Classes whose sites can be moved.
-inline constexpr std::array kMovableClasses{Role::kSmallFile, Role::kStorage};
-inline bool movable(Role site_class) {
-  return std::find(kMovableClasses.begin(), kMovableClasses.end(), site_class) != kMovableClasses.end();
-}
-
 using MoveId = Id<struct MoveIdTag, std::uint64_t>;  // from 1, never used twice
 // So many sites go in one move: what the old owner has is walked through once for all of them.
 inline constexpr std::size_t kMaxSitesOfMove = 64;
@@ -35,6 +29,13 @@ enum class MovesProcedure : std::uint32_t {
   kWithdraw = 6,  // the manager as well
   kLateWrites = 7
 };
+
+inline constexpr std::array kClassesOfSites{Role::kDirectory, Role::kSmallFile, Role::kStorage,
+                                            Role::kCoordinator};
+static_assert(kClassesOfSites.size() == kSiteClasses);
+inline bool has_sites(Role role) {
+  return static_cast<std::uint32_t>(role) < kSiteClasses;
+}
 
 // Of sites in order.
 inline bool has_site(const std::vector<std::uint32_t>& sites, std::uint32_t site) {

@@ -96,7 +96,7 @@ Result<Plan> plan_of(const Known& known, wire::Role site_class) {
 // Of the classes that can be moved and that have servers.
 Result<std::vector<Plan>> plans_of(const Known& known) {
   std::vector<Plan> plans;
-  for (wire::Role site_class : wire::kMovableClasses) {
+  for (wire::Role site_class : wire::kClassesOfSites) {
     if (known.tables->servers(site_class).empty()) continue;
     auto plan = plan_of(known, site_class);
     if (!plan) return fail(std::move(plan).error());
@@ -150,7 +150,7 @@ MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
       limit_(moves_->add_subcommand("limit", "how fast all of them together may copy")) {
   site_->require_subcommand(1);
   moves_->require_subcommand(0, 1);
-  move_->add_option("class", class_, "small-file or storage")->required();
+  move_->add_option("class", class_, "directory, small-file, storage or coordinator")->required();
   move_->add_option("sites", sites_, "which: 3, or 3,7-9")->required();
   move_->add_option("server", server_, "where to")->required();
   rebalance_->add_option("--class", class_, "of this class alone");

@@ -511,6 +511,27 @@ std::string render_plans(const routing::RoutingTables& tables, const std::vector
   return text.empty() ? "nothing has to move\n" : text;
 }
 
+}  // namespace
+
+std::string render_plan(const routing::RoutingTables& tables, const ClassPlan& plan, Format format) {
+  if (format == Format::kJson) return dump(plan_json(tables, plan));
+  return plan.moves.empty() ? "nothing has to move\n" : plan_text(tables, plan);
+}
+
+std::string render_plans(const routing::RoutingTables& tables, const std::vector<ClassPlan>& plans,
+                         Format format) {
+  Json list = Json::array();
+  std::string text;
+  std::size_t moved = 0;
+  for (const ClassPlan& each : plans) {
+    moved += sites_of(each);
+    if (format == Format::kJson) list.push_back(plan_json(tables, each));
+    if (!each.moves.empty()) text += plan_text(tables, each);
+  }
+  if (format == Format::kJson) return dump({{"sites_to_move", moved}, {"classes", std::move(list)}});
+  return text.empty() ? "nothing has to move\n" : text;
+}
+
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
                          WallTime now, Format format) {
   if (format == Format::kJson) {

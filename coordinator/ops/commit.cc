@@ -16,9 +16,10 @@ constexpr Duration kReportPause = std::chrono::milliseconds(200);
 
 }  // namespace
 
-CommitOperation::CommitOperation(service::ServiceContext& context, Intentions& intentions,
+CommitOperation::CommitOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
                                  Participants& participants, AuthorityClient& authority)
     : context_(context),
+      gate_(gate),
       intentions_(intentions),
       participants_(participants),
       authority_(authority),
@@ -32,11 +33,15 @@ Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWrite
   const service::KnownFile* before = authority_.peek(request.handle.fileid);
   auto freshness = before != nullptr && before->striped ? AuthorityClient::Freshness::kCached
                                                         : AuthorityClient::Freshness::kNow;
-  auto known = co_await authority_.fetch_for_transfer(request.who, request.handle, true, freshness);
+  const FileId file = request.handle.fileid;
+  auto fetched = co_await gate_.unless_held(file, fetch(request.who, request.handle, freshness));
+  if (!fetched) co_return NfsAnswer::again();
+  Result<service::KnownFile> known = std::move(*fetched);
   if (!known) co_return std::move(known).error();
 
   Outcome outcome = co_await join_round(request.handle, known->striped);
-  const service::KnownFile* after = authority_.peek(request.handle.fileid);
+  if (outcome.status == Status::kJukebox) co_return NfsAnswer::again();
+  const service::KnownFile* after = authority_.peek(file);
   request.wcc.after = service::room_for(request.handle, after != nullptr ? *after : *known, {});
   if (outcome.status != Status::kOk) co_return outcome.status;
   nfs3::encode_result(results, nfs3::CommitOk{.wcc = request.wcc, .verifier = outcome.verifier});
@@ -45,8 +50,26 @@ Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWrite
 
 Task<void> CommitOperation::resume(storage::LogSequence sequence, const Intention& intention) {
   auto handle = context_.handles.open(intention.handle);
-  if (handle) co_await join_round(*handle, true);
-  intentions_.end(sequence);
+  if (!handle) {
+    intentions_.end(sequence);
+    co_return;
+  }
+  auto pass = gate_.enter(handle->fileid);
+  Outcome outcome = co_await join_round(*handle, true);
+  if (outcome.status == Status::kJukebox) {
+    intentions_.leave(sequence);
+  } else {
+    intentions_.end(sequence);
+  }
+}
+
+Task<Result<service::KnownFile>> CommitOperation::fetch(service::Identity who, routing::FileHandle handle,
+                                                        AuthorityClient::Freshness freshness) {
+  co_return co_await authority_.fetch_for_transfer(who, handle, true, freshness);
+}
+
+Task<slice::Status> CommitOperation::report_once(routing::FileHandle handle, wire::ObjectCommitResult all) {
+  co_return co_await authority_.report(handle, all.epoch, all.end, all.mtime);
 }
 
 Task<CommitOperation::Outcome> CommitOperation::join_round(const routing::FileHandle& handle, bool striped) {
@@ -80,6 +103,7 @@ Task<void> CommitOperation::run_rounds(FileId file) {
 // The intention is written beside the parts, which may be done twice without harm; once all parts have ended
 // nothing is owed, so the answer does not wait for it.
 Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle handle, bool striped) {
+  if (gate_.held(handle.fileid)) co_return Outcome{Status::kJukebox, {}};
   Participants::Chosen chosen = participants_.of(handle, striped);
   if (chosen.servers.size() <= 1) {
     single_.add();
@@ -126,8 +150,8 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
     if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
   }
   co_await context_.crash.reach("commit.parts");
-  auto reported = co_await report(handle, parts);
-  if (!reported) co_return Outcome{nfs3::status_of(reported.error()), {}};
+  Outcome reported = co_await report(handle, parts);
+  if (reported.status != Status::kOk) co_return reported;
   co_await context_.crash.reach("commit.reported");
   co_return Outcome{Status::kOk, verifier};
 }
@@ -156,18 +180,21 @@ Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Gene
   }
 }
 
-Task<slice::Status> CommitOperation::report(const routing::FileHandle& handle, const Parts& parts) {
+Task<CommitOperation::Outcome> CommitOperation::report(const routing::FileHandle& handle,
+                                                       const Parts& parts) {
   wire::ObjectCommitResult all;
   bool any = false;
   for (const Part& part : parts) any = add_holding(all, part.result) || any;
-  if (!any) co_return slice::Status{};
-  while (true) {
-    auto status = co_await authority_.report(handle, all.epoch, all.end, all.mtime);
-    if (status || (status.error().code != Errc::kUnavailable && status.error().code != Errc::kTimedOut)) {
-      co_return status;
-    }
-    co_await context_.loop.sleep(kReportPause);
-  }
+  if (!any) co_return Outcome{};
+  do {
+    auto status = co_await gate_.unless_held(handle.fileid, report_once(handle, all));
+    if (!status) break;
+    if (*status) co_return Outcome{};
+    const Errc code = status->error().code;
+    if (code != Errc::kUnavailable && code != Errc::kTimedOut)
+      co_return Outcome{nfs3::status_of(status->error()), {}};
+  } while (co_await gate_.pause(handle.fileid, kReportPause));
+  co_return Outcome{Status::kJukebox, {}};
 }
 
 }  // namespace slice::coordinator

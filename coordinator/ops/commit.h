@@ -18,15 +18,15 @@ namespace slice::coordinator {
 
 class CommitOperation {
  public:
-  CommitOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                  service::AuthorityClient& authority);
+  CommitOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
+                  Participants& participants, service::AuthorityClient& authority);
 
   Task<service::NfsAnswer> run(service::NfsRequest& request, rpc::XdrWriter& results);
-  // Fulfils an intention that a crash has left.
+  // Fulfils an intention that a crash, or another coordinator, has left.
   Task<void> resume(storage::LogSequence sequence, const Intention& intention);
 
  private:
-  struct Outcome {
+  struct Outcome {  // kJukebox: it was given up, since the file's site is held
     nfs3::Status status = nfs3::Status::kOk;
     Verifier verifier;
   };
@@ -50,10 +50,16 @@ class CommitOperation {
                          Generation known);
   // Ends with the verifier to answer.
   Task<Verifier> inform_laggards(routing::FileHandle handle, Generation known, Parts& parts);
-  Task<Status> report(const routing::FileHandle& handle, const Parts& parts);
+  Task<Outcome> report(const routing::FileHandle& handle, const Parts& parts);
   Task<void> make_durable(storage::LogSequence sequence);
 
+  // As AuthorityClient does it, for who may leave off: with copies of all that is given.
+  Task<Result<service::KnownFile>> fetch(service::Identity who, routing::FileHandle handle,
+                                         service::AuthorityClient::Freshness freshness);
+  Task<Status> report_once(routing::FileHandle handle, wire::ObjectCommitResult all);
+
   service::ServiceContext& context_;
+  FileGate& gate_;
   Intentions& intentions_;
   Participants& participants_;
   service::AuthorityClient& authority_;

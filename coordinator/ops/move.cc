@@ -23,9 +23,10 @@ std::vector<std::uint32_t> without(std::vector<std::uint32_t> servers,
 
 }  // namespace
 
-MoveOperation::MoveOperation(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
-                             Layouts& layouts)
+MoveOperation::MoveOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
+                             Sessions& sessions, Layouts& layouts)
     : context_(context),
+      gate_(gate),
       intentions_(intentions),
       sessions_(sessions),
       layouts_(layouts),
@@ -123,11 +124,14 @@ Task<bool> MoveOperation::copy(const Move& move, std::uint32_t to) {
     if (!layout || !layout->moving) co_return false;
     auto copies = routing::copies_of_stripe(tables, *layout, move.handle, move.stripe);
     if (copies.whole.empty()) co_return false;
-    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
-        context_.channel, tables.server(copies.whole.front())->endpoint, wire::kObjectProgram,
-        wire::ObjectProcedure::kCopy, wire::CopyArgs{bytes, layout->version, move.stripe, to}, kCallTimeout);
-    if (result && result->status == Status::kOk) co_return true;
-    co_await context_.loop.sleep(pause);
+    auto result = co_await gate_.unless_held(
+        move.handle.fileid, service::internal_call<wire::ObjectStatusResult>(
+                                context_.channel, tables.server(copies.whole.front())->endpoint,
+                                wire::kObjectProgram, wire::ObjectProcedure::kCopy,
+                                wire::CopyArgs{bytes, layout->version, move.stripe, to}, kCallTimeout));
+    if (!result) co_return false;
+    if (*result && (*result)->status == Status::kOk) co_return true;
+    if (!co_await gate_.pause(move.handle.fileid, pause)) co_return false;
   }
   co_return false;
 }
@@ -138,16 +142,20 @@ Task<Status> MoveOperation::discard(routing::FileHandle handle, std::uint64_t st
   auto layout = layouts_.of(handle, stripe);
   if (!layout) co_return nfs3::status_of(layout.error());
   routing::HandleBytes bytes = context_.handles.mint(handle);
-  auto result = co_await service::internal_call<wire::ObjectStatusResult>(
-      context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kDiscard,
-      wire::DiscardArgs{bytes, layout->version, stripe}, kCallTimeout);
-  co_return result ? result->status : Status::kJukebox;
+  auto result = co_await gate_.unless_held(
+      handle.fileid,
+      service::internal_call<wire::ObjectStatusResult>(
+          context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kDiscard,
+          wire::DiscardArgs{bytes, layout->version, stripe}, kCallTimeout));
+  co_return result && *result ? (*result)->status : Status::kJukebox;
 }
 
 Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> servers,
                                     storage::LogSequence sequence) {
+  const FileId file = move.handle.fileid;
+  auto pass = gate_.enter(file);
   Duration pause = kFirstPause;
-  while (!servers.empty()) {
+  while (!servers.empty() && !gate_.held(file)) {
     Status status = co_await discard(move.handle, move.stripe, servers.back());
     co_await context_.crash.reach("move.given-back");
     if (status == Status::kOk) {
@@ -158,11 +166,15 @@ Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> server
       log_warning("stripe {} of file {:#x} is not given back by server {} yet: {}", move.stripe,
                   move.handle.fileid.value, servers.back(), nfs3::status_name(status));
     }
-    co_await context_.loop.sleep(pause);
+    (void)co_await gate_.pause(file, pause);
     pause = std::min(pause * 2, kLongestPause);
   }
-  intentions_.end(sequence);
-  busy_.erase(move.handle.fileid);
+  busy_.erase(file);
+  if (servers.empty()) {
+    intentions_.end(sequence);
+  } else {
+    intentions_.leave(sequence);
+  }
 }
 
 Task<void> MoveOperation::resume(storage::LogSequence sequence, const Intention& intention) {
@@ -171,6 +183,7 @@ Task<void> MoveOperation::resume(storage::LogSequence sequence, const Intention&
     intentions_.end(sequence);
     co_return;
   }
+  auto pass = gate_.enter(handle->fileid);
   busy_.insert(handle->fileid);
   auto layout = layouts_.of(*handle, intention.stripe);
   if (!layout) {

@@ -6,20 +6,21 @@
 #include <set>
 #include <vector>
 
+#include "coordinator/file_gate.h"
 #include "coordinator/layouts.h"
 
 namespace slice::coordinator {
 
 class MoveOperation {
  public:
-  MoveOperation(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
+  MoveOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions, Sessions& sessions,
                 Layouts& layouts);
 
   // kOk: it is there; what it leaves behind is given back in the background. kJukebox: it is where it was,
   // and may be moved later. kInval: no block-mapped file, no such site. kStale: the file was removed.
   Task<nfs3::Status> run(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
-  // A move that a crash has interrupted, before or after the stripe came to its new site: gives back what the
-  // servers that do not have it have of it.
+  // A move that a crash, or that the file's site went to another coordinator, has interrupted, before or
+  // after the stripe came to its new site: gives back what the servers that do not have it have of it.
   Task<void> resume(storage::LogSequence sequence, const Intention& intention);
 
  private:
@@ -36,10 +37,11 @@ class MoveOperation {
   Task<nfs3::Status> carry_out(const Move& move);
   Task<bool> copy(const Move& move, std::uint32_t to);
   Task<nfs3::Status> discard(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t server);
-  // Until all have done it, then the intention ends.
+  // Until all have done it, then the intention ends; or until the file's site is held.
   Task<void> give_back(Move move, std::vector<std::uint32_t> servers, storage::LogSequence sequence);
 
   service::ServiceContext& context_;
+  FileGate& gate_;
   Intentions& intentions_;
   Sessions& sessions_;
   Layouts& layouts_;

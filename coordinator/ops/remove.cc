@@ -1,15 +1,17 @@
 #include "coordinator/ops/remove.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace slice::coordinator {
 
 using nfs3::Status;
 
-RemoveOperation::RemoveOperation(service::ServiceContext& context, Intentions& intentions,
+RemoveOperation::RemoveOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
                                  Participants& participants, Layouts& layouts,
                                  service::AuthorityClient& authority)
     : context_(context),
+      gate_(gate),
       intentions_(intentions),
       participants_(participants),
       layouts_(layouts),
@@ -65,38 +67,66 @@ void RemoveOperation::resume(storage::LogSequence sequence, const Intention& int
   work();
 }
 
+void RemoveOperation::leave(const Layouts::Which& which) {
+  std::erase_if(queue_, [&](const Removal& each) {
+    if (!which(each.handle.fileid)) return false;
+    leave(each);
+    return true;
+  });
+}
+
+void RemoveOperation::leave(const Removal& removal) {
+  owed_.erase(removal.handle.fileid);
+  owed_gauge_.set(owed_.size());
+  intentions_.leave(removal.sequence);
+}
+
 void RemoveOperation::work() {
-  while (active_ < kAtOnce && !queue_.empty()) {
+  auto may_begin = [this](const Removal& each) { return gate_.open(each.handle.fileid); };
+  while (active_ < kAtOnce) {
+    auto found = std::find_if(queue_.begin(), queue_.end(), may_begin);
+    if (found == queue_.end()) return;
     ++active_;
-    Removal next = queue_.front();
-    queue_.pop_front();
+    Removal next = *found;
+    queue_.erase(found);
     context_.loop.post([this, next] { spawn(remove_everywhere(next)); });
   }
 }
 
 Task<void> RemoveOperation::remove_everywhere(Removal removal) {
+  if (co_await remove_parts(removal)) {
+    done_.add();
+  } else {
+    leave(removal);
+  }
+  --active_;
+  work();
+}
+
+Task<bool> RemoveOperation::remove_parts(Removal removal) {
+  const FileId file = removal.handle.fileid;
+  if (!gate_.open(file)) co_return false;
+  auto pass = gate_.enter(file);
   std::vector<Task<bool>> tasks;
   const Participants::Chosen chosen = participants_.of(removal.handle, true);
   for (std::uint32_t server : chosen.servers) {
     tasks.push_back([](RemoveOperation& self, std::uint32_t to, routing::FileHandle handle,
                        Generation known) -> Task<bool> {
-      co_await self.participants_.remove(to, handle, known);
+      const bool done = co_await self.participants_.remove(to, handle, known);
       co_await self.context_.crash.reach("remove.part");
-      co_return true;
+      co_return done;
     }(*this, server, removal.handle, chosen.known));
   }
-  co_await all(std::move(tasks));
+  const std::vector<bool> done = co_await all(std::move(tasks));
+  if (std::find(done.begin(), done.end(), false) != done.end()) co_return false;
   co_await context_.crash.reach("remove.parts");
-  FileId file = removal.handle.fileid;
   // Where its map cannot be taken away, the removal is owed until the next start.
   auto forgotten = co_await layouts_.forget(file);
   authority_.forget(file);
   if (forgotten) intentions_.end(removal.sequence);
   owed_.erase(file);
   owed_gauge_.set(owed_.size());
-  done_.add();
-  --active_;
-  work();
+  co_return true;
 }
 
 }  // namespace slice::coordinator

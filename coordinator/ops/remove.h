@@ -19,13 +19,17 @@ class RemoveOperation {
   static constexpr std::size_t kAtOnce = 64;        // files whose parts are being removed
   static constexpr std::size_t kMaxOwed = 1 << 20;  // files; more are answered JUKEBOX
 
-  RemoveOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                  Layouts& layouts, service::AuthorityClient& authority);
+  RemoveOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
+                  Participants& participants, Layouts& layouts, service::AuthorityClient& authority);
 
   // kOk: owed from now on, whatever happens. Asked again meanwhile it does nothing more; asked again later it
   // finds nothing to remove.
   Task<nfs3::Status> run(routing::FileHandle handle);
-  // Goes on with an intention that a crash has left.
+  // Leaves the removals of these files to who has their site next; none of them is under way.
+  void leave(const Layouts::Which& which);
+  // Goes on with what was not begun since its site was held.
+  void go_on() { work(); }
+  // Goes on with an intention that a crash, or another coordinator, has left.
   void resume(storage::LogSequence sequence, const Intention& intention);
   std::size_t owed() const { return owed_.size(); }
 
@@ -40,9 +44,13 @@ class RemoveOperation {
   };
   Task<nfs3::Status> begin(routing::FileHandle handle);
   void work();
+  void leave(const Removal& removal);
   Task<void> remove_everywhere(Removal removal);
+  // False: the file's site is held, or not here any more.
+  Task<bool> remove_parts(Removal removal);
 
   service::ServiceContext& context_;
+  FileGate& gate_;
   Intentions& intentions_;
   Participants& participants_;
   Layouts& layouts_;

@@ -1,13 +1,16 @@
 #include "coordinator/ops/truncate.h"
 
+#include <algorithm>
+
 namespace slice::coordinator {
 
 using nfs3::Status;
 
-TruncateOperation::TruncateOperation(service::ServiceContext& context, Intentions& intentions,
+TruncateOperation::TruncateOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
                                      Participants& participants, service::FileLocks& locks,
                                      service::AuthorityClient& authority)
     : context_(context),
+      gate_(gate),
       intentions_(intentions),
       participants_(participants),
       locks_(locks),
@@ -40,38 +43,50 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
     co_return nfs3::status_of(durable.error());
   }
   co_await context_.crash.reach("truncate.durable");
-  co_await cut_everywhere(handle, size, epoch);
+  if (!co_await cut_everywhere(handle, size, epoch)) {
+    intentions_.leave(*sequence);
+    co_return Status::kJukebox;
+  }
   co_await context_.crash.reach("truncate.parts");
   intentions_.end(*sequence);
   co_return Status::kOk;
 }
 
-Task<void> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
+Task<bool> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
   auto held = co_await locks_.lock(handle.fileid);
   std::vector<Task<bool>> tasks;
   const Participants::Chosen chosen = participants_.of(handle, true);
   for (std::uint32_t server : chosen.servers) {
     tasks.push_back([](TruncateOperation& self, std::uint32_t to, routing::FileHandle cut,
                        std::uint64_t to_size, Epoch at, Generation known) -> Task<bool> {
-      co_await self.participants_.truncate(to, cut, to_size, at, known);
+      const bool done = co_await self.participants_.truncate(to, cut, to_size, at, known);
       co_await self.context_.crash.reach("truncate.part");
-      co_return true;
+      co_return done;
     }(*this, server, handle, size, epoch, chosen.known));
   }
-  co_await all(std::move(tasks));
+  const std::vector<bool> done = co_await all(std::move(tasks));
   authority_.forget(handle.fileid);
+  if (std::find(done.begin(), done.end(), false) != done.end()) co_return false;
   done_.add();
+  co_return true;
 }
 
 Task<void> TruncateOperation::resume(storage::LogSequence sequence, const Intention& intention) {
   auto handle = context_.handles.open(intention.handle);
-  if (handle) {
-    Key key{handle->fileid, intention.epoch};
-    running_.try_emplace(key);  // the directory server, asking again, waits for this one
-    co_await cut_everywhere(*handle, intention.size, intention.epoch);
-    finish(key, Status::kOk);
+  if (!handle) {
+    intentions_.end(sequence);
+    co_return;
   }
-  intentions_.end(sequence);
+  auto pass = gate_.enter(handle->fileid);
+  Key key{handle->fileid, intention.epoch};
+  running_.try_emplace(key);  // the directory server, asking again, waits for this one
+  const bool done = co_await cut_everywhere(*handle, intention.size, intention.epoch);
+  finish(key, done ? Status::kOk : Status::kJukebox);
+  if (done) {
+    intentions_.end(sequence);
+  } else {
+    intentions_.leave(sequence);
+  }
 }
 
 void TruncateOperation::finish(Key key, Status status) {

@@ -16,22 +16,25 @@ namespace slice::coordinator {
 
 class TruncateOperation {
  public:
-  TruncateOperation(service::ServiceContext& context, Intentions& intentions, Participants& participants,
-                    service::FileLocks& locks, service::AuthorityClient& authority);
+  TruncateOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
+                    Participants& participants, service::FileLocks& locks,
+                    service::AuthorityClient& authority);
 
-  // kOk when every participant has done it. The same asked again meanwhile (file and epoch) waits for the
-  // first.
+  // kOk when every participant has done it. kJukebox: the file's site is held, and it is owed there where
+  // that is then. The same asked again meanwhile (file and epoch) waits for the first.
   Task<nfs3::Status> run(routing::FileHandle handle, std::uint64_t size, Epoch epoch);
-  // Fulfils an intention that a crash has left.
+  // Fulfils an intention that a crash, or another coordinator, has left.
   Task<void> resume(storage::LogSequence sequence, const Intention& intention);
 
  private:
   using Key = std::pair<FileId, Epoch>;
   Task<nfs3::Status> begin_and_cut(routing::FileHandle handle, std::uint64_t size, Epoch epoch);
-  Task<void> cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch);
+  // False: not all have done it, since the file's site is held.
+  Task<bool> cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch);
   void finish(Key key, nfs3::Status status);
 
   service::ServiceContext& context_;
+  FileGate& gate_;
   Intentions& intentions_;
   Participants& participants_;
   service::FileLocks& locks_;  // a truncation, or a copy that is emptied and joins: one at a time

@@ -58,6 +58,8 @@ FIRST_SPARE_STORAGE_LEG = 40  # and of storage nodes
 MAX_STORAGE_NODES = 16
 FIRST_SPARE_SMALL_FILE_LEG = 60  # and of small-file servers
 MAX_SMALL_FILE_SERVERS = 16
+FIRST_SPARE_COORDINATOR_LEG = 80  # and of coordinators
+MAX_COORDINATORS = 8
 
 
 class Failure(Exception):
@@ -93,20 +95,17 @@ def with_servers(text, option, role, name, wanted, leg, most):
     return "\n[[server]]\n".join([head, *servers])
 
 
-def shaped(text, directories=None, storage=None, small_files=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
-    """A template of ensemble.toml with that many directory servers, added at its end on hosts of their own, that many storage nodes
-    and small-file servers, that policy for names, and that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
+def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
+    """A template of ensemble.toml with that many servers of each role, added at its end on hosts of their own, that policy for names, and
+    that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
     if storage is not None:
         text = with_servers(text, "--storage", "storage", "store", storage, FIRST_SPARE_STORAGE_LEG, MAX_STORAGE_NODES)
     if small_files is not None:
         text = with_servers(text, "--small-files", "small-file", "small", small_files, FIRST_SPARE_SMALL_FILE_LEG, MAX_SMALL_FILE_SERVERS)
-    there = [s["name"] for s in tomllib.loads(text)["server"] if s["role"] == "directory"]
     if directories is not None:
-        if not len(there) <= directories <= MAX_DIRECTORIES:
-            raise Failure(f"--directories {directories}: from {len(there)}, which the template has, to {MAX_DIRECTORIES}")
-        for number in range(len(there) + 1, directories + 1):
-            text += (f'\n[[server]]\nname = "dir{number}"\nrole = "directory"\naddress = "10.77.{FIRST_SPARE_LEG + number}.2"\n'
-                     f'data = "@RUN@/data/dir{number}"\n')
+        text = with_servers(text, "--directories", "directory", "dir", directories, FIRST_SPARE_LEG, MAX_DIRECTORIES)
+    if coordinators is not None:
+        text = with_servers(text, "--coordinators", "coordinator", "coord", coordinators, FIRST_SPARE_COORDINATOR_LEG, MAX_COORDINATORS)
     if policy is not None:
         text = set_volume_key(text, "name_policy", f'"{policy}"')
     if probability is not None:
@@ -127,7 +126,7 @@ def in_start_order(servers):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
-        """`shape`: directories, storage, policy, probability, copies, one_process, xdp, as for shaped()."""
+        """`shape`: directories, storage, coordinators, policy, probability, copies, one_process, xdp, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -404,6 +403,7 @@ def main():
     parser.add_argument("--directories", type=int, help="directory servers (default: as many as the template has)")
     parser.add_argument("--storage", type=int, help="storage nodes (default: as many as the template has)")
     parser.add_argument("--small-files", type=int, help="small-file servers (default: as many as the template has)")
+    parser.add_argument("--coordinators", type=int, help="coordinators (default: as many as the template has)")
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
@@ -414,7 +414,8 @@ def main():
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
     given = parser.parse_args()
-    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage, small_files=given.small_files,
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
+                        small_files=given.small_files, coordinators=given.coordinators,
                         policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:

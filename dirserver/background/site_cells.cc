@@ -150,9 +150,11 @@ Task<Status> SiteCells::sync() {
 
 // ---- at the old owner ----
 
-void SiteCells::join(std::shared_ptr<LeavingSites> leaving) {
+// Changes that are under way are noted when they are applied.
+Task<Status> SiteCells::join(std::shared_ptr<LeavingSites> leaving) {
   leaving_.push_back(std::make_shared<Leaving>(Leaving{.sites = std::move(leaving), .changed = {}}));
   cells_.watch([this](const storage::WriteBatch& batch) { note(batch); });
+  co_return Status{};
 }
 
 void SiteCells::leave(const LeavingSites& leaving) {

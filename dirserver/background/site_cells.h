@@ -36,7 +36,7 @@ class SiteCells : public service::SiteData {
   // kCorrupt: a record came that a start here could not go on with.
   Task<Status> sync() override;
   void learn(const std::vector<wire::LateWrite>&) override {}
-  void join(std::shared_ptr<service::LeavingSites> leaving) override;
+  Task<Status> join(std::shared_ptr<service::LeavingSites> leaving) override;
   void leave(const service::LeavingSites& leaving) override;
   Task<Status> copy(std::shared_ptr<service::LeavingSites> leaving) override;
   Task<Status> copy_rest(std::shared_ptr<service::LeavingSites> leaving) override;

@@ -6,9 +6,8 @@ was acknowledged is there. At the end of a scene everything is read once more an
 object, no intention is open, and the name space is whole. A crash point of the servers' sources that no case has, or where
 no process died, is a failure.
 
-Six scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are
-moved; files with one copy whose storage sites are moved; files whose small-file sites are moved; names and small files, over two
-directory servers.
+Scenes, on an ensemble each, side by side: files with one copy; files with two copies; block-mapped files, whose stripes are moved;
+names and small files, over two directory servers; and for each class of sites files or names whose sites are moved.
 """
 
 import concurrent.futures
@@ -93,14 +92,17 @@ MOVED = [
     *cases_of("coordinator", "move", "move.given-back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
     *cases_of("storage", "move", "object.discarding object.discarded map.discarded"),
 ]
-# While sites are moved from server to server whose bytes a client writes: the old owner, the new one, the manager.
-SITE_POINTS = ("site.prepared site.joined site.copying site.copied site.offering site.offered site.given site.taken site.freed site.done "
-               "site.withdrawn site.cleared site.placing site.placed site.recording site.recorded site.took")
+# While sites of a class are moved from server to server, and a client works on what they have: the old owner, the new one, the manager.
+OF_ALL = ("site.prepared site.joined site.copied site.offering site.offered site.given site.taken site.freed site.done "
+          "site.withdrawn site.cleared site.recording site.recorded site.took")
 SITES = [
-    *cases_of("storage", "write overwrite truncate remove", SITE_POINTS),
+    *cases_of("storage", "write overwrite truncate remove", f"{OF_ALL} site.copying site.placing site.placed"),
     *cases_of("manager", "write overwrite", "site.published"),
 ]
-SMALL_FILE_SITES = cases_of("small-file", "write-several small-write small-stable truncate-short small-truncate remove-several small-remove", SITE_POINTS)
+SMALL_FILE_SITES = cases_of("small-file", "write-several small-write small-stable truncate-short small-truncate remove-several small-remove",
+                            f"{OF_ALL} site.copying site.placing site.placed")
+COORDINATOR_SITES = cases_of("coordinator", "write overwrite truncate remove", f"{OF_ALL} site.copying site.recalled site.receiving site.received")
+DIRECTORY_SITES = cases_of("directory", "names", f"{OF_ALL} site.cells-sending site.frozen")
 NAMES = [
     *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
     *cases_of("directory", "names", "participant.prepare participant.prepared participant.finish participant.finished"),
@@ -430,8 +432,7 @@ def block_mapped(scene):
 class MovingSites(threading.Thread):
     """An operator who moves all sites of a class round its servers, some at a time, for as long as a `with` lasts."""
 
-    ALL = {"storage": 1024, "small-file": 64}
-    TURNS = 16  # until all have been moved
+    WHICH = {"storage": (1024, 64), "small-file": (64, 4), "coordinator": (64, 32), "directory": (64, 16)}  # sites; how many at once
 
     def __init__(self, scene, site_class):
         super().__init__()
@@ -439,12 +440,11 @@ class MovingSites(threading.Thread):
 
     def run(self):
         servers = [server["name"] for server in self.scene.servers.servers if server["role"] == self.site_class]
-        every = self.ALL[self.site_class]
-        count = every // self.TURNS
+        every, count = self.WHICH[self.site_class]
         for turn in itertools.count(self.scene.chance.randrange(1000)):
             first = turn * count % every
             # Another one each time that all have been moved.
-            words = ("site", "move", self.site_class, f"{first}-{first + count - 1}", servers[(turn + turn // self.TURNS) % len(servers)])
+            words = ("site", "move", self.site_class, f"{first}-{first + count - 1}", servers[(turn + turn * count // every) % len(servers)])
             self.scene.slice.slicectl(*words, check=False)  # refused where some are on their way
             if self.stopping.wait(0.1):
                 return
@@ -463,6 +463,15 @@ def moved_sites(scene):
 
 def moved_small_file_sites(scene):
     return while_sites_move(scene, SMALL_FILE_SITES, "small-file")
+
+
+def moved_coordinator_sites(scene):
+    scene.slice.slicectl("policy", "set", "/coordinator-sites", "--placement", "free-space", "--stripe-unit", "64KiB")
+    return while_sites_move(scene, COORDINATOR_SITES, "coordinator")
+
+
+def moved_directory_sites(scene):
+    return while_sites_move(scene, DIRECTORY_SITES, "directory")
 
 
 def while_sites_move(scene, cases, site_class):
@@ -492,6 +501,8 @@ def going_on(scene):
 SCENES = {
     "moved-sites": (moved_sites, {"storage": 3}, []),
     "small-sites": (moved_small_file_sites, {"storage": 2, "small_files": 3}, ["--transport", "udp"]),
+    "coordinator-sites": (moved_coordinator_sites, {"storage": 3, "coordinators": 2}, []),
+    "directory-sites": (moved_directory_sites, {"directories": 3, "storage": 2, "probability": 1}, ["--transport", "udp"]),
     "block-mapped": (block_mapped, {"storage": 3}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
@@ -548,7 +559,8 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *MOVED, *SITES, *SMALL_FILE_SITES, *NAMES]
+    moved = [*MOVED, *SITES, *SMALL_FILE_SITES, *COORDINATOR_SITES, *DIRECTORY_SITES]
+    cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *moved, *NAMES]
     covered = {case.point for case in cases} | ELSEWHERE
     missing, strange = named_points() - covered, covered - named_points()
     if missing or strange:

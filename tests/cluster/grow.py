@@ -1,4 +1,4 @@
-"""The suite `grow`: storage nodes and a small-file server are added and emptied while all work, and sites move between them, data and all.
+"""The suite `grow`: servers of every class are added, and some emptied, while all work, and sites move between them, data and all.
 
 Two kernel clients and `durability` work on files of their own, and check them, from the beginning to the end: none may see an error, a wrong byte
 or a wrong answer, also while moves are slowed down, paused and given up, and while the manager and those who give and get sites are killed."""
@@ -23,19 +23,29 @@ TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes m
 KILLS, BETWEEN_SECONDS, AWAY_SECONDS = 8, (1.0, 2.5), 5
 MOVES_SECONDS, SETTLES_SECONDS = 90, 30  # for moves to end, and for what is told and removed by and by
 GUEST_SECONDS = 900  # at the most
-END = "/run/slice/control/end"  # in a guest: a file that the host makes
+BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest: files that the host makes
+MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
 # A round of a guest: it forgets what it has read, and writes anew what it checks, but for a tree that stays.
 GUEST = """
 mkdir -p grow-{seed} && cd grow-{seed} && {programs}/tree make tree --files 60 --largest 3000000 || exit 1
+mkdir -p {mirrored} {mapped}
 echo ready
+while [ ! -e {begin} ]; do sleep 0.1; done
 round=0
 while [ ! -e {end} ]; do
     round=$((round + 1))
     echo 3 > /proc/sys/vm/drop_caches
-    {programs}/fsx fsx --ops 300 --size 3000000 --seed {seed}$round && {programs}/tree verify tree --files 60 --largest 3000000 &&
-    python3 {known} write . --files 4 --size 1500000 --seconds 2 --seed {seed}$round || exit 1
+    for folder in . {mirrored} {mapped}; do
+        {programs}/fsx $folder/fsx --ops 120 --size 3000000 --seed {seed}$round || exit 1
+    done
+    {programs}/tree verify tree --files 60 --largest 3000000 &&
+    for folder in . {mirrored} {mapped}; do
+        python3 {known} write $folder --files 2 --size 1500000 --seconds 1 --seed {seed}$round || exit 1
+    done
     echo 3 > /proc/sys/vm/drop_caches
-    python3 {known} check . --size 1500000 --seed {seed}$round || exit 1
+    for folder in . {mirrored} {mapped}; do
+        python3 {known} check $folder --size 1500000 --seed {seed}$round || exit 1
+    done
 done
 echo "rounds: $round"
 """
@@ -77,11 +87,17 @@ def working(target, options):
     """Clients, until the end at the latest."""
     known, hosts = uml.ROOT / "tests/cluster/guest/known_bytes.py", target.hosts()
     hosts.load()
-    scripts = [GUEST.format(programs=options.programs, known=known, end=END, seed=options.seed * 10 + number) for number in (1, 2)]
+    seeds = [options.seed * 10 + number for number in (1, 2)]
+    scripts = [GUEST.format(programs=options.programs, known=known, begin=BEGIN, end=END, mirrored=MIRRORED, mapped=MAPPED, seed=seed)
+               for seed in seeds]
     with contextlib.ExitStack() as stack:
         guests = [stack.enter_context(target.client(["sh", "-c", script], timeout=GUEST_SECONDS)) for script in scripts]
         if not all(guest.says("ready") for guest in guests):
             raise uml.UmlError("a kernel client does not get ready: " + "".join(guest.text + guest.console[-500:] for guest in guests))
+        for guest, seed in zip(guests, seeds):
+            target.slicectl("policy", "set", f"/grow-{seed}/{MIRRORED}", "--copies", "2")
+            target.slicectl("policy", "set", f"/grow-{seed}/{MAPPED}", "--placement", "free-space", "--stripe-unit", "64KiB")
+            (guest.folder / pathlib.Path(BEGIN).name).touch()
         load = stack.enter_context(power_cut.Load(hosts, options, power_cut.REACH))
         stack.callback(load.give_up)
         yield Clients(guests, load)
@@ -153,7 +169,7 @@ class Scene:
 
     def whole(self, what, emptied=()):
         """All others have their shares of the sites; every byte is right and where it should be, and all work on."""
-        ok = self.even(what, "storage", "store", emptied) & self.even(what, "small-file", "small", emptied)
+        ok = all([self.even(what, *which, emptied) for which in (("storage", "store"), ("small-file", "small"), ("directory", "dir"))])
         ok &= self.clean(what, "tables", "--check") & self.clean(what, "fsck", "--data") & self.right(what)
         return ok & say(self.files.write(1), f"{what}: a file is written") & self.clients.work(what)
 
@@ -163,6 +179,58 @@ def figures(moves):
     held = max((move["pause_us"] for move in moves), default=0) / 1e3
     return (f"{len(moves)} moves of {sum(len(move['sites']) for move in moves)} sites, {sum(move['phase'] == 'aborted' for move in moves)} given up; "
             f"{sum(move['copied_bytes'] for move in moves)} bytes; the longest took {longest:.1f} s; requests were held for {held:.1f} ms at most")
+
+
+def coordinator_is_added(scene):
+    """One becomes two; then all sites go to and fro, also while a coordinator is killed."""
+    what, chance = "coord2", scene.chance
+    added = scene.target.add_coordinator(2)
+    scene.target.wait_serving()
+    sites = len(scene.owners("coordinator"))
+    scene.tell("rebalance")
+    ok = scene.ended(what)
+    counts = collections.Counter(scene.owners("coordinator"))
+    ok &= say(counts == {"coord1": sites // 2, added: sites // 2}, f"{what}: each coordinator has its share", counts) & scene.whole(what)
+    for kill, to in ((False, added), (False, "coord1"), (True, added), (True, "coord1")):
+        scene.tell("site", "move", "coordinator", f"0-{sites - 1}", to)
+        if kill:
+            scene.target.kill_and_start(chance.choice(["coord1", added]))
+            scene.target.wait_serving()
+        ok &= scene.ended(f"{what}, all to {to}") & scene.clients.work(what)
+    ok &= scene.whole(f"{what}, there and back")
+    scene.tell("server", "drain", "coord1")
+    ok &= scene.ended(f"{what}, coord1 drained") & say(set(scene.owners("coordinator")) == {added}, f"{what}: coord1 has no sites left")
+    scene.tell("server", "drain", "coord1", "--undo")
+    scene.tell("rebalance", "--class", "coordinator")
+    return ok & scene.ended(f"{what}, at the end") & scene.whole(f"{what}, at the end")
+
+
+def directories_are_added(scene):
+    """One directory server becomes three, one after another; sites go on going to and fro while any of them dies; then one is emptied."""
+    what = "directories"
+    for number in (2, 3):
+        before, added = scene.owners("directory"), scene.target.add_directory_server(number)
+        scene.target.wait_serving()
+        part = len(before) / number
+        scene.tell("rebalance", "--class", "directory")
+        ok = scene.ended(added)
+        moved = collections.Counter(new for old, new in zip(before, scene.owners("directory")) if old != new)
+        ok &= say(set(moved) == {added} and abs(moved.total() - part) <= max(1, STRAY * part), f"{added}: {moved.total()} sites have moved, to it alone", moved)
+        if not ok & scene.whole(added):
+            return False
+    victims = []
+    for turn in range(2 * KILLS // 3):
+        scene.ask("site", "move", "directory", "0-63", f"dir{1 + turn % 3}")
+        victims.append(scene.chance.choice(["manager1", "dir1", "dir2", "dir3"]))
+        time.sleep(scene.chance.uniform(*BETWEEN_SECONDS))
+        scene.target.kill_and_start(victims[-1])
+    scene.target.wait_serving()
+    ok = say(len(victims) > 1, f"{what}: killed meanwhile: {' '.join(victims)}") & scene.ended(what)
+    scene.tell("rebalance")
+    ok &= scene.ended(f"{what}, again") & scene.whole(what) & emptied(scene, "dir2", "directory")
+    scene.tell("server", "drain", "dir2", "--undo")
+    scene.tell("rebalance")
+    return ok & scene.ended("drain dir2, back again") & scene.whole("drain dir2, back again")
 
 
 def store4_is_added(scene):
@@ -243,7 +311,7 @@ def small2_is_added(scene):
     added = scene.target.add_small_file_server(2)
     scene.target.wait_serving()
     planned = {each["class"]: each["sites_to_move"] for each in json.loads(scene.tell("rebalance", "--dry-run", "--json"))["classes"]}
-    ok = say(planned == {"small-file": len(before) / 2, "storage": 0}, f"{what}: rebalance --dry-run: {planned}")
+    ok = say(planned == {**dict.fromkeys(planned, 0), "small-file": len(before) / 2}, f"{what}: rebalance --dry-run: {planned}")
     scene.tell("moves", "limit", SLOW)
     scene.tell("rebalance")
     ok &= scene.ended(what)
@@ -296,9 +364,9 @@ def drained(scene):
 
 
 def grow(ensembles, options):
-    steps = [small2_is_added, store4_is_added, limited, killed, small_files_killed, drained]
+    steps = [coordinator_is_added, small2_is_added, directories_are_added, store4_is_added, limited, killed, small_files_killed, drained]
     wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
-    with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", storage=3, small_files=1) as target:
+    with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", storage=3, small_files=1, directories=1) as target:
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             return False

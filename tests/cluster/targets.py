@@ -130,6 +130,12 @@ class Slice:
     def add_small_file_server(self, number):
         return self._add_server("small-file", f"small{number}", ensemble.FIRST_SPARE_SMALL_FILE_LEG + number)
 
+    def add_directory_server(self, number):
+        return self._add_server("directory", f"dir{number}", ensemble.FIRST_SPARE_LEG + number)
+
+    def add_coordinator(self, number):
+        return self._add_server("coordinator", f"coord{number}", ensemble.FIRST_SPARE_COORDINATOR_LEG + number)
+
     def _add_server(self, role, name, leg):
         """One more, on a host of its own, added while all serve; it holds no sites. Its name. The file has it as well, for what is this
         host's alone, and for who starts it."""

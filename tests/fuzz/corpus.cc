@@ -155,7 +155,7 @@ void object_program(Maker& make) {
   forward.version = 3;
   forward.offset = 65'536;
   forward.data = data;
-  make.internal(kProgram, P::kRecall, wire::RecallArgs{FileId{5}, 7});
+  make.internal(kProgram, P::kRecall, wire::RecallArgs{FileId{5}, 7, 4, {1, 2}});
   make.internal(kProgram, P::kForward, forward);
   make.internal(kProgram, P::kCopy, wire::CopyArgs{make.handle(2), 1, 2, 3});
   make.internal(kProgram, P::kDiscard, wire::DiscardArgs{make.handle(2), 1, 2});
@@ -178,6 +178,15 @@ void authority_and_coordinator(Maker& make) {
   make.internal(kProgram, C::kMissed, wire::MissedArgs{make.handle(2), 3, {1, 5}});
   make.internal(kProgram, C::kMap, wire::MapArgs{make.handle(2), 1});
   make.internal(kProgram, C::kMove, wire::MoveArgs{make.handle(2), 1, 9});
+  make.internal(kProgram, C::kReceive,
+                wire::ReceiveArgs{.move = 1,
+                                  .attempt = 2,
+                                  .number = 3,
+                                  .begun = {{4, std::string(80, 'r')}},
+                                  .ended = {5},
+                                  .pieces = {{FileId{6}, {7, std::vector<std::uint16_t>(256, 3)}}},
+                                  .removed = {8},
+                                  .version = 9});
 }
 
 void directory_program(Maker& make) {

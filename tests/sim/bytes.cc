@@ -114,7 +114,7 @@ class ByteClient {
 };
 
 std::vector<wire::Role> moved_classes(const EnsembleOptions& options) {
-  std::vector<wire::Role> classes{wire::Role::kSmallFile, wire::Role::kStorage};
+  std::vector<wire::Role> classes{wire::Role::kSmallFile, wire::Role::kStorage, wire::Role::kCoordinator};
   if (options.directory_servers > 1) classes.push_back(wire::Role::kDirectory);
   return classes;
 }
@@ -455,6 +455,8 @@ class ByteSimulation : public Rounds {
             // A request of the operator may have come late.
             if (self.options().ensemble.moves) co_await self.sites_->settle();
             reason = co_await self.difference();
+            if (reason.empty() && self.options().ensemble.moves)
+              reason = self.ensemble().left_at_coordinators(self.sites_->tables());
             done = reason.empty();
             if (!done) co_await self.ensemble().loop().sleep(std::chrono::seconds(1));
             self.checking_ = false;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kDirectorySites = 8;
 // Where sites are moved: few, so that each has bytes, and several servers of each class.
-constexpr std::uint32_t kMovedStorageSites = 16, kMovedSmallFileSites = 8;
+constexpr std::uint32_t kMovedStorageSites = 16, kMovedSmallFileSites = 8, kMovedCoordinatorSites = 4;
 constexpr unsigned kMovingSmallFileServers = 3;
 constexpr std::uint64_t kMostSurvivors = 4;  // unsynced batches that a kill may leave
 constexpr double kHotShare = 0.3;            // of the crash points, in one storm
@@ -62,6 +62,10 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   for (unsigned i = 3; i <= options.storage_nodes; ++i) {
     service::testing::add_server(config, "store" + std::to_string(i), ServerRole::kStorage);
   }
+  // Sites move between two at least.
+  for (unsigned i = 2; i <= std::max(options.coordinators, options.moves ? 2u : 1u); ++i) {
+    service::testing::add_server(config, "coord" + std::to_string(i), ServerRole::kCoordinator);
+  }
   for (unsigned i = 2; i <= options.proxies; ++i) {
     service::testing::add_server(config, "proxy" + std::to_string(i), ServerRole::kProxy);
   }
@@ -76,6 +80,7 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
     }
     config.site_counts[static_cast<std::size_t>(ServerRole::kStorage)] = kMovedStorageSites;
     config.site_counts[static_cast<std::size_t>(ServerRole::kSmallFile)] = kMovedSmallFileSites;
+    config.site_counts[static_cast<std::size_t>(ServerRole::kCoordinator)] = kMovedCoordinatorSites;
   }
   return config;
 }
@@ -164,6 +169,7 @@ class SimEnsemble::Process {
   }
   bool alive() const { return loop_.alive(); }
   const storage::KvStore* store() const { return store_; }
+  std::uint64_t metric(std::string_view name) { return metrics_.counter(name).value(); }
   service::Role& role() { return *role_; }
 
  private:
@@ -467,6 +473,27 @@ std::string SimEnsemble::small_files_left(const routing::RoutingTables& tables,
     for (FileId file : removed) {
       if (store.stat(file))
         return fmt::format("{} has bytes of file {:#x}, which was removed", name, file.value);
+    }
+  }
+  return "";
+}
+
+std::string SimEnsemble::left_at_coordinators(const routing::RoutingTables& tables) const {
+  constexpr std::size_t kPieceKey = 16;  // docs/formats/block-map.md
+  for (const auto& machine : machines_) {
+    if (machine->config.role != ServerRole::kCoordinator) continue;
+    if (!machine->serving) return machine->config.name + " is down";
+    if (machine->process->metric("coordinator_open_intentions") > 0)
+      return machine->config.name + " has open intentions";
+    auto at = machine->process->store()->iterate("", std::string(kPieceKey + 1, '\xff'));
+    for (at->seek(""); at->valid(); at->next()) {
+      if (at->key().size() != kPieceKey) continue;
+      const FileId file{load_be<std::uint64_t>(as_bytes(at->key()).data())};
+      const SiteId site = tables.coordinator_site(file);
+      if (!tables.owns(machine->config.index, wire::Role::kCoordinator, site)) {
+        return fmt::format("{} has a piece of the map of file {:#x}, whose site {} is another's",
+                           machine->config.name, file.value, site.value);
+      }
     }
   }
   return "";

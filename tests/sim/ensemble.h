@@ -27,9 +27,10 @@ struct EnsembleOptions {
   unsigned copies = 1;                     // of new files
   Placement placement = Placement::kHash;  // of their stripes
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
+  unsigned coordinators = 1;
   bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
-  // Sites are moved while clients use them: few, so that each has bytes; of small files between several
-  // servers.
+  // Sites are moved while clients use them: few, so that each has bytes or files; of small files and of
+  // coordinators between several servers.
   bool moves = false;
   bool disk_errors = false;                     // storage nodes' disks fail for a while in storms
   ServerRole victims = ServerRole::kDirectory;  // whose processes die most
@@ -84,6 +85,8 @@ class SimEnsemble {
   // Where a small-file server has something of a site that is not its own by these tables, or anything of one
   // of these files; empty: nowhere.
   std::string small_files_left(const routing::RoutingTables& tables, const std::vector<FileId>& removed);
+  // What coordinators have of sites that are another's by these tables, or owe anybody; empty: nothing.
+  std::string left_at_coordinators(const routing::RoutingTables& tables) const;
   // What the directory servers have in their stores, durable or not.
   std::vector<const storage::KvStore*> directory_stores() const;
 

@@ -34,9 +34,9 @@ from nowhere, and nobody asks for tables.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile. --disk-errors: disks of storage nodes
-fail now and then; only with --bytes. --moves: --bytes and --manager, and sites are moved between the storage nodes,
-between the small-file servers, and between directory servers where there are several; with --names clients work on
-names instead of bytes, and directory sites alone are moved.
+fail now and then; only with --bytes. --moves: --bytes and --manager, and sites of all classes are moved between
+servers, those of directories where there are several; with --names clients work on names instead of bytes, and
+directory sites alone are moved.
 )";
 
 struct Arguments {
