@@ -39,6 +39,10 @@ std::uint32_t Sites::site_of(FileId file) const {
   return context_.tables.get()->small_file_site(file).value;
 }
 
+bool Sites::owns(FileId file) const {
+  return context_.tables.get()->owns(context_.self.index, wire::Role::kSmallFile, SiteId{site_of(file)});
+}
+
 // ---- at the old owner: changes ----
 
 // Here first, which says of which epoch and time it is. What is here only then is so until the attempt fails.
@@ -69,7 +73,11 @@ Task<Result<bool>> Sites::remove(FileId file) {
 Task<Result<bool>> Sites::change(wire::PlaceFileArgs args) {
   const Leaving where = leaving(args.file);
   std::optional<service::FileLocks::Held> held;
-  if (where != nullptr) held.emplace(co_await locks_.lock(args.file));
+  if (where != nullptr) {
+    held.emplace(co_await locks_.lock(args.file));
+    // No switch waits for a change, so the site may be given away by now, and what was here be gone.
+    if (!owns(args.file)) co_return false;
+  }
   SLICE_CO_RETURN_IF_ERROR(co_await put(args));
   co_return where == nullptr || co_await forward(where, args);
 }

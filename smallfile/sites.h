@@ -55,6 +55,7 @@ class Sites : public service::SiteData {
   using What = wire::PlaceFileArgs::What;
 
   std::uint32_t site_of(FileId file) const;
+  bool owns(FileId file) const;
   // By which the file leaves; null: it stays.
   Leaving leaving(FileId file) const { return leaving_.none() ? nullptr : leaving_.of(site_of(file)); }
   // Whether it is done there. The file is locked.

@@ -479,6 +479,32 @@ TEST_F(SitesTest, ATruncationThatComesWithTheSwitchIsDoneByWhoHasTheSiteThen) {
   EXPECT_THAT(answer->also, ElementsAre(move.to));
 }
 
+// Which no switch waits for.
+TEST_F(SitesTest, ATruncationThatWaitsForAnotherChangesNothingOnceTheSiteIsGone) {
+  write(*from, files[0], 0, "to be cut", nfs3::Stable::kFileSync);
+  std::vector<wire::ObjectStatusResult> answers;
+  from->crash.set([&](std::string_view point) {
+    if (point == "site.given") attach(*to, true);
+    if (point != "site.offered") return false;
+    attach(*to, false);
+    from->disk.set_delay(20ms, 20ms);
+    for (std::uint64_t size : {5, 2}) {
+      start(service::internal_call<wire::ObjectStatusResult>(
+                network_, from->endpoint(), wire::kObjectProgram, ObjectProcedure::kTruncate,
+                wire::ObjectTruncateArgs{.object = {config_.volume.id, {files[0]}, wire::ObjectKind::kFile},
+                                         .size = size,
+                                         .epoch = Epoch{static_cast<std::uint32_t>(9 - size)}},
+                30s),
+            [&](Result<wire::ObjectStatusResult> result) { answers.push_back(result.value()); });
+    }
+    return false;
+  });
+  ASSERT_TRUE(until(MovePhase::kDone, 60s));
+  ASSERT_TRUE(loop_.run_until([&] { return answers.size() == 2; }));
+  for (const auto& answer : answers) EXPECT_THAT(answer.also, ElementsAre(move.to));
+  EXPECT_EQ(stored(*from, files[0]), std::nullopt);
+}
+
 TEST_F(SitesTest, PlacesOfNoAttemptAreRefused) {
   const std::string data = "forged";
   wire::PlaceFileArgs args{.move = move.id.value,
