@@ -34,6 +34,9 @@ class ManagerTest : public service::testing::ServiceFixture {
     return tables;
   }
 
+  // How many bytes tables end with that older formats do not have.
+  static std::size_t later_than_places(const wire::Tables& tables) { return 4 + tables.servers.size() * 28; }
+
   // A new manager over what the disk holds.
   Result<bool> restart() {
     silence("manager1");
@@ -249,11 +252,46 @@ TEST_F(ManagerTest, AStateOfBeforeThereWereRecordsIsRead) {
   out.u32(static_cast<std::uint32_t>(config_.volume.policy));
   out.u32(static_cast<std::uint32_t>(config_.volume.hash));
   encode(out, state.tables);
-  const Buffer now = out.take();  // with a number of layout sites, 0, behind all
-  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(now.size() - 4)))));
+  const Buffer now = out.take();  // with a number of layout sites, 0, and what came later, behind all
+  const std::size_t length = now.size() - later_than_places(state.tables) - 4;
+  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
   ASSERT_TRUE(restart());
   EXPECT_EQ(draw()->verifier, Verifier{10});
   EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kGrant);
+}
+
+TEST_F(ManagerTest, AStateWithDrainedServersOutsideItsTablesIsRead) {
+  wire::Tables tables = dealt(6);
+  wire::keep_layout_sites(tables);
+  rpc::XdrWriter out;
+  out.u32(0x534c4d53);
+  out.u32(3);
+  out.u64(9);
+  out.u32(config_.volume.id.value);
+  out.u64(config_.volume.threshold);
+  out.u32(static_cast<std::uint32_t>(config_.volume.policy));
+  out.u32(static_cast<std::uint32_t>(config_.volume.hash));
+  out.u32(1);
+  out.text("store1");
+  out.u32(1);
+  out.text("store2");
+  out.u64(71);  // moves: the last number, not paused, no limit, none
+  out.boolean(false);
+  out.u64(0);
+  out.u32(0);
+  encode(out, tables);
+  const Buffer now = out.take();
+  const std::size_t length = now.size() - later_than_places(tables);
+  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
+  for (int starts = 0; starts < 2; ++starts) {
+    ASSERT_TRUE(restart());
+    EXPECT_TRUE(member("store2").entry.drained);
+    EXPECT_FALSE(member("store1").entry.drained);
+    EXPECT_EQ(tables_told()->layout_sites, tables.layout_sites);
+    EXPECT_EQ(tables_told()->generation, Generation{6});
+    draw();  // which writes it in today's format
+  }
+  EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kLost);
 }
 
 TEST_F(ManagerTest, DrawsEveryVerifierOnceThroughRestartsAndPowerLoss) {
@@ -522,6 +560,170 @@ TEST_F(MembershipTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(change(true, "store3", wire::Role::kStorage, kFree, 0)->refused,
               HasSubstr("no address of a server"));
   EXPECT_EQ(tables_told()->generation, Generation{1});
+}
+
+// What is removed, and what others see of that: in the tests below store3, which was added and has nothing.
+class RemovalTest : public MembershipTest {
+ protected:
+  static constexpr std::uint32_t kNumber = 7;
+  RemovalTest() { EXPECT_EQ(change(true, "store3", wire::Role::kStorage, kFree)->entry.server, kNumber); }
+  Result<wire::ChangeServerResult> remove(const std::string& name) {
+    return ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                         wire::ChangeServerArgs{.change = wire::ServerChange::kRemove,
+                                                                .entry = {.endpoint = {}, .name = name}});
+  }
+  void beat_as(std::uint32_t server, std::uint64_t record_digest = 0) {
+    EXPECT_TRUE(ask<wire::HeartbeatResult>(
+        wire::ManagerProcedure::kHeartbeat,
+        wire::HeartbeatArgs{.server = server, .record_digest = record_digest, .state = "serving"}));
+  }
+  Result<wire::ClaimResult> claim_as(std::uint32_t server, bool has_record) {
+    return ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim,
+                                  wire::ClaimArgs{.server = server, .has_record = has_record, .sites = {}});
+  }
+};
+
+TEST_F(RemovalTest, WhatIsRemovedKeepsItsNumberAndNothingElse) {
+  beat_as(kNumber);
+  ASSERT_EQ(claim_as(kNumber, true)->verdict, wire::ClaimVerdict::kTaken);
+  auto removed = remove("store3");
+  ASSERT_TRUE(removed);
+  EXPECT_EQ(removed->refused, "");
+  EXPECT_EQ(removed->entry.server, kNumber);
+  EXPECT_EQ(removed->entry.role, wire::Role::kRemoved);
+  EXPECT_EQ(removed->generation, Generation{3});
+  EXPECT_EQ(remove("store3")->generation, Generation{3}) << "it is so";
+  for (int starts = 0; starts < 2; ++starts) {
+    const wire::Tables tables = *tables_told();
+    ASSERT_EQ(tables.servers.size(), kNumber + 1);
+    EXPECT_EQ(tables.servers[kNumber].role, wire::Role::kRemoved);
+    EXPECT_EQ(tables.servers[kNumber].endpoint.port, 0);
+    EXPECT_EQ(wire::find_member(tables, "store3"), nullptr);
+    beat_as(kNumber, 5);
+    EXPECT_FALSE(manager_->members().members.at(kNumber).alive) << "its process counts for nothing";
+    EXPECT_FALSE(claim_as(kNumber, false));
+    EXPECT_FALSE(claim_as(kNumber, true));
+    EXPECT_THAT(manager_->detail(), HasSubstr("of 7 processes"));
+    EXPECT_FALSE(manager_->durable_state().recorded.contains("store3"));
+    EXPECT_THAT(change(false, "store3", {}, kFree + 1)->refused, HasSubstr("it was removed"));
+    restart().value();
+  }
+  // Again, on the same address: another server.
+  auto again = change(true, "store3", wire::Role::kStorage, kFree);
+  EXPECT_EQ(again->refused, "");
+  EXPECT_EQ(again->entry.server, kNumber + 1);
+  EXPECT_EQ(again->entry.since, Generation{4});
+  EXPECT_EQ(claim_as(kNumber + 1, false)->verdict, wire::ClaimVerdict::kGrant) << "nothing of it was lost";
+  EXPECT_FALSE(claim_as(kNumber, true));
+  EXPECT_EQ(remove("store3")->entry.server, kNumber + 1);
+  EXPECT_EQ(tables_told()->servers.size(), kNumber + 2);
+}
+
+TEST_F(RemovalTest, ItsProcessIsToldAtOnce) {
+  std::vector<Generation> told;
+  Metrics metrics;
+  service::AdminProgram process(
+      "store3", metrics,
+      service::AdminProgram::Hooks{
+          .refresh = {}, .misdirected = {}, .new_tables = [&told](Generation generation) -> Task<void> {
+            told.push_back(generation);
+            co_return;
+          }});
+  rpc::Dispatcher dispatcher(metrics);
+  dispatcher.add(process);
+  network_.attach({kFree, 2049}, &dispatcher);
+  ASSERT_EQ(remove("store3")->refused, "");
+  EXPECT_TRUE(loop_.run_until([&] { return !told.empty(); }));
+  EXPECT_THAT(told, ::testing::ElementsAre(Generation{3}));
+  network_.attach({kFree, 2049}, nullptr);
+}
+
+TEST_F(RemovalTest, WhatHasSomethingStays) {
+  EXPECT_THAT(remove("store1")->refused, HasSubstr("has 512 storage sites"));
+  EXPECT_THAT(remove("store1")->refused, HasSubstr("and has 512 sites for files with copies or block maps"));
+  EXPECT_THAT(remove("manager1")->refused, HasSubstr("the manager cannot be removed"));
+  EXPECT_THAT(remove("dir1")->refused, HasSubstr("dir1 is the last directory server"));
+  EXPECT_THAT(remove("proxy1")->refused, HasSubstr("proxy1 is the last proxy server"));
+  EXPECT_THAT(remove("store9")->refused, HasSubstr("no server has the name 'store9'"));
+  EXPECT_EQ(tables_told()->generation, Generation{2});
+  // Its sites have moved, but files with a layout are there yet.
+  wire::Tables moved = *tables_told();
+  wire::keep_layout_sites(moved);
+  for (std::uint32_t& owner : moved.sites[2]) owner = config_.find("store2")->index;
+  ++moved.generation.value;
+  beat_with("store2", moved);
+  ASSERT_EQ(tables_told()->generation, moved.generation);
+  EXPECT_EQ(
+      remove("store1")->refused,
+      "store1 cannot be removed: it has 512 sites for files with copies or block maps, which do not move");
+}
+
+TEST_F(RemovalTest, AProxyGoesAsLongAsThereIsAnother) {
+  EXPECT_EQ(change(true, "proxy2", wire::Role::kProxy, kFree + 1)->refused, "");
+  EXPECT_EQ(remove("proxy1")->refused, "");
+  EXPECT_THAT(remove("proxy2")->refused, HasSubstr("proxy2 is the last proxy server"));
+  restart().value();
+  EXPECT_EQ(tables_told()->servers[config_.find("proxy1")->index].role, wire::Role::kRemoved);
+}
+
+// The numbers of those that were removed are gone for good.
+TEST_F(RemovalTest, NumbersAreNotGivenTwice) {
+  for (std::uint32_t i = kNumber + 1; i < kMaxServers; ++i) {
+    ASSERT_EQ(change(true, "again", wire::Role::kStorage, kFree + 1)->entry.server, i);
+    ASSERT_EQ(remove("again")->refused, "");
+  }
+  EXPECT_THAT(change(true, "again", wire::Role::kStorage, kFree + 1)->refused,
+              HasSubstr("with those that were removed"));
+}
+
+TEST_F(RemovalTest, AManagerThatLostItsStateStillKnowsOfIt) {
+  ASSERT_EQ(remove("store3")->refused, "");
+  const wire::Tables in_use = *tables_told();
+  ASSERT_TRUE(run(disk_.remove(kStateFile)));
+  restart().value();
+  for (const char* name : {"dir1", "small1", "store1", "store2", "coord1"}) beat_with(name, in_use);
+  ASSERT_TRUE(tables_told());
+  EXPECT_EQ(wire::digest(*tables_told()), wire::digest(in_use));
+  EXPECT_EQ(change(true, "store3", wire::Role::kStorage, kFree)->entry.server, kNumber + 1);
+}
+
+TEST_F(RemovalTest, AServerGetsAWeightAHostAndARack) {
+  using Field = wire::ChangeServerArgs::Field;
+  auto set = [&](std::uint32_t fields, const wire::ServerEntry& entry) {
+    return *ask<wire::ChangeServerResult>(
+        wire::ManagerProcedure::kChangeServer,
+        wire::ChangeServerArgs{.change = wire::ServerChange::kSet, .entry = entry, .fields = fields});
+  };
+  wire::ServerEntry wanted{.endpoint = {}, .name = "store3", .weight = 9, .host = "h1", .rack = "r1"};
+  EXPECT_EQ(set(Field::kWeight | Field::kHost, wanted).refused, "");
+  restart().value();
+  wire::ServerEntry now = tables_told()->servers[kNumber];
+  EXPECT_EQ(now.weight, 9u);
+  EXPECT_EQ(now.host, "h1");
+  EXPECT_EQ(now.rack, "");
+  EXPECT_EQ(now.endpoint.address, kFree);
+  EXPECT_EQ(tables_told()->generation, Generation{3});
+  EXPECT_EQ(set(Field::kHost, wanted).generation, Generation{3}) << "it is so";
+  wanted.weight = 0;
+  EXPECT_EQ(set(Field::kWeight, wanted).entry.weight, 0u) << "by its disk again";
+  wanted.host = "no host";
+  EXPECT_THAT(set(Field::kHost, wanted).refused, HasSubstr("a host's name is"));
+  EXPECT_EQ(change(true, "store3", wire::Role::kStorage, kFree)->refused, "") << "what it says is so";
+  wire::ServerEntry other = now;
+  other.rack = "r9";
+  EXPECT_THAT(ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                            wire::ChangeServerArgs{.entry = other, .fields = Field::kRack})
+                  ->refused,
+              HasSubstr("another weight, host or rack"));
+  wanted = {.role = wire::Role::kStorage,
+            .endpoint = {kFree + 1, 2049},
+            .name = "store4",
+            .weight = 4,
+            .rack = "r2"};
+  EXPECT_EQ(ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                          wire::ChangeServerArgs{.entry = wanted})
+                ->entry.rack,
+            "r2");
 }
 
 TEST_F(NewManagerTest, NobodyIsAddedBeforeTheTablesAreKnown) {
