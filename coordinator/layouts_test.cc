@@ -59,7 +59,7 @@ TEST_F(LayoutsTest, ANodeThatWasRemovedHasNoSession) {
   for (std::uint32_t& owner : tables.sites[2]) owner = index("store1");
   tables.servers[gone] = {.server = gone, .role = wire::Role::kRemoved, .endpoint = {}, .name = "store2"};
   tables_.set(routing::RoutingTables::make(config_, tables).value());
-  EXPECT_EQ(session("store2", 0).status, Status::kStale);
+  EXPECT_EQ(session("store2", 0).status, Status::kInval);
   EXPECT_EQ(session("store1", 0).status, Status::kOk);
 }
 

@@ -28,7 +28,6 @@ wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
   std::erase_if(sessions_, [&](const auto& each) {
     return tables.removed(each.first) && each.second.recalls == 0 && !live(each.first);
   });
-  if (tables.removed(args.server)) return {.status = nfs3::Status::kStale};
   Session& session = of(args.server);
   if (session.recalls > 0) return {.status = nfs3::Status::kJukebox};
   MonoTime now = context_.loop.now();

@@ -27,6 +27,8 @@ def say(ok, what, got=""):
 class Scene(grow.Scene):
     """One without kernel clients."""
 
+    say = staticmethod(say)
+
     def __init__(self, target, options, files):
         super().__init__(target, options, files, None)
         self.folder = pathlib.Path(target.facts["config"]).parent
