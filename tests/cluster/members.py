@@ -85,9 +85,22 @@ def comes(scene, node):
     """docs/operations.md, "A new server"."""
     scene.tell("rebalance")
     ok = scene.moved("added") & scene.good("added") & scene.shows("added", ["store1", "store2", "store3"], node)
-    scene.tell("server", "set", "store3", "--weight", "1TiB", "--host", "host3", "--rack", "left")
+    scene.tell("server", "set", "store3", "--weight", "2TiB", "--host", "host3", "--rack", "left")
     said = next(server for server in json.loads(scene.tell("tables", "--json"))["servers"] if server["name"] == "store3")
-    return ok & say((said["weight"], said["host"], said["rack"]) == (1 << 40, "host3", "left"), "added: its weight, host and rack are known", said)
+    ok &= say((said["weight"], said["host"], said["rack"]) == (2 << 40, "host3", "left"), "added: its weight, host and rack are known", said)
+    return ok & weighed(scene)
+
+
+def weighed(scene):
+    """With as much weight as both others it would have half of all sites, and by its disk what it has."""
+    for name in ("store1", "store2"):
+        scene.tell("server", "set", name, "--weight", "1TiB")
+    planned = json.loads(scene.tell("rebalance", "--dry-run", "--json"))
+    wanted = planned["sites"] / 2 - scene.owners().count("store3")
+    ok = say({move["to"] for move in planned["moves"]} == {"store3"} and abs(planned["sites_to_move"] - wanted) <= 1, "weighed: it would get half", planned)
+    for name in ("store1", "store2", "store3"):
+        scene.tell("server", "set", name, "--weight", "disk")
+    return ok & say(json.loads(scene.tell("rebalance", "--dry-run", "--json"))["sites_to_move"] <= 1, "weighed: and by their disks all have their shares")
 
 
 def goes(scene, node):
