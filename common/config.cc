@@ -252,6 +252,14 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
     }
     server.data = std::filesystem::path(server.data).lexically_normal().string();
   }
+  server.weight = section.size("weight", 0);
+  if (section.has("weight") && server.weight == 0) section.refuse("weight", "more than 0 is expected");
+  for (auto& [key, place] :
+       {std::pair<const char*, std::string&>{"host", server.host}, {"rack", server.rack}}) {
+    place = section.text(key, "");
+    if (section.has(key) && !is_server_name(place))
+      section.refuse(key, "'{}' is not 1 to {} letters, digits, '-', '_' or '.'", place, kMaxNameLength);
+  }
   server.cache_bytes = section.size("cache", server.cache_bytes);
   if (server.cache_bytes < kMinCache) section.refuse("cache", "less than 1MiB");
   server.reserve_bytes = section.size("reserve", server.reserve_bytes);
@@ -360,6 +368,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
 
 std::string_view role_name(ServerRole role) {
   auto index = static_cast<std::size_t>(role);
+  if (role == ServerRole::kRemoved) return "removed";
   return index < kRoleNames.size() ? kRoleNames[index] : "?";
 }
 
@@ -385,9 +394,16 @@ bool is_server_name(std::string_view name) {
 }
 
 const ServerConfig* EnsembleConfig::find(std::string_view server_name) const {
-  auto found = std::find_if(servers.begin(), servers.end(),
-                            [&](const ServerConfig& server) { return server.name == server_name; });
+  auto found = std::find_if(servers.begin(), servers.end(), [&](const ServerConfig& server) {
+    return server.role != ServerRole::kRemoved && server.name == server_name;
+  });
   return found == servers.end() ? nullptr : &*found;
+}
+
+bool EnsembleConfig::has_removed(std::string_view server_name) const {
+  return std::any_of(servers.begin(), servers.end(), [&](const ServerConfig& server) {
+    return server.role == ServerRole::kRemoved && server.name == server_name;
+  });
 }
 
 const ExportConfig* EnsembleConfig::export_for(std::uint32_t address) const {
@@ -411,12 +427,13 @@ const ServerConfig* EnsembleConfig::first(ServerRole role) const {
 EnsembleConfig with_members(EnsembleConfig config, const std::vector<Member>& members) {
   std::vector<ServerConfig> servers;
   for (const Member& member : members) {
-    const ServerConfig* known = config.find(member.name);
+    const ServerConfig* known = member.role == ServerRole::kRemoved ? nullptr : config.find(member.name);
     ServerConfig server = known != nullptr ? *known : ServerConfig{.name = member.name};
     server.role = member.role;
     server.address = member.address;
     server.port = member.port;
-    if (server.data.empty() && server.role != ServerRole::kProxy) {
+    const bool has_data = server.role != ServerRole::kProxy && server.role != ServerRole::kRemoved;
+    if (server.data.empty() && has_data) {
       server.data = fmt::format("{}/{}", config.data_folder, member.name);
     }
     servers.push_back(std::move(server));

@@ -24,11 +24,12 @@ enum class ServerRole : std::uint32_t {
   kStorage = 2,
   kCoordinator = 3,
   kManager = 4,
-  kProxy = 5
+  kProxy = 5,
+  kRemoved = 6  // no member any more: it only keeps its number
 };
-inline constexpr std::size_t kServerRoles = 6;
+inline constexpr std::size_t kServerRoles = 6;  // that a member may have
 // As configurations and output name them: "directory", "small-file", "storage", "coordinator", "manager",
-// "proxy".
+// "proxy"; "removed".
 std::string_view role_name(ServerRole role);
 
 // A disk of whose time the servers for bytes take their turns, for measuring (storage/disk_model.h).
@@ -42,14 +43,17 @@ struct EmulatedDiskConfig {
 inline constexpr std::size_t kMaxServers = 1023;  // entries of the proxy's servers table
 
 struct ServerConfig {
-  std::string name;  // unique
+  std::string name;  // unique among members
   ServerRole role = ServerRole::kDirectory;
   std::uint32_t index = 0;  // how messages name it: its number among the members, from 0
   std::uint32_t address =
       0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
-  std::uint16_t port = 2049;                        // NFS and internal programs, TCP and UDP
-  std::string data;                                 // data directory; empty for a proxy
-  std::uint64_t cache_bytes = 256ull << 20;         // memory for cached data or cells
+  std::uint16_t port = 2049;                 // NFS and internal programs, TCP and UDP
+  std::string data;                          // data directory; empty for a proxy
+  std::uint64_t cache_bytes = 256ull << 20;  // memory for cached data or cells
+  // As the volume is born; from then on the tables say so (wire/manager.h).
+  std::uint64_t weight = 0;                         // its share of sites; 0: not said
+  std::string host, rack;                           // what fails together; empty: not said
   std::uint64_t reserve_bytes = 64ull << 20;        // free space below which writes answer NFS3ERR_NOSPC
   std::optional<EmulatedDiskConfig> emulated_disk;  // storage and small-file servers; nothing: the real one
 };
@@ -148,8 +152,10 @@ struct EnsembleConfig {
   // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
   // this configuration.
   const ExportConfig* export_for(std::uint32_t address) const;
-  // Nothing where there is no such server. Valid as long as this configuration.
+  // Nothing where there is no such member. Valid as long as this configuration.
   const ServerConfig* find(std::string_view server_name) const;
+  // Whether a server with this name was a member once.
+  bool has_removed(std::string_view server_name) const;
   const ServerConfig* first(ServerRole role) const;
   std::size_t count(ServerRole role) const;
 };
@@ -171,7 +177,8 @@ struct Member {
 };
 // The configuration for an ensemble of these members: its servers are they, in their order, where they are.
 // What the file says of one beside that stays; one that it does not have gets what is default, and the data
-// directory data_folder/NAME. Servers of the file that are no members come behind, numbered on.
+// directory data_folder/NAME. Servers of the file that are no members come behind, numbered on, but for those
+// that were removed.
 EnsembleConfig with_members(EnsembleConfig config, const std::vector<Member>& members);
 
 // The keys in the files that [network] session_keys names, read again: for a change of keys while it runs.

@@ -433,6 +433,42 @@ TEST_F(ConfigTest, ServersAreTheMembersInTheirOrder) {
   EXPECT_EQ(known.servers.back().role, ServerRole::kProxy) << "of the file alone";
 }
 
+TEST_F(ConfigTest, WhatWasRemovedKeepsItsPlaceAndIsNobody) {
+  const EnsembleConfig config = parse(kGood).value();
+  const std::uint32_t index = config.find("store1")->index;
+  std::vector<Member> members;
+  for (const ServerConfig& server : config.servers)
+    members.push_back({server.name, server.role, server.address, server.port});
+  members[index] = {.name = "store1", .role = ServerRole::kRemoved};
+  EnsembleConfig known = with_members(config, members);
+  ASSERT_EQ(known.servers.size(), config.servers.size()) << "the file's is not numbered on";
+  EXPECT_EQ(known.servers[index].role, ServerRole::kRemoved);
+  EXPECT_EQ(known.servers[index].data, "");
+  EXPECT_EQ(known.find("store1"), nullptr);
+  EXPECT_TRUE(known.has_removed("store1"));
+  EXPECT_FALSE(known.has_removed("dir1"));
+  // It is added again: what the file says of it counts for the new one.
+  members.push_back({"store1", ServerRole::kStorage, 0x0a4d6302, 2050});
+  known = with_members(config, members);
+  ASSERT_NE(known.find("store1"), nullptr);
+  EXPECT_EQ(known.find("store1")->index, members.size() - 1);
+  EXPECT_EQ(known.find("store1")->data, config.find("store1")->data);
+}
+
+TEST_F(ConfigTest, ServersHaveWeightsHostsAndRacks) {
+  const std::string name = "name = \"store1\"";
+  EnsembleConfig config =
+      parse(with(name, name + "\nweight = \"4TiB\"\nhost = \"h1\"\nrack = \"left\"")).value();
+  EXPECT_EQ(config.find("store1")->weight, 4ULL << 40);
+  EXPECT_EQ(config.find("store1")->host, "h1");
+  EXPECT_EQ(config.find("store1")->rack, "left");
+  EXPECT_EQ(config.find("dir1")->weight, 0u);
+  EXPECT_EQ(config.find("dir1")->host, "");
+  EXPECT_EQ(parse(with(name, name + "\nweight = 3"))->find("store1")->weight, 3u);
+  for (const char* bad : {"weight = 0", "weight = \"much\"", "host = \"\"", "rack = \"a b\"", "rack = 7"})
+    EXPECT_FALSE(parse(with(name, name + "\n" + bad))) << bad;
+}
+
 TEST_F(ConfigTest, RefusesTheSecondManager) {
   std::string text(kGood);
   text += "[[server]]\nname = \"m2\"\nrole = \"manager\"\naddress = \"10.77.9.2\"\ndata = \"/data/m2\"\n";

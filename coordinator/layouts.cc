@@ -117,8 +117,8 @@ Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t
 Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
   if (removed_.contains(handle.fileid)) co_return Status::kStale;
   placing_.insert({handle.fileid, piece});
-  auto sites =
-      place_by_free_space(*context_.tables.get(), sessions_.rooms(), wire::kStripesOfPiece, context_.random);
+  auto sites = place_by_free_space(*context_.tables.get(), sessions_.rooms(), routing::copies_of(handle),
+                                   wire::kStripesOfPiece, context_.random);
   auto put = co_await maps_.put(handle.fileid, {.number = piece, .sites = std::move(sites)});
   co_await context_.crash.reach("map.placed");
   if (put) {

@@ -52,6 +52,17 @@ class LayoutsTest : public testing::CoordinatorFixture {
   }
 };
 
+TEST_F(LayoutsTest, ANodeThatWasRemovedHasNoSession) {
+  EXPECT_EQ(session("store2", 0).status, Status::kOk);
+  wire::Tables tables = tables_.get()->wire();
+  const std::uint32_t gone = index("store2");
+  for (std::uint32_t& owner : tables.sites[2]) owner = index("store1");
+  tables.servers[gone] = {.server = gone, .role = wire::Role::kRemoved, .endpoint = {}, .name = "store2"};
+  tables_.set(routing::RoutingTables::make(config_, tables).value());
+  EXPECT_EQ(session("store2", 0).status, Status::kInval);
+  EXPECT_EQ(session("store1", 0).status, Status::kOk);
+}
+
 TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
   store1_.status = Status::kIo;  // so that it cannot be made whole meanwhile
   EXPECT_TRUE(layout().missing.empty());

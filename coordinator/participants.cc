@@ -79,17 +79,25 @@ Task<Result<R>> Participants::ask_once(std::uint32_t server, wire::ObjectProcedu
       mirrored ? kMirroredCallTimeout : kCallTimeout, mirrored ? kMirroredCallRefused : Duration(0));
 }
 
+template <class R>
+R Participants::removed(const routing::FileHandle& handle) const {
+  R result{.also = of(handle, true).servers};
+  if constexpr (requires { result.verifier; }) result.verifier = context_.verifier.largest();
+  return result;
+}
+
 template <class R, class Args>
 Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
-                          std::optional<routing::FileHandle> mirrored) {
+                          routing::FileHandle handle) {
+  const bool mirrored = routing::mirrored(handle);
   Duration pause = kFirstPause;
   // Nobody waits for a server again that has not answered another call, unless it has a session by now.
   bool silent = silent_.contains(server);
   while (true) {
-    if (mirrored && co_await without_(*mirrored, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
+    if (context_.tables.get()->removed(server)) co_return removed<R>(handle);
+    if (mirrored && co_await without_(handle, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
-    auto told = co_await gate_.unless_held(args.object.fileid,
-                                           ask_once<R>(server, procedure, args, mirrored.has_value()));
+    auto told = co_await gate_.unless_held(args.object.fileid, ask_once<R>(server, procedure, args, mirrored));
     if (!told) co_return R{.status = nfs3::Status::kJukebox};
     Result<R> result = std::move(*told);
     silent = !result;
@@ -109,11 +117,6 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
 }
 
 namespace {
-
-std::optional<routing::FileHandle> if_mirrored(const routing::FileHandle& handle) {
-  if (!routing::mirrored(handle)) return std::nullopt;
-  return handle;
-}
 
 void merge(wire::ObjectStatusResult& /*into*/, const wire::ObjectStatusResult& /*other*/) {}
 
@@ -135,11 +138,12 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
                                       bool until_done, routing::FileHandle handle) {
   Duration pause = kFirstPause;
   while (true) {
-    R result = co_await ask<R>(server, procedure, args, until_done, if_mirrored(handle));
+    R result = co_await ask<R>(server, procedure, args, until_done, handle);
     // Stripes of files with a layout are where that says, and move with no site.
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     const bool has_stripes = entry == nullptr || entry->role == wire::Role::kStorage;
-    const bool stays = routing::has_layout(handle) && has_stripes;
+    const bool stays =
+        routing::has_layout(handle) && has_stripes && !context_.tables.get()->removed(server);
     if (result.status != nfs3::Status::kOk || stays) co_return result;
     // A small-file server that names another one may have done nothing itself.
     bool some_did = has_stripes || result.also.empty();

@@ -58,9 +58,12 @@ class Participants {
   Task<bool> remove(std::uint32_t server, routing::FileHandle handle, Generation known);
 
  private:
+  // Of a server that is no member any more: that it has nothing, but all who have sites now may.
   template <class R, class Args>
   Task<R> ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
-              std::optional<routing::FileHandle> mirrored);
+              routing::FileHandle handle);
+  template <class R>
+  R removed(const routing::FileHandle& handle) const;
   // ask(), and those whom the participant names once each. One of them that does not do it: the participant
   // is asked again, since it may have come to nothing with that one.
   template <class R, class Args>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "routing/deal.h"
+
 namespace slice::coordinator {
 namespace {
 
@@ -12,20 +14,53 @@ struct Candidate {
   std::int64_t credit = 0;
 };
 
-std::vector<Candidate> candidates(const routing::RoutingTables& tables, const std::vector<Room>& rooms) {
-  std::vector<Candidate> all;
-  const auto& sites = tables.layout_sites();
+// What speaks against a site for a file with so many copies.
+struct Doubts {
+  std::size_t drained = 0;  // of those that would have them
+  routing::Together together;
+  auto operator<=>(const Doubts&) const = default;
+};
+
+Doubts doubts_of(const routing::RoutingTables& tables, SiteId site, std::uint32_t copies) {
+  Doubts doubts;
+  std::vector<const wire::ServerEntry*> servers;
+  for (std::uint32_t server : tables.copies_of(site, copies)) {
+    servers.push_back(tables.server(server));
+    doubts.drained += servers.back()->drained ? 1 : 0;
+  }
+  doubts.together = routing::together(servers);
+  return doubts;
+}
+
+// The sites of a server that nothing speaks more against than against its others.
+std::vector<std::uint16_t> best_sites(const routing::RoutingTables& tables, std::uint32_t server,
+                                      std::uint32_t copies) {
+  std::vector<std::uint16_t> best;
+  Doubts least;
+  const auto& owners = tables.layout_sites();
+  for (std::uint32_t site = 0; site < owners.size(); ++site) {
+    if (owners[site] != server) continue;
+    const Doubts doubts = doubts_of(tables, SiteId{site}, copies);
+    if (best.empty() || doubts < least) {
+      best.clear();
+      least = doubts;
+    }
+    if (doubts == least) best.push_back(static_cast<std::uint16_t>(site));
+  }
+  return best;
+}
+
+std::vector<Candidate> candidates(const routing::RoutingTables& tables, const std::vector<Room>& rooms,
+                                  std::uint32_t copies) {
+  std::vector<Candidate> used, drained;
   for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
     auto room = std::find_if(rooms.begin(), rooms.end(),
                              [&](const Room& each) { return each.server == server->server; });
-    Candidate candidate;
+    Candidate candidate{.sites = best_sites(tables, server->server, copies)};
     if (room != rooms.end()) candidate.weight = static_cast<std::int64_t>(room->free_bytes >> 20);
-    for (std::size_t site = 0; site < sites.size(); ++site) {
-      if (sites[site] == server->server) candidate.sites.push_back(static_cast<std::uint16_t>(site));
-    }
-    if (!candidate.sites.empty()) all.push_back(std::move(candidate));
+    if (!candidate.sites.empty()) (server->drained ? drained : used).push_back(std::move(candidate));
   }
-  return all;
+  return used.empty() ? drained : used;
 }
 
 }  // namespace
@@ -33,9 +68,10 @@ std::vector<Candidate> candidates(const routing::RoutingTables& tables, const st
 // Smooth weighted round robin: every turn each gets its weight as credit, who has most is taken and pays what
 // all got. It begins at a random place of its cycle, or the first piece of every file would begin alike.
 std::vector<std::uint16_t> place_by_free_space(const routing::RoutingTables& tables,
-                                               const std::vector<Room>& rooms, std::size_t count,
+                                               const std::vector<Room>& rooms, std::uint32_t copies,
+                                               std::size_t count,
                                                const std::function<std::uint64_t()>& random) {
-  std::vector<Candidate> all = candidates(tables, rooms);
+  std::vector<Candidate> all = candidates(tables, rooms, copies);
   std::int64_t total = 0;
   for (const Candidate& each : all) total += each.weight;
   if (total == 0) {

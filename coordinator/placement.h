@@ -16,11 +16,14 @@ struct Room {
   std::uint64_t free_bytes = 0;  // above its reserve
 };
 
-// Sites for `count` stripes one after another: as many on each server as its share of the free space, as
-// evenly mixed as that allows. Where nobody has space, or `rooms` names no server with sites: on all servers
-// alike; they answer for themselves. `random`: 64 random bits.
+// Sites for `count` stripes of a file with so many copies one after another: as many on each server as its
+// share of the free space, as evenly mixed as that allows; none on a drained one while there are others. Of
+// the sites of a server those count whose copies are on no drained one, and on the most hosts and racks.
+// Where nobody has space, or `rooms` names no server with sites: on all servers alike; they answer for
+// themselves. `random`: 64 random bits.
 std::vector<std::uint16_t> place_by_free_space(const routing::RoutingTables& tables,
-                                               const std::vector<Room>& rooms, std::size_t count,
+                                               const std::vector<Room>& rooms, std::uint32_t copies,
+                                               std::size_t count,
                                                const std::function<std::uint64_t()>& random);
 
 }  // namespace slice::coordinator

@@ -18,11 +18,18 @@ class PlacementTest : public ::testing::Test {
     service::testing::add_server(config_, "store3", ServerRole::kStorage);
     tables_ = routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value();
   }
+  template <class Change>
+  void change_tables(const Change& change) {
+    wire::Tables tables = tables_->wire();
+    change(tables);
+    tables_ = routing::RoutingTables::make(config_, tables).value();
+  }
   std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
   // How many of the stripes each server got.
   std::map<std::uint32_t, std::size_t> placed(const std::vector<Room>& rooms, std::size_t count) {
     std::map<std::uint32_t, std::size_t> by_server;
-    sites_ = place_by_free_space(*tables_, rooms, count, [this] { return seed_ += 0x9e3779b97f4a7c15; });
+    sites_ =
+        place_by_free_space(*tables_, rooms, copies_, count, [this] { return seed_ += 0x9e3779b97f4a7c15; });
     EXPECT_EQ(sites_.size(), count);
     for (std::uint16_t site : sites_) {
       ++by_server[tables_->server_of(wire::Role::kStorage, SiteId{site}).server];
@@ -32,6 +39,7 @@ class PlacementTest : public ::testing::Test {
 
   EnsembleConfig config_;
   std::shared_ptr<const routing::RoutingTables> tables_;
+  std::uint32_t copies_ = 1;
   std::vector<std::uint16_t> sites_;
   std::uint64_t seed_ = 5;
 };
@@ -46,6 +54,54 @@ TEST_F(PlacementTest, GoesByTheShareOfFreeSpace) {
   EXPECT_NEAR(static_cast<double>(all[index("store1")]), 600, 30);
   EXPECT_NEAR(static_cast<double>(all[index("store2")]), 300, 30);
   EXPECT_NEAR(static_cast<double>(all[index("store3")]), 100, 30);
+}
+
+TEST_F(PlacementTest, GivesNothingToDrainedNodesNorToThoseWithoutSites) {
+  const std::vector<Room> rooms{
+      {index("store1"), 6 * kGiB}, {index("store2"), 3 * kGiB}, {index("store3"), kGiB}};
+  change_tables([&](wire::Tables& tables) { tables.servers[index("store1")].drained = true; });
+  auto found = placed(rooms, 400);
+  EXPECT_FALSE(found.contains(index("store1")));
+  EXPECT_NEAR(static_cast<double>(found[index("store2")]), 300, 5);
+  EXPECT_FALSE(placed({}, 10).contains(index("store1"))) << "also where nobody's space is known";
+  change_tables([&](wire::Tables& tables) {
+    for (std::uint32_t& owner : tables.sites[2]) owner = owner == index("store2") ? index("store3") : owner;
+  });
+  found = placed(rooms, 400);
+  EXPECT_EQ(found[index("store3")], 400u);
+  // Where all are drained they get what there is.
+  change_tables([](wire::Tables& tables) {
+    for (wire::ServerEntry& each : tables.servers) each.drained = true;
+  });
+  EXPECT_EQ(placed(rooms, 10).size(), 2u);
+}
+
+TEST_F(PlacementTest, CopiesAreOnDistinctHostsAndOnNoDrainedNodeWhereTheyCan) {
+  copies_ = 2;
+  service::testing::add_server(config_, "store4", ServerRole::kStorage);
+  tables_ = routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value();
+  // Neighbours in turn, but for some sites.
+  change_tables([&](wire::Tables& tables) {
+    for (const auto& [name, host] :
+         {std::pair{"store1", "a"}, {"store2", "a"}, {"store3", "b"}, {"store4", "c"}})
+      tables.servers[index(name)].host = host;
+    for (std::uint32_t site = 0; site < 64; site += 8) {
+      tables.sites[2][site + 1] = index("store3");
+      tables.sites[2][site + 2] = index("store2");
+    }
+  });
+  const std::vector<Room> rooms{{index("store1"), kGiB}, {index("store2"), kGiB}, {index("store3"), kGiB}};
+  auto check = [&](const auto& is_good) {
+    placed(rooms, 300);
+    for (std::uint16_t site : sites_) {
+      const auto copies = tables_->copies_of(SiteId{site}, 2);
+      ASSERT_EQ(copies.size(), 2u);
+      EXPECT_TRUE(is_good(*tables_->server(copies[0]), *tables_->server(copies[1]))) << site;
+    }
+  };
+  check([](const auto& first, const auto& second) { return first.host != second.host; });
+  change_tables([&](wire::Tables& tables) { tables.servers[index("store3")].drained = true; });
+  check([](const auto& first, const auto& second) { return !first.drained && !second.drained; });
 }
 
 TEST_F(PlacementTest, MixesTheServersEvenly) {

@@ -24,6 +24,10 @@ Sessions::Session& Sessions::of(std::uint32_t server) {
 }
 
 wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  std::erase_if(sessions_, [&](const auto& each) {
+    return tables.removed(each.first) && each.second.recalls == 0 && !live(each.first);
+  });
   Session& session = of(args.server);
   if (session.recalls > 0) return {.status = nfs3::Status::kJukebox};
   MonoTime now = context_.loop.now();
@@ -45,7 +49,8 @@ bool Sessions::live(std::uint32_t server) const {
 std::vector<Room> Sessions::rooms() const {
   std::vector<Room> rooms;
   for (const auto& [server, session] : sessions_) {
-    if (session.number != 0 && live(server)) rooms.push_back({server, session.free_bytes});
+    const bool counts = session.number != 0 && live(server) && !context_.tables.get()->removed(server);
+    if (counts) rooms.push_back({server, session.free_bytes});
   }
   return rooms;
 }

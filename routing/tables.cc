@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "routing/deal.h"
 #include "routing/place.h"
 
 namespace slice::routing {
@@ -86,17 +87,17 @@ wire::Tables RoutingTables::initial(const EnsembleConfig& config) {
     tables.servers.push_back({.server = server.index,
                               .role = static_cast<wire::Role>(server.role),
                               .endpoint = {server.address, server.port},
-                              .name = server.name});
+                              .name = server.name,
+                              .weight = server.weight,
+                              .host = server.host,
+                              .rack = server.rack});
   }
   for (std::size_t c = 0; c < wire::kSiteClasses; ++c) {
-    std::vector<std::uint32_t> holders;
+    std::vector<wire::ServerEntry> holders;
     for (const wire::ServerEntry& server : tables.servers) {
-      if (server.role == static_cast<wire::Role>(c)) holders.push_back(server.server);
+      if (server.role == static_cast<wire::Role>(c)) holders.push_back(server);
     }
-    if (holders.empty()) continue;
-    for (std::uint32_t site = 0; site < config.site_counts[c]; ++site) {
-      tables.sites[c].push_back(holders[site % holders.size()]);
-    }
+    if (!holders.empty()) tables.sites[c] = deal_sites(holders, config.site_counts[c]);
   }
   return tables;
 }
@@ -150,6 +151,10 @@ const wire::ServerEntry& RoutingTables::server_of(wire::Role site_class, SiteId 
 
 const wire::ServerEntry* RoutingTables::server(std::uint32_t index) const {
   return index < tables_.servers.size() ? &tables_.servers[index] : nullptr;
+}
+
+bool RoutingTables::removed(std::uint32_t index) const {
+  return index < tables_.servers.size() && tables_.servers[index].role == wire::Role::kRemoved;
 }
 
 std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) const {

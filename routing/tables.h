@@ -45,7 +45,8 @@ class RoutingTables {
   // and that servers stand where the configuration has them (either may have more of them): kInvalid.
   static Result<std::shared_ptr<const RoutingTables>> make(const EnsembleConfig& config,
                                                            const wire::Tables& tables);
-  // Generation 0: sites dealt in turn over the servers of their role, as the configuration lists them.
+  // Generation 0: sites dealt over the servers of their role (routing/deal.h), as the configuration lists
+  // them.
   static wire::Tables initial(const EnsembleConfig& config);
 
   Generation generation() const { return tables_.generation; }
@@ -70,6 +71,8 @@ class RoutingTables {
   const wire::ServerEntry& server_of(wire::Role site_class, SiteId site) const;
   // By index in the configuration; nothing where the tables know no such server.
   const wire::ServerEntry* server(std::uint32_t index) const;
+  // Whether a server had this number that is no member any more.
+  bool removed(std::uint32_t index) const;
   // The distinct servers of a class that hold sites, be it for files with a layout alone, by index; for a
   // role without sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;

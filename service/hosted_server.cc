@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/log.h"
 #include "storage/emulated_disk.h"
@@ -20,6 +21,13 @@ std::uint64_t random_bits() {
 }
 
 }  // namespace
+
+std::string removed_text(std::string_view name) {
+  return fmt::format(
+      "server '{}' was removed from the ensemble, and serves nothing: its data directory is not used any "
+      "more (docs/operations.md, \"Removing a server\")",
+      name);
+}
 
 HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig& self)
     : host_(std::move(host)),
@@ -86,19 +94,29 @@ void HostedServer::begin() {
                                          .self = self_,
                                          .tables = tables_,
                                          .served_before = data_ && data_->served(),
-                                         .hints = hints});
+                                         .hints = hints,
+                                         .removed = [this] {
+                                           removed_ = true;
+                                           host_.loop.post([this] { spawn(leave()); });
+                                         }});
   spawn(start());
 }
 
 Task<void> HostedServer::start() {
   // The manager may have to be told of these tables before it has a verifier or tables to give.
   if (Status kept = co_await session_->load_kept(); !kept) {
-    host_.end(kExitFailed, fmt::format("{} does not start: {}", self_.name, kept.error().message));
+    const std::string why = fmt::format("{} does not start: {}", self_.name, kept.error().message);
+    if (kept.error().code == Errc::kInvalid) {
+      host_.left(why);  // its data is another server's
+    } else {
+      host_.end(kExitFailed, why);
+    }
     co_return;
   }
   session_->start_heartbeats(verifier_, [this](wire::HeartbeatArgs& args) { describe(args); });
   if (kind_.draws_verifier) verifier_.see(co_await session_->draw_verifier());
   co_await session_->load_tables();
+  if (stopping_ || removed_) co_return;
   context_.emplace(
       ServiceContext{.loop = host_.loop,
                      .channel = *channel_,
@@ -122,7 +140,7 @@ Task<void> HostedServer::start() {
               fmt::format("{} does not start: {}", self_.name, started.error().message));
     co_return;
   }
-  if (stopping_) co_return;
+  if (stopping_ || removed_) co_return;
   admin_.emplace(
       self_.name, metrics_,
       AdminProgram::Hooks{
@@ -162,8 +180,18 @@ void HostedServer::keys_changed() {
 }
 
 Task<void> HostedServer::stop() {
-  stopping_ = true;
+  if (std::exchange(stopping_, true)) co_return;
   if (serving_) co_await role_->stop();
+}
+
+Task<void> HostedServer::leave() {
+  co_await stop();
+  if (serving_) {
+    if (local_) local_->attach({self_.address, self_.port}, nullptr);
+    server_.reset();
+  }
+  serving_ = false;
+  host_.left(removed_text(self_.name));
 }
 
 void HostedServer::describe(wire::HeartbeatArgs& args) {

@@ -28,7 +28,12 @@ struct Host {
   const std::optional<CrashAt>& crash_at;
   // Something that cannot be gone on with: the process ends with this exit code and this message.
   std::function<void(int, const std::string&)> end;
+  // This server serves no more, for this reason; the others of the process may go on.
+  std::function<void(const std::string&)> left;
 };
+
+// What a server says that was removed.
+std::string removed_text(std::string_view name);
 
 inline constexpr int kExitClean = 0, kExitFailed = 1, kExitBadUsage = 2;
 
@@ -48,6 +53,8 @@ class HostedServer {
 
  private:
   Task<void> start();
+  // It is no member any more: stops, and serves nothing.
+  Task<void> leave();
   void emulate_disk();
   void describe(wire::HeartbeatArgs& args);
   void refresh_gauges();
@@ -73,7 +80,7 @@ class HostedServer {
   std::optional<AdminProgram> admin_;
   std::optional<rpc::Dispatcher> dispatcher_;
   std::optional<rpc::Server> server_;
-  bool serving_ = false, stopping_ = false;
+  bool serving_ = false, stopping_ = false, removed_ = false;
 };
 
 }  // namespace slice::service

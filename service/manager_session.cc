@@ -30,7 +30,10 @@ Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
   auto copy = co_await read_file(disk, kCopy);
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::Tables tables;
-  const bool decodes = copy && (decode(copy->view(), tables) || wire::decode_unmoved(copy->view(), tables));
+  bool decodes = false;
+  for (wire::TablesForm form :
+       {wire::TablesForm::kNow, wire::TablesForm::kPlaces, wire::TablesForm::kUnmoved})
+    decodes = decodes || (copy && wire::decode(copy->view(), form, tables));
   if (decodes && tables.generation.value > 0) co_return tables;
   log_warning("the kept copy of the tables is unusable: {}",
               copy ? "it does not decode" : copy.error().message);
@@ -59,6 +62,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       if (Status read = co_await ownership_.load(); !read) {
         co_return fail(std::move(read).error(), "the record of this server's sites");
       }
+      SLICE_CO_RETURN_IF_ERROR(co_await ownership_.keep_number());
     }
     auto kept = co_await read_kept_tables(seams_.disk);
     if (kept && co_await adopt(*kept)) {
@@ -80,7 +84,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     while (true) {
       Status taken = co_await refresh(self);
       if (taken && self->has_sites()) taken = co_await self->claim();
-      if (taken || self->ended_) break;
+      if (taken || self->ended_ || self->removed_) break;
       const std::string why = taken.error().message;
       if (self->has_tables() && (!self->has_sites() || self->ownership_.known())) {
         log_warning("no tables from the manager: {}; starting with the kept ones of generation {}", why,
@@ -117,7 +121,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   static Task<void> beat(std::shared_ptr<Impl> self, VerifierClock& verifier, Fill fill) {
-    while (!self->ended_) {
+    while (!self->ended_ && !self->removed_) {
       wire::HeartbeatArgs args;
       args.server = self->seams_.self.index;
       args.pid = self->seams_.pid != 0 ? self->seams_.pid : static_cast<std::uint64_t>(::getpid());
@@ -262,6 +266,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       co_return fail(Errc::kStale, "they are older than the kept ones");
     }
+    if (co_await removed_by(*tables)) co_return fail(Errc::kInvalid, "this server is no member any more");
     if (!co_await adopt(*tables))
       co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
     holding_ = wire::Holding::kTables;
@@ -269,6 +274,16 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     // Who has no record must not seem to have served by these, if it dies before it has one.
     if (!has_sites() || ownership_.known()) co_await keep(*tables);
     co_return Status{};
+  }
+
+  // Whether they have this server no more: then it stops, and does not start again by what it has kept.
+  Task<bool> removed_by(wire::Tables tables) {
+    if (seams_.self.index >= tables.servers.size()) co_return false;
+    if (tables.servers[seams_.self.index].role != wire::Role::kRemoved) co_return false;
+    if (std::exchange(removed_, true)) co_return true;
+    co_await keep(tables);
+    if (!ended_ && seams_.removed) seams_.removed();
+    co_return true;
   }
 
   Task<void> keep(const wire::Tables& tables) {
@@ -321,6 +336,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t started_ns_;
   bool ended_ = false;
   bool answered_ = false;  // a heartbeat, once at least
+  bool removed_ = false;   // by the manager's tables
   wire::Holding holding_ = wire::Holding::kNothing;
   bool had_copy_ = false;  // of the tables, at the start
   std::string waits_for_;

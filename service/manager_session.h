@@ -43,12 +43,16 @@ class ManagerSession {
     std::uint64_t pid = 0;
     // A proxy's tables of a run before (ServerKind::hints); none: it has none.
     std::function<std::optional<wire::Tables>()> hints = nullptr;
+    // Called once, where the manager's tables have this server as removed: it must serve nothing any more.
+    // Heartbeats end then.
+    std::function<void()> removed = nullptr;
   };
   explicit ManagerSession(const Seams& seams);
   ~ManagerSession();
 
   // Reads the record, and puts the kept copy into the holder, where there is a good one, else a proxy's
-  // hints; first of all, so that heartbeats can tell of them. kCorrupt: the record is damaged.
+  // hints; first of all, so that heartbeats can tell of them. kCorrupt: the record is damaged. kInvalid: it
+  // is another server's.
   Task<Status> load_kept();
   // The tables to start with: the manager's where it answers with some, else those kept. Else a server waits
   // for the manager as long as it takes; a proxy, which owns nothing, goes by the configuration's generation

@@ -195,6 +195,52 @@ TEST_F(ManagerSessionTest, TablesThatSayOtherwiseThanTheRecordAreNotGoneBy) {
   EXPECT_EQ(tables_.get()->generation(), Generation{7});
 }
 
+// As a process kept them before servers had more than a role, an endpoint and a name.
+TEST_F(ManagerSessionTest, ACopyOfAnOlderVersionIsUsed) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  silence("manager1");
+  rpc::XdrWriter out;
+  wire::Tables tables = manager_.tables;
+  tables.generation = Generation{9};
+  encode(out, tables);
+  const Buffer now = out.take();
+  const std::size_t places = now.size() - 4 - 28 * tables.servers.size();
+  for (std::size_t length :
+       {places, places - 4}) {  // the latter without layout sites, of which there are none
+    ASSERT_TRUE(run(replace_file(disk_, "tables.copy", Buffer(now.view().first(length)))));
+    tables_.set(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value());
+    ManagerSession later(seams());
+    load(later);
+    EXPECT_EQ(tables_.get()->generation(), Generation{9});
+  }
+}
+
+TEST_F(ManagerSessionTest, TablesWithoutThisServerEndItsService) {
+  int removed = 0;
+  auto of = seams();
+  of.removed = [&removed] { ++removed; };
+  serve("manager1", manager_);
+  ManagerSession session(of);
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  wire::Tables& tables = manager_.tables;
+  tables.servers[self_.index].role = wire::Role::kRemoved;
+  for (std::uint32_t& owner : tables.sites[2]) owner = config_.find("store2")->index;
+  tables.generation = Generation{6};
+  loop_.advance(3s);
+  EXPECT_EQ(removed, 1);
+  const std::size_t beats = manager_.heartbeats.size();
+  loop_.advance(5s);
+  EXPECT_EQ(manager_.heartbeats.size(), beats) << "it is silent from then on";
+  EXPECT_EQ(tables_.get()->generation(), Generation{5});
+  // Also where it starts by what it had kept before.
+  auto kept = run(read_kept_tables(disk_));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->servers[self_.index].role, wire::Role::kRemoved);
+}
+
 TEST_F(ManagerSessionTest, ADamagedRecordEndsTheStart) {
   serve("manager1", manager_);
   ManagerSession session(seams());

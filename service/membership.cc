@@ -72,6 +72,24 @@ class Asking {
   rpc::SocketChannel channel_;
 };
 
+// `listed`: the file's servers will do where the manager does not answer.
+Result<EnsembleConfig> ask_manager(EnsembleConfig config, const std::vector<std::string>& names,
+                                   bool listed) {
+  Asking asking(config);
+  SLICE_RETURN_IF_ERROR(asking.use_tls(config.network.tls.of(names.front())));
+  LogLimiter log{1};
+  while (true) {
+    auto members = asking.ask();
+    if (members) return with_members(std::move(config), *members);
+    if (listed) return config;
+    if (log.allow()) {
+      log_warning("waiting for the manager at {}, which knows whether these servers are members: {}",
+                  rpc::to_string(asking.manager()), members.error().message);
+    }
+    asking.pause();
+  }
+}
+
 }  // namespace
 
 Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<std::string>& names) {
@@ -86,19 +104,11 @@ Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<st
   }
   if (newest) return with_members(std::move(config), members_of(newest->servers));
   if (has_manager) return config;  // there is nobody else to ask
-  Asking asking(config);
-  SLICE_RETURN_IF_ERROR(asking.use_tls(config.network.tls.of(names.front())));
-  LogLimiter log{1};
-  while (true) {
-    auto members = asking.ask();
-    if (members) return with_members(std::move(config), *members);
-    if (listed) return config;
-    if (log.allow()) {
-      log_warning("waiting for the manager at {}, since {} does not list all of these servers: {}",
-                  rpc::to_string(asking.manager()), config.path, members.error().message);
-    }
-    asking.pause();
-  }
+  return ask_manager(std::move(config), names, listed);
+}
+
+Result<EnsembleConfig> wait_for_members(EnsembleConfig config, const std::vector<std::string>& names) {
+  return ask_manager(std::move(config), names, false);
 }
 
 Result<EnsembleConfig> learn_members(EnsembleConfig config, const TlsConfig& tls) {

@@ -17,6 +17,9 @@ namespace slice::service {
 // servers; where it lacks one, the manager is waited for. Blocks; runs a loop of its own. Errors: those of
 // TLS.
 Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<std::string>& names);
+// The same as the manager names them, which is waited for: for a server that its kept tables have as removed,
+// since it may have been added again.
+Result<EnsembleConfig> wait_for_members(EnsembleConfig config, const std::vector<std::string>& names);
 // The same for a tool, which is none of them: as the manager names them, and where that does not answer
 // within a second as it is.
 Result<EnsembleConfig> learn_members(EnsembleConfig config, const TlsConfig& tls);

@@ -13,8 +13,9 @@ namespace {
 
 constexpr const char* kFile = "ownership";
 constexpr std::uint32_t kMagic = 0x534c4f57;  // "SLOW"
-constexpr std::uint32_t kFormat = 2;
-constexpr std::uint32_t kWithoutMoves = 1;  // the format before sites could be moved
+constexpr std::uint32_t kFormat = 3;
+constexpr std::uint32_t kWithoutNumber = 2;  // the format before servers could be removed
+constexpr std::uint32_t kWithoutMoves = 1;   // the format before sites could be moved
 constexpr std::uint32_t kMaxSites = 65536;
 
 std::string some(const std::vector<std::uint32_t>& sites) {
@@ -40,6 +41,7 @@ Buffer Ownership::encoded(const Record& record) {
   rpc::XdrWriter out;
   out.u32(kMagic);
   out.u32(kFormat);
+  out.u32(record.server);
   out.u64(record.version);
   out.u32(static_cast<std::uint32_t>(record.sites.size()));
   for (const auto& [site, held] : record.sites) {
@@ -68,15 +70,17 @@ Buffer Ownership::encoded(const Record& record) {
   return out.take();
 }
 
-bool Ownership::decode(ByteView bytes, Record& out) const {
+bool Ownership::decode(ByteView bytes, Record& out) {
   rpc::XdrReader in(bytes);
   if (in.u32() != kMagic) return false;
   const std::uint32_t format = in.u32();
-  if (format != kFormat && format != kWithoutMoves) return false;
-  out.version = format == kFormat ? in.u64() : 1;
+  if (format < kWithoutMoves || format > kFormat) return false;
+  has_number_ = format > kWithoutNumber;
+  out.server = has_number_ ? in.u32() : self_.index;
+  out.version = format > kWithoutMoves ? in.u64() : 1;
   decode_entries(in, out.sites, [&] {
     Held held{.since = Generation{in.u64()}};
-    if (format == kFormat) held.from = in.u32();
+    if (format > kWithoutMoves) held.from = in.u32();
     return held;
   });
   if (format == kWithoutMoves) {
@@ -108,6 +112,20 @@ bool Ownership::decode(ByteView bytes, Record& out) const {
   return in.complete();
 }
 
+template <class Change>
+Task<Status> Ownership::replace(Change change) {
+  auto lock = co_await writing_.lock();
+  Record next = record_.value_or(Record{.server = self_.index});
+  Result<bool> changes = change(next);
+  if (!changes) co_return fail(std::move(changes).error());
+  if (!*changes) co_return Status{};
+  ++next.version;
+  SLICE_CO_RETURN_IF_ERROR(co_await replace_file(disk_, kFile, encoded(next)));
+  record_ = std::move(next);
+  if (changed_) changed_();
+  co_return Status{};
+}
+
 Task<Status> Ownership::load() {
   auto contents = co_await read_file(disk_, kFile);
   if (!contents && contents.error().code == Errc::kNotFound) co_return Status{};
@@ -116,8 +134,22 @@ Task<Status> Ownership::load() {
   if (!decode(contents->view(), record)) {
     co_return fail(Errc::kCorrupt, "{}: it does not decode, or is of another format than {}", kFile, kFormat);
   }
+  if (record.server != self_.index) {
+    co_return fail(
+        Errc::kInvalid,
+        "{}: this data directory is that of server {}, and '{}' is server {} now: one that was removed "
+        "and added again begins with an empty one",
+        kFile, record.server, self_.name, self_.index);
+  }
   record_ = std::move(record);
   co_return Status{};
+}
+
+Task<Status> Ownership::keep_number() {
+  if (!record_ || has_number_) co_return Status{};
+  Status kept = co_await replace([](Record&) -> Result<bool> { return true; });
+  has_number_ = kept.has_value();
+  co_return kept;
 }
 
 std::vector<wire::OwnedSite> Ownership::sites() const {
@@ -128,20 +160,6 @@ std::vector<wire::OwnedSite> Ownership::sites() const {
 
 std::uint64_t Ownership::digest() const {
   return record_ ? wire::digest(wire::numbers_of(sites())) : 0;
-}
-
-template <class Change>
-Task<Status> Ownership::replace(Change change) {
-  auto lock = co_await writing_.lock();
-  Record next = record_.value_or(Record{});
-  Result<bool> changes = change(next);
-  if (!changes) co_return fail(std::move(changes).error());
-  if (!*changes) co_return Status{};
-  ++next.version;
-  SLICE_CO_RETURN_IF_ERROR(co_await replace_file(disk_, kFile, encoded(next)));
-  record_ = std::move(next);
-  if (changed_) changed_();
-  co_return Status{};
 }
 
 Task<Status> Ownership::grant(const wire::Tables& tables) {

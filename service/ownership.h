@@ -29,8 +29,11 @@ class Ownership {
   // Servers whose class has no sites have no record.
   static bool applies_to(ServerRole role) { return static_cast<std::size_t>(role) < wire::kSiteClasses; }
 
-  // Reads the record, where there is one. kCorrupt: it is damaged, and the server must not serve.
+  // Reads the record, where there is one. The server must not serve where it ends otherwise. kCorrupt: it is
+  // damaged. kInvalid: it is that of another number.
   Task<Status> load();
+  // Has a record of before servers could be removed say whose it is: this server's.
+  Task<Status> keep_number();
   bool known() const { return record_.has_value(); }
   // In order; known().
   std::vector<wire::OwnedSite> sites() const;
@@ -96,6 +99,7 @@ class Ownership {
     std::uint32_t from = kGranted;
   };
   struct Record {
+    std::uint32_t server = 0;  // whose it is
     std::uint64_t version = 0;
     std::map<std::uint32_t, Held> sites;
     std::map<std::uint32_t, Given> given;
@@ -103,7 +107,7 @@ class Ownership {
     std::vector<std::uint32_t> layout_sites;
   };
   static Buffer encoded(const Record& record);
-  bool decode(ByteView bytes, Record& out) const;
+  bool decode(ByteView bytes, Record& out);
   // Changes a copy, writes it, and goes by it; `change` says whether there is anything to write.
   template <class Change>
   Task<Status> replace(Change change);
@@ -112,6 +116,7 @@ class Ownership {
   const ServerConfig& self_;
   AsyncMutex writing_;
   std::optional<Record> record_;
+  bool has_number_ = true;  // the file says whose it is
   std::function<void()> changed_;
 };
 

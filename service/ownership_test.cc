@@ -72,6 +72,20 @@ TEST_F(OwnershipTest, AServerWithoutSitesHasARecordOfNone) {
   EXPECT_FALSE((*again)->check(tables_in_use_));
 }
 
+// The name was removed, and added again.
+TEST_F(OwnershipTest, TheRecordOfAnotherNumberIsNotGoneBy) {
+  Ownership ownership(loop_, disk_, self_);
+  ASSERT_TRUE(run(ownership.grant(tables_in_use_)));
+  ServerConfig again = self_;
+  again.index = 9;
+  Ownership other(loop_, disk_, again);
+  Status read = run(other.load());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Errc::kInvalid);
+  EXPECT_THAT(read.error().message, ::testing::HasSubstr("begins with an empty one"));
+  EXPECT_FALSE(other.known());
+}
+
 TEST_F(OwnershipTest, ADamagedRecordIsNone) {
   Ownership ownership(loop_, disk_, self_);
   ASSERT_TRUE(run(ownership.grant(tables_in_use_)));
@@ -229,6 +243,12 @@ TEST_F(MoveTest, ARecordOfTheFirstFormatIsRead) {
   ASSERT_TRUE(old);
   EXPECT_EQ((*old)->sites().size(), 2u);
   EXPECT_EQ((*old)->layout_sites(), (std::vector<std::uint32_t>{3, 9}));
+  // From then on it is this server's alone.
+  ASSERT_TRUE(run((*old)->keep_number()));
+  ServerConfig again = self_;
+  again.index = 9;
+  Ownership other(loop_, disk_, again);
+  EXPECT_FALSE(run(other.load()));
 }
 
 }  // namespace

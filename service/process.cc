@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -95,7 +96,8 @@ class Process {
              .config = config_,
              .keys = keys_,
              .crash_at = crash_at_,
-             .end = [this](int code, const std::string& why) { end(code, why); }},
+             .end = [this](int code, const std::string& why) { end(code, why); },
+             .left = [this](const std::string& why) { left(why); }},
         kind, self));
   }
 
@@ -118,6 +120,15 @@ class Process {
   }
 
  private:
+  // One of the servers serves no more; the others go on.
+  void left(const std::string& why) {
+    if (++left_ == servers_.size()) {
+      end(kExitBadUsage, why);
+    } else {
+      log_error("{}", why);
+    }
+  }
+
   void watch_signals() {
     std::signal(SIGPIPE, SIG_IGN);
     sigset_t set;
@@ -191,6 +202,7 @@ class Process {
   std::vector<std::unique_ptr<HostedServer>> servers_;
   std::string name_;  // of the first
   int signal_fd_ = -1;
+  std::size_t left_ = 0;  // servers that serve no more
   bool stopping_ = false, ended_ = false;
   int exit_code_ = kExitClean;
 };
@@ -204,6 +216,10 @@ struct Chosen {
 std::optional<Chosen> choose(const ProcessOptions& options, const Arguments& arguments,
                              const EnsembleConfig& config, const std::string& name) {
   const ServerConfig* self = config.find(name);
+  if (self == nullptr && config.has_removed(name)) {
+    log_error("{}", removed_text(name));
+    return std::nullopt;
+  }
   if (self == nullptr) {
     log_error("{}: no [[server]] has the name '{}', nor has any member of the ensemble", arguments.config,
               name);
@@ -226,16 +242,26 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   configure_log(arguments.names.front() + (more > 0 ? fmt::format("+{}", more) : ""), arguments.level);
   std::optional<CrashAt> crash_at;
   if (!read_crash_at(crash_at)) return kExitBadUsage;
-  auto config = load_ensemble(arguments.config);
+  const auto file = load_ensemble(arguments.config);
+  if (!file) {
+    log_error("{}", file.error().message);
+    return kExitBadUsage;
+  }
+  for (const std::string& warning : file->warnings) log_warning("{}", warning);
+  auto config = learn_members(*file, arguments.names);
   if (!config) {
     log_error("{}", config.error().message);
     return kExitBadUsage;
   }
-  for (const std::string& warning : config->warnings) log_warning("{}", warning);
-  config = learn_members(std::move(*config), arguments.names);
-  if (!config) {
-    log_error("{}", config.error().message);
-    return kExitBadUsage;
+  auto removed = [&](const std::string& name) {
+    return config->find(name) == nullptr && config->has_removed(name);
+  };
+  if (std::any_of(arguments.names.begin(), arguments.names.end(), removed)) {
+    config = wait_for_members(*file, arguments.names);
+    if (!config) {
+      log_error("{}", config.error().message);
+      return kExitBadUsage;
+    }
   }
   std::vector<Chosen> servers;
   for (const std::string& name : arguments.names) {

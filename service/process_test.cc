@@ -49,7 +49,7 @@ class FakeManager : public Role, public rpc::Program {
         bool within = call.client == members().at(args.server).endpoint;
         (within ? within_ : by_socket_).add();
         members_[args.server] = args;
-        encode(results, wire::HeartbeatResult{Generation{3}, Verifier{drawn_}});
+        encode(results, wire::HeartbeatResult{generation(), Verifier{drawn_}});
         co_return rpc::Outcome::kReply;
       }
       case wire::ManagerProcedure::kDrawVerifier:
@@ -58,7 +58,8 @@ class FakeManager : public Role, public rpc::Program {
       case wire::ManagerProcedure::kGetTables: {
         wire::Tables tables = routing::RoutingTables::initial(context_.config);
         tables.servers = members();
-        tables.generation = Generation{3};
+        tables.generation = generation();
+        if (is("removed")) std::fill(tables.sites[2].begin(), tables.sites[2].end(), added());
         encode(results, tables);
         co_return rpc::Outcome::kReply;
       }
@@ -66,7 +67,7 @@ class FakeManager : public Role, public rpc::Program {
         wire::ClaimArgs args;
         if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
         const auto verdict = args.has_record ? wire::ClaimVerdict::kTaken : wire::ClaimVerdict::kGrant;
-        encode(results, wire::ClaimResult{verdict, Generation{3}});
+        encode(results, wire::ClaimResult{verdict, generation()});
         co_return rpc::Outcome::kReply;
       }
       case wire::ManagerProcedure::kMembers: {
@@ -87,13 +88,25 @@ class FakeManager : public Role, public rpc::Program {
   }
 
  private:
-  // Those of the configuration, and one that came later.
+  // What a test says by a file of this name in the manager's data directory.
+  bool is(const char* what) const { return std::filesystem::exists(context_.self.data + "/" + what); }
+  Generation generation() const {
+    return Generation{3 + std::uint64_t{is("removed")} + std::uint64_t{is("again")}};
+  }
+  std::uint32_t added() const { return static_cast<std::uint32_t>(context_.config.servers.size()); }
+  // Those of the configuration, and one that came later. `removed`: storage1 is none any more; `again`: there
+  // is another one of that name.
   std::vector<wire::ServerEntry> members() const {
     std::vector<wire::ServerEntry> all = routing::RoutingTables::initial(context_.config).servers;
-    const auto index = static_cast<std::uint32_t>(all.size());
-    rpc::Endpoint at = all.at(1).endpoint;
+    const rpc::Endpoint first = all.at(1).endpoint;
+    rpc::Endpoint at = first;
     at.address += 0x6400;
-    all.push_back({.server = index, .role = wire::Role::kStorage, .endpoint = at, .name = "added1"});
+    all.push_back({.server = added(), .role = wire::Role::kStorage, .endpoint = at, .name = "added1"});
+    if (is("removed"))
+      all[1] = {.server = 1, .role = wire::Role::kRemoved, .endpoint = {}, .name = "storage1"};
+    if (is("again"))
+      all.push_back(
+          {.server = added() + 1, .role = wire::Role::kStorage, .endpoint = first, .name = "storage1"});
     return all;
   }
   ServiceContext& context_;
@@ -233,6 +246,8 @@ class ProcessTest : public ::testing::Test {
     return std::make_unique<Child>(fmt::format("{}/log{}", root_, children_++), std::move(names), roles);
   }
   std::unique_ptr<Child> start_manager() { return start({"manager1"}, {ServerRole::kManager}); }
+  // What the manager is to answer from now on.
+  void tell(const char* what) const { std::ofstream(root_ + "/manager/" + what) << "\n"; }
   std::unique_ptr<Child> start_storage() { return start({"storage1"}, {ServerRole::kStorage}); }
 
   // Over a connection of its own.
@@ -298,7 +313,7 @@ TEST_F(ProcessTest, TakesWhatTheFileDoesNotSayFromTheManager) {
   const std::string name = "added1";
   Child added(root_ + "/log-added", {"--config", root_ + "/ensemble.toml", "--name", name},
               {ServerRole::kStorage});
-  ASSERT_TRUE(added.says("does not list all of these servers")) << added.output();
+  ASSERT_TRUE(added.says("which knows whether these servers are members")) << added.output();
   auto manager = start_manager();
   ASSERT_TRUE(added.says("serving as storage at 127.77.103.2")) << added.output();
   EXPECT_TRUE(std::filesystem::exists(root_ + "/added1/FORMAT"));
@@ -324,6 +339,74 @@ TEST_F(ProcessTest, HasItsNumberAmongTheMembersFromTheManager) {
   auto again = start_storage();
   ASSERT_TRUE(again->says("waiting for the manager")) << again->output();
   EXPECT_EQ(again->output().find("unusable"), std::string::npos) << again->output();
+}
+
+TEST_F(ProcessTest, AServerThatIsRemovedStopsForGood) {
+  auto manager = start_manager();
+  auto running = start_storage();
+  ASSERT_TRUE(running->says("serving as storage")) << running->output();
+  tell("removed");
+  EXPECT_EQ(running->wait(), 2);
+  EXPECT_THAT(running->output(), HasSubstr("server 'storage1' was removed from the ensemble"));
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "as at a clean stop";
+  auto again = start_storage();
+  EXPECT_EQ(again->wait(), 2);
+  EXPECT_THAT(again->output(), HasSubstr("server 'storage1' was removed from the ensemble"));
+  EXPECT_EQ(again->output().find("serving as"), std::string::npos);
+  // Without the manager nobody knows whether it was added again.
+  manager->signal(SIGKILL);
+  manager->wait();
+  again = start_storage();
+  EXPECT_TRUE(again->says("waiting for the manager")) << again->output();
+  manager = start_manager();
+  EXPECT_EQ(again->wait(), 2);
+}
+
+TEST_F(ProcessTest, AServerThatWasRemovedWhileItWasDownDoesNotServe) {
+  auto manager = start_manager();
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("serving as storage"));
+  storage->signal(SIGKILL);
+  storage->wait();
+  tell("removed");
+  storage = start_storage();
+  EXPECT_EQ(storage->wait(), 2);
+  EXPECT_THAT(storage->output(), HasSubstr("was removed from the ensemble"));
+  EXPECT_EQ(storage->output().find("serving as"), std::string::npos) << storage->output();
+  // Nor where its data directory is empty.
+  std::filesystem::remove_all(root_ + "/storage");
+  storage = start_storage();
+  EXPECT_EQ(storage->wait(), 2);
+  EXPECT_THAT(storage->output(), HasSubstr("was removed from the ensemble"));
+}
+
+TEST_F(ProcessTest, AServerThatIsAddedAgainBeginsWithAnEmptyDirectory) {
+  auto manager = start_manager();
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("serving as storage"));
+  tell("removed");
+  EXPECT_EQ(storage->wait(), 2);
+  tell("again");
+  storage = start_storage();
+  EXPECT_EQ(storage->wait(), 2);
+  EXPECT_THAT(storage->output(), HasSubstr("begins with an empty one"));
+  EXPECT_EQ(storage->output().find("serving as"), std::string::npos) << storage->output();
+  std::filesystem::rename(root_ + "/storage", root_ + "/of-before");
+  storage = start_storage();
+  EXPECT_TRUE(storage->says("serving as storage")) << storage->output();
+  EXPECT_TRUE(storage->says("this server has 0 sites")) << storage->output();
+}
+
+TEST_F(ProcessTest, TheOthersOfItsProcessGoOn) {
+  auto both = start({"manager1", "storage1"}, {ServerRole::kManager, ServerRole::kStorage});
+  ASSERT_TRUE(both->says("serving as storage")) << both->output();
+  ASSERT_GT(metric(3, "process_uptime_seconds") + 1, 0u);
+  tell("removed");
+  ASSERT_TRUE(both->says("server 'storage1' was removed from the ensemble")) << both->output();
+  EXPECT_TRUE(ask<wire::MembersResult>(2, wire::kManagerProgram, 4));
+  EXPECT_FALSE(ask<wire::MetricsResult>(3, wire::kAdminProgram, 1)) << "nobody listens there";
+  both->signal(SIGTERM);
+  EXPECT_EQ(both->wait(), 0);
 }
 
 TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {

@@ -111,6 +111,12 @@ wire::Also SiteMoves::also(Generation known) const {
     if (moving->leaving) servers.insert(moving->move.to);
   }
   const routing::RoutingTables& tables = *context_.tables.get();
+  // Who knows only of times before this server was a member means one that was at its address then.
+  if (const wire::ServerEntry* self = tables.server(context_.self.index);
+      self != nullptr && known < self->since) {
+    const auto& owners = tables.wire().sites[static_cast<std::size_t>(site_class_)];
+    servers.insert(owners.begin(), owners.end());
+  }
   for (const auto& [site, given] : context_.ownership->given()) {
     if (given.shown.value != 0 && known >= given.shown) continue;
     servers.insert(tables.server_of(site_class_, SiteId{site}).server);

@@ -24,6 +24,9 @@ LayoutCache::LayoutCache(service::ServiceContext& context)
       lost_(context.metrics.counter("mirror_sessions_lost_total")) {}
 
 void LayoutCache::start() {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  std::erase_if(sessions_,
+                [&](const auto& each) { return tables.removed(each.first) && !each.second.asking; });
   for (const wire::ServerEntry* server : context_.tables.get()->servers(wire::Role::kCoordinator)) {
     spawn(renew(server->server));
   }

@@ -365,6 +365,18 @@ TEST_F(SitesTest, WhoLearnsOfTheMoveFromTablesIsToldToAskTheNewOwner) {
               IsEmpty());
 }
 
+// At an address that a server had before which was removed: whoever has tables of then means that one.
+TEST_F(SitesTest, WhoKnowsOnlyOfTimesBeforeTheServerIsToldToAskAll) {
+  wire::Tables tables = from->tables.get()->wire();
+  tables.servers[move.from].since = Generation{7};
+  tables.generation = Generation{8};
+  from->tables.set(routing::RoutingTables::make(config_, tables).value());
+  EXPECT_THAT(also(wire::ObjectProcedure::kCommit, wire::ObjectCommitArgs{.known = Generation{6}}),
+              ::testing::Contains(move.to));
+  EXPECT_THAT(also(wire::ObjectProcedure::kCommit, wire::ObjectCommitArgs{.known = Generation{7}}),
+              IsEmpty());
+}
+
 TEST_F(SitesTest, LateWordsOfEarlierAttemptsChangeNothing) {
   write(*from, stripes[0] * kUnit, "moves");
   ASSERT_TRUE(ask<wire::MovesResult>(*to, MovesProcedure::kPrepare, wire::PrepareSitesArgs{move, 100}));

@@ -300,7 +300,8 @@ TEST(ObjectMessages, KindsAndCountsAreBounded) {
 TEST(ManagerMessages, Codec) {
   HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, 10, Verifier{5}, 6,
                           7, 8, "serving", "xdp generic"};
-  ServerEntry entry{3, Role::kProxy, {0x0a4d0202, 2049}, "proxy-1"};
+  ServerEntry entry{3,           Role::kProxy, {0x0a4d0202, 2049}, "proxy-1", 7ULL << 40, "h1",
+                    "left rack", true,         Generation{4}};
   check_message(heartbeat);
   check_message(HeartbeatResult{Generation{1}, Verifier{2}, true, true});
   check_message(DrawVerifierArgs{7});
@@ -317,9 +318,9 @@ TEST(ManagerMessages, Codec) {
   check_message(OfferTablesResult{true});
   check_message(ClaimArgs{3, true, false, 12, {{0, Generation{1}}, {4095, Generation{7}}}, {5, 6}});
   check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
-  check_message(ChangeServerArgs{ServerChange::kDrain, entry});
+  check_message(ChangeServerArgs{ServerChange::kRemove, entry, ChangeServerArgs::kAll});
   check_message(ChangeServerResult{"it has this name already", entry, Generation{8}});
-  check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true, true}}});
+  check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));
   other.sites[3] = {5};
@@ -340,6 +341,14 @@ TEST(ManagerMessages, ClaimedSitesAreInOrderAndSitesAreFoundByName) {
   EXPECT_EQ(sites_of(tables, "store1"), (std::vector<std::uint32_t>{0, 2}));
   EXPECT_TRUE(sites_of(tables, "dir1").empty());
   EXPECT_TRUE(sites_of(tables, "store2").empty());
+  ASSERT_NE(find_member(tables, "store1"), nullptr);
+  EXPECT_EQ(find_member(tables, "store1")->server, 1u);
+  tables.servers.push_back(tables.servers[1]);
+  tables.servers[1].role = Role::kRemoved;
+  tables.servers[2].server = 2;
+  EXPECT_EQ(find_member(tables, "store1")->server, 2u) << "of this name was one before";
+  tables.servers[2].role = Role::kRemoved;
+  EXPECT_EQ(find_member(tables, "store1"), nullptr);
   EXPECT_NE(digest(sites_of(tables, "dir1")), 0u) << "a record of no sites is one, too";
 }
 
@@ -352,11 +361,33 @@ TEST(ManagerMessages, PortsRolesAndListsAreBounded) {
   port.patch_u32(24, 65536);
   EXPECT_FALSE(decode(port.view(), tables));
   rpc::XdrWriter role(Buffer(out.view()));
-  role.patch_u32(16, 6);
+  role.patch_u32(16, 7);
   EXPECT_FALSE(decode(role.view(), tables));
   rpc::XdrWriter count(Buffer(out.view()));
   count.patch_u32(8, 0x80000004);
   EXPECT_FALSE(decode(count.view(), tables));
+}
+
+TEST(ManagerMessages, TablesOfEveryFormAreToldApart) {
+  Tables tables{
+      .generation = Generation{9},
+      .servers = {{.server = 0, .role = Role::kStorage, .endpoint = {1, 2}, .name = "a", .drained = true}}};
+  for (std::uint32_t site = 0; site < 4; ++site) tables.sites[2].push_back(0);
+  tables.layout_sites = {0, 0, 0, 0};
+  rpc::XdrWriter out;
+  encode(out, tables);
+  const std::size_t places = out.view().size() - 4 - 28, unmoved = places - 4 - 4 * 4;
+  for (auto [form, length] : {std::pair{TablesForm::kNow, out.view().size()},
+                              {TablesForm::kPlaces, places},
+                              {TablesForm::kUnmoved, unmoved}}) {
+    for (TablesForm other : {TablesForm::kNow, TablesForm::kPlaces, TablesForm::kUnmoved}) {
+      Tables read;
+      EXPECT_EQ(decode(out.view().first(length), other, read), form == other);
+      if (form != other) continue;
+      EXPECT_EQ(read.servers[0].drained, form == TablesForm::kNow);
+      EXPECT_EQ(read.layout_sites.size(), form == TablesForm::kUnmoved ? 0u : 4u);
+    }
+  }
 }
 
 TEST(ManagerMessages, LongTextsAreCutNotRefused) {

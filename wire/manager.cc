@@ -1,6 +1,7 @@
 #include "wire/manager.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rpc/xdr.h"
 #include "wire/codec.h"
@@ -22,6 +23,22 @@ void encode_entry(XdrWriter& out, const ServerEntry& entry) {
   out.text(bounded(entry.name));
 }
 
+void encode_more(XdrWriter& out, const ServerEntry& entry) {
+  out.u64(entry.weight);
+  out.text(bounded(entry.host));
+  out.text(bounded(entry.rack));
+  out.boolean(entry.drained);
+  out.u64(entry.since.value);
+}
+
+void decode_more(XdrReader& in, ServerEntry& entry) {
+  entry.weight = in.u64();
+  entry.host = std::string(in.text(kMaxText));
+  entry.rack = std::string(in.text(kMaxText));
+  entry.drained = in.boolean();
+  entry.since = Generation{in.u64()};
+}
+
 ServerEntry decode_entry(XdrReader& in) {
   ServerEntry entry;
   entry.server = in.u32();
@@ -29,12 +46,23 @@ ServerEntry decode_entry(XdrReader& in) {
   entry.endpoint.address = in.u32();
   std::uint32_t port = in.u32();
   entry.name = std::string(in.text(kMaxText));
-  if (role > static_cast<std::uint32_t>(Role::kProxy) || port > 0xffff) {
+  if (role > static_cast<std::uint32_t>(Role::kRemoved) || port > 0xffff) {
     in.fail();
     return {};
   }
   entry.role = static_cast<Role>(role);
   entry.endpoint.port = static_cast<std::uint16_t>(port);
+  return entry;
+}
+
+void encode_whole(XdrWriter& out, const ServerEntry& entry) {
+  encode_entry(out, entry);
+  encode_more(out, entry);
+}
+
+ServerEntry decode_whole(XdrReader& in) {
+  ServerEntry entry = decode_entry(in);
+  decode_more(in, entry);
   return entry;
 }
 
@@ -80,12 +108,16 @@ std::uint64_t fnv1a(ByteView bytes) {
   return hash;
 }
 
-void decode_tables(XdrReader& in, Tables& out) {
+void decode_tables(XdrReader& in, TablesForm form, Tables& out) {
   out = Tables{};
   out.generation = Generation{in.u64()};
   std::uint32_t servers = decode_count(in, kMaxServers);
   for (std::uint32_t i = 0; in.ok() && i < servers; ++i) out.servers.push_back(decode_entry(in));
   for (auto& sites : out.sites) sites = decode_numbers(in, kMaxSites);
+  if (form != TablesForm::kUnmoved) out.layout_sites = decode_numbers(in, kMaxSites);
+  if (form != TablesForm::kNow) return;
+  if (decode_count(in, kMaxServers) != out.servers.size()) in.fail();
+  for (std::size_t i = 0; in.ok() && i < out.servers.size(); ++i) decode_more(in, out.servers[i]);
 }
 
 }  // namespace
@@ -104,6 +136,8 @@ std::string_view role_name(Role role) {
       return "manager";
     case Role::kProxy:
       return "proxy";
+    case Role::kRemoved:
+      return "removed";
   }
   return "?";
 }
@@ -156,16 +190,16 @@ void encode(XdrWriter& out, const Tables& tables) {
   for (std::size_t i = 0; i < servers; ++i) encode_entry(out, tables.servers[i]);
   for (const auto& sites : tables.sites) encode_numbers(out, sites, kMaxSites);
   encode_numbers(out, tables.layout_sites, kMaxSites);
+  // Behind all that older versions have, so that these can be told from it.
+  servers = encode_count(out, tables.servers, kMaxServers);
+  for (std::size_t i = 0; i < servers; ++i) encode_more(out, tables.servers[i]);
 }
 bool decode(ByteView bytes, Tables& out) {
-  XdrReader in(bytes);
-  decode_tables(in, out);
-  out.layout_sites = decode_numbers(in, kMaxSites);
-  return in.complete();
+  return decode(bytes, TablesForm::kNow, out);
 }
-bool decode_unmoved(ByteView bytes, Tables& out) {
+bool decode(ByteView bytes, TablesForm form, Tables& out) {
   XdrReader in(bytes);
-  decode_tables(in, out);
+  decode_tables(in, form, out);
   return in.complete();
 }
 
@@ -196,22 +230,29 @@ std::vector<std::uint32_t> owned_by(const std::vector<std::uint32_t>& owners, st
   return found;
 }
 
-const ServerEntry* find(const Tables& tables, std::string_view server) {
-  auto found = std::find_if(tables.servers.begin(), tables.servers.end(),
-                            [&](const ServerEntry& each) { return each.name == server; });
+}  // namespace
+
+const ServerEntry* find_member(const Tables& tables, std::string_view name) {
+  auto found = std::find_if(tables.servers.begin(), tables.servers.end(), [&](const ServerEntry& each) {
+    return each.role != Role::kRemoved && each.name == name;
+  });
   return found == tables.servers.end() ? nullptr : &*found;
 }
 
-}  // namespace
+ServerEntry* find_member(Tables& tables, std::string_view name) {
+  const ServerEntry* found = find_member(std::as_const(tables), name);
+  return found == nullptr ? nullptr
+                          : &tables.servers[static_cast<std::size_t>(found - tables.servers.data())];
+}
 
 std::vector<std::uint32_t> sites_of(const Tables& tables, std::string_view server) {
-  const ServerEntry* entry = find(tables, server);
+  const ServerEntry* entry = find_member(tables, server);
   if (entry == nullptr || static_cast<std::size_t>(entry->role) >= kSiteClasses) return {};
   return owned_by(tables.sites[static_cast<std::size_t>(entry->role)], entry->server);
 }
 
 std::vector<std::uint32_t> layout_sites_of(const Tables& tables, std::string_view server) {
-  const ServerEntry* entry = find(tables, server);
+  const ServerEntry* entry = find_member(tables, server);
   if (entry == nullptr || entry->role != Role::kStorage) return {};
   return tables.layout_sites.empty() ? sites_of(tables, server)
                                      : owned_by(tables.layout_sites, entry->server);
@@ -277,24 +318,27 @@ bool decode(ByteView bytes, ClaimResult& out) {
 
 void encode(XdrWriter& out, const ChangeServerArgs& args) {
   out.u32(static_cast<std::uint32_t>(args.change));
-  encode_entry(out, args.entry);
+  encode_whole(out, args.entry);
+  out.u32(args.fields);
 }
 bool decode(ByteView bytes, ChangeServerArgs& out) {
   XdrReader in(bytes);
-  out.change = decode_enum(in, ServerChange::kUse);
-  out.entry = decode_entry(in);
+  out.change = decode_enum(in, ServerChange::kRemove);
+  out.entry = decode_whole(in);
+  out.fields = in.u32();
+  if (out.fields > ChangeServerArgs::kAll) in.fail();
   return in.complete();
 }
 
 void encode(XdrWriter& out, const ChangeServerResult& result) {
   out.text(bounded(result.refused));
-  encode_entry(out, result.entry);
+  encode_whole(out, result.entry);
   out.u64(result.generation.value);
 }
 bool decode(ByteView bytes, ChangeServerResult& out) {
   XdrReader in(bytes);
   out.refused = std::string(in.text(kMaxText));
-  out.entry = decode_entry(in);
+  out.entry = decode_whole(in);
   out.generation = Generation{in.u64()};
   return in.complete();
 }
@@ -306,8 +350,7 @@ void encode(XdrWriter& out, const OfferTablesArgs& args) {
 bool decode(ByteView bytes, OfferTablesArgs& out) {
   XdrReader in(bytes);
   out.server = in.u32();
-  decode_tables(in, out.tables);
-  out.tables.layout_sites = decode_numbers(in, kMaxSites);
+  decode_tables(in, TablesForm::kNow, out.tables);
   return in.complete();
 }
 
@@ -325,11 +368,10 @@ void encode(XdrWriter& out, const MembersResult& result) {
   std::size_t count = encode_count(out, result.members, kMaxServers);
   for (std::size_t i = 0; i < count; ++i) {
     const Member& member = result.members[i];
-    encode_entry(out, member.entry);
+    encode_whole(out, member.entry);
     encode_heartbeat(out, member.last);
     out.u64(member.age_ms);
     out.boolean(member.alive);
-    out.boolean(member.drained);
   }
 }
 bool decode(ByteView bytes, MembersResult& out) {
@@ -339,11 +381,10 @@ bool decode(ByteView bytes, MembersResult& out) {
   std::uint32_t count = decode_count(in, kMaxServers);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
     Member member;
-    member.entry = decode_entry(in);
+    member.entry = decode_whole(in);
     member.last = decode_heartbeat(in);
     member.age_ms = in.u64();
     member.alive = in.boolean();
-    member.drained = in.boolean();
     out.members.push_back(std::move(member));
   }
   return in.complete();

@@ -32,11 +32,12 @@ enum class Role : std::uint32_t {
   kStorage = 2,
   kCoordinator = 3,
   kManager = 4,
-  kProxy = 5
+  kProxy = 5,
+  kRemoved = 6  // no member any more: what keeps its number from ever being another's
 };
 inline constexpr std::uint32_t kSiteClasses = 4;  // the first four roles have sites
-std::string_view role_name(
-    Role role);  // "directory", "small-file", "storage", "coordinator", "manager", "proxy"
+// "directory", "small-file", "storage", "coordinator", "manager", "proxy", "removed"
+std::string_view role_name(Role role);
 
 // What a process knows of which server has which site.
 enum class Holding : std::uint32_t {
@@ -78,10 +79,16 @@ struct DrawVerifierResult {
 struct ServerEntry {
   std::uint32_t server = 0;
   Role role = Role::kDirectory;
-  rpc::Endpoint endpoint;
+  rpc::Endpoint endpoint;  // of a removed one: none
   std::string name;
+  std::uint64_t weight = 0;  // its share of sites; 0: the bytes of its disk
+  std::string host = {};     // what fails together: servers of one host, and of one rack; empty: not said
+  std::string rack = {};
+  bool drained = false;   // it is to have no sites
+  Generation since = {};  // of the tables that had it first; 0: since the volume's birth
 };
-// GET_TABLES: servers by index, and for each site class the server index of every site.
+// GET_TABLES: servers by index, and for each site class the server index of every site. A server that was
+// removed stays as an entry of that role, with the name that it had.
 struct Tables {
   Generation generation;
   std::vector<ServerEntry> servers;
@@ -90,6 +97,9 @@ struct Tables {
   // where they are. Empty: where `sites` has it.
   std::vector<std::uint32_t> layout_sites = {};
 };
+// The member with this name; null: there is none, or no more.
+const ServerEntry* find_member(const Tables& tables, std::string_view name);
+ServerEntry* find_member(Tables& tables, std::string_view name);
 // Before a storage site is bound otherwise: files with a layout stay where the site was.
 void keep_layout_sites(Tables& tables);
 // Equal for equal tables, and else hardly ever.
@@ -136,15 +146,19 @@ struct ClaimResult {
 
 enum class ServerChange : std::uint32_t {
   kAdd = 0,    // one more member
-  kSet = 1,    // another endpoint for one
+  kSet = 1,    // of one of them what `fields` names
   kDrain = 2,  // it is to have no sites: a plan gives it none
-  kUse = 3     // it may have some again
+  kUse = 3,    // it may have some again
+  kRemove = 4  // it is no member any more; kInvalid while it has anything
 };
-// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of kDrain and kUse nothing else;
+// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of the last three nothing else;
 // what is asked for may be so already.
 struct ChangeServerArgs {
+  enum Field : std::uint32_t { kEndpoint = 1, kWeight = 2, kHost = 4, kRack = 8, kAll = 15 };
   ServerChange change = ServerChange::kAdd;
   ServerEntry entry;
+  std::uint32_t fields =
+      kEndpoint;  // what is said of it: kSet leaves the rest, kAdd of one that is there, too
 };
 struct ChangeServerResult {
   std::string refused;  // why nothing was changed; empty: it is so, durably
@@ -165,15 +179,19 @@ struct Member {
   HeartbeatArgs last;
   std::uint64_t age_ms = 0;
   bool alive = false;
-  bool drained = false;
 };  // age of the last heartbeat
 struct MembersResult {
   Generation generation;
   std::vector<Member> members;
 };
 
-// Tables as files have them that were written before sites could be moved.
-bool decode_unmoved(ByteView bytes, Tables& out);
+// What tables in files have, which may be of a version before.
+enum class TablesForm {
+  kUnmoved,  // of before sites could be moved: without layout_sites
+  kPlaces,   // of before servers had more than a role, an endpoint and a name
+  kNow       // as encode() writes them
+};
+bool decode(ByteView bytes, TablesForm form, Tables& out);
 
 #define SLICE_WIRE_MANAGER_MESSAGES(X) \
   X(HeartbeatArgs)                     \

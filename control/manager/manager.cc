@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/manager/members.h"
+
 namespace slice::manager {
 namespace {
 
@@ -49,9 +51,11 @@ Task<Status> Manager::start() {
   auto loaded = co_await load_state(context_.disk);
   if (loaded) {
     SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
-    for (std::size_t i = loaded->tables.servers.size(); i < context_.config.servers.size(); ++i) {
-      log_warning("server '{}' of {} is no member of the ensemble (slicectl server add)",
-                  context_.config.servers[i].name, context_.config.path);
+    for (const ServerConfig& server : context_.config.servers) {
+      if (server.role == ServerRole::kRemoved || wire::find_member(loaded->tables, server.name) != nullptr)
+        continue;
+      log_warning("server '{}' of {} is no member of the ensemble (slicectl server add)", server.name,
+                  context_.config.path);
     }
     auto lock = co_await change_.lock();
     if (Status saved = co_await adopt(std::move(*loaded)); !saved) co_return saved;
@@ -91,7 +95,11 @@ Task<void> Manager::stop() {
 }
 
 std::string Manager::detail() const {
-  return fmt::format("{} of {} processes alive", count_alive(), heard_.size());
+  const auto removed = std::count_if(entries_.begin(), entries_.end(), [](const wire::ServerEntry& each) {
+    return each.role == wire::Role::kRemoved;
+  });
+  return fmt::format("{} of {} processes alive", count_alive(),
+                     heard_.size() - static_cast<std::size_t>(removed));
 }
 
 Task<rpc::Outcome> Manager::tables(rpc::XdrWriter& results) {
@@ -101,7 +109,7 @@ Task<rpc::Outcome> Manager::tables(rpc::XdrWriter& results) {
 }
 
 Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) {
-  if (args.server < heard_.size()) {
+  if (is_member(args.server)) {
     Heard& heard = heard_[args.server];
     const std::string& name = entries_[args.server].name;
     if (!alive(heard) || heard.last.pid != args.pid) {
@@ -110,7 +118,10 @@ Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) 
     }
     heard = {.last = args, .at = context_.loop.now()};
   } else if (unknown_log_.allow()) {
-    log_warning("a heartbeat of server {}, which is no member", args.server);
+    log_warning("a heartbeat of server {}, which {}", args.server,
+                args.server < entries_.size()
+                    ? fmt::format("was removed: it was {}", entries_[args.server].name)
+                    : "is no member");
   }
   const bool wanted = wants_tables(args), claim = wants_record(args);
   if (survey_) {
@@ -136,7 +147,7 @@ Task<rpc::Outcome> Manager::draw(rpc::XdrWriter& results) {
 }
 
 bool Manager::wants_tables(const wire::HeartbeatArgs& args) {
-  if (args.server >= heard_.size()) return false;
+  if (!is_member(args.server)) return false;
   if (survey_) {
     survey_->heard(args, context_.loop.now());
     return survey_->wants(args);
@@ -154,7 +165,7 @@ bool Manager::wants_tables(const wire::HeartbeatArgs& args) {
 }
 
 bool Manager::wants_record(const wire::HeartbeatArgs& args) {
-  if (args.server >= heard_.size()) return false;
+  if (!is_member(args.server)) return false;
   records_.heard(args.server, args.record_digest);
   if (!records_.wants(args.server)) return false;
   const std::string& name = entries_[args.server].name;
@@ -164,7 +175,7 @@ bool Manager::wants_record(const wire::HeartbeatArgs& args) {
 
 Task<rpc::Outcome> Manager::claim(const wire::ClaimArgs& args, rpc::XdrWriter& results) {
   auto lock = co_await change_.lock();
-  if (args.server >= heard_.size() || (survey_ && !args.has_record)) co_return rpc::Outcome::kError;
+  if (!is_member(args.server) || (survey_ && !args.has_record)) co_return rpc::Outcome::kError;
   if (!args.has_record) {
     encode(results, grant(args));
     co_return rpc::Outcome::kReply;
@@ -215,99 +226,50 @@ Task<Status> Manager::follow_record(std::uint32_t server) {
   co_return co_await adopt(std::move(next));
 }
 
-Task<wire::ChangeServerResult> Manager::change_server(const wire::ChangeServerArgs& args) {
-  if (args.change == wire::ServerChange::kDrain || args.change == wire::ServerChange::kUse)
-    co_return co_await drain_server(args);
-  auto lock = co_await change_.lock();
-  wire::ChangeServerResult result;
-  const bool adds = args.change == wire::ServerChange::kAdd;
-  auto changed = with_change(args);
+namespace {
+
+// As operators read it in the log.
+std::string said(const wire::ChangeServerArgs& args, const wire::ServerEntry& entry) {
+  switch (args.change) {
+    case wire::ServerChange::kAdd:
+      return fmt::format("is a member at {}", rpc::to_string(entry.endpoint));
+    case wire::ServerChange::kSet:
+      return fmt::format("is at {} now, weight={} host={} rack={}", rpc::to_string(entry.endpoint),
+                         entry.weight, entry.host, entry.rack);
+    case wire::ServerChange::kDrain:
+      return "is to have no sites";
+    case wire::ServerChange::kUse:
+      return "is in use again";
+    case wire::ServerChange::kRemove:
+      return "is no member any more";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Task<wire::ChangeServerResult> Manager::change_server(wire::ChangeServerArgs args) {
+  const Generation before = state_.tables.generation;
+  std::optional<wire::ServerEntry> was;
+  Status changed = co_await change([&](ManagerState& next) -> Status {
+    if (const wire::ServerEntry* known = wire::find_member(next.tables, args.entry.name)) was = *known;
+    return change_members(context_.config, args, next);
+  });
+  wire::ChangeServerResult result{.generation = state_.tables.generation};
   if (!changed) {
     result.refused = changed.error().message;
     co_return result;
   }
-  if (changed->generation != state_.tables.generation) {
-    ManagerState next = state_;
-    next.tables = std::move(*changed);
-    if (Status saved = co_await adopt(std::move(next)); !saved) {
-      result.refused = "it cannot be made durable: " + saved.error().message;
-      co_return result;
-    }
-    log_info("server {} is {} at {}: generation {} is published", args.entry.name, adds ? "a member" : "now",
-             rpc::to_string(args.entry.endpoint), state_.tables.generation.value);
-  }
-  auto same = [&](const wire::ServerEntry& entry) { return entry.name == args.entry.name; };
-  result.entry = *std::find_if(entries_.begin(), entries_.end(), same);
-  result.generation = state_.tables.generation;
-  co_return result;
-}
-
-Task<wire::ChangeServerResult> Manager::drain_server(wire::ChangeServerArgs args) {
-  wire::ChangeServerResult result;
-  const bool drains = args.change == wire::ServerChange::kDrain;
   auto named = [&](const wire::ServerEntry& entry) { return entry.name == args.entry.name; };
-  Status changed = co_await change([&](ManagerState& next) -> Status {
-    auto found = std::find_if(next.tables.servers.begin(), next.tables.servers.end(), named);
-    if (found == next.tables.servers.end())
-      return fail(Errc::kNotFound, "no server has the name '{}'", args.entry.name);
-    result.entry = *found;
-    if (drains) {
-      next.drained.insert(found->name);
-    } else {
-      next.drained.erase(found->name);
-    }
-    return {};
-  });
-  if (!changed) result.refused = changed.error().message;
-  if (changed) log_info("server {} is {}", args.entry.name, drains ? "to have no sites" : "in use again");
-  result.generation = state_.tables.generation;
+  // The last one of the name: it may have been removed, and added again.
+  result.entry = *std::find_if(entries_.rbegin(), entries_.rend(), named);
+  if (result.generation != before)
+    log_info("server {} {}: generation {} is published", args.entry.name, said(args, result.entry),
+             result.generation.value);
+  if (args.change == wire::ServerChange::kRemove && was) {
+    tell(was->endpoint);  // who is no member any more
+  }
   co_return result;
-}
-
-Result<wire::Tables> Manager::with_change(const wire::ChangeServerArgs& args) const {
-  const bool adds = args.change == wire::ServerChange::kAdd;
-  const wire::ServerEntry& wanted = args.entry;
-  if (survey_) return fail(Errc::kUnavailable, "the manager is {}", state());
-  wire::Tables next = state_.tables;
-  wire::ServerEntry* known = nullptr;
-  for (wire::ServerEntry& entry : next.servers) {
-    if (entry.name == wanted.name) {
-      known = &entry;
-    } else if (entry.endpoint == wanted.endpoint) {
-      return fail(Errc::kInvalid, "{} is at {}", entry.name, rpc::to_string(entry.endpoint));
-    }
-  }
-  if (adds && !is_server_name(wanted.name)) {
-    return fail(Errc::kInvalid, "a name is 1 to 63 letters, digits, '-', '_' or '.'");
-  }
-  if (!adds && known == nullptr) return fail(Errc::kNotFound, "no server has the name '{}'", wanted.name);
-  if (adds && known != nullptr && known->role != wanted.role) {
-    return fail(Errc::kExists, "server '{}' is a {}", wanted.name, wire::role_name(known->role));
-  }
-  if (adds && known != nullptr && known->endpoint != wanted.endpoint) {
-    return fail(Errc::kExists, "server '{}' is at {} (slicectl server set)", wanted.name,
-                rpc::to_string(known->endpoint));
-  }
-  if (wanted.role == wire::Role::kManager || (known != nullptr && known->role == wire::Role::kManager)) {
-    return fail(Errc::kInvalid, "the manager is where every process's configuration says");
-  }
-  if (wanted.endpoint.address == context_.config.proxy.virtual_address || wanted.endpoint.port == 0) {
-    return fail(Errc::kInvalid, "{} is no address of a server", rpc::to_string(wanted.endpoint));
-  }
-  if (!context_.config.network.takes(wanted.endpoint.address)) {
-    return fail(Errc::kInvalid, "{} is in no network of [network] internal", rpc::to_string(wanted.endpoint));
-  }
-  if (known != nullptr && known->endpoint == wanted.endpoint) return next;  // it is so
-  if (known != nullptr) {
-    known->endpoint = wanted.endpoint;
-  } else if (next.servers.size() >= kMaxServers) {
-    return fail(Errc::kTooLarge, "an ensemble has {} servers at most", kMaxServers);
-  } else {
-    const auto number = static_cast<std::uint32_t>(next.servers.size());
-    next.servers.push_back({number, wanted.role, wanted.endpoint, wanted.name});
-  }
-  ++next.generation.value;
-  return next;
 }
 
 Task<wire::OfferTablesResult> Manager::offer(const wire::OfferTablesArgs& args) {
@@ -392,6 +354,11 @@ Task<Status> Manager::adopt(ManagerState next) {
   const bool published = next.tables.generation != state_.tables.generation;
   state_ = std::move(next);
   heard_.resize(entries_.size());
+  for (const wire::ServerEntry& each : entries_) {
+    if (each.role != wire::Role::kRemoved) continue;
+    heard_[each.server] = {};
+    records_.forget(each.server);
+  }
   digest_ = wire::digest(state_.tables);
   drawn_gauge_.set(state_.drawn.value);
   if (wire::digest(context_.tables.get()->wire()) != digest_) context_.tables.set(std::move(*tables));
@@ -401,14 +368,17 @@ Task<Status> Manager::adopt(ManagerState next) {
 
 void Manager::announce() {
   for (std::size_t i = 0; i < heard_.size(); ++i) {
-    if (!alive(heard_[i]) || entries_[i].role == wire::Role::kManager) continue;
-    spawn([](rpc::Channel& channel, rpc::Endpoint to, Generation generation) -> Task<void> {
-      // Whom it does not reach, the answer to the next heartbeat does.
-      (void)co_await service::internal_call<service::NoResults>(
-          channel, to, wire::kAdminProgram, wire::AdminProcedure::kNewTables, wire::NewTablesArgs{generation},
-          kAnnounceTimeout);
-    }(context_.channel, entries_[i].endpoint, state_.tables.generation));
+    if (alive(heard_[i]) && entries_[i].role != wire::Role::kManager) tell(entries_[i].endpoint);
   }
+}
+
+void Manager::tell(rpc::Endpoint process) {
+  spawn([](rpc::Channel& channel, rpc::Endpoint to, Generation generation) -> Task<void> {
+    // Whom it does not reach, the answer to the next heartbeat does.
+    (void)co_await service::internal_call<service::NoResults>(
+        channel, to, wire::kAdminProgram, wire::AdminProcedure::kNewTables, wire::NewTablesArgs{generation},
+        kAnnounceTimeout);
+  }(context_.channel, process, state_.tables.generation));
 }
 
 wire::MembersResult Manager::members() const {
@@ -420,13 +390,16 @@ wire::MembersResult Manager::members() const {
     member.last = heard_[i].last;
     member.last.server = member.entry.server;
     member.alive = alive(heard_[i]);
-    member.drained = state_.drained.contains(member.entry.name);
     Duration age = heard_[i].at ? context_.loop.now() - *heard_[i].at : Duration::max();
     member.age_ms =
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
     result.members.push_back(std::move(member));
   }
   return result;
+}
+
+bool Manager::is_member(std::uint32_t server) const {
+  return server < entries_.size() && entries_[server].role != wire::Role::kRemoved;
 }
 
 bool Manager::alive(const Heard& heard) const {

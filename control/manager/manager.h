@@ -52,10 +52,7 @@ class Manager : public service::InternalProgram, public service::Role {
   Moves::Hooks hooks_for_moves();
   // Durably, one change of the state at a time. kUnavailable while there is a survey.
   Task<Status> change(Moves::Hooks::Change change);
-  Task<wire::ChangeServerResult> change_server(const wire::ChangeServerArgs& args);
-  Task<wire::ChangeServerResult> drain_server(wire::ChangeServerArgs args);
-  // With the lock held: the tables with the change; kInvalid: why it cannot be.
-  Result<wire::Tables> with_change(const wire::ChangeServerArgs& args) const;
+  Task<wire::ChangeServerResult> change_server(wire::ChangeServerArgs args);
   // Whether the heartbeat asks its sender for its record.
   bool wants_record(const wire::HeartbeatArgs& args);
   // kError while there is a survey: nobody knows.
@@ -73,6 +70,8 @@ class Manager : public service::InternalProgram, public service::Role {
   Task<Status> adopt(ManagerState next);  // durably; with the lock held
   // Has every process that is alive take the tables now, and not with its next heartbeat.
   void announce();
+  void tell(rpc::Endpoint process);
+  bool is_member(std::uint32_t server) const;
   bool alive(const Heard& heard) const;
   void watch();
   std::size_t count_alive() const;

@@ -5,11 +5,11 @@
 
 #include <set>
 
+#include "control/manager/testing/manager_fixture.h"
 #include "rpc/xdr.h"
 #include "service/admin_program.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
-#include "service/testing/service_fixture.h"
 
 namespace slice::manager {
 namespace {
@@ -18,108 +18,9 @@ using namespace std::chrono_literals;
 using service::internal_call;
 using ::testing::HasSubstr;
 
-class ManagerTest : public service::testing::ServiceFixture {
+class ManagerTest : public testing::ManagerFixture {
  protected:
-  // `has_state`: of a volume whose tables are those of the configuration, generation 1.
-  explicit ManagerTest(bool has_state = true) : ServiceFixture("manager1") {
-    if (has_state) {
-      ManagerState state{.drawn = {}, .volume = config_.volume, .tables = dealt(1)};
-      EXPECT_TRUE(run(save_state(disk_, state)));
-    }
-    restart().value();
-  }
-  wire::Tables dealt(std::uint64_t generation) const {
-    wire::Tables tables = routing::RoutingTables::initial(config_);
-    tables.generation = Generation{generation};
-    return tables;
-  }
-
-  // A new manager over what the disk holds.
-  Result<bool> restart() {
-    silence("manager1");
-    if (manager_) retired_.push_back(std::move(manager_));
-    manager_ = std::make_unique<Manager>(context_);
-    Status started = run(manager_->start());
-    if (!started) return fail(std::move(started).error());
-    serve("manager1", *manager_);
-    return true;
-  }
-  template <class R, class Args>
-  Result<R> ask(wire::ManagerProcedure procedure, const Args& args) {
-    return run(internal_call<R>(network_, endpoint("manager1"), wire::kManagerProgram, procedure, args));
-  }
-  Result<wire::HeartbeatResult> beat(const std::string& name, std::uint64_t generation = 0,
-                                     std::uint64_t seen = 0) {
-    wire::HeartbeatArgs args;
-    args.server = config_.find(name)->index;
-    args.pid = 100 + args.server;
-    args.generation = Generation{generation};
-    args.largest_seen = Verifier{seen};
-    args.state = "serving";
-    return ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
-  }
-  // A process with these tables beats, and offers them where it is asked to. What the manager told it.
-  wire::HeartbeatResult beat_with(const std::string& name, const wire::Tables& tables,
-                                  wire::Holding holding = wire::Holding::kTables) {
-    wire::HeartbeatArgs args;
-    args.server = config_.find(name)->index;
-    args.generation = tables.generation;
-    args.tables_digest = wire::digest(tables);
-    args.holding = holding;
-    args.largest_seen = Verifier{70};
-    auto result = ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
-    if (result->offer) {
-      auto offered = ask<wire::OfferTablesResult>(wire::ManagerProcedure::kOfferTables,
-                                                  wire::OfferTablesArgs{args.server, tables});
-      EXPECT_TRUE(offered);
-      taken_ = offered->taken;
-    }
-    return *result;
-  }
-  void beat_holding(const std::string& name, wire::Holding holding) {
-    wire::HeartbeatArgs args;
-    args.server = config_.find(name)->index;
-    args.holding = holding;
-    EXPECT_TRUE(ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args));
-  }
-  // The claim of a server with a record of the sites that it has by these tables.
-  Result<wire::ClaimResult> claim(const std::string& name, const wire::Tables& by) {
-    wire::ClaimArgs args{.server = config_.find(name)->index,
-                         .has_record = true,
-                         .sites = {},
-                         .layout_sites = wire::layout_sites_of(by, name)};
-    for (std::uint32_t site : wire::sites_of(by, name)) args.sites.push_back({site, by.generation});
-    return ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, args);
-  }
-  Result<wire::ClaimResult> claim_nothing(const std::string& name, bool has_data) {
-    return ask<wire::ClaimResult>(
-        wire::ManagerProcedure::kClaim,
-        wire::ClaimArgs{.server = config_.find(name)->index, .has_data = has_data, .sites = {}});
-  }
-  // Whether the manager asks a server for the record that it has by these tables.
-  bool asks_for_record(const std::string& name, const wire::Tables& by) {
-    wire::HeartbeatArgs args;
-    args.server = config_.find(name)->index;
-    args.holding = wire::Holding::kTables;
-    args.generation = by.generation;
-    args.tables_digest = wire::digest(by);
-    args.record_digest = wire::digest(wire::sites_of(by, name));
-    return ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args)->claim;
-  }
-  Result<wire::Tables> tables_told() {
-    return ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
-  }
-  Result<wire::DrawVerifierResult> draw() {
-    return ask<wire::DrawVerifierResult>(wire::ManagerProcedure::kDrawVerifier, wire::DrawVerifierArgs{2});
-  }
-  wire::Member member(const std::string& name) {
-    auto result = ask<wire::MembersResult>(wire::ManagerProcedure::kMembers, service::NoArguments{});
-    return result->members.at(config_.find(name)->index);
-  }
-
-  std::unique_ptr<Manager> manager_;
-  std::vector<std::unique_ptr<Manager>> retired_;
-  bool taken_ = false;  // the last offer
+  using ManagerFixture::ManagerFixture;
 };
 
 class NewManagerTest : public ManagerTest {
@@ -249,11 +150,46 @@ TEST_F(ManagerTest, AStateOfBeforeThereWereRecordsIsRead) {
   out.u32(static_cast<std::uint32_t>(config_.volume.policy));
   out.u32(static_cast<std::uint32_t>(config_.volume.hash));
   encode(out, state.tables);
-  const Buffer now = out.take();  // with a number of layout sites, 0, behind all
-  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(now.size() - 4)))));
+  const Buffer now = out.take();  // with a number of layout sites, 0, and what came later, behind all
+  const std::size_t length = now.size() - later_than_places(state.tables) - 4;
+  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
   ASSERT_TRUE(restart());
   EXPECT_EQ(draw()->verifier, Verifier{10});
   EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kGrant);
+}
+
+TEST_F(ManagerTest, AStateWithDrainedServersOutsideItsTablesIsRead) {
+  wire::Tables tables = dealt(6);
+  wire::keep_layout_sites(tables);
+  rpc::XdrWriter out;
+  out.u32(0x534c4d53);
+  out.u32(3);
+  out.u64(9);
+  out.u32(config_.volume.id.value);
+  out.u64(config_.volume.threshold);
+  out.u32(static_cast<std::uint32_t>(config_.volume.policy));
+  out.u32(static_cast<std::uint32_t>(config_.volume.hash));
+  out.u32(1);
+  out.text("store1");
+  out.u32(1);
+  out.text("store2");
+  out.u64(71);  // moves: the last number, not paused, no limit, none
+  out.boolean(false);
+  out.u64(0);
+  out.u32(0);
+  encode(out, tables);
+  const Buffer now = out.take();
+  const std::size_t length = now.size() - later_than_places(tables);
+  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
+  for (int starts = 0; starts < 2; ++starts) {
+    ASSERT_TRUE(restart());
+    EXPECT_TRUE(member("store2").entry.drained);
+    EXPECT_FALSE(member("store1").entry.drained);
+    EXPECT_EQ(tables_told()->layout_sites, tables.layout_sites);
+    EXPECT_EQ(tables_told()->generation, Generation{6});
+    draw();  // which writes it in today's format
+  }
+  EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kLost);
 }
 
 TEST_F(ManagerTest, DrawsEveryVerifierOnceThroughRestartsAndPowerLoss) {
@@ -446,82 +382,6 @@ TEST_F(ManagerTest, RefusesAConfigurationThatWouldLookForBytesAndNamesElsewhere)
   config_.volume.id = VolumeId{9};
   refused("id");
   EXPECT_TRUE(restart());
-}
-
-class MembershipTest : public ManagerTest {
- protected:
-  Result<wire::ChangeServerResult> change(bool add, const std::string& name, wire::Role role,
-                                          std::uint32_t address, std::uint16_t port = 2049) {
-    return ask<wire::ChangeServerResult>(
-        wire::ManagerProcedure::kChangeServer,
-        wire::ChangeServerArgs{add ? wire::ServerChange::kAdd : wire::ServerChange::kSet,
-                               {.server = 77, .role = role, .endpoint = {address, port}, .name = name}});
-  }
-  static constexpr std::uint32_t kFree = 0x0a4d6302;
-};
-
-TEST_F(MembershipTest, AServerIsAddedWhileAllServe) {
-  auto added = change(true, "store3", wire::Role::kStorage, kFree);
-  ASSERT_TRUE(added);
-  EXPECT_EQ(added->refused, "");
-  EXPECT_EQ(added->entry.server, 7u) << "behind all others";
-  EXPECT_EQ(added->generation, Generation{2});
-  EXPECT_EQ(change(true, "store3", wire::Role::kStorage, kFree)->generation, Generation{2}) << "it is there";
-  restart().value();
-  wire::Tables tables = *tables_told();
-  ASSERT_EQ(tables.servers.size(), 8u);
-  EXPECT_EQ(tables.servers[7].endpoint.address, kFree);
-  EXPECT_EQ(tables.sites[2], dealt(1).sites[2]) << "it holds no sites";
-  // It beats, and is granted nothing.
-  wire::HeartbeatArgs args{.server = 7};
-  args.state = "waiting";
-  ASSERT_TRUE(ask<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args));
-  auto granted =
-      ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim, wire::ClaimArgs{.server = 7, .sites = {}});
-  EXPECT_EQ(granted->verdict, wire::ClaimVerdict::kGrant);
-  auto claimed = ask<wire::ClaimResult>(wire::ManagerProcedure::kClaim,
-                                        wire::ClaimArgs{.server = 7, .has_record = true, .sites = {}});
-  EXPECT_EQ(claimed->verdict, wire::ClaimVerdict::kTaken);
-  auto members = ask<wire::MembersResult>(wire::ManagerProcedure::kMembers, service::NoArguments{});
-  ASSERT_EQ(members->members.size(), 8u);
-  EXPECT_EQ(members->members[7].entry.name, "store3");
-  EXPECT_TRUE(members->members[7].alive);
-}
-
-TEST_F(MembershipTest, ThereAreNotMoreServersThanAProxyHasRoomFor) {
-  for (std::uint32_t i = 7; i < kMaxServers; ++i) {
-    ASSERT_EQ(change(true, fmt::format("store{}", i), wire::Role::kStorage, kFree + i)->refused, "");
-  }
-  EXPECT_THAT(change(true, "more", wire::Role::kStorage, kFree)->refused, HasSubstr("1023 servers at most"));
-  EXPECT_EQ(tables_told()->servers.size(), kMaxServers);
-}
-
-TEST_F(MembershipTest, AServerGetsAnotherAddress) {
-  auto moved = change(false, "store1", {}, kFree, 2050);
-  ASSERT_TRUE(moved);
-  EXPECT_EQ(moved->refused, "");
-  EXPECT_EQ(moved->entry.role, wire::Role::kStorage);
-  restart().value();
-  const std::uint32_t index = config_.find("store1")->index;
-  EXPECT_EQ(tables_told()->servers[index].endpoint, (rpc::Endpoint{kFree, 2050}));
-  EXPECT_EQ(tables_told()->generation, Generation{2});
-}
-
-TEST_F(MembershipTest, WhatCannotBeIsRefused) {
-  const rpc::Endpoint store2 = endpoint("store2");
-  EXPECT_THAT(change(true, "store3", wire::Role::kStorage, store2.address)->refused,
-              HasSubstr("store2 is at"));
-  EXPECT_THAT(change(true, "store2", wire::Role::kProxy, kFree)->refused, HasSubstr("is a storage"));
-  EXPECT_THAT(change(true, "store2", wire::Role::kStorage, kFree)->refused, HasSubstr("server set"));
-  EXPECT_THAT(change(true, "a b", wire::Role::kStorage, kFree)->refused, HasSubstr("a name is"));
-  EXPECT_THAT(change(true, "manager2", wire::Role::kManager, kFree)->refused, HasSubstr("manager"));
-  EXPECT_THAT(change(false, "manager1", {}, kFree)->refused, HasSubstr("manager"));
-  EXPECT_THAT(change(false, "store9", {}, kFree)->refused, HasSubstr("no server has the name"));
-  EXPECT_THAT(change(true, "store3", wire::Role::kStorage, config_.proxy.virtual_address)->refused,
-              HasSubstr("no address of a server"));
-  EXPECT_THAT(change(true, "store3", wire::Role::kStorage, kFree, 0)->refused,
-              HasSubstr("no address of a server"));
-  EXPECT_EQ(tables_told()->generation, Generation{1});
 }
 
 TEST_F(NewManagerTest, NobodyIsAddedBeforeTheTablesAreKnown) {

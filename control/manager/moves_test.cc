@@ -240,11 +240,21 @@ TEST_F(MovesTest, ADrainedServerIsToldOfUntilItIsUsedAgain) {
     EXPECT_TRUE(changed.refused.empty());
     EXPECT_EQ(changed.entry.server, index("store2"));
     restart();
-    return manager_->members().members.at(index("store2")).drained;
+    return manager_->members().members.at(index("store2")).entry.drained;
   };
   EXPECT_TRUE(drained(wire::ServerChange::kDrain));
   EXPECT_FALSE(drained(wire::ServerChange::kUse));
-  EXPECT_EQ(tables().generation, Generation{1});
+  EXPECT_EQ(tables().generation, Generation{3}) << "all know of it";
+}
+
+TEST_F(MovesTest, WhoIsPartOfAMoveIsNotRemoved) {
+  auto remove = [&] {
+    return ask<wire::ChangeServerResult>(
+        wire::ManagerProcedure::kChangeServer,
+        wire::ChangeServerArgs{wire::ServerChange::kRemove, {.endpoint = {}, .name = "store3"}});
+  };
+  ASSERT_EQ(begin("store3", {0}).moves.size(), 1u);
+  EXPECT_THAT(remove().refused, HasSubstr("is part of a move that goes on"));
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ void Records::heard(std::uint32_t server, std::uint64_t digest) {
   if (of.digest != digest) of = {.digest = digest, .sites = {}, .version = of.version};
 }
 
+void Records::forget(std::uint32_t server) {
+  if (server < said_.size()) said_[server] = {};
+}
+
 Status Records::claimed(const wire::ClaimArgs& args) {
   if (args.server >= members_.size() || !args.has_record) return fail(Errc::kInvalid, "from nobody known");
   const wire::ServerEntry& server = members_[args.server];

@@ -24,6 +24,8 @@ class Records {
   // An older record than one that was claimed changes nothing. kInvalid: from nobody known, or of a site that
   // there is not.
   Status claimed(const wire::ClaimArgs& args);
+  // It is no member any more: what it told counts for nothing.
+  void forget(std::uint32_t server);
   // Some server has a record, whose sites need not be known.
   bool any() const;
   // Whether the server has a record that was not claimed yet.

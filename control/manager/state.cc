@@ -7,14 +7,13 @@ namespace slice::manager {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
-constexpr std::uint32_t kFormat = 3;
+constexpr std::uint32_t kFormat = 4;
 constexpr std::uint32_t kWithoutRecords = 1;  // the format before servers had records
 constexpr std::uint32_t kWithoutMoves = 2;    // the format before sites could be moved
+constexpr std::uint32_t kDrainedApart = 3;    // that with the names of drained servers outside the tables
 constexpr std::uint32_t kMostServers = 4096, kMostName = 255, kMostMoves = 4096;
 
 void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
-  out.u32(static_cast<std::uint32_t>(state.drained.size()));
-  for (const std::string& name : state.drained) out.text(name);
   out.u64(state.last_move.value);
   out.boolean(state.settings.paused);
   out.u64(state.settings.bytes_per_second);
@@ -26,10 +25,20 @@ void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
   }
 }
 
+std::set<std::string> decode_names(rpc::XdrReader& in) {
+  std::set<std::string> names;
+  const std::uint32_t count = in.u32();
+  if (count > kMostServers) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) names.emplace(in.text(kMostName));
+  return names;
+}
+
+wire::TablesForm form_of_tables(std::uint32_t format) {
+  if (format <= kWithoutMoves) return wire::TablesForm::kUnmoved;
+  return format == kDrainedApart ? wire::TablesForm::kPlaces : wire::TablesForm::kNow;
+}
+
 void decode_moves(rpc::XdrReader& in, ManagerState& state) {
-  const std::uint32_t drained = in.u32();
-  if (drained > kMostServers) in.fail();
-  for (std::uint32_t i = 0; in.ok() && i < drained; ++i) state.drained.emplace(in.text(kMostName));
   state.last_move = wire::MoveId{in.u64()};
   state.settings.paused = in.boolean();
   state.settings.bytes_per_second = in.u64();
@@ -61,15 +70,15 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   state.volume.threshold = in.u64();
   state.volume.policy = static_cast<VolumeConfig::NamePolicy>(in.u32());
   state.volume.hash = static_cast<VolumeConfig::NameHash>(in.u32());
-  const std::uint32_t recorded = format == kWithoutRecords ? 0 : in.u32();
-  if (recorded > kMostServers) in.fail();
-  for (std::uint32_t i = 0; in.ok() && i < recorded; ++i) state.recorded.emplace(in.text(kMostName));
+  if (format > kWithoutRecords) state.recorded = decode_names(in);
+  const auto drained = format == kDrainedApart ? decode_names(in) : std::set<std::string>();
   if (format > kWithoutMoves) decode_moves(in, state);
-  const bool decodes = format > kWithoutMoves ? decode(in.rest(), state.tables)
-                                              : wire::decode_unmoved(in.rest(), state.tables);
+  const bool decodes = wire::decode(in.rest(), form_of_tables(format), state.tables);
   if (!in.ok() || !decodes) {
     co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
   }
+  for (wire::ServerEntry& each : state.tables.servers)
+    each.drained = drained.contains(each.name) || each.drained;
   co_return state;
 }
 

@@ -28,7 +28,6 @@ struct ManagerState {
   wire::Tables tables;
   std::set<std::string>
       recorded;  // names of servers that have a record: one of them without has lost its data
-  std::set<std::string> drained = {};  // servers that are to have no sites
   std::vector<MoveRecord> moves = {};  // the oldest first
   wire::MoveId last_move = {};         // the last number given; never given again
   wire::MoveSettings settings{.bytes_per_second = wire::kDefaultMoveRate};

@@ -30,6 +30,7 @@ std::vector<ComparedProcess> compare(const wire::Tables& tables, const wire::Mem
   const std::uint64_t digest = wire::digest(tables);
   std::vector<ComparedProcess> compared;
   for (const wire::Member& member : members.members) {
+    if (member.entry.role == wire::Role::kRemoved) continue;
     ComparedProcess process{
         .name = member.entry.name, .role = member.entry.role, .generation = member.last.generation};
     const bool has_sites = static_cast<std::size_t>(process.role) < wire::kSiteClasses;

@@ -232,50 +232,83 @@ class PolicyCommands {
   CLI::App *group_, *show_, *set_, *unset_;
 };
 
-// `server add` and `server set`: what they are told.
+// `server add`, `server set` and `server remove`: what they are told.
 class ServerCommands {
  public:
   explicit ServerCommands(CLI::App& app)
-      : group_(app.add_subcommand("server", "changes the servers of the ensemble, while all serve")) {
+      : group_(app.add_subcommand("server", "changes the servers of the ensemble, while all serve")),
+        add_(add("add",
+                 "one more; its process is started with --name NAME, and takes the rest from the manager")),
+        set_(add("set", "what is named of one; a process that is to be at another address is started there")),
+        remove_(add("remove", "one that has no sites is no member any more: its process stops, for good")) {
     group_->require_subcommand(1);
-    add_ =
-        add("add", "one more; its process is started with --name NAME, and takes the rest from the manager");
     add_->add_option("--role", role_, "directory, small-file, storage, coordinator or proxy")->required();
-    set_ = add("set", "another address for one; its process is started again there");
+    for (CLI::App* command : {add_, set_}) {
+      auto* address = command->add_option("--address", address_, "where it listens");
+      auto* port = command->add_option("--port", port_, "at which port")->capture_default_str();
+      if (command == add_) address->required();
+      port->needs(address);
+      command->add_option(
+          "--weight", weight_,
+          "its share of sites beside others' weights or disks, a number or a size as 4TiB; disk: "
+          "by its disk");
+      command->add_option("--host", host_, "the host that it is on: copies of a byte go to distinct ones");
+      command->add_option("--rack", rack_, "the rack, or what else fails as a whole");
+    }
   }
-  bool parsed() const { return add_->parsed() || set_->parsed(); }
+  bool parsed() const { return add_->parsed() || set_->parsed() || remove_->parsed(); }
   CLI::App& group() { return *group_; }
 
-  // kInvalid: a role or address that is none.
+  // kInvalid: a role, an address or a weight that is none, or nothing to set.
   Result<wire::ChangeServerArgs> change() const {
-    const bool adds = add_->parsed();
-    wire::ChangeServerArgs args{.change = adds ? wire::ServerChange::kAdd : wire::ServerChange::kSet,
-                                .entry = {.name = name_}};
-    in_addr address{};
-    if (::inet_pton(AF_INET, address_.c_str(), &address) != 1) {
-      return fail(Errc::kInvalid, "'{}' is no IPv4 address", address_);
+    using Field = wire::ChangeServerArgs::Field;
+    wire::ChangeServerArgs args{.entry = {.name = name_, .host = host_, .rack = rack_}, .fields = 0};
+    if (remove_->parsed()) {
+      args.change = wire::ServerChange::kRemove;
+      return args;
     }
-    args.entry.endpoint = {ntohl(address.s_addr), port_};
-    if (!adds) return args;
-    for (std::uint32_t role = 0; role <= static_cast<std::uint32_t>(wire::Role::kProxy); ++role) {
-      args.entry.role = static_cast<wire::Role>(role);
-      if (wire::role_name(args.entry.role) == role_) return args;
+    const CLI::App& command = add_->parsed() ? *add_ : *set_;
+    args.change = add_->parsed() ? wire::ServerChange::kAdd : wire::ServerChange::kSet;
+    for (const auto& [option, field] : {std::pair{"--address", Field::kEndpoint},
+                                        {"--weight", Field::kWeight},
+                                        {"--host", Field::kHost},
+                                        {"--rack", Field::kRack}}) {
+      if (command.count(option) > 0) args.fields |= field;
     }
-    return fail(Errc::kInvalid, "'{}' is no role", role_);
+    if (args.fields == 0) return fail(Errc::kInvalid, "server set: nothing to set is named");
+    if ((args.fields & Field::kEndpoint) != 0) {
+      in_addr address{};
+      if (::inet_pton(AF_INET, address_.c_str(), &address) != 1)
+        return fail(Errc::kInvalid, "'{}' is no IPv4 address", address_);
+      args.entry.endpoint = {ntohl(address.s_addr), port_};
+    }
+    if ((args.fields & Field::kWeight) != 0 && weight_ != "disk") {
+      auto weight = parse_size(weight_);
+      if (!weight) return fail(std::move(weight).error());
+      if (*weight == 0) return fail(Errc::kInvalid, "a weight of 0: see slicectl server drain");
+      args.entry.weight = *weight;
+    }
+    if (add_->parsed()) SLICE_RETURN_IF_ERROR(take_role(args.entry));
+    return args;
   }
 
  private:
   CLI::App* add(const char* name, const char* about) {
     CLI::App* command = group_->add_subcommand(name, about);
     command->add_option("name", name_, "which")->required();
-    command->add_option("--address", address_, "where it listens")->required();
-    command->add_option("--port", port_, "at which port")->capture_default_str();
     return command;
   }
+  Status take_role(wire::ServerEntry& entry) const {
+    for (std::uint32_t role = 0; role <= static_cast<std::uint32_t>(wire::Role::kProxy); ++role) {
+      entry.role = static_cast<wire::Role>(role);
+      if (wire::role_name(entry.role) == role_) return {};
+    }
+    return fail(Errc::kInvalid, "'{}' is no role", role_);
+  }
 
-  std::string name_, role_, address_;
+  std::string name_, role_, address_, weight_, host_, rack_;
   std::uint16_t port_ = 2049;
-  CLI::App *group_, *add_ = nullptr, *set_ = nullptr;
+  CLI::App *group_, *add_, *set_, *remove_;
 };
 
 int check(const Arguments& arguments) {
@@ -369,6 +402,16 @@ int main(int argc, char** argv) {
   }
   if (check_command->parsed()) return check(arguments);
   if (fsck_command->parsed()) return fsck(arguments, fsck_command->remaining());
+  auto policy_change = policy.change();
+  if (policy.parsed() && !policy_change) {
+    say(policy_change.error());
+    return kBadUsage;
+  }
+  auto server_change = server.change();
+  if (server.parsed() && !server_change) {
+    say(server_change.error());
+    return kBadUsage;
+  }
   auto config = load_ensemble(arguments.config);
   if (!config) {
     say(config.error());
@@ -378,16 +421,6 @@ int main(int argc, char** argv) {
   config = service::learn_members(std::move(*config), tls);
   if (!config) {
     say(config.error());
-    return kBadUsage;
-  }
-  auto policy_change = policy.change();
-  if (policy.parsed() && !policy_change) {
-    say(policy_change.error());
-    return kBadUsage;
-  }
-  auto server_change = server.change();
-  if (server.parsed() && !server_change) {
-    say(server_change.error());
     return kBadUsage;
   }
   Command command(arguments, *config);

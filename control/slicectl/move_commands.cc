@@ -21,9 +21,7 @@ Result<wire::Role> parse_class(const std::string& name) {
 }
 
 Result<std::uint32_t> index_of(const routing::RoutingTables& tables, const std::string& name) {
-  for (const wire::ServerEntry& each : tables.wire().servers) {
-    if (each.name == name) return each.server;
-  }
+  if (const wire::ServerEntry* found = wire::find_member(tables.wire(), name)) return found->server;
   return fail(Errc::kNotFound, "no server has the name '{}'", name);
 }
 
@@ -31,16 +29,16 @@ bool going_on(const wire::MoveState& move) {
   return move.ended_ns == 0;
 }
 
-// What every server that may have sites of the class is to have. By the size of their disks where they have
-// the bytes of files; of the other classes, which move little, all alike.
+// What every server that may have sites of the class is to have: by its weight, and where it has none by the
+// size of its disk, if that has the bytes of files; those of the other classes, which move little, count 1.
 std::vector<Share> shares_of(const wire::MembersResult& members, wire::Role site_class) {
   std::vector<Share> shares;
   for (const wire::Member& each : members.members) {
     if (each.entry.role != site_class || !each.alive) continue;
-    std::uint64_t weight = 1;
+    std::uint64_t weight = each.entry.weight;
     const bool has_bytes = site_class == wire::Role::kStorage || site_class == wire::Role::kSmallFile;
-    if (has_bytes && each.last.total_bytes > 0) weight = each.last.total_bytes >> 20;
-    shares.push_back({each.entry.server, each.drained ? 0 : std::max<std::uint64_t>(weight, 1)});
+    if (weight == 0 && has_bytes) weight = each.last.total_bytes;
+    shares.push_back({each.entry.server, each.entry.drained ? 0 : std::max<std::uint64_t>(weight, 1)});
   }
   return shares;
 }

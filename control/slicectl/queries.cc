@@ -269,6 +269,7 @@ Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wi
 Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name) {
   std::vector<Task<ProcessMetrics>> asked;
   for (const ServerConfig& server : seams.config.servers) {
+    if (server.role == ServerRole::kRemoved) continue;
     if (name.empty() || server.name == name) asked.push_back(ask_one(seams, server));
   }
   if (asked.empty()) co_return fail(Errc::kNotFound, "no server has the name '{}'", name);

@@ -164,46 +164,85 @@ std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+namespace {
+
+// What an operator has said of a member, as JSON: beside what names it.
+void add_said(Json& json, const wire::ServerEntry& entry) {
+  json["weight"] = entry.weight == 0 ? Json(nullptr) : Json(entry.weight);
+  json["host"] = entry.host.empty() ? Json(nullptr) : Json(entry.host);
+  json["rack"] = entry.rack.empty() ? Json(nullptr) : Json(entry.rack);
+  json["drained"] = entry.drained;
+}
+
+// The same in words; empty where nothing was said.
+std::string said_text(const wire::ServerEntry& entry) {
+  std::string text;
+  auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  if (entry.drained) add("drained");
+  if (entry.weight != 0) add(fmt::format("weight {}", entry.weight));
+  if (!entry.host.empty()) add("host " + entry.host);
+  if (!entry.rack.empty()) add("rack " + entry.rack);
+  return text;
+}
+
+Json status_json(const wire::Member& m, WallTime now) {
+  const bool heard = m.last.started_ns != 0;
+  const std::int64_t up = now.ns - static_cast<std::int64_t>(m.last.started_ns);
+  Json json{{"name", m.entry.name},
+            {"role", role_text(m.entry.role)},
+            {"endpoint", rpc::to_string(m.entry.endpoint)},
+            {"alive", m.alive},
+            {"state", m.last.state},
+            {"detail", m.last.detail},
+            {"generation", m.last.generation.value},
+            {"verifier", m.last.largest_seen.value},
+            {"pid", m.last.pid},
+            {"uptime_seconds", heard && up > 0 ? up / 1'000'000'000 : 0},
+            {"heartbeat_age_ms", heard ? Json(m.age_ms) : Json()},
+            {"free_bytes", m.last.free_bytes},
+            {"total_bytes", m.last.total_bytes}};
+  add_said(json, m.entry);
+  return json;
+}
+
+std::vector<std::string> status_row(const wire::Member& m) {
+  const bool heard = m.last.started_ns != 0;
+  const std::string space = m.last.total_bytes == 0 ? "-"
+                                                    : fmt::format("{} of {}", bytes_text(m.last.free_bytes),
+                                                                  bytes_text(m.last.total_bytes));
+  const std::string said = said_text(m.entry);
+  return {m.entry.name,
+          std::string(role_text(m.entry.role)),
+          rpc::to_string(m.entry.endpoint),
+          m.alive ? "yes" : fmt::format("no, {}", heard ? age_text(m.age_ms) : "never heard"),
+          m.last.state.empty() ? "-" : m.last.state,
+          heard ? fmt::format("{}", m.last.generation.value) : "-",
+          space,
+          said + (said.empty() || m.last.detail.empty() ? "" : "; ") + m.last.detail};
+}
+
+}  // namespace
+
 std::string render_status(const EnsembleConfig& config, const wire::MembersResult& members, WallTime now,
                           Format format) {
-  std::size_t alive = 0;
-  for (const wire::Member& member : members.members) alive += member.alive ? 1 : 0;
-  if (format == Format::kJson) {
-    Json json{{"ensemble", config.name}, {"generation", members.generation.value}, {"alive", alive}};
-    json["servers"] = Json::array();
-    for (const wire::Member& m : members.members) {
-      bool heard = m.last.started_ns != 0;
-      std::int64_t up = now.ns - static_cast<std::int64_t>(m.last.started_ns);
-      json["servers"].push_back({{"name", m.entry.name},
-                                 {"role", role_text(m.entry.role)},
-                                 {"endpoint", rpc::to_string(m.entry.endpoint)},
-                                 {"alive", m.alive},
-                                 {"state", m.last.state},
-                                 {"detail", m.last.detail},
-                                 {"generation", m.last.generation.value},
-                                 {"verifier", m.last.largest_seen.value},
-                                 {"pid", m.last.pid},
-                                 {"uptime_seconds", heard && up > 0 ? up / 1'000'000'000 : 0},
-                                 {"heartbeat_age_ms", heard ? Json(m.age_ms) : Json()},
-                                 {"free_bytes", m.last.free_bytes},
-                                 {"total_bytes", m.last.total_bytes}});
-    }
-    return dump(json);
-  }
+  Json servers = Json::array();
   std::vector<std::vector<std::string>> rows{
       {"NAME", "ROLE", "ENDPOINT", "ALIVE", "STATE", "GENERATION", "FREE", "DETAIL"}};
+  std::size_t alive = 0;
   for (const wire::Member& m : members.members) {
-    bool heard = m.last.started_ns != 0;
-    std::string space = m.last.total_bytes == 0 ? "-"
-                                                : fmt::format("{} of {}", bytes_text(m.last.free_bytes),
-                                                              bytes_text(m.last.total_bytes));
-    rows.push_back({m.entry.name, std::string(role_text(m.entry.role)), rpc::to_string(m.entry.endpoint),
-                    m.alive ? "yes" : fmt::format("no, {}", heard ? age_text(m.age_ms) : "never heard"),
-                    m.last.state.empty() ? "-" : m.last.state,
-                    heard ? fmt::format("{}", m.last.generation.value) : "-", space, m.last.detail});
+    if (m.entry.role == wire::Role::kRemoved) continue;
+    alive += m.alive ? 1 : 0;
+    servers.push_back(status_json(m, now));
+    rows.push_back(status_row(m));
+  }
+  if (format == Format::kJson) {
+    return dump({{"ensemble", config.name},
+                 {"generation", members.generation.value},
+                 {"alive", alive},
+                 {"servers", std::move(servers)}});
   }
   return fmt::format("ensemble {}: generation {}, {} of {} processes alive\n\n{}", config.name,
-                     members.generation.value, alive, members.members.size(), table(rows));
+                     members.generation.value, alive, rows.size() - 1, table(rows));
 }
 
 std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables,
@@ -211,12 +250,9 @@ std::string render_servers(const EnsembleConfig& config, const routing::RoutingT
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows{{"INDEX", "NAME", "ROLE", "ENDPOINT", "SITES", "DATA"}};
   for (const wire::ServerEntry& server : tables.wire().servers) {
-    std::size_t sites = 0;
-    auto c = static_cast<std::size_t>(server.role);
-    if (c < wire::kSiteClasses) {
-      const auto& held = tables.wire().sites[c];
-      sites = static_cast<std::size_t>(std::count(held.begin(), held.end(), server.server));
-    }
+    if (server.role == wire::Role::kRemoved) continue;
+    const std::size_t sites = wire::sites_of(tables.wire(), server.name).size();
+    const bool has_sites = static_cast<std::size_t>(server.role) < wire::kSiteClasses;
     const ServerConfig* known = config.find(server.name);
     std::string data = known == nullptr ? "" : known->data;
     json.push_back({{"index", server.server},
@@ -225,8 +261,9 @@ std::string render_servers(const EnsembleConfig& config, const routing::RoutingT
                     {"endpoint", rpc::to_string(server.endpoint)},
                     {"sites", sites},
                     {"data", data}});
+    add_said(json.back(), server);
     rows.push_back({fmt::format("{}", server.server), server.name, std::string(role_text(server.role)),
-                    rpc::to_string(server.endpoint), c < wire::kSiteClasses ? fmt::format("{}", sites) : "-",
+                    rpc::to_string(server.endpoint), has_sites ? fmt::format("{}", sites) : "-",
                     data.empty() ? "-" : data});
   }
   if (format == Format::kText) return table(rows);
@@ -235,15 +272,24 @@ std::string render_servers(const EnsembleConfig& config, const routing::RoutingT
 
 std::string render_change(const wire::ChangeServerResult& change, Format format) {
   const wire::ServerEntry& entry = change.entry;
-  if (format == Format::kText) {
-    return fmt::format("{} is {} {}, at {}; generation {}\n", entry.name, role_text(entry.role), entry.server,
-                       rpc::to_string(entry.endpoint), change.generation.value);
+  const bool removed = entry.role == wire::Role::kRemoved;
+  if (format == Format::kText && removed) {
+    return fmt::format("{}, which was server {}, is no member any more; generation {}\n", entry.name,
+                       entry.server, change.generation.value);
   }
-  return dump({{"name", entry.name},
-               {"index", entry.server},
-               {"role", role_text(entry.role)},
-               {"endpoint", rpc::to_string(entry.endpoint)},
-               {"generation", change.generation.value}});
+  if (format == Format::kText) {
+    const std::string said = said_text(entry);
+    return fmt::format("{} is {} {}, at {}{}; generation {}\n", entry.name, role_text(entry.role),
+                       entry.server, rpc::to_string(entry.endpoint), said.empty() ? "" : ", " + said,
+                       change.generation.value);
+  }
+  Json json{{"name", entry.name},
+            {"index", entry.server},
+            {"role", role_text(entry.role)},
+            {"endpoint", removed ? Json(nullptr) : Json(rpc::to_string(entry.endpoint))},
+            {"generation", change.generation.value}};
+  add_said(json, entry);
+  return dump(json);
 }
 
 std::string render_comparison(Generation generation, const std::vector<ComparedProcess>& processes,
@@ -271,7 +317,20 @@ std::string render_comparison(Generation generation, const std::vector<ComparedP
 }
 
 std::string render_tables(const routing::RoutingTables& tables, bool every_site, Format format) {
-  Json json{{"generation", tables.generation().value}, {"classes", Json::object()}};
+  Json json{{"generation", tables.generation().value},
+            {"classes", Json::object()},
+            {"servers", Json::array()},
+            {"removed", Json::array()}};
+  for (const wire::ServerEntry& server : tables.wire().servers) {
+    const bool removed = server.role == wire::Role::kRemoved;
+    Json entry{{"index", server.server}, {"name", server.name}};
+    if (!removed) {
+      entry["role"] = role_text(server.role);
+      entry["endpoint"] = rpc::to_string(server.endpoint);
+      add_said(entry, server);
+    }
+    json[removed ? "removed" : "servers"].push_back(std::move(entry));
+  }
   std::string text = fmt::format("generation {}\n\n", tables.generation().value);
   std::vector<std::vector<std::string>> rows{{"CLASS", every_site ? "SITE" : "SITES", "SERVER"}};
   for (wire::Role role : kClasses) {
@@ -355,7 +414,8 @@ std::string render_where(const EnsembleConfig& config, const Where& where, Forma
 
 std::string render_check(const EnsembleConfig& config, Format format) {
   std::map<std::string, std::size_t> roles;
-  for (const ServerConfig& server : config.servers) ++roles[std::string(role_name(server.role))];
+  for (const ServerConfig& server : config.servers)
+    if (server.role != ServerRole::kRemoved) ++roles[std::string(role_name(server.role))];
   if (format == Format::kJson) {
     return dump(
         {{"file", config.path}, {"ensemble", config.name}, {"roles", roles}, {"warnings", config.warnings}});

@@ -303,6 +303,41 @@ TEST_F(SlicectlTest, ShowsWhoIsAlive) {
   EXPECT_THAT(render_status(config_, *members, loop_.wall(), Format::kText), HasSubstr("no, 7.0 s"));
 }
 
+TEST_F(SlicectlTest, ShowsWhatWasSaidOfServersAndNoneThatWasRemoved) {
+  auto change = [&](const wire::ChangeServerArgs& args) { return *run(ask_change(seams_, args)); };
+  wire::ChangeServerArgs add{.entry = {.role = wire::Role::kStorage,
+                                       .endpoint = {0x0a4d6302, 2049},
+                                       .name = "store3",
+                                       .weight = 5,
+                                       .host = "h3",
+                                       .rack = "r2"}};
+  EXPECT_EQ(render_change(change(add), Format::kText),
+            "store3 is storage 7, at 10.77.99.2:2049, weight 5, host h3, rack r2; generation 2\n");
+  change({.change = wire::ServerChange::kDrain, .entry = {.endpoint = {}, .name = "store3"}});
+  auto told = [&] { return render_status(config_, *run(ask_members(seams_)), loop_.wall(), Format::kText); };
+  EXPECT_THAT(told(), HasSubstr("drained, weight 5, host h3, rack r2"));
+  json status = json::parse(render_status(config_, *run(ask_members(seams_)), loop_.wall(), Format::kJson));
+  EXPECT_EQ(status["servers"][7]["rack"], "r2");
+  EXPECT_EQ(status["servers"][7]["drained"], true);
+  EXPECT_EQ(status["servers"][2]["weight"], nullptr);
+  auto tables = [&] { return json::parse(render_tables(**run(ask_tables(seams_)), false, Format::kJson)); };
+  EXPECT_EQ(tables()["servers"][7]["host"], "h3");
+  EXPECT_EQ(tables()["removed"], json::array());
+
+  wire::ChangeServerArgs remove{.change = wire::ServerChange::kRemove,
+                                .entry = {.endpoint = {}, .name = "store3"}};
+  EXPECT_EQ(render_change(change(remove), Format::kText),
+            "store3, which was server 7, is no member any more; generation 4\n");
+  EXPECT_THAT(told(), Not(HasSubstr("store3")));
+  EXPECT_THAT(told(), HasSubstr("0 of 7 processes"));
+  EXPECT_EQ(tables()["servers"].size(), 7u);
+  EXPECT_EQ(tables()["removed"][0]["name"], "store3");
+  const auto now = *run(ask_tables(seams_));
+  EXPECT_THAT(render_servers(config_, *now, Format::kText), Not(HasSubstr("store3")));
+  for (const ComparedProcess& each : compare(now->wire(), *run(ask_members(seams_))))
+    EXPECT_NE(each.name, "store3");
+}
+
 TEST_F(SlicectlTest, SaysThatTheManagerIsAway) {
   silence("manager1");
   EXPECT_THAT(run(ask_members(seams_)).error().message, HasSubstr("the manager does not answer"));
@@ -450,6 +485,14 @@ TEST(SlicectlProgram, RefusesADirectoryForAConfiguration) {
     EXPECT_EQ(said.code, 2) << words;
     EXPECT_THAT(said.text, HasSubstr("is not a file but a directory")) << words;
   }
+}
+
+TEST(SlicectlProgram, RefusesWhatNoServerCanBe) {
+  EXPECT_THAT(slicectl("server set store1 --weight 0").text, HasSubstr("slicectl server drain"));
+  EXPECT_THAT(slicectl("server set store1").text, HasSubstr("nothing to set is named"));
+  EXPECT_THAT(slicectl("server set store1 --weight much").text, HasSubstr("'much' is not a size"));
+  for (const char* words : {"server set store1 --port 9", "server set store1", "server remove"})
+    EXPECT_EQ(slicectl(words).code, 2) << words;
 }
 
 TEST(SlicectlProgram, TellsItsVersion) {

@@ -174,7 +174,12 @@ void Neighbours::refresh(const Tables& tables) {
   for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
     slice_server& server = tables.servers[i];
     if (!began_) set_doubts(server, 0);
-    if (server.port != 0) refresh(server);
+    if (server.port != 0) {
+      refresh(server);
+    } else if (server.ifindex != 0) {  // it was removed
+      *reinterpret_cast<volatile std::uint32_t*>(&server.ifindex) = 0;
+      set_doubts(server, 0);
+    }
   }
   began_ = true;
   review_doubts(tables);

@@ -54,6 +54,40 @@ TEST_F(CommitTest, AStripedFileTakesOneRoundOfPartsAndOneLogRecord) {
   EXPECT_EQ(process().metric("coordinator_log_records_total"), 1u);
 }
 
+// A node without sites of such files cannot hold any of it.
+TEST_F(CommitTest, OnlyServersThatMayHoldSomethingOfTheFileAreAsked) {
+  wire::Tables tables = tables_.get()->wire();
+  wire::keep_layout_sites(tables);
+  for (std::uint32_t& owner : tables.sites[2]) owner = config_.find("store1")->index;
+  tables_.set(routing::RoutingTables::make(config_, tables).value());
+  ASSERT_EQ(commit_now(file()).status, Status::kOk);
+  EXPECT_EQ(store1_.commits, 1);
+  EXPECT_EQ(small_.commits, 1);
+  EXPECT_EQ(store2_.commits, 0) << "it has sites for files with a layout alone";
+}
+
+// Its tables said so when the COMMIT began; by now all that it had is elsewhere.
+TEST_F(CommitTest, AServerThatIsRemovedMeanwhileIsNotWaitedFor) {
+  store1_.end = 100000;
+  silence("store2");
+  std::optional<Committed> done;
+  commit(file(), [&](Committed each) { done = each; });
+  loop_.advance(10s);
+  ASSERT_FALSE(done);
+  wire::Tables tables = tables_.get()->wire();
+  const std::uint32_t gone = config_.find("store2")->index;
+  for (std::uint32_t& owner : tables.sites[2]) owner = config_.find("store1")->index;
+  tables.servers[gone] = {.server = gone, .role = wire::Role::kRemoved, .endpoint = {}, .name = "store2"};
+  ++tables.generation.value;
+  tables_.set(routing::RoutingTables::make(config_, tables).value());
+  const int before = store1_.commits;
+  loop_.advance(10s);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->status, Status::kOk);
+  EXPECT_GT(store1_.commits, before) << "who has its sites now is asked in its place";
+  EXPECT_EQ(the_file().attributes.size, 100000u);
+}
+
 TEST_F(CommitTest, TheAnswerDoesNotWaitForTheLog) {
   store1_.end = 1;
   disk_.set_delay(1s, 1s);

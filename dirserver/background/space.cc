@@ -44,11 +44,29 @@ Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
                     .free_files = (here.free_bytes + other_room_) / kBytesPerFile};
 }
 
-bool SpaceMonitor::holds_sites(const wire::ServerEntry& node) const {
-  if (node.role != wire::Role::kStorage) return false;
-  const auto holders = context_.tables.get()->servers(wire::Role::kStorage);
-  return std::any_of(holders.begin(), holders.end(),
-                     [&](const wire::ServerEntry* each) { return each->server == node.server; });
+// Files without a layout go by the hash alone, and fill a node no faster than its sites let them: of one that
+// has a tenth of them no more counts than a tenth of all disks.
+double SpaceMonitor::part_of(const wire::Member& node, const std::vector<wire::Member>& all) const {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  const VolumeConfig& volume = context_.config.volume;
+  const bool by_space = volume.placement == Placement::kFreeSpace;
+  const auto& owners = by_space || volume.copies > 1
+                           ? tables.layout_sites()
+                           : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  auto sites = [&](const wire::Member& member) {
+    const bool counts = member.entry.role == wire::Role::kStorage && member.alive;
+    return counts ? static_cast<double>(std::count(owners.begin(), owners.end(), member.entry.server)) : 0;
+  };
+  const double own = sites(node);
+  if (own == 0 || node.last.total_bytes == 0) return 0;
+  if (by_space) return node.entry.drained ? 0 : 1;
+  double all_sites = 0, all_bytes = 0;
+  for (const wire::Member& each : all) {
+    const double held = sites(each);
+    all_sites += held;
+    if (held > 0) all_bytes += static_cast<double>(each.last.total_bytes);
+  }
+  return std::min(1.0, own * all_bytes / (all_sites * static_cast<double>(node.last.total_bytes)));
 }
 
 Task<void> SpaceMonitor::ask_manager() {
@@ -67,9 +85,9 @@ Task<void> SpaceMonitor::ask_manager() {
       other_files_ += member.last.objects;
       if (member.alive) other_room_ += member.last.free_bytes;
     }
-    if (!member.alive || !holds_sites(member.entry)) continue;
-    total += member.last.total_bytes;
-    free += member.last.free_bytes;
+    const double part = part_of(member, result->members);
+    total += static_cast<std::uint64_t>(part * static_cast<double>(member.last.total_bytes));
+    free += static_cast<std::uint64_t>(part * static_cast<double>(member.last.free_bytes));
   }
   if (total == 0) co_return;
   total_bytes_ = total;

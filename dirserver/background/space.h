@@ -4,6 +4,7 @@
 #define SLICE_DIRSERVER_BACKGROUND_SPACE_H
 
 #include "service/context.h"
+#include "wire/manager.h"
 
 namespace slice::dirserver {
 
@@ -20,10 +21,10 @@ class SpaceMonitor {
   // shrink. Known to within kOwnMaxAge.
   bool low();
 
-  // Bytes: the sum over the living storage nodes that hold sites (on others no byte can be put), as they told
-  // the manager, at most kVolumeMaxAge old where the manager answers; before it ever did, this server's own.
-  // Files: those of the other directory servers, dead ones' as they were last, and as many more as there is
-  // room for at living ones and this one.
+  // Bytes: the sum over the living storage nodes, each in proportion of what a new file of the volume's
+  // policy may put there, by the sites that it holds, as they told the manager, at most kVolumeMaxAge old
+  // where the manager answers; before it ever did, this server's own. Files: those of the other directory
+  // servers, dead ones' as they were last, and as many more as there is room for at living ones and this one.
   struct Figures {
     std::uint64_t total_bytes = 0, free_bytes = 0;
     std::uint64_t other_files = 0, free_files = 0;
@@ -33,7 +34,8 @@ class SpaceMonitor {
  private:
   storage::Space own();
   Task<void> ask_manager();
-  bool holds_sites(const wire::ServerEntry& node) const;
+  // How much of a node's disk counts: from 0, where no byte can be put, to 1.
+  double part_of(const wire::Member& node, const std::vector<wire::Member>& all) const;
 
   service::ServiceContext& context_;
   storage::Space own_;

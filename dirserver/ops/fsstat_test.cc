@@ -39,9 +39,10 @@ TEST_F(FsstatTest, SumsTheLivingStorageNodes) {
   nfs3::FsstatOk ok;
   Handle file = create(root(), "f").handle;  // any handle will do
   ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
-  EXPECT_EQ(ok.total_bytes, 3000u);
-  EXPECT_EQ(ok.free_bytes, 1100u);
-  EXPECT_EQ(ok.available_bytes, 1100u);
+  // Each of both has half of the sites: store2 cannot take more than half of all.
+  EXPECT_EQ(ok.total_bytes, 2500u);
+  EXPECT_EQ(ok.free_bytes, 925u);
+  EXPECT_EQ(ok.available_bytes, 925u);
   ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
   EXPECT_EQ(manager.calls, 1);  // cached
   loop_.advance(std::chrono::seconds(6));
@@ -70,6 +71,69 @@ TEST_F(FsstatTest, CountsNoNodeWithoutSites) {
   ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
   EXPECT_EQ(ok.total_bytes, 1000u);
   EXPECT_EQ(ok.free_bytes, 400u);
+}
+
+// Storage nodes with so many bytes each, half of them free; `sites`: of store1, the rest is store2's.
+class ShareTest : public FsstatTest {
+ protected:
+  void bind(std::size_t sites, bool layouts = false) {
+    wire::Tables tables = tables_.get()->wire();
+    auto& owners =
+        layouts ? tables.layout_sites : tables.sites[static_cast<std::size_t>(wire::Role::kStorage)];
+    if (layouts) owners = tables.sites[static_cast<std::size_t>(wire::Role::kStorage)];
+    for (std::size_t site = 0; site < owners.size(); ++site)
+      owners[site] = config_.find(site < sites ? "store1" : "store2")->index;
+    tables_.set(routing::RoutingTables::make(config_, tables).value());
+  }
+  nfs3::FsstatOk with(std::uint64_t first, std::uint64_t second, bool drained = false) {
+    FakeManager manager;
+    for (const auto& [name, total] : {std::pair{"store1", first}, {"store2", second}}) {
+      wire::Member& member = manager.members.members.emplace_back();
+      member.entry.server = config_.find(name)->index;
+      member.entry.role = wire::Role::kStorage;
+      member.entry.drained = drained && std::string(name) == "store1";
+      member.last.total_bytes = total;
+      member.last.free_bytes = total / 2;
+      member.alive = true;
+    }
+    silence("manager1");
+    serve("manager1", manager);
+    nfs3::FsstatOk ok;
+    // The first answer after a while is of before.
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    loop_.advance(std::chrono::seconds(6));
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    loop_.advance(std::chrono::seconds(1));
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    silence("manager1");
+    return ok;
+  }
+};
+
+TEST_F(ShareTest, ANodeCountsAsMuchAsItsSitesLetItTake) {
+  bind(512);
+  EXPECT_EQ(with(1000, 1000).total_bytes, 2000u);
+  bind(64);  // one that was just added, of 1/16
+  EXPECT_EQ(with(16000, 16000).total_bytes, 18000u);
+  EXPECT_EQ(with(16000, 16000).free_bytes, 9000u);
+  bind(256);  // by their disks
+  EXPECT_EQ(with(1000, 3000).total_bytes, 4000u);
+  bind(0);  // all were moved away
+  EXPECT_EQ(with(1000, 3000).total_bytes, 3000u);
+}
+
+// Files with a layout stay where they were; but no new one is of that kind unless somebody says so.
+TEST_F(ShareTest, ADrainedNodeCountsWhereNewFilesMayGo) {
+  bind(512, true);
+  bind(0);
+  EXPECT_EQ(with(1000, 3000, true).total_bytes, 3000u);
+  config_.volume.copies = 2;
+  EXPECT_EQ(with(1000, 3000, true).total_bytes, 3000u);  // all of store1, and as much again of store2
+  config_.volume.copies = 1;
+  config_.volume.placement = slice::Placement::kFreeSpace;
+  EXPECT_EQ(with(1000, 3000, true).total_bytes, 3000u) << "nothing more is placed there";
+  EXPECT_EQ(with(1000, 3000, false).total_bytes, 4000u);
+  config_.volume.placement = slice::Placement::kHash;
 }
 
 class FileCountTest : public FsstatTest {

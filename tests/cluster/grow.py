@@ -104,6 +104,8 @@ def working(target, options):
 
 
 class Scene:
+    say = staticmethod(say)
+
     def __init__(self, target, options, files, clients):
         self.target, self.files, self.clients = target, files, clients
         self.chance = random.Random(options.seed)
@@ -146,7 +148,7 @@ class Scene:
         """A check of slicectl's, which may see what is about to be told or removed."""
         answers = []
         good = self.until(lambda: answers.append(self.ask(*words)) or answers[-1].returncode == 0)
-        return say(good, f"{what}: {' '.join(words)}", f"exit code {answers[-1].returncode}\n{answers[-1].stdout}{answers[-1].stderr}")
+        return self.say(good, f"{what}: {' '.join(words)}", f"exit code {answers[-1].returncode}\n{answers[-1].stdout}{answers[-1].stderr}")
 
     def ended(self, what):
         """Waits until no move goes on; tells of those that were not told of."""

@@ -1,0 +1,160 @@
+"""The suite `members`: the procedures of docs/operations.md by which a storage node comes and goes for good, carried out as they are written. A
+node that was removed is refused with what it has on its disk, one that comes again by its name begins with nothing; the manager is
+killed in between. df and status show those who are there."""
+
+import json
+import pathlib
+import struct
+import tempfile
+import time
+
+from attacks import rpc
+import grow
+import lost_manager_state
+
+FILES = 12  # of libnfs; 16 stripes each
+FSSTAT = 18
+REMOVED = "was removed from the ensemble"
+ENDS_SECONDS = 10  # in which a process notices that it is no member any more
+COMES_SECONDS = 20  # in which figures that are told once a second have come everywhere
+
+
+def say(ok, what, got=""):
+    print(f"{'ok' if ok else 'not ok'} members {what}{'' if ok else f': {got}'}", flush=True)
+    return ok
+
+
+class Scene(grow.Scene):
+    """One without kernel clients."""
+
+    say = staticmethod(say)
+
+    def __init__(self, target, options, files):
+        super().__init__(target, options, files, None)
+        self.folder = pathlib.Path(target.facts["config"]).parent
+
+    def right(self, what):
+        wrong = self.files.wrong()
+        return say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}")
+
+    def good(self, what):
+        """By every check there is, and files are written on."""
+        ok = self.clean(what, "tables", "--check") & self.clean(what, "fsck", "--data") & self.right(what)
+        return ok & say(self.files.write(1), f"{what}: a file is written")
+
+    def moved(self, what):
+        return say(self.until(lambda: self.going() == [], grow.MOVES_SECONDS), f"{what}: moves end", self.ask("moves").stdout)
+
+    def df(self):
+        """What clients are told of the volume's size, in bytes."""
+        root = rpc.mount_root(self.target.netns, self.target.server)
+        with rpc.Caller(self.target.netns, self.target.server) as caller:
+            rest = rpc.behind_attributes(caller.good(FSSTAT, rpc.opaque(root)))
+        return struct.unpack_from("!Q", rest)[0]
+
+    def shows(self, what, nodes, before):
+        """df counts as many nodes as hold sites, of which each has as much as one of `before` had; status has those of `nodes`."""
+        listed = [server["name"] for server in json.loads(self.tell("status", "--json"))["servers"] if server["role"] == "storage"]
+        ok = say(listed == nodes, f"{what}: status has {' '.join(nodes)}", listed)
+        holders, wanted = set(self.owners()), len(set(self.owners())) * before
+        got = []
+        counts = self.until(lambda: got.append(self.df()) or abs(got[-1] - wanted) <= 0.02 * wanted, COMES_SECONDS)
+        return ok & say(counts, f"{what}: df shows what {len(holders)} nodes have", f"{got[-1]} bytes, wanted {wanted}")
+
+    def refused(self, what, *words, because):
+        done = self.ask(*words)
+        return say(done.returncode == 1 and because in done.stderr, f"{what}: {' '.join(words)} is refused", f"exit code {done.returncode}: {done.stderr}")
+
+    def log(self, name):
+        return (self.folder / "log" / f"{name}.log").read_text(errors="replace")
+
+    def ends(self, what, name, says, before):
+        """The process ends by itself, and its log, from `before` on, says why; nothing was served meanwhile."""
+        gone = self.until(lambda: self.target.pids()[name] is None, ENDS_SECONDS)
+        told = self.log(name)[before:]
+        return say(gone and says in told, f"{what}: its process ends, and says why", told[-800:])
+
+    def start_in_vain(self, what, name, says):
+        before = len(self.log(name))
+        self.target.start(name)
+        ok = self.ends(what, name, says, before)
+        return ok & say("serving as" not in self.log(name)[before:], f"{what}: it served nothing")
+
+
+def comes(scene, node):
+    """docs/operations.md, "A new server"."""
+    scene.tell("rebalance")
+    ok = scene.moved("added") & scene.good("added") & scene.shows("added", ["store1", "store2", "store3"], node)
+    scene.tell("server", "set", "store3", "--weight", "2TiB", "--host", "host3", "--rack", "left")
+    said = next(server for server in json.loads(scene.tell("tables", "--json"))["servers"] if server["name"] == "store3")
+    ok &= say((said["weight"], said["host"], said["rack"]) == (2 << 40, "host3", "left"), "added: its weight, host and rack are known", said)
+    return ok & weighed(scene)
+
+
+def weighed(scene):
+    """With as much weight as both others it would have half of all sites, and by its disk what it has."""
+    for name in ("store1", "store2"):
+        scene.tell("server", "set", name, "--weight", "1TiB")
+    planned = json.loads(scene.tell("rebalance", "--dry-run", "--json"))
+    wanted = planned["sites"] / 2 - scene.owners().count("store3")
+    ok = say({move["to"] for move in planned["moves"]} == {"store3"} and abs(planned["sites_to_move"] - wanted) <= 1, "weighed: it would get half", planned)
+    for name in ("store1", "store2", "store3"):
+        scene.tell("server", "set", name, "--weight", "disk")
+    return ok & say(json.loads(scene.tell("rebalance", "--dry-run", "--json"))["sites_to_move"] <= 1, "weighed: and by their disks all have their shares")
+
+
+def goes(scene, node):
+    """docs/operations.md, "A server that is to go"."""
+    ok = scene.refused("with sites", "server", "remove", "store3", because="storage sites")
+    ok &= scene.refused("from birth", "server", "remove", "store1", because="files with copies or block maps")
+    ok &= scene.refused("the last", "server", "remove", "dir1", because="the last directory server")
+    scene.tell("server", "drain", "store3")
+    ok &= scene.moved("drained") & scene.good("drained") & scene.shows("drained", ["store1", "store2", "store3"], node)
+    scene.target.kill_and_start("manager1")
+    scene.target.wait_serving()
+    before = len(scene.log("store3"))
+    scene.tell("server", "remove", "store3")
+    ok &= scene.ends("removed", "store3", REMOVED, before)
+    ok &= scene.good("removed") & scene.shows("removed", ["store1", "store2"], node)
+    ok &= scene.start_in_vain("removed", "store3", REMOVED)
+    scene.target.kill_and_start("manager1")
+    scene.target.wait_serving()
+    ok &= scene.start_in_vain("removed, with another manager", "store3", REMOVED)
+    return ok & scene.good("removed, with another manager")
+
+
+def comes_again(scene, node):
+    """docs/operations.md: by the same name, which is another server from now on."""
+    address = scene.target.facts["addresses"]["store3"]
+    scene.tell("server", "add", "store3", "--role", "storage", "--address", address)
+    ok = scene.start_in_vain("again, with its old data", "store3", "begins with an empty one")
+    data = scene.folder / "data/store3"
+    data.rename(data.with_name("store3-of-before"))
+    scene.target.start("store3")
+    scene.target.wait_serving()
+    numbers = json.loads(scene.tell("tables", "--json"))
+    now = next(server["index"] for server in numbers["servers"] if server["name"] == "store3")
+    then = [server["index"] for server in numbers["removed"] if server["name"] == "store3"]
+    ok &= say(len(then) == 1 and now > then[0], f"again: it is number {now}, was {then}")
+    ok &= say("store3" not in scene.owners(), "again: it has no sites yet")
+    scene.tell("rebalance")
+    return ok & scene.moved("again") & scene.good("again") & scene.shows("again", ["store1", "store2", "store3"], node)
+
+
+def members(ensembles, options):
+    with tempfile.TemporaryDirectory(prefix="slice-members-", dir="/dev/shm") as folder, ensembles.make("members", storage=2) as target:
+        files = lost_manager_state.Files(target, folder)
+        if not files.write(FILES):
+            return False
+        scene = Scene(target, options, files)
+        node = scene.df() // 2
+        target.add_storage_node(3)
+        target.wait_serving()
+        ok = scene.shows("without sites", ["store1", "store2", "store3"], node)
+        for step in (comes, goes, comes_again):
+            start = time.monotonic()
+            ok &= step(scene, node)
+            print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)
+        if not ok:
+            print(scene.ask("status").stdout, scene.ask("moves").stdout, sep="\n")
+        return ok
