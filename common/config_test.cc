@@ -1,5 +1,7 @@
 #include "common/config.h"
 
+#include "common/settings.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -209,9 +211,10 @@ TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
   EXPECT_TRUE(config.exports[0].takes_port(40000));
   EXPECT_TRUE(config.exports[1].takes_port(1023));
   EXPECT_FALSE(config.exports[1].takes_port(1024));
-  EXPECT_EQ(config.export_for(0x0a4d0107), &config.exports[0]);
-  EXPECT_EQ(config.export_for(0x0a4d0207), &config.exports[1]);
-  EXPECT_EQ(config.export_for(0x0a4d0208), nullptr);
+  const Settings settings = settings_of(config);
+  EXPECT_EQ(settings.export_for(0x0a4d0107), &settings.exports[0]);
+  EXPECT_EQ(settings.export_for(0x0a4d0207), &settings.exports[1]);
+  EXPECT_EQ(settings.export_for(0x0a4d0208), nullptr);
 }
 
 // [network] with these lines, before [volume].

@@ -24,8 +24,10 @@ class FakeManager : public rpc::Program {
       case wire::ManagerProcedure::kHeartbeat:
         heartbeats.emplace_back();
         if (!decode(call.arguments, heartbeats.back())) co_return rpc::Outcome::kGarbage;
-        encode(results,
-               wire::HeartbeatResult{has_tables ? tables.generation : Generation{}, drawn, asks, asks_claim});
+        encode(results, wire::HeartbeatResult{.generation = has_tables ? tables.generation : Generation{},
+                                              .largest_drawn = drawn,
+                                              .offer = asks,
+                                              .claim = asks_claim});
         co_return rpc::Outcome::kReply;
       case wire::ManagerProcedure::kDrawVerifier:
         drawn.value += 1;

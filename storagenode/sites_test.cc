@@ -34,6 +34,7 @@ struct Side {
                 .self = self,
                 .handles = handles,
                 .tables = tables,
+                .settings = settings,
                 .verifier = verifier,
                 .random = [this] { return random += 0x9e3779b97f4a7c15; },
                 .crash = crash,
@@ -49,6 +50,7 @@ struct Side {
   rpc::InProcessNetwork network;
   storage::MemoryDisk disk;
   routing::TableHolder tables;
+  LiveSettings settings{Settings{}};
   wire::Tables managers;
   service::VerifierClock verifier{Verifier{1}};
   Metrics metrics;

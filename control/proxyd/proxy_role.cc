@@ -84,6 +84,8 @@ Status ProxyRole::start_workers() {
     options.tables = tables_;
     options.sender = {context_.self.index, tables_.config};
     options.config = &context_.config;
+    options.settings = &context_.settings;
+    options.workers = count;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
     if (shares_loop) {
@@ -114,7 +116,8 @@ Status ProxyRole::start_workers() {
 
 Status ProxyRole::start_programs() {
   const ProxyConfig& config = context_.config.proxy;
-  mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
+  mount_ = std::make_unique<MountProgram>(context_.config, context_.settings, tables_, context_.channel,
+                                          context_.metrics);
   mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
   mount_dispatcher_->add(*mount_);
   mount_dispatcher_->add(locks_.emplace(context_.metrics));

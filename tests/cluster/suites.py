@@ -22,6 +22,7 @@ import lost_manager_state
 import mirrors
 import power_cut
 import refused
+import reload
 import session_keys
 import sites
 import storms
@@ -370,6 +371,7 @@ SUITES = {
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
     "lost-manager-state": (lost_manager_state.lost_manager_state, "a manager that lost its state takes the tables from the others, and servers go by their own records: no byte is looked for elsewhere"),
     "grow": (grow.grow, "storage nodes are added and one is emptied while all work and some are killed: sites move with their data, nobody sees an error"),
+    "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "tls": (tls.tls, "sessions over TLS: nothing to be read between members, a revoked certificate is nobody's"),
@@ -381,4 +383,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "lost-manager-state", "grow"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "lost-manager-state", "grow", "reload"}  # bring up ensembles of their own
