@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import time
 
 import uml
@@ -150,7 +151,8 @@ def wrong_files(scene):
                               ("fixed keys", re.sub(r"storage = \d+", "storage = 2048", scene.exports(guest=None).replace('"64KiB"', '"128KiB"')),
                                "[volume] threshold, [volume] stripe_unit, [sites] storage")):
         scene.config.write_text(text)
-        done = scene.target.slicectl("--config", str(good), "reload", check=False)  # whose own file is right
+        slicectl = [str(scene.target.bin_dir / "slicectl"), "--config", str(good), "reload"]  # whose own file is right
+        done = subprocess.run(uml.in_netns(scene.target.facts["proxy"], *slicectl), capture_output=True, text=True)
         ok &= say(done.returncode == 1 and words in done.stderr and scene.config.name in done.stderr, f"{what}: refused", done.stderr)
         logged = scene.log("manager1").count("reload: nothing is changed")
         os.kill(scene.target.pids()[scene.target.facts["processes"]["manager1"]], signal.SIGHUP)
