@@ -310,6 +310,7 @@ TEST_F(ProcessTest, SighupSaysWhatOfTheFileIsTheManagersAndWhatCountsAtAStart) {
   storage->signal(SIGHUP);
   EXPECT_TRUE(storage->says("ensemble.toml:1: "));
   EXPECT_TRUE(storage->says("nothing of it is used"));
+  write_config(good);
   auto settings = ask<wire::SettingsResult>(3, wire::kAdminProgram,
                                             static_cast<std::uint32_t>(wire::AdminProcedure::kGetSettings));
   ASSERT_TRUE(settings);
@@ -319,7 +320,6 @@ TEST_F(ProcessTest, SighupSaysWhatOfTheFileIsTheManagersAndWhatCountsAtAStart) {
                                          static_cast<std::uint32_t>(wire::AdminProcedure::kReload));
   ASSERT_TRUE(refused);
   EXPECT_THAT(refused->refused, HasSubstr("not the manager"));
-  write_config(good);
 }
 
 // A server that was added since: the file does not have it.

@@ -224,7 +224,7 @@ TEST(MovesMessages, Codec) {
   check_message(MovesResult{Status::kStale, 13, "a later one"});
   check_message(LateWritesArgs{MoveId{77}, 12, {{1, 2, 3, 4, 5, Status::kOk, "reply"}}});
   check_message(StartMovesArgs{Role::kStorage, 4, {1, 2}});
-  check_message(StartMovesResult{"no", {MoveId{1}, MoveId{2}}});
+  check_message(StartMovesResult{"no", true, {MoveId{1}, MoveId{2}}});
   check_message(MovesListResult{{true, 9}, {{move, told, true, 5, 6, 7}}});
   check_message(ChangeMovesArgs{ChangeMovesArgs::kAbort, {false, 8}, MoveId{77}});
   check_message(ChangeMovesResult{"no", {true, 1}});

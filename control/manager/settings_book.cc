@@ -65,6 +65,7 @@ Task<wire::ReloadResult> SettingsBook::reload() {
     co_return result;
   }
   reloaded_ = true;
+  context_.metrics.counter("configuration_warnings").set(read->warnings.size());
   result.generation = generation();
   result.late = co_await tell_all();
   for (const std::string& warning : result.warnings) log_warning("{}", warning);

@@ -26,6 +26,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       xdp_(loop_, context.config.proxy, context.metrics,
            [this](const slice_eviction& changes) { shared_->write_back().add(changes); }),
       bindings_(context, [this] { xdp_.servers_changed(); }),
+      wanted_(context),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
       taken_over_(context.metrics.counter("proxy_sockets_taken_over")) {}
 
@@ -52,6 +53,7 @@ Task<Status> ProxyRole::start() {
   listeners_.keep();
   taken_over_.set(listeners_.taken_over());
   shared_->write_back().start();
+  wanted_.keep(tables_);
   co_await xdp_.load();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
