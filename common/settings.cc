@@ -68,10 +68,11 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
       continue;
     }
     keys.compare(key("role"), a->role, b.role);
-    const bool is_own = std::find(own.begin(), own.end(), b.name) != own.end();
-    if (is_own || b.role == ServerRole::kManager) {
+    // Where the others are say the members.
+    if (b.role == ServerRole::kManager) {
       keys.compare(key("address"), a->address, b.address).compare(key("port"), a->port, b.port);
     }
+    const bool is_own = std::find(own.begin(), own.end(), b.name) != own.end();
     if (!is_own || !a->listed) continue;
     keys.compare(key("data"), a->data, b.data)
         .compare(key("cache"), a->cache_bytes, b.cache_bytes)

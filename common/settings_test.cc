@@ -84,6 +84,9 @@ TEST(Settings, FixedDifferencesNameWhatNoReloadChanges) {
                           "[proxy] virtual_address", "address of server 'manager1'",
                           "cache of server 'manager1'", "role of server 'proxy1'"));
   EXPECT_THAT(fixed_differences(running, read, {"store1"}), ::testing::Contains("cache of server 'store1'"));
+  read = config();
+  read.servers[1].address = 9;  // slicectl server set
+  EXPECT_THAT(fixed_differences(running, read, {"store1"}), IsEmpty());
 }
 
 // The default goes by the number of directory servers in the file, and those that came since may be in it.
