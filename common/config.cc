@@ -17,8 +17,8 @@
 namespace slice {
 namespace {
 
+using config_internal::ipv4_text;
 using config_internal::line_of;
-using config_internal::parse_ipv4;
 using config_internal::Refusals;
 using config_internal::Section;
 
@@ -31,43 +31,17 @@ constexpr std::uint64_t kMinCache = 1ull << 20;              // bytes
 constexpr std::uint32_t kMaxArms = 1024;                     // of an emulated disk
 constexpr std::uint32_t kMaxAccessMicroseconds = 1'000'000;  // beyond, clients give up
 constexpr std::uint64_t kMinTransfer = 64ull << 10;          // bytes a second
+// Of [limits]: less, and a client could not do what any does; more than anybody has.
+constexpr std::uint64_t kLeastConnections = 16, kLeastCalls = 16;
+constexpr std::uint64_t kLeastMemory = 64ull << 20, kLeastMemoryOfAddress = 16ull << 20;  // bytes
+constexpr std::uint64_t kMostOfALimit = 1ull << 40;
 constexpr std::size_t kMaxConfigBytes = 16ull << 20;
-
-std::string ipv4_text(std::uint32_t address) {
-  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
-}
 
 // A path of the configuration: relative ones are so to its folder.
 std::string path_beside(const EnsembleConfig& config, const std::string& file) {
   std::filesystem::path path(file);
   if (path.is_relative()) path = std::filesystem::path(config.path).parent_path() / path;
   return path.string();
-}
-
-// ADDRESS or ADDRESS/BITS; nothing, after a refusal of `key`, where it is neither.
-std::optional<Network> read_network(Section& section, std::string_view key, std::string_view text) {
-  std::uint32_t bits = 32;
-  std::size_t slash = text.find('/');
-  if (slash != std::string_view::npos) {
-    std::string_view digits = text.substr(slash + 1);
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
-    if (error != std::errc{} || end != digits.data() + digits.size() || bits > 32) {
-      section.refuse(key, "'{}' is no network: ADDRESS/0 to ADDRESS/32 is expected", text);
-      return std::nullopt;
-    }
-  }
-  auto address = parse_ipv4(text.substr(0, slash));
-  if (!address) {
-    section.refuse(key, "{}", address.error().message);
-    return std::nullopt;
-  }
-  Network out{.address = *address, .mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits)};
-  if ((out.address & ~out.mask) != 0) {
-    section.refuse(key, "{} has bits behind its /{}: {}/{} is meant, or a single host", text, bits,
-                   ipv4_text(out.address & out.mask), bits);
-    return std::nullopt;
-  }
-  return out;
 }
 
 void read_tls(Section& section, EnsembleConfig& config) {
@@ -92,7 +66,7 @@ void read_tls(Section& section, EnsembleConfig& config) {
 void read_internal_network(Refusals& refusals, const toml::table& table, EnsembleConfig& config) {
   Section section(refusals, table, "[network]", line_of(table));
   for (const std::string& text : section.texts("internal")) {
-    if (auto network = read_network(section, "internal", text)) config.network.internal.push_back(*network);
+    if (auto network = section.network("internal", text)) config.network.internal.push_back(*network);
   }
   constexpr std::array<std::string_view, 2> kCovers{"heads", "all"};
   config.network.cover_all = section.choice("cover", kCovers, 0) == 1;
@@ -190,7 +164,7 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
 void read_export(Refusals& refusals, const toml::table& table, ExportConfig& out) {
   Section section(refusals, table, "[[export]]", line_of(table));
   std::string clients = section.text("clients");
-  if (auto network = read_network(section, "clients", clients)) {
+  if (auto network = section.network("clients", clients)) {
     out.network = network->address;
     out.mask = network->mask;
   }
@@ -218,6 +192,24 @@ void warn_of_export(const ExportConfig& entry, std::uint32_t line, EnsembleConfi
   }
   if (entry.anonymous_uid == 0) warn("makes those whom it squashes root: anonymous_uid = 0");
   if (entry.anonymous_gid == 0) warn("puts those whom it squashes into root's group: anonymous_gid = 0");
+}
+
+void read_limits(Refusals& refusals, const toml::table& table, ClientLimits& limits) {
+  Section section(refusals, table, "[limits]", line_of(table));
+  auto read = [&section](std::string_view key, std::uint64_t least, bool bytes) {
+    const std::uint64_t value = bytes ? section.size(key, 0) : section.number(key, 0, 0, kMostOfALimit);
+    if (section.has(key) && (value < least || value > kMostOfALimit)) {
+      section.refuse(key, "{} is not between {} and {}", value, least, kMostOfALimit);
+    }
+    return value;
+  };
+  limits = {.connections = read("connections", kLeastConnections, false),
+            .connections_of_address = read("connections_of_address", 1, false),
+            .memory = read("memory", kLeastMemory, true),
+            .memory_of_address = read("memory_of_address", kLeastMemoryOfAddress, true),
+            .calls = read("calls", kLeastCalls, false),
+            .calls_of_address = read("calls_of_address", kLeastCalls, false)};
+  section.finish();
 }
 
 void read_emulated_disk(Refusals& refusals, const toml::table& table, EmulatedDiskConfig& disk) {
@@ -343,11 +335,16 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
     refusals.add(1, "the ensemble lacks '[proxy]'");
   }
   if (const toml::array* entries = top.tables("export")) {
+    if (entries->size() > kMaxExports)
+      refusals.add(line_of(*entries), "more than {} [[export]]", kMaxExports);
     for (const toml::node& entry : *entries) {
       read_export(refusals, *entry.as_table(), config.exports.emplace_back());
       warn_of_export(config.exports.back(), line_of(entry), config);
     }
   }
+  config.log_level = static_cast<LogLevel>(
+      top.choice("log_level", kLogLevelNames, static_cast<std::size_t>(LogLevel::kInfo)));
+  if (const toml::table* table = top.table("limits")) read_limits(refusals, *table, config.limits);
   if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);
   std::vector<std::uint32_t> lines;
   if (const toml::array* entries = top.tables("server")) {
@@ -406,13 +403,6 @@ bool EnsembleConfig::has_removed(std::string_view server_name) const {
   });
 }
 
-const ExportConfig* EnsembleConfig::export_for(std::uint32_t address) const {
-  auto found = std::find_if(exports.begin(), exports.end(), [address](const ExportConfig& entry) {
-    return (address & entry.mask) == entry.network;
-  });
-  return found == exports.end() ? nullptr : &*found;
-}
-
 std::size_t EnsembleConfig::count(ServerRole role) const {
   return static_cast<std::size_t>(std::count_if(
       servers.begin(), servers.end(), [&](const ServerConfig& server) { return server.role == role; }));
@@ -428,7 +418,8 @@ EnsembleConfig with_members(EnsembleConfig config, const std::vector<Member>& me
   std::vector<ServerConfig> servers;
   for (const Member& member : members) {
     const ServerConfig* known = member.role == ServerRole::kRemoved ? nullptr : config.find(member.name);
-    ServerConfig server = known != nullptr ? *known : ServerConfig{.name = member.name};
+    ServerConfig server =
+        known != nullptr ? *known : ServerConfig{.name = member.name, .data = "", .listed = false};
     server.role = member.role;
     server.address = member.address;
     server.port = member.port;
@@ -462,6 +453,7 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
   read_root(refusals, parsed.table(), config, std::max(lines, 1u));
   if (refusals.error()) return fail(*refusals.error());
   if (config.volume.mkdir_probability < 0) {
+    config.volume.mkdir_probability_is_default = true;
     config.volume.mkdir_probability = 1.0 / static_cast<double>(config.count(ServerRole::kDirectory));
   }
   if (config.volume.copies > config.count(ServerRole::kStorage)) {

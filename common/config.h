@@ -14,6 +14,7 @@
 
 #include "common/ids.h"
 #include "common/keys.h"
+#include "common/log.h"
 #include "common/result.h"
 
 namespace slice {
@@ -38,6 +39,7 @@ struct EmulatedDiskConfig {
   std::uint32_t access_us = 8000;                // seek and rotation of one operation, microseconds
   std::uint64_t bytes_per_second = 32ull << 20;  // of one arm
   std::uint64_t memory_bytes = 64ull << 20;      // what of it is found in memory instead
+  bool operator==(const EmulatedDiskConfig&) const = default;
 };
 
 inline constexpr std::size_t kMaxServers = 1023;  // entries of the proxy's servers table
@@ -56,6 +58,7 @@ struct ServerConfig {
   std::string host, rack;                           // what fails together; empty: not said
   std::uint64_t reserve_bytes = 64ull << 20;        // free space below which writes answer NFS3ERR_NOSPC
   std::optional<EmulatedDiskConfig> emulated_disk;  // storage and small-file servers; nothing: the real one
+  bool listed = true;                               // in the file; else a member that it does not have
 };
 
 inline constexpr std::uint32_t kReservedPorts =
@@ -64,6 +67,7 @@ inline constexpr std::uint32_t kReservedPorts =
 struct Network {
   std::uint32_t address = 0, mask = 0;
   bool has(std::uint32_t host) const { return (host & mask) == address; }
+  bool operator==(const Network&) const = default;
 };
 
 // Files of TLS between members, PEM; paths. `{name}` in one stands for the process's name.
@@ -96,6 +100,17 @@ struct ExportConfig {
   std::uint32_t anonymous_uid = 65534, anonymous_gid = 65534;
   bool secure = true;  // only calls from reserved ports are taken
   bool takes_port(std::uint32_t port) const { return !secure || port < kReservedPorts; }
+  bool operator==(const ExportConfig&) const = default;
+};
+inline constexpr std::size_t kMaxExports = 4096;
+
+// What clients may take of a front, a server's port or the virtual address (rpc/admission.h); 0: what that
+// front has by itself.
+struct ClientLimits {
+  std::uint64_t connections = 0, connections_of_address = 0;
+  std::uint64_t memory = 0, memory_of_address = 0;  // bytes
+  std::uint64_t calls = 0, calls_of_address = 0;    // under way
+  bool operator==(const ClientLimits&) const = default;
 };
 
 inline constexpr std::uint32_t kMaxCopies = 3;
@@ -118,7 +133,8 @@ struct VolumeConfig {
   Placement placement = Placement::kHash;  // of a new file
   enum class NamePolicy { kMkdirSwitching, kNameHashing } policy = NamePolicy::kMkdirSwitching;
   enum class NameHash { kMd5, kSipHash13 } hash = NameHash::kMd5;
-  double mkdir_probability = 0;  // default 1/number of directory servers
+  double mkdir_probability = 0;
+  bool mkdir_probability_is_default = false;  // 1/number of directory servers
   std::uint32_t root_mode = 0755, root_uid = 0, root_gid = 0;
 };
 
@@ -143,15 +159,14 @@ struct EnsembleConfig {
   Key name_key{};        // derived likewise: siphash13 of names
   VolumeConfig volume;
   std::array<std::uint32_t, 4> site_counts{64, 64, 1024, 64};  // by the first four roles; powers of two
-  std::vector<ExportConfig> exports;  // first that fits a client counts; none fits: refused
+  std::vector<ExportConfig> exports;  // see Settings::export_for(), as for all that common/settings.h has
+  LogLevel log_level = LogLevel::kInfo;
+  ClientLimits limits;
   NetworkConfig network;
   ProxyConfig proxy;
   std::vector<ServerConfig> servers;
   std::vector<std::string> warnings;  // what is allowed but hardly meant; for the log, one line each
 
-  // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
-  // this configuration.
-  const ExportConfig* export_for(std::uint32_t address) const;
   // Nothing where there is no such member. Valid as long as this configuration.
   const ServerConfig* find(std::string_view server_name) const;
   // Whether a server with this name was a member once.

@@ -35,6 +35,10 @@ inline Result<std::uint32_t> parse_ipv4(std::string_view text) {
   return ntohl(parsed.s_addr);
 }
 
+inline std::string ipv4_text(std::uint32_t address) {
+  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
+}
+
 // What a refusal is raised through: the first one counts, later ones are consequences.
 class Refusals {
  public:
@@ -139,6 +143,31 @@ class Section {
       refuse(key, "{} is not the address of one host", value);
     }
     return parsed.value_or(0);
+  }
+  // `text`, a value of `key`, as ADDRESS or ADDRESS/BITS; nothing, after a refusal, where it is neither.
+  std::optional<Network> network(std::string_view key, std::string_view text) const {
+    std::uint32_t bits = 32;
+    std::size_t slash = text.find('/');
+    if (slash != std::string_view::npos) {
+      std::string_view digits = text.substr(slash + 1);
+      auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
+      if (error != std::errc{} || end != digits.data() + digits.size() || bits > 32) {
+        refuse(key, "'{}' is no network: ADDRESS/0 to ADDRESS/32 is expected", text);
+        return std::nullopt;
+      }
+    }
+    auto address = parse_ipv4(text.substr(0, slash));
+    if (!address) {
+      refuse(key, "{}", address.error().message);
+      return std::nullopt;
+    }
+    Network out{.address = *address, .mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits)};
+    if ((out.address & ~out.mask) != 0) {
+      refuse(key, "{} has bits behind its /{}: {}/{} is meant, or a single host", text, bits,
+             ipv4_text(out.address & out.mask), bits);
+      return std::nullopt;
+    }
+    return out;
   }
   // The position of the value among `choices`.
   std::size_t choice(std::string_view key, std::span<const std::string_view> choices,

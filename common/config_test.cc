@@ -1,5 +1,7 @@
 #include "common/config.h"
 
+#include "common/settings.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -146,6 +148,21 @@ TEST_F(ConfigTest, AnEmulatedDiskHasDefaultsAndIsOffWithoutOne) {
   EXPECT_EQ(disk->memory_bytes, 64u << 20);
 }
 
+TEST_F(ConfigTest, LimitsOfClientsAreTheFrontsUnlessTheyAreGiven) {
+  EXPECT_EQ(parse(kGood).value().limits, ClientLimits{});
+  EXPECT_EQ(parse(kGood).value().log_level, LogLevel::kInfo);
+  auto config = parse(with("[sites]", "[limits]\nmemory = \"1GiB\"\ncalls_of_address = 64\n[sites]"));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->limits, (ClientLimits{.memory = 1ull << 30, .calls_of_address = 64}));
+  EXPECT_EQ(parse("log_level = \"debug\"\n" + std::string(kGood)).value().log_level, LogLevel::kDebug);
+  for (const char* wrong : {"memory = \"32MiB\"", "memory_of_address = 1", "connections = 0", "calls = 15",
+                            "connections_of_address = -1", "calls = 2000000000000"}) {
+    auto refused = parse(with("[sites]", fmt::format("[limits]\n{}\n[sites]", wrong)));
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().message, HasSubstr("ensemble.toml:10: ")) << wrong;
+  }
+}
+
 TEST_F(ConfigTest, LoadsAFile) {
   std::ofstream(path()) << kGood;
   auto config = load_ensemble(path());
@@ -209,9 +226,10 @@ TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
   EXPECT_TRUE(config.exports[0].takes_port(40000));
   EXPECT_TRUE(config.exports[1].takes_port(1023));
   EXPECT_FALSE(config.exports[1].takes_port(1024));
-  EXPECT_EQ(config.export_for(0x0a4d0107), &config.exports[0]);
-  EXPECT_EQ(config.export_for(0x0a4d0207), &config.exports[1]);
-  EXPECT_EQ(config.export_for(0x0a4d0208), nullptr);
+  const Settings settings = settings_of(config);
+  EXPECT_EQ(settings.export_for(0x0a4d0107), &settings.exports[0]);
+  EXPECT_EQ(settings.export_for(0x0a4d0207), &settings.exports[1]);
+  EXPECT_EQ(settings.export_for(0x0a4d0208), nullptr);
 }
 
 // [network] with these lines, before [volume].

@@ -14,12 +14,13 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using FileId = Id<struct FileIdTag, std::uint64_t>;          // never reused within a volume
-using VolumeId = Id<struct VolumeIdTag, std::uint32_t>;      //
-using SiteId = Id<struct SiteIdTag, std::uint32_t>;          // a logical server of one class
-using Generation = Id<struct GenerationTag, std::uint64_t>;  // version of the routing tables
-using Xid = Id<struct XidTag, std::uint32_t>;                // ONC RPC transaction number
-using Epoch = Id<struct EpochTag, std::uint32_t>;            // truncation epoch of a file
+using FileId = Id<struct FileIdTag, std::uint64_t>;                          // never reused within a volume
+using VolumeId = Id<struct VolumeIdTag, std::uint32_t>;                      //
+using SiteId = Id<struct SiteIdTag, std::uint32_t>;                          // a logical server of one class
+using Generation = Id<struct GenerationTag, std::uint64_t>;                  // version of the routing tables
+using SettingsGeneration = Id<struct SettingsGenerationTag, std::uint64_t>;  // of the settings
+using Xid = Id<struct XidTag, std::uint32_t>;                                // ONC RPC transaction number
+using Epoch = Id<struct EpochTag, std::uint32_t>;                            // truncation epoch of a file
 using Verifier = Id<struct VerifierTag, std::uint64_t>;  // NFSv3 write verifier, one ensemble-wide sequence
 
 }  // namespace slice

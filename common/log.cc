@@ -19,8 +19,6 @@ LogState& state() {
   return instance;
 }
 
-constexpr std::array<std::string_view, 4> kNames{"debug", "info", "warning", "error"};
-
 // What a peer chose stays within its line, and does nothing to a terminal: other bytes than printable ASCII
 // become \xNN.
 void append_escaped(std::string& line, std::string_view message) {
@@ -42,6 +40,10 @@ void configure_log(std::string process, LogLevel least) {
   state().least = least;
 }
 
+void set_log_level(LogLevel least) {
+  state().least = least;
+}
+
 bool log_enabled(LogLevel level) {
   return level >= state().least.load(std::memory_order_relaxed);
 }
@@ -54,7 +56,7 @@ void write_log(LogLevel level, std::string_view message) {
   std::string line =
       fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z {} {} ", utc.tm_year + 1900, utc.tm_mon + 1,
                   utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000,
-                  kNames[static_cast<std::size_t>(level)], state().process);
+                  kLogLevelNames[static_cast<std::size_t>(level)], state().process);
   append_escaped(line, message);
   line.push_back('\n');
   // One write a line, so that lines of several threads do not mix; a log that cannot be written is no

@@ -12,9 +12,12 @@
 namespace slice {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
+inline constexpr std::array<std::string_view, 4> kLogLevelNames{"debug", "info", "warning", "error"};
 
 // Called once at start: the process's name in the ensemble, and the least level that is written.
 void configure_log(std::string process, LogLevel least);
+// Another least level, at any time.
+void set_log_level(LogLevel least);
 bool log_enabled(LogLevel level);
 void write_log(LogLevel level, std::string_view message);
 

@@ -101,7 +101,7 @@ FilePolicy merged(FilePolicy policy, const wire::PolicyArgs& args) {
 }
 
 std::uint32_t copies_of_new(const Volume& volume, const FilePolicy& policy) {
-  return policy.copies != 0 ? policy.copies : volume.context.config.volume.copies;
+  return policy.copies != 0 ? policy.copies : volume.context.settings.get()->copies;
 }
 
 }  // namespace

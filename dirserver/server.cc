@@ -6,14 +6,21 @@
 #include "storage/rocks_store.h"
 
 namespace slice::dirserver {
+namespace {
+
+// Bytes of the reserve that are left to removing names; below them nothing is changed.
+std::uint64_t min_free(service::ServiceContext& context) {
+  return context.settings.get()->reserve_of(context.self) / 4;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context) {
   storage::RocksStore::Options options;
   options.folder = context.self.data + "/cells";
   options.cache_bytes = context.self.cache_bytes / 4;
   options.memory_bytes = std::max<std::uint64_t>(context.self.cache_bytes / 4, 4 << 20);
-  // Names may still be removed below the reserve, down to here.
-  options.min_free_bytes = context.self.reserve_bytes / 4;
+  options.min_free_bytes = min_free(context);
   auto store = storage::RocksStore::open(context.loop, context.metrics, options);
   if (!store) return fail(std::move(store.error()));
   return std::unique_ptr<storage::KvStore>(std::move(*store));
@@ -63,6 +70,10 @@ std::string DirectoryServer::state() const {
 
 std::uint64_t DirectoryServer::objects() const {
   return volume_ ? volume_->cells.objects().value_or(0) : 0;
+}
+
+void DirectoryServer::settings_changed() {
+  store_->set_min_free(min_free(context_));
 }
 
 void DirectoryServer::refresh_gauges() {

@@ -34,6 +34,7 @@ class DirectoryServer : public service::Role {
   std::string state() const override;
   std::uint64_t objects() const override;
   void refresh_gauges() override;
+  void settings_changed() override;
 
  private:
   service::ServiceContext& context_;

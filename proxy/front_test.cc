@@ -214,6 +214,7 @@ TEST(Udp, WhoWaitsForAnAnswerIsNotForgotten) {
 TEST(Udp, AStrangerTakesNoPlace) {
   ToyEnsemble ensemble;
   ensemble.config.exports[0].mask = 0xffffff00;  // 127.0.0.0/24
+  ensemble.settings->set(settings_of(ensemble.config));
   Datagrams stranger(ensemble, "127.0.1.1");
   rpc::XdrWriter out;
   auto handle = ensemble.handle(5);
@@ -300,7 +301,8 @@ class MountTest : public ::testing::Test {
     dispatcher_->add(*names_);
     network_.emplace(loop_, config_.ensemble_key, rpc::Endpoint{1, 1});
     network_->attach({0x0a4d0302, 2049}, &*dispatcher_);
-    mount_.emplace(config_, memory_.tables(), *network_, metrics_);
+    settings_.set(settings_of(config_));
+    mount_.emplace(config_, settings_, memory_.tables(), *network_, metrics_);
   }
   Buffer call(rpc::Program& program, std::uint32_t procedure, ByteView arguments,
               std::uint32_t client = 0x0a4d0102, std::uint16_t port = 700) {
@@ -335,6 +337,7 @@ class MountTest : public ::testing::Test {
   rpc::EpollLoop loop_;
   Metrics metrics_;
   EnsembleConfig config_;
+  LiveSettings settings_{Settings{}};
   MemoryTables memory_;
   std::optional<routing::HandleCodec> codec_;
   std::optional<Names> names_;
@@ -371,11 +374,22 @@ TEST_F(MountTest, ASecureExportIsForReservedPorts) {
   EXPECT_EQ(metrics_.counter("proxy_mounts_unreserved_ports_total").value(), 1u);
   EXPECT_EQ(metrics_.counter("proxy_mounts_refused_total").value(), 1u);
   config_.exports[0].secure = false;
+  settings_.set(settings_of(config_));
   EXPECT_EQ(mount("/", nullptr, 0x0a4d0102, 1024), mount3::Status::kOk);
+}
+
+TEST_F(MountTest, ExportsComeAndGoWhileItServes) {
+  EXPECT_EQ(mount("/"), mount3::Status::kOk);
+  EXPECT_EQ(mount("/", nullptr, 0x0a4d0902), mount3::Status::kAcces);
+  config_.exports[0] = {.network = 0x0a4d0900, .mask = 0xffffff00};
+  settings_.set(settings_of(config_));
+  EXPECT_EQ(mount("/"), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/", nullptr, 0x0a4d0902), mount3::Status::kOk);
 }
 
 TEST_F(MountTest, AnExportBelowTheRootIsTheRootOfTheVolume) {
   config_.volume.export_path = "/data/volume";
+  settings_.set(settings_of(config_));
   std::uint64_t fileid = 0;
   EXPECT_EQ(mount("/data/volume", &fileid), mount3::Status::kOk);
   EXPECT_EQ(fileid, 1u);

@@ -99,8 +99,10 @@ TEST(Limits, ALongRecordIsRefusedByItsHead) {
   EXPECT_EQ(status_of(client->replies[0]), nfs3::Status::kBadHandle);
   EXPECT_EQ(status_of(ensemble.ask(*client, good)), nfs3::Status::kOk) << "the stream is out of step";
   ensemble.config.exports[0].secure = true;
+  ensemble.settings->set(settings_of(ensemble.config));
   EXPECT_EQ(status_of(ensemble.ask(*client, good)), nfs3::Status::kAcces) << "from an unreserved port";
   ensemble.config.exports.clear();
+  ensemble.settings->set(settings_of(ensemble.config));
   EXPECT_EQ(status_of(ensemble.ask(*client, good)), nfs3::Status::kAcces);
   Buffer no_write = ensemble.call(Xid{9}, nfs3::Procedure::kGetattr, pattern(100'000, 1));
   std::copy(handle.begin(), handle.end(), no_write.data() + no_write.size() - 100'000 + 4);
@@ -142,6 +144,27 @@ TEST(Limits, IdleConnectionsOfOneAddressLockNobodyOut) {
   }
   EXPECT_EQ(ensemble.worker->clients(), 50u);
   EXPECT_EQ(ended(ensemble, "crowded"), 20u);
+}
+
+TEST(Limits, ThoseOfTheSettingsCountWhileItServes) {
+  ToyOptions options;
+  options.limits.connections = 50;
+  ToyEnsemble ensemble(options);
+  auto open_to = [&](std::size_t count) {
+    std::vector<std::unique_ptr<WireClient>> idle;
+    for (int i = 0; i < 60; ++i) idle.push_back(ensemble.connect(kGreedy));
+    ensemble.run_until([&] { return ensemble.worker->clients() == count; }, 2s);
+    return ensemble.worker->clients();
+  };
+  EXPECT_EQ(open_to(50), 50u);
+  ASSERT_TRUE(ensemble.run_until([&] { return ensemble.worker->clients() == 0; }));
+  ensemble.settings->set({.limits = {.connections = 20}});
+  ensemble.run_until([] { return false; }, 1100ms);  // its next tick
+  EXPECT_EQ(open_to(20), 20u);
+  ASSERT_TRUE(ensemble.run_until([&] { return ensemble.worker->clients() == 0; }));
+  ensemble.settings->set({});
+  ensemble.run_until([] { return false; }, 1100ms);
+  EXPECT_EQ(open_to(50), 50u);
 }
 
 // While others call, a client has no more than its share under way at the servers.

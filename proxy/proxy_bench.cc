@@ -153,12 +153,14 @@ struct Proxy {
     options.tables = memory.tables();
     config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
     options.config = &config;
+    options.settings = &settings.emplace(settings_of(config));
     options.sender = {9, memory.tables().config};
     worker.emplace(loop, nullptr, options, *cache, maps, metrics);
     at = worker->listen_tcp({kLoopback, 0}).value();
     thread = std::thread([this] { loop.run(); });
   }
   EnsembleConfig config;
+  std::optional<LiveSettings> settings;
   Metrics metrics;
   MemoryTables memory;
   rpc::EpollLoop loop;

@@ -44,6 +44,7 @@ class Thread {
     options.tables = ensemble.memory.tables();
     options.sender = {99, options.tables.config};
     options.config = &ensemble.config;
+    options.settings = &*ensemble.settings;
     options.limits = toy_limits();
     return options;
   }

@@ -1,5 +1,8 @@
 #include "proxy/worker.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/log.h"
 
 namespace slice::proxy {
@@ -8,6 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTick = 1s;
+constexpr std::uint64_t kLeastMemory = 16 << 20;  // of one worker, however many share the settings' figure
 
 }  // namespace
 
@@ -32,12 +36,16 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       encoder_(pool_, options.sender),
       backends_(plumbing(), options.tables, encoder_, metrics),
       services_(plumbing(), backends_, options.tables, cache, encoder_, maps, metrics),
-      router_(services_, *options.config),
+      router_(services_, *options.config, *options.settings),
+      live_settings_(*options.settings),
+      memory_(options.limits.memory),
+      workers_(options.workers),
       budget_{.limit = options.limits.memory, .pool = &pool_},
       admission_(rpc::Admission::make(loop, options.limits, metrics)),
       accepted_(metrics.counter("proxy_connections_total")),
       refused_(metrics.counter("proxy_connections_refused_total")),
       udp_senders_(options.udp_senders) {
+  follow_settings();
   tick_ = loop_.after(kTick, [this] { tick(); });
 }
 
@@ -79,9 +87,19 @@ void Worker::on_closed(TcpClient& client) {
   if (closed_.size() == 1) loop_.post([this] { closed_.clear(); });
 }
 
+void Worker::follow_settings() {
+  const std::uint64_t version = live_settings_.version();
+  if (std::exchange(settings_version_, version) == version) return;
+  ClientLimits limits = live_settings_.get()->limits;
+  if (limits.memory != 0) limits.memory = std::max<std::uint64_t>(limits.memory / workers_, kLeastMemory);
+  budget_.limit = limits.memory != 0 ? limits.memory : memory_;
+  admission_->limit_clients(limits);
+}
+
 void Worker::tick() {
   tick_ = loop_.after(kTick, [this] { tick(); });
   MonoTime now = loop_.now();
+  follow_settings();
   local_.tick();
   if (udp_ != nullptr) udp_->tick(now);
 }

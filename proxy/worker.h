@@ -19,7 +19,9 @@ class Worker : private TcpClient::Owner {
   struct Options {
     Tables tables;
     Sender sender;
-    const EnsembleConfig* config = nullptr;  // exports, and the handles' key; always there
+    const EnsembleConfig* config = nullptr;  // the handles' key; always there
+    const LiveSettings* settings = nullptr;  // exports, and limits of clients; always there
+    std::size_t workers = 1;                 // that the settings' memory is for
     rpc::Admission::Limits limits = client_limits(256 << 20);
     std::size_t udp_senders = UdpFront::kMostSenders;
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.
@@ -45,6 +47,8 @@ class Worker : private TcpClient::Owner {
   Plumbing plumbing() { return {loop_, pool_, legs_, flusher_, local_, connector_}; }
   void on_closed(TcpClient& client) override;
   void tick();
+  // Takes the limits of the settings, where those have changed.
+  void follow_settings();
 
   Loop& loop_;
   Connector& connector_;
@@ -56,6 +60,9 @@ class Worker : private TcpClient::Owner {
   Backends backends_;
   Services services_;
   CallRouter router_;
+  const LiveSettings& live_settings_;
+  std::uint64_t settings_version_ = 0;  // whose limits are in force
+  const std::size_t memory_, workers_;
   Budget budget_;
   std::shared_ptr<rpc::Admission> admission_;
   Counter &accepted_, &refused_;

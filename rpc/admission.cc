@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/free_memory.h"
 #include "rpc/endpoint.h"
+#include "rpc/free_memory.h"
 
 namespace slice::rpc {
 namespace {
@@ -24,7 +24,8 @@ constexpr std::array<std::string_view, 5> kReasonNames{"idle", "unread", "slow_r
 
 Admission::Admission(Loop& loop, Limits limits, Metrics& metrics)
     : loop_(loop),
-      limits_(std::move(limits)),
+      made_with_(std::move(limits)),
+      limits_(made_with_),
       waited_(metrics.counter("connections_waited_total")),
       memory_now_(metrics.counter("connections_memory_bytes")) {
   for (std::size_t i = 0; i < kReasons; ++i) {
@@ -42,6 +43,20 @@ std::shared_ptr<Admission> Admission::make(Loop& loop, Limits limits, Metrics& m
     if (auto self = weak.lock()) self->round_ends();
   });
   return made;
+}
+
+void Admission::limit_clients(const ClientLimits& limits) {
+  auto set = [](std::size_t& limit, std::uint64_t given, std::size_t otherwise) {
+    limit = given != 0 ? given : otherwise;
+  };
+  set(limits_.connections, limits.connections, made_with_.connections);
+  set(limits_.client_connections, limits.connections_of_address, made_with_.client_connections);
+  set(limits_.memory, limits.memory, made_with_.memory);
+  set(limits_.client_memory, limits.memory_of_address, made_with_.client_memory);
+  set(limits_.calls, limits.calls, made_with_.calls);
+  set(limits_.client_calls, limits.calls_of_address, made_with_.client_calls);
+  look_at_memory_ = true;
+  wake();
 }
 
 // Members come and go.

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/config.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/metrics.h"
@@ -132,6 +133,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // Of clients.
   std::size_t memory() const { return clients_.memory; }
   const Limits& limits() const { return limits_; }
+  // Other limits of clients from now on; what is 0 is as it was made with. Who is beyond a lower one keeps
+  // what it has, and waits, or ends as the rules say; who waited may have room now.
+  void limit_clients(const ClientLimits& limits);
 
  private:
   enum class Why { kIdle, kUnread, kSlowRecord, kCrowded, kMemory, kKinds };
@@ -182,7 +186,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
   void give_memory_back();
 
   Loop& loop_;
-  const Limits limits_;
+  const Limits made_with_;
+  Limits limits_;  // in force
   Pool clients_, peers_;
   std::map<Key, std::unique_ptr<Share>> shares_;
   std::list<Share*> waiting_;  // shares with members that wait, in turn

@@ -217,6 +217,9 @@ void Server::serve_tcp(int listener) {
 void Server::serve_udp(int socket) {
   shared_->serve_udp(socket);
 }
+void Server::limit_clients(const ClientLimits& limits) {
+  shared_->admission->limit_clients(limits);
+}
 std::size_t Server::end_sessions_of_other_keys() {
   return shared_->end_sessions_of_other_keys();
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "common/config.h"
 #include "common/metrics.h"
 #include "rpc/admission.h"
 #include "rpc/dispatcher.h"
@@ -50,6 +51,8 @@ class Server {
   // on.
   void serve_tcp(int listener);
   void serve_udp(int socket);
+  // Takes other limits of clients from now on; what is 0 is as the options have it.
+  void limit_clients(const ClientLimits& limits);
   // Ends the sessions under keys that are not valid any more; their peers begin anew. How many.
   std::size_t end_sessions_of_other_keys();
 

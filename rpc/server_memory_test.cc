@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "common/free_memory.h"
+#include "rpc/free_memory.h"
 #include "rpc/testing/server_fixture.h"
 
 namespace slice::rpc::testing {

@@ -29,9 +29,9 @@ bool Identity::in_group(std::uint32_t group) const {
   return gid == group || std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-tl::expected<Identity, Stranger> identify(const EnsembleConfig& config, const rpc::Call& call) {
+tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call) {
   if (call.internal) return Identity{.uid = 0, .gid = 0, .groups = {}, .read_only = false};
-  const ExportConfig* entry = config.export_for(call.client.address);
+  const ExportConfig* entry = settings.export_for(call.client.address);
   if (entry == nullptr) return tl::unexpected(Stranger::kNoExport);
   if (!entry->takes_port(call.client.port)) return tl::unexpected(Stranger::kUnreservedPort);
   return squash(*entry, call);

@@ -5,7 +5,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "common/config.h"
+#include "common/settings.h"
 #include "rpc/dispatcher.h"
 #include "wire/nfs3.h"
 
@@ -27,7 +27,7 @@ enum class Stranger {
 };
 // By exports(5): the first entry that fits the client's address. A call of the ensemble itself is the
 // superuser.
-tl::expected<Identity, Stranger> identify(const EnsembleConfig& config, const rpc::Call& call);
+tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call);
 
 inline constexpr unsigned kMayRead = 4, kMayWrite = 2, kMayExecute = 1;
 // Mode bits as POSIX has them: owner, else group, else other; the superuser may all but execute a file

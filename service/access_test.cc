@@ -27,20 +27,20 @@ Identity user(std::uint32_t uid, std::uint32_t gid, std::vector<std::uint32_t> g
 class IdentifyTest : public ::testing::Test {
  protected:
   IdentifyTest() {
-    config_.exports.push_back({.network = 0x0a4d0100,
-                               .mask = 0xffffff00,
-                               .read_only = true,
-                               .squash = ExportConfig::Squash::kNone});
-    config_.exports.push_back({.network = 0x0a4d0000,
-                               .mask = 0xffff0000,
-                               .squash = ExportConfig::Squash::kRoot,
-                               .anonymous_uid = 99,
-                               .anonymous_gid = 98});
-    config_.exports.push_back({.network = 0x0b000000,
-                               .mask = 0xff000000,
-                               .squash = ExportConfig::Squash::kAll,
-                               .anonymous_uid = 77,
-                               .anonymous_gid = 76});
+    settings_.exports.push_back({.network = 0x0a4d0100,
+                                 .mask = 0xffffff00,
+                                 .read_only = true,
+                                 .squash = ExportConfig::Squash::kNone});
+    settings_.exports.push_back({.network = 0x0a4d0000,
+                                 .mask = 0xffff0000,
+                                 .squash = ExportConfig::Squash::kRoot,
+                                 .anonymous_uid = 99,
+                                 .anonymous_gid = 98});
+    settings_.exports.push_back({.network = 0x0b000000,
+                                 .mask = 0xff000000,
+                                 .squash = ExportConfig::Squash::kAll,
+                                 .anonymous_uid = 77,
+                                 .anonymous_gid = 76});
   }
   static rpc::Call call(std::uint32_t client, std::uint32_t uid, std::uint32_t gid,
                         std::vector<std::uint32_t> groups = {}) {
@@ -52,19 +52,19 @@ class IdentifyTest : public ::testing::Test {
     call.credential.groups = std::move(groups);
     return call;
   }
-  EnsembleConfig config_;
+  Settings settings_;
 };
 
 TEST_F(IdentifyTest, TakesTheFirstEntryThatFits) {
-  auto who = identify(config_, call(0x0a4d0107, 0, 0));
+  auto who = identify(settings_, call(0x0a4d0107, 0, 0));
   ASSERT_TRUE(who);
   EXPECT_TRUE(who->superuser());
   EXPECT_TRUE(who->read_only);
-  EXPECT_FALSE(identify(config_, call(0x0a4d0207, 5, 5))->read_only);
+  EXPECT_FALSE(identify(settings_, call(0x0a4d0207, 5, 5))->read_only);
 }
 
 TEST_F(IdentifyTest, RefusesAClientThatNoEntryNames) {
-  auto who = identify(config_, call(0xc0a80001, 0, 0));
+  auto who = identify(settings_, call(0xc0a80001, 0, 0));
   ASSERT_FALSE(who);
   EXPECT_EQ(who.error(), Stranger::kNoExport);
 }
@@ -72,41 +72,41 @@ TEST_F(IdentifyTest, RefusesAClientThatNoEntryNames) {
 TEST_F(IdentifyTest, TakesReservedPortsAloneWhereTheExportIsSecure) {
   rpc::Call user = call(0x0a4d0107, 1000, 100);
   user.client.port = 1023;
-  EXPECT_TRUE(identify(config_, user));
+  EXPECT_TRUE(identify(settings_, user));
   for (std::uint16_t port : std::initializer_list<std::uint16_t>{1024, 40000, 65535}) {
     user.client.port = port;
-    auto who = identify(config_, user);
+    auto who = identify(settings_, user);
     ASSERT_FALSE(who) << port;
     EXPECT_EQ(who.error(), Stranger::kUnreservedPort);
   }
   // The client's own port counts, not that of the proxy which passes its call on.
   user.forwarded = true;
-  EXPECT_FALSE(identify(config_, user));
-  config_.exports[1].secure = false;  // of another network
-  EXPECT_FALSE(identify(config_, user));
-  config_.exports[0].secure = false;
-  EXPECT_TRUE(identify(config_, user));
+  EXPECT_FALSE(identify(settings_, user));
+  settings_.exports[1].secure = false;  // of another network
+  EXPECT_FALSE(identify(settings_, user));
+  settings_.exports[0].secure = false;
+  EXPECT_TRUE(identify(settings_, user));
   rpc::Call own = call(0x0a4d0107, 0, 0);
   own.client.port = 2049;
   own.internal = true;
-  EXPECT_TRUE(identify(config_, own));
+  EXPECT_TRUE(identify(settings_, own));
 }
 
 TEST_F(IdentifyTest, SquashesRootAloneByDefault) {
-  auto root = identify(config_, call(0x0a4d0207, 0, 0, {0, 4, 5}));
+  auto root = identify(settings_, call(0x0a4d0207, 0, 0, {0, 4, 5}));
   EXPECT_EQ(root->uid, 99u);
   EXPECT_EQ(root->gid, 98u);
   EXPECT_THAT(root->groups, ElementsAre(98, 4, 5));
-  auto other = identify(config_, call(0x0a4d0207, 1000, 100, {4}));
+  auto other = identify(settings_, call(0x0a4d0207, 1000, 100, {4}));
   EXPECT_EQ(other->uid, 1000u);
   EXPECT_EQ(other->gid, 100u);
   EXPECT_THAT(other->groups, ElementsAre(4));
   // A user of the root group must not keep it.
-  EXPECT_EQ(identify(config_, call(0x0a4d0207, 1000, 0))->gid, 98u);
+  EXPECT_EQ(identify(settings_, call(0x0a4d0207, 1000, 0))->gid, 98u);
 }
 
 TEST_F(IdentifyTest, SquashesEverybodyWhereTold) {
-  auto who = identify(config_, call(0x0b000001, 1000, 100, {4}));
+  auto who = identify(settings_, call(0x0b000001, 1000, 100, {4}));
   EXPECT_EQ(who->uid, 77u);
   EXPECT_EQ(who->gid, 76u);
   EXPECT_TRUE(who->groups.empty());
@@ -115,17 +115,17 @@ TEST_F(IdentifyTest, SquashesEverybodyWhereTold) {
 TEST_F(IdentifyTest, TakesAuthNoneForTheAnonymousUser) {
   rpc::Call none = call(0x0a4d0107, 0, 0);
   none.has_auth_sys = false;
-  EXPECT_EQ(identify(config_, none)->uid, 65534u);
+  EXPECT_EQ(identify(settings_, none)->uid, 65534u);
 }
 
 TEST_F(IdentifyTest, TrustsTheEnsembleItself) {
   rpc::Call own = call(0xc0a80001, 5, 5);
   own.internal = true;
-  EXPECT_TRUE(identify(config_, own)->superuser());
+  EXPECT_TRUE(identify(settings_, own)->superuser());
   // A call that a proxy forwards is the client's.
   rpc::Call forwarded = call(0xc0a80001, 0, 0);
   forwarded.forwarded = true;
-  EXPECT_FALSE(identify(config_, forwarded));
+  EXPECT_FALSE(identify(settings_, forwarded));
 }
 
 TEST(May, TakesTheMostPersonalClassAlone) {

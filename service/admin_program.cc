@@ -21,11 +21,25 @@ AdminProgram::AdminProgram(std::string process, Metrics& metrics, Hooks hooks)
     on<wire::NewTablesArgs>(wire::AdminProcedure::kNewTables,
                             [this](const wire::NewTablesArgs& args) { return take_tables(args); });
   }
+  if (hooks_.settings) {
+    on<wire::SettingsNotice>(wire::AdminProcedure::kNewSettings,
+                             [this](const wire::SettingsNotice& notice) { return take_settings(notice); });
+    on<NoArguments>(wire::AdminProcedure::kGetSettings,
+                    [this](const auto&) { return wire::SettingsResult{hooks_.settings()}; });
+  }
+  if (hooks_.reload) {
+    on<NoArguments>(wire::AdminProcedure::kReload, [this](const auto&) { return hooks_.reload(); });
+  }
 }
 
 Task<NoResults> AdminProgram::take_tables(wire::NewTablesArgs args) {
   co_await hooks_.new_tables(args.generation);
   co_return NoResults{};
+}
+
+Task<wire::SettingsNotice> AdminProgram::take_settings(wire::SettingsNotice notice) {
+  co_await hooks_.new_settings(notice.generation);
+  co_return wire::SettingsNotice{hooks_.settings().generation};
 }
 
 wire::MetricsResult AdminProgram::metrics() {

@@ -1,5 +1,6 @@
 // AdminProgram: the admin program that every process serves: its metrics, for slicectl; reports of
-// misdirected requests, for proxies; that there are new tables. One loop.
+// misdirected requests, for proxies; that there are new tables, or settings, and which settings it goes by;
+// RELOAD, for the manager. One loop.
 #ifndef SLICE_SERVICE_ADMIN_PROGRAM_H
 #define SLICE_SERVICE_ADMIN_PROGRAM_H
 
@@ -8,7 +9,7 @@
 
 #include "common/metrics.h"
 #include "service/internal_program.h"
-#include "wire/admin.h"
+#include "wire/settings.h"
 
 namespace slice::service {
 
@@ -20,12 +21,17 @@ class AdminProgram : public InternalProgram {
     // None: there is no such procedure.
     std::function<void(const wire::MisdirectedArgs&)> misdirected;
     std::function<Task<void>(Generation)> new_tables;  // ends when they are in use, or cannot be had
+    // That the process goes by; the two are there together.
+    std::function<Settings()> settings;
+    std::function<Task<void>(SettingsGeneration)> new_settings;  // ends as new_tables
+    std::function<Task<wire::ReloadResult>()> reload;
   };
   AdminProgram(std::string process, Metrics& metrics, Hooks hooks);
 
  private:
   wire::MetricsResult metrics();
   Task<NoResults> take_tables(wire::NewTablesArgs args);
+  Task<wire::SettingsNotice> take_settings(wire::SettingsNotice notice);
 
   std::string process_;
   Metrics& metrics_;

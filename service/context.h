@@ -9,6 +9,7 @@
 #include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
+#include "common/settings.h"
 #include "common/task.h"
 #include "routing/file_handle.h"
 #include "routing/tables.h"
@@ -30,6 +31,7 @@ struct ServiceContext {
   const ServerConfig& self;
   const routing::HandleCodec& handles;
   routing::TableHolder& tables;
+  LiveSettings& settings;  // in force; the manager's role sets them
   VerifierClock& verifier;
   std::function<std::uint64_t()> random;  // 64 random bits
   const CrashPoints& crash;               // where the process may be made to die

@@ -63,9 +63,10 @@ Status write_format(int folder, const ServerConfig& server, const std::string& t
 // What a new folder may hold, and an interrupted first start may have left.
 constexpr std::array<std::string_view, 4> kOfNew{".", "..", "lost+found", kFormatNew};
 // What a server may have besides before it has stored anything (service/manager_session.cc,
-// service/ownership.cc).
-constexpr std::array<std::string_view, 5> kOfUnused{kFormatFile, "tables.copy", "tables.copy.new",
-                                                    "ownership", "ownership.new"};
+// service/settings_keeper.cc, service/ownership.cc).
+constexpr std::array<std::string_view, 7> kOfUnused{kFormatFile,        "tables.copy",   "tables.copy.new",
+                                                    "ownership",        "ownership.new", "settings.copy",
+                                                    "settings.copy.new"};
 
 bool among(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -36,12 +36,14 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
       handles_(host_.config),
       tables_(
           routing::RoutingTables::make(host_.config, routing::RoutingTables::initial(host_.config)).value()),
+      settings_(settings_of(host_.config)),
       started_(host_.loop.now()),
       sockets_(host_.loop, {.keys = &host_.keys,
                             .sender = self.index,
                             .generation = [this] { return tables_.get()->generation(); }}),
       channel_(&sockets_) {
   metrics_.counter("configuration_warnings").set(host_.config.warnings.size());
+  settings_.watch([this](const Settings& settings) { settings_changed(settings); });
   if (host_.crash_at) arm(crash_, *host_.crash_at);
   if (host_.local == nullptr) return;
   local_.emplace(*host_.local, rpc::Endpoint{self.address, self.port}, self.index);
@@ -93,6 +95,7 @@ void HostedServer::begin() {
                                          .config = host_.config,
                                          .self = self_,
                                          .tables = tables_,
+                                         .settings = &settings_,
                                          .served_before = data_ && data_->served(),
                                          .hints = hints,
                                          .removed = [this] {
@@ -126,6 +129,7 @@ Task<void> HostedServer::start() {
                      .self = self_,
                      .handles = handles_,
                      .tables = tables_,
+                     .settings = settings_,
                      .verifier = verifier_,
                      .random = random_bits,
                      .crash = crash_,
@@ -141,15 +145,33 @@ Task<void> HostedServer::start() {
     co_return;
   }
   if (stopping_ || removed_) co_return;
-  admin_.emplace(
-      self_.name, metrics_,
-      AdminProgram::Hooks{
-          .refresh = [this] { refresh_gauges(); },
-          .misdirected = [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); },
-          .new_tables = [this](Generation generation) { return session_->catch_up(generation); }});
+  admin_.emplace(self_.name, metrics_, admin_hooks());
   dispatcher_.emplace(metrics_);
   dispatcher_->add(*admin_);
   for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);
+  server_.emplace(host_.loop, *dispatcher_, metrics_, server_options());
+  auto bound = server_->listen({self_.address, self_.port});
+  if (!bound) {
+    host_.end(kExitFailed, bound.error().message);
+    co_return;
+  }
+  if (local_) local_->attach(*bound, &*dispatcher_);
+  serving_ = true;
+  settings_changed(*settings_.get());  // they may have been changed while the role started
+  log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
+           rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
+}
+
+AdminProgram::Hooks HostedServer::admin_hooks() {
+  return {.refresh = [this] { refresh_gauges(); },
+          .misdirected = [this](const wire::MisdirectedArgs& report) { role_->misdirected(report); },
+          .new_tables = [this](Generation generation) { return session_->catch_up(generation); },
+          .settings = [this] { return *settings_.get(); },
+          .new_settings = [this](SettingsGeneration generation) { return session_->catch_up(generation); },
+          .reload = [this] { return role_->reload(); }};
+}
+
+rpc::Server::Options HostedServer::server_options() {
   rpc::Server::Options options;
   options.limits.is_peer = [this](std::uint32_t address) {
     const auto& servers = tables_.get()->wire().servers;
@@ -160,16 +182,22 @@ Task<void> HostedServer::start() {
   options.internal = [&network = host_.config.network](std::uint32_t address) {
     return network.takes(address);
   };
-  server_.emplace(host_.loop, *dispatcher_, metrics_, std::move(options));
-  auto bound = server_->listen({self_.address, self_.port});
-  if (!bound) {
-    host_.end(kExitFailed, bound.error().message);
-    co_return;
+  return options;
+}
+
+void HostedServer::settings_changed(const Settings& settings) {
+  if (!host_.own_log_level) set_log_level(settings.log_level);
+  if (!serving_) return;  // who starts looks at them then
+  server_->limit_clients(settings.limits);
+  role_->settings_changed();
+}
+
+void HostedServer::reload() {
+  if (!serving_) {
+    log_warning("SIGHUP: {} does not serve yet: its settings are not read again", self_.name);
+    return;
   }
-  if (local_) local_->attach(*bound, &*dispatcher_);
-  serving_ = true;
-  log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
-           rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
+  spawn([](Role& role) -> Task<void> { (void)co_await role.reload(); }(*role_));  // which logs what it did
 }
 
 void HostedServer::keys_changed() {

@@ -26,6 +26,8 @@ struct Host {
   const EnsembleConfig& config;
   const rpc::KeyRing& keys;  // of sessions with other processes
   const std::optional<CrashAt>& crash_at;
+  // The level of the log is the process's own: no settings change it.
+  bool own_log_level = false;
   // Something that cannot be gone on with: the process ends with this exit code and this message.
   std::function<void(int, const std::string&)> end;
   // This server serves no more, for this reason; the others of the process may go on.
@@ -50,11 +52,18 @@ class HostedServer {
   Task<void> stop();
   // The valid keys are others.
   void keys_changed();
+  const LiveSettings& settings() const { return settings_; }
+  bool is_manager() const { return self_.role == ServerRole::kManager; }
+  // Of the manager: reads the settings again, and logs what came of it.
+  void reload();
 
  private:
   Task<void> start();
   // It is no member any more: stops, and serves nothing.
   Task<void> leave();
+  AdminProgram::Hooks admin_hooks();
+  rpc::Server::Options server_options();
+  void settings_changed(const Settings& settings);
   void emulate_disk();
   void describe(wire::HeartbeatArgs& args);
   void refresh_gauges();
@@ -64,6 +73,7 @@ class HostedServer {
   const ServerConfig& self_;
   const routing::HandleCodec handles_;
   routing::TableHolder tables_;
+  LiveSettings settings_;
   VerifierClock verifier_{Verifier{0}};
   Metrics metrics_;
   const MonoTime started_;

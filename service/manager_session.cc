@@ -10,6 +10,7 @@
 #include "service/durable_file.h"
 #include "service/internal_call.h"
 #include "service/ownership.h"
+#include "service/settings_keeper.h"
 
 namespace slice::service {
 namespace {
@@ -50,14 +51,24 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
         failures_(seams.metrics.counter("manager_heartbeat_failures_total")),
         contradictions_(seams.metrics.counter("tables_against_the_record_total")),
         generation_(seams.metrics.counter("tables_generation")),
+        settings_generation_(seams.metrics.counter("settings_generation")),
         verifier_(seams.metrics.counter("write_verifier")) {
     const ServerConfig* manager = seams.config.first(ServerRole::kManager);
     manager_ = {manager->address, manager->port};
     ownership_.on_change([this] { put_in_use(); });
+    if (seams.settings == nullptr) return;
+    settings_.emplace(SettingsKeeper::Seams{.loop = seams.loop,
+                                            .channel = seams.channel,
+                                            .disk = seams.disk,
+                                            .live = *seams.settings,
+                                            .tables = seams.tables,
+                                            .self = seams.self,
+                                            .manager = manager_});
   }
   Ownership& ownership() { return ownership_; }
 
   Task<Status> load_kept() {
+    if (settings_) co_await settings_->load_kept();
     if (has_sites()) {
       if (Status read = co_await ownership_.load(); !read) {
         co_return fail(std::move(read).error(), "the record of this server's sites");
@@ -79,8 +90,12 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     co_return Status{};
   }
 
-  static Task<void> load_tables(std::shared_ptr<Impl> self) {
+  static Task<void> load_all(std::shared_ptr<Impl> self) {
     if (self->seams_.self.role == ServerRole::kManager) co_return;
+    co_await load_tables(self);
+    if (self->settings_) co_await self->settings_->learn();
+  }
+  static Task<void> load_tables(std::shared_ptr<Impl> self) {
     while (true) {
       Status taken = co_await refresh(self);
       if (taken && self->has_sites()) taken = co_await self->claim();
@@ -127,6 +142,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       args.pid = self->seams_.pid != 0 ? self->seams_.pid : static_cast<std::uint64_t>(::getpid());
       args.started_ns = self->started_ns_;
       self->describe_tables(args);
+      self->describe_settings(args);
       args.largest_seen = verifier.largest();
       fill(args);
       MonoTime next = self->seams_.loop.now() + kInterval;
@@ -163,6 +179,10 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
+  static Task<void> catch_up(std::shared_ptr<Impl> self, SettingsGeneration generation) {
+    if (self->settings_ && !self->ended_) co_await self->settings_->catch_up(generation);
+  }
+
   void end() { ended_ = true; }
 
  private:
@@ -180,6 +200,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     args.tables_digest = wire::digest(tables);
   }
 
+  void describe_settings(wire::HeartbeatArgs& args) {
+    if (!settings_) return;
+    const std::shared_ptr<const Settings> settings = seams_.settings->get();
+    args.settings = settings->generation;
+    args.settings_digest = wire::digest(*settings);
+    settings_generation_.set(settings->generation.value);
+  }
+
   static Task<void> learn(std::shared_ptr<Impl> self, const Result<wire::HeartbeatResult>& result,
                           VerifierClock& verifier) {
     if (!result) {
@@ -192,6 +220,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     self->heartbeats_.add();
     verifier.see(result->largest_drawn);
     self->verifier_.set(verifier.largest().value);
+    co_await catch_up(self, result->settings);
+    if (self->ended_) co_return;
     if (result->claim && self->ownership_.known()) {
       Status told = co_await self->claim();
       if (self->ended_) co_return;
@@ -331,6 +361,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
 
   Seams seams_;
   Ownership ownership_;
+  std::optional<SettingsKeeper> settings_;
   std::optional<wire::Tables> managers_;  // those in use, as the manager has them
   rpc::Endpoint manager_;
   std::uint64_t started_ns_;
@@ -347,6 +378,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   Counter& failures_;
   Counter& contradictions_;
   Counter& generation_;
+  Counter& settings_generation_;
   Counter& verifier_;
 };
 
@@ -364,7 +396,7 @@ Ownership& ManagerSession::ownership() {
   return impl_->ownership();
 }
 Task<void> ManagerSession::load_tables() {
-  return Impl::load_tables(impl_);
+  return Impl::load_all(impl_);
 }
 Task<Verifier> ManagerSession::draw_verifier() {
   return impl_->draw_verifier();
@@ -373,6 +405,9 @@ Task<void> ManagerSession::refresh() {
   (void)co_await Impl::refresh(impl_);  // the next heartbeat asks again
 }
 Task<void> ManagerSession::catch_up(Generation generation) {
+  return Impl::catch_up(impl_, generation);
+}
+Task<void> ManagerSession::catch_up(SettingsGeneration generation) {
   return Impl::catch_up(impl_, generation);
 }
 void ManagerSession::start_heartbeats(VerifierClock& verifier, Fill fill) {

@@ -1,7 +1,8 @@
-// ManagerSession: what a process has to do with slice-managerd: its tables, its record of the sites that it
-// has (service/ownership.h), its verifier, its heartbeat. Works without the manager as far as that is safe:
-// tables come from the copy kept at the last start, and where there is none a server waits, since what it
-// stores may lie by other tables than the configuration's; a verifier comes from the manager alone. One loop.
+// ManagerSession: what a process has to do with slice-managerd: its tables, its settings, its record of the
+// sites that it has (service/ownership.h), its verifier, its heartbeat. Works without the manager as far as
+// that is safe: tables come from the copy kept at the last start, and where there is none a server waits,
+// since what it stores may lie by other tables than the configuration's; a verifier comes from the manager
+// alone. One loop.
 #ifndef SLICE_SERVICE_MANAGER_SESSION_H
 #define SLICE_SERVICE_MANAGER_SESSION_H
 
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "common/settings.h"
 #include "service/context.h"
 #include "service/ownership.h"
 #include "wire/manager.h"
@@ -37,6 +39,8 @@ class ManagerSession {
     const EnsembleConfig& config;
     const ServerConfig& self;
     routing::TableHolder& tables;
+    // That the server goes by; none: settings are no matter of it.
+    LiveSettings* settings = nullptr;
     // The data directory holds more than an empty server's: what it served.
     bool served_before = false;
     // What tells one run of the server from another; 0: the process's pid.
@@ -51,13 +55,14 @@ class ManagerSession {
   ~ManagerSession();
 
   // Reads the record, and puts the kept copy into the holder, where there is a good one, else a proxy's
-  // hints; first of all, so that heartbeats can tell of them. kCorrupt: the record is damaged. kInvalid: it
-  // is another server's.
+  // hints, and likewise the settings; first of all, so that heartbeats can tell of them. kCorrupt: the record
+  // is damaged. kInvalid: it is another server's.
   Task<Status> load_kept();
   // The tables to start with: the manager's where it answers with some, else those kept. Else a server waits
   // for the manager as long as it takes; a proxy, which owns nothing, goes by the configuration's generation
   // 0, and so does the manager's own process until its role sets others. A server without a record waits
-  // until the manager grants it one, too, and for ever where it had one before: its data is gone.
+  // until the manager grants it one, too, and for ever where it had one before: its data is gone. Behind
+  // them the settings, as SettingsKeeper::learn() has it.
   Task<void> load_tables();
   // What load_tables() waits for, as operators are told; empty where it does not.
   std::string waits_for() const;
@@ -70,6 +75,8 @@ class ManagerSession {
   Task<void> refresh();
   // The same, where the tables in use are older than this generation.
   Task<void> catch_up(Generation generation);
+  // Takes the manager's settings, where those in force are older than this generation.
+  Task<void> catch_up(SettingsGeneration generation);
   // Sends a heartbeat now and then once an interval until this is destroyed; keeps the tables at the
   // manager's generation, and offers its own where the manager asks. Never goes back to older tables. `fill`
   // sets free and total bytes, state and detail.

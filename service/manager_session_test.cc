@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "service/admin_program.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
@@ -24,8 +25,11 @@ class FakeManager : public rpc::Program {
       case wire::ManagerProcedure::kHeartbeat:
         heartbeats.emplace_back();
         if (!decode(call.arguments, heartbeats.back())) co_return rpc::Outcome::kGarbage;
-        encode(results,
-               wire::HeartbeatResult{has_tables ? tables.generation : Generation{}, drawn, asks, asks_claim});
+        encode(results, wire::HeartbeatResult{.generation = has_tables ? tables.generation : Generation{},
+                                              .largest_drawn = drawn,
+                                              .offer = asks,
+                                              .claim = asks_claim,
+                                              .settings = settings});
         co_return rpc::Outcome::kReply;
       case wire::ManagerProcedure::kDrawVerifier:
         drawn.value += 1;
@@ -54,6 +58,7 @@ class FakeManager : public rpc::Program {
   }
 
   wire::Tables tables;
+  SettingsGeneration settings;
   bool has_tables = true, asks = false, asks_claim = false;
   wire::ClaimVerdict without_record = wire::ClaimVerdict::kGrant;
   std::vector<wire::ClaimArgs> claims;
@@ -113,6 +118,31 @@ class ManagerSessionTest : public testing::ServiceFixture {
 
   FakeManager manager_;
 };
+
+TEST_F(ManagerSessionTest, TakesTheManagersSettingsAtTheStartAndWithAHeartbeat) {
+  Settings now{.generation = SettingsGeneration{3}};
+  AdminProgram admin("manager1", metrics_,
+                     {.refresh = {},
+                      .misdirected = {},
+                      .new_tables = {},
+                      .settings = [&now] { return now; },
+                      .new_settings = [](SettingsGeneration) -> Task<void> { co_return; },
+                      .reload = {}});
+  serve("manager1", manager_);
+  serve("manager1", admin);
+  ManagerSession::Seams of = seams();
+  of.settings = &settings_;
+  ManagerSession session(of);
+  load(session);
+  EXPECT_EQ(*settings_.get(), now) << "before the server serves";
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  now.generation = manager_.settings = SettingsGeneration{4};
+  loop_.advance(1100ms);
+  EXPECT_EQ(settings_.get()->generation, SettingsGeneration{4});
+  loop_.advance(1s);
+  EXPECT_EQ(manager_.heartbeats.back().settings, SettingsGeneration{4});
+  EXPECT_EQ(manager_.heartbeats.back().settings_digest, wire::digest(now));
+}
 
 TEST_F(ManagerSessionTest, TakesTheManagersTablesAndKeepsACopy) {
   serve("manager1", manager_);

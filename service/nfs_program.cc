@@ -56,6 +56,7 @@ bool worth_a_line(const Error& error) {
 
 NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate* gate)
     : context_(context),
+      settings_(context.settings),
       site_class_(site_class),
       gate_(gate),
       bad_handles_(context.metrics.counter("nfs_bad_handles_total")),
@@ -183,7 +184,7 @@ std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
     return nfs3::Status::kBadHandle;
   }
   request.handle = *handle;
-  auto who = identify(context_.config, request.call);
+  auto who = identify(settings_.now(), request.call);
   if (!who) {
     refuse(request.call.client, who.error());
     return nfs3::Status::kAcces;

@@ -161,6 +161,7 @@ class NfsProgram : public rpc::Program {
                       rpc::XdrWriter& results);
 
   ServiceContext& context_;
+  const SettingsReader settings_;
   wire::Role site_class_;
   SiteGate* gate_;
   std::array<Operation, nfs3::kProcedureCount> operations_;

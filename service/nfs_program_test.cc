@@ -159,11 +159,13 @@ TEST_F(NfsProgramTest, RefusesUnreservedPortsWhereTheExportIsSecure) {
   EXPECT_EQ(metric("nfs_refused_clients_total"), 0u);
   EXPECT_EQ(read_at(own_, {0x0a4d0102, 1023}).status, nfs3::Status::kOk);
   config_.exports[0].secure = false;
+  settings_.set(settings_of(config_));
   EXPECT_EQ(read_at(own_, {0x0a4d0102, 1024}).status, nfs3::Status::kOk);
 }
 
 TEST_F(NfsProgramTest, RefusesChangesOverAReadOnlyExport) {
   config_.exports[0].read_only = true;
+  settings_.set(settings_of(config_));
   Buffer arguments = encoded(nfs3::WriteArgs{.file = bytes_, .offset = own_});
   EXPECT_EQ(status_of(call(Procedure::kWrite, std::move(arguments))), nfs3::Status::kRofs);
   EXPECT_EQ(writes_, 0);

@@ -5,6 +5,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -20,6 +22,11 @@
 #include "service/membership.h"
 
 namespace slice::service {
+
+Task<wire::ReloadResult> Role::reload() {
+  co_return wire::ReloadResult{.refused = "this server is not the manager"};
+}
+
 namespace {
 
 constexpr Duration kStopPatience = std::chrono::seconds(5);
@@ -27,7 +34,7 @@ constexpr Duration kStopPatience = std::chrono::seconds(5);
 struct Arguments {
   std::string config;
   std::vector<std::string> names;
-  LogLevel level = LogLevel::kInfo;
+  std::optional<LogLevel> level;  // none: the settings'
 };
 
 // An exit code where the process is to end already.
@@ -43,12 +50,13 @@ std::optional<int> parse_arguments(const ProcessOptions& options, int argc, char
                                                {"info", LogLevel::kInfo},
                                                {"warning", LogLevel::kWarning},
                                                {"error", LogLevel::kError}};
-  app.add_option("--log-level", out.level, "debug, info, warning or error")
+  app.add_option("--log-level", out.level,
+                 "debug, info, warning or error, whatever log_level of the settings says")
       ->transform(CLI::CheckedTransformer(levels, CLI::ignore_case));
   app.footer(
-      "SIGHUP: reads the session keys again (docs/operations.md). Exit codes: 0 stopped by SIGTERM or "
-      "SIGINT; 1 "
-      "failed; 2 wrong usage or configuration.");
+      "SIGHUP: reads the session keys again, and where the manager is, the settings of the whole ensemble "
+      "(docs/operations.md). Exit codes: 0 stopped by SIGTERM or SIGINT; 1 failed; 2 wrong usage or "
+      "configuration.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -81,28 +89,31 @@ void raise_descriptor_limit() {
 // The servers of one process, on one loop.
 class Process {
  public:
-  Process(const EnsembleConfig& config, const std::optional<CrashAt>& crash_at)
+  // `own_log_level`: of the command line, which no settings change.
+  Process(const EnsembleConfig& config, const std::optional<CrashAt>& crash_at, bool own_log_level)
       : config_(config),
         crash_at_(crash_at),
+        own_log_level_(own_log_level),
         keys_(config),
         network_(loop_, config.ensemble_key, rpc::Endpoint{}) {}
 
   // `shared`: it is not the only one. The arguments outlive the process.
   void add(const ServerKind& kind, const ServerConfig& self, bool shared) {
-    if (name_.empty()) name_ = self.name;
+    names_.push_back(self.name);
     servers_.push_back(std::make_unique<HostedServer>(
         Host{.loop = loop_,
              .local = shared ? &network_ : nullptr,
              .config = config_,
              .keys = keys_,
              .crash_at = crash_at_,
+             .own_log_level = own_log_level_,
              .end = [this](int code, const std::string& why) { end(code, why); },
              .left = [this](const std::string& why) { left(why); }},
         kind, self));
   }
 
   int run() {
-    if (Status tls = keys_.use_tls(config_.network.tls.of(name_)); !tls) {
+    if (Status tls = keys_.use_tls(config_.network.tls.of(names_.front())); !tls) {
       log_error("{}", tls.error().message);
       return kExitBadUsage;
     }
@@ -140,6 +151,7 @@ class Process {
       while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) {
           read_keys_again();
+          read_settings_again();
         } else {
           stop(info.ssi_signo);
         }
@@ -174,6 +186,35 @@ class Process {
     for (auto& server : servers_) server->keys_changed();
   }
 
+  void read_settings_again() {
+    auto manager = std::find_if(servers_.begin(), servers_.end(),
+                                [](const auto& server) { return server->is_manager(); });
+    if (manager != servers_.end()) {
+      (*manager)->reload();
+    } else {
+      say_what_was_changed();
+    }
+  }
+
+  // The settings are the manager's to publish; who edited another process's file is told so.
+  void say_what_was_changed() const {
+    auto read = load_ensemble(config_.path);
+    if (!read) {
+      log_error("SIGHUP: {}; nothing of it is used", read.error().message);
+      return;
+    }
+    const auto settings = servers_.front()->settings().get();
+    if (const auto changed = differences(*settings, settings_of(*read)); !changed.empty()) {
+      log_warning(
+          "SIGHUP: {} differs from the settings in force, which the manager reads (slicectl reload): {}",
+          config_.path, fmt::join(changed, ", "));
+    }
+    if (const auto fixed = fixed_differences(config_, *read, names_); !fixed.empty()) {
+      log_warning("SIGHUP: {} was changed in what counts at a start only: {}", config_.path,
+                  fmt::join(fixed, ", "));
+    }
+  }
+
   void stop(std::uint32_t signal) {
     if (std::exchange(stopping_, true)) return;
     log_info("stopping signal={}", signal);
@@ -196,11 +237,12 @@ class Process {
 
   const EnsembleConfig& config_;
   const std::optional<CrashAt>& crash_at_;
+  const bool own_log_level_;
   rpc::EpollLoop loop_;
   rpc::KeyRing keys_;
   rpc::InProcessNetwork network_;
   std::vector<std::unique_ptr<HostedServer>> servers_;
-  std::string name_;  // of the first
+  std::vector<std::string> names_;  // of the servers
   int signal_fd_ = -1;
   std::size_t left_ = 0;  // servers that serve no more
   bool stopping_ = false, ended_ = false;
@@ -239,7 +281,8 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   Arguments arguments;
   if (auto code = parse_arguments(options, argc, argv, arguments)) return *code;
   std::size_t more = arguments.names.size() - 1;
-  configure_log(arguments.names.front() + (more > 0 ? fmt::format("+{}", more) : ""), arguments.level);
+  configure_log(arguments.names.front() + (more > 0 ? fmt::format("+{}", more) : ""),
+                arguments.level.value_or(LogLevel::kInfo));
   std::optional<CrashAt> crash_at;
   if (!read_crash_at(crash_at)) return kExitBadUsage;
   const auto file = load_ensemble(arguments.config);
@@ -253,6 +296,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
     log_error("{}", config.error().message);
     return kExitBadUsage;
   }
+  if (!arguments.level) set_log_level(config->log_level);
   auto removed = [&](const std::string& name) {
     return config->find(name) == nullptr && config->has_removed(name);
   };
@@ -275,7 +319,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   raise_descriptor_limit();
-  Process process(*config, crash_at);
+  Process process(*config, crash_at, arguments.level.has_value());
   for (const Chosen& one : servers) process.add(*one.kind, *one.self, servers.size() > 1);
   int code = process.run();
   // Calls and disk operations may still be under way: nothing is taken apart beneath them. What was answered

@@ -18,6 +18,7 @@
 #include "service/context.h"
 #include "wire/admin.h"
 #include "wire/manager.h"
+#include "wire/settings.h"
 
 namespace slice::service {
 
@@ -44,6 +45,10 @@ class Role {
   virtual std::uint64_t objects() const { return 0; }
   // Sets the metrics that something else counts; called before each reading of them.
   virtual void refresh_gauges() {}
+  // Others than those that the server started with, or had before, are in force (ServiceContext::settings).
+  virtual void settings_changed() {}
+  // RELOAD (wire/settings.h). Of the manager's role alone: it publishes settings.
+  virtual Task<wire::ReloadResult> reload();
   // A server reports that a request came to it that is another's; proxies alone are told.
   virtual void misdirected(const wire::MisdirectedArgs& /*report*/) {}
 };
@@ -67,6 +72,10 @@ struct ProcessOptions {
   std::vector<ServerKind> kinds;  // at least one
 };
 
+// SIGHUP: reads the session keys and certificates again; has the manager, where it is here, read the settings
+// again, and says elsewhere what of the file was changed, and is the manager's to read or counts at a start
+// only.
+//
 // Flags: --config FILE --name NAME... [--log-level LEVEL] [--version]. Checks, in order: configuration,
 // roles, data directories (service/data_directory.h: exists or can be made, of this server, locked; a role
 // without one gets a Disk in memory), free space (below the reserve it starts all the same, since what is

@@ -49,7 +49,7 @@ class FakeManager : public Role, public rpc::Program {
         bool within = call.client == members().at(args.server).endpoint;
         (within ? within_ : by_socket_).add();
         members_[args.server] = args;
-        encode(results, wire::HeartbeatResult{generation(), Verifier{drawn_}});
+        encode(results, wire::HeartbeatResult{.generation = generation(), .largest_drawn = Verifier{drawn_}});
         co_return rpc::Outcome::kReply;
       }
       case wire::ManagerProcedure::kDrawVerifier:
@@ -305,6 +305,35 @@ TEST_F(ProcessTest, RefusesNamesAndRolesThatAreNotItsOwn) {
   Child version(root_ + "/version", {"--version"}, {ServerRole::kStorage});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_THAT(version.output(), HasSubstr("slice "));
+}
+
+TEST_F(ProcessTest, SighupSaysWhatOfTheFileIsTheManagersAndWhatCountsAtAStart) {
+  auto manager = start_manager();
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("serving as storage"));
+  const std::string good = config_text_;
+  std::string edited = "log_level = \"warning\"\n" + good;
+  const std::string own = "name = \"storage1\"\n";
+  edited.insert(edited.find(own) + own.size(), "cache = \"2MiB\"\nreserve = \"1MiB\"\n");
+  write_config(edited);
+  storage->signal(SIGHUP);
+  EXPECT_TRUE(
+      storage->says("which the manager reads (slicectl reload): log_level, reserve of server 'storage1'"));
+  EXPECT_TRUE(storage->says("counts at a start only: cache of server 'storage1'"));
+  write_config("nonsense");
+  storage->signal(SIGHUP);
+  EXPECT_TRUE(storage->says("ensemble.toml:1: "));
+  EXPECT_TRUE(storage->says("nothing of it is used"));
+  write_config(good);
+  auto settings = ask<wire::SettingsResult>(3, wire::kAdminProgram,
+                                            static_cast<std::uint32_t>(wire::AdminProcedure::kGetSettings));
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->settings.generation.value, 0u) << "this manager publishes none";
+  EXPECT_EQ(settings->settings.log_level, LogLevel::kInfo);
+  auto refused = ask<wire::ReloadResult>(3, wire::kAdminProgram,
+                                         static_cast<std::uint32_t>(wire::AdminProcedure::kReload));
+  ASSERT_TRUE(refused);
+  EXPECT_THAT(refused->refused, HasSubstr("not the manager"));
 }
 
 // A server that was added since: the file does not have it.

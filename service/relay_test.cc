@@ -122,6 +122,7 @@ class RelayTest : public testing::ServiceFixture {
                   .self = self,
                   .handles = test.handles_,
                   .tables = tables,
+                  .settings = test.settings_,
                   .verifier = test.verifier_,
                   .random = nullptr,
                   .crash = test.context_.crash,

@@ -46,7 +46,7 @@ Task<Status> SmallFileServer::start() {
       .sites = config.site_counts[static_cast<std::size_t>(wire::Role::kSmallFile)],
       .site_of = [this](FileId file) { return context_.tables.get()->small_file_site(file); },
       .cache_bytes = context_.self.cache_bytes * kFileShare / kShares,
-      .reserve_bytes = context_.self.reserve_bytes};
+      .reserve_bytes = context_.settings.get()->reserve_of(context_.self)};
   auto store = co_await Store::open(context_.loop, context_.disk, *records_, zones_, context_.metrics,
                                     std::move(options), context_.crash);
   if (!store) co_return fail(std::move(store).error());
@@ -84,6 +84,10 @@ std::optional<std::uint64_t> SmallFileServer::stored(FileId file) {
   if (!store_ || !ours) return std::nullopt;
   auto bytes = store_->stored(file);
   return bytes ? std::optional(*bytes) : std::nullopt;
+}
+
+void SmallFileServer::settings_changed() {
+  if (store_) store_->set_reserve(context_.settings.get()->reserve_of(context_.self));
 }
 
 std::vector<rpc::Program*> SmallFileServer::programs() {

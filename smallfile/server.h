@@ -32,6 +32,7 @@ class SmallFileServer : public service::Role {
   std::vector<rpc::Program*> programs() override;
   Task<void> stop() override;
   std::string state() const override;
+  void settings_changed() override;
   std::string detail() const override;
 
   Store& store() { return *store_; }

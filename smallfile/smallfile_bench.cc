@@ -65,6 +65,7 @@ struct Bench {
   routing::HandleCodec handles{config};
   routing::TableHolder tables{
       routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value()};
+  LiveSettings settings{settings_of(config)};
   service::VerifierClock verifier{Verifier{1}};
   CrashPoints never;
   service::ServiceContext context{.loop = loop,
@@ -75,6 +76,7 @@ struct Bench {
                                   .self = self,
                                   .handles = handles,
                                   .tables = tables,
+                                  .settings = settings,
                                   .verifier = verifier,
                                   .random = [] { return std::uint64_t{4}; },
                                   .crash = never};

@@ -132,6 +132,11 @@ class Store {
   bool full() const { return full_; }
   bool failed() const { return checkpointer_.broken() || log_->failed(); }  // until it is opened again
   std::uint64_t threshold() const { return options_.threshold; }
+  // Another StoreOptions::reserve_bytes from now on.
+  void set_reserve(std::uint64_t bytes) {
+    options_.reserve_bytes = bytes;
+    space_known_ = false;
+  }
   const FileTable& table() const { return table_; }
   const Checkpointer& checkpointer() const { return checkpointer_; }
   std::uint64_t journal_bytes() const { return log_->bytes(); }

@@ -73,6 +73,9 @@ class KvStore {
   // For a clean stop: makes what is applied durable, and records that it must be there at the next start
   // (docs/formats/end-mark.md), as the destructor does. Blocks. The store can be used further.
   virtual Status record_end() { return {}; }
+  // From now on changes are refused (kNoSpace) while the file system has less free than this, where the store
+  // is on one.
+  virtual void set_min_free(std::uint64_t /*bytes*/) {}
 };
 
 inline std::uint64_t KvStore::bytes_between(std::string_view begin, std::string_view end) const {

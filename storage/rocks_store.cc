@@ -266,7 +266,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     }
     if (!has_space(bytes)) {
       refused_.add();
-      return fail(Errc::kNoSpace, "kv store: less than {} bytes free in {}", options_.min_free_bytes,
+      return fail(Errc::kNoSpace, "kv store: less than {} bytes free in {}", min_free_.load(),
                   options_.folder);
     }
     rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &changes);
@@ -292,6 +292,10 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
 
   LogPosition durable_position() const { return LogPosition{durable_}; }
 
+  void set_min_free(std::uint64_t bytes) {
+    min_free_ = bytes;
+    space_known_ = false;
+  }
   Status record_end() {
     if (failed_ || closed_) return {};  // what is durable is not known, or recorded
     std::uint64_t end = applied_;
@@ -341,7 +345,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     }
     struct statvfs space{};
     enough_space_ = statvfs(options_.folder.c_str(), &space) != 0 ||
-                    std::uint64_t{space.f_bavail} * space.f_frsize >= options_.min_free_bytes;
+                    std::uint64_t{space.f_bavail} * space.f_frsize >= min_free_;
     space_known_ = true;
     space_checked_ = now;
     unchecked_bytes_ = 0;
@@ -456,7 +460,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         return status;
       }
       if (!status.IsNoSpace() && !status.IsBusy()) return status;
-      if (!status.IsBusy() && free_bytes() >= kMostMemory + options_.min_free_bytes) ++refusals;
+      if (!status.IsBusy() && free_bytes() >= kMostMemory + min_free_) ++refusals;
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, kSpaceRetry, [this] { return stop_; })) {
         return rocksdb::Status::Aborted("closed while out of space");
@@ -508,6 +512,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
 
   Loop& loop_;
   Options options_;
+  std::atomic<std::uint64_t> min_free_{options_.min_free_bytes};
   std::unique_ptr<RocksGuard> guard_;
   std::unique_ptr<rocksdb::DB> db_;
   Counter& syncs_;
@@ -588,6 +593,9 @@ Task<Status> RocksStore::durable(LogPosition position) {
 }
 LogPosition RocksStore::durable_position() const {
   return impl_->durable_position();
+}
+void RocksStore::set_min_free(std::uint64_t bytes) {
+  impl_->set_min_free(bytes);
 }
 Status RocksStore::record_end() {
   return impl_->record_end();

@@ -45,6 +45,7 @@ class RocksStore : public KvStore {
   Task<Status> durable(LogPosition position) override;
   LogPosition durable_position() const override;
   Status record_end() override;
+  void set_min_free(std::uint64_t bytes) override;
 
  private:
   class Impl;

@@ -75,7 +75,7 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   auto gone = gone_;
   auto space = context_.disk.space();
   std::uint64_t free = space ? space->free_bytes : 0;
-  std::uint64_t usable = free - std::min(free, context_.self.reserve_bytes);
+  std::uint64_t usable = free - std::min(free, context_.settings.get()->reserve_of(context_.self));
   auto result = co_await service::internal_call<wire::SessionResult>(
       context_.channel, entry->endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSession,
       wire::SessionArgs{context_.self.index, session.number, usable}, kSessionTimeout);

@@ -126,6 +126,8 @@ class ObjectStore {
   Task<Result<std::optional<Epoch>>> epoch(ObjectName name);
   // Less space is free than the reserve.
   bool out_of_space() const;
+  // Another Options::reserve_bytes from now on.
+  void set_reserve(std::uint64_t bytes) { options_.reserve_bytes = bytes; }
   StoreFigures& figures() { return figures_; }
   Loop& loop() { return loop_; }
   bool stopping() const { return stopping_; }

@@ -9,7 +9,7 @@ using nfs3::Procedure;
 using service::NfsRequest;
 
 StorageServer::StorageServer(service::ServiceContext& context)
-    : node_(context, {.reserve_bytes = context.self.reserve_bytes},
+    : node_(context, {.reserve_bytes = context.settings.get()->reserve_of(context.self)},
             [this]() -> service::LateWrites& { return nfs_.late_writes(); }),
       nfs_(context, wire::Role::kStorage, &node_.sites.gate()),
       moves_(context, wire::Role::kStorage, node_.sites.gate(), node_.sites),
@@ -39,6 +39,10 @@ Task<void> StorageServer::stop() {
   co_await scrubber_.stop();
   co_await node_.store.stop();
   co_await node_.authority.flush();
+}
+
+void StorageServer::settings_changed() {
+  node_.store.set_reserve(node_.context.settings.get()->reserve_of(node_.context.self));
 }
 
 std::string StorageServer::state() const {

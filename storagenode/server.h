@@ -20,6 +20,7 @@ class StorageServer : public service::Role {
   std::vector<rpc::Program*> programs() override { return {&nfs_, &objects_, &moves_}; }
   Task<void> stop() override;
   std::string state() const override;
+  void settings_changed() override;
 
   Node& node() { return node_; }
 

@@ -11,7 +11,15 @@
 
 namespace slice::wire {
 
-enum class AdminProcedure : std::uint32_t { kNull = 0, kMetrics = 1, kMisdirected = 2, kNewTables = 3 };
+enum class AdminProcedure : std::uint32_t {
+  kNull = 0,
+  kMetrics = 1,
+  kMisdirected = 2,
+  kNewTables = 3,
+  kNewSettings = 4,  // this and those below: wire/settings.h
+  kGetSettings = 5,
+  kReload = 6
+};
 
 struct MetricSample {
   std::string name;

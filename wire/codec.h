@@ -18,6 +18,12 @@ inline std::string_view bounded(std::string_view text) {
   return text.substr(0, kMaxText);
 }
 
+inline std::uint64_t fnv1a(ByteView bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
+}
+
 // How many of `items` a message carries, written and returned.
 template <class Items>
 std::size_t encode_count(rpc::XdrWriter& out, const Items& items, std::size_t limit) {

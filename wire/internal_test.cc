@@ -13,6 +13,7 @@
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
+#include "wire/settings.h"
 #include "wire/testing/codec_checks.h"
 
 namespace slice::wire {
@@ -42,6 +43,72 @@ nfs3::Attributes attributes() {
           .atime = {10, 11},
           .mtime = {12, 13},
           .ctime = {14, 999999999}};
+}
+
+TEST(SettingsMessages, Codec) {
+  Settings settings{.generation = SettingsGeneration{7},
+                    .export_path = "/volume",
+                    .exports = {{.network = 0x0a4d0000,
+                                 .mask = 0xffff0000,
+                                 .read_only = true,
+                                 .squash = ExportConfig::Squash::kNone,
+                                 .anonymous_uid = 1,
+                                 .anonymous_gid = 2,
+                                 .secure = false},
+                                {.network = 0, .mask = 0},
+                                {.network = 0x0a4d0101, .mask = 0xffffffff}},
+                    .copies = 3,
+                    .placement = Placement::kFreeSpace,
+                    .log_level = LogLevel::kDebug,
+                    .limits = {.connections = 1,
+                               .connections_of_address = 2,
+                               .memory = 3,
+                               .memory_of_address = 4,
+                               .calls = 5,
+                               .calls_of_address = 6},
+                    .reserves = {{"store1", 1ull << 40}, {"dir1", 0}}};
+  check_message(SettingsResult{settings});
+  rpc::XdrWriter out;
+  encode(out, SettingsResult{settings});
+  SettingsResult again;
+  ASSERT_TRUE(decode(out.view(), again));
+  EXPECT_EQ(again.settings, settings);
+  EXPECT_EQ(digest(again.settings), digest(settings));
+  again.settings.exports[1].secure = false;
+  EXPECT_NE(digest(again.settings), digest(settings));
+  check_message(SettingsResult{});
+  check_message(SettingsNotice{SettingsGeneration{9}});
+  check_message(ReloadResult{.refused = "ensemble.toml:3: no",
+                             .generation = SettingsGeneration{4},
+                             .changed = {"[[export]]", "log_level"},
+                             .warnings = {"x"},
+                             .late = {"store1"}});
+}
+
+TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
+  auto decodes = [](auto change) {
+    SettingsResult result{Settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}}}};
+    change(result.settings);
+    rpc::XdrWriter out;
+    encode(out, result);
+    SettingsResult again;
+    return decode(out.view(), again);
+  };
+  EXPECT_TRUE(decodes([](Settings&) {}));
+  EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].mask = 0xff00ff00; })) << "no prefix";
+  EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].network = 0x0a000001; })) << "bits behind the mask";
+  EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].squash = static_cast<ExportConfig::Squash>(3); }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.copies = 0; }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.copies = kMaxCopies + 1; }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.export_path = "volume"; }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.reserves["a/b"] = 1; }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.log_level = static_cast<LogLevel>(4); }));
+  rpc::XdrWriter lies;
+  lies.u64(1);
+  lies.text("/");
+  lies.u32(0x7fffffff);  // exports
+  SettingsResult again;
+  EXPECT_FALSE(decode(lies.view(), again));
 }
 
 TEST(AuthorityMessages, Codec) {
@@ -167,7 +234,7 @@ TEST(MovesMessages, Codec) {
   check_message(MovesResult{Status::kStale, 13, "a later one"});
   check_message(LateWritesArgs{MoveId{77}, 12, {{1, 2, 3, 4, 5, Status::kOk, "reply"}}});
   check_message(StartMovesArgs{Role::kStorage, 4, {1, 2}});
-  check_message(StartMovesResult{"no", {MoveId{1}, MoveId{2}}});
+  check_message(StartMovesResult{"no", true, {MoveId{1}, MoveId{2}}});
   check_message(MovesListResult{{true, 9}, {{move, told, true, 5, 6, 7}}});
   check_message(ChangeMovesArgs{ChangeMovesArgs::kAbort, {false, 8}, MoveId{77}});
   check_message(ChangeMovesResult{"no", {true, 1}});
@@ -298,12 +365,25 @@ TEST(ObjectMessages, KindsAndCountsAreBounded) {
 }
 
 TEST(ManagerMessages, Codec) {
-  HeartbeatArgs heartbeat{1, 2, 3,         Generation{4}, 9, Holding::kTables, 10, Verifier{5}, 6,
-                          7, 8, "serving", "xdp generic"};
+  HeartbeatArgs heartbeat{1,
+                          2,
+                          3,
+                          Generation{4},
+                          9,
+                          Holding::kTables,
+                          10,
+                          Verifier{5},
+                          6,
+                          7,
+                          8,
+                          "serving",
+                          "xdp generic",
+                          SettingsGeneration{11},
+                          12};
   ServerEntry entry{3,           Role::kProxy, {0x0a4d0202, 2049}, "proxy-1", 7ULL << 40, "h1",
                     "left rack", true,         Generation{4}};
   check_message(heartbeat);
-  check_message(HeartbeatResult{Generation{1}, Verifier{2}, true, true});
+  check_message(HeartbeatResult{Generation{1}, Verifier{2}, true, true, SettingsGeneration{3}});
   check_message(DrawVerifierArgs{7});
   check_message(DrawVerifierResult{Verifier{8}});
   Tables tables{.generation = Generation{9}, .servers = {entry, entry}};
@@ -320,7 +400,7 @@ TEST(ManagerMessages, Codec) {
   check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
   check_message(ChangeServerArgs{ServerChange::kRemove, entry, ChangeServerArgs::kAll});
   check_message(ChangeServerResult{"it has this name already", entry, Generation{8}});
-  check_message(MembersResult{Generation{1}, {{entry, heartbeat, 1500, true}}});
+  check_message(MembersResult{Generation{1}, SettingsGeneration{2}, {{entry, heartbeat, 1500, true, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));
   other.sites[3] = {5};

@@ -80,6 +80,8 @@ void encode_heartbeat(XdrWriter& out, const HeartbeatArgs& args) {
   out.u64(args.objects);
   out.text(bounded(args.state));
   out.text(bounded(args.detail));
+  out.u64(args.settings.value);
+  out.u64(args.settings_digest);
 }
 
 HeartbeatArgs decode_heartbeat(XdrReader& in) {
@@ -99,13 +101,9 @@ HeartbeatArgs decode_heartbeat(XdrReader& in) {
   args.objects = in.u64();
   args.state = std::string(in.text(kMaxText));
   args.detail = std::string(in.text(kMaxText));
+  args.settings = SettingsGeneration{in.u64()};
+  args.settings_digest = in.u64();
   return args;
-}
-
-std::uint64_t fnv1a(ByteView bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
 }
 
 void decode_tables(XdrReader& in, TablesForm form, Tables& out) {
@@ -156,6 +154,7 @@ void encode(XdrWriter& out, const HeartbeatResult& result) {
   out.u64(result.largest_drawn.value);
   out.boolean(result.offer);
   out.boolean(result.claim);
+  out.u64(result.settings.value);
 }
 bool decode(ByteView bytes, HeartbeatResult& out) {
   XdrReader in(bytes);
@@ -163,6 +162,7 @@ bool decode(ByteView bytes, HeartbeatResult& out) {
   out.largest_drawn = Verifier{in.u64()};
   out.offer = in.boolean();
   out.claim = in.boolean();
+  out.settings = SettingsGeneration{in.u64()};
   return in.complete();
 }
 
@@ -365,6 +365,7 @@ bool decode(ByteView bytes, OfferTablesResult& out) {
 
 void encode(XdrWriter& out, const MembersResult& result) {
   out.u64(result.generation.value);
+  out.u64(result.settings.value);
   std::size_t count = encode_count(out, result.members, kMaxServers);
   for (std::size_t i = 0; i < count; ++i) {
     const Member& member = result.members[i];
@@ -378,6 +379,7 @@ bool decode(ByteView bytes, MembersResult& out) {
   XdrReader in(bytes);
   out = MembersResult{};
   out.generation = Generation{in.u64()};
+  out.settings = SettingsGeneration{in.u64()};
   std::uint32_t count = decode_count(in, kMaxServers);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
     Member member;

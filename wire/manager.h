@@ -58,15 +58,18 @@ struct HeartbeatArgs {
   std::uint64_t record_digest = 0;  // digest() of the sites in its record; 0: it has none
   Verifier largest_seen;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // of its data directory; 0 where it has none
-  std::uint64_t objects = 0;  // of a directory server: files, directories, ... of its sites
-  std::string state;          // "serving", "starting", "read-only: no space", ...; at most 255 bytes
-  std::string detail;         // role's own line for status, e.g. the proxy's XDP mode; at most 255 bytes
+  std::uint64_t objects = 0;    // of a directory server: files, directories, ... of its sites
+  std::string state;            // "serving", "starting", "read-only: no space", ...; at most 255 bytes
+  std::string detail;           // role's own line for status, e.g. the proxy's XDP mode; at most 255 bytes
+  SettingsGeneration settings;  // that it goes by; 0: those of its own file
+  std::uint64_t settings_digest = 0;  // digest() of them (wire/settings.h)
 };
 struct HeartbeatResult {
   Generation generation;  // 0: the manager has no tables, and finds out which ones are in use
   Verifier largest_drawn;
-  bool offer = false;  // the process is to offer its tables
-  bool claim = false;  // and to claim what its record says
+  bool offer = false;           // the process is to offer its tables
+  bool claim = false;           // and to claim what its record says
+  SettingsGeneration settings;  // in force; 0: not known yet
 };
 
 struct DrawVerifierArgs {
@@ -182,6 +185,7 @@ struct Member {
 };  // age of the last heartbeat
 struct MembersResult {
   Generation generation;
+  SettingsGeneration settings;  // in force
   std::vector<Member> members;
 };
 

@@ -252,6 +252,7 @@ bool decode(ByteView bytes, StartMovesArgs& out) {
 
 void encode(XdrWriter& out, const StartMovesResult& result) {
   out.text(bounded(result.refused));
+  out.boolean(result.later);
   const std::size_t count = encode_count(out, result.moves, kMaxMoves);
   for (std::size_t i = 0; i < count; ++i) out.u64(result.moves[i].value);
 }
@@ -259,6 +260,7 @@ bool decode(ByteView bytes, StartMovesResult& out) {
   XdrReader in(bytes);
   out = StartMovesResult{};
   out.refused = std::string(in.text(kMaxText));
+  out.later = in.boolean();
   std::uint32_t count = decode_count(in, kMaxMoves);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.moves.push_back(MoveId{in.u64()});
   return in.complete();

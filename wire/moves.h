@@ -148,6 +148,7 @@ struct StartMovesArgs {
 };
 struct StartMovesResult {
   std::string refused;        // why nothing was begun; empty: it is, durably
+  bool later = false;         // refused: asked again it may be begun
   std::vector<MoveId> moves;  // none: all of them are there
 };
 

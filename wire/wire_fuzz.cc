@@ -17,6 +17,7 @@
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
+#include "wire/settings.h"
 
 namespace slice {
 namespace {
@@ -153,6 +154,8 @@ const std::vector<Try>& tries() {
                                        message<portmap2::Mapping>,
                                        message<std::vector<portmap2::Mapping>>,
                                        message<portmap2::CallitArgs>,
+                                       message<wire::SettingsResult>,
+                                       message<wire::ReloadResult>,
 #define X(Message) message<nlm4::Message>,
                                        SLICE_WIRE_NLM_MESSAGES(X)
 #undef X

@@ -28,6 +28,15 @@ struct {
   __type(value, struct slice_site);
 } sites SEC(".maps");
 
+// Of operators, for slice-proxyd (bpf/shared/wanted.h): the program does not look at it.
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_CLASSES* SLICE_MAX_SITES);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, uint32_t);
+} wanted SEC(".maps");
+
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, SLICE_MAX_SERVERS);

@@ -22,6 +22,8 @@ Manager::Manager(service::ServiceContext& context)
              .recorded = {}},
       records_(context.config, entries_),
       moves_(context, hooks_for_moves()),
+      settings_(context, {.members = entries_,
+                          .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
       heard_(entries_.size()),
       alive_gauge_(context.metrics.counter("manager_alive_processes")),
       drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
@@ -48,6 +50,7 @@ Manager::Manager(service::ServiceContext& context)
 }
 
 Task<Status> Manager::start() {
+  SLICE_CO_RETURN_IF_ERROR(co_await settings_.start());
   auto loaded = co_await load_state(context_.disk);
   if (loaded) {
     SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
@@ -123,14 +126,18 @@ Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) 
                     ? fmt::format("was removed: it was {}", entries_[args.server].name)
                     : "is no member");
   }
+  settings_.heard(args);
   const bool wanted = wants_tables(args), claim = wants_record(args);
   if (survey_) {
     co_await settle();
   } else {
     co_await catch_up(args);
   }
-  co_return wire::HeartbeatResult{
-      .generation = state_.tables.generation, .largest_drawn = state_.drawn, .offer = wanted, .claim = claim};
+  co_return wire::HeartbeatResult{.generation = state_.tables.generation,
+                                  .largest_drawn = state_.drawn,
+                                  .offer = wanted,
+                                  .claim = claim,
+                                  .settings = settings_.generation()};
 }
 
 Task<rpc::Outcome> Manager::draw(rpc::XdrWriter& results) {
@@ -384,6 +391,7 @@ void Manager::tell(rpc::Endpoint process) {
 wire::MembersResult Manager::members() const {
   wire::MembersResult result;
   result.generation = state_.tables.generation;
+  result.settings = settings_.generation();
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     wire::Member member;
     member.entry = entries_[i];

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "control/manager/moves.h"
+#include "control/manager/settings_book.h"
 #include "control/manager/state.h"
 #include "control/manager/survey.h"
 #include "service/context.h"
@@ -30,6 +31,7 @@ class Manager : public service::InternalProgram, public service::Role {
   Task<void> stop() override;
   std::string state() const override { return survey_ ? "waiting: " + waits_for_ : "serving"; }
   std::string detail() const override;
+  Task<wire::ReloadResult> reload() override { return settings_.reload(); }
 
   const ManagerState& durable_state() const { return state_; }
   wire::MembersResult members() const;
@@ -83,6 +85,7 @@ class Manager : public service::InternalProgram, public service::Role {
   const std::vector<wire::ServerEntry>& entries_ = state_.tables.servers;  // the members, by number
   Records records_;
   Moves moves_;
+  SettingsBook settings_;
   std::optional<Survey> survey_;  // none: the state is known
   std::string waits_for_;         // with a survey
   std::vector<Heard> heard_;      // by member

@@ -100,7 +100,10 @@ Task<wire::StartMovesResult> Moves::start(wire::StartMovesArgs args) {
   wire::StartMovesResult result;
   Status changed =
       co_await hooks_.change([&](ManagerState& next) { return begin(args, next, result.moves); });
-  if (!changed) co_return wire::StartMovesResult{.refused = changed.error().message, .moves = {}};
+  if (!changed) {
+    const bool later = changed.error().code != Errc::kInvalid;
+    co_return wire::StartMovesResult{.refused = changed.error().message, .later = later, .moves = {}};
+  }
   begun_.add(result.moves.size());
   for (wire::MoveId id : result.moves) {
     const wire::SiteMove& move = find(id)->move;

@@ -224,12 +224,15 @@ TEST_F(MovesTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(begin("dir1", {0}).refused, HasSubstr("no storage server"));
   EXPECT_THAT(begin("dir1", {0}, wire::Role::kDirectory).refused, HasSubstr("have no sites"));
   EXPECT_THAT(begin("store3", {1024}).refused, HasSubstr("there is no storage site 1024"));
+  EXPECT_FALSE(begin("store3", {1024}).later) << "there will be none";
   EXPECT_TRUE(begin("store1", {0, 2}).moves.empty()) << "they are there";
   ASSERT_EQ(begin("store3", {0}).moves.size(), 1u);
   EXPECT_THAT(begin("store2", {0, 4}).refused, HasSubstr("on its way"));
+  EXPECT_TRUE(begin("store2", {0, 4}).later);
   EXPECT_EQ(list().moves.size(), 1u) << "nothing of it was begun";
   loop_.advance(6s);
   EXPECT_THAT(begin("store2", {4}).refused, HasSubstr("not alive"));
+  EXPECT_TRUE(begin("store2", {4}).later);
 }
 
 TEST_F(MovesTest, ADrainedServerIsToldOfUntilItIsUsedAgain) {

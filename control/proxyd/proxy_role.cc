@@ -26,6 +26,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       xdp_(loop_, context.config.proxy, context.metrics,
            [this](const slice_eviction& changes) { shared_->write_back().add(changes); }),
       bindings_(context, [this] { xdp_.servers_changed(); }),
+      wanted_(context),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
       taken_over_(context.metrics.counter("proxy_sockets_taken_over")) {}
 
@@ -52,6 +53,7 @@ Task<Status> ProxyRole::start() {
   listeners_.keep();
   taken_over_.set(listeners_.taken_over());
   shared_->write_back().start();
+  wanted_.keep(tables_);
   co_await xdp_.load();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
@@ -84,6 +86,8 @@ Status ProxyRole::start_workers() {
     options.tables = tables_;
     options.sender = {context_.self.index, tables_.config};
     options.config = &context_.config;
+    options.settings = &context_.settings;
+    options.workers = count;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
     if (shares_loop) {
@@ -114,7 +118,8 @@ Status ProxyRole::start_workers() {
 
 Status ProxyRole::start_programs() {
   const ProxyConfig& config = context_.config.proxy;
-  mount_ = std::make_unique<MountProgram>(context_.config, tables_, context_.channel, context_.metrics);
+  mount_ = std::make_unique<MountProgram>(context_.config, context_.settings, tables_, context_.channel,
+                                          context_.metrics);
   mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
   mount_dispatcher_->add(*mount_);
   mount_dispatcher_->add(locks_.emplace(context_.metrics));

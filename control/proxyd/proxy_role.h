@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "control/proxyd/site_bindings.h"
+#include "control/proxyd/wanted_sites.h"
 #include "control/xdp/xdp_program.h"
 #include "proxy/front/listeners.h"
 #include "proxy/programs/lock_program.h"
@@ -53,6 +54,7 @@ class ProxyRole : public service::Role {
   rpc::EpollLoop& loop_;
   XdpProgram xdp_;
   SiteBindings bindings_;
+  WantedSites wanted_;
   Tables tables_;
   std::unique_ptr<SharedState> shared_;
   Listeners listeners_;

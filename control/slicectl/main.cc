@@ -100,6 +100,11 @@ class Command {
     if (!changed) return say(changed.error());
     return print(render_change(*changed, format_));
   }
+  int reload() {
+    auto reloaded = run(ask_reload(seams_));
+    if (!reloaded) return say(reloaded.error());
+    return print(render_reload(*reloaded, format_), reloaded->late.empty() ? kGood : kPartial);
+  }
   int where() {
     auto tables = run(ask_tables(seams_));
     if (!tables) return say(tables.error());
@@ -137,7 +142,12 @@ class Command {
                    arguments_.path.c_str());
       return kRefused;
     }
-    return print(render_policy(config_, arguments_.path, answer->policy, format_));
+    EnsembleConfig in_force = config_;
+    if (auto settings = run(ask_settings(seams_))) {
+      in_force.volume.copies = settings->copies;
+      in_force.volume.placement = settings->placement;
+    }
+    return print(render_policy(in_force, arguments_.path, answer->policy, format_));
   }
 
  private:
@@ -367,10 +377,12 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
       "wrong usage or configuration;\n"
-      "3 some servers did not answer (metrics, where, tables --check: the rest is shown); 4 refused without "
+      "3 some servers did not answer (metrics, where, tables --check: the rest is shown), or do not have "
+      "the settings yet (reload); 4 refused without "
       "--force (policy).\n"
       "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
-  auto* status = app.add_subcommand("status", "every process: alive, state, generation, free space");
+  auto* status = app.add_subcommand(
+      "status", "every process: alive, state, generations of its tables and settings, free space");
   auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
   auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
   tables->add_flag("--sites", arguments.every_site, "one line a site");
@@ -388,6 +400,8 @@ int main(int argc, char** argv) {
   auto* metrics = app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
   metrics->add_option("name", arguments.name, "which server");
   metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
+  auto* reload = app.add_subcommand(
+      "reload", "has the manager read its ensemble.toml again, and give everybody its exports and limits");
   auto* fsck_command = app.add_subcommand(
       "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help");
   fsck_command->prefix_command()->fallthrough(false);
@@ -433,6 +447,7 @@ int main(int argc, char** argv) {
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
+  if (reload->parsed()) return command.reload();
   if (where->parsed()) return command.where();
   if (policy.parsed()) return command.policy(*policy_change);
   if (move->parsed()) return command.move();

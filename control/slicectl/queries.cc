@@ -1,6 +1,7 @@
 #include "control/slicectl/queries.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "routing/copies.h"
@@ -220,17 +221,20 @@ class Finder {
   Where where_;
 };
 
-template <class R, class Args>
-Task<Result<R>> ask_manager(const Seams& seams, wire::ManagerProcedure procedure, Args args) {
+// Of its manager program, or of the admin program, which its process serves as all do.
+template <class R, class Procedure, class Args>
+Task<Result<R>> ask_manager(const Seams& seams, Procedure procedure, Args args) {
+  constexpr bool kAdmin = std::is_same_v<Procedure, wire::AdminProcedure>;
   auto result = co_await service::internal_call<R>(seams.channel, manager_of(seams.config),
-                                                   wire::kManagerProgram, procedure, args, seams.timeout);
+                                                   kAdmin ? wire::kAdminProgram : wire::kManagerProgram,
+                                                   procedure, args, seams.timeout);
   if (!result) co_return no_manager(result.error());
   co_return result;
 }
 
 // The same where the manager may refuse.
-template <class R, class Args>
-Task<Result<R>> have_manager(const Seams& seams, wire::ManagerProcedure procedure, Args args) {
+template <class R, class Procedure, class Args>
+Task<Result<R>> have_manager(const Seams& seams, Procedure procedure, Args args) {
   auto result = co_await ask_manager<R>(seams, procedure, std::move(args));
   if (result && !result->refused.empty()) co_return fail(Errc::kInvalid, "{}", result->refused);
   co_return result;
@@ -247,6 +251,17 @@ Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Sea
       co_await ask_manager<wire::Tables>(seams, wire::ManagerProcedure::kGetTables, service::NoArguments{});
   if (!tables) co_return fail(std::move(tables).error());
   co_return routing::RoutingTables::make(seams.config, *tables);
+}
+
+Task<Result<Settings>> ask_settings(const Seams& seams) {
+  auto result = co_await ask_manager<wire::SettingsResult>(seams, wire::AdminProcedure::kGetSettings,
+                                                           service::NoArguments{});
+  if (!result) co_return fail(std::move(result).error());
+  co_return std::move(result->settings);
+}
+
+Task<Result<wire::ReloadResult>> ask_reload(const Seams& seams) {
+  return have_manager<wire::ReloadResult>(seams, wire::AdminProcedure::kReload, service::NoArguments{});
 }
 
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args) {

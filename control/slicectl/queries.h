@@ -19,6 +19,7 @@
 #include "wire/authority.h"
 #include "wire/moves.h"
 #include "wire/object.h"
+#include "wire/settings.h"
 
 namespace slice::slicectl {
 
@@ -31,6 +32,11 @@ struct Seams {
 
 Task<Result<wire::MembersResult>> ask_members(const Seams& seams);
 Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams);
+
+// The settings in force, as the manager has them.
+Task<Result<Settings>> ask_settings(const Seams& seams);
+// Has the manager read its file again. What it refuses is an error, kInvalid.
+Task<Result<wire::ReloadResult>> ask_reload(const Seams& seams);
 
 // What the manager refuses of these is an error, kInvalid. Changes of the members (wire::ChangeServerArgs):
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args);

@@ -1,5 +1,7 @@
 #include "control/slicectl/render.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -65,6 +67,12 @@ std::string ranges_text(const std::vector<std::uint64_t>& numbers, std::size_t m
     i = j + 1;
   }
   return text;
+}
+
+// Of which generation the settings are that a process goes by, and whether it lags behind.
+std::string settings_text(const wire::Member& member, SettingsGeneration in_force) {
+  const bool late = member.alive && member.last.settings < in_force;
+  return fmt::format("{}{}", member.last.settings.value, late ? ", late" : "");
 }
 
 Json part_json(const Part& part) {
@@ -195,6 +203,7 @@ Json status_json(const wire::Member& m, WallTime now) {
             {"state", m.last.state},
             {"detail", m.last.detail},
             {"generation", m.last.generation.value},
+            {"settings", m.last.settings.value},
             {"verifier", m.last.largest_seen.value},
             {"pid", m.last.pid},
             {"uptime_seconds", heard && up > 0 ? up / 1'000'000'000 : 0},
@@ -205,7 +214,7 @@ Json status_json(const wire::Member& m, WallTime now) {
   return json;
 }
 
-std::vector<std::string> status_row(const wire::Member& m) {
+std::vector<std::string> status_row(const wire::Member& m, SettingsGeneration settings) {
   const bool heard = m.last.started_ns != 0;
   const std::string space = m.last.total_bytes == 0 ? "-"
                                                     : fmt::format("{} of {}", bytes_text(m.last.free_bytes),
@@ -217,6 +226,7 @@ std::vector<std::string> status_row(const wire::Member& m) {
           m.alive ? "yes" : fmt::format("no, {}", heard ? age_text(m.age_ms) : "never heard"),
           m.last.state.empty() ? "-" : m.last.state,
           heard ? fmt::format("{}", m.last.generation.value) : "-",
+          heard ? settings_text(m, settings) : "-",
           space,
           said + (said.empty() || m.last.detail.empty() ? "" : "; ") + m.last.detail};
 }
@@ -227,22 +237,23 @@ std::string render_status(const EnsembleConfig& config, const wire::MembersResul
                           Format format) {
   Json servers = Json::array();
   std::vector<std::vector<std::string>> rows{
-      {"NAME", "ROLE", "ENDPOINT", "ALIVE", "STATE", "GENERATION", "FREE", "DETAIL"}};
+      {"NAME", "ROLE", "ENDPOINT", "ALIVE", "STATE", "GENERATION", "SETTINGS", "FREE", "DETAIL"}};
   std::size_t alive = 0;
   for (const wire::Member& m : members.members) {
     if (m.entry.role == wire::Role::kRemoved) continue;
     alive += m.alive ? 1 : 0;
     servers.push_back(status_json(m, now));
-    rows.push_back(status_row(m));
+    rows.push_back(status_row(m, members.settings));
   }
   if (format == Format::kJson) {
     return dump({{"ensemble", config.name},
                  {"generation", members.generation.value},
+                 {"settings", members.settings.value},
                  {"alive", alive},
                  {"servers", std::move(servers)}});
   }
-  return fmt::format("ensemble {}: generation {}, {} of {} processes alive\n\n{}", config.name,
-                     members.generation.value, alive, rows.size() - 1, table(rows));
+  return fmt::format("ensemble {}: generation {}, settings {}, {} of {} processes alive\n\n{}", config.name,
+                     members.generation.value, members.settings.value, alive, rows.size() - 1, table(rows));
 }
 
 std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables,
@@ -268,6 +279,26 @@ std::string render_servers(const EnsembleConfig& config, const routing::RoutingT
   }
   if (format == Format::kText) return table(rows);
   return dump({{"generation", tables.generation().value}, {"servers", std::move(json)}});
+}
+
+std::string render_reload(const wire::ReloadResult& reload, Format format) {
+  if (format == Format::kJson) {
+    return dump({{"settings", reload.generation.value},
+                 {"changed", reload.changed},
+                 {"warnings", reload.warnings},
+                 {"late", reload.late}});
+  }
+  std::string text;
+  for (const std::string& warning : reload.warnings) text += fmt::format("warning: {}\n", warning);
+  for (const std::string& name : reload.late) {
+    text += fmt::format("warning: {} does not have them yet (slicectl status)\n", name);
+  }
+  if (reload.changed.empty()) {
+    return text +
+           fmt::format("nothing was changed: settings {} are what the file says\n", reload.generation.value);
+  }
+  return text + fmt::format("settings {} are in force; changed: {}\n", reload.generation.value,
+                            fmt::join(reload.changed, ", "));
 }
 
 std::string render_change(const wire::ChangeServerResult& change, Format format) {

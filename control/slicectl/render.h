@@ -20,6 +20,7 @@ std::string render_status(const EnsembleConfig& config, const wire::MembersResul
 std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables, Format format);
 // `every_site`: one line a site, in text; JSON always has them.
 std::string render_tables(const routing::RoutingTables& tables, bool every_site, Format format);
+std::string render_reload(const wire::ReloadResult& reload, Format format);
 std::string render_change(const wire::ChangeServerResult& change, Format format);
 std::string render_comparison(Generation generation, const std::vector<ComparedProcess>& processes,
                               Format format);

@@ -131,6 +131,7 @@ class SlicectlTest : public service::testing::ServiceFixture {
                          .self = *config_.find("manager1"),
                          .handles = handles_,
                          .tables = tables_,
+                         .settings = settings_,
                          .verifier = verifier_,
                          .random = nullptr,
                          .crash = crash_points_},
@@ -293,7 +294,10 @@ TEST_F(SlicectlTest, ShowsWhoIsAlive) {
   EXPECT_EQ(said["servers"][0]["alive"], false);
   EXPECT_EQ(said["servers"][0]["heartbeat_age_ms"], nullptr);
   std::string text = render_status(config_, *members, loop_.wall(), Format::kText);
-  EXPECT_THAT(text, HasSubstr("generation 1, 1 of 7 processes alive"));
+  EXPECT_THAT(text, HasSubstr("generation 1, settings 1, 1 of 7 processes alive"));
+  EXPECT_THAT(text, HasSubstr("0, late")) << "it never heard of the settings";
+  EXPECT_EQ(said["settings"], 1);
+  EXPECT_EQ(proxy["settings"], 0);
   EXPECT_THAT(text, HasSubstr("1.5 GiB of 3.0 GiB"));
   EXPECT_THAT(text, HasSubstr("xdp generic"));
   EXPECT_THAT(text, HasSubstr("no, never heard"));
@@ -336,6 +340,35 @@ TEST_F(SlicectlTest, ShowsWhatWasSaidOfServersAndNoneThatWasRemoved) {
   EXPECT_THAT(render_servers(config_, *now, Format::kText), Not(HasSubstr("store3")));
   for (const ComparedProcess& each : compare(now->wire(), *run(ask_members(seams_))))
     EXPECT_NE(each.name, "store3");
+}
+
+TEST_F(SlicectlTest, SaysWhatAReloadChangedOrWhyItDidNot) {
+  wire::ReloadResult result{.refused = "ensemble.toml:6: no", .generation = SettingsGeneration{4}};
+  service::AdminProgram admin("manager1", metrics_,
+                              {.refresh = {},
+                               .misdirected = {},
+                               .new_tables = {},
+                               .settings = [] { return Settings{.copies = 3}; },
+                               .new_settings = {},
+                               .reload = [&]() -> Task<wire::ReloadResult> { co_return result; }});
+  EXPECT_THAT(run(ask_reload(seams_)).error().message, HasSubstr("the manager does not answer"));
+  serve("manager1", admin);
+  EXPECT_THAT(run(ask_reload(seams_)).error().message, HasSubstr("ensemble.toml:6: no"));
+  EXPECT_EQ(run(ask_settings(seams_))->copies, 3u);
+  result.refused.clear();
+  result.changed = {"[[export]]", "log_level"};
+  result.warnings = {"server 'x' is no member"};
+  result.late = {"store2"};
+  auto reloaded = run(ask_reload(seams_));
+  ASSERT_TRUE(reloaded);
+  EXPECT_EQ(render_reload(*reloaded, Format::kText),
+            "warning: server 'x' is no member\nwarning: store2 does not have them yet (slicectl status)\n"
+            "settings 4 are in force; changed: [[export]], log_level\n");
+  const json said = json::parse(render_reload(*reloaded, Format::kJson));
+  EXPECT_EQ(said["settings"], 4);
+  EXPECT_EQ(said["late"][0], "store2");
+  EXPECT_THAT(render_reload({.generation = SettingsGeneration{4}}, Format::kText),
+              HasSubstr("nothing was changed: settings 4"));
 }
 
 TEST_F(SlicectlTest, SaysThatTheManagerIsAway) {

@@ -308,8 +308,10 @@ Status Loader::map_tables() {
       static_cast<slice_attr_bucket*>(map(maps.attributes, sizeof(slice_attr_bucket), SLICE_ATTR_BUCKETS));
   tables_.sources =
       static_cast<std::uint64_t*>(map(maps.sources, sizeof(std::uint64_t), SLICE_SOURCE_ENTRIES));
-  if (tables_.sources == nullptr || tables_.config == nullptr || tables_.sites == nullptr ||
-      tables_.servers == nullptr || tables_.attributes == nullptr) {
+  tables_.wanted = static_cast<slice_wanted_slot*>(
+      map(maps.wanted, sizeof(std::uint32_t), SLICE_CLASSES * SLICE_MAX_SITES));
+  if (tables_.sources == nullptr || tables_.wanted == nullptr || tables_.config == nullptr ||
+      tables_.sites == nullptr || tables_.servers == nullptr || tables_.attributes == nullptr) {
     return fail(Errc::kIo, "cannot map the tables: {}", std::strerror(errno));
   }
   return {};

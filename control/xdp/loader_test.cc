@@ -175,6 +175,23 @@ TEST_F(LoaderTest, ThePinnedTablesOfARunBeforeCanBeReadWithoutTheProgram) {
 }
 
 // A proxy that was killed leaves its program where it is; the next one may have to do without.
+TEST_F(LoaderTest, WhatIsWrittenIntoThePinnedTableOfWishesIsSeenAndCleared) {
+  auto loader = load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  const std::uint32_t key = slice_site_key(SLICE_CLASS_STORAGE, 17), number = 7;
+  int fd = bpf_obj_get((config_.bpf_folder + "/wanted").c_str());
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(bpf_map_update_elem(fd, &key, &number, BPF_ANY), 0);
+  const Tables& tables = (*loader)->tables();
+  EXPECT_EQ(tables.wanted[key].server, number);
+  EXPECT_EQ(tables.wanted[key + 1].server, 0u);
+  tables.wanted[key].server = 0;
+  std::uint32_t read = 1;
+  ASSERT_EQ(bpf_map_lookup_elem(fd, &key, &read), 0);
+  EXPECT_EQ(read, 0u);
+  ::close(fd);
+}
+
 TEST_F(LoaderTest, TheProgramOfARunBeforeIsTakenOff) {
   for (auto mode : {ProxyConfig::Xdp::kNative, ProxyConfig::Xdp::kGeneric}) {
     config_.xdp = mode;

@@ -133,6 +133,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
                   .self = base.self,
                   .handles = base.handles,
                   .tables = base.tables,
+                  .settings = base.settings,
                   .verifier = verifier,
                   .random = base.random,
                   .crash = points},

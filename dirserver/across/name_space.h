@@ -29,6 +29,7 @@ class NameSpace {
       : cells(cells_here), placement(places), held(locks), context_(context), peers_(peers), parts_(parts) {}
 
   const VolumeConfig& config() const { return context_.config.volume; }
+  std::shared_ptr<const Settings> settings() const { return context_.settings.get(); }
   VolumeId id() const { return config().id; }
   nfs3::Time now() const { return nfs3::time_of(context_.loop.wall()); }
   nfs3::Attributes attributes(const AttributeCell& cell) const { return attributes_of(cell, id()); }

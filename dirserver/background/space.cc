@@ -24,7 +24,7 @@ storage::Space SpaceMonitor::own() {
 
 bool SpaceMonitor::low() {
   storage::Space space = own();
-  return own_known_ && space.free_bytes < context_.self.reserve_bytes;
+  return own_known_ && space.free_bytes < context_.settings.get()->reserve_of(context_.self);
 }
 
 Task<SpaceMonitor::Figures> SpaceMonitor::volume() {

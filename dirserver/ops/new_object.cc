@@ -50,14 +50,15 @@ bool bad_time(const nfs3::SetAttributes& attributes) {
 }
 
 // Where the bytes of a new file will lie, as its directory says, else the volume.
-void lay_out(AttributeCell& cell, const FilePolicy& policy, const VolumeConfig& volume) {
+void lay_out(AttributeCell& cell, const FilePolicy& policy, const VolumeConfig& volume,
+             const Settings& settings) {
   std::uint32_t shift = policy.stripe_shift != 0 ? policy.stripe_shift : volume.stripe_shift;
   cell.self.stripe_shift = static_cast<std::uint8_t>(shift);
   if (cell.directory()) cell.policy = policy;
   if (cell.regular()) {
-    cell.self.flags = slice_handle_flags_of_copies(policy.copies != 0 ? policy.copies : volume.copies);
+    cell.self.flags = slice_handle_flags_of_copies(policy.copies != 0 ? policy.copies : settings.copies);
     auto placement =
-        policy.placement != 0 ? static_cast<slice::Placement>(policy.placement - 1) : volume.placement;
+        policy.placement != 0 ? static_cast<slice::Placement>(policy.placement - 1) : settings.placement;
     if (placement == slice::Placement::kFreeSpace) cell.self.flags |= SLICE_HANDLE_BLOCK_MAPPED;
   }
 }
@@ -87,7 +88,7 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
 
   AttributeCell cell;
   cell.self = {.cell = *self, .type = type, .cell_key = entry.place.hash};
-  lay_out(cell, directory.policy, change.names.config());
+  lay_out(cell, directory.policy, change.names.config(), *change.names.settings());
   set_owner_and_mode(cell, who, directory, attributes);
   set_times(cell, attributes, change.now);
   if (cell.directory()) {

@@ -155,7 +155,7 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   if (outcome != 0) return std::nullopt;  // answered by take()
   bool sound = request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, total);
   nfs3::Status status = nfs3::Status::kOk;
-  const ExportConfig* entry = config_.export_for(client.endpoint().address);
+  const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
   if (entry == nullptr || !entry->takes_port(client.endpoint().port)) {
     status = nfs3::Status::kAcces;
   } else if (sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "common/config.h"
+#include "common/settings.h"
 #include "proxy/calls/call.h"
 #include "routing/file_handle.h"
 
@@ -13,10 +13,10 @@ namespace slice::proxy {
 
 class CallRouter {
  public:
-  // `config` outlives it.
-  CallRouter(Services& services, const EnsembleConfig& config)
+  // `settings` outlive it.
+  CallRouter(Services& services, const EnsembleConfig& config, const LiveSettings& settings)
       : services_(services),
-        config_(config),
+        settings_(settings),
         handles_(config),
         refused_(services.metrics.counter("proxy_long_records_refused_total")) {}
 
@@ -31,7 +31,7 @@ class CallRouter {
   std::optional<Buffer> refuse(const Client& client, ByteView head, std::size_t total) const;
   // Whether some export names the address, and what a datagram of another is answered with: NULL as
   // everybody's, a call with NFS3ERR_ACCES, anything else not at all.
-  bool is_exported_to(std::uint32_t address) const { return config_.export_for(address) != nullptr; }
+  bool is_exported_to(std::uint32_t address) const { return settings_.now().export_for(address) != nullptr; }
   std::optional<Buffer> refuse_stranger(ByteView message) const;
 
  private:
@@ -44,7 +44,7 @@ class CallRouter {
   bool write_is_sound(const slice_request& request, ByteView head, std::size_t total) const;
 
   Services& services_;
-  const EnsembleConfig& config_;
+  const SettingsReader settings_;
   const routing::HandleCodec handles_;
   Counter& refused_;
 };

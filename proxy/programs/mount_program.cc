@@ -61,9 +61,10 @@ std::optional<std::vector<std::string>> path_below(std::string_view path, std::s
   return parts;
 }
 
-MountProgram::MountProgram(const EnsembleConfig& config, Tables tables, rpc::Channel& channel,
-                           Metrics& metrics)
+MountProgram::MountProgram(const EnsembleConfig& config, const LiveSettings& settings, Tables tables,
+                           rpc::Channel& channel, Metrics& metrics)
     : config_(config),
+      settings_(settings),
       tables_(tables),
       channel_(channel),
       handles_(config),
@@ -72,8 +73,9 @@ MountProgram::MountProgram(const EnsembleConfig& config, Tables tables, rpc::Cha
       unreserved_ports_(metrics.counter("proxy_mounts_unreserved_ports_total")) {}
 
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
-  mount3::ExportEntry entry{config_.volume.export_path, {}};
-  for (const ExportConfig& allowed : config_.exports) {
+  const auto settings = settings_.get();
+  mount3::ExportEntry entry{settings->export_path, {}};
+  for (const ExportConfig& allowed : settings->exports) {
     entry.groups.push_back(
         fmt::format("{}/{}", rpc::address_text(allowed.network), std::popcount(allowed.mask)));
   }
@@ -142,7 +144,8 @@ void MountProgram::note(std::uint32_t address, const std::string& path) {
 }
 
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
-  const ExportConfig* entry = config_.export_for(client.address);
+  const auto settings = settings_.get();
+  const ExportConfig* entry = settings->export_for(client.address);
   if (entry == nullptr) co_return Found{Status::kAcces, {}};
   if (!entry->takes_port(client.port)) {
     unreserved_ports_.add();
@@ -153,7 +156,7 @@ Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string 
     co_return Found{Status::kAcces, {}};
   }
   if (path.size() > mount3::kMaxPath) co_return Found{Status::kNameTooLong, {}};
-  auto below = path_below(path, config_.volume.export_path);
+  auto below = path_below(path, settings->export_path);
   // What lies beside the export is nobody's business: whether it exists is not said.
   if (!below) co_return Found{Status::kAcces, {}};
   if (below->size() > kMaxComponents) co_return Found{Status::kNameTooLong, {}};

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "common/config.h"
 #include "common/log.h"
+#include "common/settings.h"
 #include "proxy/tables/tables.h"
 #include "routing/file_handle.h"
 #include "rpc/channel.h"
@@ -21,7 +21,9 @@ std::optional<std::vector<std::string>> path_below(std::string_view path, std::s
 
 class MountProgram : public rpc::Program {
  public:
-  MountProgram(const EnsembleConfig& config, Tables tables, rpc::Channel& channel, Metrics& metrics);
+  // All of it outlives the program.
+  MountProgram(const EnsembleConfig& config, const LiveSettings& settings, Tables tables,
+               rpc::Channel& channel, Metrics& metrics);
   std::uint32_t number() const override { return mount3::kProgram; }
   std::uint32_t version() const override { return mount3::kVersion; }
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
@@ -36,6 +38,7 @@ class MountProgram : public rpc::Program {
   std::vector<mount3::ExportEntry> exports() const;
 
   const EnsembleConfig& config_;
+  const LiveSettings& settings_;
   Tables tables_;
   rpc::Channel& channel_;
   routing::HandleCodec handles_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bpf/shared/map_abi.h"
+#include "bpf/shared/wanted.h"
 #include "common/config.h"
 #include "routing/tables.h"
 #include "rpc/endpoint.h"
@@ -21,6 +22,7 @@ struct Tables {
   slice_server* servers = nullptr;          // SLICE_MAX_SERVERS
   slice_attr_bucket* attributes = nullptr;  // SLICE_ATTR_BUCKETS
   std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
+  slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
 
   // The server that has the site now; nothing where it is bound to none.
   std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;

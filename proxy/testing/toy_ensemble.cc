@@ -283,6 +283,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.tables = memory.tables();
   worker_options.sender = {99, memory.tables().config};
   worker_options.config = &config;
+  worker_options.settings = &settings.emplace(settings_of(config));
   worker_options.limits = options.limits;
   worker_options.udp_senders = options.udp_senders;
   worker_options.local = local ? &*local : nullptr;

@@ -148,6 +148,7 @@ class ToyEnsemble {
   rpc::EpollLoop loop;
   Metrics metrics;
   EnsembleConfig config;
+  std::optional<LiveSettings> settings;
   rpc::KeyRing keys{rpc::EnsembleKey{1, 2, 3}};
   std::optional<rpc::InProcessNetwork> local;  // with ToyOptions::local
   std::unique_ptr<routing::HandleCodec> codec;

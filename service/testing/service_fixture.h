@@ -32,6 +32,7 @@ class ServiceFixture : public ::testing::Test {
         disk_(loop_),
         handles_(config_),
         tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()),
+        settings_(settings_of(config_)),
         context_{.loop = loop_,
                  .channel = network_,
                  .metrics = metrics_,
@@ -40,6 +41,7 @@ class ServiceFixture : public ::testing::Test {
                  .self = self_,
                  .handles = handles_,
                  .tables = tables_,
+                 .settings = settings_,
                  .verifier = verifier_,
                  .random = [this] { return random_ += 0x9e3779b97f4a7c15; },
                  .crash = crash_points_} {}
@@ -110,6 +112,7 @@ class ServiceFixture : public ::testing::Test {
   storage::MemoryDisk disk_;
   routing::HandleCodec handles_;
   routing::TableHolder tables_;
+  LiveSettings settings_;
   VerifierClock verifier_{Verifier{1}};
   std::uint64_t random_ = 1;
   CrashPoints crash_points_;

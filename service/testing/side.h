@@ -29,6 +29,7 @@ struct Side {
                 .self = self,
                 .handles = handles,
                 .tables = tables,
+                .settings = settings,
                 .verifier = verifier,
                 .random = [this] { return random += 0x9e3779b97f4a7c15; },
                 .crash = crash,
@@ -47,6 +48,7 @@ struct Side {
   rpc::InProcessNetwork network;
   storage::MemoryDisk disk;
   routing::TableHolder tables;
+  LiveSettings settings{Settings{}};
   wire::Tables managers;
   VerifierClock verifier{Verifier{1}};
   Metrics metrics;

@@ -23,6 +23,7 @@ import members
 import mirrors
 import power_cut
 import refused
+import reload
 import session_keys
 import sites
 import storms
@@ -30,6 +31,7 @@ import takeover
 import tls
 import uml
 import unprivileged
+import wanted
 import xdp_proof
 
 KERNEL_SERVER_MODULES = ("lib/oid_registry", "net/sunrpc/auth_gss/auth_rpcgss", "fs/nfsd/nfsd", "drivers/net/veth")
@@ -372,6 +374,8 @@ SUITES = {
     "lost-manager-state": (lost_manager_state.lost_manager_state, "a manager that lost its state takes the tables from the others, and servers go by their own records: no byte is looked for elsewhere"),
     "grow": (grow.grow, "storage nodes are added and one is emptied while all work and some are killed: sites move with their data, nobody sees an error"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
+    "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
+    "wanted": (wanted.wanted, "storage sites are moved with their data by bpftool: `sites` follows, every byte is right, wrong entries are cleared"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "tls": (tls.tls, "sessions over TLS: nothing to be read between members, a revoked certificate is nobody's"),
@@ -383,4 +387,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "lost-manager-state", "grow", "members"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "lost-manager-state", "grow", "members", "reload", "wanted"}  # bring up ensembles of their own

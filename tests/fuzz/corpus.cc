@@ -13,6 +13,7 @@
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
+#include "wire/settings.h"
 
 namespace slice::fuzz {
 namespace {
@@ -252,6 +253,10 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMisdirected,
                 wire::MisdirectedArgs{wire::Role::kStorage, SiteId{5}, Generation{1}});
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kNewTables, wire::NewTablesArgs{Generation{1}});
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kNewSettings,
+                wire::SettingsNotice{SettingsGeneration{1}});
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kGetSettings);
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kReload);
 }
 
 }  // namespace

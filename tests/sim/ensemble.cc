@@ -119,6 +119,7 @@ class SimEnsemble::Process {
                  .first_xid = static_cast<std::uint32_t>(random_.next())}),
         disk_(machine.disk.session()),
         tables_(ensemble.tables_),
+        settings_(settings_of(ensemble.config_)),
         verifier_(Verifier{ensemble.has_manager_ ? 0 : ++ensemble.next_verifier_}),
         context_{.loop = loop_,
                  .channel = socket_,
@@ -128,6 +129,7 @@ class SimEnsemble::Process {
                  .self = machine.config,
                  .handles = ensemble.handles_,
                  .tables = tables_,
+                 .settings = settings_,
                  .verifier = verifier_,
                  .random = [this] { return random_.next(); },
                  .crash = crash_,
@@ -227,6 +229,7 @@ class SimEnsemble::Process {
   SimSocket socket_;
   std::unique_ptr<storage::Disk> disk_;
   routing::TableHolder tables_;
+  LiveSettings settings_;
   service::VerifierClock verifier_;
   CrashPoints crash_;
   std::optional<service::ManagerSession> session_;

@@ -65,6 +65,7 @@ Task<slice::Status> SimProxy::start() {
   options.tables = tables;
   options.sender = {context_.self.index, tables.config};
   options.config = &context_.config;
+  options.settings = &context_.settings;
   worker_ = std::make_unique<proxy::Worker>(loop_, *to_servers_, options, shared_->cache(), shared_->maps(),
                                             context_.metrics);
   datagrams_ = std::make_unique<Datagrams>(loop_, network_, front_);

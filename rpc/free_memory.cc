@@ -1,4 +1,4 @@
-#include "common/free_memory.h"
+#include "rpc/free_memory.h"
 
 #include <malloc.h>
 
@@ -9,7 +9,7 @@ void MallocExtension_MarkThreadTemporarilyIdle() __attribute__((weak));
 void MallocExtension_ReleaseFreeMemory() __attribute__((weak));
 }
 
-namespace slice {
+namespace slice::rpc {
 
 void give_back_free_memory() {
   if (&MallocExtension_ReleaseFreeMemory == nullptr) {
@@ -21,4 +21,4 @@ void give_back_free_memory() {
   ::MallocExtension_ReleaseFreeMemory();
 }
 
-}  // namespace slice
+}  // namespace slice::rpc

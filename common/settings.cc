@@ -1,0 +1,172 @@
+#include "common/settings.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace slice {
+namespace {
+
+// Collects the keys of which two things differ.
+class Keys {
+ public:
+  template <class T>
+  Keys& compare(std::string_view key, const T& a, const T& b) {
+    if (!(a == b)) differing_.emplace_back(key);
+    return *this;
+  }
+  std::vector<std::string> take() { return std::move(differing_); }
+
+ private:
+  std::vector<std::string> differing_;
+};
+
+void compare_volumes(Keys& keys, const VolumeConfig& a, const VolumeConfig& b) {
+  keys.compare("[volume] id", a.id, b.id)
+      .compare("[volume] threshold", a.threshold, b.threshold)
+      .compare("[volume] stripe_unit", a.stripe_shift, b.stripe_shift)
+      .compare("[volume] name_policy", a.policy, b.policy)
+      .compare("[volume] name_hash", a.hash, b.hash)
+      .compare("[volume] root_mode", a.root_mode, b.root_mode)
+      .compare("[volume] root_uid", a.root_uid, b.root_uid)
+      .compare("[volume] root_gid", a.root_gid, b.root_gid);
+  // What is default goes by the number of directory servers, and those may have become more.
+  if (a.mkdir_probability_is_default && b.mkdir_probability_is_default) return;
+  keys.compare("[volume] mkdir_probability", a.mkdir_probability, b.mkdir_probability);
+}
+
+void compare_networks(Keys& keys, const NetworkConfig& a, const NetworkConfig& b) {
+  keys.compare("[network] internal", a.internal, b.internal)
+      .compare("[network] session_keys", a.session_key_files, b.session_key_files)
+      .compare("[network] cover", a.cover_all, b.cover_all)
+      .compare("[network] tls_certificate", a.tls.certificate, b.tls.certificate)
+      .compare("[network] tls_key", a.tls.key, b.tls.key)
+      .compare("[network] tls_authority", a.tls.authority, b.tls.authority)
+      .compare("[network] tls_revoked", a.tls.revoked, b.tls.revoked);
+}
+
+void compare_proxies(Keys& keys, const ProxyConfig& a, const ProxyConfig& b) {
+  keys.compare("[proxy] virtual_address", a.virtual_address, b.virtual_address)
+      .compare("[proxy] nfs_port", a.nfs_port, b.nfs_port)
+      .compare("[proxy] mount_port", a.mount_port, b.mount_port)
+      .compare("[proxy] portmap_port", a.portmap_port, b.portmap_port)
+      .compare("[proxy] xdp", a.xdp, b.xdp)
+      .compare("[proxy] bpf_folder", a.bpf_folder, b.bpf_folder)
+      .compare("[proxy] threads", a.threads, b.threads)
+      .compare("[proxy] interfaces", a.interfaces, b.interfaces);
+}
+
+void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleConfig& read,
+                     const std::vector<std::string>& own) {
+  for (const ServerConfig& b : read.servers) {
+    const ServerConfig* a = running.find(b.name);
+    auto key = [&b](std::string_view what) { return fmt::format("{} of server '{}'", what, b.name); };
+    if (a == nullptr) {
+      if (b.role == ServerRole::kManager) keys.compare(key("name"), true, false);
+      continue;
+    }
+    keys.compare(key("role"), a->role, b.role);
+    // Where the others are say the members.
+    if (b.role == ServerRole::kManager) {
+      keys.compare(key("address"), a->address, b.address).compare(key("port"), a->port, b.port);
+    }
+    const bool is_own = std::find(own.begin(), own.end(), b.name) != own.end();
+    if (!is_own || !a->listed) continue;
+    keys.compare(key("data"), a->data, b.data)
+        .compare(key("cache"), a->cache_bytes, b.cache_bytes)
+        .compare(key("emulated_disk"), a->emulated_disk, b.emulated_disk);
+  }
+}
+
+}  // namespace
+
+const ExportConfig* Settings::export_for(std::uint32_t address) const {
+  auto found = std::find_if(exports.begin(), exports.end(), [address](const ExportConfig& entry) {
+    return (address & entry.mask) == entry.network;
+  });
+  return found == exports.end() ? nullptr : &*found;
+}
+
+std::uint64_t Settings::reserve_of(const ServerConfig& server) const {
+  auto found = reserves.find(server.name);
+  return found == reserves.end() ? server.reserve_bytes : found->second;
+}
+
+Settings settings_of(const EnsembleConfig& config) {
+  Settings settings{.generation = {},
+                    .export_path = config.volume.export_path,
+                    .exports = config.exports,
+                    .copies = config.volume.copies,
+                    .placement = config.volume.placement,
+                    .log_level = config.log_level,
+                    .limits = config.limits,
+                    .reserves = {}};
+  for (const ServerConfig& server : config.servers) {
+    if (server.listed && !server.data.empty()) settings.reserves[server.name] = server.reserve_bytes;
+  }
+  return settings;
+}
+
+std::vector<std::string> differences(const Settings& a, const Settings& b) {
+  Keys keys;
+  keys.compare("[volume] export", a.export_path, b.export_path)
+      .compare("[[export]]", a.exports, b.exports)
+      .compare("[volume] copies", a.copies, b.copies)
+      .compare("[volume] placement", a.placement, b.placement)
+      .compare("log_level", a.log_level, b.log_level)
+      .compare("[limits] connections", a.limits.connections, b.limits.connections)
+      .compare("[limits] connections_of_address", a.limits.connections_of_address,
+               b.limits.connections_of_address)
+      .compare("[limits] memory", a.limits.memory, b.limits.memory)
+      .compare("[limits] memory_of_address", a.limits.memory_of_address, b.limits.memory_of_address)
+      .compare("[limits] calls", a.limits.calls, b.limits.calls)
+      .compare("[limits] calls_of_address", a.limits.calls_of_address, b.limits.calls_of_address);
+  std::vector<std::string> differing = keys.take();
+  for (const auto& [name, bytes] : b.reserves) {
+    auto other = a.reserves.find(name);
+    if (other == a.reserves.end() || other->second != bytes) {
+      differing.push_back(fmt::format("reserve of server '{}'", name));
+    }
+  }
+  for (const auto& [name, bytes] : a.reserves) {
+    if (!b.reserves.contains(name)) differing.push_back(fmt::format("reserve of server '{}'", name));
+  }
+  return differing;
+}
+
+std::vector<std::string> fixed_differences(const EnsembleConfig& running, const EnsembleConfig& read,
+                                           const std::vector<std::string>& own) {
+  constexpr std::array<std::string_view, 4> kSites{"[sites] directory", "[sites] small-file",
+                                                   "[sites] storage", "[sites] coordinator"};
+  Keys keys;
+  keys.compare("name", running.name, read.name)
+      .compare("data_folder", running.data_folder, read.data_folder)
+      .compare("key_file", running.ensemble_key, read.ensemble_key);
+  compare_volumes(keys, running.volume, read.volume);
+  for (std::size_t i = 0; i < kSites.size(); ++i) {
+    keys.compare(kSites[i], running.site_counts[i], read.site_counts[i]);
+  }
+  compare_networks(keys, running.network, read.network);
+  compare_proxies(keys, running.proxy, read.proxy);
+  compare_servers(keys, running, read, own);
+  return keys.take();
+}
+
+std::shared_ptr<const Settings> LiveSettings::get() const {
+  std::lock_guard lock(mutex_);
+  return current_;
+}
+
+void LiveSettings::set(Settings next) {
+  auto made = std::make_shared<const Settings>(std::move(next));
+  {
+    std::lock_guard lock(mutex_);
+    current_ = made;
+    version_.fetch_add(1, std::memory_order_release);
+  }
+  if (watcher_) watcher_(*made);
+}
+
+}  // namespace slice

@@ -1,0 +1,94 @@
+// Settings: what of the configuration changes while everything serves (docs/configuration.md, "Reloading").
+// The manager reads its file again and publishes them to all; what a process's own file says of them counts
+// until it has some of the manager's.
+#ifndef SLICE_COMMON_SETTINGS_H
+#define SLICE_COMMON_SETTINGS_H
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/config.h"
+
+namespace slice {
+
+struct Settings {
+  SettingsGeneration generation;  // 0: those of a file, which no manager has published
+  std::string export_path = "/";
+  std::vector<ExportConfig> exports;       // first that fits a client counts; none fits: refused
+  std::uint32_t copies = 1;                // of each byte of a new file, unless its directory says otherwise
+  Placement placement = Placement::kHash;  // likewise
+  LogLevel log_level = LogLevel::kInfo;
+  ClientLimits limits;
+  std::map<std::string, std::uint64_t, std::less<>> reserves;  // ServerConfig::reserve_bytes by name
+
+  // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
+  // these settings.
+  const ExportConfig* export_for(std::uint32_t address) const;
+  // Bytes of free space below which this server takes no changes.
+  std::uint64_t reserve_of(const ServerConfig& server) const;
+  bool operator==(const Settings&) const = default;
+};
+
+// Those of a file, generation 0.
+Settings settings_of(const EnsembleConfig& config);
+// Keys, as files name them ("[[export]]", "[volume] copies"), of which these settings differ, whatever their
+// generations; none: they are the same.
+std::vector<std::string> differences(const Settings& a, const Settings& b);
+// Keys of which a file read again differs from what a process runs with, and which no reload changes: it has
+// to be started anew, or they are for good. Of servers that are members by their role alone, and the manager
+// by its address; all keys of those in `own` count, which are this process's.
+std::vector<std::string> fixed_differences(const EnsembleConfig& running, const EnsembleConfig& read,
+                                           const std::vector<std::string>& own);
+
+// The settings in force in one server. All of it on any thread, but for set() and watch(), which one thread
+// calls.
+class LiveSettings {
+ public:
+  explicit LiveSettings(Settings first) : current_(std::make_shared<const Settings>(std::move(first))) {}
+  LiveSettings(const LiveSettings&) = delete;
+  LiveSettings& operator=(const LiveSettings&) = delete;
+
+  std::shared_ptr<const Settings> get() const;
+  // Grows with every set().
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  void set(Settings next);
+  // `watcher` is called at the end of every later set(), on its thread; there is one at most, nullptr takes
+  // it away.
+  void watch(std::function<void(const Settings&)> watcher) { watcher_ = std::move(watcher); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Settings> current_;
+  std::atomic<std::uint64_t> version_{1};
+  std::function<void(const Settings&)> watcher_;
+};
+
+// One thread's way to them that costs a load where nothing has changed.
+class SettingsReader {
+ public:
+  // `live` outlives it.
+  explicit SettingsReader(const LiveSettings& live) : live_(live) {}
+  // Valid until the next call.
+  const Settings& now() const {
+    if (const std::uint64_t version = live_.version(); version != seen_) {
+      kept_ = live_.get();
+      seen_ = version;
+    }
+    return *kept_;
+  }
+
+ private:
+  const LiveSettings& live_;
+  mutable std::shared_ptr<const Settings> kept_;
+  mutable std::uint64_t seen_ = 0;
+};
+
+}  // namespace slice
+
+#endif  // SLICE_COMMON_SETTINGS_H

@@ -1,0 +1,144 @@
+#include "common/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace slice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+EnsembleConfig config() {
+  EnsembleConfig made;
+  made.name = "test";
+  made.exports.push_back({.network = 0x0a4d0100, .mask = 0xffffff00});
+  made.servers.push_back({.name = "manager1", .role = ServerRole::kManager, .data = "/data/manager1"});
+  made.servers.push_back({.name = "store1", .role = ServerRole::kStorage, .data = "/data/store1"});
+  made.servers.push_back({.name = "proxy1", .role = ServerRole::kProxy, .data = ""});
+  return made;
+}
+
+TEST(Settings, AreWhatTheFileSays) {
+  EnsembleConfig file = config();
+  file.volume.copies = 2;
+  file.servers[1].reserve_bytes = 7;
+  const Settings settings = settings_of(file);
+  EXPECT_EQ(settings.generation, SettingsGeneration{0});
+  EXPECT_EQ(settings.copies, 2u);
+  EXPECT_EQ(settings.exports, file.exports);
+  EXPECT_EQ(settings.reserve_of(file.servers[1]), 7u);
+  EXPECT_FALSE(settings.reserves.contains("proxy1")) << "it has no data directory";
+}
+
+TEST(Settings, OfAServerThatTheFileDoesNotListLeaveItsOwnReserve) {
+  const EnsembleConfig file = with_members(
+      config(), {{"manager1", ServerRole::kManager, 1, 2049}, {"store9", ServerRole::kStorage, 2, 2049}});
+  const Settings settings = settings_of(file);
+  EXPECT_FALSE(settings.reserves.contains("store9"));
+  EXPECT_EQ(settings.reserve_of({.name = "store9", .data = "/d", .reserve_bytes = 5}), 5u);
+}
+
+TEST(Settings, DifferencesNameEachKey) {
+  const Settings before = settings_of(config());
+  EXPECT_THAT(differences(before, before), IsEmpty());
+  EnsembleConfig file = config();
+  file.exports[0].read_only = true;
+  file.volume.export_path = "/volume";
+  file.volume.copies = 2;
+  file.volume.placement = Placement::kFreeSpace;
+  file.log_level = LogLevel::kDebug;
+  file.limits.calls = 100;
+  file.servers[1].reserve_bytes = 1;
+  Settings after = settings_of(file);
+  after.generation = SettingsGeneration{9};
+  EXPECT_THAT(differences(before, after),
+              ElementsAre("[volume] export", "[[export]]", "[volume] copies", "[volume] placement",
+                          "log_level", "[limits] calls", "reserve of server 'store1'"));
+  after = before;
+  after.generation = SettingsGeneration{9};
+  EXPECT_THAT(differences(before, after), IsEmpty()) << "a generation is no difference";
+}
+
+TEST(Settings, FixedDifferencesNameWhatNoReloadChanges) {
+  const EnsembleConfig running = config();
+  EnsembleConfig read = config();
+  EXPECT_THAT(fixed_differences(running, read, {"manager1"}), IsEmpty());
+  read.exports.clear();
+  read.volume.copies = 3;
+  read.servers[1].reserve_bytes = 1;
+  read.servers[1].cache_bytes = 1;  // of another process
+  EXPECT_THAT(fixed_differences(running, read, {"manager1"}), IsEmpty());
+  read.site_counts[2] = 512;
+  read.volume.threshold = 0;
+  read.proxy.virtual_address = 5;
+  read.network.internal.push_back({1, 1});
+  read.ensemble_key = {1};
+  read.servers[0].address = 7;
+  read.servers[0].cache_bytes = 1;
+  read.servers[2].role = ServerRole::kStorage;
+  EXPECT_THAT(fixed_differences(running, read, {"manager1"}),
+              ElementsAre("key_file", "[volume] threshold", "[sites] storage", "[network] internal",
+                          "[proxy] virtual_address", "address of server 'manager1'",
+                          "cache of server 'manager1'", "role of server 'proxy1'"));
+  EXPECT_THAT(fixed_differences(running, read, {"store1"}), ::testing::Contains("cache of server 'store1'"));
+  read = config();
+  read.servers[1].address = 9;  // slicectl server set
+  EXPECT_THAT(fixed_differences(running, read, {"store1"}), IsEmpty());
+}
+
+// The default goes by the number of directory servers in the file, and those that came since may be in it.
+TEST(Settings, ADefaultOfMkdirProbabilityIsNoDifference) {
+  EnsembleConfig running = config(), read = config();
+  running.volume.mkdir_probability = 1;
+  running.volume.mkdir_probability_is_default = true;
+  read.volume.mkdir_probability = 0.5;
+  read.volume.mkdir_probability_is_default = true;
+  EXPECT_THAT(fixed_differences(running, read, {}), IsEmpty());
+  read.volume.mkdir_probability_is_default = false;
+  EXPECT_THAT(fixed_differences(running, read, {}), ElementsAre("[volume] mkdir_probability"));
+}
+
+TEST(LiveSettings, ReadersSeeTheLastOnes) {
+  LiveSettings live(settings_of(config()));
+  SettingsReader reader(live);
+  EXPECT_NE(reader.now().export_for(0x0a4d0101), nullptr);
+  const std::shared_ptr<const Settings> old = live.get();
+  unsigned told = 0;
+  live.watch([&](const Settings& settings) {
+    ++told;
+    EXPECT_TRUE(settings.exports.empty());
+    EXPECT_TRUE(live.get()->exports.empty()) << "they are in force when it is told";
+  });
+  live.set(Settings{});
+  EXPECT_EQ(told, 1u);
+  EXPECT_EQ(reader.now().export_for(0x0a4d0101), nullptr);
+  EXPECT_NE(old->export_for(0x0a4d0101), nullptr) << "what somebody holds stays";
+}
+
+TEST(LiveSettings, AreReadWhileTheyAreSet) {
+  LiveSettings live(Settings{});
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    SettingsReader reader(live);
+    std::uint64_t last = 0;
+    while (!stop) {
+      const Settings& now = reader.now();
+      EXPECT_GE(now.generation.value, last);
+      EXPECT_EQ(now.exports.size(), now.generation.value % 7);
+      last = now.generation.value;
+    }
+  });
+  for (std::uint64_t i = 1; i < 2000; ++i) {
+    Settings next{.generation = SettingsGeneration{i}};
+    next.exports.resize(i % 7);
+    live.set(std::move(next));
+  }
+  stop = true;
+  other.join();
+}
+
+}  // namespace
+}  // namespace slice

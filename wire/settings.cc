@@ -1,0 +1,139 @@
+#include "wire/settings.h"
+
+#include "rpc/xdr.h"
+#include "wire/codec.h"
+
+namespace slice::wire {
+namespace {
+
+constexpr std::size_t kMaxPath = 255, kMaxName = 63;
+
+void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
+  out.u32(entry.network);
+  out.u32(entry.mask);
+  out.boolean(entry.read_only);
+  out.u32(static_cast<std::uint32_t>(entry.squash));
+  out.u32(entry.anonymous_uid);
+  out.u32(entry.anonymous_gid);
+  out.boolean(entry.secure);
+}
+
+ExportConfig decode_export(rpc::XdrReader& in) {
+  ExportConfig entry;
+  entry.network = in.u32();
+  entry.mask = in.u32();
+  entry.read_only = in.boolean();
+  entry.squash = decode_enum(in, ExportConfig::Squash::kNone);
+  entry.anonymous_uid = in.u32();
+  entry.anonymous_gid = in.u32();
+  entry.secure = in.boolean();
+  const std::uint32_t host_bits = ~entry.mask;
+  const bool is_prefix = (host_bits & (host_bits + 1)) == 0;
+  if (!is_prefix || (entry.network & host_bits) != 0) in.fail();
+  return entry;
+}
+
+void encode_limits(rpc::XdrWriter& out, const ClientLimits& limits) {
+  for (std::uint64_t each : {limits.connections, limits.connections_of_address, limits.memory,
+                             limits.memory_of_address, limits.calls, limits.calls_of_address}) {
+    out.u64(each);
+  }
+}
+
+ClientLimits decode_limits(rpc::XdrReader& in) {
+  ClientLimits limits;
+  for (std::uint64_t* each : {&limits.connections, &limits.connections_of_address, &limits.memory,
+                              &limits.memory_of_address, &limits.calls, &limits.calls_of_address}) {
+    *each = in.u64();
+  }
+  return limits;
+}
+
+void encode_texts(rpc::XdrWriter& out, const std::vector<std::string>& texts) {
+  const std::size_t count = encode_count(out, texts, kMaxReloadTexts);
+  for (std::size_t i = 0; i < count; ++i) out.text(std::string_view(texts[i]).substr(0, kMaxReloadText));
+}
+
+std::vector<std::string> decode_texts(rpc::XdrReader& in) {
+  std::vector<std::string> texts;
+  const std::uint32_t count = decode_count(in, kMaxReloadTexts);
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) texts.emplace_back(in.text(kMaxReloadText));
+  return texts;
+}
+
+}  // namespace
+
+void encode(rpc::XdrWriter& out, const SettingsResult& result) {
+  const Settings& settings = result.settings;
+  out.u64(settings.generation.value);
+  out.text(std::string_view(settings.export_path).substr(0, kMaxPath));
+  const std::size_t exports = encode_count(out, settings.exports, kMaxExports);
+  for (std::size_t i = 0; i < exports; ++i) encode_export(out, settings.exports[i]);
+  out.u32(settings.copies);
+  out.u32(static_cast<std::uint32_t>(settings.placement));
+  out.u32(static_cast<std::uint32_t>(settings.log_level));
+  encode_limits(out, settings.limits);
+  std::size_t reserves = encode_count(out, settings.reserves, kMaxServers);
+  for (auto each = settings.reserves.begin(); reserves > 0; ++each, --reserves) {
+    out.text(each->first);
+    out.u64(each->second);
+  }
+}
+
+bool decode(ByteView bytes, SettingsResult& result) {
+  rpc::XdrReader in(bytes);
+  result = {};
+  Settings& out = result.settings;
+  out.generation = SettingsGeneration{in.u64()};
+  out.export_path = std::string(in.text(kMaxPath));
+  if (!out.export_path.starts_with('/')) in.fail();
+  const std::uint32_t exports = decode_count(in, kMaxExports);
+  for (std::uint32_t i = 0; in.ok() && i < exports; ++i) out.exports.push_back(decode_export(in));
+  out.copies = in.u32();
+  if (out.copies < 1 || out.copies > kMaxCopies) in.fail();
+  out.placement = decode_enum(in, Placement::kFreeSpace);
+  out.log_level = decode_enum(in, LogLevel::kError);
+  out.limits = decode_limits(in);
+  const std::uint32_t reserves = decode_count(in, kMaxServers);
+  for (std::uint32_t i = 0; in.ok() && i < reserves; ++i) {
+    std::string name(in.text(kMaxName));
+    if (!is_server_name(name)) in.fail();
+    out.reserves[std::move(name)] = in.u64();
+  }
+  return in.complete();
+}
+
+std::uint64_t digest(const Settings& settings) {
+  rpc::XdrWriter out;
+  encode(out, SettingsResult{settings});
+  return fnv1a(out.view());
+}
+
+void encode(rpc::XdrWriter& out, const SettingsNotice& notice) {
+  out.u64(notice.generation.value);
+}
+bool decode(ByteView bytes, SettingsNotice& out) {
+  rpc::XdrReader in(bytes);
+  out.generation = SettingsGeneration{in.u64()};
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const ReloadResult& result) {
+  out.text(std::string_view(result.refused).substr(0, kMaxReloadText));
+  out.u64(result.generation.value);
+  encode_texts(out, result.changed);
+  encode_texts(out, result.warnings);
+  encode_texts(out, result.late);
+}
+bool decode(ByteView bytes, ReloadResult& out) {
+  rpc::XdrReader in(bytes);
+  out = ReloadResult{};
+  out.refused = std::string(in.text(kMaxReloadText));
+  out.generation = SettingsGeneration{in.u64()};
+  out.changed = decode_texts(in);
+  out.warnings = decode_texts(in);
+  out.late = decode_texts(in);
+  return in.complete();
+}
+
+}  // namespace slice::wire
