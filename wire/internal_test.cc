@@ -400,7 +400,7 @@ TEST(ManagerMessages, Codec) {
   check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
   check_message(ChangeServerArgs{ServerChange::kRemove, entry, ChangeServerArgs::kAll});
   check_message(ChangeServerResult{"it has this name already", entry, Generation{8}});
-  check_message(MembersResult{Generation{1}, SettingsGeneration{2}, {{entry, heartbeat, 1500, true, true}}});
+  check_message(MembersResult{Generation{1}, SettingsGeneration{2}, {{entry, heartbeat, 1500, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));
   other.sites[3] = {5};
