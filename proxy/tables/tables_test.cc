@@ -55,6 +55,19 @@ TEST_F(TablesTest, PutsRightWhatWasReboundByHand) {
   EXPECT_EQ(tables_.sites[slice_site_key(SLICE_CLASS_SMALL_FILE, 3)].generation, wire_.generation.value);
 }
 
+TEST_F(TablesTest, NothingIsLeftOfAServerThatWasRemoved) {
+  bind_sites(wire_, tables_);
+  tables_.servers[6].ifindex = 7;
+  for (std::uint32_t& owner : wire_.sites[SLICE_CLASS_SMALL_FILE]) owner = owner == 5 ? 4 : owner;
+  wire_.servers[5] = {.server = 5, .role = wire::Role::kRemoved, .endpoint = {}, .name = "s5"};
+  EXPECT_GT(bind_sites(wire_, tables_), 0u);
+  EXPECT_EQ(tables_.servers[6].port, 0u);
+  EXPECT_EQ(tables_.servers[6].ifindex, 0u);
+  for (std::uint32_t site = 0; site < 64; ++site)
+    EXPECT_EQ(tables_.endpoint_of(SLICE_CLASS_SMALL_FILE, site), endpoint(owner(site)));
+  EXPECT_EQ(bind_sites(wire_, tables_), 0u);
+}
+
 TEST_F(TablesTest, AServersWayIsForgottenWhereItsAddressWasWrong) {
   bind_sites(wire_, tables_);
   tables_.servers[2].ifindex = 7;
