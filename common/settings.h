@@ -41,8 +41,8 @@ Settings settings_of(const EnsembleConfig& config);
 // generations; none: they are the same.
 std::vector<std::string> differences(const Settings& a, const Settings& b);
 // Keys of which a file read again differs from what a process runs with, and which no reload changes: it has
-// to be started anew, or they are for good. Of servers that are members by their role alone, and the manager
-// by its address; all keys of those in `own` count, which are this process's.
+// to be started anew, or they are for good. Of servers their roles count, of the manager its address, and of
+// those in `own`, which are this process's, what is their host's own as well.
 std::vector<std::string> fixed_differences(const EnsembleConfig& running, const EnsembleConfig& read,
                                            const std::vector<std::string>& own);
 

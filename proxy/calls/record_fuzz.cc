@@ -83,7 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Services services(Plumbing{loop, pool, legs, flusher, local, connector}, servers, memory.tables(), cache,
                       encoder, maps, metrics);
     static const EnsembleConfig ensemble;
-    CallRouter router(services, ensemble);
+    static const LiveSettings settings(settings_of(ensemble));
+    CallRouter router(services, ensemble, settings);
     Sink client;
     Harness harness(router, client, size > 0 && (data[0] & 1) != 0);
     RecordReader reader(harness);
