@@ -53,6 +53,42 @@ TEST_F(SiteGateTest, WithoutAnybodyItIsDrainedAtOnce) {
   }
 }
 
+TEST_F(SiteGateTest, RequestsOfOtherSitesAreNotWaitedFor) {
+  SiteGate::Pass other(gate_, 4);
+  std::optional<bool> drained;
+  start(gate_.drained({3, 5}, 2s), drained);
+  EXPECT_EQ(drained, true);
+}
+
+// Who waits for something leaves off when its site is held; what it has begun goes on by itself.
+TEST_F(SiteGateTest, WhoWouldWaitLongLeavesOffWhenTheSiteIsHeld) {
+  OneShot<bool> first, second;
+  auto call = [](OneShot<bool> of) -> Task<bool> { co_return co_await of; };
+  std::optional<std::optional<bool>> stopped, waits, after;
+  auto tell = [](Task<std::optional<bool>> task, std::optional<std::optional<bool>>& out) -> Task<void> {
+    out = co_await std::move(task);
+  };
+  std::optional<bool> paused, rests;
+  spawn(tell(gate_.unless_held(3, call(first)), stopped));
+  spawn(tell(gate_.unless_held(4, call(second)), waits));
+  start(gate_.pause(3, 10s), paused);
+  start(gate_.pause(4, 1s), rests);
+  loop_.advance(100ms);
+  EXPECT_FALSE(stopped || waits || paused || rests);
+  gate_.hold({3});
+  loop_.advance(1ms);
+  EXPECT_TRUE(stopped && !*stopped);
+  EXPECT_EQ(paused, false);
+  EXPECT_FALSE(waits);
+  spawn(tell(gate_.unless_held(3, call(first)), after));
+  EXPECT_TRUE(after && !*after) << "it is not begun";
+  loop_.advance(1s);
+  EXPECT_EQ(rests, true);
+  first.set(true);
+  second.set(true);
+  EXPECT_TRUE(waits && *waits == true);
+}
+
 TEST_F(SiteGateTest, AHeldSiteIsWaitedForAndOthersAreNot) {
   gate_.hold({3, 4});
   EXPECT_TRUE(gate_.holds(3) && gate_.holds(4) && !gate_.holds(5));

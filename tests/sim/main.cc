@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--proxies N]
+                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--coordinators N] [--proxies N]
                  [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log]
 
@@ -124,6 +124,8 @@ class Parser {
       simulation.operations = small;
     } else if (flag == "--storage") {
       simulation.ensemble.storage_nodes = small;
+    } else if (flag == "--coordinators") {
+      simulation.ensemble.coordinators = small;
     } else if (flag == "--copies") {
       simulation.ensemble.copies = small;
     } else if (flag == "--proxies") {
@@ -162,11 +164,13 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --proxies {} --placement {}{}{}{}{}{}{}",
+      "--operations {} --crashes {} --storage {} --copies {} --coordinators {} --proxies {} --placement "
+      "{}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
       simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
-      simulation.ensemble.proxies, kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
+      simulation.ensemble.coordinators, simulation.ensemble.proxies,
+      kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
       simulation.ensemble.manager ? " --manager" : "",
       simulation.ensemble.moves ? (arguments.bytes ? " --moves" : " --moves --names") : "",
