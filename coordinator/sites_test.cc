@@ -64,6 +64,7 @@ struct Side {
                 .self = self,
                 .handles = handles,
                 .tables = tables,
+                .settings = settings,
                 .verifier = verifier,
                 .random = [this] { return random += 0x9e3779b97f4a7c15; },
                 .crash = crash,
@@ -84,6 +85,7 @@ struct Side {
   storage::MemoryStore::Options store_options;
   storage::MemoryStore* store = nullptr;
   routing::TableHolder tables;
+  LiveSettings settings{Settings{}};
   wire::Tables managers;
   service::VerifierClock verifier{Verifier{1}};
   Metrics metrics;

@@ -1,0 +1,61 @@
+#include "service/relayed_changes.h"
+
+#include <gtest/gtest.h>
+
+#include "common/manual_loop.h"
+
+namespace slice::service {
+namespace {
+
+using State = RelayedChanges::Seen::State;
+
+class RelayedChangesTest : public ::testing::Test {
+ protected:
+  rpc::Call call(std::uint32_t xid, std::uint32_t uid = 1) {
+    return {.xid = Xid{xid},
+            .procedure = 12,
+            .has_auth_sys = true,
+            .credential = {.uid = uid},
+            .client = {0x0a4d0102, 900},
+            .arguments = as_bytes(arguments_)};
+  }
+  void answer(const rpc::Call& of, std::string_view results) {
+    known_.begin(RelayedChanges::key_of(of));
+    known_.end(RelayedChanges::key_of(of), results);
+  }
+  std::string arguments_ = "directory and name";
+  ManualLoop loop_;
+  RelayedChanges known_{loop_};
+};
+
+TEST_F(RelayedChangesTest, ACopyIsDroppedAndThenAnswered) {
+  EXPECT_TRUE(known_.empty());
+  EXPECT_EQ(known_.look(call(1)).state, State::kNew);
+  known_.begin(RelayedChanges::key_of(call(1)));
+  EXPECT_EQ(known_.look(call(1)).state, State::kUnderWay);
+  EXPECT_EQ(known_.look(call(2)).state, State::kNew);
+  known_.end(RelayedChanges::key_of(call(1)), "no such name");
+  EXPECT_EQ(known_.look(call(1)).state, State::kAnswered);
+  EXPECT_EQ(known_.look(call(1)).results, "no such name");
+  EXPECT_EQ(known_.look(call(1, 2)).state, State::kNew) << "another user's";
+}
+
+TEST_F(RelayedChangesTest, WithoutAnAnswerItIsPassedOnAgain) {
+  known_.begin(RelayedChanges::key_of(call(1)));
+  known_.forget(RelayedChanges::key_of(call(1)));
+  EXPECT_EQ(known_.look(call(1)).state, State::kNew);
+}
+
+TEST_F(RelayedChangesTest, AnswersAreForgotten) {
+  answer(call(1), "old");
+  loop_.advance(RelayedChanges::kLife / 2);
+  answer(call(2), "young");
+  loop_.advance(RelayedChanges::kLife * 2 / 3);
+  EXPECT_EQ(known_.look(call(1)).state, State::kNew);
+  EXPECT_EQ(known_.look(call(2)).state, State::kAnswered);
+  for (std::uint32_t xid = 10; xid < 10 + 2 * RelayedChanges::kAnswers; ++xid) answer(call(xid), "many");
+  EXPECT_EQ(known_.look(call(2)).state, State::kNew) << "too many came since";
+}
+
+}  // namespace
+}  // namespace slice::service
