@@ -89,7 +89,7 @@ void Arrivals::open(const wire::SiteMove& move, std::uint64_t attempt) {
 Task<void> Arrivals::close(wire::MoveId move) {
   auto found = by_move_.extract(move.value);
   if (!found) co_return;
-  const std::shared_ptr<Arriving> closed = found.mapped();
+  const std::shared_ptr<Arriving>& closed = found.mapped();
   while (closed->placing > 0) co_await loop_.sleep(std::chrono::milliseconds(1));
 }
 

@@ -36,6 +36,10 @@ nfs3::Status ObjectProgram::check(const wire::ObjectName& object) const {
   return ours ? nfs3::Status::kOk : nfs3::Status::kInval;
 }
 
+SiteId ObjectProgram::site_of(FileId file) const {
+  return context_.tables.get()->small_file_site(file);
+}
+
 bool ObjectProgram::owns(FileId file) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   return tables.owns(context_.self.index, wire::Role::kSmallFile, tables.small_file_site(file));
@@ -55,7 +59,7 @@ std::optional<wire::ObjectStatusResult> ObjectProgram::not_ours(const wire::Obje
 
 Task<wire::ObjectStatusResult> ObjectProgram::changed(FileId file, bool everywhere) {
   if (everywhere) co_return wire::ObjectStatusResult{};
-  const SiteId site = context_.tables.get()->small_file_site(file);
+  const SiteId site = site_of(file);
   while (gate_.holds(site.value)) {
     if (!co_await gate_.released(site.value)) co_return wire::ObjectStatusResult{nfs3::Status::kJukebox};
   }
@@ -75,7 +79,7 @@ nfs3::Status ObjectProgram::failed(std::string_view operation, const wire::Objec
 
 Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
   if (auto answer = not_ours(args.object)) co_return std::move(*answer);
-  std::optional<service::SiteGate::Pass> pass(std::in_place, gate_);
+  std::optional<service::SiteGate::Pass> pass(std::in_place, gate_, site_of(args.object.fileid).value);
   co_await context_.crash.reach("small.cutting");
   auto everywhere = co_await sites_.truncate(args.object.fileid, args.size, args.epoch);
   co_await context_.crash.reach("small.cut");
@@ -89,7 +93,7 @@ Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncat
 
 Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArgs& args) {
   if (auto answer = not_ours(args.object)) co_return std::move(*answer);
-  std::optional<service::SiteGate::Pass> pass(std::in_place, gate_);
+  std::optional<service::SiteGate::Pass> pass(std::in_place, gate_, site_of(args.object.fileid).value);
   co_await context_.crash.reach("small.removing");
   auto everywhere = co_await sites_.remove(args.object.fileid);
   co_await context_.crash.reach("small.removed");

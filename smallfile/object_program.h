@@ -33,6 +33,7 @@ class ObjectProgram : public service::InternalProgram {
   wire::ObjectListResult list(const wire::ObjectListArgs& args);
   // kInval: it is no file of this volume.
   nfs3::Status check(const wire::ObjectName& object) const;
+  SiteId site_of(FileId file) const;
   bool owns(FileId file) const;
   // What is answered where the file's site is not this server's; nothing: it is.
   std::optional<wire::ObjectStatusResult> not_ours(const wire::ObjectName& object);

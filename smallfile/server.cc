@@ -51,7 +51,7 @@ Task<Status> SmallFileServer::start() {
                                     std::move(options), context_.crash);
   if (!store) co_return fail(std::move(store).error());
   store_ = std::move(*store);
-  sites_.emplace(context_, *store_, authority_, nfs_.late_writes());
+  sites_.emplace(context_, *store_, authority_, nfs_.late_writes(), gate_);
   shared_.emplace(Shared{context_, *store_, *sites_, authority_,
                          context_.metrics.counter("smallfile_commits_passed_on_total")});
   add_operations();

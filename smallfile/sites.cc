@@ -23,11 +23,12 @@ bool is_stale(const slice::Status& status) {
 }  // namespace
 
 Sites::Sites(service::ServiceContext& context, Store& store, service::AuthorityClient& authority,
-             service::LateWrites& late_writes)
+             service::LateWrites& late_writes, service::SiteGate& gate)
     : context_(context),
       store_(store),
       authority_(authority),
       late_writes_(late_writes),
+      gate_(gate),
       locks_(context.loop),
       arriving_(context.loop),
       forwarded_(context.metrics.counter("moves_writes_forwarded_total")),

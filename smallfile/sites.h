@@ -26,7 +26,7 @@ class Sites : public service::SiteData {
  public:
   // All outlive it.
   Sites(service::ServiceContext& context, Store& store, service::AuthorityClient& authority,
-        service::LateWrites& late_writes);
+        service::LateWrites& late_writes, service::SiteGate& gate);
 
   // As of the store; and done by the new owner as well where the file's site leaves.
   Task<Result<Store::Written>> apply(FileId file, Store::Write write);
@@ -72,6 +72,7 @@ class Sites : public service::SiteData {
   Store& store_;
   service::AuthorityClient& authority_;
   service::LateWrites& late_writes_;
+  service::SiteGate& gate_;
   service::FileLocks locks_;
   service::WriteNumbers numbers_;
   service::Departures leaving_;

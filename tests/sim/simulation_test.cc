@@ -332,7 +332,8 @@ std::set<std::string> named_points(const std::string& folder) {
   std::set<std::string> names;
   std::regex reach(R"(crash_?\.reach\(\"([^\"]+)\"\))");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(SLICE_SOURCE_FOLDER "/" + folder)) {
-    if (entry.path().extension() != ".cc" || entry.path().stem().string().ends_with("_test")) continue;
+    const std::string file_name = entry.path().filename().string();
+    if (!file_name.ends_with(".cc") || file_name.ends_with("_test.cc")) continue;
     std::ifstream file(entry.path());
     std::string text(std::istreambuf_iterator<char>(file), {});
     for (std::sregex_iterator at(text.begin(), text.end(), reach), end; at != end; ++at)
