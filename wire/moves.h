@@ -33,9 +33,6 @@ enum class MovesProcedure : std::uint32_t {
 inline constexpr std::array kClassesOfSites{Role::kDirectory, Role::kSmallFile, Role::kStorage,
                                             Role::kCoordinator};
 static_assert(kClassesOfSites.size() == kSiteClasses);
-inline bool has_sites(Role role) {
-  return static_cast<std::uint32_t>(role) < kSiteClasses;
-}
 
 // Of sites in order.
 inline bool has_site(const std::vector<std::uint32_t>& sites, std::uint32_t site) {

@@ -222,7 +222,6 @@ TEST_F(MovesTest, OneMoveOfAnOldOwnerCopiesAtATime) {
 
 TEST_F(MovesTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(begin("dir1", {0}).refused, HasSubstr("no storage server"));
-  EXPECT_THAT(begin("dir1", {0}, wire::Role::kDirectory).refused, HasSubstr("have no sites"));
   EXPECT_THAT(begin("store3", {1024}).refused, HasSubstr("there is no storage site 1024"));
   EXPECT_FALSE(begin("store3", {1024}).later) << "there will be none";
   EXPECT_TRUE(begin("store1", {0, 2}).moves.empty()) << "they are there";

@@ -592,34 +592,17 @@ std::string render_plans(const routing::RoutingTables& tables, const std::vector
                          Format format) {
   if (format == Format::kJson) {
     Json list = Json::array();
-    for (const Plan& each : plans) list.push_back(plan_json(tables, each));
-    return dump({{"classes", std::move(list)}});
+    std::size_t moved = 0;
+    for (const Plan& each : plans) {
+      moved += figures_of(tables, each).moved;
+      list.push_back(plan_json(tables, each));
+    }
+    return dump({{"sites_to_move", moved}, {"classes", std::move(list)}});
   }
   std::string text;
   for (const Plan& each : plans) {
     if (!each.moves.empty()) text += render_plan(tables, each, format);
   }
-  return text.empty() ? "nothing has to move\n" : text;
-}
-
-}  // namespace
-
-std::string render_plan(const routing::RoutingTables& tables, const ClassPlan& plan, Format format) {
-  if (format == Format::kJson) return dump(plan_json(tables, plan));
-  return plan.moves.empty() ? "nothing has to move\n" : plan_text(tables, plan);
-}
-
-std::string render_plans(const routing::RoutingTables& tables, const std::vector<ClassPlan>& plans,
-                         Format format) {
-  Json list = Json::array();
-  std::string text;
-  std::size_t moved = 0;
-  for (const ClassPlan& each : plans) {
-    moved += sites_of(each);
-    if (format == Format::kJson) list.push_back(plan_json(tables, each));
-    if (!each.moves.empty()) text += plan_text(tables, each);
-  }
-  if (format == Format::kJson) return dump({{"sites_to_move", moved}, {"classes", std::move(list)}});
   return text.empty() ? "nothing has to move\n" : text;
 }
 

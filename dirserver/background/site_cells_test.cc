@@ -94,7 +94,7 @@ class SiteCellsTest : public service::testing::ServiceFixture {
     const routing::HandleBytes directory = root();
     auto response =
         run(send(at, Procedure::kCreate,
-                 nfs3::CreateArgs{.where = {directory, name}, .how = nfs3::CreateMode::kGuarded}, xid));
+                 nfs3::CreateArgs{.where = {directory, name}, .mode = nfs3::CreateMode::kGuarded}, xid));
     return status_of(response);
   }
   NfsStatus remove(const Side& at, std::string_view name, std::uint32_t xid = 0) {
@@ -207,31 +207,29 @@ TEST_F(SiteCellsTest, AMoveThatIsGivenUpLeavesNothing) {
   EXPECT_EQ(make(*from, "more"), NfsStatus::kOk);
 }
 
-TEST_F(SiteCellsTest, APromiseGoesAlongAndIsFinishedThere) {
+TEST_F(SiteCellsTest, DecisionAndPromiseGoAlongAndAreCarriedOutThere) {
   ASSERT_EQ(make(*from, "a"), NfsStatus::kOk);
   const auto file = look_up(*from, "a");
   ASSERT_TRUE(file);
   auto stored = from->store->get(attribute_key(kSite, *file)).value();
   AttributeCell cell = *decode_attribute_cell(kSite, *stored);
   cell.mode = 0600;
-  // A change of another server's, which it is not known to have decided yet.
-  const TransactionId id{SiteId{1}, 9, 1};
+  const TransactionId id{kSite, 9, 1};
   put(*from, prepared_key(kSite, id), encode(PreparedRecord{id, false, {kSite, {CellStep{false, cell}}}}));
+  put(*from, intention_key(id), encode(IntentionRecord{id, {kSite}}));
   until(MovePhase::kDone);
-  EXPECT_EQ(
-      peer<wire::PeerResult>(*from, DirectoryProcedure::kFinish, wire::FinishArgs{name_of(id), true, kSite})
-          .status,
-      PeerStatus::kMisdirected)
+  const wire::FinishArgs finish{name_of(id), true, kSite};
+  EXPECT_EQ(peer<wire::PeerResult>(*from, DirectoryProcedure::kFinish, finish).status,
+            PeerStatus::kMisdirected)
       << "what it does not know any more it has not done";
   EXPECT_EQ(peer<wire::OwnerResult>(*from, DirectoryProcedure::kOwner, wire::OwnerArgs{kSite}).server,
             to->self.index);
-  EXPECT_EQ(
-      peer<wire::PeerResult>(*to, DirectoryProcedure::kFinish, wire::FinishArgs{name_of(id), true, kSite})
-          .status,
-      PeerStatus::kOk);
+  loop_.advance(5s);
   stored = to->store->get(attribute_key(kSite, *file)).value();
   EXPECT_EQ(decode_attribute_cell(kSite, *stored)->mode, 0600u);
   EXPECT_FALSE(to->store->get(prepared_key(kSite, id)).value());
+  EXPECT_FALSE(to->store->get(intention_key(id)).value());
+  EXPECT_EQ(peer<wire::PeerResult>(*to, DirectoryProcedure::kFinish, finish).status, PeerStatus::kOk);
 }
 
 TEST_F(SiteCellsTest, WhatCannotBeReadStays) {

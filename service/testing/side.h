@@ -20,6 +20,7 @@ struct Side {
         network(same, {self.address, self.port}, self.index),
         disk(loop),
         tables(routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value()),
+        settings(settings_of(config)),
         ownership(loop, disk, self),
         context{.loop = loop,
                 .channel = network,
@@ -48,7 +49,7 @@ struct Side {
   rpc::InProcessNetwork network;
   storage::MemoryDisk disk;
   routing::TableHolder tables;
-  LiveSettings settings{Settings{}};
+  LiveSettings settings;
   wire::Tables managers;
   VerifierClock verifier{Verifier{1}};
   Metrics metrics;
