@@ -97,7 +97,8 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
     if (context_.tables.get()->removed(server)) co_return removed<R>(handle);
     if (mirrored && co_await without_(handle, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
-    auto told = co_await gate_.unless_held(args.object.fileid, ask_once<R>(server, procedure, args, mirrored));
+    auto told =
+        co_await gate_.unless_held(args.object.fileid, ask_once<R>(server, procedure, args, mirrored));
     if (!told) co_return R{.status = nfs3::Status::kJukebox};
     Result<R> result = std::move(*told);
     silent = !result;
@@ -142,8 +143,7 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
     // Stripes of files with a layout are where that says, and move with no site.
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     const bool has_stripes = entry == nullptr || entry->role == wire::Role::kStorage;
-    const bool stays =
-        routing::has_layout(handle) && has_stripes && !context_.tables.get()->removed(server);
+    const bool stays = routing::has_layout(handle) && has_stripes && !context_.tables.get()->removed(server);
     if (result.status != nfs3::Status::kOk || stays) co_return result;
     // A small-file server that names another one may have done nothing itself.
     bool some_did = has_stripes || result.also.empty();

@@ -45,9 +45,7 @@ class MemoryIterator : public KvIterator {
   bool valid() const override { return valid_; }
   std::string_view key() const override { return at_->first; }
   // Looked for anew: more versions may have come since, and moved this one.
-  std::string_view value() const override {
-    return *MemoryMedium::visible(at_->second, at_position_)->value;
-  }
+  std::string_view value() const override { return *MemoryMedium::visible(at_->second, at_position_)->value; }
   Status status() const override {
     if (corrupt_) return fail(Errc::kCorrupt, "memory store: a value in the range fails its checksum");
     return {};

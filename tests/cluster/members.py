@@ -95,12 +95,12 @@ def weighed(scene):
     """With as much weight as both others it would have half of all sites, and by its disk what it has."""
     for name in ("store1", "store2"):
         scene.tell("server", "set", name, "--weight", "1TiB")
-    planned = json.loads(scene.tell("rebalance", "--dry-run", "--json"))
+    planned = json.loads(scene.tell("rebalance", "--class", "storage", "--dry-run", "--json"))
     wanted = planned["sites"] / 2 - scene.owners().count("store3")
     ok = say({move["to"] for move in planned["moves"]} == {"store3"} and abs(planned["sites_to_move"] - wanted) <= 1, "weighed: it would get half", planned)
     for name in ("store1", "store2", "store3"):
         scene.tell("server", "set", name, "--weight", "disk")
-    return ok & say(json.loads(scene.tell("rebalance", "--dry-run", "--json"))["sites_to_move"] <= 1, "weighed: and by their disks all have their shares")
+    return ok & say(json.loads(scene.tell("rebalance", "--class", "storage", "--dry-run", "--json"))["sites_to_move"] <= 1, "weighed: and by their disks all have their shares")
 
 
 def goes(scene, node):
