@@ -252,6 +252,14 @@ TEST_P(ProxyTest, SitesAreMovedMeanwhile) {
   }
 }
 
+TEST_P(ProxyTest, DirectorySitesAreMovedMeanwhile) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 8; ++seed) {
+    SimulationOptions given = names(seed);
+    given.ensemble.manager = given.ensemble.moves = true;
+    ASSERT_EQ(simulate(given).failure, "") << "seed " << seed;
+  }
+}
+
 // A proxy that sends a call again under another xid of its client, so that the server has no first answer to
 // it.
 TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
@@ -347,7 +355,10 @@ TEST(CrashPointTest, AProcessDiesAtEachOfThem) {
   std::set<std::string> left = named_points("dirserver");
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 10 * kSeeds; ++seed) {
-    SimulationResult result = simulate(options_of({2, Policy::kMkdirSwitching, 1}, seed));
+    SimulationOptions options = options_of({2, Policy::kMkdirSwitching, 1}, seed);
+    options.ensemble.manager = options.ensemble.moves = left.begin()->starts_with("site.");
+    if (options.ensemble.moves) options.ensemble.dangerous = *left.begin();
+    SimulationResult result = simulate(options);
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     for (const auto& [name, count] : result.points) {
       if (count.died > 0) left.erase(name);
