@@ -18,36 +18,42 @@ constexpr Duration kCallTimeout = std::chrono::seconds(10);
 constexpr std::size_t kLittle = 256;  // changed keys that the switch may wait for
 constexpr int kRounds = 10;           // after which the switch sends what is left, however much that is
 
-std::size_t bytes_of(const wire::CellChange& change) {
-  return change.key.size() + (change.value ? change.value->size() : 0);
+// A record that a start would have to go on with, and how that reads it. kCorrupt.
+struct RecordKind {
+  CellKind kind;
+  Status (*check)(SiteId site, std::string_view value);
+};
+template <auto decode>
+Status decodes(SiteId /*site*/, std::string_view value) {
+  auto decoded = decode(value);
+  return decoded ? Status{} : fail(decoded.error());
 }
-
-// A record that a start would have to go on with. kCorrupt.
-Status check_record(SiteId site, std::string_view key, std::string_view value) {
-  auto checked = [](const auto& decoded) { return decoded ? Status{} : fail(decoded.error()); };
-  switch (kind_of_key(key)) {
-    case CellKind::kDuplicate:
-      return checked(decode_duplicate(value));
-    case CellKind::kTruncation:
-      return checked(decode_truncation(value));
-    case CellKind::kCut:
-      return checked(decode_cut(value));
-    case CellKind::kReclaim:
-      return checked(decode_reclaim(value));
-    case CellKind::kOwedTouch:
-      return checked(decode_owed_touch(value));
-    case CellKind::kIntention:
-      return checked(decode_intention(value));
-    case CellKind::kPrepared:
-      return checked(decode_prepared(site, value));
-    case CellKind::kSequence:
-      return checked(decode_number(value));
-    default:
-      return {};
-  }
+Status promise_decodes(SiteId site, std::string_view value) {
+  auto decoded = decode_prepared(site, value);
+  return decoded ? Status{} : fail(decoded.error());
 }
+constexpr RecordKind kRecords[] = {{CellKind::kDuplicate, decodes<decode_duplicate>},
+                                   {CellKind::kTruncation, decodes<decode_truncation>},
+                                   {CellKind::kCut, decodes<decode_cut>},
+                                   {CellKind::kReclaim, decodes<decode_reclaim>},
+                                   {CellKind::kOwedTouch, decodes<decode_owed_touch>},
+                                   {CellKind::kIntention, decodes<decode_intention>},
+                                   {CellKind::kPrepared, promise_decodes},
+                                   {CellKind::kSequence, decodes<decode_number>}};
 
 }  // namespace
+
+// What goes in one message.
+struct SiteCells::Batch {
+  std::vector<wire::CellChange> changes;
+  std::size_t bytes = 0;
+
+  void add(wire::CellChange change) {
+    bytes += change.key.size() + (change.value ? change.value->size() : 0);
+    changes.push_back(std::move(change));
+  }
+  bool full() const { return bytes >= kBatchBytes || changes.size() >= wire::kMaxCellChanges; }
+};
 
 SiteCells::SiteCells(service::ServiceContext& context, CellStore& cells, DuplicateCache& duplicates)
     : context_(context),
@@ -126,13 +132,10 @@ wire::PeerResult SiteCells::take(const wire::CellsArgs& args) {
 
 Status SiteCells::check(const Arriving& arriving) const {
   for (std::uint32_t site : arriving.sites) {
-    for (CellKind kind :
-         {CellKind::kDuplicate, CellKind::kTruncation, CellKind::kCut, CellKind::kReclaim,
-          CellKind::kOwedTouch, CellKind::kIntention, CellKind::kPrepared, CellKind::kSequence}) {
-      KeyRange range = range_of(SiteId{site}, kind);
+    for (const RecordKind& record : kRecords) {
+      KeyRange range = range_of(SiteId{site}, record.kind);
       auto at = cells_.store().iterate(range.begin, range.end);
-      for (; at->valid(); at->next())
-        SLICE_RETURN_IF_ERROR(check_record(SiteId{site}, at->key(), at->value()));
+      for (; at->valid(); at->next()) SLICE_RETURN_IF_ERROR(record.check(SiteId{site}, at->value()));
       SLICE_RETURN_IF_ERROR(at->status());
     }
   }
@@ -201,14 +204,12 @@ Task<Status> SiteCells::copy_site(Try leaving, SiteId site) {
   KeyRange range = range_of(site);
   auto at = cells_.store().iterate(range.begin, range.end);
   while (at->valid()) {
-    std::vector<wire::CellChange> changes;
-    std::size_t bytes = 0;
-    for (; at->valid() && bytes < kBatchBytes && changes.size() < wire::kMaxCellChanges; at->next()) {
-      changes.push_back({std::string(at->key()), std::string(at->value())});
-      bytes += bytes_of(changes.back());
-    }
-    copied_.add(changes.size());
-    SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, std::move(changes)));
+    Batch batch;
+    for (; at->valid() && !batch.full(); at->next())
+      batch.add({std::string(at->key()), std::string(at->value())});
+    copied_.add(batch.changes.size());
+    const std::size_t bytes = batch.bytes;
+    SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, batch));
     if (!co_await leaving->sites->copied(bytes))
       co_return fail(Errc::kUnavailable, "{}", leaving->sites->trouble());
   }
@@ -217,38 +218,31 @@ Task<Status> SiteCells::copy_site(Try leaving, SiteId site) {
 
 Task<Status> SiteCells::send_changed(Try leaving) {
   const std::set<std::string> changed = std::exchange(leaving->changed, {});
-  std::vector<wire::CellChange> changes;
-  std::size_t bytes = 0;
-  for (auto key = changed.begin(); key != changed.end();) {
-    auto value = cells_.store().get(*key);
+  copied_again_.add(changed.size());
+  Batch batch;
+  for (const std::string& key : changed) {
+    auto value = cells_.store().get(key);
     if (!value) co_return fail(std::move(value.error()));
-    changes.push_back({*key, std::move(*value)});
-    bytes += bytes_of(changes.back());
-    if (++key != changed.end() && bytes < kBatchBytes && changes.size() < wire::kMaxCellChanges) continue;
-    copied_again_.add(changes.size());
-    SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, std::exchange(changes, {})));
-    bytes = 0;
+    batch.add({key, std::move(*value)});
+    if (batch.full()) SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, batch));
   }
-  co_return Status{};
+  co_return co_await send(leaving, batch);
 }
 
 Task<Status> SiteCells::send_answers(Try leaving) {
+  Batch batch;
   for (std::uint32_t site : leaving->sites->move().sites) {
-    auto answers = duplicates_.unrecorded(SiteId{site});
-    std::vector<wire::CellChange> changes;
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      changes.push_back({std::move(answers[i].key), std::move(answers[i].value)});
-      bytes += bytes_of(changes.back());
-      if (i + 1 < answers.size() && bytes < kBatchBytes && changes.size() < wire::kMaxCellChanges) continue;
-      SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, std::exchange(changes, {})));
-      bytes = 0;
+    for (auto& [key, value] : duplicates_.unrecorded(SiteId{site})) {
+      batch.add({std::move(key), std::move(value)});
+      if (batch.full()) SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, batch));
     }
   }
-  co_return Status{};
+  co_return co_await send(leaving, batch);
 }
 
-Task<Status> SiteCells::send(Try leaving, std::vector<wire::CellChange> changes) {
+Task<Status> SiteCells::send(Try leaving, Batch& batch) {
+  std::vector<wire::CellChange> changes = std::exchange(batch, {}).changes;
+  if (changes.empty()) co_return Status{};
   const wire::SiteMove& move = leaving->sites->move();
   if (!leaving->sites->live()) co_return fail(Errc::kUnavailable, "{}", leaving->sites->trouble());
   const wire::ServerEntry* to = context_.tables.get()->server(move.to);

@@ -56,6 +56,7 @@ class SiteCells : public service::SiteData {
     std::uint64_t sent = 0;         // the number of the last change
   };
   using Try = std::shared_ptr<Leaving>;
+  struct Batch;
 
   void note(const storage::WriteBatch& batch);
   Try try_of(const service::LeavingSites& sites) const;
@@ -64,7 +65,8 @@ class SiteCells : public service::SiteData {
   Task<Status> send_changed(Try leaving);
   // What calls that changed nothing were answered: a late copy of one must not change anything either.
   Task<Status> send_answers(Try leaving);
-  Task<Status> send(Try leaving, std::vector<wire::CellChange> changes);
+  // Empties the batch; nothing is sent of an empty one.
+  Task<Status> send(Try leaving, Batch& batch);
   Status check(const Arriving& arriving) const;
 
   service::ServiceContext& context_;
