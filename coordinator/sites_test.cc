@@ -6,7 +6,7 @@
 
 #include "coordinator/ops/remove.h"
 #include "coordinator/testing/coordinator_fixture.h"
-#include "service/ownership.h"
+#include "service/testing/side.h"
 #include "wire/moves.h"
 
 namespace slice::coordinator {
@@ -46,53 +46,14 @@ class FakeNode : public testing::FakeObjects {
   bool recall_waits = false;
 };
 
-// One of the two coordinators: everything that is its own.
-struct Side {
-  Side(ManualLoop& loop, const EnsembleConfig& config, const routing::HandleCodec& handles,
-       rpc::InProcessNetwork& same, const std::string& name)
-      : self(*config.find(name)),
-        network(same, {self.address, self.port}, self.index),
-        channel(network),
-        disk(loop),
-        tables(routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value()),
-        ownership(loop, disk, self),
-        context{.loop = loop,
-                .channel = channel,
-                .metrics = metrics,
-                .disk = disk,
-                .config = config,
-                .self = self,
-                .handles = handles,
-                .tables = tables,
-                .settings = settings,
-                .verifier = verifier,
-                .random = [this] { return random += 0x9e3779b97f4a7c15; },
-                .crash = crash,
-                .ownership = &ownership} {
-    // As service::ManagerSession does it.
-    ownership.on_change([this, &config] {
-      tables.set(routing::RoutingTables::make(config, ownership.applied_to(managers)).value());
-    });
-    managers = tables.get()->wire();
-  }
+// One of the two coordinators.
+struct Side : service::testing::SideThrough<testing::MortalChannel> {
+  using SideThrough::SideThrough;
   std::uint64_t metric(std::string_view name) { return metrics.counter(name).value(); }
 
-  const ServerConfig& self;
-  rpc::InProcessNetwork network;
-  testing::MortalChannel channel;
-  storage::MemoryDisk disk;
   storage::MemoryMedium medium;
   storage::MemoryStore::Options store_options;
   storage::MemoryStore* store = nullptr;
-  routing::TableHolder tables;
-  LiveSettings settings{Settings{}};
-  wire::Tables managers;
-  service::VerifierClock verifier{Verifier{1}};
-  Metrics metrics;
-  CrashPoints crash;
-  std::uint64_t random = 1;
-  service::Ownership ownership;
-  service::ServiceContext context;
   std::unique_ptr<Coordinator> server;
   std::unique_ptr<rpc::Dispatcher> dispatcher;
 };

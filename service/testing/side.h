@@ -12,18 +12,21 @@
 
 namespace slice::service::testing {
 
-struct Side {
+// `Through`: the channel of the server's calls, made from its network.
+template <class Through>
+struct SideThrough {
   // Calls what is attached to `same`, as the server with this name. All outlive it.
-  Side(ManualLoop& loop, const EnsembleConfig& config, const routing::HandleCodec& handles,
-       rpc::InProcessNetwork& same, const std::string& name)
+  SideThrough(ManualLoop& loop, const EnsembleConfig& config, const routing::HandleCodec& handles,
+              rpc::InProcessNetwork& same, const std::string& name)
       : self(*config.find(name)),
         network(same, {self.address, self.port}, self.index),
+        channel(network),
         disk(loop),
         tables(routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value()),
         settings(settings_of(config)),
         ownership(loop, disk, self),
         context{.loop = loop,
-                .channel = network,
+                .channel = channel,
                 .metrics = metrics,
                 .disk = disk,
                 .config = config,
@@ -41,12 +44,13 @@ struct Side {
     });
     managers = tables.get()->wire();
   }
-  Side(const Side&) = delete;
-  Side& operator=(const Side&) = delete;
+  SideThrough(const SideThrough&) = delete;
+  SideThrough& operator=(const SideThrough&) = delete;
   rpc::Endpoint endpoint() const { return {self.address, self.port}; }
 
   const ServerConfig& self;
   rpc::InProcessNetwork network;
+  Through channel;
   storage::MemoryDisk disk;
   routing::TableHolder tables;
   LiveSettings settings;
@@ -58,6 +62,7 @@ struct Side {
   Ownership ownership;
   ServiceContext context;
 };
+using Side = SideThrough<rpc::InProcessNetwork&>;
 
 }  // namespace slice::service::testing
 
