@@ -101,16 +101,29 @@ function(slice_needed_by_process_tests name)
   set_property(GLOBAL APPEND PROPERTY SLICE_PROCESS_TESTS ${name})
 endfunction()
 
+# Each part is a process of its own, and writes its results to a file of its own (tests/run.py reads them).
+function(slice_add_parts result name parts)
+  set(named)
+  foreach(part RANGE 1 ${parts})
+    math(EXPR index "${part} - 1")
+    add_test(NAME ${name}.${part} COMMAND ${name})
+    set_tests_properties(${name}.${part} PROPERTIES ENVIRONMENT
+      "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${index};GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${name}.${part}.xml")
+    list(APPEND named ${name}.${part})
+  endforeach()
+  set(${result} ${named} PARENT_SCOPE)
+endfunction()
+
 # slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS]
-#            [ALLOCATOR] [LONG])
-# One GoogleTest program, one ctest entry. The label `unit` is the default;
+#            [ALLOCATOR] [LONG] [PARTS n])
+# One GoogleTest program, one ctest entry, or PARTS of them that share its cases. The label `unit` is the default;
 # `./slice test` runs unit and sim tests under the sanitizers, the others, which need root, as users have the programs:
 # in the preset `release`. THREADS: what it tests is shared by threads, so it runs under ThreadSanitizer as well (preset
 # `tsan`, label `threads`). ALLOCATOR: it takes memory from where programs do, so it is not there with sanitizers, and
 # runs in `release` (label `plain`). LONG: it runs for a minute and more, so it is optimized, and begins first: inline
 # functions of a test are those of what it tests, too.
 function(slice_test name)
-  cmake_parse_arguments(A "THREADS;ALLOCATOR;LONG" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "THREADS;ALLOCATOR;LONG" "TIMEOUT;PARTS" "SOURCES;DEPS;LABELS" ${ARGN})
   if(A_ALLOCATOR AND SLICE_SANITIZE)
     return()
   endif()
@@ -127,11 +140,16 @@ function(slice_test name)
     list(APPEND A_LABELS plain)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+  set(tests ${name})
+  if(A_PARTS)
+    slice_add_parts(tests ${name} ${A_PARTS})
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
+  set_tests_properties(${tests} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_LONG)
     slice_use_precompiled(${name} slice_headers)
-    set_tests_properties(${name} PROPERTIES COST ${A_TIMEOUT})
+    set_tests_properties(${tests} PROPERTIES COST ${A_TIMEOUT})
   else()
     target_compile_options(${name} PRIVATE ${SLICE_TEST_FLAGS})
     slice_use_precompiled(${name} slice_test_headers)
