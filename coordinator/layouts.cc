@@ -15,6 +15,17 @@ constexpr std::size_t kMaxRemoved = 65536;   // files that are remembered as rem
 // far. Between two that are on one server there are others that are not.
 constexpr std::uint64_t kLeastAhead = 16, kMostAhead = kFewStripes / 2, kGap = 16;
 
+// Where the stripes of a piece are that has no record.
+std::vector<std::uint16_t> sites_by_hash(const routing::RoutingTables& tables,
+                                         const routing::FileHandle& handle, std::uint64_t piece) {
+  std::vector<std::uint16_t> sites;
+  for (std::uint64_t i = 0; i < wire::kStripesOfPiece; ++i) {
+    const std::uint64_t stripe = piece * wire::kStripesOfPiece + i;
+    sites.push_back(static_cast<std::uint16_t>(routing::site_of_stripe(tables, {}, handle, stripe).value));
+  }
+  return sites;
+}
+
 }  // namespace
 
 class Layouts::Use {
@@ -75,7 +86,7 @@ Result<wire::FileLayout> Layouts::of(const routing::FileHandle& handle, std::uin
     layout.moving = found->second->moving;
   }
   orderers_.tell(handle.fileid, layout);
-  if (routing::block_mapped(handle)) {
+  if (routing::has_layout(handle)) {
     auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
     if (!piece) return fail(std::move(piece).error());
     layout.piece = std::move(*piece);
@@ -280,8 +291,7 @@ Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, S
   File& file = use.file();
   auto lock = co_await file.lock.lock();
   if (file.unsure) co_return Status::kJukebox;
-  if (routing::block_mapped(handle) && co_await no_copy_at(file, handle, server, stripes))
-    co_return Status::kOk;
+  if (co_await no_copy_at(file, handle, server, stripes)) co_return Status::kOk;
   wire::Missing missing{.server = server, .stripes = {}, .since = {}};
   if (auto found = file.copies.find(server); found != file.copies.end()) {
     missing = found->second.missing;
@@ -359,7 +369,8 @@ Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe)
   auto lock = co_await file.lock.lock();
   if (!file.moving || file.moving->stripe != stripe) co_return Status::kJukebox;
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
-  if (!piece || piece->sites.empty()) co_return Status::kJukebox;
+  if (!piece || (piece->sites.empty() && routing::block_mapped(handle))) co_return Status::kJukebox;
+  if (piece->sites.empty()) piece->sites = sites_by_hash(*context_.tables.get(), handle, piece->number);
   file.moving->switched = true;
   co_await change_orderers(
       file, context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle)));

@@ -289,7 +289,7 @@ class DataCheck {
                                                             const ObjectSource& node,
                                                             const wire::ObjectStatResult& stat) {
     const routing::FileHandle handle = dirserver::handle_of(cell.self);
-    const bool mapped = routing::block_mapped(handle);
+    const bool mapped = routing::has_layout(handle);
     if (mapped && !seams_.map_piece) {
       ++report_.unmapped;
       co_return std::nullopt;

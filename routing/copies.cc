@@ -18,17 +18,14 @@ const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std
 SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
                       std::uint64_t stripe) {
   const std::vector<std::uint16_t>& sites = layout.piece.sites;
-  if (block_mapped(handle) && !sites.empty()) return SiteId{sites[stripe % wire::kStripesOfPiece]};
+  if (has_layout(handle) && !sites.empty()) return SiteId{sites[stripe % wire::kStripesOfPiece]};
   return tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift);
 }
 
 bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& place,
                const FileHandle& handle) {
-  if (place.site_class == wire::Role::kStorage) {
-    // Any storage server asks the coordinator for the map, and passes on what is not for it.
-    if (block_mapped(handle)) return true;
-    if (mirrored(handle)) return has(tables.copies_of(place.site, copies_of(handle)), server);
-  }
+  // Any storage server asks the coordinator for the map, and passes on what is not for it.
+  if (place.site_class == wire::Role::kStorage && has_layout(handle)) return true;
   return tables.owns(server, place.site_class, place.site);
 }
 

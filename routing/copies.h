@@ -27,7 +27,8 @@ inline bool has_layout(const FileHandle& handle) {
   return slice_handle_has_layout(handle.flags) != 0;
 }
 
-// By the file's block map, or by the hash where that says nothing. `layout` has the stripe's piece.
+// By the file's block map, or by the hash where that says nothing: of a file that is not block-mapped it says
+// something where stripes were moved. `layout` has the stripe's piece.
 SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
                       std::uint64_t stripe);
 

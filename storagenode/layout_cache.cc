@@ -107,10 +107,6 @@ Task<bool> LayoutCache::wait_for_session(std::uint32_t coordinator) {
   co_return true;
 }
 
-LayoutCache::Key LayoutCache::key_of(const routing::FileHandle& handle, std::uint64_t stripe) {
-  return {handle.fileid, routing::block_mapped(handle) ? wire::piece_of(stripe) : 0};
-}
-
 Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std::uint64_t stripe,
                                                 bool place) {
   const MonoTime end = context_.loop.now() + kPatience;
@@ -140,7 +136,7 @@ Task<Result<wire::FileLayout>> LayoutCache::get_once(routing::FileHandle handle,
     co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
   }
   place = place && routing::block_mapped(handle);
-  auto found = entries_.find(key_of(handle, stripe));
+  auto found = entries_.find(key_of(handle.fileid, stripe));
   bool good = found != entries_.end() && found->second.coordinator == coordinator &&
               !(place && found->second.layout.piece.sites.empty());
   if (good) co_return found->second.layout;
@@ -178,7 +174,7 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
     if (!current) continue;
     heard(coordinator, result->layout.version);
     if (entries_.size() >= kMaxLayouts) entries_.clear();
-    entries_[key_of(handle, args.stripe)] = {coordinator, result->layout};
+    entries_[key_of(handle.fileid, args.stripe)] = {coordinator, result->layout};
     co_return std::move(result->layout);
   }
   co_return fail(Errc::kUnavailable, "the file's layout changes again and again");
@@ -203,7 +199,7 @@ LayoutCache::Orders LayoutCache::orders(const rpc::LayoutStamp& stamp, const rou
 
 bool LayoutCache::still(const routing::FileHandle& handle, std::uint64_t stripe,
                         std::uint64_t version) const {
-  auto found = entries_.find(key_of(handle, stripe));
+  auto found = entries_.find(key_of(handle.fileid, stripe));
   return found != entries_.end() && found->second.layout.version == version &&
          live(found->second.coordinator);
 }

@@ -86,7 +86,7 @@ class LayoutCache {
   Task<void> renew(std::uint32_t coordinator);
   Task<bool> wait_for_session(std::uint32_t coordinator);
   using Key = std::pair<FileId, std::uint64_t>;  // with the number of the piece
-  static Key key_of(const routing::FileHandle& handle, std::uint64_t stripe);
+  static Key key_of(FileId file, std::uint64_t stripe) { return {file, wire::piece_of(stripe)}; }
   Task<Result<wire::FileLayout>> fetch(const routing::FileHandle& handle, std::uint32_t coordinator,
                                        wire::LayoutArgs args);
   void drop_all_of(std::uint32_t coordinator);

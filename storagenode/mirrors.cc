@@ -344,7 +344,7 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
 // before the stripe may come here.
 Task<Status> Mirrors::discard(wire::DiscardArgs args) {
   auto handle = context_.handles.open(args.handle);
-  if (!handle || !routing::block_mapped(*handle)) co_return Status::kInval;
+  if (!handle || !routing::has_layout(*handle)) co_return Status::kInval;
   std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift;
   if (args.stripe >= kMaxObjectSize >> handle->stripe_shift) co_return Status::kInval;
   auto layout = co_await layouts_.get(*handle, args.stripe, false);

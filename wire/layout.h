@@ -46,7 +46,8 @@ struct Missing {
   std::vector<MissedSince> since;
 };
 // A piece of a file's block map: the storage sites of kStripesOfPiece stripes from number * kStripesOfPiece
-// on. None: not placed yet; then each is where the hash has it.
+// on. None: each is where the hash has it, since it is not placed yet, or, of a file that is not
+// block-mapped, since none was moved.
 inline constexpr std::uint64_t kStripesOfPiece = 256;
 struct MapPiece {
   std::uint64_t number = 0;
@@ -79,7 +80,7 @@ struct FileLayout {
   std::vector<OrdersSince> orders_since;  // each server once
   std::uint64_t others_order_since = 0;   // of all other servers, at the latest
   std::optional<Moving> moving;
-  MapPiece piece;  // that was asked for; of a file that is not block-mapped: without sites
+  MapPiece piece;  // that was asked for
 };
 
 // SESSION: while it lasts, the node may use layouts that it was given; the coordinator tells it of changes,
@@ -129,7 +130,7 @@ struct MapResult {
   MapPiece piece;
 };
 
-// MOVE: a stripe of a block-mapped file to another site, while it is used. Answered when it is there.
+// MOVE: a stripe of a file that has a layout to another site, while it is used. Answered when it is there.
 // kJukebox: not now (a server is away, another stripe of the file is being moved); then it is where it was.
 // kStale: the file is being removed.
 struct MoveArgs {

@@ -198,7 +198,7 @@ class Finder {
     wire::FileLayout layout;
     for (std::uint64_t stripe = first; stripe <= last && stripe - first < kMaxStripes; ++stripe) {
       bool next_piece = stripe == first || stripe % wire::kStripesOfPiece == 0;
-      if (routing::block_mapped(where_.handle) && next_piece) {
+      if (routing::has_layout(where_.handle) && next_piece) {
         auto piece = co_await piece_of_map(stripe);
         if (!piece) {
           where_.map_error = std::move(piece.error());
@@ -338,8 +338,10 @@ Task<Status> ask_move(const Seams& seams, std::shared_ptr<const routing::Routing
   auto where = co_await finder.find();
   if (!where) co_return fail(std::move(where.error()));
   bool regular = where->handle.type == nfs3::FileType::kRegular;
-  if (!regular || !routing::block_mapped(where->handle)) {
-    co_return fail(Errc::kInvalid, "{}: no block-mapped file (slicectl policy set --placement)", where->path);
+  if (!regular || !routing::has_layout(where->handle)) {
+    co_return fail(Errc::kInvalid,
+                   "{}: no block-mapped or mirrored file (slicectl policy set --placement, --copies)",
+                   where->path);
   }
   std::vector<std::uint32_t> sites;
   const auto& all = tables->layout_sites();

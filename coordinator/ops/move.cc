@@ -46,7 +46,7 @@ MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::
 }
 
 Task<Status> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
-  bool sound = routing::block_mapped(handle) &&
+  bool sound = routing::has_layout(handle) &&
                site.value <= context_.tables.get()->core().site_mask[SLICE_CLASS_STORAGE] &&
                stripe <= wire::kAllStripes >> (handle.stripe_shift + 1);
   if (!sound) co_return Status::kInval;
@@ -193,8 +193,9 @@ Task<void> MoveOperation::resume(storage::LogSequence sequence, const Intention&
   }
   Move move = plan(*handle, intention.stripe, SiteId{intention.from_site}, SiteId{intention.to_site});
   SiteId now = routing::site_of_stripe(*context_.tables.get(), *layout, *handle, intention.stripe);
-  // A removed file has no map any more, and nothing that could be given back.
-  bool removed = layout->piece.sites.empty();
+  // A removed file has no map any more, and nothing that could be given back; as one that is not block-mapped
+  // and had nothing moved.
+  bool removed = layout->piece.sites.empty() && routing::block_mapped(*handle);
   std::vector<std::uint32_t> servers = now == move.to ? move.left : move.come;
   if (removed) servers.clear();
   co_await sessions_.settled();

@@ -186,7 +186,11 @@ class ByteSimulation : public Rounds {
     if (auto handle = co_await make(*clients_[0], "shared")) shared_.emplace(*handle);
   }
 
-  bool mapped() { return ensemble().config().volume.placement == Placement::kFreeSpace; }
+  // Whether stripes have a map, and are moved.
+  bool mapped() {
+    const VolumeConfig& volume = ensemble().config().volume;
+    return volume.placement == Placement::kFreeSpace || volume.copies > 1;
+  }
   // Until the clients are done.
   Task<void> move_stripes() {
     if (moving_) co_return;
@@ -444,7 +448,7 @@ class ByteSimulation : public Rounds {
   }
 
   void compare_copies() {
-    if (ensemble().config().volume.copies < 2 && !mapped() && !options().ensemble.moves) return;
+    if (!mapped() && !options().ensemble.moves) return;
     std::string why;
     bool equal = false;
     bool came = ensemble().loop().run_until(
