@@ -13,7 +13,7 @@ using service::LeavingSites;
 using wire::PeerStatus;
 
 constexpr std::size_t kBatchBytes = 256 << 10;  // of keys and values in one call, about
-constexpr std::size_t kClearedAtOnce = 4096;    // keys, before others have their turn
+constexpr std::size_t kClearedAtOnce = 256;     // keys, before others have their turn
 constexpr Duration kCallTimeout = std::chrono::seconds(10);
 constexpr std::size_t kLittle = 256;  // changed keys that the switch may wait for
 constexpr int kRounds = 10;           // after which the switch sends what is left, however much that is
@@ -69,7 +69,6 @@ SiteCells::~SiteCells() {
 // ---- both ----
 
 Task<Status> SiteCells::clear(std::vector<std::uint32_t> sites) {
-  cells_.forget(sites);
   for (std::uint32_t number : sites) duplicates_.expect_no_more(SiteId{number});
   storage::LogPosition last;
   for (std::uint32_t number : sites) {
@@ -89,6 +88,9 @@ Task<Status> SiteCells::clear(std::vector<std::uint32_t> sites) {
       co_await context_.loop.sleep({});
     }
   }
+  // Last, since it looks at everything that is remembered, at once: at the begin the requests that were held
+  // for the switch are being passed on.
+  cells_.forget(sites);
   co_return co_await cells_.durable(last);
 }
 
