@@ -13,12 +13,13 @@ using service::LeavingSites;
 using wire::PeerStatus;
 
 constexpr std::size_t kBatchBytes = 256 << 10;  // of keys and values in one call, about
-constexpr std::size_t kClearedAtOnce = 4096;    // keys, before others have their turn
+constexpr std::size_t kClearedAtOnce = 256;     // keys, before others have their turn
 constexpr Duration kCallTimeout = std::chrono::seconds(10);
 constexpr std::size_t kLittle = 256;  // changed keys that the switch may wait for
 constexpr int kRounds = 10;           // after which the switch sends what is left, however much that is
 
-// A record that a start would have to go on with, and how that reads it. kCorrupt.
+// A record that a start would have to go on with, and how that reads it. kCorrupt. Those of answered calls
+// the duplicate-request cache reads.
 struct RecordKind {
   CellKind kind;
   Status (*check)(SiteId site, std::string_view value);
@@ -32,14 +33,11 @@ Status promise_decodes(SiteId site, std::string_view value) {
   auto decoded = decode_prepared(site, value);
   return decoded ? Status{} : fail(decoded.error());
 }
-constexpr RecordKind kRecords[] = {{CellKind::kDuplicate, decodes<decode_duplicate>},
-                                   {CellKind::kTruncation, decodes<decode_truncation>},
-                                   {CellKind::kCut, decodes<decode_cut>},
-                                   {CellKind::kReclaim, decodes<decode_reclaim>},
-                                   {CellKind::kOwedTouch, decodes<decode_owed_touch>},
-                                   {CellKind::kIntention, decodes<decode_intention>},
-                                   {CellKind::kPrepared, promise_decodes},
-                                   {CellKind::kSequence, decodes<decode_number>}};
+constexpr RecordKind kRecords[] = {
+    {CellKind::kTruncation, decodes<decode_truncation>}, {CellKind::kCut, decodes<decode_cut>},
+    {CellKind::kReclaim, decodes<decode_reclaim>},       {CellKind::kOwedTouch, decodes<decode_owed_touch>},
+    {CellKind::kIntention, decodes<decode_intention>},   {CellKind::kPrepared, promise_decodes},
+    {CellKind::kSequence, decodes<decode_number>}};
 
 }  // namespace
 
@@ -71,7 +69,7 @@ SiteCells::~SiteCells() {
 // ---- both ----
 
 Task<Status> SiteCells::clear(std::vector<std::uint32_t> sites) {
-  cells_.forget(sites);
+  for (std::uint32_t number : sites) duplicates_.expect_no_more(SiteId{number});
   storage::LogPosition last;
   for (std::uint32_t number : sites) {
     KeyRange range = range_of(SiteId{number});
@@ -90,6 +88,9 @@ Task<Status> SiteCells::clear(std::vector<std::uint32_t> sites) {
       co_await context_.loop.sleep({});
     }
   }
+  // Last, since it looks at everything that is remembered, at once: at the begin the requests that were held
+  // for the switch are being passed on.
+  cells_.forget(sites);
   co_return co_await cells_.durable(last);
 }
 
@@ -98,7 +99,8 @@ Task<Status> SiteCells::clear(std::vector<std::uint32_t> sites) {
 void SiteCells::open(const wire::SiteMove& move, std::uint64_t attempt) {
   std::erase_if(arriving_,
                 [&](const auto& each) { return cells_.stays().here(SiteId{each.second.sites.front()}); });
-  arriving_[move.id] = {.attempt = attempt, .sites = move.sites, .position = {}};
+  arriving_[move.id] = {.attempt = attempt, .sites = move.sites, .position = {}, .unreadable = {}};
+  for (std::uint32_t site : move.sites) duplicates_.expect(SiteId{site});
 }
 
 Task<void> SiteCells::close(wire::MoveId move) {
@@ -126,26 +128,34 @@ wire::PeerResult SiteCells::take(const wire::CellsArgs& args) {
   if (!position) return {PeerStatus::kFailed};
   arriving.position = *position;
   arriving.taken = args.number;
+  for (const wire::CellChange& change : args.changes) look_at(arriving, change);
   taken_.add(args.changes.size());
   return {};
 }
 
-Status SiteCells::check(const Arriving& arriving) const {
-  for (std::uint32_t site : arriving.sites) {
+// All that is here of the sites comes by take(): so it is looked at while clients are served elsewhere, and
+// not when they wait for the end of the move, however many records there are.
+void SiteCells::look_at(Arriving& arriving, const wire::CellChange& change) {
+  Status readable;
+  const CellKind kind = kind_of_key(change.key);
+  if (kind == CellKind::kDuplicate) {
+    readable = duplicates_.arrive(change.key, change.value);
+  } else if (change.value) {
     for (const RecordKind& record : kRecords) {
-      KeyRange range = range_of(SiteId{site}, record.kind);
-      auto at = cells_.store().iterate(range.begin, range.end);
-      for (; at->valid(); at->next()) SLICE_RETURN_IF_ERROR(record.check(SiteId{site}, at->value()));
-      SLICE_RETURN_IF_ERROR(at->status());
+      if (record.kind == kind) readable = record.check(site_of_key(change.key), *change.value);
     }
   }
-  return {};
+  if (!readable) {
+    arriving.unreadable.insert_or_assign(change.key, readable.error());
+  } else if (!arriving.unreadable.empty()) {
+    arriving.unreadable.erase(change.key);
+  }
 }
 
 Task<Status> SiteCells::sync() {
   storage::LogPosition last;
   for (const auto& [move, arriving] : arriving_) {
-    SLICE_CO_RETURN_IF_ERROR(check(arriving));
+    if (!arriving.unreadable.empty()) co_return fail(arriving.unreadable.begin()->second);
     last = std::max(last, arriving.position);
   }
   co_return co_await cells_.durable(last);
@@ -231,11 +241,9 @@ Task<Status> SiteCells::send_changed(Try leaving) {
 
 Task<Status> SiteCells::send_answers(Try leaving) {
   Batch batch;
-  for (std::uint32_t site : leaving->sites->move().sites) {
-    for (auto& [key, value] : duplicates_.unrecorded(SiteId{site})) {
-      batch.add({std::move(key), std::move(value)});
-      if (batch.full()) SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, batch));
-    }
+  for (auto& [key, value] : duplicates_.unrecorded(leaving->sites->move().sites)) {
+    batch.add({std::move(key), std::move(value)});
+    if (batch.full()) SLICE_CO_RETURN_IF_ERROR(co_await send(leaving, batch));
   }
   co_return co_await send(leaving, batch);
 }

@@ -48,6 +48,7 @@ class SiteCells : public service::SiteData {
     std::uint64_t attempt = 0, taken = 0;  // taken: the number of the last change
     std::vector<std::uint32_t> sites;
     storage::LogPosition position;
+    std::map<std::string, Error> unreadable;  // records that a start could not go on with, by key
   };
   // A try that goes on.
   struct Leaving {
@@ -67,7 +68,7 @@ class SiteCells : public service::SiteData {
   Task<Status> send_answers(Try leaving);
   // Empties the batch; nothing is sent of an empty one.
   Task<Status> send(Try leaving, Batch& batch);
-  Status check(const Arriving& arriving) const;
+  void look_at(Arriving& arriving, const wire::CellChange& change);
 
   service::ServiceContext& context_;
   CellStore& cells_;

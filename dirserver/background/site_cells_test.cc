@@ -265,8 +265,17 @@ TEST_F(SiteCellsTest, MessagesAreTakenOnceAndInOrder) {
   EXPECT_EQ(store.get(key).value(), encode_number(20)) << "a late copy changes nothing";
   EXPECT_EQ(put_value(2, 3, key, 30), PeerStatus::kRefused) << "of an earlier attempt";
   EXPECT_EQ(put_value(3, 3, sequence_key(SiteId{9}), 1), PeerStatus::kRefused) << "another site's";
+  // What could not be gone on with is said for as long as it is there.
+  auto put_record = [&](std::uint64_t number, std::optional<std::string> value) {
+    return taker.take({move.id, 3, number, {{reclaim_key(kSite, FileId{9}), std::move(value)}}}).status;
+  };
+  EXPECT_TRUE(run(taker.sync()));
+  EXPECT_EQ(put_record(3, "no record"), PeerStatus::kOk);
+  EXPECT_EQ(run(taker.sync()).error().code, Errc::kCorrupt);
+  EXPECT_EQ(put_record(4, std::nullopt), PeerStatus::kOk);
+  EXPECT_TRUE(run(taker.sync()));
   start_void(taker.close(move.id), [] {});
-  EXPECT_EQ(put_value(3, 3, key, 30), PeerStatus::kRefused);
+  EXPECT_EQ(put_value(3, 5, key, 30), PeerStatus::kRefused);
 }
 
 TEST_F(SiteCellsTest, NothingIsChangedInAFrozenSite) {

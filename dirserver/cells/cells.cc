@@ -239,6 +239,10 @@ SiteId site_of_key(std::string_view key) {
   return SiteId{load_be<std::uint32_t>(reinterpret_cast<const std::uint8_t*>(key.data()))};
 }
 
+CellKind kind_of_key(std::string_view key) {
+  return static_cast<CellKind>(key[4]);
+}
+
 KeyRange range_of(SiteId site, CellKind kind) {
   std::string begin = key_start(site, kind, 0);
   std::string end = begin;

@@ -259,6 +259,8 @@ KeyRange range_of_known_parts(SiteId own_site, FileId directory);
 KeyRange range_of(SiteId site);
 // The site that the key belongs to: for the format's, one that there is not.
 SiteId site_of_key(std::string_view key);
+// Of a key that is of a site.
+CellKind kind_of_key(std::string_view key);
 // The position in a name cell's key, the number at the end of any other.
 std::uint64_t last_number(std::string_view key);
 

@@ -1,6 +1,7 @@
 #include "dirserver/store/duplicate_cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/crc32c.h"
@@ -8,6 +9,7 @@
 namespace slice::dirserver {
 namespace {
 
+constexpr std::size_t kBroughtTogether = 16;
 constexpr std::size_t kEntryWeight = 1024;  // of an entry in its client's share, beside its reply's bytes
 
 }  // namespace
@@ -28,60 +30,132 @@ DuplicateCache::DuplicateCache(Loop& loop, Metrics& metrics, Options options)
       size_(metrics.counter("duplicate_cache_entries")) {}
 
 Status DuplicateCache::load(const CellStore& cells, const std::vector<SiteId>& sites) {
-  struct Loaded {
-    std::uint64_t order;
-    std::string key;
-    DuplicateRecord record;
-  };
-  std::vector<Loaded> loaded;
+  std::vector<std::pair<std::uint64_t, Loaded>> all;
   for (SiteId site : sites) {
+    if (auto found = arriving_.find(site.value); found != arriving_.end()) {
+      Arriving& arriving = found->second;
+      arriving.here = true;
+      if (!arriving.records.empty())
+        next_order_ = std::max(next_order_, arriving.records.rbegin()->first + 1);
+      continue;
+    }
     KeyRange range = range_of(site, CellKind::kDuplicate);
     auto at = cells.store().iterate(range.begin, range.end);
     for (; at->valid(); at->next()) {
       auto record = decode_duplicate(at->value());
       if (!record) return fail(std::move(record.error()));
-      loaded.push_back({last_number(at->key()), std::string(at->key()), std::move(*record)});
+      all.push_back({last_number(at->key()), {std::string(at->key()), std::move(*record)}});
     }
     SLICE_RETURN_IF_ERROR(at->status());
   }
-  std::sort(loaded.begin(), loaded.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
-  for (Loaded& each : loaded) {
-    next_order_ = std::max(next_order_, each.order + 1);
-    const CallKey& call = each.record.call;
-    if (call.caller == service::CallerKey{}) {  // from before it said who called: fits nobody
-      evicted_records_.push_back(std::move(each.key));
-      continue;
-    }
-    if (const Entry* known = find(call)) {
-      if (!known->place) continue;  // it is under way once more
-      forget(call);
-    }
-    Entry& entry = *entries_.emplace(call, std::make_unique<Entry>()).first->second;
-    entry.site = site_of_key(each.key);
-    entry.reply = std::move(each.record.reply);
-    entry.key = std::move(each.key);
-    answered(call, entry, each.record.at);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [order, loaded] : all) {
+    next_order_ = std::max(next_order_, order + 1);
+    add(std::move(loaded));
   }
   evict();
   return {};
 }
 
-void DuplicateCache::release(SiteId site) {
-  std::vector<CallKey> calls;
-  for (const auto& [call, entry] : entries_) {
-    if (entry->place && entry->site == site) calls.push_back(call);
+void DuplicateCache::add(Loaded loaded) {
+  auto& [key, record] = loaded;
+  if (record.call.caller == service::CallerKey{}) {  // from before it said who called: fits nobody
+    evicted_records_.push_back(std::move(key));
+    return;
   }
-  for (const CallKey& call : calls) forget(call);
-  std::erase_if(evicted_records_, [&](const std::string& key) { return site_of_key(key) == site; });
-  size_.set(entries_.size());
+  if (auto known = entries_.find(record.call); known != entries_.end()) {
+    if (!known->second->place) return;  // it is under way once more
+    forget(record.call);
+  }
+  Entry& entry = *entries_.emplace(record.call, std::make_unique<Entry>()).first->second;
+  entry.site = site_of_key(key);
+  entry.reply = std::move(record.reply);
+  entry.key = std::move(key);
+  answered(record.call, entry, record.at);
 }
 
-std::vector<DuplicateCache::Unrecorded> DuplicateCache::unrecorded(SiteId site) {
+// What its entries are is forgotten with time, as the others are: to look for all of them would be as long as
+// everybody waits.
+void DuplicateCache::release(SiteId site) {
+  ++releases_[site.value];
+  arriving_.erase(site.value);
+  std::erase_if(evicted_records_, [&](const std::string& key) { return site_of_key(key) == site; });
+}
+
+std::uint64_t DuplicateCache::releases_of(SiteId site) const {
+  auto found = releases_.find(site.value);
+  return found == releases_.end() ? 0 : found->second;
+}
+
+bool DuplicateCache::released(const Entry& entry) const {
+  return entry.place && entry.releases != releases_of(entry.site);
+}
+
+// ---- of sites that come ----
+
+void DuplicateCache::expect(SiteId site) {
+  arriving_[site.value] = {};
+}
+
+Status DuplicateCache::arrive(const std::string& key, const std::optional<std::string>& value) {
+  auto found = arriving_.find(site_of_key(key).value);
+  if (found == arriving_.end()) return fail(Errc::kInvalid, "its site is not expected");
+  Arriving& arriving = found->second;
+  const std::uint64_t number = last_number(key);
+  if (auto old = arriving.records.find(number); old != arriving.records.end()) {
+    auto known = arriving.numbers.find(old->second.record.call);
+    if (known != arriving.numbers.end() && known->second == number) arriving.numbers.erase(known);
+    arriving.records.erase(old);
+  }
+  if (!value) return {};
+  auto record = decode_duplicate(*value);
+  if (!record) return fail(std::move(record.error()));
+  // Of two records of one call the later one holds.
+  std::uint64_t& last = arriving.numbers[record->call];
+  last = std::max(last, number);
+  arriving.records.emplace_hint(arriving.records.end(), number, Loaded{key, std::move(*record)});
+  return {};
+}
+
+void DuplicateCache::bring(const CallKey& call) {
+  for (auto& [site, arriving] : arriving_) {
+    if (!arriving.here) continue;
+    auto number = arriving.numbers.find(call);
+    if (number == arriving.numbers.end()) continue;
+    auto record = arriving.records.extract(number->second);
+    arriving.numbers.erase(number);
+    add(std::move(record.mapped()));
+  }
+}
+
+// The oldest first, as a start does.
+void DuplicateCache::bring_some() {
+  std::size_t count = 0;
+  for (auto at = arriving_.begin(); at != arriving_.end();) {
+    Arriving& arriving = at->second;
+    for (; arriving.here && !arriving.records.empty() && count < kBroughtTogether; ++count) {
+      auto record = arriving.records.extract(arriving.records.begin());
+      auto number = arriving.numbers.find(record.mapped().record.call);
+      const bool last = number != arriving.numbers.end() && number->second == record.key();
+      if (last) arriving.numbers.erase(number);
+      // One that is not the last of its call is behind the last, which may be among the entries.
+      if (!last) {
+        evicted_records_.push_back(std::move(record.mapped().key));
+      } else {
+        add(std::move(record.mapped()));
+      }
+    }
+    at = arriving.here && arriving.records.empty() ? arriving_.erase(at) : std::next(at);
+  }
+}
+
+std::vector<DuplicateCache::Unrecorded> DuplicateCache::unrecorded(const std::vector<std::uint32_t>& sites) {
   std::vector<Unrecorded> records;
   for (const auto& [call, entry] : entries_) {
-    if (!entry->place || !entry->key.empty() || entry->site != site) continue;
+    if (!entry->place || !entry->key.empty() || released(*entry)) continue;
+    if (std::find(sites.begin(), sites.end(), entry->site.value) == sites.end()) continue;
     records.push_back(
-        {duplicate_key(site, next_order_++), encode(DuplicateRecord{call, entry->at, entry->reply})});
+        {duplicate_key(entry->site, next_order_++), encode(DuplicateRecord{call, entry->at, entry->reply})});
   }
   return records;
 }
@@ -101,8 +175,12 @@ DuplicateCache::Seen DuplicateCache::begin(const CallKey& call, SiteId site) {
 }
 
 DuplicateCache::Entry* DuplicateCache::find(const CallKey& call) {
+  bring(call);
   auto found = entries_.find(call);
-  return found == entries_.end() ? nullptr : found->second.get();
+  if (found == entries_.end()) return nullptr;
+  if (!released(*found->second)) return found->second.get();
+  forget(call);
+  return nullptr;
 }
 
 void DuplicateCache::record(const CallKey& call, std::string_view reply, SiteId site,
@@ -124,20 +202,24 @@ void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
     entry->reply = reply;
     answered(call, *entry, loop_.wall());
   }
+  bring_some();
   evict();
 }
 
 void DuplicateCache::answered(const CallKey& call, Entry& entry, WallTime at) {
   if (entry.place) order_.erase(*entry.place);
   entry.at = at;
+  entry.releases = releases_of(entry.site);
   entry.place = order_.add({call.address, call.caller.uid}, entry.reply.size() + kEntryWeight, at, call);
 }
 
 void DuplicateCache::forget(const CallKey& call) {
-  Entry* entry = find(call);
-  order_.erase(*entry->place);
-  if (!entry->key.empty()) evicted_records_.push_back(std::move(entry->key));
-  entries_.erase(call);
+  auto found = entries_.find(call);
+  Entry& entry = *found->second;
+  order_.erase(*entry.place);
+  // Of a site that went the record went, too, and may be here again with it.
+  if (!entry.key.empty() && !released(entry)) evicted_records_.push_back(std::move(entry.key));
+  entries_.erase(found);
 }
 
 void DuplicateCache::evict() {

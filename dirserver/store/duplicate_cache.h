@@ -9,9 +9,11 @@
 
 #include <tsl/robin_map.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/loop.h"
@@ -37,10 +39,18 @@ class DuplicateCache {
   DuplicateCache(Loop& loop, Metrics& metrics, Options options);
   DuplicateCache(Loop& loop, Metrics& metrics) : DuplicateCache(loop, metrics, Options{}) {}
 
-  // These sites are here: loads what their records say, before anything of them is served. kCorrupt.
+  // These sites are here: loads what their records say, before anything of them is served. kCorrupt. Of a
+  // site that was expected it goes by what has arrived.
   Status load(const CellStore& cells, const std::vector<SiteId>& sites);
   // The site went, and its records with it.
   void release(SiteId site);
+
+  // A site is about to come, and its records before it, so that it takes no time when it is here: arrive() is
+  // told of each that is put into the store, or without a value erased. kCorrupt: load() could not read it.
+  void expect(SiteId site);
+  Status arrive(const std::string& key, const std::optional<std::string>& value);
+  // It does not come.
+  void expect_no_more(SiteId site) { arriving_.erase(site.value); }
 
   struct Seen {
     enum class State { kNew, kInProgress, kAnswered } state = State::kNew;
@@ -53,11 +63,11 @@ class DuplicateCache {
   // The call has been answered with `reply`; an empty one: it was not, and may run again.
   void finish(const CallKey& call, std::string_view reply);
 
-  // Records of the calls of this site that have been answered and have none, for who is to have the site.
+  // Records of the calls of these sites that have been answered and have none, for who is to have them.
   struct Unrecorded {
     std::string key, value;
   };
-  std::vector<Unrecorded> unrecorded(SiteId site);
+  std::vector<Unrecorded> unrecorded(const std::vector<std::uint32_t>& sites);
 
   std::size_t entries() const { return entries_.size(); }
 
@@ -69,7 +79,26 @@ class DuplicateCache {
     std::string key;                    // of its record; empty: it has none
     WallTime at;                        // when it was answered
     std::optional<Order::Place> place;  // since it was answered; none: it is under way
+    std::uint64_t releases = 0;         // of its site, when it was answered
   };
+  struct Loaded {
+    std::string key;
+    DuplicateRecord record;
+  };
+  // Records of a site that comes; once it is here, those that are not among the entries yet.
+  struct Arriving {
+    bool here = false;
+    std::map<std::uint64_t, Loaded> records;  // by their number
+    tsl::robin_map<CallKey, std::uint64_t, CallKeyHash> numbers;
+  };
+  // Among the entries, where it replaces an older one.
+  void add(Loaded loaded);
+  // The same for what has arrived: of this call; of so many, which each call that is answered does for.
+  void bring(const CallKey& call);
+  void bring_some();
+  // Its site has gone since it was answered: it is as though it was forgotten.
+  bool released(const Entry& entry) const;
+  std::uint64_t releases_of(SiteId site) const;
   // Forgets what is too much or too old. Its records are erased with the next change.
   void evict();
   void erase_records(Transaction& transaction);
@@ -83,6 +112,8 @@ class DuplicateCache {
   Order order_;  // of those that are answered
   std::vector<std::string> evicted_records_;
   std::uint64_t next_order_ = 1;
+  std::map<std::uint32_t, Arriving> arriving_;                 // by site
+  std::unordered_map<std::uint32_t, std::uint64_t> releases_;  // by site: how often it has gone
 
   Counter& replayed_;
   Counter& dropped_;

@@ -241,5 +241,104 @@ TEST_F(DuplicateBoundsTest, ACorruptRecordIsRefused) {
   EXPECT_EQ(loaded.error().code, Errc::kCorrupt);
 }
 
+// ---- sites that come and go ----
+
+class DuplicateMoveTest : public DuplicateBoundsTest {
+ protected:
+  static constexpr SiteId kSite{3};
+  using State = DuplicateCache::Seen::State;
+
+  std::string record(std::uint32_t xid, const std::string& reply) {
+    return encode(DuplicateRecord{key(xid), loop_.wall(), reply});
+  }
+  slice::Status arrive(DuplicateCache& cache, std::uint64_t number, std::uint32_t xid,
+                       const std::string& reply) {
+    return cache.arrive(duplicate_key(kSite, number), record(xid, reply));
+  }
+};
+
+TEST_F(DuplicateMoveTest, WhatArrivedIsKnownAgainOnceTheSiteIsHere) {
+  DuplicateCache cache(loop_, metrics_, {.max_entries = 100, .erased_together = 4});
+  EXPECT_FALSE(cache.arrive(duplicate_key(kSite, 1), std::nullopt)) << "it is not expected";
+  cache.expect(kSite);
+  for (std::uint32_t i = 1; i <= 50; ++i) ASSERT_TRUE(arrive(cache, i, i, "reply" + std::to_string(i)));
+  ASSERT_TRUE(cache.arrive(duplicate_key(kSite, 7), std::nullopt));
+  ASSERT_TRUE(cache.arrive(duplicate_key(kSite, 999), std::nullopt)) << "that never came";
+  EXPECT_EQ(cache.begin(key(9), SiteId{4}).state, State::kNew) << "it is not here yet";
+  cache.finish(key(9), "");
+  ASSERT_TRUE(cache.load(cells_, {kSite}));
+  EXPECT_EQ(cache.begin(key(9), kSite).reply, "reply9");
+  EXPECT_EQ(cache.begin(key(9), kSite).reply, "reply9");
+  EXPECT_EQ(cache.begin(key(7), kSite).state, State::kNew) << "its record was erased";
+  for (std::uint32_t xid = 100; xid < 110; ++xid) answer(cache, xid, "later");
+  EXPECT_GE(cache.entries(), 49u + 10u) << "by and by all are among the others";
+  EXPECT_EQ(cache.begin(key(50), kSite).reply, "reply50");
+  EXPECT_TRUE(store_.get(duplicate_key(kSite, 51)).value()) << "numbers go on";
+}
+
+TEST_F(DuplicateMoveTest, WhatArrivedIsBoundedAsTheOthersAre) {
+  DuplicateCache cache(loop_, metrics_, {.max_entries = 10, .erased_together = 4});
+  cache.expect(kSite);
+  storage::WriteBatch batch;
+  for (std::uint32_t i = 1; i <= 50; ++i) {
+    ASSERT_TRUE(arrive(cache, i, i, "reply"));
+    batch.put(duplicate_key(kSite, i), record(i, "reply"));
+  }
+  ASSERT_TRUE(store_.apply(batch));
+  ASSERT_TRUE(cache.load(cells_, {kSite}));
+  for (std::uint32_t xid = 100; xid < 110; ++xid) answer(cache, xid, "later");
+  EXPECT_EQ(cache.entries(), 10u);
+  EXPECT_LE(records(), 11u + 4u) << "also in the store";
+}
+
+TEST_F(DuplicateMoveTest, OfACallThatCameTwiceTheLaterAnswerHolds) {
+  DuplicateCache cache(loop_, metrics_, {.erased_together = 4});
+  answer(cache, 1, "of long ago");
+  cache.release(kSite);
+  cache.expect(kSite);
+  ASSERT_TRUE(arrive(cache, 20, 1, "first"));
+  ASSERT_TRUE(arrive(cache, 30, 1, "second"));
+  ASSERT_TRUE(arrive(cache, 31, 2, "another's"));
+  ASSERT_TRUE(arrive(cache, 31, 3, "put anew"));
+  ASSERT_TRUE(cache.load(cells_, {kSite}));
+  EXPECT_EQ(cache.begin(key(1), kSite).reply, "second");
+  for (std::uint32_t xid = 100; xid < 110; ++xid) answer(cache, xid, "later");
+  EXPECT_EQ(cache.begin(key(1), kSite).reply, "second");
+  EXPECT_EQ(cache.begin(key(2), kSite).state, State::kNew);
+  EXPECT_EQ(cache.begin(key(3), kSite).reply, "put anew");
+}
+
+TEST_F(DuplicateMoveTest, WhatCannotBeReadIsSaid) {
+  DuplicateCache cache(loop_, metrics_);
+  cache.expect(kSite);
+  slice::Status arrived = cache.arrive(duplicate_key(kSite, 1), "\x01nonsense");
+  ASSERT_FALSE(arrived);
+  EXPECT_EQ(arrived.error().code, Errc::kCorrupt);
+}
+
+TEST_F(DuplicateMoveTest, OfASiteThatWentNothingIsKnown) {
+  DuplicateCache cache(loop_, metrics_, {.max_entries = 20, .erased_together = 1});
+  for (std::uint32_t xid = 1; xid <= 20; ++xid) answer(cache, xid, "reply");
+  cache.begin(key(500), kSite);
+  cache.finish(key(500), "refused");
+  ASSERT_EQ(cache.unrecorded({kSite.value}).size(), 1u);
+  cache.begin(key(1000), kSite);
+  cache.release(kSite);
+  EXPECT_EQ(cache.unrecorded({kSite.value}).size(), 0u);
+  EXPECT_EQ(cache.begin(key(1000), kSite).state, State::kInProgress) << "what is under way ends";
+  cache.finish(key(1000), "ended");
+  EXPECT_EQ(cache.begin(key(1000), kSite).reply, "ended");
+  EXPECT_EQ(cache.begin(key(20), kSite).state, State::kNew);
+  cache.finish(key(20), "");
+  // The site is back, with its records, and what is forgotten of before does not take these away.
+  cache.expect(kSite);
+  ASSERT_TRUE(arrive(cache, 15, 15, "reply"));
+  ASSERT_TRUE(cache.load(cells_, {kSite}));
+  EXPECT_EQ(cache.begin(key(15), kSite).reply, "reply");
+  const std::size_t before = records();
+  for (std::uint32_t xid = 100; xid < 110; ++xid) answer(cache, xid, "later");
+  EXPECT_EQ(records(), before + 10u);
+}
+
 }  // namespace
 }  // namespace slice::dirserver::testing

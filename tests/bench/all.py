@@ -32,6 +32,7 @@ SHORT = {
     "figure4": ["--objects", "40", "--affinities", "1,0", "--processes", "1,4"],
     "figure5": ["--nodes", "1,2", "--loads", "0.25,0.5", "--warm-up", "1", "--interval", "2"],
     "balance": ["--servers", "2", "--objects", "100"],
+    "switch": ["--names", "20000", "--files", "2000", "--rounds", "1", "--interval", "0.5", "--settle", "0"],
     "cross-site": ["--count", "20", "--many", "200"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "fairness": ["--clients", "4", "--rounds", "1", "--warm-up", "0.5", "--interval", "2"],

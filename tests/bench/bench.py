@@ -168,9 +168,9 @@ def table(rows):
     return "\n".join(lines)
 
 
-def owners(slice_):
-    """The directory server of each directory site, by name."""
-    return json.loads(slice_.slicectl("tables", "--sites", "--json").stdout)["classes"]["directory"]
+def owners(slice_, site_class="directory"):
+    """The server of each site of the class, by name."""
+    return json.loads(slice_.slicectl("tables", "--sites", "--json").stdout)["classes"][site_class]
 
 
 def pids(slice_, *roles):

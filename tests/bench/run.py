@@ -71,6 +71,8 @@ BENCHMARKS = {
                    "operations over two directory servers beside those on one: rate, calls between servers, log writes"),
     "fairness": (command(sys.executable, ROOT / "tests/bench/fairness.py"),
                  "20 normal clients alone and beside one that takes all it can: the slowest hundredth of their operations"),
+    "switch": (command(sys.executable, ROOT / "tests/bench/switch.py"),
+               "how long requests are held when sites move while a client works on them: up to 1 million names, 100,000 small files"),
     "table2": (command(sys.executable, ROOT / "tests/bench/table2.py"),
                "the paper's Table 2: bandwidth of 1 and 8 clients over 1, 2, 4, 8 throttled storage nodes, mirrored and not"),
     "fuzz": (command(sys.executable, ROOT / "tests/bench/fuzz.py"),
