@@ -11,13 +11,12 @@ storage`, and all goes on until --seconds after the last move has ended. --limit
 ensemble's own holds.
 
 `moved / 1/N`: bytes that the moves copied over all bytes, over the share that the new nodes are due. `slowest`: the operation (READ, WRITE,
-COMMIT) that took longest of those that ended before the step, were under way while sites moved, or began after that. `over linear`: the
-bandwidth after the step over that of the first nodes times the number of nodes now. `even`: the part of all nodes' bandwidth that is left
-when all bytes are wanted alike and the fullest node is at its limit. `machine`: how busy this machine's processors were, whoever used them:
-where it comes near 1, figures are the machine's. --pictures draws the bandwidth over time, grow.svg, and keeps what was measured,
-grow.json."""
+COMMIT) that took longest of those that ended before the step, were under way while sites moved, or began after that; `held`: for how long
+requests waited at a switch, at most. `over linear`: the bandwidth after the step over that of the first nodes times the number of nodes
+now. `even`: the part of all nodes' bandwidth that is left when all bytes are wanted alike and the fullest node is at its limit. `machine`:
+how busy this machine's processors were, whoever used them: where it comes near 1, figures are the machine's. --pictures draws the bandwidth
+over time, grow.svg, and keeps what was measured, grow.json."""
 
-import collections
 import json
 import pathlib
 import subprocess
@@ -43,7 +42,7 @@ class Step:
     def __init__(self, before, nodes):
         self.before, self.nodes = before, nodes
         self.added = self.began = self.ended = 0.0
-        self.moves, self.sites, self.stored = [], {}, {}
+        self.moves, self.stored = [], {}
 
 
 class Run:
@@ -55,10 +54,6 @@ class Run:
         self.known = {}  # moves, as they were listed last
         self.ticks = []  # (time, of this machine's processors, of these idle)
 
-    def outstanding(self, nodes):
-        """What each client has under way for that many: as many READs as WRITEs, their sum."""
-        return outstanding(self.options, nodes)
-
     def going(self):
         listed = json.loads(self.slice.slicectl("moves", "--json").stdout)["moves"]
         self.known.update({move["move"]: move for move in listed})
@@ -66,7 +61,7 @@ class Run:
         return [move for move in listed if move["ended_ns"] is None]
 
     def wait(self, seconds):
-        """Whether all clients work is seen here, too."""
+        """Meanwhile sees to it that all clients work, and how busy the machine is."""
         end = time.monotonic() + seconds
         self.look()
         while (left := end - time.monotonic()) > 0:
@@ -95,9 +90,8 @@ class Run:
                 raise SystemExit(f"moves do not end: {self.slice.slicectl('moves').stdout}")
             self.wait(POLLS)
         step.ended = time.monotonic()
-        self.clients.tell(f"outstanding {calls}" for calls in self.outstanding(step.nodes))
+        self.clients.tell(f"outstanding {calls}" for calls in outstanding(self.options, step.nodes))
         step.moves = [move for number, move in self.known.items() if number not in earlier]
-        step.sites = collections.Counter(json.loads(self.slice.slicectl("tables", "--json").stdout)["classes"]["storage"])
         self.wait(SETTLES + self.options.seconds)
         step.stored = stored(self.slice)
         bench.say(f"{step.before} -> {step.nodes} nodes: {len(step.moves)} moves of {sum(len(move['sites']) for move in step.moves)} sites, "
@@ -105,7 +99,7 @@ class Run:
 
 
 def outstanding(options, nodes):
-    """Dealt to the clients as evenly as it goes, one READ and one WRITE at least."""
+    """What each client has under way where that many nodes have their share: as many READs as WRITEs, one of each at least; their sum."""
     calls, clients = options.outstanding * nodes, options.clients
     return [2 * max(1, (calls + number) // clients) for number in range(clients)]
 
@@ -179,6 +173,7 @@ def phases(taken):
         phase["machine"] = machine(taken["ticks"], phase["begin"], phase["end"])
         times = sorted((ended - began, which) for began, ended, _, which in phase["operations"])
         phase["slowest"], phase["slowest_is"] = times[-1] if times else (0, "-")
+        phase["calls"], phase["slow"] = len(times), sum(took > GOAL_SLOWEST for took, _ in times)
         phase["p99"], phase["median"] = (times[int(len(times) * part)][0] if times else 0 for part in (0.99, 0.5))
     return found
 
@@ -192,7 +187,7 @@ def results(taken):
     """The figures, and the table for people."""
     found = phases(taken)
     first, link = found[0], taken["rate"] / 8
-    rows = [["", "MB/s", "read", "write", "of nodes", "machine", "over linear", "even", "slowest, s", "of", "p99, s", "median, s",
+    rows = [["", "MB/s", "read", "write", "of nodes", "machine", "over linear", "even", "slowest, s", "of", f"> {GOAL_SLOWEST} s", "p99, s", "median, s",
              "moved MB", "seconds", "moved / 1/N", "held, ms"]]
     figures = [bench.figure("limit", "B/s", taken["limit"]), bench.figure("asked_again", "calls", taken["asked_again"])]
     stored_at = {taken["nodes"]: taken["stored"], **{step["nodes"]: step["stored"] for step in taken["steps"]}}
@@ -204,7 +199,8 @@ def results(taken):
                f"{phase['machine']:.2f}"]
         figures += [bench.figure(f"{name}_{each}", "MB/s", phase[each]) for each in ("both", "read", "write")]
         figures += [bench.figure(f"{name}_{each}", "s", phase[each]) for each in ("slowest", "p99", "median")]
-        figures.append(bench.figure(f"{name}_machine", "share", phase["machine"]))
+        figures += [bench.figure(f"{name}_machine", "share", phase["machine"]),
+                    bench.figure(f"{name}_slower_than_{GOAL_SLOWEST}_s", "share", phase["slow"] / max(phase["calls"], 1))]
         if moving:
             row += [f"{phase['both'] / first['both'] * first['nodes'] / phase['nodes']:.2f}", "-"]
         else:
@@ -213,7 +209,7 @@ def results(taken):
             figures.append(bench.figure(f"{name}_even", "share", even))
             if step:
                 figures.append(bench.figure(f"{name}_over_linear", "ratio", linear))
-        row += [f"{phase['slowest']:.2f}", phase["slowest_is"], f"{phase['p99']:.2f}", f"{phase['median']:.2f}"]
+        row += [f"{phase['slowest']:.2f}", phase["slowest_is"], f"{phase['slow']} of {phase['calls']}", f"{phase['p99']:.2f}", f"{phase['median']:.2f}"]
         if moving:
             copied, due = sum(move["copied_bytes"] for move in step["moves"]), (step["nodes"] - step["before"]) / step["nodes"]
             share, held = copied / taken["bytes"] / due, max((move["pause_us"] for move in step["moves"]), default=0) / 1e3
@@ -277,7 +273,7 @@ def arguments():
     parser.add_argument("--nodes", type=table2.numbers, default=[3, 4, 8], help="to begin with, and after each step")
     parser.add_argument("--rate", type=int, default=100, help="megabits a second of each storage node's link, each way")
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--outstanding", type=int, default=4, help="READs for each node, of all clients together; WRITEs likewise")
+    parser.add_argument("--outstanding", type=int, default=2, help="READs for each node, of all clients together; WRITEs likewise")
     parser.add_argument("--megabytes", type=int, default=24, help="MiB of each of a client's two files")
     parser.add_argument("--seconds", type=int, default=15, help="measured before the first step and after each")
     parser.add_argument("--limit", help="of moves, as `slicectl moves limit` takes it")
