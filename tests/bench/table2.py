@@ -86,7 +86,7 @@ def main():
                     for copies, mirrored in COPIES.items():
                         if copies > nodes:
                             continue
-                        slice_.slicectl("policy", "set", "/", "--copies", str(copies))
+                        slice_.slicectl("policy", "set", "/", "--copies", str(copies), "--force")  # also from two to one
                         for way, (value, asked_again) in load(options, slice_, nodes, clients).items():
                             measured[way + mirrored] = value
                             again += asked_again
