@@ -35,6 +35,7 @@ SHORT = {
     "switch": ["--names", "20000", "--files", "2000", "--rounds", "1", "--interval", "0.5", "--settle", "0"],
     "cross-site": ["--count", "20", "--many", "200"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
+    "grow": ["--nodes", "2,3", "--clients", "4", "--megabytes", "8", "--seconds", "2"],
     "fairness": ["--clients", "4", "--rounds", "1", "--warm-up", "0.5", "--interval", "2"],
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
     "fuzz": ["--cases", "50000"],
@@ -48,7 +49,7 @@ def words_of(name, options, results):
     if name == "figure6" and results.get("figure5", {}).get("ok"):
         return ["--from", str(options.out / "figure5")]
     words = list(SHORT.get(name, [])) if options.short else []
-    if name in ("peers", "figure5", "figure6"):
+    if name in ("peers", "figure5", "figure6", "grow"):
         words += ["--pictures", str(options.out / name)]
     return words
 

@@ -140,6 +140,57 @@ def client(options, slice_, program, *words):
     return json.loads(done.stdout)
 
 
+class Clients:
+    """Several ops_bench, each with a folder of its own, which begin to measure at the same time. A context: those that are left end with it."""
+
+    def __init__(self, options, slice_, outstanding, *words):
+        """outstanding: calls of each of them."""
+        command = uml.in_netns(slice_.netns, str(options.build / "bench/ops_bench"), "--server", slice_.server, "--export", slice_.export,
+                               "--json", "--in-step", *map(str, words))
+        self.processes = [subprocess.Popen([*command, "--name", f"client-{number}", "--outstanding", str(calls)], stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, text=True) for number, calls in enumerate(outstanding)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def ready(self):
+        """Waits until all are."""
+        for process in self.processes:
+            if process.stdout.readline() != "ready\n":
+                raise SystemExit("ops_bench failed")
+
+    def tell(self, lines):
+        """Each its own line, as ops_bench.cc says; an empty one begins a measurement."""
+        for process, line in zip(self.processes, lines):
+            try:
+                process.stdin.write(f"{line}\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                raise SystemExit("ops_bench failed") from None
+
+    def begin(self):
+        self.ready()
+        self.tell([""] * len(self.processes))
+
+    def said(self):
+        """Waits until all have ended; the JSON of each."""
+        said = [process.communicate()[0] for process in self.processes]
+        if any(process.returncode != 0 for process in self.processes):
+            raise SystemExit("ops_bench failed")
+        return [json.loads(one) for one in said]
+
+
+def processor_ticks():
+    """Of all processors of this machine since its start, whoever used them, and how many of them were idle."""
+    ticks = [int(tick) for tick in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    return sum(ticks), ticks[3] + ticks[4]
+
+
 def directories(slice_):
     """Names of the directory servers."""
     return sorted((name for name in slice_.process_names if name.startswith("dir")), key=lambda name: int(name[3:]))

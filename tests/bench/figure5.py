@@ -52,8 +52,8 @@ def gauges(slice_):
     """Seconds that arms were busy, of each role; processors' ticks."""
     said = json.loads(slice_.slicectl("--json", "metrics", "--match", BUSY).stdout)["processes"]
     busy = {role: sum(each["metrics"][BUSY] / 1e6 for each in said if each["process"].startswith(role)) for role in ("small", "store")}
-    ticks = [int(tick) for tick in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return {**busy, "ticks": sum(ticks), "idle": ticks[3] + ticks[4]}
+    ticks, idle = bench.processor_ticks()
+    return {**busy, "ticks": ticks, "idle": idle}
 
 
 def measure_slice(options, folder, nodes):

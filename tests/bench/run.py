@@ -75,6 +75,8 @@ BENCHMARKS = {
                "how long requests are held when sites move while a client works on them: up to 1 million names, 100,000 small files"),
     "table2": (command(sys.executable, ROOT / "tests/bench/table2.py"),
                "the paper's Table 2: bandwidth of 1 and 8 clients over 1, 2, 4, 8 throttled storage nodes, mirrored and not"),
+    "grow": (command(sys.executable, ROOT / "tests/bench/grow.py"),
+             "3 throttled storage nodes become 4 and 8 under full load: bandwidth over time, bytes moved, the slowest operation; a picture"),
     "fuzz": (command(sys.executable, ROOT / "tests/bench/fuzz.py"),
              "mutated calls, records and frames to every port of every process; whether all live, serve, and keep what is others'"),
     "rpc": (google("rpc_bench"), "codec, and null calls over loopback"),

@@ -9,57 +9,50 @@ The links of the storage nodes are throttled (tc, --rate megabits a second each 
 the limit. `of nodes`: the bandwidth over that of all nodes' links together; `linear`: over that of one node times their number. `again`:
 calls that were answered NFS3ERR_JUKEBOX, and sessions of storage nodes with coordinators that ended: both are 0 in a run that is well."""
 
-import json
 import subprocess
 import sys
 
 import bench
-import uml
 
 COPIES = {1: "", 2: "-mirrored"}
 WAYS = ["write", "read"]
 
 
-def throttle(slice_, rate):
-    """Both ways of each storage node's link. Below the limit connections share the link by turns, as they do with the queue that hosts and
-    routers have by default (fq_codel): in one plain queue every small call would wait behind all bytes of all connections, as on no
-    link that is sold. By HTB with a class for each value of four bits of the port that is not the server's, since not every kernel has
-    fq_codel; connect() gives even ports."""
-    classes = 16
+def throttle(slice_, rate, names=None):
+    """Both ways of the link of each of these storage nodes, or of all. Below the limit connections share the link by turns, as they do with
+    the queue that hosts and routers have by default (fq_codel): in one plain queue every small call would wait behind all bytes of all
+    connections, as on no link that is sold. By HTB with a class for each value of eight bits of the port that is not the server's, since not
+    every kernel has fq_codel; connect() gives even ports."""
+    classes, leaves, ports = 256, 16, 2  # classes' numbers and the tables of ports are far from each other and from 1:1 and 1:10
     for name, namespace in slice_.facts["hosts"].items():
-        if not name.startswith("store"):
+        if name not in (names or slice_.servers("store")):
             continue
         leg = namespace.rsplit("-", 1)[1]
         for where, device in ((namespace, "eth0"), (slice_.facts["proxy"], leg)):
             lines = [f"qdisc add dev {device} root handle 1: htb default 10",
                      f"class add dev {device} parent 1: classid 1:1 htb rate {rate}mbit quantum 10000 burst 128kb "
-                     "cburst 128kb"]
+                     "cburst 128kb",
+                     f"filter add dev {device} parent 1: prio 1 handle {ports}: protocol ip u32 divisor {classes}"]
             for number in range(classes):
-                leaf, bits = f"1:{16 + number:x}", f"{number << 1:#x} 0x1e"
+                leaf = f"1:{leaves + number:x}"
                 lines += [f"class add dev {device} parent 1:1 classid {leaf} htb rate {rate * 1000 // classes}kbit ceil {rate}mbit "
                           "quantum 10000 burst 16kb cburst 128kb",
                           f"qdisc add dev {device} parent {leaf} bfifo limit 2mb",
-                          f"filter add dev {device} parent 1: protocol ip prio 1 u32 match ip sport 2049 0xffff match ip dport {bits} "
-                          f"flowid {leaf}",
-                          f"filter add dev {device} parent 1: protocol ip prio 2 u32 match ip sport {bits} flowid {leaf}"]
+                          f"filter add dev {device} parent 1: protocol ip prio 1 u32 ht {ports}:{number:x}: match u32 0 0 flowid {leaf}"]
+            # The word at 20, behind a head of IP without options, has both ports. Its bits of a port choose the table's row.
+            for match, bits in (("ip sport 2049 0xffff", classes - 1 << 1), ("u32 0 0", classes - 1 << 17)):
+                lines.append(f"filter add dev {device} parent 1: protocol ip prio 1 u32 ht 800: match {match} "
+                             f"hashkey mask {bits:#010x} at 20 link {ports}:")
             subprocess.run(["tc", "-n", where, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
 def load(options, slice_, nodes, clients):
     """Of all clients together, MB/s and calls that were answered JUKEBOX: {"write": (x, n), "read": (y, m)}."""
-    command = uml.in_netns(slice_.netns, str(options.build / "bench/ops_bench"), "--server", slice_.server, "--export", slice_.export,
-                           "--json", "--in-step", "--only", "write_1m,read_1m", "--seconds", str(options.seconds),
-                           "--outstanding", str(max(8, (2 if clients == 1 else 4) * nodes) // clients))
-    running = [subprocess.Popen([*command, "--name", f"client-{number}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-               for number in range(clients)]
-    for _ in WAYS:
-        for process in running:
-            if process.stdout.readline() != "ready\n":
-                raise SystemExit("ops_bench failed")
-        for process in running:
-            process.stdin.write("\n")
-            process.stdin.flush()
-    said = [json.loads(process.communicate()[0]) for process in running]
+    outstanding = max(8, (2 if clients == 1 else 4) * nodes) // clients
+    with bench.Clients(options, slice_, [outstanding] * clients, "--only", "write_1m,read_1m", "--seconds", options.seconds) as running:
+        for _ in WAYS:
+            running.begin()
+        said = running.said()
     return {way: (sum(one[f"{way}_1m"]["MB_per_second"] for one in said), sum(one[f"{way}_1m"]["asked_again"] for one in said))
             for way in WAYS}
 
@@ -93,7 +86,7 @@ def main():
                     for copies, mirrored in COPIES.items():
                         if copies > nodes:
                             continue
-                        slice_.slicectl("policy", "set", "/", "--copies", str(copies))
+                        slice_.slicectl("policy", "set", "/", "--copies", str(copies), "--force")  # also from two to one
                         for way, (value, asked_again) in load(options, slice_, nodes, clients).items():
                             measured[way + mirrored] = value
                             again += asked_again
