@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "routing/copies.h"
+#include "service/file_handles.h"
 #include "service/internal_call.h"
 #include "service/late_writes.h"
 #include "service/ownership.h"
@@ -15,10 +16,9 @@ namespace {
 
 using nfs3::Status;
 
-constexpr std::size_t kPage = wire::kMaxHandles;  // objects that are looked at together
-constexpr std::size_t kRanges = 256;              // of data, asked of an object at once
-constexpr std::size_t kCopiedAtOnce = 8;          // pieces
-constexpr Duration kHandlesTimeout = std::chrono::seconds(5);
+constexpr std::size_t kPage = wire::kMaxHandles;              // objects that are looked at together
+constexpr std::size_t kRanges = 256;                          // of data, asked of an object at once
+constexpr std::size_t kCopiedAtOnce = 8;                      // pieces
 constexpr Duration kEpochPatience = std::chrono::seconds(3);  // of a client's write
 constexpr Duration kCopyPatience = std::chrono::seconds(30);
 constexpr Duration kEpochPause = std::chrono::milliseconds(20);
@@ -41,46 +41,29 @@ class Sites::Walk {
       if (!listed) co_return fail(std::move(listed).error());
       end_ = listed->end || listed->objects.empty();
       if (!listed->objects.empty()) after_ = listed->objects.back();
-      // Those of one directory server stand together mostly, since fileIDs begin with their site.
-      std::vector<ObjectName> group;
+      std::vector<ObjectName> names;
       for (const ObjectName& name : listed->objects) {
-        if (name.volume != sites_.context_.config.volume.id || name.kind != ObjectKind::kFile) continue;
-        if (!group.empty() && server_of(group.front()) != server_of(name)) {
-          SLICE_CO_RETURN_IF_ERROR(co_await identify(std::exchange(group, {}), found));
-        }
-        group.push_back(name);
+        if (name.volume == sites_.context_.config.volume.id && name.kind == ObjectKind::kFile)
+          names.push_back(name);
       }
-      if (!group.empty()) SLICE_CO_RETURN_IF_ERROR(co_await identify(std::move(group), found));
+      SLICE_CO_RETURN_IF_ERROR(co_await identify(std::move(names), found));
     }
     co_return found;
   }
 
  private:
-  std::uint32_t server_of(const ObjectName& name) const {
-    const routing::RoutingTables& tables = *sites_.context_.tables.get();
-    return tables.server_of(wire::Role::kDirectory, routing::directory_site_of(name.fileid)).server;
-  }
-
   Task<slice::Status> identify(std::vector<ObjectName> names, std::vector<Held>& found) {
-    wire::HandlesArgs args;
-    for (const ObjectName& name : names) args.files.push_back(name.fileid);
-    const wire::ServerEntry server = *sites_.context_.tables.get()->server(server_of(names.front()));
-    auto result = co_await service::internal_call<wire::HandlesResult>(
-        sites_.context_.channel, server.endpoint, wire::kAuthorityProgram, wire::AuthorityProcedure::kHandles,
-        args, kHandlesTimeout);
-    if (!result) co_return fail(result.error(), server.name);
-    if (result->status != Status::kOk || result->handles.size() != names.size()) {
-      co_return fail(Errc::kUnavailable, "{} does not tell which files objects are of: {}", server.name,
-                     nfs3::status_name(result->status));
-    }
+    std::vector<FileId> files;
+    for (const ObjectName& name : names) files.push_back(name.fileid);
+    auto handles = co_await service::handles_of(sites_.context_, std::move(files));
+    if (!handles) co_return fail(std::move(handles).error());
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!result->handles[i]) {
+      const auto& handle = (*handles)[i];
+      if (!handle) {
         nameless_.push_back(names[i]);
-        continue;
+      } else if (!routing::has_layout(*handle)) {
+        found.push_back({names[i], *handle});
       }
-      auto handle = sites_.context_.handles.open(*result->handles[i]);
-      if (!handle) co_return fail(std::move(handle).error());
-      if (!routing::has_layout(*handle)) found.push_back({names[i], *handle});
     }
     co_return slice::Status{};
   }

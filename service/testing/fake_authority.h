@@ -42,6 +42,7 @@ class FakeAuthority : public rpc::Program {
   }
   // While true, FETCH waits, as it does during a truncation.
   bool truncating = false;
+  std::uint8_t flags = 0;  // of the handles that HANDLES tells
   // How long a MERGE takes.
   Duration merge_delay{0};
 
@@ -98,7 +99,10 @@ class FakeAuthority : public rpc::Program {
     wire::HandlesResult result;
     for (FileId id : args.files) {
       auto& handle = result.handles.emplace_back();
-      if (files_.contains(id)) handle = handles_.mint(handle_of(id));
+      if (!files_.contains(id)) continue;
+      routing::FileHandle told = handle_of(id);
+      told.flags = flags;
+      handle = handles_.mint(told);
     }
     encode(results, result);
     return rpc::Outcome::kReply;
