@@ -57,11 +57,12 @@ class Layouts::Use {
 // Versions go on where the last process stopped: by the clock, and by what the log says; and beyond those of
 // former owners.
 Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
-                 BlockMaps& maps, std::uint64_t former)
+                 BlockMaps& maps, Extents& extents, std::uint64_t former)
     : context_(context),
       intentions_(intentions),
       sessions_(sessions),
       maps_(maps),
+      extents_(extents),
       version_(std::max(static_cast<std::uint64_t>(context.loop.wall().ns), former + 1)),
       dropped_(version_),
       missing_gauge_(context.metrics.counter("coordinator_copies_missing_something")),
@@ -90,30 +91,32 @@ Result<wire::FileLayout> Layouts::of(const routing::FileHandle& handle, std::uin
     auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
     if (!piece) return fail(std::move(piece).error());
     layout.piece = std::move(*piece);
+    layout.settled = settled(handle, layout.piece);
   }
   return layout;
 }
 
-bool Layouts::being_placed(const routing::FileHandle& handle, std::uint64_t piece) const {
-  return placing_.contains({handle.fileid, piece});
+// Without a record, stripes of a file that is not block-mapped are where the hash has them; where some sites
+// are left, one of a piece is on one of those, as good as surely.
+bool Layouts::settled(const routing::FileHandle& handle, const wire::MapPiece& piece) const {
+  if (placing_.contains({handle.fileid, piece.number})) return false;
+  return !piece.sites.empty() || (!routing::block_mapped(handle) && !context_.tables.get()->some_are_left());
 }
 
-// What has its place is answered at once, since a write under way elsewhere, which a change may be waiting
-// for, may need it. What has none, not while it is being placed: somebody may still read it where the hash
-// has it.
+// What is not settled is answered at once to who does not write by it: a write under way elsewhere, which a
+// change may be waiting for, may need it.
 Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t stripe, bool place_it) {
   // By now nobody acts by a layout of before this start.
   if (!std::exchange(given_, true)) orderers_.bound(next_version());
-  std::uint64_t piece = wire::piece_of(stripe);
   wire::LayoutResult result;
+  decides_();
   auto layout = of(handle, stripe);
-  bool unplaced = layout && layout->piece.sites.empty() && routing::block_mapped(handle);
-  if (unplaced || being_placed(handle, piece)) {
+  if (layout && place_it && !layout->settled) {
     Use use(*this, handle);
     auto lock = co_await use.file().lock.lock();
     layout = of(handle, stripe);
-    if (layout && layout->piece.sites.empty() && place_it) {
-      result.status = co_await place(use.file(), handle, piece);
+    if (layout && !layout->settled) {
+      result.status = co_await settle(use.file(), handle, wire::piece_of(stripe));
       layout = of(handle, stripe);
     }
   }
@@ -125,19 +128,78 @@ Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t
   co_return result;
 }
 
-Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
+Task<Status> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
   if (removed_.contains(handle.fileid)) co_return Status::kStale;
   placing_.insert({handle.fileid, piece});
+  Status status = Status::kOk;
+  if (auto now = maps_.piece(handle.fileid, piece); !now) {
+    status = nfs3::status_of(now.error());
+  } else if (now->sites.empty() && routing::block_mapped(handle)) {
+    status = co_await place(file, handle, piece);
+  } else {
+    status = co_await put_refitted(file, handle, std::move(*now));
+  }
+  placing_.erase({handle.fileid, piece});
+  co_return status;
+}
+
+Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
+  decides_();
   auto sites = place_by_free_space(*context_.tables.get(), sessions_.rooms(), routing::copies_of(handle),
                                    wire::kStripesOfPiece, context_.random);
   auto put = co_await maps_.put(handle.fileid, {.number = piece, .sites = std::move(sites)});
   co_await context_.crash.reach("map.placed");
-  if (put) {
-    placed_.add(wire::kStripesOfPiece);
-    co_await change(file);
+  if (!put) co_return nfs3::status_of(put.error());
+  placed_.add(wire::kStripesOfPiece);
+  co_await change(file);
+  co_return Status::kOk;
+}
+
+// Nobody writes by the piece from the first change on; so what is not there by then nobody has written, and a
+// hole may be anywhere.
+Task<Status> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece) {
+  co_await change(file);
+  auto extent = co_await extents_.of(
+      handle, [&](std::uint32_t node) { return misses_everything(handle.fileid, node); });
+  decides_();
+  const routing::RoutingTables& tables = *context_.tables.get();
+  const wire::MapPiece before = piece;
+  if (piece.sites.empty()) piece.sites = sites_by_hash(tables, handle, piece.number);
+  std::map<std::uint16_t, std::vector<std::uint16_t>> instead;
+  for (std::uint64_t i = 0; extent && i < wire::kStripesOfPiece; ++i) {
+    const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
+    const bool moves = file.moving && file.moving->stripe == stripe;
+    std::uint16_t& site = piece.sites[i];
+    if (moves || stripe << handle.stripe_shift < extent->end ||
+        !tables.is_left(SiteId{site}, routing::copies_of(handle)))
+      continue;
+    auto [others, fresh] = instead.try_emplace(site);
+    if (fresh) others->second = sites_instead_of(tables, SiteId{site}, routing::copies_of(handle));
+    if (!others->second.empty()) site = others->second[context_.random() % others->second.size()];
   }
-  placing_.erase({handle.fileid, piece});
-  co_return put ? Status::kOk : nfs3::status_of(put.error());
+  if (piece == before) co_return Status::kOk;
+  auto put = co_await maps_.put(handle.fileid, std::move(piece));
+  co_await context_.crash.reach("map.refitted");
+  if (!put) co_return nfs3::status_of(put.error());
+  co_await change(file);
+  co_return Status::kOk;
+}
+
+Task<Status> Layouts::refit(routing::FileHandle handle, std::uint64_t piece) {
+  Use use(*this, handle);
+  auto lock = co_await use.file().lock.lock();
+  if (use.file().unsure) co_return Status::kJukebox;
+  co_return co_await settle(use.file(), handle, piece);
+}
+
+Task<void> Layouts::placed() {
+  const auto some = placing_;
+  for (const auto& [id, piece] : some) {
+    auto found = files_.find(id);
+    if (found == files_.end()) continue;
+    Use use(*this, found->second->handle);
+    auto lock = co_await use.file().lock.lock();
+  }
 }
 
 Task<void> Layouts::change(File& file) {
@@ -255,7 +317,8 @@ Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, st
   if (stripes.end - stripes.first > 1) {
     if (file.moving &&
         routing::has(tables.copies_of(SiteId{file.moving->site}, routing::copies_of(handle)), server)) {
-      file.moving.reset();  // what follows changes the layout
+      file.moving.reset();
+      co_await change(file);
     }
     co_return false;
   }
@@ -339,6 +402,14 @@ Task<bool> Layouts::joined(routing::FileHandle handle, std::uint32_t server) {
   co_return true;
 }
 
+Task<void> Layouts::drop_copy(routing::FileHandle handle, std::uint32_t server) {
+  Use use(*this, handle);
+  auto lock = co_await use.file().lock.lock();
+  if (!use.file().copies.contains(server)) co_return;
+  erase(use.file(), server);
+  co_await change(use.file());
+}
+
 void Layouts::erase(File& file, std::uint32_t server) {
   auto found = file.copies.find(server);
   intentions_.end(found->second.sequence);
@@ -368,6 +439,9 @@ Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe)
   File& file = use.file();
   auto lock = co_await file.lock.lock();
   if (!file.moving || file.moving->stripe != stripe) co_return Status::kJukebox;
+  decides_();
+  if (context_.tables.get()->is_left(SiteId{file.moving->site}, routing::copies_of(handle)))
+    co_return Status::kJukebox;
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
   if (!piece || (piece->sites.empty() && routing::block_mapped(handle))) co_return Status::kJukebox;
   if (piece->sites.empty()) piece->sites = sites_by_hash(*context_.tables.get(), handle, piece->number);
@@ -452,6 +526,7 @@ void Layouts::release(const Which& which) {
 }
 
 void Layouts::arrive(const Which& which, std::uint64_t version) {
+  ++arrivals_;
   version_ = std::max(version_, version) + 1;
   dropped_ = version_;
   for (auto& [id, file] : files_) {

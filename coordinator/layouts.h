@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "coordinator/block_maps.h"
+#include "coordinator/extents.h"
 #include "coordinator/intentions.h"
 #include "coordinator/recent_orderers.h"
 #include "coordinator/sessions.h"
@@ -28,10 +29,11 @@ class Layouts {
 
   // `former`: the largest version that was given of files here before they came here; 0: none.
   Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps,
-          std::uint64_t former);
+          Extents& extents, std::uint64_t former);
 
   // For one stripe, to be given to a node that asks; when Sessions::settled(). `place`: the stripe's piece
-  // gets its sites now, where it has none. kJukebox, kIo, kStale (the file was removed).
+  // gets its sites now, where it has none that writes may go by. kJukebox, kIo, kStale (the file was
+  // removed).
   Task<wire::LayoutResult> give(routing::FileHandle handle, std::uint64_t stripe, bool place);
   // The same as this process goes by it. kCorrupt, kIo.
   Result<wire::FileLayout> of(const routing::FileHandle& handle, std::uint64_t stripe) const;
@@ -47,6 +49,8 @@ class Layouts {
   Task<bool> join(routing::FileHandle handle, std::uint32_t server, bool emptied);
   // The copy misses nothing any more, unless it does not join now.
   Task<bool> joined(routing::FileHandle handle, std::uint32_t server);
+  // The server is no member any more: what it misses is of no account.
+  Task<void> drop_copy(routing::FileHandle handle, std::uint32_t server);
   // ---- moving a stripe (docs/block-maps.md), in this order ----
   // From the end of this on the servers of `site` get every write of the stripe. False: not now.
   Task<bool> begin_move(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
@@ -55,6 +59,16 @@ class Layouts {
   Task<nfs3::Status> end_move(routing::FileHandle handle, std::uint64_t stripe);
   // It stays where it was, and nobody writes it at the other site.
   Task<void> give_up_move(routing::FileHandle handle);
+
+  // ---- emptying servers (docs/block-maps.md) ----
+  // From the end of this on the piece has a record, and of its stripes those that nobody has written are on
+  // no site that is left, where there are others. kJukebox: not now. kStale: the file was removed. kIo.
+  Task<nfs3::Status> refit(routing::FileHandle handle, std::uint64_t piece);
+  // `decides` is called before a stripe gets its place by the tables of now, or is given out as placed by the
+  // hash; there is one at most.
+  void on_decision(std::function<void()> decides) { decides_ = std::move(decides); }
+  // Ends when all that was being placed when it began has its place.
+  Task<void> placed();
 
   // The file is gone: durably, also its map.
   Task<Status> forget(FileId file);
@@ -66,6 +80,8 @@ class Layouts {
   // They come from another one, which has given layouts up to `version`, and nobody goes by one of those any
   // more. What copies of them miss was resumed.
   void arrive(const Which& which, std::uint64_t version);
+  // How often that was.
+  std::uint64_t arrivals() const { return arrivals_; }
   // Of these files the last that were removed.
   std::vector<FileId> removed(const Which& which) const;
   // A write that comes late must not place stripes of it anew.
@@ -107,8 +123,13 @@ class Layouts {
   // What is noted when a copy misses `stripes` beside what it misses already.
   wire::StripeRange foreseen(const File& file, const routing::FileHandle& handle,
                              const wire::Missing& missing, wire::StripeRange stripes) const;
+  // Writes may go by the piece as it is.
+  bool settled(const routing::FileHandle& handle, const wire::MapPiece& piece) const;
+  // Gives a piece that is not settled its sites.
+  Task<nfs3::Status> settle(File& file, const routing::FileHandle& handle, std::uint64_t piece);
+  // Of a block-mapped file, which has no bytes in this piece.
   Task<nfs3::Status> place(File& file, const routing::FileHandle& handle, std::uint64_t piece);
-  bool being_placed(const routing::FileHandle& handle, std::uint64_t piece) const;
+  Task<nfs3::Status> put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece);
   Task<bool> no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,
                         wire::StripeRange stripes);
   // Makes what is changed by now the file's layout: nobody acts on an older one at the end.
@@ -123,14 +144,17 @@ class Layouts {
   Intentions& intentions_;
   Sessions& sessions_;
   BlockMaps& maps_;
+  Extents& extents_;
   std::map<FileId, std::unique_ptr<File>> files_;
-  std::set<std::pair<FileId, std::uint64_t>> placing_;  // pieces whose old layouts may still be in use
+  std::set<std::pair<FileId, std::uint64_t>> placing_;  // pieces whose sites are being changed
   std::deque<FileId> removed_order_;                    // the last ones; fileIDs never come back
   std::unordered_set<FileId> removed_;
   std::uint64_t version_;
   std::uint64_t dropped_;  // the version when a file was last dropped from `files_`
   RecentOrderers orderers_{kMaxRecent};
   bool given_ = false;
+  std::function<void()> decides_ = [] {};
+  std::uint64_t arrivals_ = 0;
   std::size_t missing_ = 0;
   Counter& missing_gauge_;
   Counter& missed_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "routing/copies.h"
 #include "routing/deal.h"
 
 namespace slice::coordinator {
@@ -16,27 +17,23 @@ struct Candidate {
 
 // What speaks against a site for a file with so many copies.
 struct Doubts {
-  std::size_t drained = 0;  // of those that would have them
+  bool left = false;  // as RoutingTables::is_left()
   routing::Together together;
   auto operator<=>(const Doubts&) const = default;
 };
 
 Doubts doubts_of(const routing::RoutingTables& tables, SiteId site, std::uint32_t copies) {
-  Doubts doubts;
+  Doubts doubts{.left = tables.is_left(site, copies)};
   std::vector<const wire::ServerEntry*> servers;
-  for (std::uint32_t server : tables.copies_of(site, copies)) {
-    servers.push_back(tables.server(server));
-    doubts.drained += servers.back()->drained ? 1 : 0;
-  }
+  for (std::uint32_t server : tables.copies_of(site, copies)) servers.push_back(tables.server(server));
   doubts.together = routing::together(servers);
   return doubts;
 }
 
 // The sites of a server that nothing speaks more against than against its others.
 std::vector<std::uint16_t> best_sites(const routing::RoutingTables& tables, std::uint32_t server,
-                                      std::uint32_t copies) {
+                                      std::uint32_t copies, Doubts& least) {
   std::vector<std::uint16_t> best;
-  Doubts least;
   const auto& owners = tables.layout_sites();
   for (std::uint32_t site = 0; site < owners.size(); ++site) {
     if (owners[site] != server) continue;
@@ -52,15 +49,16 @@ std::vector<std::uint16_t> best_sites(const routing::RoutingTables& tables, std:
 
 std::vector<Candidate> candidates(const routing::RoutingTables& tables, const std::vector<Room>& rooms,
                                   std::uint32_t copies) {
-  std::vector<Candidate> used, drained;
+  std::vector<Candidate> used, left;
   for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
     auto room = std::find_if(rooms.begin(), rooms.end(),
                              [&](const Room& each) { return each.server == server->server; });
-    Candidate candidate{.sites = best_sites(tables, server->server, copies)};
+    Doubts doubts;
+    Candidate candidate{.sites = best_sites(tables, server->server, copies, doubts)};
     if (room != rooms.end()) candidate.weight = static_cast<std::int64_t>(room->free_bytes >> 20);
-    if (!candidate.sites.empty()) (server->drained ? drained : used).push_back(std::move(candidate));
+    if (!candidate.sites.empty()) (doubts.left ? left : used).push_back(std::move(candidate));
   }
-  return used.empty() ? drained : used;
+  return used.empty() ? left : used;
 }
 
 }  // namespace
@@ -92,6 +90,22 @@ std::vector<std::uint16_t> place_by_free_space(const routing::RoutingTables& tab
     placed.push_back(most->sites[most->next++ % most->sites.size()]);
   }
   return placed;
+}
+
+std::vector<std::uint16_t> sites_instead_of(const routing::RoutingTables& tables, SiteId site,
+                                            std::uint32_t copies) {
+  std::vector<std::uint16_t> best;
+  std::size_t most = 0;
+  const auto now = tables.copies_of(site, copies);
+  for (std::uint32_t other = 0; other < tables.layout_sites().size(); ++other) {
+    if (tables.is_left(SiteId{other}, copies)) continue;
+    std::size_t common = 0;
+    for (std::uint32_t server : tables.copies_of(SiteId{other}, copies)) common += routing::has(now, server);
+    if (common > most) best.clear();
+    most = std::max(most, common);
+    if (common == most) best.push_back(static_cast<std::uint16_t>(other));
+  }
+  return best;
 }
 
 }  // namespace slice::coordinator

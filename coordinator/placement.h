@@ -18,13 +18,19 @@ struct Room {
 
 // Sites for `count` stripes of a file with so many copies one after another: as many on each server as its
 // share of the free space, as evenly mixed as that allows; none on a drained one while there are others. Of
-// the sites of a server those count whose copies are on no drained one, and on the most hosts and racks.
+// the sites of a server those count that are not left (RoutingTables::is_left), and whose copies are on the
+// most hosts and racks.
 // Where nobody has space, or `rooms` names no server with sites: on all servers alike; they answer for
 // themselves. `random`: 64 random bits.
 std::vector<std::uint16_t> place_by_free_space(const routing::RoutingTables& tables,
                                                const std::vector<Room>& rooms, std::uint32_t copies,
                                                std::size_t count,
                                                const std::function<std::uint64_t()>& random);
+
+// The sites, of those that are not left (RoutingTables::is_left), whose servers have most in common with
+// those of this one: what goes there from here is copied to the fewest. None where all are left.
+std::vector<std::uint16_t> sites_instead_of(const routing::RoutingTables& tables, SiteId site,
+                                            std::uint32_t copies);
 
 }  // namespace slice::coordinator
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "routing/copies.h"
 #include "service/testing/sample_config.h"
 
 namespace slice::coordinator {
@@ -102,6 +103,24 @@ TEST_F(PlacementTest, CopiesAreOnDistinctHostsAndOnNoDrainedNodeWhereTheyCan) {
   check([](const auto& first, const auto& second) { return first.host != second.host; });
   change_tables([&](wire::Tables& tables) { tables.servers[index("store3")].drained = true; });
   check([](const auto& first, const auto& second) { return !first.drained && !second.drained; });
+}
+
+// Of two copies the one that stays where it is need not be copied.
+TEST_F(PlacementTest, WhatLeavesAServerGoesToSitesThatHaveMostInCommon) {
+  change_tables([&](wire::Tables& tables) { tables.servers[index("store2")].drained = true; });
+  for (std::uint32_t site = 0; site < tables_->layout_sites().size(); ++site) {
+    auto now = tables_->copies_of(SiteId{site}, 2);
+    const auto instead = sites_instead_of(*tables_, SiteId{site}, 2);
+    ASSERT_FALSE(instead.empty());
+    std::erase(now, index("store2"));
+    for (std::uint16_t other : instead) {
+      EXPECT_FALSE(tables_->is_left(SiteId{other}, 2));
+      const auto then = tables_->copies_of(SiteId{other}, 2);
+      for (std::uint32_t server : now) EXPECT_TRUE(routing::has(then, server));
+    }
+  }
+  change_tables([&](wire::Tables& tables) { tables.servers[index("store3")].drained = true; });
+  EXPECT_TRUE(sites_instead_of(*tables_, SiteId{0}, 2).empty()) << "two copies need two servers";
 }
 
 TEST_F(PlacementTest, MixesTheServersEvenly) {

@@ -34,13 +34,14 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
   serve_by<wire::MapArgs>(CoordinatorProcedure::kMap);
   serve_by<wire::MoveArgs>(CoordinatorProcedure::kMove);
   serve_by<wire::ReceiveArgs>(CoordinatorProcedure::kReceive);
+  serve_by<wire::EmptiedArgs>(CoordinatorProcedure::kEmptied);
 }
 
 // ---- whose it is ----
 
 std::optional<FileId> CoordinatorProgram::file_of(const rpc::Call& call) const {
   if (!call.internal || is(call, CoordinatorProcedure::kNull) || is(call, CoordinatorProcedure::kSession) ||
-      is(call, CoordinatorProcedure::kReceive)) {
+      is(call, CoordinatorProcedure::kReceive) || is(call, CoordinatorProcedure::kEmptied)) {
     return std::nullopt;
   }
   // The arguments of all others begin with its handle.
@@ -158,7 +159,7 @@ Task<wire::LayoutResult> CoordinatorProgram::serve(const wire::LayoutArgs& args)
   auto handle = admit(args.handle, result.status);
   if (!handle) co_return result;
   co_await parts_.sessions.settled();
-  result = co_await parts_.layouts.give(*handle, args.stripe, args.place && routing::block_mapped(*handle));
+  result = co_await parts_.layouts.give(*handle, args.stripe, args.place);
   result.owner = context_.self.index;
   co_return result;
 }
@@ -185,6 +186,12 @@ Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::MoveArgs& ar
   parts_.sites.go_on();
   result.status = co_await parts_.move.run(*handle, args.stripe, SiteId{args.site});
   co_return result;
+}
+
+Task<wire::EmptiedResult> CoordinatorProgram::serve(const wire::EmptiedArgs& args) {
+  if (args.known > context_.tables.get()->generation() && context_.refresh_tables)
+    co_await context_.refresh_tables();
+  co_return parts_.evacuation.emptied(args);
 }
 
 Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::MissedArgs& args) {

@@ -1,10 +1,12 @@
 // CoordinatorProgram: the coordinator program (wire/coordinator.h). TRUNCATE and REMOVE, for directory
 // servers; SESSION, LAYOUT and MISSED, for storage nodes; MAP, for whoever sends requests on their way; MOVE,
-// for an operator; RECEIVE, for the coordinator that sites come from. What is of a file whose site is
+// for an operator; EMPTIED, for the manager;
+// RECEIVE, for the coordinator that sites come from. What is of a file whose site is
 // elsewhere is passed on to who has it; but LAYOUT, which is answered with who that is. One loop.
 #ifndef SLICE_COORDINATOR_PROGRAM_H
 #define SLICE_COORDINATOR_PROGRAM_H
 
+#include "coordinator/evacuation.h"
 #include "coordinator/file_gate.h"
 #include "coordinator/ops/move.h"
 #include "coordinator/ops/remove.h"
@@ -25,6 +27,7 @@ class CoordinatorProgram : public service::InternalProgram {
     MoveOperation& move;
     Sessions& sessions;
     Layouts& layouts;
+    Evacuation& evacuation;
     Sites& sites;
   };
   CoordinatorProgram(service::ServiceContext& context, Parts parts);
@@ -43,6 +46,7 @@ class CoordinatorProgram : public service::InternalProgram {
   Task<wire::MapResult> serve(const wire::MapArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::MoveArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::MissedArgs& args);
+  Task<wire::EmptiedResult> serve(const wire::EmptiedArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::ReceiveArgs& args) { return parts_.sites.receive(args); }
 
   // The regular file that the call is of; nothing where it is of none.

@@ -10,12 +10,12 @@ namespace slice::coordinator {
 using nfs3::Status;
 
 Resync::Resync(service::ServiceContext& context, FileGate& gate, Layouts& layouts, Sessions& sessions,
-               Participants& participants, service::FileLocks& locks, Options options)
+               Extents& extents, service::FileLocks& locks, Options options)
     : context_(context),
       gate_(gate),
       layouts_(layouts),
       sessions_(sessions),
-      participants_(participants),
+      extents_(extents),
       locks_(locks),
       options_(options),
       files_(context.metrics.counter("coordinator_resynced_copies_total")),
@@ -34,8 +34,10 @@ Task<void> Resync::work() {
   working_ = true;
   for (const auto& [handle, server] : layouts_.owed()) {
     if (stopping_) break;
-    if (!sessions_.live(server) || !gate_.open(handle.fileid)) continue;
+    if (!gate_.open(handle.fileid)) continue;
     auto pass = gate_.enter(handle.fileid);
+    if (context_.tables.get()->removed(server)) co_await layouts_.drop_copy(handle, server);
+    if (!sessions_.live(server)) continue;
     bool whole = co_await make_whole(handle, server);
     (whole ? files_ : failures_).add();
     if (!whole && log_.allow()) {
@@ -46,31 +48,10 @@ Task<void> Resync::work() {
   working_ = false;
 }
 
-template <class R, class Args>
-Task<std::optional<R>> Resync::ask(FileId file, std::uint32_t server, wire::ObjectProcedure procedure,
-                                   Args args) {
-  auto result = co_await gate_.unless_held(
-      file, service::internal_call<R>(context_.channel, context_.tables.get()->server(server)->endpoint,
-                                      wire::kObjectProgram, procedure, args));
-  if (!result || !*result) co_return std::nullopt;
-  co_return **result;
-}
-
-// How far the file reaches, as those say who have copies. Not known unless all answer that may know.
-Task<Resync::Extent> Resync::extent_of(const routing::FileHandle& handle) {
-  Extent extent{.known = true};
-  for (std::uint32_t node : routing::storage_servers(*context_.tables.get(), handle)) {
-    if (layouts_.misses_everything(handle.fileid, node)) continue;
-    // COMMIT, which tells the epoch also of an object without bytes.
-    auto part = co_await ask<wire::ObjectCommitResult>(
-        handle.fileid, node, wire::ObjectProcedure::kCommit,
-        wire::ObjectCommitArgs{participants_.object(handle.fileid), context_.verifier.largest()});
-    if (!part || part->status != Status::kOk) co_return Extent{};
-    context_.verifier.see(part->verifier);
-    extent.end = std::max(extent.end, part->end);
-    extent.epoch = std::max(extent.epoch, part->epoch);
-  }
-  co_return extent;
+// How far the file reaches, as those say who have copies.
+Task<std::optional<Extent>> Resync::extent_of(const routing::FileHandle& handle) {
+  co_return co_await extents_.of(
+      handle, [&](std::uint32_t node) { return layouts_.misses_everything(handle.fileid, node); });
 }
 
 Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to) {
@@ -81,9 +62,9 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   if (copies.whole.empty()) co_return false;
   routing::HandleBytes bytes = context_.handles.mint(handle);
   co_await context_.crash.reach("resync.copying");
-  auto result = co_await ask<wire::ObjectStatusResult>(handle.fileid, copies.whole.front(),
-                                                       wire::ObjectProcedure::kCopy,
-                                                       wire::CopyArgs{bytes, layout->version, stripe, to});
+  auto result = co_await ask_object<wire::ObjectStatusResult>(
+      context_, gate_, handle.fileid, copies.whole.front(), wire::ObjectProcedure::kCopy,
+      wire::CopyArgs{bytes, layout->version, stripe, to});
   if (!result || result->status != Status::kOk) co_return false;
   stripes_.add();
   co_await context_.crash.reach("resync.copied");
@@ -97,13 +78,14 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
 Task<bool> Resync::empty_and_join(const routing::FileHandle& handle, std::uint32_t server) {
   if (locks_.busy(handle.fileid)) co_return false;
   auto held = co_await locks_.lock(handle.fileid);
-  Extent extent = co_await extent_of(handle);
-  if (!extent.known) co_return false;
+  auto extent = co_await extent_of(handle);
+  if (!extent) co_return false;
   if (!layouts_.misses_everything(handle.fileid, server)) co_return false;  // the file was removed
   co_await context_.crash.reach("resync.cutting");
-  auto cut = co_await ask<wire::ObjectStatusResult>(
-      handle.fileid, server, wire::ObjectProcedure::kTruncate,
-      wire::ObjectTruncateArgs{participants_.object(handle.fileid), 0, extent.epoch});
+  const wire::ObjectName object{context_.handles.volume(), handle.fileid, wire::ObjectKind::kFile};
+  auto cut = co_await ask_object<wire::ObjectStatusResult>(
+      context_, gate_, handle.fileid, server, wire::ObjectProcedure::kTruncate,
+      wire::ObjectTruncateArgs{object, 0, extent->epoch});
   co_await context_.crash.reach("resync.cut");
   if (!cut || cut->status != Status::kOk) co_return false;
   co_return co_await layouts_.join(handle, server, true);
@@ -115,13 +97,13 @@ Task<bool> Resync::make_whole(routing::FileHandle handle, std::uint32_t server) 
   bool joins =
       empty ? co_await empty_and_join(handle, server) : co_await layouts_.join(handle, server, false);
   if (!joins) co_return routing::find_missing(layouts_.missing_of(handle.fileid), server) == nullptr;
-  Extent extent = co_await extent_of(handle);
-  if (!extent.known) co_return false;
+  auto extent = co_await extent_of(handle);
+  if (!extent) co_return false;
   std::vector<wire::Missing> all = layouts_.missing_of(handle.fileid);
   const wire::Missing* missing = routing::find_missing(all, server);
   if (missing == nullptr) co_return true;
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
-  std::uint64_t stripes = extent.end / unit + (extent.end % unit == 0 ? 0 : 1);
+  std::uint64_t stripes = extent->end / unit + (extent->end % unit == 0 ? 0 : 1);
   for (const wire::StripeRange& range : missing->stripes) {
     for (std::uint64_t stripe = range.first; stripe < std::min(range.end, stripes); ++stripe) {
       if (stopping_ || gate_.held(handle.fileid) || !co_await copy(handle, stripe, server)) co_return false;

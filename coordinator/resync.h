@@ -19,7 +19,7 @@ class Resync {
     std::uint64_t bytes_per_second = 64 << 20;
   };
   Resync(service::ServiceContext& context, FileGate& gate, Layouts& layouts, Sessions& sessions,
-         Participants& participants, service::FileLocks& locks, Options options);
+         Extents& extents, service::FileLocks& locks, Options options);
 
   ~Resync() { context_.loop.cancel(timer_); }
   Resync(const Resync&) = delete;
@@ -29,25 +29,17 @@ class Resync {
   void stop() { stopping_ = true; }
 
  private:
-  struct Extent {
-    bool known = false;
-    std::uint64_t end = 0;  // of all copies that answer
-    Epoch epoch;
-  };
   Task<void> work();
   Task<bool> make_whole(routing::FileHandle handle, std::uint32_t server);
-  Task<Extent> extent_of(const routing::FileHandle& handle);
+  Task<std::optional<Extent>> extent_of(const routing::FileHandle& handle);
   Task<bool> empty_and_join(const routing::FileHandle& handle, std::uint32_t server);
-  // An object program's answer; nothing: there is none, or the file's site is held.
-  template <class R, class Args>
-  Task<std::optional<R>> ask(FileId file, std::uint32_t server, wire::ObjectProcedure procedure, Args args);
   Task<bool> copy(const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t to);
 
   service::ServiceContext& context_;
   FileGate& gate_;
   Layouts& layouts_;
   Sessions& sessions_;
-  Participants& participants_;
+  Extents& extents_;
   service::FileLocks& locks_;  // a truncation, or a copy that is emptied and joins: one at a time
   Options options_;
   bool stopping_ = false;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "coordinator/evacuation.h"
 #include "coordinator/ops/commit.h"
 #include "coordinator/program.h"
 #include "coordinator/resync.h"
@@ -34,7 +35,8 @@ class Coordinator::Programs {
         maps(std::move(pieces)),
         gate(context),
         sessions(context),
-        layouts(context, *intentions, sessions, *maps, former_version),
+        extents(context, gate),
+        layouts(context, *intentions, sessions, *maps, extents, former_version),
         participants(context, gate,
                      [this](routing::FileHandle handle, std::uint32_t server, bool silent) {
                        return without(handle, server, silent);
@@ -45,13 +47,15 @@ class Coordinator::Programs {
         truncate(context, gate, *intentions, participants, locks, authority),
         remove(context, gate, *intentions, participants, layouts, authority),
         move(context, gate, *intentions, sessions, layouts),
-        resync(context, gate, layouts, sessions, participants, locks, {}),
+        resync(context, gate, layouts, sessions, extents, locks, {}),
+        evacuation(context, {gate, *maps, sessions, layouts, move}, {}),
         sites(context, {gate, *intentions, *maps, sessions, layouts},
               {.go_on = [this] { go_on(); },
                .leave = [this](const Layouts::Which& which) { remove.leave(which); }}),
         nfs(context, wire::Role::kCoordinator, &gate.sites()),
-        internal(context, {gate, truncate, remove, move, sessions, layouts, sites}),
+        internal(context, {gate, truncate, remove, move, sessions, layouts, evacuation, sites}),
         moves(context, wire::Role::kCoordinator, gate.sites(), sites) {
+    layouts.on_decision([this] { evacuation.look(); });
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
                              [this](service::NfsRequest& request, const nfs3::CommitArgs&,
                                     rpc::XdrWriter& results) { return commit.run(request, results); });
@@ -98,6 +102,7 @@ class Coordinator::Programs {
   std::unique_ptr<BlockMaps> maps;
   FileGate gate;
   Sessions sessions;
+  Extents extents;
   Layouts layouts;
   Participants participants;
   // Of files that are truncated, or whose copy that misses everything is emptied and joins: a copy that takes
@@ -110,6 +115,7 @@ class Coordinator::Programs {
   RemoveOperation remove;
   MoveOperation move;
   Resync resync;
+  Evacuation evacuation;
   Sites sites;
   service::NfsProgram nfs;
   CoordinatorProgram internal;
@@ -144,6 +150,7 @@ Task<Status> Coordinator::start() {
   }
   programs_->go_on();
   programs_->resync.start();
+  programs_->evacuation.start();
   programs_->sites.start();
   programs_->moves.start();
   co_return Status{};
@@ -156,6 +163,7 @@ std::vector<rpc::Program*> Coordinator::programs() {
 Task<void> Coordinator::stop() {
   if (!programs_) co_return;
   programs_->resync.stop();
+  programs_->evacuation.stop();
   programs_->sites.stop();
   co_await programs_->moves.stop();
   co_await programs_->intentions->flush();
@@ -175,6 +183,7 @@ std::string Coordinator::detail() const {
   if (std::size_t missing = programs_->layouts.missing(); missing > 0) {
     text += fmt::format(", {} copies of mirrored files miss something", missing);
   }
+  if (programs_->evacuation.goes_on()) text += ", moves stripes off drained storage servers";
   return text;
 }
 

@@ -1,5 +1,6 @@
 #include "fsck/offline.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -40,6 +41,11 @@ Task<Status> OfflineData::open() {
   finish_moves(tables);
   SLICE_CO_RETURN_IF_ERROR(check_sites(tables));
   tables.layout_sites = layout_sites_;
+  // Sites of servers that were removed, which are nobody's for good.
+  auto removed = std::find_if(config_.servers.begin(), config_.servers.end(),
+                              [](const ServerConfig& each) { return each.role == ServerRole::kRemoved; });
+  if (removed != config_.servers.end())
+    std::replace(tables.layout_sites.begin(), tables.layout_sites.end(), kNobody, removed->index);
   auto made = routing::RoutingTables::make(config_, tables);
   if (!made) co_return fail(std::move(made).error());
   tables_ = std::move(*made);

@@ -40,7 +40,8 @@ std::vector<std::uint32_t> storage_servers(const RoutingTables& tables, const Fi
   const std::vector<std::uint32_t>& owners =
       has_layout(handle) ? tables.layout_sites()
                          : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
-  const std::set<std::uint32_t> servers(owners.begin(), owners.end());
+  std::set<std::uint32_t> servers(owners.begin(), owners.end());
+  std::erase_if(servers, [&](std::uint32_t server) { return tables.removed(server); });
   return {servers.begin(), servers.end()};
 }
 

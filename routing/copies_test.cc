@@ -116,8 +116,40 @@ TEST_F(CopiesTest, ABlockMapSaysWhereAStripeIsAndAMoveWhoGetsItsWrites) {
   EXPECT_EQ(copies.whole, (Servers{3, 0}));
   EXPECT_EQ(copies.written, (Servers{3, 0, 2})) << "who has a copy at both sites is named once";
   handle_.flags = SLICE_HANDLE_MIRRORED;
-  EXPECT_EQ(copies_of_stripe(*tables_, wire::FileLayout{.piece = layout.piece}, handle_, 5).all.front(),
-            first(5));
+  EXPECT_EQ(copies_of_stripe(*tables_, wire::FileLayout{.piece = layout.piece}, handle_, 5).all.front(), 2u)
+      << "what was moved has a map, of whatever file";
+  EXPECT_EQ(copies_of_stripe(*tables_, wire::FileLayout{}, handle_, 5).all.front(), first(5));
+}
+
+// Sites s have s % 4 and the ones behind it.
+TEST_F(CopiesTest, SitesOfServersThatAreDrainedOrRemovedAreLeft) {
+  using Servers = std::vector<std::uint32_t>;
+  EXPECT_FALSE(tables_->some_are_left());
+  wire::Tables drained = RoutingTables::initial(config_);
+  drained.servers[1].drained = true;
+  auto tables = RoutingTables::make(config_, drained).value();
+  EXPECT_TRUE(tables->some_are_left());
+  EXPECT_TRUE(tables->is_left(SiteId{0}, 2));
+  EXPECT_TRUE(tables->is_left(SiteId{1}, 2));
+  EXPECT_FALSE(tables->is_left(SiteId{0}, 1));
+  EXPECT_FALSE(tables->is_left(SiteId{2}, 2));
+  EXPECT_EQ(tables->copies_of(SiteId{0}, 2), (Servers{0, 1})) << "what is there is there yet";
+
+  wire::Tables without = RoutingTables::initial(config_);
+  wire::keep_layout_sites(without);
+  for (std::uint32_t& owner : without.sites[2]) owner = owner == 1 ? 2 : owner;
+  without.servers[1] = {
+      .server = 1, .role = wire::Role::kRemoved, .endpoint = {}, .name = without.servers[1].name};
+  tables = RoutingTables::make(config_, without).value();
+  EXPECT_TRUE(tables->is_left(SiteId{0}, 2)) << "by older tables it was there";
+  EXPECT_FALSE(tables->is_left(SiteId{2}, 2));
+  EXPECT_EQ(tables->copies_of(SiteId{0}, 2), (Servers{0, 2}));
+  EXPECT_EQ(tables->copies_of(SiteId{1}, 1), Servers{2});
+  EXPECT_EQ(tables->servers(wire::Role::kStorage).size(), 3u);
+  EXPECT_EQ(storage_servers(*tables, handle_), (Servers{0, 2, 3}));
+  // No other class has sites at a server that was removed.
+  without.sites[2][1] = 1;
+  EXPECT_FALSE(RoutingTables::make(config_, without));
 }
 
 TEST_F(CopiesTest, WhoMissesAStripeIsNotReadAndWhoJoinsIsWritten) {

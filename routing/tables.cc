@@ -32,17 +32,20 @@ slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables)
   return core;
 }
 
-// Whether every site of a class is there, and at a server of the class.
+// Whether every site of a class is there, and at a server of the class; or, if it may be, at a removed one.
 Status check_sites(const EnsembleConfig& config, const wire::Tables& tables, std::size_t site_class,
-                   const std::vector<std::uint32_t>& sites) {
+                   const std::vector<std::uint32_t>& sites, bool may_be_removed = false) {
   std::string_view name = role_name(static_cast<ServerRole>(site_class));
   if (!std::has_single_bit(sites.size()) || sites.size() != config.site_counts[site_class]) {
     return fail(Errc::kInvalid, "tables: {} {} sites, the configuration has {}", sites.size(), name,
                 config.site_counts[site_class]);
   }
   for (std::size_t site = 0; site < sites.size(); ++site) {
-    if (sites[site] >= tables.servers.size() ||
-        tables.servers[sites[site]].role != static_cast<wire::Role>(site_class)) {
+    const wire::ServerEntry* server =
+        sites[site] < tables.servers.size() ? &tables.servers[sites[site]] : nullptr;
+    const bool fits = server != nullptr && (server->role == static_cast<wire::Role>(site_class) ||
+                                            (may_be_removed && server->role == wire::Role::kRemoved));
+    if (!fits) {
       return fail(Errc::kInvalid, "tables: {} site {} is bound to {}, no {} server", name, site, sites[site],
                   name);
     }
@@ -72,12 +75,15 @@ Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleC
     SLICE_RETURN_IF_ERROR(check_sites(config, tables, c, tables.sites[c]));
   }
   if (!tables.layout_sites.empty()) {
-    SLICE_RETURN_IF_ERROR(
-        check_sites(config, tables, static_cast<std::size_t>(wire::Role::kStorage), tables.layout_sites));
+    SLICE_RETURN_IF_ERROR(check_sites(config, tables, static_cast<std::size_t>(wire::Role::kStorage),
+                                      tables.layout_sites, true));
   }
   std::shared_ptr<RoutingTables> made(new RoutingTables());
   made->tables_ = tables;
   made->core_ = make_core(config, tables);
+  const auto& owners = made->layout_sites();
+  made->some_are_left_ =
+      std::any_of(owners.begin(), owners.end(), [&](std::uint32_t server) { return made->leaves(server); });
   return std::shared_ptr<const RoutingTables>(std::move(made));
 }
 
@@ -164,7 +170,7 @@ std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) co
   if (c < wire::kSiteClasses) holders.insert(tables_.sites[c].begin(), tables_.sites[c].end());
   if (role == wire::Role::kStorage) holders.insert(layout_sites().begin(), layout_sites().end());
   for (const wire::ServerEntry& server : tables_.servers) {
-    bool wanted = c < wire::kSiteClasses ? holders.contains(server.server) : server.role == role;
+    bool wanted = server.role == role && (c >= wire::kSiteClasses || holders.contains(server.server));
     if (wanted) found.push_back(&server);
   }
   return found;
@@ -177,8 +183,21 @@ const std::vector<std::uint32_t>& RoutingTables::layout_sites() const {
 
 std::vector<std::uint32_t> RoutingTables::copies_of(SiteId site, std::uint32_t copies) const {
   const auto& sites = layout_sites();
-  return owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies,
-                     [&](std::uint32_t at) { return std::optional(sites[at]); });
+  return owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies, [&](std::uint32_t at) {
+    return removed(sites[at]) ? std::nullopt : std::optional(sites[at]);
+  });
+}
+
+bool RoutingTables::leaves(std::uint32_t server) const {
+  return tables_.servers[server].drained || removed(server);
+}
+
+bool RoutingTables::is_left(SiteId site, std::uint32_t copies) const {
+  if (!some_are_left_) return false;
+  const auto& sites = layout_sites();
+  const auto owners = owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies,
+                                  [&](std::uint32_t at) { return std::optional(sites[at]); });
+  return std::any_of(owners.begin(), owners.end(), [&](std::uint32_t server) { return leaves(server); });
 }
 
 bool RoutingTables::owns(std::uint32_t server, wire::Role site_class, SiteId site) const {

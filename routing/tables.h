@@ -76,19 +76,27 @@ class RoutingTables {
   // The distinct servers of a class that hold sites, be it for files with a layout alone, by index; for a
   // role without sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;
-  // By site: the server that has it for files with a layout.
+  // By site: the server that has it for files with a layout, or had it, if it was removed since.
   const std::vector<std::uint32_t>& layout_sites() const;
   // The distinct servers that have copies of what files with a layout have on a storage site: its own, then
-  // those of the sites behind it; `copies` of them at most. All that there are where the class has fewer.
+  // those of the sites behind it, without those that were removed; `copies` of them at most. All that there
+  // are where the class has fewer.
   std::vector<std::uint32_t> copies_of(SiteId site, std::uint32_t copies) const;
+  // Whether one of the servers of the site for so many copies is drained, or was removed: nothing new of
+  // files with a layout is to come there, and what is there goes (docs/block-maps.md).
+  bool is_left(SiteId site, std::uint32_t copies) const;
+  // Whether there is such a server at all.
+  bool some_are_left() const { return some_are_left_; }
   bool owns(std::uint32_t server, wire::Role site_class, SiteId site) const;
   // What the routing core is configured with; flags, now_ms and other fields of the proxy's own are zero.
   const slice_config& core() const { return core_; }
 
  private:
   RoutingTables() = default;
+  bool leaves(std::uint32_t server) const;
   wire::Tables tables_;
   slice_config core_{};
+  bool some_are_left_ = false;
 };
 
 // The process's current tables. get() and set() on the loop's thread.

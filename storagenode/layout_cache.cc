@@ -135,10 +135,9 @@ Task<Result<wire::FileLayout>> LayoutCache::get_once(routing::FileHandle handle,
   if (!live(coordinator) && !co_await wait_for_session(coordinator)) {
     co_return fail(Errc::kUnavailable, "no session with the file's coordinator");
   }
-  place = place && routing::block_mapped(handle);
   auto found = entries_.find(key_of(handle.fileid, stripe));
   bool good = found != entries_.end() && found->second.coordinator == coordinator &&
-              !(place && found->second.layout.piece.sites.empty());
+              (found->second.layout.settled || !place);
   if (good) co_return found->second.layout;
   Fetch& fetching = fetches_[handle.fileid];
   ++fetching.count;

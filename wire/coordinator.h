@@ -19,7 +19,8 @@ enum class CoordinatorProcedure : std::uint32_t {
   kMissed = 5,
   kMap = 6,
   kMove = 7,
-  kReceive = 8
+  kReceive = 8,
+  kEmptied = 9
 };
 
 struct CoordinatorTruncateArgs {

@@ -164,6 +164,8 @@ TEST(LayoutMessages, Codec) {
   check_message(MapResult{Status::kOk, mapped.layout.piece});
   check_message(MapResult{Status::kIo, {}});
   check_message(MoveArgs{handle(), 1ull << 40, 17});
+  check_message(EmptiedArgs{3, Generation{9}});
+  check_message(EmptiedResult{Status::kJukebox, "a pass goes on"});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
   check_message(RecallArgs{FileId{5}, 6, 4, {}});

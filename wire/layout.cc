@@ -73,6 +73,7 @@ MapPiece decode_piece(XdrReader& in) {
 }
 
 // With the most ranges of stripes.
+constexpr std::size_t kMaxLeft = 255;  // bytes of EmptiedResult::left
 constexpr std::size_t kMaxIntentionRecord = 128 + 16 * kMaxStripeRanges;
 
 void encode_longs(XdrWriter& out, const std::vector<std::uint64_t>& numbers) {
@@ -149,6 +150,7 @@ void encode(XdrWriter& out, const LayoutResult& result) {
     out.boolean(moving->switched);
   }
   encode_piece(out, result.layout.piece);
+  out.boolean(result.layout.settled);
   out.u32(result.owner);
 }
 bool decode(ByteView bytes, LayoutResult& out) {
@@ -175,6 +177,7 @@ bool decode(ByteView bytes, LayoutResult& out) {
     moving.switched = in.boolean();
   }
   out.layout.piece = decode_piece(in);
+  out.layout.settled = in.boolean();
   out.owner = in.u32();
   return in.complete();
 }
@@ -331,6 +334,28 @@ bool decode(ByteView bytes, MoveArgs& out) {
   out.handle = in.opaque(nfs3::kMaxHandle);
   out.stripe = in.u64();
   out.site = in.u32();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const EmptiedArgs& args) {
+  out.u32(args.server);
+  out.u64(args.known.value);
+}
+bool decode(ByteView bytes, EmptiedArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
+  out.known = Generation{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const EmptiedResult& result) {
+  encode_status(out, result.status);
+  out.text(std::string_view(result.left).substr(0, kMaxLeft));
+}
+bool decode(ByteView bytes, EmptiedResult& out) {
+  XdrReader in(bytes);
+  out.status = decode_status(in);
+  out.left = std::string(in.text(kMaxLeft));
   return in.complete();
 }
 

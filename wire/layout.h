@@ -81,6 +81,9 @@ struct FileLayout {
   std::uint64_t others_order_since = 0;   // of all other servers, at the latest
   std::optional<Moving> moving;
   MapPiece piece;  // that was asked for
+  // Writes may go by it, too. Else its stripes are about to get their places: it is for reads, and for who
+  // gets writes from the one that orders them.
+  bool settled = true;
 };
 
 // SESSION: while it lasts, the node may use layouts that it was given; the coordinator tells it of changes,
@@ -98,7 +101,7 @@ struct SessionResult {
 };
 
 // LAYOUT: with the piece of the block map that `stripe` is in; `place`: it is going to be written, so the
-// piece gets its sites now.
+// piece gets its sites now, where it has none yet, and what is answered is settled.
 struct LayoutArgs {
   ByteView handle;
   std::uint64_t stripe = 0;
@@ -137,6 +140,18 @@ struct MoveArgs {
   ByteView handle;
   std::uint64_t stripe = 0;
   std::uint32_t site = 0;
+};
+
+// EMPTIED: whether a storage server that is drained has nothing any more of files of the receiver's that have
+// a layout, and will get nothing (docs/block-maps.md). `known`: tables that say that it is drained. kOk: so
+// it is, until it is not drained any more; kJukebox: not yet; kInval: it is not drained.
+struct EmptiedArgs {
+  std::uint32_t server = 0;
+  Generation known;
+};
+struct EmptiedResult {
+  nfs3::Status status = nfs3::Status::kOk;
+  std::string left;  // kJukebox: what there is still to do
 };
 
 // RECALL: layouts of the file with a version below `version` that this coordinator gave are void. With
@@ -231,6 +246,8 @@ std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
   X(MapArgs) \
   X(MapResult) \
   X(MoveArgs) \
+  X(EmptiedArgs) \
+  X(EmptiedResult) \
   X(ReceiveArgs) \
   X(DiscardArgs)
 // clang-format on

@@ -4,11 +4,15 @@
 #include <utility>
 
 #include "control/manager/members.h"
+#include "service/internal_call.h"
+#include "wire/coordinator.h"
+#include "wire/layout.h"
 
 namespace slice::manager {
 namespace {
 
 constexpr Duration kAnnounceTimeout = std::chrono::seconds(2);
+constexpr Duration kEmptiedTimeout = std::chrono::seconds(2);  // who asks waits for it
 
 }  // namespace
 
@@ -255,13 +259,48 @@ std::string said(const wire::ChangeServerArgs& args, const wire::ServerEntry& en
 
 }  // namespace
 
+// Stripes of files with a layout are where coordinators have put them, so they know.
+Task<Status> Manager::check_emptied(std::string name) {
+  const wire::Tables tables = state_.tables;
+  const wire::ServerEntry* known = wire::find_member(tables, name);
+  if (known == nullptr || wire::layout_sites_of(tables, name).empty()) co_return Status{};
+  const wire::EmptiedArgs args{known->server, tables.generation};
+  for (const wire::ServerEntry& each : tables.servers) {
+    if (each.role != wire::Role::kCoordinator) continue;
+    auto result = co_await service::internal_call<wire::EmptiedResult>(
+        context_.channel, each.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kEmptied,
+        args, kEmptiedTimeout);
+    if (!result)
+      co_return fail(Errc::kUnavailable,
+                     "{} cannot be removed: {} does not say whether stripes are left on it: {}", name,
+                     each.name, result.error().message);
+    if (result->status != nfs3::Status::kOk)
+      co_return fail(
+          Errc::kUnavailable,
+          "{} cannot be removed: files with copies or block maps may have stripes on it, says {}: {}", name,
+          each.name, result->left);
+  }
+  co_return Status{};
+}
+
 Task<wire::ChangeServerResult> Manager::change_server(wire::ChangeServerArgs args) {
   const Generation before = state_.tables.generation;
   std::optional<wire::ServerEntry> was;
-  Status changed = co_await change([&](ManagerState& next) -> Status {
-    if (const wire::ServerEntry* known = wire::find_member(next.tables, args.entry.name)) was = *known;
-    return change_members(context_.config, args, next);
-  });
+  Status changed{};
+  if (args.change == wire::ServerChange::kRemove) {
+    ManagerState tried = state_;
+    changed = change_members(context_.config, args, tried);
+    if (changed) changed = co_await check_emptied(args.entry.name);
+  }
+  if (changed) {
+    changed = co_await change([&](ManagerState& next) -> Status {
+      if (const wire::ServerEntry* known = wire::find_member(next.tables, args.entry.name)) was = *known;
+      // What coordinators have said is of the tables of then.
+      if (args.change == wire::ServerChange::kRemove && next.tables.generation != before)
+        return fail(Errc::kUnavailable, "the tables have changed meanwhile: try it again");
+      return change_members(context_.config, args, next);
+    });
+  }
   wire::ChangeServerResult result{.generation = state_.tables.generation};
   if (!changed) {
     result.refused = changed.error().message;

@@ -55,6 +55,8 @@ class Manager : public service::InternalProgram, public service::Role {
   // Durably, one change of the state at a time. kUnavailable while there is a survey.
   Task<Status> change(Moves::Hooks::Change change);
   Task<wire::ChangeServerResult> change_server(wire::ChangeServerArgs args);
+  // kUnavailable: a coordinator may have stripes on this storage server, or may put some there.
+  Task<Status> check_emptied(std::string name);
   // Whether the heartbeat asks its sender for its record.
   bool wants_record(const wire::HeartbeatArgs& args);
   // kError while there is a survey: nobody knows.

@@ -118,11 +118,7 @@ std::string what_keeps(const ManagerState& state, const ServerEntry& server) {
   });
   const std::string_view role = wire::role_name(server.role);
   const auto sites = wire::sites_of(state.tables, server.name);
-  const auto layout_sites = wire::layout_sites_of(state.tables, server.name);
   if (!sites.empty()) add(fmt::format("has {} {} sites (slicectl server drain)", sites.size(), role));
-  if (!layout_sites.empty())
-    add(fmt::format("has {} sites for files with copies or block maps, which do not move",
-                    layout_sites.size()));
   if (moves > 0)
     add(moves == 1 ? "is part of a move that goes on (slicectl moves)"
                    : fmt::format("is part of {} moves that go on (slicectl moves)", moves));

@@ -5,6 +5,9 @@
 
 #include "control/manager/testing/manager_fixture.h"
 #include "service/admin_program.h"
+#include "service/internal_program.h"
+#include "wire/coordinator.h"
+#include "wire/layout.h"
 
 namespace slice::manager {
 namespace {
@@ -165,22 +168,58 @@ TEST_F(RemovalTest, ItsProcessIsToldAtOnce) {
 
 TEST_F(RemovalTest, WhatHasSomethingStays) {
   EXPECT_THAT(remove("store1")->refused, HasSubstr("has 512 storage sites"));
-  EXPECT_THAT(remove("store1")->refused, HasSubstr("and has 512 sites for files with copies or block maps"));
   EXPECT_THAT(remove("manager1")->refused, HasSubstr("the manager cannot be removed"));
   EXPECT_THAT(remove("dir1")->refused, HasSubstr("dir1 is the last directory server"));
   EXPECT_THAT(remove("proxy1")->refused, HasSubstr("proxy1 is the last proxy server"));
   EXPECT_THAT(remove("store9")->refused, HasSubstr("no server has the name 'store9'"));
   EXPECT_EQ(tables_told()->generation, Generation{2});
-  // Its sites have moved, but files with a layout are there yet.
+}
+
+// What a coordinator says of storage servers.
+class FakeCoordinator : public service::InternalProgram {
+ public:
+  FakeCoordinator() : InternalProgram(wire::kCoordinatorProgram) {
+    on<wire::EmptiedArgs>(wire::CoordinatorProcedure::kEmptied, [this](const wire::EmptiedArgs& args) {
+      asked = args;
+      if (meanwhile) meanwhile();
+      return answer;
+    });
+  }
+  std::optional<wire::EmptiedArgs> asked;
+  wire::EmptiedResult answer;
+  std::function<void()> meanwhile;
+};
+
+// store1's sites have moved; where files with a layout have stripes coordinators know.
+TEST_F(RemovalTest, AServerOfTheVolumesBirthGoesWhenCoordinatorsHaveNothingThere) {
   wire::Tables moved = *tables_told();
   wire::keep_layout_sites(moved);
+  const std::uint32_t store1 = config_.find("store1")->index;
   for (std::uint32_t& owner : moved.sites[2]) owner = config_.find("store2")->index;
   ++moved.generation.value;
   beat_with("store2", moved);
   ASSERT_EQ(tables_told()->generation, moved.generation);
-  EXPECT_EQ(
-      remove("store1")->refused,
-      "store1 cannot be removed: it has 512 sites for files with copies or block maps, which do not move");
+  FakeCoordinator coordinator;
+  serve("coord1", coordinator);
+  coordinator.answer = {.status = nfs3::Status::kJukebox, .left = "so and so"};
+  EXPECT_THAT(remove("store1")->refused, HasSubstr("may have stripes on it, says coord1: so and so"));
+  EXPECT_EQ(coordinator.asked->server, store1);
+  EXPECT_EQ(coordinator.asked->known, moved.generation);
+  // It may be in use again since.
+  coordinator.answer.status = nfs3::Status::kOk;
+  coordinator.meanwhile = [&] { (void)change(true, "late", wire::Role::kStorage, kFree + 1); };
+  EXPECT_THAT(remove("store1")->refused, HasSubstr("the tables have changed meanwhile"));
+  coordinator.meanwhile = nullptr;
+  EXPECT_EQ(remove("store1")->refused, "");
+  const wire::Tables after = *tables_told();
+  EXPECT_EQ(after.servers[store1].role, wire::Role::kRemoved);
+  EXPECT_EQ(after.layout_sites, moved.layout_sites) << "who had a site is known for good";
+  auto tables = routing::RoutingTables::make(config_, after);
+  ASSERT_TRUE(tables) << tables.error().message;
+  EXPECT_TRUE((*tables)->is_left(SiteId{0}, 2));
+  EXPECT_EQ((*tables)->copies_of(SiteId{0}, 2), std::vector<std::uint32_t>{config_.find("store2")->index});
+  restart().value();
+  EXPECT_EQ(tables_told()->layout_sites, moved.layout_sites);
 }
 
 TEST_F(RemovalTest, AProxyGoesAsLongAsThereIsAnother) {

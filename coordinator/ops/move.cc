@@ -48,6 +48,7 @@ MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::
 Task<Status> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
   bool sound = routing::has_layout(handle) &&
                site.value <= context_.tables.get()->core().site_mask[SLICE_CLASS_STORAGE] &&
+               !context_.tables.get()->is_left(site, routing::copies_of(handle)) &&
                stripe <= wire::kAllStripes >> (handle.stripe_shift + 1);
   if (!sound) co_return Status::kInval;
   if (!busy_.insert(handle.fileid).second) co_return Status::kJukebox;
@@ -156,7 +157,14 @@ Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> server
   auto pass = gate_.enter(file);
   Duration pause = kFirstPause;
   while (!servers.empty() && !gate_.held(file)) {
-    Status status = co_await discard(move.handle, move.stripe, servers.back());
+    // It may have come there again since: where a piece is fitted anew, nobody waits for this.
+    auto layout = layouts_.of(move.handle, move.stripe);
+    const bool there =
+        layout &&
+        routing::has(
+            routing::copies_of_stripe(*context_.tables.get(), *layout, move.handle, move.stripe).written,
+            servers.back());
+    Status status = there ? Status::kOk : co_await discard(move.handle, move.stripe, servers.back());
     co_await context_.crash.reach("move.given-back");
     if (status == Status::kOk) {
       servers.pop_back();

@@ -17,8 +17,11 @@ class MoveOperation {
                 Layouts& layouts);
 
   // kOk: it is there; what it leaves behind is given back in the background. kJukebox: it is where it was,
-  // and may be moved later. kInval: no block-mapped file, no such site. kStale: the file was removed.
+  // and may be moved later. kInval: a file without a layout, no such site, or one that is left
+  // (RoutingTables::is_left). kStale: the file was removed.
   Task<nfs3::Status> run(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
+  // Nothing moves now.
+  bool idle() const { return busy_.empty(); }
   // A move that a crash, or that the file's site went to another coordinator, has interrupted, before or
   // after the stripe came to its new site: gives back what the servers that do not have it have of it.
   Task<void> resume(storage::LogSequence sequence, const Intention& intention);

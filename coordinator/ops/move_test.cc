@@ -111,7 +111,7 @@ TEST_F(MoveTest, AServerThatIsAwayIsNowhereToMoveTo) {
   EXPECT_EQ(process().metric("coordinator_stripes_moved_total"), 0u);
 }
 
-TEST_F(MoveTest, OnlyStripesOfBlockMappedFilesCanBeMoved) {
+TEST_F(MoveTest, OnlyStripesOfFilesWithALayoutCanBeMoved) {
   auto refused = [&](const routing::FileHandle& handle, std::uint64_t stripe, std::uint32_t site) {
     routing::HandleBytes bytes = handles_.mint(handle);
     return ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMove,

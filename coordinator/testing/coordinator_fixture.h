@@ -62,6 +62,15 @@ class FakeObjects : public rpc::Program {
         encode(results, wire::ObjectStatusResult{status, also});
         break;
       }
+      case wire::ObjectProcedure::kList: {
+        wire::ObjectListResult result{.status = status};
+        for (FileId file : has) result.objects.push_back({VolumeId{1}, file, wire::ObjectKind::kFile});
+        encode(results, result);
+        break;
+      }
+      case wire::ObjectProcedure::kStat:
+        encode(results, wire::ObjectStatResult{.status = status, .end = end, .extents = {}});
+        break;
       case wire::ObjectProcedure::kRecall:
         encode(results, wire::ObjectStatusResult{});
         break;
@@ -87,6 +96,7 @@ class FakeObjects : public rpc::Program {
   nfs3::Status status = nfs3::Status::kOk, copy_status = nfs3::Status::kOk;
   Verifier verifier{1};
   std::uint64_t end = 0;
+  std::vector<FileId> has;  // objects, with that end
   nfs3::Time mtime;
   Epoch epoch;
   wire::Also also;

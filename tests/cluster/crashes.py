@@ -92,6 +92,8 @@ MOVED = [
     *cases_of("coordinator", "move", "move.given-back move.begun move.durable move.joining move.copied move.switched move.placed move.moved"),
     *cases_of("storage", "move", "object.discarding object.discarded map.discarded"),
 ]
+# While storage nodes are drained one after another, which mirrored files that a client writes have stripes on.
+EMPTIED = cases_of("coordinator", "write overwrite", "map.refitted evacuation.refitted evacuation.moved")
 # While sites of a class are moved from server to server, and a client works on what they have: the old owner, the new one, the manager.
 OF_ALL = ("site.prepared site.joined site.copied site.offering site.offered site.given site.taken site.freed site.done "
           "site.withdrawn site.cleared site.recording site.recorded site.took")
@@ -389,12 +391,27 @@ def made_whole(scene):
     return good
 
 
-class Moving(threading.Thread):
-    """An operator who moves stripes of a file to and fro, for as long as a `with` lasts."""
+class Operator(threading.Thread):
+    """Who changes something of an ensemble again and again, for as long as a `with` lasts."""
+
+    def __init__(self, scene):
+        super().__init__()
+        self.scene, self.stopping = scene, threading.Event()
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.join()
+
+
+class Moving(Operator):
+    """Moves stripes of a file to and fro."""
 
     def __init__(self, scene, path):
-        super().__init__()
-        self.scene, self.path, self.stopping = scene, path, threading.Event()
+        super().__init__(scene)
+        self.path = path
 
     def run(self):
         nodes = [server["name"] for server in self.scene.servers.servers if server["role"] == "storage"]
@@ -403,13 +420,6 @@ class Moving(threading.Thread):
                 return
             words = ("--stripe", str(1 + turn % STRIPES), "--to", nodes[turn // STRIPES % len(nodes)])
             self.scene.slice.slicectl("move", self.path, *words, check=False)
-
-    def __enter__(self):
-        self.start()
-
-    def __exit__(self, *_):
-        self.stopping.set()
-        self.join()
 
 
 def block_mapped(scene):
@@ -429,14 +439,36 @@ def block_mapped(scene):
     return good
 
 
-class MovingSites(threading.Thread):
-    """An operator who moves all sites of a class round its servers, some at a time, for as long as a `with` lasts."""
+class Draining(Operator):
+    """Drains the storage nodes one after another, each for some seconds."""
+
+    SECONDS = 3
+
+    def run(self):
+        nodes = self.scene.of_role("storage")
+        for turn in itertools.count(self.scene.chance.randrange(len(nodes))):
+            node = nodes[turn % len(nodes)]
+            self.scene.slice.slicectl("server", "drain", node, check=False)
+            ended = self.stopping.wait(self.SECONDS)
+            while self.scene.slice.slicectl("server", "drain", node, "--undo", check=False).returncode != 0:
+                time.sleep(0.2)
+            if ended:
+                return
+
+
+def emptied(scene):
+    scene.slice.slicectl("policy", "set", "/emptied", "--copies", "2", "--stripe-unit", "64KiB")
+    return while_an_operator(scene, EMPTIED, Draining)
+
+
+class MovingSites(Operator):
+    """Moves all sites of a class round its servers, some at a time."""
 
     WHICH = {"storage": (1024, 64), "small-file": (64, 4), "coordinator": (64, 32), "directory": (64, 16)}  # sites; how many at once
 
     def __init__(self, scene, site_class):
-        super().__init__()
-        self.scene, self.site_class, self.stopping = scene, site_class, threading.Event()
+        super().__init__(scene)
+        self.site_class = site_class
 
     def run(self):
         servers = [server["name"] for server in self.scene.servers.servers if server["role"] == self.site_class]
@@ -448,13 +480,6 @@ class MovingSites(threading.Thread):
             self.scene.slice.slicectl(*words, check=False)  # refused where some are on their way
             if self.stopping.wait(0.1):
                 return
-
-    def __enter__(self):
-        self.start()
-
-    def __exit__(self, *_):
-        self.stopping.set()
-        self.join()
 
 
 def moved_sites(scene):
@@ -475,6 +500,10 @@ def moved_directory_sites(scene):
 
 
 def while_sites_move(scene, cases, site_class):
+    return while_an_operator(scene, cases, lambda of: MovingSites(of, site_class))
+
+
+def while_an_operator(scene, cases, operator):
     good = True
     for number, case in enumerate(cases):
         operation = scene.chance.choice(case.operations)
@@ -482,7 +511,7 @@ def while_sites_move(scene, cases, site_class):
         def body(victim, outcome, point=case.point, operation=operation, name=f"sites-{number}"):
             scene.client.do("prepare", name, operation)
             scene.restart(victim, point)
-            with MovingSites(scene, site_class):
+            with operator(scene):
                 scene.die_and_recover(victim, point, outcome, scene.client.begin("run", name))
             scene.client.do("finish", name)
             scene.client.do("check", name)
@@ -504,6 +533,7 @@ SCENES = {
     "coordinator-sites": (moved_coordinator_sites, {"storage": 3, "coordinators": 2}, []),
     "directory-sites": (moved_directory_sites, {"directories": 3, "storage": 2, "probability": 1}, ["--transport", "udp"]),
     "block-mapped": (block_mapped, {"storage": 3}, []),
+    "emptied": (emptied, {"storage": 4}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
     "names": (names, {"directories": 2, "storage": 2, "probability": 1}, ["--transport", "udp"]),
@@ -559,7 +589,7 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    moved = [*MOVED, *SITES, *SMALL_FILE_SITES, *COORDINATOR_SITES, *DIRECTORY_SITES]
+    moved = [*MOVED, *EMPTIED, *SITES, *SMALL_FILE_SITES, *COORDINATOR_SITES, *DIRECTORY_SITES]
     cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *moved, *NAMES]
     covered = {case.point for case in cases} | ELSEWHERE
     missing, strange = named_points() - covered, covered - named_points()

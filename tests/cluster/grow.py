@@ -365,8 +365,18 @@ def drained(scene):
     return emptied(scene, "store2", "storage")
 
 
+def removed(scene):
+    """store2 was there at the volume's birth, and had stripes of mirrored and block-mapped files, which go elsewhere, too."""
+    what, start = "remove store2", time.monotonic()
+    ok = say(scene.until(lambda: scene.ask("server", "remove", "store2").returncode == 0, MOVES_SECONDS), f"{what}: nothing is left there",
+             scene.ask("server", "remove", "store2").stderr)
+    print(f"{what}: that took {time.monotonic() - start:.1f} s more", flush=True)
+    ok &= say(scene.until(lambda: scene.target.pids()["store2"] is None), f"{what}: its process ends")
+    return ok & scene.whole(what, ["store2"])
+
+
 def grow(ensembles, options):
-    steps = [coordinator_is_added, small2_is_added, directories_are_added, store4_is_added, limited, killed, small_files_killed, drained]
+    steps = [coordinator_is_added, small2_is_added, directories_are_added, store4_is_added, limited, killed, small_files_killed, drained, removed]
     wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
     with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", storage=3, small_files=1, directories=1) as target:
         files = lost_manager_state.Files(target, folder)

@@ -106,7 +106,6 @@ def weighed(scene):
 def goes(scene, node):
     """docs/operations.md, "A server that is to go"."""
     ok = scene.refused("with sites", "server", "remove", "store3", because="storage sites")
-    ok &= scene.refused("from birth", "server", "remove", "store1", because="files with copies or block maps")
     ok &= scene.refused("the last", "server", "remove", "dir1", because="the last directory server")
     scene.tell("server", "drain", "store3")
     ok &= scene.moved("drained") & scene.good("drained") & scene.shows("drained", ["store1", "store2", "store3"], node)

@@ -141,7 +141,7 @@ class ByteSimulation : public Rounds {
  protected:
   void prepare() override { make_files(); }
 
-  void play(unsigned /*round*/) override {
+  void play(unsigned round) override {
     ensemble().storm(kStormBegins, options().crashes);
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
@@ -151,6 +151,7 @@ class ByteSimulation : public Rounds {
     if (!wait_for_calm()) return;
     if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
     if (!wait_for_moves()) return;
+    if (round + 1 == options().rounds && !remove_a_server()) return;
     busy_ = 1;
     spawn(look_at_all());
     if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
@@ -445,6 +446,20 @@ class ByteSimulation : public Rounds {
     if (!options().ensemble.moves) return true;
     std::shared_ptr<bool> settled = sites_->settled();
     return wait_for([&] { return *settled; }, "moves of sites do not end");
+  }
+
+  // For good: one of the volume's birth, with all that it has of whatever file.
+  bool remove_a_server() {
+    const SimulationOptions& given = options();
+    const bool spare = given.ensemble.storage_nodes > ensemble().config().volume.copies;
+    if (!given.ensemble.moves || !mapped() || !spare || given.lasts != Duration(0)) return true;
+    auto gone = std::make_shared<bool>(false);
+    spawn([](SiteMover& mover, std::shared_ptr<bool> done) -> Task<void> {
+      co_await mover.remove_one();
+      co_await mover.settle();
+      *done = true;
+    }(*sites_, gone));
+    return wait_for([&] { return *gone; }, "a storage server cannot be removed");
   }
 
   void compare_copies() {

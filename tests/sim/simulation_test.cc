@@ -378,13 +378,15 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
     // What is reached seldom, or late in a storm, would need many seeds until one has it among its dangers.
     std::string dangerous;
     if (seed > kSeeds) dangerous = *std::next(left.begin(), static_cast<long>(seed / 2 % left.size()));
-    const bool moves = dangerous.starts_with("site.");
+    // Where storage servers are drained.
+    const bool empties = dangerous.starts_with("evacuation.") || dangerous == "map.refitted";
+    const bool moves = empties || dangerous.starts_with("site.");
     bool names = seed % 2 == 0 && !moves;  // where files are removed, too
     SimulationOptions options = options_of({1, Policy::kMkdirSwitching, 0.5}, seed);
     if (!names) {
       options = {.ensemble = {.seed = seed,
-                              .storage_nodes = 3,
-                              .copies = moves || seed % 8 == 1 ? 1u : 2u,
+                              .storage_nodes = empties ? 4u : 3u,
+                              .copies = (moves && !empties) || seed % 8 == 1 ? 1u : 2u,
                               .placement = !moves && seed % 4 == 1 ? Placement::kFreeSpace : Placement::kHash,
                               .victims = ServerRole::kStorage},
                  .operations = 30,

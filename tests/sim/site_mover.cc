@@ -42,8 +42,13 @@ Task<Result<R>> SiteMover::ask(wire::ManagerProcedure procedure, Args args) {
 
 Task<void> SiteMover::do_something() {
   using Field = wire::ChangeMovesArgs::Field;
-  const std::uint64_t roll = random_.below(10);
-  if (roll < 7) {
+  const std::uint64_t roll = random_.below(11);
+  if (roll == 10) {
+    const auto nodes = ensemble_.tables().servers(wire::Role::kStorage);
+    const bool drain = random_.chance(0.5);
+    (void)co_await change_server(drain ? wire::ServerChange::kDrain : wire::ServerChange::kUse,
+                                 nodes[random_.below(nodes.size())]->server);
+  } else if (roll < 7) {
     const wire::Role site_class =
         classes_.size() == 1 ? classes_.front() : classes_[random_.below(classes_.size())];
     const auto servers = ensemble_.tables().servers(site_class);
@@ -74,6 +79,34 @@ Task<void> SiteMover::do_something() {
     (void)co_await ask<wire::ChangeMovesResult>(
         wire::ManagerProcedure::kChangeMoves,
         wire::ChangeMovesArgs{.fields = Field::kPaused | Field::kRate, .settings = settings, .abort = {}});
+  }
+}
+
+// Why it was refused; empty: it was not.
+Task<std::string> SiteMover::change_server(wire::ServerChange change, std::uint32_t server) {
+  const std::string& name = ensemble_.tables().server(server)->name;
+  auto changed = co_await ask<wire::ChangeServerResult>(
+      wire::ManagerProcedure::kChangeServer,
+      wire::ChangeServerArgs{.change = change, .entry = {.name = name}});
+  std::string why = changed ? changed->refused : changed.error().message;
+  ensemble_.trace().note("{}: change {}: {}", name, static_cast<int>(change), why.empty() ? "done" : why);
+  co_return why;
+}
+
+Task<void> SiteMover::remove_one() {
+  const auto nodes = ensemble_.tables().servers(wire::Role::kStorage);
+  const std::size_t chosen = random_.below(nodes.size());
+  const std::uint32_t leaves = nodes[chosen]->server, other = nodes[(chosen + 1) % nodes.size()]->server;
+  for (;;) {
+    co_await loop_.sleep(std::chrono::milliseconds(100));
+    if (!(co_await change_server(wire::ServerChange::kDrain, leaves)).empty()) continue;
+    auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
+    if (!tables) continue;
+    const auto sites = wire::sites_of(*tables, ensemble_.tables().server(leaves)->name);
+    if (!sites.empty())
+      (void)co_await ask<wire::StartMovesResult>(wire::ManagerProcedure::kMoveSites,
+                                                 wire::StartMovesArgs{wire::Role::kStorage, other, sites});
+    if ((co_await change_server(wire::ServerChange::kRemove, leaves)).empty()) co_return;
   }
 }
 
@@ -118,6 +151,12 @@ Task<void> SiteMover::settle() {
     if (some) continue;
     auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
     if (!tables) continue;
+    auto drained = std::find_if(tables->servers.begin(), tables->servers.end(),
+                                [](const wire::ServerEntry& each) { return each.drained; });
+    if (drained != tables->servers.end()) {
+      (void)co_await change_server(wire::ServerChange::kUse, drained->server);
+      continue;
+    }
     tables_ = routing::RoutingTables::make(ensemble_.config(), *tables).value();
     co_return;
   }

@@ -19,7 +19,9 @@ class SiteMover {
 
   // Whatever becomes of the moves.
   Task<void> move_until(std::function<bool()> over);
-  // Ends when no move goes on any more, and tables() are the manager's.
+  // Drains a storage server, moves its sites away, and removes it as soon as the manager takes that.
+  Task<void> remove_one();
+  // Ends when no move goes on any more, no storage server is drained, and tables() are the manager's.
   Task<void> settle();
   // The same, begun now: becomes true then.
   std::shared_ptr<bool> settled();
@@ -29,6 +31,7 @@ class SiteMover {
   template <class R, class Args>
   Task<Result<R>> ask(wire::ManagerProcedure procedure, Args args);
   Task<void> do_something();
+  Task<std::string> change_server(wire::ServerChange change, std::uint32_t server);
 
   SimEnsemble& ensemble_;
   std::vector<wire::Role> classes_;

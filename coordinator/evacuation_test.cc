@@ -1,0 +1,146 @@
+#include "coordinator/evacuation.h"
+
+#include "bpf/shared/file_handle.h"
+#include "coordinator/testing/coordinator_fixture.h"
+
+namespace slice::coordinator {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs3::Status;
+
+constexpr std::uint64_t kUnit = 1 << 16;
+
+// Two storage nodes, which keep sessions and answer everything; the first is drained.
+class EvacuationTest : public testing::CoordinatorFixture {
+ protected:
+  EvacuationTest() { keep_sessions(); }
+  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
+  routing::FileHandle handle(std::uint8_t flags) {
+    authority_.flags = flags;
+    routing::FileHandle made = file();
+    made.flags = flags;
+    made.stripe_shift = 16;
+    return made;
+  }
+  template <class R, class Args>
+  R ask(wire::CoordinatorProcedure procedure, Args args) {
+    auto result = run(service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram,
+                                                procedure, args, 20s));
+    EXPECT_TRUE(result);
+    return result ? *result : R{.status = Status::kServerFault};
+  }
+  void keep_sessions() {
+    for (const char* name : {"store1", "store2"}) {
+      auto& number = sessions_[name];
+      number = ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,
+                                        wire::SessionArgs{index(name), number, 1 << 30})
+                   .session;
+    }
+  }
+  void pass_seconds(int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      loop_.advance(1s);
+      keep_sessions();
+    }
+  }
+  wire::FileLayout layout(const routing::FileHandle& of, std::uint64_t stripe, bool place) {
+    routing::HandleBytes bytes = handles_.mint(of);
+    auto result =
+        ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes, stripe, place});
+    EXPECT_EQ(result.status, Status::kOk);
+    return result.layout;
+  }
+  // How many of the first piece's stripes may be on store1.
+  std::size_t on_store1(const routing::FileHandle& of) {
+    const wire::FileLayout now = layout(of, 0, false);
+    std::size_t count = 0;
+    for (std::uint64_t stripe = 0; stripe < wire::kStripesOfPiece; ++stripe) {
+      auto copies = routing::copies_of_stripe(*tables_.get(), now, of, stripe).all;
+      count += routing::has(copies, index("store1")) ? 1 : 0;
+    }
+    return count;
+  }
+  void drain(bool drained) {
+    wire::Tables tables = tables_.get()->wire();
+    tables.servers[index("store1")].drained = drained;
+    ++tables.generation.value;
+    tables_.set(routing::RoutingTables::make(config_, tables).value());
+  }
+  wire::EmptiedResult emptied() {
+    return ask<wire::EmptiedResult>(wire::CoordinatorProcedure::kEmptied,
+                                    wire::EmptiedArgs{index("store1"), tables_.get()->generation()});
+  }
+  // The file reaches over these many stripes.
+  void reaches(std::uint64_t stripes) {
+    store1_.end = store2_.end = stripes * kUnit;
+    store1_.has = store2_.has = {FileId{77}};
+  }
+
+  std::map<std::string, std::uint64_t> sessions_;
+};
+
+TEST_F(EvacuationTest, WhatIsThereIsMovedAndWhatIsNotThereIsPlacedElsewhere) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  EXPECT_EQ(emptied().status, Status::kInval) << "it is not drained";
+  layout(mapped, 0, true);
+  reaches(8);
+  const std::size_t before = on_store1(mapped);
+  ASSERT_GT(before, 100u);
+  drain(true);
+  EXPECT_EQ(emptied().status, Status::kJukebox) << "nobody has looked yet";
+  pass_seconds(10);
+  EXPECT_EQ(on_store1(mapped), 0u);
+  EXPECT_EQ(emptied().status, Status::kOk) << emptied().left;
+  EXPECT_GT(store1_.copies, 0);
+  EXPECT_LE(store1_.copies, 8) << "what lies behind the end is not copied";
+  EXPECT_EQ(store1_.copies, store1_.discards) << "it has given back what was copied";
+  EXPECT_EQ(process().metric("coordinator_evacuated_stripes_total"),
+            static_cast<std::uint64_t>(store1_.copies));
+  // What is found counts for the tables that it was found by.
+  drain(false);
+  EXPECT_EQ(emptied().status, Status::kInval);
+  drain(true);
+  EXPECT_EQ(emptied().status, Status::kJukebox);
+  pass_seconds(3);
+  EXPECT_EQ(emptied().status, Status::kOk);
+}
+
+TEST_F(EvacuationTest, ANewPieceHasNothingThere) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  drain(true);
+  EXPECT_FALSE(layout(mapped, 0, false).settled) << "a write would need its place";
+  EXPECT_TRUE(layout(mapped, 0, true).settled);
+  EXPECT_EQ(on_store1(mapped), 0u);
+  pass_seconds(3);
+  EXPECT_EQ(emptied().status, Status::kOk);
+}
+
+// Two copies need two nodes: there is nowhere to go.
+TEST_F(EvacuationTest, WhatCannotGoStaysAndIsNotSaidToBeGone) {
+  const routing::FileHandle mirrored = handle(SLICE_HANDLE_MIRRORED);
+  EXPECT_TRUE(layout(mirrored, 0, false).settled);
+  EXPECT_TRUE(layout(mirrored, 0, true).piece.sites.empty()) << "the hash says where it is";
+  reaches(8);
+  drain(true);
+  EXPECT_FALSE(layout(mirrored, 0, false).settled);
+  EXPECT_TRUE(layout(mirrored, 0, true).settled) << "it is written where it was";
+  pass_seconds(10);
+  EXPECT_EQ(on_store1(mirrored), wire::kStripesOfPiece);
+  EXPECT_EQ(emptied().status, Status::kJukebox);
+  EXPECT_NE(emptied().left.find("2 copies"), std::string::npos) << emptied().left;
+}
+
+TEST_F(EvacuationTest, NothingIsSaidToBeEmptyWhileAServerIsSilent) {
+  drain(true);
+  silence("store2");
+  pass_seconds(10);
+  EXPECT_EQ(emptied().status, Status::kJukebox);
+  EXPECT_NE(emptied().left.find("store2"), std::string::npos) << emptied().left;
+  serve("store2", store2_);
+  pass_seconds(20);
+  EXPECT_EQ(emptied().status, Status::kOk);
+}
+
+}  // namespace
+}  // namespace slice::coordinator
