@@ -78,9 +78,7 @@ Task<void> Evacuation::work() {
   const std::uint64_t changes = changes_, arrivals = parts_.layouts.arrivals();
   // Whoever goes by a layout of before may write where the tables of before had a stripe.
   if (!recalled_) {
-    co_await parts_.sessions.recall(
-        {.version = parts_.layouts.next_version(),
-         .sites = wire::sites_of(context_.tables.get()->wire(), context_.self.name)});
+    co_await parts_.layouts.recall(wire::sites_of(context_.tables.get()->wire(), context_.self.name));
     recalled_ = changes == changes_;
   }
   co_await parts_.layouts.placed();
@@ -112,7 +110,8 @@ Task<Result<bool>> Evacuation::pass() {
     if (!objects) co_return objects;
     nothing = nothing && *objects;
   }
-  co_return nothing&& parts_.move.idle();
+  const bool idle = parts_.move.idle();
+  co_return nothing&& idle;
 }
 
 bool Evacuation::has_left_site(const routing::FileHandle& handle, const wire::MapPiece& piece) const {

@@ -15,20 +15,12 @@ constexpr std::uint64_t kUnit = 1 << 16;
 class EvacuationTest : public testing::CoordinatorFixture {
  protected:
   EvacuationTest() { keep_sessions(); }
-  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
   routing::FileHandle handle(std::uint8_t flags) {
     authority_.flags = flags;
     routing::FileHandle made = file();
     made.flags = flags;
     made.stripe_shift = 16;
     return made;
-  }
-  template <class R, class Args>
-  R ask(wire::CoordinatorProcedure procedure, Args args) {
-    auto result = run(service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram,
-                                                procedure, args, 20s));
-    EXPECT_TRUE(result);
-    return result ? *result : R{.status = Status::kServerFault};
   }
   void keep_sessions() {
     for (const char* name : {"store1", "store2"}) {

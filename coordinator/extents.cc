@@ -6,14 +6,13 @@ namespace slice::coordinator {
 
 Task<std::optional<Extent>> Extents::of(routing::FileHandle handle,
                                         std::function<bool(std::uint32_t)> without) {
-  const wire::ObjectName object{context_.handles.volume(), handle.fileid, wire::ObjectKind::kFile};
   Extent extent;
   for (std::uint32_t node : routing::storage_servers(*context_.tables.get(), handle)) {
     if (without(node)) continue;
     // COMMIT, which tells the epoch also of an object without bytes.
     auto part = co_await ask_object<wire::ObjectCommitResult>(
         context_, gate_, handle.fileid, node, wire::ObjectProcedure::kCommit,
-        wire::ObjectCommitArgs{object, context_.verifier.largest()});
+        wire::ObjectCommitArgs{object_of(context_, handle.fileid), context_.verifier.largest()});
     if (!part || part->status != nfs3::Status::kOk) co_return std::nullopt;
     context_.verifier.see(part->verifier);
     extent.end = std::max(extent.end, part->end);

@@ -1,4 +1,5 @@
-// Extents: how far a file with a layout reaches on storage nodes. One loop.
+// Extents: how far a file with a layout reaches on storage nodes; and how these are asked of its object once.
+// One loop.
 #ifndef SLICE_COORDINATOR_EXTENTS_H
 #define SLICE_COORDINATOR_EXTENTS_H
 
@@ -11,6 +12,10 @@
 #include "wire/object.h"
 
 namespace slice::coordinator {
+
+inline wire::ObjectName object_of(const service::ServiceContext& context, FileId file) {
+  return {context.handles.volume(), file, wire::ObjectKind::kFile};
+}
 
 // An object program's answer, asked once; nothing: there is none, or the file's site is held.
 template <class R, class Args>

@@ -73,6 +73,11 @@ class Layouts {
   // The file is gone: durably, also its map.
   Task<Status> forget(FileId file);
 
+  // Ends when nobody goes by a layout of before of files of these sites.
+  Task<void> recall(std::vector<std::uint32_t> sites) {
+    return sessions_.recall({.version = next_version(), .sites = std::move(sites)});
+  }
+
   // ---- moves of sites (docs/moves.md) ----
   using Which = std::function<bool(FileId)>;
   // These files are another coordinator's. Nobody works on them.

@@ -19,7 +19,6 @@ class LayoutsTest : public testing::CoordinatorFixture {
     handle.flags = SLICE_HANDLE_MIRRORED;
     return handle;
   }
-  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
 
   template <class R, class Args>
   Task<Result<R>> ask(wire::CoordinatorProcedure procedure, Args args) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coordinator/extents.h"
+
 namespace slice::coordinator {
 namespace {
 
@@ -180,21 +182,21 @@ Task<wire::ObjectCommitResult> Participants::commit(std::uint32_t server, routin
                                                     Verifier largest_seen, Generation known) {
   return ask_with_others<wire::ObjectCommitResult>(
       server, wire::ObjectProcedure::kCommit,
-      wire::ObjectCommitArgs{object(handle.fileid), largest_seen, known}, false, handle);
+      wire::ObjectCommitArgs{object_of(context_, handle.fileid), largest_seen, known}, false, handle);
 }
 
 Task<bool> Participants::truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size,
                                   Epoch epoch, Generation known) {
   auto result = co_await ask_with_others<wire::ObjectStatusResult>(
       server, wire::ObjectProcedure::kTruncate,
-      wire::ObjectTruncateArgs{object(handle.fileid), size, epoch, known}, true, handle);
+      wire::ObjectTruncateArgs{object_of(context_, handle.fileid), size, epoch, known}, true, handle);
   co_return result.status != nfs3::Status::kJukebox;
 }
 
 Task<bool> Participants::remove(std::uint32_t server, routing::FileHandle handle, Generation known) {
   auto result = co_await ask_with_others<wire::ObjectStatusResult>(
-      server, wire::ObjectProcedure::kRemove, wire::ObjectRemoveArgs{object(handle.fileid), known}, true,
-      handle);
+      server, wire::ObjectProcedure::kRemove,
+      wire::ObjectRemoveArgs{object_of(context_, handle.fileid), known}, true, handle);
   co_return result.status != nfs3::Status::kJukebox;
 }
 

@@ -41,9 +41,6 @@ class Participants {
     Generation known;  // of the tables that they were found by
   };
   Chosen of(const routing::FileHandle& handle, bool striped) const;
-  wire::ObjectName object(FileId file) const {
-    return {context_.handles.volume(), file, wire::ObjectKind::kFile};
-  }
 
   // In all three: with what other servers answer that the participant names, since sites have moved or are
   // moving from it (wire::Also). `known`: as of() has found the participant. None goes on while the file's

@@ -82,10 +82,9 @@ Task<bool> Resync::empty_and_join(const routing::FileHandle& handle, std::uint32
   if (!extent) co_return false;
   if (!layouts_.misses_everything(handle.fileid, server)) co_return false;  // the file was removed
   co_await context_.crash.reach("resync.cutting");
-  const wire::ObjectName object{context_.handles.volume(), handle.fileid, wire::ObjectKind::kFile};
   auto cut = co_await ask_object<wire::ObjectStatusResult>(
       context_, gate_, handle.fileid, server, wire::ObjectProcedure::kTruncate,
-      wire::ObjectTruncateArgs{object, 0, extent->epoch});
+      wire::ObjectTruncateArgs{object_of(context_, handle.fileid), 0, extent->epoch});
   co_await context_.crash.reach("resync.cut");
   if (!cut || cut->status != Status::kOk) co_return false;
   co_return co_await layouts_.join(handle, server, true);

@@ -146,7 +146,7 @@ Task<slice::Status> Sites::copy(Leaving leaving) {
   SLICE_CO_RETURN_IF_ERROR(co_await copy_intentions(now, true));
   // As at the switch: a node that does not answer any more has no session by then, and nobody has to wait for
   // that while requests are held.
-  co_await recall(leaving->move().sites);
+  co_await parts_.layouts.recall(leaving->move().sites);
   do {
     SLICE_CO_RETURN_IF_ERROR(co_await copy_changed(now, true));
   } while (now->changed.size() > kFew);
@@ -203,10 +203,6 @@ Task<slice::Status> Sites::copy_intentions(Going going, bool slowly) {
   co_return slice::Status{};
 }
 
-Task<void> Sites::recall(std::vector<std::uint32_t> sites) {
-  co_await parts_.sessions.recall({.version = parts_.layouts.next_version(), .sites = std::move(sites)});
-}
-
 Task<slice::Status> Sites::copy_rest(Leaving leaving) {
   const Going now = going(*leaving);
   const Layouts::Which wanted = in(leaving->move().sites);
@@ -214,7 +210,7 @@ Task<slice::Status> Sites::copy_rest(Leaving leaving) {
     co_return fail(Errc::kIo, "of a block map it is not known what is durable");
   hooks_.leave(wanted);
   // From here on nobody acts by a layout of before: the new owner's may say something else.
-  co_await recall(leaving->move().sites);
+  co_await parts_.layouts.recall(leaving->move().sites);
   co_await context_.crash.reach("site.recalled");
   SLICE_CO_RETURN_IF_ERROR(co_await copy_intentions(now, false));
   SLICE_CO_RETURN_IF_ERROR(co_await copy_changed(now, false));

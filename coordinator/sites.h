@@ -92,7 +92,6 @@ class Sites : public service::SiteData {
   // The same, and waits as the pace says.
   Task<Status> send_slowly(Going going, wire::ReceiveArgs message);
   // Ends when nobody goes by a layout of these sites that was given before.
-  Task<void> recall(std::vector<std::uint32_t> sites);
   Task<Status> copy_intentions(Going going, bool slowly);
   Task<Status> copy_changed(Going going, bool slowly);
   Status take(Arriving& arriving, const wire::ReceiveArgs& args);

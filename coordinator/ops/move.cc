@@ -138,17 +138,15 @@ Task<bool> MoveOperation::copy(const Move& move, std::uint32_t to) {
 }
 
 Task<Status> MoveOperation::discard(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t server) {
-  const wire::ServerEntry* entry = context_.tables.get()->server(server);
-  if (entry == nullptr) co_return Status::kOk;  // with its disk it has left the ensemble
+  if (context_.tables.get()->server(server) == nullptr)
+    co_return Status::kOk;  // with its disk it has left the ensemble
   auto layout = layouts_.of(handle, stripe);
   if (!layout) co_return nfs3::status_of(layout.error());
   routing::HandleBytes bytes = context_.handles.mint(handle);
-  auto result = co_await gate_.unless_held(
-      handle.fileid,
-      service::internal_call<wire::ObjectStatusResult>(
-          context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kDiscard,
-          wire::DiscardArgs{bytes, layout->version, stripe}, kCallTimeout));
-  co_return result && *result ? (*result)->status : Status::kJukebox;
+  auto result = co_await ask_object<wire::ObjectStatusResult>(
+      context_, gate_, handle.fileid, server, wire::ObjectProcedure::kDiscard,
+      wire::DiscardArgs{bytes, layout->version, stripe});
+  co_return result ? result->status : Status::kJukebox;
 }
 
 Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> servers,

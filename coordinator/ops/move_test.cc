@@ -20,15 +20,7 @@ class MoveTest : public testing::CoordinatorFixture {
     handle.flags = SLICE_HANDLE_BLOCK_MAPPED;
     return handle;
   }
-  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
 
-  template <class R, class Args>
-  R ask(wire::CoordinatorProcedure procedure, Args args) {
-    auto result = run(service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram,
-                                                procedure, args, 20s));
-    EXPECT_TRUE(result);
-    return result ? *result : R{.status = Status::kServerFault};
-  }
   void keep_sessions() {
     for (const char* name : {"store1", "store2"}) {
       ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,

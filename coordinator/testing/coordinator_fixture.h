@@ -226,6 +226,16 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     return {.type = nfs3::FileType::kRegular, .fileid = FileId{id}, .generation = 1, .cell_key = 5};
   }
 
+  std::uint32_t index(const std::string& name) const { return config_.find(name)->index; }
+  // What the coordinator program answers.
+  template <class R, class Args>
+  R ask(wire::CoordinatorProcedure procedure, Args args) {
+    auto result = run(service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram,
+                                                procedure, args, std::chrono::seconds(20)));
+    EXPECT_TRUE(result);
+    return result ? *result : R{.status = nfs3::Status::kServerFault};
+  }
+
   // COMMIT as a client in 10.77.1.2 sends it; the status and the verifier.
   struct Committed {
     nfs3::Status status = nfs3::Status::kServerFault;
