@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
-Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets and stock
-kernels, with the release build that users have), tidy (clang-tidy), asan (unit and sim tests under AddressSanitizer and UBSan),
-tsan (unit tests of what threads share under ThreadSanitizer), docs (the commands that the documents show). A test case is one
-GoogleTest case, or one ctest entry that is no GoogleTest program. Skipped cases are listed by name. While tests of the stage
-processes wait, what the later ones need is made beside them, with the processor time that is left over."""
+Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets, stock
+kernels and simulations, with the release build that users have), tidy (clang-tidy), asan (unit tests, and a part of the
+simulations, under AddressSanitizer and UBSan), tsan (unit tests of what threads share under ThreadSanitizer), docs (the
+commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
+Skipped cases are listed by name. While tests of the stage processes wait, what the later ones need is made beside them,
+with the processor time that is left over."""
 
 import argparse
 import concurrent.futures
@@ -122,13 +123,15 @@ def read_results(tally, preset, junit, folder):
             tally.add(f"{preset}/{name} (ended badly outside of its cases)", False)
 
 
-def run_ctest(tally, preset, labels, given):
+def run_ctest(tally, preset, labels, given, waiting=0):
+    """waiting: how many tests more than processors run at once, since they wait for much."""
     folder = ROOT / "build" / preset / "results"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     junit = folder.parent / "ctest.junit"
     junit.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(junit), "-j2", "-L", labels]
+    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(junit),
+               "-j", str(len(os.sched_getaffinity(0)) + waiting), "-L", labels]
     if given.only:
         command += ["-R", given.only]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "GTEST_OUTPUT": f"xml:{folder}/"})
@@ -151,7 +154,7 @@ def stage_processes(tally, given):
     if not is_built(tally, "release", build("release", "process_tests")):
         return
     ahead.begin(given.stages)
-    run_ctest(tally, "release", given.labels, given)
+    run_ctest(tally, "release", given.labels, given, waiting=1)
 
 
 def stage_tidy(tally, _):

@@ -22,7 +22,8 @@ SLOW, USUAL = "1MiB", "64MiB"  # limits of moves
 TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes many seconds then
 KILLS, BETWEEN_SECONDS, AWAY_SECONDS = 8, (1.0, 2.5), 5
 MOVES_SECONDS, SETTLES_SECONDS = 90, 30  # for moves to end, and for what is told and removed by and by
-GUEST_SECONDS = 900  # at the most
+GUEST_SECONDS = 1500  # at the most
+PAUSE_MS = 20  # between two operations of a worker of `durability`: clients leave processors to those who move
 BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest: files that the host makes
 MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
 # A round of a guest: it forgets what it has read, and writes anew what it checks, but for a tree that stays.
@@ -46,6 +47,7 @@ while [ ! -e {end} ]; do
     for folder in . {mirrored} {mapped}; do
         python3 {known} check $folder --size 1500000 --seed {seed}$round || exit 1
     done
+    sleep 2
 done
 echo "rounds: $round"
 """
@@ -98,7 +100,7 @@ def working(target, options):
             target.slicectl("policy", "set", f"/grow-{seed}/{MIRRORED}", "--copies", "2")
             target.slicectl("policy", "set", f"/grow-{seed}/{MAPPED}", "--placement", "free-space", "--stripe-unit", "64KiB")
             (guest.folder / pathlib.Path(BEGIN).name).touch()
-        load = stack.enter_context(power_cut.Load(hosts, options, power_cut.REACH))
+        load = stack.enter_context(power_cut.Load(hosts, options, power_cut.REACH, PAUSE_MS))
         stack.callback(load.give_up)
         yield Clients(guests, load)
 

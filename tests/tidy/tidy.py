@@ -1,21 +1,30 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over every C++ source of a build directory's compile commands, two at a time.
+"""Runs clang-tidy over every C++ source of a build directory's compile commands, two runs at a time.
 
-A file whose preprocessed inputs have not changed since it was last clean is not run again: a hash of the source, of
-every header of the project and of .clang-tidy is kept beside the build."""
+What takes clang-tidy its time is headers, so sources of one folder are looked at together, as if one file included them. Where that
+cannot be compiled, since two of them have something of the same name for themselves, those of which the compiler complains are looked
+at apart from the others. A source whose inputs
+have not changed since it was last clean is left out: a hash of it, of every header of the project that it includes and of .clang-tidy
+is kept."""
 
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 CACHE = pathlib.Path(os.environ.get("SLICE_CACHE", pathlib.Path.home() / ".cache/slice")) / "tidy"
+TOGETHER = 16  # sources at most, for the sake of memory
+COMPLAINT = re.compile(r"^([^\s:]+):\d+:\d+: .*\[clang-diagnostic-", re.M)  # the compiler's, not clang-tidy's
+STATUS = re.compile(r"^using .*::Status;", re.M)  # the name that most often means another thing in the source beside it
 
 
 def closure(path, seen):
@@ -27,43 +36,82 @@ def closure(path, seen):
         closure(ROOT / included, seen)
 
 
-def digest(path):
+def stamp_of(path):
     seen = set()
     closure(path, seen)
     hasher = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
     for each in sorted(seen):
         hasher.update(str(each.relative_to(ROOT)).encode() + b"\0" + each.read_bytes())
-    return hasher.hexdigest()
+    return CACHE / hasher.hexdigest()
 
 
-def check(build, path):
-    stamp = CACHE / digest(path)
-    if stamp.exists():
-        return ""
-    done = subprocess.run(["clang-tidy-19", "--quiet", "-p", str(build), str(path)], capture_output=True, text=True)
-    if done.returncode == 0:
-        stamp.touch()
-        return ""
-    return done.stdout or done.stderr
+def flags_of(command):
+    """What it is compiled with, but for the precompiled headers: most of what they hold a source does not use, and clang-tidy looks at all."""
+    words = iter(shlex.split(command["command"]))
+    flags = []
+    for word in words:
+        if word in ("-o", "-c", "-include-pch", "-MF", "-MT"):
+            next(words)
+        elif word == "-isystem":
+            flags += [word, next(words)]
+        elif word.startswith("-"):
+            flags.append(word)
+    return tuple(flags)
+
+
+def run(flags, paths, folder):
+    """What clang-tidy says of these sources, together; empty where it finds nothing."""
+    with tempfile.NamedTemporaryFile("w", suffix=".cc", dir=folder) as together:
+        together.write("".join(f'#include "{path}"\n' for path in paths))
+        together.flush()
+        done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", together.name, "--", *flags, "-ferror-limit=0"],
+                              capture_output=True, text=True, cwd=ROOT)
+    return "" if done.returncode == 0 else done.stdout or done.stderr
+
+
+def check(flags, paths, folder):
+    """What is to be said of each that is not clean."""
+    said = run(flags, paths, folder)
+    if not said:
+        for path in paths:
+            stamp_of(path).touch()
+        return []
+    complaints = set(COMPLAINT.findall(said))
+    if len(paths) == 1 or not complaints:
+        return [said]
+    apart = [path for path in paths if str(path) in complaints]
+    if len(apart) in (0, len(paths)):
+        apart = paths[len(paths) // 2:]
+    return check(flags, [path for path in paths if path not in apart], folder) + check(flags, apart, folder)
+
+
+def groups(commands):
+    """(flags, sources) of what is to be looked at together."""
+    key = {path: (path.parent, bool(STATUS.search(path.read_text())), flags_of(command)) for path, command in commands.items()}
+    for (_, _, flags), paths in itertools.groupby(sorted(key, key=lambda path: (key[path], path)), key=key.get):
+        paths = list(paths)
+        runs = -(-len(paths) // TOGETHER)
+        for number in range(runs):
+            yield flags, paths[number::runs]
 
 
 def main():
     build = ROOT / (sys.argv[1] if len(sys.argv) > 1 else "build/release")
     only = sys.argv[2] if len(sys.argv) > 2 else ""
     CACHE.mkdir(parents=True, exist_ok=True)
-    commands = json.loads((build / "compile_commands.json").read_text())
-    paths = sorted({pathlib.Path(c["file"]) for c in commands
-                    if c["file"].endswith(".cc") and "/build/" not in c["file"] and only in c["file"]})
+    commands = {pathlib.Path(c["file"]): c for c in json.loads((build / "compile_commands.json").read_text())
+                if c["file"].endswith(".cc") and "/build/" not in c["file"] and only in c["file"]}
     # Tests are compiled with warnings as errors like all else; the slow analysis goes to what ships.
-    paths = [p for p in paths if not re.search(r"(_test|_bench|_fuzz)\.cc$", p.name) and ROOT / "tests" not in p.parents]
-    bad = 0
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for said in pool.map(lambda p: check(build, p), paths):
-            if said:
-                bad += 1
-                print(said)
-    print(f"clang-tidy: {len(paths)} files, {bad} with findings")
-    return 1 if bad or not paths else 0
+    commands = {path: command for path, command in commands.items()
+                if not re.search(r"(_test|_bench|_fuzz)\.cc$", path.name) and ROOT / "tests" not in path.parents}
+    unclean = {path: command for path, command in commands.items() if not stamp_of(path).exists()}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        work = sorted(groups(unclean), key=lambda group: -len(group[1]))
+        said = [text for texts in pool.map(lambda group: check(*group, folder), work) for text in texts]
+    for text in said:
+        print(text)
+    print(f"clang-tidy: {len(commands)} files, {len(said)} with findings")
+    return 1 if said or not commands else 0
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Peer:
             command = self.in_server(*(["taskset", "-c", self.cpus] if self.cpus else []), "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "bash", "-c", script)
             self.processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                                    preexec_fn=uml.die_with_parent))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._answers():
             if time.monotonic() > deadline or self.processes[-1].poll() is not None:
                 raise RuntimeError(f"{self.TITLE} did not start: {self.log()}")

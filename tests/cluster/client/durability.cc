@@ -1,7 +1,7 @@
 // Whether a volume keeps what it acknowledged, whatever is killed:
 //
 //   durability load   --server A --export PATH --log FILE [--seconds N] [--while FILE] [--workers N]
-//                     [--seed S] [--reach BYTES]
+//                     [--seed S] [--reach BYTES] [--pause-ms N]
 //   durability verify --server A --export PATH --log FILE
 //   durability damage --server A --export PATH --log FILE     what a lossy server would leave behind
 //
@@ -12,11 +12,13 @@
 // every way that verify must notice.
 //
 // --reach bounds where in files the load writes (default 300000): below the threshold, only small-file
-// servers have bytes.
+// servers have bytes. --pause-ms: each worker waits that long between its operations (default 0), for a load
+// beside others that lasts.
 // --replays tolerates EXIST and NOENT for calls that were sent again, for servers without a durable
 // duplicate-request cache. Exit code 1 when something is wrong.
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <mutex>
@@ -117,12 +119,16 @@ class Worker {
         number_(number),
         random_(arguments.number("--seed", 1) * 1000 + number),
         reach_(arguments.number("--reach", kReach)),
+        pause_(arguments.number("--pause-ms", 0)),
         replays_(arguments.flag("--replays")),
         log_(log),
         totals_(totals) {}
 
   void run(const LoadTime& time) {
-    while (!time.over() && !totals_.failed) step();
+    while (!time.over() && !totals_.failed) {
+      step();
+      std::this_thread::sleep_for(pause_);
+    }
     if (!totals_.failed) make_files_to_damage();
     const ConnectionCounters& counters = session_.nfs().counters();
     totals_.resent += counters.resent;
@@ -304,6 +310,7 @@ class Worker {
   std::uint64_t number_;
   std::uint64_t random_;
   std::uint64_t reach_;  // writes begin, and truncations end, below it
+  std::chrono::milliseconds pause_;
   bool replays_;
   Log& log_;
   Totals& totals_;
