@@ -24,6 +24,10 @@ struct OnBehalf {
   LayoutStamp layout;
 };
 
+// Whether somebody waits for a call, as a client does whose WRITE is passed on, or nobody in particular, as
+// for the copies of sites that move. These travel apart, so that each has its share of the link.
+enum class Urgency { kWaitedFor, kBackground };
+
 struct Request {
   Endpoint to;
   std::uint32_t program = 0;
@@ -38,6 +42,7 @@ struct Request {
   Duration refused_patience = Duration(0);
   // The answer may be as long as data is; arguments say so by their size. Both travel apart from short calls.
   bool long_answer = false;
+  Urgency urgency = Urgency::kWaitedFor;
   std::optional<AuthSys> credential;  // none: AUTH_NONE
   OnBehalf on_behalf;
 };

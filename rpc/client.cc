@@ -118,7 +118,13 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
   Options options_;
   Buffer scratch_;
   std::uint32_t next_xid_;
-  std::map<std::pair<Endpoint, bool>, std::unique_ptr<Peer>> peers_;  // by endpoint and whether for data
+  // What travels together.
+  enum class Kind { kShort, kData, kBackground };
+  static Kind kind_of(const Request& request) {
+    if (request.urgency == Urgency::kBackground) return Kind::kBackground;
+    return request.long_answer || request.arguments.size() > kShort ? Kind::kData : Kind::kShort;
+  }
+  std::map<std::pair<Endpoint, Kind>, std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> dirty_, flushing_;  // with calls to send at the end of the round
   LogLimiter log_limit_{1};
 };
@@ -354,8 +360,7 @@ void SocketChannel::Impl::Peer::timed_out(Xid xid) {
 }
 
 Task<Result<Response>> SocketChannel::Impl::call(Request request) {
-  bool data = request.long_answer || request.arguments.size() > kShort;
-  auto& peer = peers_[{request.to, data}];
+  auto& peer = peers_[{request.to, kind_of(request)}];
   if (!peer) peer = std::make_unique<Peer>(*this, request.to);
   Peer& to = *peer;
   if (to.full(request.arguments.size())) {

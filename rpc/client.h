@@ -1,6 +1,7 @@
-// SocketChannel: internal calls over TCP, up to two connections an endpoint, shared by all callers of the
+// SocketChannel: internal calls over TCP, up to three connections an endpoint, shared by all callers of the
 // loop and opened again when they break: one for short calls, one for those that carry data, so that what has
-// little time, as leases have, does not wait behind megabytes. With the ensemble's keys each is a session
+// little time, as leases have, does not wait behind megabytes, and one for data that nobody waits for, so
+// that clients' data does not wait behind a move's. With the ensemble's keys each is a session
 // (rpc/session.h).
 // Calls of one connection travel together: what is called in one round of the loop leaves in one write, and
 // answers come in any order.

@@ -61,6 +61,24 @@ TEST_F(ServerTest, AShortCallOvertakesData) {
   EXPECT_EQ(channel.connects(), 2u);
 }
 
+TEST_F(ServerTest, DataThatIsWaitedForOvertakesCopies) {
+  serve();
+  std::vector<Answer> copies(32);
+  Answer waited_for;
+  for (Answer& each : copies) {
+    Request copy = request(1, Buffer(1 << 20));
+    copy.urgency = Urgency::kBackground;
+    spawn(call_into(channel, std::move(copy), each));
+  }
+  spawn(call_into(channel, request(1, Buffer(64 << 10)), waited_for));
+  ASSERT_TRUE(loop.run_until([&] { return waited_for.result.has_value(); }, 5s));
+  EXPECT_TRUE(*waited_for.result);
+  EXPECT_FALSE(copies.back().result.has_value()) << "what was called before is still under way";
+  ASSERT_TRUE(loop.run_until([&] { return copies.back().result.has_value(); }, 20s));
+  for (Answer& each : copies) EXPECT_TRUE(each.result && *each.result);
+  EXPECT_EQ(channel.connects(), 2u);
+}
+
 TEST_F(ServerTest, ManyAndLargeRecords) {
   serve();
   std::vector<Answer> answers(300);

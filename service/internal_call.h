@@ -24,13 +24,9 @@ Task<Result<R>> internal_call_encoded(rpc::Channel& channel, rpc::Request reques
   co_return result;
 }
 
-// `args` are encoded before this returns, so they need not live longer. R must hold no views. Errors are the
-// channel's; a reply that does not decode is kInvalid. A status inside R is the caller's to look at.
-template <class R, class Procedure, class Args>
-Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint32_t program,
-                              Procedure procedure, const Args& args,
-                              Duration timeout = std::chrono::seconds(5),
-                              Duration refused_patience = Duration(0)) {
+template <class Procedure, class Args>
+rpc::Request internal_request(rpc::Endpoint to, std::uint32_t program, Procedure procedure, const Args& args,
+                              Duration timeout, Duration refused_patience) {
   rpc::XdrWriter out;
   encode(out, args);
   rpc::Request request;
@@ -41,7 +37,18 @@ Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint
   request.arguments = out.take();
   request.timeout = timeout;
   request.refused_patience = refused_patience;
-  return internal_call_encoded<R>(channel, std::move(request));
+  return request;
+}
+
+// `args` are encoded before this returns, so they need not live longer. R must hold no views. Errors are the
+// channel's; a reply that does not decode is kInvalid. A status inside R is the caller's to look at.
+template <class R, class Procedure, class Args>
+Task<Result<R>> internal_call(rpc::Channel& channel, rpc::Endpoint to, std::uint32_t program,
+                              Procedure procedure, const Args& args,
+                              Duration timeout = std::chrono::seconds(5),
+                              Duration refused_patience = Duration(0)) {
+  return internal_call_encoded<R>(channel,
+                                  internal_request(to, program, procedure, args, timeout, refused_patience));
 }
 
 // For procedures without arguments, and without results.

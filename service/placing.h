@@ -69,13 +69,15 @@ Placed judge(const Result<wire::PlaceResult>& result, LeavingSites& leaving, Ser
 // Has the new owner do it; the attempt fails where that does not answer, or cannot.
 template <class Args>
 Task<Placed> place_there(ServiceContext& context, WriteNumbers& numbers, Leaving leaving,
-                         wire::ObjectProcedure procedure, Args args) {
+                         rpc::Urgency urgency, wire::ObjectProcedure procedure, Args args) {
   const rpc::Endpoint to = context.tables.get()->server(leaving->move().to)->endpoint;
   args.move = leaving->move().id.value;
   args.attempt = leaving->attempt();
   args.number = numbers.next(context.loop.wall());
-  auto result = co_await internal_call<wire::PlaceResult>(context.channel, to, wire::kObjectProgram,
-                                                          procedure, args, kPlaceTimeout, kPlaceRefused);
+  rpc::Request request =
+      internal_request(to, wire::kObjectProgram, procedure, args, kPlaceTimeout, kPlaceRefused);
+  request.urgency = urgency;
+  auto result = co_await internal_call_encoded<wire::PlaceResult>(context.channel, std::move(request));
   co_return judge(result, *leaving, context, numbers);
 }
 

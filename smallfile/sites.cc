@@ -86,16 +86,16 @@ Task<Result<bool>> Sites::change(wire::PlaceFileArgs args) {
 Task<bool> Sites::forward(Leaving leaving, wire::PlaceFileArgs args) {
   if (!leaving->live()) co_return false;
   forwarded_.add();
-  const Placed there = co_await place_there(leaving, args);
+  const Placed there = co_await place_there(leaving, rpc::Urgency::kWaitedFor, args);
   co_await context_.crash.reach("site.forwarded");
   co_return there == Placed::kDone || there == Placed::kRemoved;
 }
 
-Task<Sites::Placed> Sites::place_there(Leaving leaving, wire::PlaceFileArgs args) {
+Task<Sites::Placed> Sites::place_there(Leaving leaving, rpc::Urgency urgency, wire::PlaceFileArgs args) {
   const MonoTime deadline = context_.loop.now() + kPatience;
   while (leaving->live()) {
-    const Placed there =
-        co_await service::place_there(context_, numbers_, leaving, wire::ObjectProcedure::kPlaceFile, args);
+    const Placed there = co_await service::place_there(context_, numbers_, leaving, urgency,
+                                                       wire::ObjectProcedure::kPlaceFile, args);
     if (there != Placed::kAgain) co_return there;
     if (context_.loop.now() >= deadline) leaving->fail("the new owner has newer writes of a file");
     co_await context_.loop.sleep(kPause);
@@ -171,12 +171,13 @@ Task<Result<std::uint64_t>> Sites::copy_file(Leaving leaving, FileId file) {
   const Store::Seen& seen = image->seen;
   std::uint64_t bytes = 0, end = 0;
   auto send = [&](std::uint64_t offset, ByteView data) {
-    return place_there(leaving, {.file = file,
-                                 .what = What::kBytes,
-                                 .epoch = seen.epoch,
-                                 .offset = offset,
-                                 .mtime = seen.mtime,
-                                 .data = data});
+    return place_there(leaving, rpc::Urgency::kBackground,
+                       {.file = file,
+                        .what = What::kBytes,
+                        .epoch = seen.epoch,
+                        .offset = offset,
+                        .mtime = seen.mtime,
+                        .data = data});
   };
   for (const Store::Run& run : image->runs) {
     if (co_await send(run.offset, run.data.view()) == Placed::kFailed)

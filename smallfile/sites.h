@@ -60,7 +60,7 @@ class Sites : public service::SiteData {
   Leaving leaving(FileId file) const { return leaving_.none() ? nullptr : leaving_.of(site_of(file)); }
   // Whether it is done there. The file is locked.
   Task<bool> forward(Leaving leaving, wire::PlaceFileArgs args);
-  Task<Placed> place_there(Leaving leaving, wire::PlaceFileArgs args);
+  Task<Placed> place_there(Leaving leaving, rpc::Urgency urgency, wire::PlaceFileArgs args);
   Task<Result<bool>> change(wire::PlaceFileArgs args);
   // Of the store here.
   Task<Status> put(const wire::PlaceFileArgs& args);

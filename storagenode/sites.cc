@@ -122,7 +122,8 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
     same.epoch = epoch->value_or(options.epoch);
     same.same_epoch = true;
     // The new owner first: what is here only, nobody misses there.
-    Placed there = co_await place_there(leaving, handle, same.epoch, offset, options.mtime, data);
+    Placed there = co_await place_there(leaving, rpc::Urgency::kWaitedFor, handle, same.epoch, offset,
+                                        options.mtime, data);
     co_await context_.crash.reach("site.forwarded");
     forwarded_.add();
     if (there == Placed::kRemoved) co_return fail(Errc::kStale, "the file was removed");
@@ -142,11 +143,11 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
   co_return co_await store_.write(object_of(handle), offset, data, options);
 }
 
-Task<Sites::Placed> Sites::place_there(Leaving leaving, routing::FileHandle handle, Epoch epoch,
-                                       std::uint64_t offset, nfs3::Time mtime, ByteView data) {
+Task<Sites::Placed> Sites::place_there(Leaving leaving, rpc::Urgency urgency, routing::FileHandle handle,
+                                       Epoch epoch, std::uint64_t offset, nfs3::Time mtime, ByteView data) {
   const routing::HandleBytes bytes = context_.handles.mint(handle);
   co_return co_await service::place_there(
-      context_, numbers_, leaving, wire::ObjectProcedure::kPlace,
+      context_, numbers_, leaving, urgency, wire::ObjectProcedure::kPlace,
       wire::PlaceArgs{.handle = bytes, .epoch = epoch, .offset = offset, .mtime = mtime, .data = data});
 }
 
@@ -238,8 +239,8 @@ Task<slice::Status> Sites::copy_piece(Leaving leaving, routing::FileHandle handl
       auto read = co_await store_.read(object_of(handle), piece.offset, data.span());
       if (!read) co_return fail(std::move(read).error());
       if (read->bytes == 0) co_return slice::Status{};
-      Placed there = co_await place_there(leaving, handle, read->epoch, piece.offset, read->mtime,
-                                          data.view().first(read->bytes));
+      Placed there = co_await place_there(leaving, rpc::Urgency::kBackground, handle, read->epoch,
+                                          piece.offset, read->mtime, data.view().first(read->bytes));
       if (there == Placed::kDone || there == Placed::kRemoved) co_return slice::Status{};
     }
     if (context_.loop.now() >= deadline) leaving->fail("the truncation of a file does not come there");

@@ -71,8 +71,8 @@ class Sites : public service::SiteData {
                                                 std::uint64_t offset, ByteView data,
                                                 ObjectStore::WriteOptions options);
   Task<Result<ObjectStore::Written>> put(routing::FileHandle handle, const wire::PlaceArgs& args);
-  Task<Placed> place_there(Leaving leaving, routing::FileHandle handle, Epoch epoch, std::uint64_t offset,
-                           nfs3::Time mtime, ByteView data);
+  Task<Placed> place_there(Leaving leaving, rpc::Urgency urgency, routing::FileHandle handle, Epoch epoch,
+                           std::uint64_t offset, nfs3::Time mtime, ByteView data);
   Task<Status> copy_object(Leaving leaving, Held held);
   Task<Status> copy_piece(Leaving leaving, routing::FileHandle handle, Piece piece);
   // The data of these sites that the object has, in pieces of one stripe and one transfer at most.
