@@ -1,6 +1,6 @@
 """The suite `grow`: servers of every class are added, and some emptied, while all work, and sites move between them, data and all.
 
-Two kernel clients and `durability` work on files of their own, and check them, from the beginning to the end: none may see an error, a wrong byte
+Two kernel clients, `durability` and `slice-load` work on files of their own, and check them, from the beginning to the end: none may see an error, a wrong byte
 or a wrong answer, also while moves are slowed down, paused and given up, and while the manager and those who give and get sites are killed."""
 
 import collections
@@ -12,11 +12,12 @@ import re
 import tempfile
 import time
 
+import load as loads
 import lost_manager_state
 import power_cut
 import uml
 
-FILES = 24  # of libnfs; 16 stripes each
+FILES, TREE = 24, 20  # of libnfs, 16 stripes each; and of each kernel client's tree
 STRAY = 0.05  # of a share of the sites, by which it may differ
 SLOW, USUAL = "1MiB", "64MiB"  # limits of moves
 TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes many seconds then
@@ -28,7 +29,7 @@ BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest:
 MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
 # A round of a guest: it forgets what it has read, and writes anew what it checks, but for a tree that stays.
 GUEST = """
-mkdir -p grow-{seed} && cd grow-{seed} && {programs}/tree make tree --files 60 --largest 3000000 || exit 1
+mkdir -p grow-{seed} && cd grow-{seed} && {programs}/tree make tree --files {files} --largest 3000000 || exit 1
 mkdir -p {mirrored} {mapped}
 echo ready
 while [ ! -e {begin} ]; do sleep 0.1; done
@@ -39,7 +40,7 @@ while [ ! -e {end} ]; do
     for folder in . {mirrored} {mapped}; do
         {programs}/fsx $folder/fsx --ops 120 --size 3000000 --seed {seed}$round || exit 1
     done
-    {programs}/tree verify tree --files 60 --largest 3000000 &&
+    {programs}/tree verify tree --files {files} --largest 3000000 &&
     for folder in . {mirrored} {mapped}; do
         python3 {known} write $folder --files 2 --size 1500000 --seconds 1 --seed {seed}$round || exit 1
     done
@@ -47,7 +48,7 @@ while [ ! -e {end} ]; do
     for folder in . {mirrored} {mapped}; do
         python3 {known} check $folder --size 1500000 --seed {seed}$round || exit 1
     done
-    sleep 2
+    sleep 8
 done
 echo "rounds: $round"
 """
@@ -61,23 +62,26 @@ def say(ok, what, got=""):
 class Clients:
     """All who work on the volume meanwhile."""
 
-    def __init__(self, guests, load):
-        self.guests, self.load = guests, load
+    def __init__(self, guests, load, lasting):
+        self.guests, self.load, self.lasting = guests, load, lasting
 
     def told(self):
         return "; ".join(" | ".join(guest.text.strip().splitlines()[-4:]) for guest in self.guests)
 
     def work(self, when):
         ended = [guest for guest in self.guests if guest.poll() is not None or guest.process.poll() is not None]
-        return say(not ended and self.load.process.poll() is None, f"{when}: all clients go on working", f"kernel clients: {self.told()}")
+        return say(not ended and self.load.process.poll() is None and not self.lasting.faults, f"{when}: all clients go on working",
+                   f"kernel clients: {self.told()}; slice-load: {self.lasting.faults}")
 
     def end(self):
         """Whether all was right."""
         for guest in self.guests:
             (guest.folder / pathlib.Path(END).name).touch()
         self.load.__exit__()
+        self.lasting.__exit__()
         codes = [guest.wait() for guest in self.guests]
         ok = say(not self.load.saw_error, "durability saw no error and no wrong reply") & say(codes == [0, 0], "nor did the kernel clients", self.told())
+        ok &= say(not self.lasting.faults, f"nor did slice-load in {self.lasting.runs} runs", self.lasting.faults)
         text = "".join(guest.text for guest in self.guests)
         longest = max(map(float, re.findall(r"the longest took (\S+) s", text)), default=0)
         print(f"kernel clients: {' and '.join(re.findall(r'rounds: (.*)', text))} rounds; of their writes of 1.5 MB the longest took {longest} s", flush=True)
@@ -85,12 +89,12 @@ class Clients:
 
 
 @contextlib.contextmanager
-def working(target, options):
+def working(target, options, folder):
     """Clients, until the end at the latest."""
     known, hosts = uml.ROOT / "tests/cluster/guest/known_bytes.py", target.hosts()
     hosts.load()
     seeds = [options.seed * 10 + number for number in (1, 2)]
-    scripts = [GUEST.format(programs=options.programs, known=known, begin=BEGIN, end=END, mirrored=MIRRORED, mapped=MAPPED, seed=seed)
+    scripts = [GUEST.format(files=TREE, programs=options.programs, known=known, begin=BEGIN, end=END, mirrored=MIRRORED, mapped=MAPPED, seed=seed)
                for seed in seeds]
     with contextlib.ExitStack() as stack:
         guests = [stack.enter_context(target.client(["sh", "-c", script], timeout=GUEST_SECONDS)) for script in scripts]
@@ -102,7 +106,8 @@ def working(target, options):
             (guest.folder / pathlib.Path(BEGIN).name).touch()
         load = stack.enter_context(power_cut.Load(hosts, options, power_cut.REACH, PAUSE_MS))
         stack.callback(load.give_up)
-        yield Clients(guests, load)
+        lasting = stack.enter_context(loads.Lasting(target, options, folder))
+        yield Clients(guests, load, lasting)
 
 
 class Scene:
@@ -112,6 +117,7 @@ class Scene:
         self.target, self.files, self.clients = target, files, clients
         self.chance = random.Random(options.seed)
         self.seen, self.told = {}, set()  # moves, as they were listed last: a manager that dies forgets those that have ended
+        self.gone = set()  # servers that were removed
 
     def ask(self, *words):
         return self.target.slicectl(*words, check=False)
@@ -166,7 +172,7 @@ class Scene:
         return say(not wrong, f"{what}: every byte is right", f"of {len(self.files.written)} files wrong: {', '.join(wrong)}")
 
     def even(self, what, site_class, beginning, emptied):
-        counts, servers = collections.Counter(self.owners(site_class)), set(self.target.servers(beginning)) - set(emptied)
+        counts, servers = collections.Counter(self.owners(site_class)), set(self.target.servers(beginning)) - set(emptied) - self.gone
         share = counts.total() / len(servers)
         good = set(counts) == servers and all(abs(count - share) <= STRAY * share for count in counts.values())
         return say(good, f"{what}: each has its share of the {site_class} sites", counts)
@@ -210,7 +216,8 @@ def coordinator_is_added(scene):
 
 
 def directories_are_added(scene):
-    """One directory server becomes three, one after another; sites go on going to and fro while any of them dies; then one is emptied."""
+    """One directory server becomes three, one after another; sites go on going to and fro while any of them dies; then one is emptied,
+    and removed."""
     what = "directories"
     for number in (2, 3):
         before, added = scene.owners("directory"), scene.target.add_directory_server(number)
@@ -232,9 +239,7 @@ def directories_are_added(scene):
     ok = say(len(victims) > 1, f"{what}: killed meanwhile: {' '.join(victims)}") & scene.ended(what)
     scene.tell("rebalance")
     ok &= scene.ended(f"{what}, again") & scene.whole(what) & emptied(scene, "dir2", "directory")
-    scene.tell("server", "drain", "dir2", "--undo")
-    scene.tell("rebalance")
-    return ok & scene.ended("drain dir2, back again") & scene.whole("drain dir2, back again")
+    return ok & removed(scene, "dir2")
 
 
 def store4_is_added(scene):
@@ -367,26 +372,41 @@ def drained(scene):
     return emptied(scene, "store2", "storage")
 
 
-def removed(scene):
+def removed(scene, name="store2"):
     """store2 was there at the volume's birth, and had stripes of mirrored and block-mapped files, which go elsewhere, too."""
-    what, start = "remove store2", time.monotonic()
-    ok = say(scene.until(lambda: scene.ask("server", "remove", "store2").returncode == 0, MOVES_SECONDS), f"{what}: nothing is left there",
-             scene.ask("server", "remove", "store2").stderr)
+    what, start = f"remove {name}", time.monotonic()
+    ok = say(scene.until(lambda: scene.ask("server", "remove", name).returncode == 0, MOVES_SECONDS), f"{what}: nothing is left there",
+             scene.ask("server", "remove", name).stderr)
     print(f"{what}: that took {time.monotonic() - start:.1f} s more", flush=True)
-    ok &= say(scene.until(lambda: scene.target.pids()["store2"] is None), f"{what}: its process ends")
-    return ok & scene.whole(what, ["store2"])
+    ok &= say(scene.until(lambda: scene.target.pids()[name] is None), f"{what}: its process ends")
+    scene.gone.add(name)
+    return ok & scene.whole(what)
+
+
+STEPS = [coordinator_is_added, small2_is_added, directories_are_added, store4_is_added, limited, killed, small_files_killed, drained, removed]
+# What the policy for names makes no difference to is done under one.
+POLICIES = {"mkdir-switching": STEPS, "name-hashing": [directories_are_added]}
 
 
 def grow(ensembles, options):
-    steps = [coordinator_is_added, small2_is_added, directories_are_added, store4_is_added, limited, killed, small_files_killed, drained, removed]
-    wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
-    with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", storage=3, small_files=1, directories=1) as target:
+    """--only: policies, steps, or both."""
+    wanted = options.only.split(",") if options.only else []
+    policies = [policy for policy in POLICIES if policy in wanted] or list(POLICIES)
+    names = [name for name in wanted if name not in POLICIES] or [step.__name__ for step in STEPS]
+    chosen = {policy: [step for step in POLICIES[policy] if step.__name__ in names] for policy in policies}
+    return any(chosen.values()) and all([under_policy(ensembles, options, policy, steps) for policy, steps in chosen.items() if steps])
+
+
+def under_policy(ensembles, options, policy, steps):
+    print(f"== {policy}", flush=True)
+    shape = {"storage": 3, "small_files": 1, "directories": 1, "policy": policy}
+    with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", **shape) as target:
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             return False
-        with working(target, options) as clients:
+        with working(target, options, folder) as clients:
             scene, ok = Scene(target, options, files, clients), True
-            for step in [step for step in steps if step.__name__ in wanted]:
+            for step in steps:
                 start = time.monotonic()
                 ok &= step(scene)
                 print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)

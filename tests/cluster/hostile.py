@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 
+import load
 import uml
 from attacks import access, connections, frames, operators, programs, rpc, services  # noqa: F401  (each registers its attacks)
 from attacks.attack import ATTACKS, Succeeded
@@ -155,9 +156,7 @@ class Siege:
 
     def _load(self, transport):
         report = self.folder / f"{transport}-{self.runs}.json"
-        command = [self.options.programs.parent / "bin/slice-load", "--server", f"{self.target.server}:{self.target.port}", "--export", "/",
-                   "--mount-port", self.target.mount_port, "--transport", transport, "--mix", "specsfs", "--bytes-per-op", "10KiB",
-                   "--rate", RATE, "--warm-up", 0.5, "--interval", self.seconds, "--patience", 30, "--seed", self.runs, "--json", report]
+        command = load.small_specsfs(self.target, self.options, transport, RATE, self.seconds, self.runs, report)
         text, code = uml.run_in_netns(self.target.netns, command, 120 + self.seconds, output=None)
         if not report.exists():
             return {"p99": 1e6, "faults": [f"slice-load over {transport}: {text.strip()[-200:] or 'no word'}"]}

@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import threading
 import time
 
 import uml
@@ -14,6 +15,41 @@ SPECSFS = {"LOOKUP", "READ", "WRITE", "GETATTR", "READLINK", "READDIR", "CREATE"
            "ACCESS", "COMMIT"}
 RATES = [150, 300]
 WORKER = "127.0.0.1:20490"
+
+
+def small_specsfs(target, options, transport, rate, seconds, seed, report, patience=30):
+    """The command of a small load beside something else: its exit code says whether every reply was right."""
+    return [options.programs.parent / "bin/slice-load", "--server", f"{target.server}:{target.port}", "--export", "/", "--mount-port", target.mount_port,
+            "--transport", transport, "--mix", "specsfs", "--bytes-per-op", "10KiB", "--rate", rate, "--warm-up", 0.5, "--interval", seconds,
+            "--patience", patience, "--seed", seed, "--json", report]
+
+
+class Lasting:
+    """A context: small loads, one after another, over TCP and UDP in turns, until it is left. Then `faults` says what was wrong."""
+
+    RATE, SECONDS, PATIENCE = 25, 8.0, 90
+
+    def __init__(self, target, options, folder):
+        self.target, self.options, self.folder = target, options, pathlib.Path(folder)
+        self.faults, self.runs, self.over = [], 0, threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def _run(self):
+        while not self.over.is_set() and not self.faults:
+            self.runs += 1
+            transport = ("tcp", "udp")[self.runs % 2]
+            command = small_specsfs(self.target, self.options, transport, self.RATE, self.SECONDS, self.runs, self.folder / "slice-load.json", self.PATIENCE)
+            text, code = uml.run_in_netns(self.target.netns, command, 3 * self.PATIENCE, output=None)
+            if code != 0:
+                self.faults.append(f"run {self.runs}, over {transport}, ends with {code}: {text.strip()[-500:]}")
 
 
 def load(target, options):
