@@ -50,7 +50,7 @@ function(slice_precompiled name)
   string(TOUPPER CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE} flags)
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${${flags}}")
   add_custom_command(OUTPUT ${base}.pch DEPENDS ${base}.h DEPFILE ${base}.d COMMAND_EXPAND_LISTS
-    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CMAKE_CXX_COMPILER} ${flags} ${A_FLAGS} ${CMAKE_CXX20_STANDARD_COMPILE_OPTION}
+    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CMAKE_CXX_COMPILER} ${flags} ${A_FLAGS} ${CMAKE_CXX20_STANDARD_COMPILE_OPTION} -fpch-instantiate-templates
       $<TARGET_PROPERTY:slice_options,INTERFACE_COMPILE_OPTIONS> -DFMT_SHARED -DGTEST_HAS_PTHREAD=1
       -Xclang -fno-pch-timestamp -MD -MF ${base}.d -x c++-header -c ${base}.h -o ${base}.pch)
   add_custom_target(${name} DEPENDS ${base}.pch)

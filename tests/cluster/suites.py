@@ -146,7 +146,7 @@ def everyday_command(options):
 
 
 def everyday(target, options):
-    return in_client(target, everyday_command(options), timeout=420 * max(1, options.scale))
+    return in_client(target, everyday_command(options), timeout=800 * max(1, options.scale))
 
 
 def everyday_udp(target, options):
