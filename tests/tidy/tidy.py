@@ -3,9 +3,8 @@
 
 What takes clang-tidy its time is headers, so sources of one folder are looked at together, as if one file included them. Where that
 cannot be compiled, since two of them have something of the same name for themselves, those of which the compiler complains are looked
-at apart from the others. A source whose inputs
-have not changed since it was last clean is left out: a hash of it, of every header of the project that it includes and of .clang-tidy
-is kept."""
+at apart from the others. A source whose inputs have not changed since it was last clean is left out: a hash of it, of every header of
+the project that it includes and of .clang-tidy is kept."""
 
 import concurrent.futures
 import hashlib
@@ -37,6 +36,7 @@ def closure(path, seen):
 
 
 def stamp_of(path):
+    """The file that is there when the source, as it is now, was found clean."""
     seen = set()
     closure(path, seen)
     hasher = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
@@ -69,12 +69,13 @@ def run(flags, paths, folder):
     return "" if done.returncode == 0 else done.stdout or done.stderr
 
 
-def check(flags, paths, folder):
-    """What is to be said of each that is not clean."""
+def check(flags, stamps, folder):
+    """What is to be said of each source that is not clean. stamps: by source."""
+    paths = list(stamps)
     said = run(flags, paths, folder)
     if not said:
-        for path in paths:
-            stamp_of(path).touch()
+        for stamp in stamps.values():
+            stamp.touch()
         return []
     complaints = set(COMPLAINT.findall(said))
     if len(paths) == 1 or not complaints:
@@ -82,7 +83,8 @@ def check(flags, paths, folder):
     apart = [path for path in paths if str(path) in complaints]
     if len(apart) in (0, len(paths)):
         apart = paths[len(paths) // 2:]
-    return check(flags, [path for path in paths if path not in apart], folder) + check(flags, apart, folder)
+    others = [path for path in paths if path not in apart]
+    return [text for part in (others, apart) for text in check(flags, {path: stamps[path] for path in part}, folder)]
 
 
 def groups(commands):
@@ -104,10 +106,11 @@ def main():
     # Tests are compiled with warnings as errors like all else; the slow analysis goes to what ships.
     commands = {path: command for path, command in commands.items()
                 if not re.search(r"(_test|_bench|_fuzz)\.cc$", path.name) and ROOT / "tests" not in path.parents}
-    unclean = {path: command for path, command in commands.items() if not stamp_of(path).exists()}
+    stamps = {path: stamp for path in commands if not (stamp := stamp_of(path)).exists()}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        work = sorted(groups(unclean), key=lambda group: -len(group[1]))
-        said = [text for texts in pool.map(lambda group: check(*group, folder), work) for text in texts]
+        work = sorted(groups({path: commands[path] for path in stamps}), key=lambda group: -len(group[1]))
+        checks = pool.map(lambda group: check(group[0], {path: stamps[path] for path in group[1]}, folder), work)
+        said = [text for texts in checks for text in texts]
     for text in said:
         print(text)
     print(f"clang-tidy: {len(commands)} files, {len(said)} with findings")
