@@ -9,14 +9,14 @@
 
 namespace slice::coordinator {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 namespace {
 
-constexpr std::size_t kPage = wire::kMaxHandles;  // of files that are looked at together
+constexpr std::size_t kFilePage = wire::kMaxHandles;  // of files that are looked at together
 constexpr Duration kTimeout = std::chrono::seconds(5);
-constexpr Duration kFirstPause = std::chrono::milliseconds(20);
-constexpr Duration kLongestPause = std::chrono::seconds(10);  // after passes that changed nothing
+constexpr Duration kFirstLookPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestLookPause = std::chrono::seconds(10);  // after passes that changed nothing
 constexpr int kTries = 6;  // what the stripe before has left behind is given back meanwhile
 
 }  // namespace
@@ -62,11 +62,11 @@ void Evacuation::look() {
 wire::EmptiedResult Evacuation::emptied(const wire::EmptiedArgs& args) {
   look();
   if (context_.tables.get()->generation() < args.known)
-    return {.status = Status::kJukebox, .left = "it has older tables"};
+    return {.status = NfsStatus::kJukebox, .left = "it has older tables"};
   if (!leaving_.contains(args.server))
-    return {.status = Status::kInval, .left = "it is not drained (slicectl server drain)"};
-  if (holds()) return {.status = Status::kOk, .left = {}};
-  return {.status = Status::kJukebox,
+    return {.status = NfsStatus::kInval, .left = "it is not drained (slicectl server drain)"};
+  if (holds()) return {.status = NfsStatus::kOk, .left = {}};
+  return {.status = NfsStatus::kJukebox,
           .left = trouble_.empty() ? "it still moves stripes of files with copies or block maps" : trouble_};
 }
 
@@ -86,7 +86,7 @@ Task<void> Evacuation::work() {
   trouble_ = nothing ? stuck_ : nothing.error().message;
   if (!trouble_.empty() && log_.allow())
     log_warning("drained storage servers are not emptied of files with a layout yet: {}", trouble_);
-  pause_ = moved_.value() == moved ? std::min(pause_ * 2 + options_.period, kLongestPause) : Duration(0);
+  pause_ = moved_.value() == moved ? std::min(pause_ * 2 + options_.period, kLongestLookPause) : Duration(0);
   next_ = context_.loop.now() + pause_;
   look();
   if (nothing && *nothing && changes == changes_ && arrivals == parts_.layouts.arrivals()) {
@@ -125,7 +125,8 @@ Task<Result<bool>> Evacuation::pass_over_maps() {
   bool nothing = true;
   BlockMaps::Page page;
   while (!page.end) {
-    auto next = parts_.maps.list(page.last, kPage, [this](FileId file) { return parts_.gate.owns(file); });
+    auto next =
+        parts_.maps.list(page.last, kFilePage, [this](FileId file) { return parts_.gate.owns(file); });
     if (!next) co_return fail(std::move(next).error());
     page = std::move(*next);
     std::vector<FileId> files;
@@ -147,7 +148,7 @@ Task<Result<bool>> Evacuation::pass_over_objects(wire::ServerEntry node) {
   bool nothing = true;
   service::RemoteObjects objects(context_.channel, node, kTimeout);
   wire::ObjectListResult listed{.end = false};
-  wire::ObjectListArgs args{.limit = kPage};
+  wire::ObjectListArgs args{.limit = kFilePage};
   while (!listed.end) {
     auto next = co_await objects.list(args);
     if (!next) co_return fail(next.error(), node.name);
@@ -193,7 +194,7 @@ Task<void> Evacuation::empty(routing::FileHandle handle, std::uint64_t number) {
   }
   auto pass = parts_.gate.enter(handle.fileid);
   co_await parts_.sessions.settled();
-  if (co_await parts_.layouts.refit(handle, number) != Status::kOk) co_return;
+  if (co_await parts_.layouts.refit(handle, number) != NfsStatus::kOk) co_return;
   co_await context_.crash.reach("evacuation.refitted");
   auto piece = parts_.maps.piece(handle.fileid, number);
   if (!piece) co_return;
@@ -209,17 +210,17 @@ Task<bool> Evacuation::move(const routing::FileHandle& handle, std::uint64_t str
   const auto sites = sites_instead_of(*context_.tables.get(), from, routing::copies_of(handle));
   if (sites.empty()) co_return false;
   const SiteId to{sites[context_.random() % sites.size()]};
-  Duration pause = kFirstPause;
+  Duration pause = kFirstLookPause;
   for (int i = 0; i < kTries; ++i, pause *= 2) {
-    const Status status = co_await parts_.move.run(handle, stripe, to);
-    if (status == Status::kOk) {
+    const NfsStatus status = co_await parts_.move.run(handle, stripe, to);
+    if (status == NfsStatus::kOk) {
       moved_.add();
       co_await context_.crash.reach("evacuation.moved");
       const std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
       co_return co_await parts_.gate.pause(
           handle.fileid, std::chrono::nanoseconds(unit * 1'000'000'000 / options_.bytes_per_second));
     }
-    if (status != Status::kJukebox || !co_await parts_.gate.pause(handle.fileid, pause)) co_return false;
+    if (status != NfsStatus::kJukebox || !co_await parts_.gate.pause(handle.fileid, pause)) co_return false;
   }
   co_return false;
 }

@@ -7,7 +7,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr std::uint64_t kUnit = 1 << 16;
 
@@ -40,7 +40,7 @@ class EvacuationTest : public testing::CoordinatorFixture {
     routing::HandleBytes bytes = handles_.mint(of);
     auto result =
         ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes, stripe, place});
-    EXPECT_EQ(result.status, Status::kOk);
+    EXPECT_EQ(result.status, NfsStatus::kOk);
     return result.layout;
   }
   // How many of the first piece's stripes may be on store1.
@@ -74,16 +74,16 @@ class EvacuationTest : public testing::CoordinatorFixture {
 
 TEST_F(EvacuationTest, WhatIsThereIsMovedAndWhatIsNotThereIsPlacedElsewhere) {
   const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
-  EXPECT_EQ(emptied().status, Status::kInval) << "it is not drained";
+  EXPECT_EQ(emptied().status, NfsStatus::kInval) << "it is not drained";
   layout(mapped, 0, true);
   reaches(8);
   const std::size_t before = on_store1(mapped);
   ASSERT_GT(before, 100u);
   drain(true);
-  EXPECT_EQ(emptied().status, Status::kJukebox) << "nobody has looked yet";
+  EXPECT_EQ(emptied().status, NfsStatus::kJukebox) << "nobody has looked yet";
   pass_seconds(10);
   EXPECT_EQ(on_store1(mapped), 0u);
-  EXPECT_EQ(emptied().status, Status::kOk) << emptied().left;
+  EXPECT_EQ(emptied().status, NfsStatus::kOk) << emptied().left;
   EXPECT_GT(store1_.copies, 0);
   EXPECT_LE(store1_.copies, 8) << "what lies behind the end is not copied";
   EXPECT_EQ(store1_.copies, store1_.discards) << "it has given back what was copied";
@@ -91,11 +91,11 @@ TEST_F(EvacuationTest, WhatIsThereIsMovedAndWhatIsNotThereIsPlacedElsewhere) {
             static_cast<std::uint64_t>(store1_.copies));
   // What is found counts for the tables that it was found by.
   drain(false);
-  EXPECT_EQ(emptied().status, Status::kInval);
+  EXPECT_EQ(emptied().status, NfsStatus::kInval);
   drain(true);
-  EXPECT_EQ(emptied().status, Status::kJukebox);
+  EXPECT_EQ(emptied().status, NfsStatus::kJukebox);
   pass_seconds(3);
-  EXPECT_EQ(emptied().status, Status::kOk);
+  EXPECT_EQ(emptied().status, NfsStatus::kOk);
 }
 
 TEST_F(EvacuationTest, ANewPieceHasNothingThere) {
@@ -105,7 +105,7 @@ TEST_F(EvacuationTest, ANewPieceHasNothingThere) {
   EXPECT_TRUE(layout(mapped, 0, true).settled);
   EXPECT_EQ(on_store1(mapped), 0u);
   pass_seconds(3);
-  EXPECT_EQ(emptied().status, Status::kOk);
+  EXPECT_EQ(emptied().status, NfsStatus::kOk);
 }
 
 // Two copies need two nodes: there is nowhere to go.
@@ -119,7 +119,7 @@ TEST_F(EvacuationTest, WhatCannotGoStaysAndIsNotSaidToBeGone) {
   EXPECT_TRUE(layout(mirrored, 0, true).settled) << "it is written where it was";
   pass_seconds(10);
   EXPECT_EQ(on_store1(mirrored), wire::kStripesOfPiece);
-  EXPECT_EQ(emptied().status, Status::kJukebox);
+  EXPECT_EQ(emptied().status, NfsStatus::kJukebox);
   EXPECT_NE(emptied().left.find("2 copies"), std::string::npos) << emptied().left;
 }
 
@@ -127,11 +127,11 @@ TEST_F(EvacuationTest, NothingIsSaidToBeEmptyWhileAServerIsSilent) {
   drain(true);
   silence("store2");
   pass_seconds(10);
-  EXPECT_EQ(emptied().status, Status::kJukebox);
+  EXPECT_EQ(emptied().status, NfsStatus::kJukebox);
   EXPECT_NE(emptied().left.find("store2"), std::string::npos) << emptied().left;
   serve("store2", store2_);
   pass_seconds(20);
-  EXPECT_EQ(emptied().status, Status::kOk);
+  EXPECT_EQ(emptied().status, NfsStatus::kOk);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace slice::coordinator {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using wire::StripeRange;
 
 namespace {
@@ -128,10 +128,10 @@ Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t
   co_return result;
 }
 
-Task<Status> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
-  if (removed_.contains(handle.fileid)) co_return Status::kStale;
+Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
+  if (removed_.contains(handle.fileid)) co_return NfsStatus::kStale;
   placing_.insert({handle.fileid, piece});
-  Status status = Status::kOk;
+  NfsStatus status = NfsStatus::kOk;
   if (auto now = maps_.piece(handle.fileid, piece); !now) {
     status = nfs3::status_of(now.error());
   } else if (now->sites.empty() && routing::block_mapped(handle)) {
@@ -143,7 +143,7 @@ Task<Status> Layouts::settle(File& file, const routing::FileHandle& handle, std:
   co_return status;
 }
 
-Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
+Task<NfsStatus> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
   decides_();
   auto sites = place_by_free_space(*context_.tables.get(), sessions_.rooms(), routing::copies_of(handle),
                                    wire::kStripesOfPiece, context_.random);
@@ -152,12 +152,12 @@ Task<Status> Layouts::place(File& file, const routing::FileHandle& handle, std::
   if (!put) co_return nfs3::status_of(put.error());
   placed_.add(wire::kStripesOfPiece);
   co_await change(file);
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 // Nobody writes by the piece from the first change on; so what is not there by then nobody has written, and a
 // hole may be anywhere.
-Task<Status> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece) {
+Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece) {
   co_await change(file);
   auto extent = co_await extents_.of(
       handle, [&](std::uint32_t node) { return misses_everything(handle.fileid, node); });
@@ -177,18 +177,18 @@ Task<Status> Layouts::put_refitted(File& file, const routing::FileHandle& handle
     if (fresh) others->second = sites_instead_of(tables, SiteId{site}, routing::copies_of(handle));
     if (!others->second.empty()) site = others->second[context_.random() % others->second.size()];
   }
-  if (piece == before) co_return Status::kOk;
+  if (piece == before) co_return NfsStatus::kOk;
   auto put = co_await maps_.put(handle.fileid, std::move(piece));
   co_await context_.crash.reach("map.refitted");
   if (!put) co_return nfs3::status_of(put.error());
   co_await change(file);
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
-Task<Status> Layouts::refit(routing::FileHandle handle, std::uint64_t piece) {
+Task<NfsStatus> Layouts::refit(routing::FileHandle handle, std::uint64_t piece) {
   Use use(*this, handle);
   auto lock = co_await use.file().lock.lock();
-  if (use.file().unsure) co_return Status::kJukebox;
+  if (use.file().unsure) co_return NfsStatus::kJukebox;
   co_return co_await settle(use.file(), handle, piece);
 }
 
@@ -272,7 +272,7 @@ bool Layouts::another_is_whole(const File& file, const routing::FileHandle& hand
   return true;
 }
 
-Task<Status> Layouts::put(File& file, const routing::FileHandle& handle, wire::Missing missing) {
+Task<NfsStatus> Layouts::put(File& file, const routing::FileHandle& handle, wire::Missing missing) {
   std::uint64_t version = next_version();
   auto sequence = intentions_.begin({.operation = Operation::kMissing,
                                      .handle = context_.handles.mint(handle),
@@ -306,7 +306,7 @@ Task<Status> Layouts::put(File& file, const routing::FileHandle& handle, wire::M
     }
   }
   co_await context_.crash.reach("missing.recalled");
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 // Whether the server misses nothing because these stripes are not there. One that they were to be moved to is
@@ -349,26 +349,26 @@ StripeRange Layouts::foreseen(const File& file, const routing::FileHandle& handl
   return stripes;
 }
 
-Task<Status> Layouts::missed(routing::FileHandle handle, std::uint32_t server, StripeRange stripes) {
+Task<NfsStatus> Layouts::missed(routing::FileHandle handle, std::uint32_t server, StripeRange stripes) {
   Use use(*this, handle);
   File& file = use.file();
   auto lock = co_await file.lock.lock();
-  if (file.unsure) co_return Status::kJukebox;
-  if (co_await no_copy_at(file, handle, server, stripes)) co_return Status::kOk;
+  if (file.unsure) co_return NfsStatus::kJukebox;
+  if (co_await no_copy_at(file, handle, server, stripes)) co_return NfsStatus::kOk;
   wire::Missing missing{.server = server, .stripes = {}, .since = {}};
   if (auto found = file.copies.find(server); found != file.copies.end()) {
     missing = found->second.missing;
     bool known = std::any_of(missing.stripes.begin(), missing.stripes.end(), [&](const StripeRange& range) {
       return range.first <= stripes.first && stripes.end <= range.end;
     });
-    if (known && !missing.joining) co_return Status::kOk;
+    if (known && !missing.joining) co_return NfsStatus::kOk;
   } else if (missing_ >= kMaxMissing) {
     refused_.add();
-    co_return Status::kJukebox;
+    co_return NfsStatus::kJukebox;
   }
   if (!another_is_whole(file, handle, server, stripes)) {
     refused_.add();
-    co_return Status::kJukebox;
+    co_return NfsStatus::kJukebox;
   }
   missed_.add();
   missing.joining = false;
@@ -434,16 +434,16 @@ Task<bool> Layouts::begin_move(routing::FileHandle handle, std::uint64_t stripe,
 // Two changes, so that nodes which act by the layouts before and after one of them agree on who gets writes
 // and who answers reads: first it is used at the new site, but still written at both; then the old one is
 // out.
-Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe) {
+Task<NfsStatus> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe) {
   Use use(*this, handle);
   File& file = use.file();
   auto lock = co_await file.lock.lock();
-  if (!file.moving || file.moving->stripe != stripe) co_return Status::kJukebox;
+  if (!file.moving || file.moving->stripe != stripe) co_return NfsStatus::kJukebox;
   decides_();
   if (context_.tables.get()->is_left(SiteId{file.moving->site}, routing::copies_of(handle)))
-    co_return Status::kJukebox;
+    co_return NfsStatus::kJukebox;
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
-  if (!piece || (piece->sites.empty() && routing::block_mapped(handle))) co_return Status::kJukebox;
+  if (!piece || (piece->sites.empty() && routing::block_mapped(handle))) co_return NfsStatus::kJukebox;
   if (piece->sites.empty()) piece->sites = sites_by_hash(*context_.tables.get(), handle, piece->number);
   file.moving->switched = true;
   co_await change_orderers(
@@ -454,12 +454,12 @@ Task<Status> Layouts::end_move(routing::FileHandle handle, std::uint64_t stripe)
   auto put = co_await maps_.put(handle.fileid, std::move(*piece));
   co_await context_.crash.reach("move.placed");
   // Where it is not known what is durable, both sites go on to get every write.
-  if (!put) co_return Status::kIo;
+  if (!put) co_return NfsStatus::kIo;
   file.unsure = false;
   file.moving.reset();
   co_await change(file);
   co_await context_.crash.reach("move.moved");
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 Task<void> Layouts::give_up_move(routing::FileHandle handle) {

@@ -8,7 +8,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using wire::StripeRange;
 
 // Two storage nodes, so that both have a copy of every stripe.
@@ -25,17 +25,17 @@ class LayoutsTest : public testing::CoordinatorFixture {
     return service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram, procedure, args,
                                      20s);
   }
-  Task<Status> note(std::string server, StripeRange stripes) {
+  Task<NfsStatus> note(std::string server, StripeRange stripes) {
     routing::HandleBytes bytes = handles_.mint(mirrored());
     auto result = co_await ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMissed,
                                                         wire::MissedArgs{bytes, index(server), stripes});
-    co_return result ? result->status : Status::kServerFault;
+    co_return result ? result->status : NfsStatus::kServerFault;
   }
-  Status missed(const std::string& server, StripeRange stripes) { return run(note(server, stripes)); }
+  NfsStatus missed(const std::string& server, StripeRange stripes) { return run(note(server, stripes)); }
   wire::FileLayout layout() {
     routing::HandleBytes bytes = handles_.mint(mirrored());
     auto result = run(ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes}));
-    EXPECT_TRUE(result && result->status == Status::kOk);
+    EXPECT_TRUE(result && result->status == NfsStatus::kOk);
     return result ? result->layout : wire::FileLayout{};
   }
   wire::SessionResult session(const std::string& server, std::uint64_t number) {
@@ -52,21 +52,21 @@ class LayoutsTest : public testing::CoordinatorFixture {
 };
 
 TEST_F(LayoutsTest, ANodeThatWasRemovedHasNoSession) {
-  EXPECT_EQ(session("store2", 0).status, Status::kOk);
+  EXPECT_EQ(session("store2", 0).status, NfsStatus::kOk);
   wire::Tables tables = tables_.get()->wire();
   const std::uint32_t gone = index("store2");
   for (std::uint32_t& owner : tables.sites[2]) owner = index("store1");
   tables.servers[gone] = {.server = gone, .role = wire::Role::kRemoved, .endpoint = {}, .name = "store2"};
   tables_.set(routing::RoutingTables::make(config_, tables).value());
-  EXPECT_EQ(session("store2", 0).status, Status::kInval);
-  EXPECT_EQ(session("store1", 0).status, Status::kOk);
+  EXPECT_EQ(session("store2", 0).status, NfsStatus::kInval);
+  EXPECT_EQ(session("store1", 0).status, NfsStatus::kOk);
 }
 
 TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
-  store1_.status = Status::kIo;  // so that it cannot be made whole meanwhile
+  store1_.status = NfsStatus::kIo;  // so that it cannot be made whole meanwhile
   EXPECT_TRUE(layout().missing.empty());
-  ASSERT_EQ(missed("store2", {5, 6}), Status::kOk);
-  ASSERT_EQ(missed("store2", {90, 93}), Status::kOk);
+  ASSERT_EQ(missed("store2", {5, 6}), NfsStatus::kOk);
+  ASSERT_EQ(missed("store2", {90, 93}), NfsStatus::kOk);
   std::vector<StripeRange> both{{5, 6}, {90, 93}};
   EXPECT_EQ(stripes_missed_by("store2"), both);
   std::uint64_t version = layout().version;
@@ -85,8 +85,8 @@ TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
   };
   layout();  // The first one has a bound of its own.
   wire::FileLayout before = layout();
-  ASSERT_EQ(missed("store2", {0, 1}), Status::kOk);
-  ASSERT_EQ(session("store2", 0).status, Status::kOk) << "so that it can be made whole";
+  ASSERT_EQ(missed("store2", {0, 1}), NfsStatus::kOk);
+  ASSERT_EQ(session("store2", 0).status, NfsStatus::kOk) << "so that it can be made whole";
   loop_.advance(1500ms);
   wire::FileLayout after = layout();
   ASSERT_TRUE(after.missing.empty());
@@ -100,21 +100,21 @@ TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
 
 TEST_F(LayoutsTest, ACopyOrdersWritesSinceThoseBeforeItMissThem) {
   std::uint32_t store1 = index("store1"), store2 = index("store2");
-  store1_.status = Status::kIo;  // so that it cannot be made whole meanwhile
+  store1_.status = NfsStatus::kIo;  // so that it cannot be made whole meanwhile
   auto since = [&](const wire::FileLayout& layout, std::uint64_t stripe) {
     return routing::ordered_since(layout, {.all = {store1, store2}, .whole = {store2}, .written = {}},
                                   stripe);
   };
-  ASSERT_EQ(missed("store1", {0, 1}), Status::kOk);
+  ASSERT_EQ(missed("store1", {0, 1}), NfsStatus::kOk);
   wire::FileLayout first = layout();
   EXPECT_GT(since(first, 0), first.changed) << "of nobody who may have gone by the old one";
   EXPECT_LE(since(first, 0), first.version);
-  ASSERT_EQ(missed("store1", {0, 2}), Status::kOk);
+  ASSERT_EQ(missed("store1", {0, 2}), NfsStatus::kOk);
   wire::FileLayout second = layout();
   EXPECT_EQ(since(second, 0), since(first, 0)) << "writes under way to it need not be sent again";
   EXPECT_GT(since(second, 1), first.version);
   for (std::uint64_t stripe = 2; stripe < 100; ++stripe) {
-    ASSERT_EQ(missed("store1", {stripe, stripe + 1}), Status::kOk);
+    ASSERT_EQ(missed("store1", {stripe, stripe + 1}), NfsStatus::kOk);
   }
   wire::FileLayout last = layout();
   EXPECT_LE(routing::find_missing(last.missing, store1)->since.size(), wire::kMaxMissedSince);
@@ -126,10 +126,10 @@ TEST_F(LayoutsTest, ACopyOrdersWritesSinceThoseBeforeItMissThem) {
 // Some node may act by the old layout still, and whoever has heard of the new one may send by it.
 TEST_F(LayoutsTest, NobodyOrdersWritesAnewWhileALayoutIsBeingRecalled) {
   layout();
-  ASSERT_EQ(session("store1", 0).status, Status::kOk);
+  ASSERT_EQ(session("store1", 0).status, NfsStatus::kOk);
   store1_.delay = 10s;  // it does not answer a RECALL
-  std::optional<Status> noted;
-  spawn([](Task<Status> noting, std::optional<Status>& result) -> Task<void> {
+  std::optional<NfsStatus> noted;
+  spawn([](Task<NfsStatus> noting, std::optional<NfsStatus>& result) -> Task<void> {
     result = co_await std::move(noting);
   }(note("store1", {0, 1}), noted));
   loop_.advance(200ms);
@@ -139,7 +139,7 @@ TEST_F(LayoutsTest, NobodyOrdersWritesAnewWhileALayoutIsBeingRecalled) {
   const wire::StripeRange noted_stripes{0, 1};
   EXPECT_EQ(missing->since, (std::vector<wire::MissedSince>{{noted_stripes, wire::kNotYet}}));
   loop_.advance(4s);  // its session ends
-  EXPECT_EQ(noted, Status::kOk);
+  EXPECT_EQ(noted, NfsStatus::kOk);
   const wire::FileLayout then = layout();
   EXPECT_GT(routing::find_missing(then.missing, index("store1"))->since.front().version, now.version);
   loop_.advance(11s);  // its answers come
@@ -174,10 +174,10 @@ TEST(RecentOrderersTest, OfFilesThatItForgetsItKnowsABound) {
 }
 
 TEST_F(LayoutsTest, TheLastWholeCopyCannotBeMissed) {
-  ASSERT_EQ(missed("store1", {5, 7}), Status::kOk);
-  EXPECT_EQ(missed("store2", {6, 7}), Status::kJukebox);
-  EXPECT_EQ(missed("store2", {0, wire::kAllStripes}), Status::kJukebox);
-  EXPECT_EQ(missed("store2", {8, 9}), Status::kOk);
+  ASSERT_EQ(missed("store1", {5, 7}), NfsStatus::kOk);
+  EXPECT_EQ(missed("store2", {6, 7}), NfsStatus::kJukebox);
+  EXPECT_EQ(missed("store2", {0, wire::kAllStripes}), NfsStatus::kJukebox);
+  EXPECT_EQ(missed("store2", {8, 9}), NfsStatus::kOk);
   EXPECT_EQ(process().metric("coordinator_missed_refused_total"), 2u);
 }
 
@@ -187,7 +187,7 @@ TEST_F(LayoutsTest, WhatIsWrittenInOrderWhileACopyIsAwayIsNotedFewTimes) {
   silence("store2");
   auto notes = [&] { return process().metric("coordinator_missed_total"); };
   for (std::uint64_t stripe = 100; stripe < 2000; stripe += 1 + stripe % 2) {
-    ASSERT_EQ(missed("store2", {stripe, stripe + 1}), Status::kOk);
+    ASSERT_EQ(missed("store2", {stripe, stripe + 1}), NfsStatus::kOk);
   }
   EXPECT_LE(notes(), 12u);
   std::vector<StripeRange> run = stripes_missed_by("store2");
@@ -196,18 +196,18 @@ TEST_F(LayoutsTest, WhatIsWrittenInOrderWhileACopyIsAwayIsNotedFewTimes) {
   EXPECT_GE(run[0].end, 2000u);
   EXPECT_LT(run[0].end, 2600u) << "much more than is missed is copied";
   std::uint64_t before = notes();
-  ASSERT_EQ(missed("store2", {9000, 9001}), Status::kOk);
+  ASSERT_EQ(missed("store2", {9000, 9001}), NfsStatus::kOk);
   EXPECT_EQ(stripes_missed_by("store2").back(), (StripeRange{9000, 9001})) << "not written in order";
   EXPECT_EQ(notes(), before + 1);
 }
 
 TEST_F(LayoutsTest, NothingIsNotedAheadOfWhatAnotherCopyMissesOrOfACopyThatIsThere) {
   loop_.advance(Sessions::kLife);
-  ASSERT_EQ(missed("store1", {4, 5}), Status::kOk);
-  ASSERT_EQ(missed("store2", {1, 2}), Status::kOk);
-  ASSERT_EQ(missed("store2", {2, 3}), Status::kOk);
+  ASSERT_EQ(missed("store1", {4, 5}), NfsStatus::kOk);
+  ASSERT_EQ(missed("store2", {1, 2}), NfsStatus::kOk);
+  ASSERT_EQ(missed("store2", {2, 3}), NfsStatus::kOk);
   EXPECT_EQ(stripes_missed_by("store2"), (std::vector<StripeRange>{{1, 3}}));
-  EXPECT_EQ(missed("store2", {4, 5}), Status::kJukebox);
+  EXPECT_EQ(missed("store2", {4, 5}), NfsStatus::kJukebox);
 }
 
 // A node that does not answer may use what it was given until its session ends.
@@ -215,11 +215,11 @@ TEST_F(LayoutsTest, AChangeWaitsForTheSessionOfANodeThatIsSilent) {
   layout();
   loop_.advance(Sessions::kLife);
   wire::SessionResult first = session("store2", 0);
-  ASSERT_EQ(first.status, Status::kOk);
+  ASSERT_EQ(first.status, NfsStatus::kOk);
   EXPECT_EQ(session("store2", first.session).session, first.session) << "it goes on";
   silence("store2");
   MonoTime before = loop_.now();
-  ASSERT_EQ(missed("store1", {1, 2}), Status::kOk);
+  ASSERT_EQ(missed("store1", {1, 2}), NfsStatus::kOk);
   Duration took = loop_.now() - before;
   EXPECT_GT(took, Sessions::kLife - 200ms);
   EXPECT_LT(took, Sessions::kLife + 2s);
@@ -232,12 +232,12 @@ TEST_F(LayoutsTest, OperationsGoOnWithoutOneCopy) {
   silence("store2");
   auto result = run(truncate_call(mirrored(), 1000, Epoch{3}, 30s));
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->status, Status::kOk);
+  EXPECT_EQ(result->status, NfsStatus::kOk);
   EXPECT_EQ(store1_.truncates, 1);
   EXPECT_EQ(small_.truncates, 0) << "a mirrored file has no bytes there";
   EXPECT_EQ(stripes_missed_by("store2"), (std::vector<StripeRange>{{0, wire::kAllStripes}}));
   MonoTime before = loop_.now();
-  EXPECT_EQ(commit_now(mirrored()).status, Status::kOk);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
   EXPECT_LT(loop_.now() - before, 100ms) << "nobody waits for it again";
 }
 
@@ -250,25 +250,25 @@ TEST_F(LayoutsTest, ANodeThatWasSilentOnceIsWaitedForAtNoOtherFile) {
   authority_.file(other.fileid) = the_file();
   authority_.attributes(other.fileid).fileid = other.fileid;
   MonoTime start = loop_.now();
-  EXPECT_EQ(commit_now(mirrored()).status, Status::kOk);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
   EXPECT_GT(loop_.now() - start, 1s) << "that it is away is not known before it was silent";
   start = loop_.now();
-  EXPECT_EQ(commit_now(other).status, Status::kOk);
+  EXPECT_EQ(commit_now(other).status, NfsStatus::kOk);
   EXPECT_LT(loop_.now() - start, 100ms);
   // It is back, and takes part again.
   serve("store2", store2_);
-  ASSERT_EQ(session("store2", 0).status, Status::kOk);
+  ASSERT_EQ(session("store2", 0).status, NfsStatus::kOk);
   loop_.advance(1500ms);
   int commits = store2_.commits;
-  EXPECT_EQ(commit_now(other).status, Status::kOk);
+  EXPECT_EQ(commit_now(other).status, NfsStatus::kOk);
   EXPECT_GT(store2_.commits, commits);
 }
 
 // Else it would have the epoch of the last truncation, with bytes that an earlier one cut elsewhere.
 TEST_F(LayoutsTest, ACopyThatMissesEverythingIsEmptiedBeforeItTakesPartInTruncations) {
-  ASSERT_EQ(missed("store2", {0, wire::kAllStripes}), Status::kOk);
-  ASSERT_EQ(session("store2", 0).status, Status::kOk) << "it is back";
-  ASSERT_EQ(run(truncate_call(mirrored(), 1000, Epoch{4}, 30s))->status, Status::kOk);
+  ASSERT_EQ(missed("store2", {0, wire::kAllStripes}), NfsStatus::kOk);
+  ASSERT_EQ(session("store2", 0).status, NfsStatus::kOk) << "it is back";
+  ASSERT_EQ(run(truncate_call(mirrored(), 1000, Epoch{4}, 30s))->status, NfsStatus::kOk);
   FileId id = mirrored().fileid;
   EXPECT_EQ(store1_.truncated[id], std::pair(std::uint64_t{1000}, Epoch{4}));
   EXPECT_FALSE(store2_.truncated.contains(id));

@@ -7,11 +7,11 @@
 namespace slice::coordinator {
 namespace {
 
-constexpr Duration kCallTimeout = std::chrono::seconds(5);  // of one try
+constexpr Duration kSettleTimeout = std::chrono::seconds(5);  // of one try
 constexpr Duration kMirroredCallTimeout = std::chrono::seconds(3);
 constexpr Duration kMirroredCallRefused = std::chrono::seconds(1);  // its process is gone
-constexpr Duration kFirstPause = std::chrono::milliseconds(20);
-constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr Duration kFirstRetryPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestRetryPause = std::chrono::seconds(1);
 
 std::string_view name_of(wire::ObjectProcedure procedure) {
   switch (procedure) {
@@ -78,7 +78,7 @@ Task<Result<R>> Participants::ask_once(std::uint32_t server, wire::ObjectProcedu
   calls_.add();
   co_return co_await service::internal_call<R>(
       context_.channel, entry->endpoint, wire::kObjectProgram, procedure, args,
-      mirrored ? kMirroredCallTimeout : kCallTimeout, mirrored ? kMirroredCallRefused : Duration(0));
+      mirrored ? kMirroredCallTimeout : kSettleTimeout, mirrored ? kMirroredCallRefused : Duration(0));
 }
 
 template <class R>
@@ -92,7 +92,7 @@ template <class R, class Args>
 Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
                           routing::FileHandle handle) {
   const bool mirrored = routing::mirrored(handle);
-  Duration pause = kFirstPause;
+  Duration pause = kFirstRetryPause;
   // Nobody waits for a server again that has not answered another call, unless it has a session by now.
   bool silent = silent_.contains(server);
   while (true) {
@@ -115,7 +115,7 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
       note_retry(server, procedure, args.object.fileid, nfs3::status_name(result->status));
     }
     if (!co_await gate_.pause(args.object.fileid, pause)) co_return R{.status = nfs3::Status::kJukebox};
-    pause = std::min(pause * 2, kLongestPause);
+    pause = std::min(pause * 2, kLongestRetryPause);
   }
 }
 
@@ -139,7 +139,7 @@ void merge(wire::ObjectCommitResult& into, const wire::ObjectCommitResult& other
 template <class R, class Args>
 Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedure procedure, Args args,
                                       bool until_done, routing::FileHandle handle) {
-  Duration pause = kFirstPause;
+  Duration pause = kFirstRetryPause;
   while (true) {
     R result = co_await ask<R>(server, procedure, args, until_done, handle);
     // Stripes of files with a layout are where that says, and move with no site.
@@ -174,7 +174,7 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
     }
     if (all_did && some_did) co_return result;
     if (!co_await gate_.pause(handle.fileid, pause)) co_return R{.status = nfs3::Status::kJukebox};
-    pause = std::min(pause * 2, kLongestPause);
+    pause = std::min(pause * 2, kLongestRetryPause);
   }
 }
 

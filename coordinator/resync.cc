@@ -7,7 +7,7 @@
 
 namespace slice::coordinator {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 Resync::Resync(service::ServiceContext& context, FileGate& gate, Layouts& layouts, Sessions& sessions,
                Extents& extents, service::FileLocks& locks, Options options)
@@ -65,7 +65,7 @@ Task<bool> Resync::copy(const routing::FileHandle& handle, std::uint64_t stripe,
   auto result = co_await ask_object<wire::ObjectStatusResult>(
       context_, gate_, handle.fileid, copies.whole.front(), wire::ObjectProcedure::kCopy,
       wire::CopyArgs{bytes, layout->version, stripe, to});
-  if (!result || result->status != Status::kOk) co_return false;
+  if (!result || result->status != NfsStatus::kOk) co_return false;
   stripes_.add();
   co_await context_.crash.reach("resync.copied");
   std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
@@ -86,7 +86,7 @@ Task<bool> Resync::empty_and_join(const routing::FileHandle& handle, std::uint32
       context_, gate_, handle.fileid, server, wire::ObjectProcedure::kTruncate,
       wire::ObjectTruncateArgs{object_of(context_, handle.fileid), 0, extent->epoch});
   co_await context_.crash.reach("resync.cut");
-  if (!cut || cut->status != Status::kOk) co_return false;
+  if (!cut || cut->status != NfsStatus::kOk) co_return false;
   co_return co_await layouts_.join(handle, server, true);
 }
 

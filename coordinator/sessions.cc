@@ -8,7 +8,7 @@
 namespace slice::coordinator {
 namespace {
 
-constexpr Duration kCallTimeout = std::chrono::seconds(1);  // of one try
+constexpr Duration kRecallTimeout = std::chrono::seconds(1);  // of one try
 constexpr Duration kPause = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -85,7 +85,7 @@ Task<bool> Sessions::recall_from(std::uint32_t server, wire::RecallArgs args) {
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     auto result = co_await service::internal_call<wire::ObjectStatusResult>(
         context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kRecall, args,
-        std::min<Duration>(kCallTimeout, of(server).until - context_.loop.now()));
+        std::min<Duration>(kRecallTimeout, of(server).until - context_.loop.now()));
     told = result && result->status == nfs3::Status::kOk;
     if (!told) co_await context_.loop.sleep(kPause);
   }

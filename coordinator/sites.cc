@@ -8,13 +8,13 @@
 namespace slice::coordinator {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using storage::LogSequence;
 using wire::ReceiveArgs;
 
-constexpr Duration kCallTimeout = std::chrono::seconds(5);
-constexpr Duration kBreath = std::chrono::microseconds(100);  // between two pages, for others
-constexpr std::size_t kPage = 1024;                           // pieces that are looked at together
+constexpr Duration kSendTimeout = std::chrono::seconds(5);
+constexpr Duration kSendBreath = std::chrono::microseconds(100);  // between two pages, for others
+constexpr std::size_t kSitePage = 1024;                           // pieces that are looked at together
 constexpr std::size_t kFew = 64;               // changed pieces that may be left for the switch, about
 constexpr std::size_t kMostBytes = 512 << 10;  // of intentions in one message
 constexpr std::size_t kPieceBytes = 16 + 2 * wire::kStripesOfPiece;
@@ -89,10 +89,10 @@ Task<slice::Status> Sites::send(Going going, ReceiveArgs message) {
   const wire::ServerEntry to = *context_.tables.get()->server(leaving.move().to);
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
       context_.channel, to.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kReceive, message,
-      kCallTimeout);
+      kSendTimeout);
   if (!result) {
     leaving.fail(fmt::format("{}: {}", to.name, result.error().message));
-  } else if (result->status != Status::kOk) {
+  } else if (result->status != NfsStatus::kOk) {
     leaving.fail(fmt::format("{} answers {}", to.name, nfs3::status_name(result->status)));
   }
   copied_bytes_.add(size_of(message));
@@ -114,12 +114,12 @@ Task<Result<std::uint64_t>> Sites::count(std::vector<std::uint32_t> sites) {
   std::uint64_t bytes = 0;
   std::string after;
   for (bool end = false; !end;) {
-    auto page = parts_.maps.list(after, kPage, wanted);
+    auto page = parts_.maps.list(after, kSitePage, wanted);
     if (!page) co_return fail(std::move(page).error());
     bytes += page->pieces.size() * kPieceBytes;
     end = page->end;
     after = page->last;
-    if (!end) co_await context_.loop.sleep(kBreath);
+    if (!end) co_await context_.loop.sleep(kSendBreath);
   }
   const Intentions::Which owed = of(wanted);
   for (const auto& [sequence, intention] : parts_.intentions.open()) {
@@ -140,7 +140,7 @@ Task<slice::Status> Sites::copy(Leaving leaving) {
     if (!page->pieces.empty()) {
       SLICE_CO_RETURN_IF_ERROR(co_await send_slowly(now, {.pieces = std::move(page->pieces)}));
     } else if (!end) {
-      co_await context_.loop.sleep(kBreath);
+      co_await context_.loop.sleep(kSendBreath);
     }
   }
   SLICE_CO_RETURN_IF_ERROR(co_await copy_intentions(now, true));
@@ -239,10 +239,10 @@ Task<wire::CoordinatorResult> Sites::receive(ReceiveArgs args) {
   co_await context_.crash.reach("site.receiving");
   auto found = arriving_.find(args.move);
   if (found == arriving_.end() || found->second.attempt != args.attempt)
-    co_return wire::CoordinatorResult{Status::kStale};
+    co_return wire::CoordinatorResult{NfsStatus::kStale};
   Arriving& arriving = found->second;
   if (args.number <= arriving.messages) co_return wire::CoordinatorResult{};  // it comes again
-  if (args.number != arriving.messages + 1) co_return wire::CoordinatorResult{Status::kStale};
+  if (args.number != arriving.messages + 1) co_return wire::CoordinatorResult{NfsStatus::kStale};
   slice::Status taken = take(arriving, args);
   if (!taken) {
     log_warning("move {}: what comes here cannot be taken: {}", args.move, taken.error().message);

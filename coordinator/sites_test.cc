@@ -13,7 +13,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using wire::CoordinatorProcedure;
@@ -88,7 +88,7 @@ class SitesTest : public service::testing::ServiceFixture {
   }
   ~SitesTest() override {
     over = true;
-    small.status = store1.status = store2.status = Status::kOk;
+    small.status = store1.status = store2.status = NfsStatus::kOk;
     store1.recall_waits = store2.recall_waits = false;
     loop_.advance(15s);
     for (Side* each : {from.get(), to.get()}) {
@@ -156,7 +156,7 @@ class SitesTest : public service::testing::ServiceFixture {
       auto result = co_await service::internal_call<wire::SessionResult>(
           network_, endpoint(coordinator), wire::kCoordinatorProgram, CoordinatorProcedure::kSession,
           wire::SessionArgs{node, number, 1 << 30});
-      if (result && result->status == Status::kOk) number = result->session;
+      if (result && result->status == NfsStatus::kOk) number = result->session;
       co_await loop_.sleep(500ms);
     }
   }
@@ -172,14 +172,14 @@ class SitesTest : public service::testing::ServiceFixture {
     auto result = run(
         ask<wire::LayoutResult>(at, CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes, stripe, place}));
     EXPECT_TRUE(result);
-    return result.value_or(wire::LayoutResult{.status = Status::kServerFault});
+    return result.value_or(wire::LayoutResult{.status = NfsStatus::kServerFault});
   }
-  Status missed(const Side& at, routing::FileHandle handle, const std::string& node,
-                wire::StripeRange which) {
+  NfsStatus missed(const Side& at, routing::FileHandle handle, const std::string& node,
+                   wire::StripeRange which) {
     auto bytes = handles_.mint(handle);
     auto result = run(ask<wire::CoordinatorResult>(at, CoordinatorProcedure::kMissed,
                                                    wire::MissedArgs{bytes, index(node), which}));
-    return result ? result->status : Status::kServerFault;
+    return result ? result->status : NfsStatus::kServerFault;
   }
   Task<Result<wire::CoordinatorResult>> truncate(const Side& at, routing::FileHandle handle,
                                                  std::uint64_t size, Epoch epoch) {
@@ -192,7 +192,7 @@ class SitesTest : public service::testing::ServiceFixture {
     return ask<wire::CoordinatorResult>(at, CoordinatorProcedure::kRemove,
                                         wire::CoordinatorRemoveArgs{bytes});
   }
-  Task<Status> commit(const Side& at, routing::FileHandle handle) {
+  Task<NfsStatus> commit(const Side& at, routing::FileHandle handle) {
     rpc::XdrWriter out;
     auto bytes = handles_.mint(handle);
     nfs3::encode_arguments(out, nfs3::CommitArgs{.file = bytes});
@@ -202,8 +202,8 @@ class SitesTest : public service::testing::ServiceFixture {
                                             .procedure = static_cast<std::uint32_t>(nfs3::Procedure::kCommit),
                                             .arguments = out.take(),
                                             .timeout = 60s});
-    if (!response) co_return Status::kServerFault;
-    co_return static_cast<Status>(load_be<std::uint32_t>(response->results().data()));
+    if (!response) co_return NfsStatus::kServerFault;
+    co_return static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
   }
 
   // ---- what the manager does ----
@@ -295,8 +295,8 @@ TEST_F(SitesTest, APieceThatIsJustBeingMadeDurableGoesAlong) {
 }
 
 TEST_F(SitesTest, WhatCopiesMissGoesAlongAndIsKnownAtOnce) {
-  store1.status = Status::kIo;  // so that nothing is made whole meanwhile
-  ASSERT_EQ(missed(*from, mirrored(here[0]), "store2", {5, 7}), Status::kOk);
+  store1.status = NfsStatus::kIo;  // so that nothing is made whole meanwhile
+  ASSERT_EQ(missed(*from, mirrored(here[0]), "store2", {5, 7}), NfsStatus::kOk);
   ASSERT_TRUE(until(MovePhase::kDone));
   auto there_now = layout(*to, mirrored(here[0]));
   ASSERT_EQ(there_now.layout.missing.size(), 1u);
@@ -309,17 +309,17 @@ TEST_F(SitesTest, WhatCopiesMissGoesAlongAndIsKnownAtOnce) {
   EXPECT_EQ(from->metric("coordinator_open_intentions"), 0u) << "a replay brings nothing back";
   EXPECT_EQ(layout(*to, mirrored(here[0])).layout.missing.size(), 1u);
   // The new owner makes it whole.
-  store1.status = Status::kOk;
+  store1.status = NfsStatus::kOk;
   loop_.advance(5s);
   EXPECT_THAT(layout(*to, mirrored(here[0])).layout.missing, IsEmpty());
 }
 
 TEST_F(SitesTest, WhatACopyMissesWhileIntentionsAreCopiedGoesAlong) {
-  store1.copy_status = Status::kIo;
-  ASSERT_EQ(missed(*from, mirrored(here[0]), "store2", {5, 7}), Status::kOk);
+  store1.copy_status = NfsStatus::kIo;
+  ASSERT_EQ(missed(*from, mirrored(here[0]), "store2", {5, 7}), NfsStatus::kOk);
   rate = 1;
   ASSERT_TRUE(until(MovePhase::kCopying));
-  ASSERT_EQ(missed(*from, mirrored(here[0]), "store2", {9, 10}), Status::kOk);
+  ASSERT_EQ(missed(*from, mirrored(here[0]), "store2", {9, 10}), NfsStatus::kOk);
   rate = 0;
   ASSERT_TRUE(until(MovePhase::kDone));
   auto now = layout(*to, mirrored(here[0])).layout.missing;
@@ -353,7 +353,8 @@ TEST_F(SitesTest, ARecallIsWaitedForAndNoLayoutIsGivenMeanwhile) {
   ASSERT_TRUE(loop_.run_until([&] { return store1.recalls.size() == 2; }, 10s));
   EXPECT_TRUE(from->ownership.owns_all(move.sites));
   auto refused = layout(*from, mirrored(here[0]));
-  EXPECT_EQ(refused.status, Status::kJukebox) << "at once: a write may wait for it, and the recall for that";
+  EXPECT_EQ(refused.status, NfsStatus::kJukebox)
+      << "at once: a write may wait for it, and the recall for that";
   EXPECT_EQ(refused.owner, from->self.index);
   store1.recall_waits = false;
   ASSERT_TRUE(until(MovePhase::kDone));
@@ -390,19 +391,19 @@ TEST_F(SitesTest, VersionsGoOnGrowingAlsoAfterAStart) {
 
 TEST_F(SitesTest, WhoAsksTheOldOwnerIsServedByTheNewOne) {
   ASSERT_TRUE(until(MovePhase::kDone));
-  EXPECT_EQ(run(commit(*from, plain(here[0]))), Status::kOk);
-  EXPECT_EQ(run(truncate(*from, plain(here[0]), 100, Epoch{4}))->status, Status::kOk);
-  EXPECT_EQ(missed(*from, mirrored(here[0]), "store2", {5, 6}), Status::kOk);
-  EXPECT_EQ(run(remove(*from, plain(here[0])))->status, Status::kOk);
+  EXPECT_EQ(run(commit(*from, plain(here[0]))), NfsStatus::kOk);
+  EXPECT_EQ(run(truncate(*from, plain(here[0]), 100, Epoch{4}))->status, NfsStatus::kOk);
+  EXPECT_EQ(missed(*from, mirrored(here[0]), "store2", {5, 6}), NfsStatus::kOk);
+  EXPECT_EQ(run(remove(*from, plain(here[0])))->status, NfsStatus::kOk);
   EXPECT_GE(from->metric("coordinator_relayed_total"), 3u);
   EXPECT_EQ(from->metric("coordinator_log_records_total"), 0u) << "it never acts for them";
   EXPECT_GE(to->metric("coordinator_log_records_total"), 3u);
   auto refused = layout(*from, mirrored(here[0]));
-  EXPECT_EQ(refused.status, Status::kJukebox);
+  EXPECT_EQ(refused.status, NfsStatus::kJukebox);
   EXPECT_EQ(refused.owner, to->self.index) << "the node is to ask it, by a session with it";
   auto bytes = handles_.mint(mapped(here[0]));
   EXPECT_EQ(run(ask<wire::MapResult>(*from, CoordinatorProcedure::kMap, wire::MapArgs{bytes, 0}))->status,
-            Status::kOk);
+            NfsStatus::kOk);
 }
 
 TEST_F(SitesTest, WhoseTablesAreWrongAreNotSentInCircles) {
@@ -414,16 +415,16 @@ TEST_F(SitesTest, WhoseTablesAreWrongAreNotSentInCircles) {
   to->tables.set(routing::RoutingTables::make(config_, other).value());
   auto result = run(truncate(*from, plain(here[0]), 100, Epoch{4}));
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->status, Status::kJukebox);
+  EXPECT_EQ(result->status, NfsStatus::kJukebox);
 }
 
 // Participants that are away hold up no switch: what waits for them begins anew at the new owner.
 TEST_F(SitesTest, AnOperationThatWaitsForAParticipantGoesOnAtTheNewOwner) {
   silence("small1");
-  std::optional<Status> committed, truncated;
-  start(commit(*from, plain(here[0])), [&](Status status) { committed = status; });
+  std::optional<NfsStatus> committed, truncated;
+  start(commit(*from, plain(here[0])), [&](NfsStatus status) { committed = status; });
   start(truncate(*from, plain(here[0]), 100, Epoch{4}),
-        [&](auto result) { truncated = result ? result->status : Status::kServerFault; });
+        [&](auto result) { truncated = result ? result->status : NfsStatus::kServerFault; });
   loop_.advance(2s);
   EXPECT_FALSE(committed || truncated);
   const MonoTime began = loop_.now();
@@ -435,8 +436,8 @@ TEST_F(SitesTest, AnOperationThatWaitsForAParticipantGoesOnAtTheNewOwner) {
   EXPECT_GE(to->metric("coordinator_open_intentions"), 1u);
   serve("small1", small);
   ASSERT_TRUE(loop_.run_until([&] { return committed && truncated; }, 20s));
-  EXPECT_EQ(committed, Status::kOk);
-  EXPECT_EQ(truncated, Status::kOk);
+  EXPECT_EQ(committed, NfsStatus::kOk);
+  EXPECT_EQ(truncated, NfsStatus::kOk);
   EXPECT_EQ(small.truncated[here[0]].second, Epoch{4});
   loop_.advance(3s);
   EXPECT_EQ(to->metric("coordinator_open_intentions"), 0u);
@@ -451,19 +452,19 @@ TEST_F(SitesTest, AnOperationOfAnotherSiteWaitsOn) {
     ++other.value;
   }
   silence("store1");
-  std::optional<Status> truncated;
+  std::optional<NfsStatus> truncated;
   start(truncate(*from, plain(other), 100, Epoch{4}), [&](auto result) { truncated = result->status; });
   loop_.advance(1s);
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(from->metric("coordinator_open_intentions"), 1u);
   serve("store1", store1);
   ASSERT_TRUE(loop_.run_until([&] { return truncated.has_value(); }, 20s));
-  EXPECT_EQ(truncated, Status::kOk);
+  EXPECT_EQ(truncated, NfsStatus::kOk);
 }
 
 TEST_F(SitesTest, ARemovalThatIsOwedIsDoneByTheNewOwner) {
   silence("store1");
-  ASSERT_EQ(run(remove(*from, plain(here[0])))->status, Status::kOk);
+  ASSERT_EQ(run(remove(*from, plain(here[0])))->status, NfsStatus::kOk);
   loop_.advance(1s);
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(from->metric("coordinator_open_intentions"), 0u);
@@ -481,7 +482,7 @@ TEST_F(SitesTest, RemovalsThatWaitAreLeftToTheNewOwner) {
   std::size_t count = 0;
   for (FileId file = here[0]; count < RemoveOperation::kAtOnce + 10; ++file.value) {
     if (tables_.get()->coordinator_site(file).value != move.sites[0]) continue;
-    ASSERT_EQ(run(remove(*from, plain(file)))->status, Status::kOk);
+    ASSERT_EQ(run(remove(*from, plain(file)))->status, NfsStatus::kOk);
     ++count;
   }
   ASSERT_EQ(from->metric("coordinator_removes_owed"), count);
@@ -496,7 +497,7 @@ TEST_F(SitesTest, RemovalsThatWaitAreLeftToTheNewOwner) {
 
 TEST_F(SitesTest, WhatEndsWhileIntentionsAreCopiedIsNotDoneAgain) {
   silence("store1");
-  ASSERT_EQ(run(remove(*from, plain(here[0])))->status, Status::kOk);
+  ASSERT_EQ(run(remove(*from, plain(here[0])))->status, NfsStatus::kOk);
   rate = 1;
   ASSERT_TRUE(until(MovePhase::kCopying));
   ASSERT_EQ(to->metric("coordinator_open_intentions"), 1u);
@@ -515,7 +516,7 @@ TEST_F(SitesTest, WhatEndsWhileIntentionsAreCopiedIsNotDoneAgain) {
 TEST_F(SitesTest, AMoveThatIsGivenUpLeavesEverythingWhereItWas) {
   silence("store1");
   layout(*from, mapped(here[0]), 5, true);
-  ASSERT_EQ(run(remove(*from, plain(FileId{here[0].value})))->status, Status::kOk);
+  ASSERT_EQ(run(remove(*from, plain(FileId{here[0].value})))->status, NfsStatus::kOk);
   rate = 1;
   ASSERT_TRUE(until(MovePhase::kCopying));
   auto aborted = run(
@@ -535,9 +536,9 @@ TEST_F(SitesTest, AMoveThatIsGivenUpLeavesEverythingWhereItWas) {
 // The new owner does not record the offer: what was left off goes on at the old one.
 TEST_F(SitesTest, WhatWasLeftOffGoesOnWhereTheSwitchComesToNothing) {
   silence("store1");
-  std::optional<Status> truncated;
+  std::optional<NfsStatus> truncated;
   start(truncate(*from, plain(here[0]), 100, Epoch{4}), [&](auto result) { truncated = result->status; });
-  ASSERT_EQ(run(remove(*from, plain(here[0])))->status, Status::kOk);
+  ASSERT_EQ(run(remove(*from, plain(here[0])))->status, NfsStatus::kOk);
   loop_.advance(1s);
   to->disk.set_fault([](const storage::MemoryDisk::Access& access) -> std::optional<Error> {
     if (access.path.find("ownership") != std::string::npos) return Error{Errc::kIo, "injected"};
@@ -548,7 +549,7 @@ TEST_F(SitesTest, WhatWasLeftOffGoesOnWhereTheSwitchComesToNothing) {
   EXPECT_GE(told.tries, 1u);
   serve("store1", store1);
   ASSERT_TRUE(loop_.run_until([&] { return truncated && store1.removed.contains(here[0]); }, 20s));
-  EXPECT_EQ(truncated, Status::kOk);
+  EXPECT_EQ(truncated, NfsStatus::kOk);
   to->disk.set_fault(nullptr);
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(to->metric("coordinator_open_intentions"), 0u);
@@ -561,7 +562,7 @@ TEST_F(SitesTest, AMessageThatComesAgainOrLateChangesNothing) {
     args.pieces.push_back({here[0], {piece, std::vector<std::uint16_t>(wire::kStripesOfPiece, 3)}});
     return run(ask<wire::CoordinatorResult>(*to, CoordinatorProcedure::kReceive, args))->status;
   };
-  EXPECT_EQ(send(7, 1, 40), Status::kStale) << "nothing was prepared";
+  EXPECT_EQ(send(7, 1, 40), NfsStatus::kStale) << "nothing was prepared";
   auto prepare = [&](std::uint64_t attempt) {
     for (int i = 0; i < 3; ++i) {
       (void)run(service::internal_call<wire::MovesResult>(network_, endpoint(to->self.name),
@@ -571,19 +572,19 @@ TEST_F(SitesTest, AMessageThatComesAgainOrLateChangesNothing) {
     }
   };
   prepare(7);
-  EXPECT_EQ(send(7, 1, 40), Status::kOk);
-  EXPECT_EQ(send(7, 2, 41), Status::kOk);
-  EXPECT_EQ(send(7, 1, 50), Status::kOk) << "it comes again";
+  EXPECT_EQ(send(7, 1, 40), NfsStatus::kOk);
+  EXPECT_EQ(send(7, 2, 41), NfsStatus::kOk);
+  EXPECT_EQ(send(7, 1, 50), NfsStatus::kOk) << "it comes again";
   EXPECT_EQ(pieces(*to), 2u);
-  EXPECT_EQ(send(7, 9, 51), Status::kStale) << "one in between was lost";
+  EXPECT_EQ(send(7, 9, 51), NfsStatus::kStale) << "one in between was lost";
   prepare(8);
   EXPECT_EQ(pieces(*to), 0u) << "another attempt begins with nothing";
-  EXPECT_EQ(send(7, 3, 52), Status::kStale);
+  EXPECT_EQ(send(7, 3, 52), NfsStatus::kStale);
   EXPECT_EQ(pieces(*to), 0u);
   wire::ReceiveArgs foreign{.move = move.id.value, .attempt = 8, .number = 1};
   foreign.pieces.push_back({there[0], {1, std::vector<std::uint16_t>(wire::kStripesOfPiece, 3)}});
   EXPECT_EQ(run(ask<wire::CoordinatorResult>(*to, CoordinatorProcedure::kReceive, foreign))->status,
-            Status::kInval)
+            NfsStatus::kInval)
       << "of another site";
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(pieces(*to), 1u);

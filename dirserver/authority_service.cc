@@ -11,12 +11,12 @@ using Opened = Result<routing::FileHandle>;
 
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
 constexpr std::uint32_t kAtimeLag = 24 * 3600;  // seconds
 
-wire::FetchResult failed(Status status) {
+wire::FetchResult failed(NfsStatus status) {
   wire::FetchResult result;
   result.status = status;
   return result;
@@ -35,8 +35,8 @@ bool ours(const Volume& volume, const routing::FileHandle& file) {
 }
 
 Answer<AttributeCell*> load_file(Volume& volume, Transaction& transaction, const Opened& opened) {
-  if (!opened) return refuse(Status::kBadHandle);
-  if (!ours(volume, *opened)) return refuse(Status::kJukebox);
+  if (!opened) return refuse(NfsStatus::kBadHandle);
+  if (!ours(volume, *opened)) return refuse(NfsStatus::kJukebox);
   CellRef ref = cell_of(*opened);
   if (ref.generation == 0) {
     auto any = volume.cells.any_generation(ref);
@@ -45,7 +45,7 @@ Answer<AttributeCell*> load_file(Volume& volume, Transaction& transaction, const
   }
   auto cell = transaction.load(ref);
   if (!cell) return refuse(cell.error());
-  if (*cell == nullptr || (*cell)->self.type != opened->type) return refuse(Status::kStale);
+  if (*cell == nullptr || (*cell)->self.type != opened->type) return refuse(NfsStatus::kStale);
   return *cell;
 }
 
@@ -148,7 +148,7 @@ Task<wire::FetchResult> AuthorityService::fetch(const wire::FetchArgs& args) {
     }
     result = told(**cell, volume_.names.id());
   }
-  if (Status status = co_await finish(transaction); status != Status::kOk) co_return failed(status);
+  if (NfsStatus status = co_await finish(transaction); status != NfsStatus::kOk) co_return failed(status);
   co_return result;
 }
 
@@ -170,7 +170,7 @@ wire::HandlesResult AuthorityService::handles(const wire::HandlesArgs& args) {
   wire::HandlesResult result;
   for (FileId file : args.files) {
     const CellRef ref{routing::directory_site_of(file), file, 0};
-    if (!volume_.cells.owns(ref.site)) return {.status = Status::kJukebox, .handles = {}};
+    if (!volume_.cells.owns(ref.site)) return {.status = NfsStatus::kJukebox, .handles = {}};
     auto cell = volume_.cells.any_generation(ref);
     if (!cell) return {.status = nfs3::status_of(cell.error()), .handles = {}};
     auto& handle = result.handles.emplace_back();
@@ -203,10 +203,10 @@ wire::FetchResult AuthorityService::merge(Transaction& transaction, const Opened
   // What no write can have done, whoever says so.
   if (merge.size > kMaxFileSize) {
     refused_.add();
-    return failed(Status::kFbig);
+    return failed(NfsStatus::kFbig);
   }
   if (file && volume_.held.stops_change({file->fileid, {}}, LockMode::kExclusive, nullptr)) {
-    return failed(Status::kJukebox);
+    return failed(NfsStatus::kJukebox);
   }
   auto loaded = load_file(volume_, transaction, file);
   if (!loaded) return failed(loaded.error());
@@ -270,18 +270,18 @@ Task<wire::MergeResult> AuthorityService::merge_elsewhere(const wire::MergeArgs&
     if (auto result = co_await pass_on<wire::MergeResult>(site, wire::AuthorityProcedure::kMerge, args))
       co_return std::move(*result);
   }
-  co_return wire::MergeResult{.status = Status::kJukebox};
+  co_return wire::MergeResult{.status = NfsStatus::kJukebox};
 }
 
 Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) {
-  if (!good_policy(volume_, args)) co_return wire::PolicyResult{.status = Status::kInval};
+  if (!good_policy(volume_, args)) co_return wire::PolicyResult{.status = NfsStatus::kInval};
   auto opened = volume_.context.handles.open(args.handle);
   if (opened) co_await volume_.held.until_free(opened->fileid);
   if (opened) co_await volume_.peers.here(opened->directory_site);
   Transaction transaction(volume_.cells);
   auto cell = load_file(volume_, transaction, opened);
   if (!cell) co_return wire::PolicyResult{.status = cell.error()};
-  if (!(*cell)->directory()) co_return wire::PolicyResult{.status = Status::kNotDir};
+  if (!(*cell)->directory()) co_return wire::PolicyResult{.status = NfsStatus::kNotDir};
   FilePolicy& policy = (*cell)->policy;
   const FilePolicy next = merged(policy, args);
   // Nobody should lose copies by a command that was about something else.
@@ -293,11 +293,11 @@ Task<wire::PolicyResult> AuthorityService::policy(const wire::PolicyArgs& args) 
   }
   wire::PolicyResult result{.policy = {policy.stripe_shift, policy.copies, policy.placement}};
   result.status = co_await finish(transaction);
-  if (refused && result.status == Status::kOk) result.status = Status::kPerm;
+  if (refused && result.status == NfsStatus::kOk) result.status = NfsStatus::kPerm;
   co_return result;
 }
 
-Task<Status> AuthorityService::finish(Transaction& transaction) {
+Task<NfsStatus> AuthorityService::finish(Transaction& transaction) {
   auto position = transaction.commit();
   if (!position) co_return refuse(position.error()).value();
   if (*position > volume_.cells.durable_position()) {
@@ -307,7 +307,7 @@ Task<Status> AuthorityService::finish(Transaction& transaction) {
     }
     co_await volume_.context.crash.reach("authority.durable");
   }
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 }  // namespace slice::dirserver

@@ -27,17 +27,17 @@ Time at(const nfs3::Attributes& attributes, std::int32_t seconds) {
 TEST_F(AuthorityTest, FetchTellsAttributesAndTheEpoch) {
   Made file = create(root(), "f", {}, 0640);
   wire::FetchResult result = fetch(file.handle);
-  EXPECT_EQ(result.status, Status::kOk);
+  EXPECT_EQ(result.status, NfsStatus::kOk);
   EXPECT_EQ(result.attributes.mode, 0640u);
   EXPECT_EQ(result.attributes.rdev_major, 0u);
   EXPECT_FALSE(result.striped);
   truncate(file.handle, 0);
   EXPECT_EQ(fetch(file.handle).attributes.rdev_major, 1u);
   remove(root(), "f");
-  EXPECT_EQ(fetch(file.handle).status, Status::kStale);
+  EXPECT_EQ(fetch(file.handle).status, NfsStatus::kStale);
   Handle forged = root();
   forged[0] ^= 1;
-  EXPECT_EQ(fetch(forged).status, Status::kBadHandle);
+  EXPECT_EQ(fetch(forged).status, NfsStatus::kBadHandle);
 }
 
 TEST_F(AuthorityTest, StripedIsNotedDurably) {
@@ -86,9 +86,9 @@ TEST_F(AuthorityTest, OneCallTellsOfManyFilesEachAnsweredForItself) {
     merges.push_back({made[i].handle, Epoch{0}, 100 + i, at(made[i].attributes, 5), {}});
   }
   wire::MergeResult result = merge(merges);
-  EXPECT_EQ(result.status, Status::kOk);
+  EXPECT_EQ(result.status, NfsStatus::kOk);
   ASSERT_EQ(result.files.size(), 5u);
-  EXPECT_EQ(result.files[2].status, Status::kStale);
+  EXPECT_EQ(result.files[2].status, NfsStatus::kStale);
   restart();
   for (std::uint64_t i : {0, 1, 3, 4}) {
     EXPECT_EQ(result.files[i].attributes.size, 100 + i);
@@ -99,7 +99,7 @@ TEST_F(AuthorityTest, OneCallTellsOfManyFilesEachAnsweredForItself) {
 TEST_F(AuthorityTest, ASizeThatNoFileHasIsNotBelieved) {
   Made file = create(root(), "f");
   constexpr std::uint64_t kLargest = (std::uint64_t{1} << 63) - 1;
-  EXPECT_EQ(merge(file.handle, kLargest + 1, 0, at(file.attributes, 5)).status, Status::kFbig);
+  EXPECT_EQ(merge(file.handle, kLargest + 1, 0, at(file.attributes, 5)).status, NfsStatus::kFbig);
   EXPECT_EQ(fetch(file.handle).attributes.size, 0u);
   EXPECT_EQ(fetch(file.handle).attributes.mtime, file.attributes.mtime);
   EXPECT_EQ(merge(file.handle, kLargest, 0).attributes.size, kLargest);
@@ -108,7 +108,7 @@ TEST_F(AuthorityTest, ASizeThatNoFileHasIsNotBelieved) {
 TEST_F(AuthorityTest, AReportOfAnOlderEpochCannotUndoATruncation) {
   Made file = create(root(), "f");
   merge(file.handle, 5000, 0);
-  ASSERT_EQ(truncate(file.handle, 10), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 10), NfsStatus::kOk);
   EXPECT_EQ(merge(file.handle, 5000, 0).attributes.size, 10u);
   EXPECT_EQ(merge(file.handle, 600, 1).attributes.size, 600u);
 }
@@ -148,20 +148,20 @@ TEST_F(UsedTest, BelowTheThresholdIsWhatOneServerHasToldLast) {
 }
 
 TEST_F(UsedTest, OfAFileWithASizeIsNeverZero) {
-  ASSERT_EQ(truncate(file.handle, 64 << 20), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 64 << 20), NfsStatus::kOk);
   EXPECT_EQ(attributes(file.handle).used, 512u);
   EXPECT_EQ(tell(5, 1, 100, 4096), 4096u);
   EXPECT_EQ(tell(5, 1, 100, 0), 512u);
-  ASSERT_EQ(truncate(file.handle, 0), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 0), NfsStatus::kOk);
   EXPECT_EQ(attributes(file.handle).used, 0u);
 }
 
 TEST_F(UsedTest, GoesDownWithTheSizeAndStaysDown) {
   tell(5, 0, 1 << 20, 768 << 10);
   tell(7, 0, 1 << 20, 256 << 10);
-  ASSERT_EQ(truncate(file.handle, 512 << 10), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 512 << 10), NfsStatus::kOk);
   EXPECT_EQ(attributes(file.handle).used, 512u << 10);
-  ASSERT_EQ(truncate(file.handle, 64 << 20), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 64 << 20), NfsStatus::kOk);
   EXPECT_EQ(attributes(file.handle).used, 512u << 10);
   EXPECT_EQ(tell(7, 0, 0, 9 << 20), 512u << 10) << "from before it was cut";
   EXPECT_EQ(tell(7, 2, 0, 1 << 20), (1u << 20) + (384u << 10));
@@ -173,7 +173,7 @@ TEST_F(AuthorityTest, ALateReportDoesNotUndoSetTimes) {
   nfs3::SetAttributes set;
   set.set_mtime = nfs3::SetAttributes::TimeHow::kClientTime;
   set.mtime = {1000, 0};
-  ASSERT_EQ(setattr(file.handle, set), Status::kOk);
+  ASSERT_EQ(setattr(file.handle, set), NfsStatus::kOk);
   // The write was before, its report comes after: as in cp -p.
   EXPECT_EQ(merge(file.handle, 10, 0, at(file.attributes, 5)).attributes.mtime, (Time{1000, 0}));
   EXPECT_EQ(attributes(file.handle).size, 10u);
@@ -186,7 +186,7 @@ TEST_F(AuthorityTest, AWriteTakesTheSetIdBitsButALateReportOfOneDoesNot) {
   loop_.advance(std::chrono::seconds(10));
   nfs3::SetAttributes set;
   set.mode = 04755;
-  ASSERT_EQ(setattr(file.handle, set), Status::kOk);
+  ASSERT_EQ(setattr(file.handle, set), NfsStatus::kOk);
   EXPECT_EQ(merge(file.handle, 1, 0, at(file.attributes, 5)).attributes.mode, 04755u);
 }
 
@@ -231,13 +231,13 @@ TEST_F(AuthorityTest, ADirectorysPolicyIsThatOfNewFilesAndDirectories) {
   }
   EXPECT_EQ(handles_.open(old)->flags, 0u);
   EXPECT_EQ(handles_.open(lookup(directory, "old").handle)->stripe_shift, 16u);
-  EXPECT_EQ(set(old, wire::kPolicyAll, wanted).status, Status::kNotDir);
-  EXPECT_EQ(set(directory, wire::kPolicyStripeUnit, {.stripe_shift = 12}).status, Status::kInval);
-  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 3}).status, Status::kInval)
+  EXPECT_EQ(set(old, wire::kPolicyAll, wanted).status, NfsStatus::kNotDir);
+  EXPECT_EQ(set(directory, wire::kPolicyStripeUnit, {.stripe_shift = 12}).status, NfsStatus::kInval);
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 3}).status, NfsStatus::kInval)
       << "there are two storage nodes";
   // Nobody else has bytes of a mirrored file that no storage node knows.
   small_.asked.clear();
-  EXPECT_EQ(remove(directory, "new"), Status::kOk);
+  EXPECT_EQ(remove(directory, "new"), NfsStatus::kOk);
   loop_.advance(std::chrono::seconds(5));
   EXPECT_TRUE(small_.asked.empty());
 }
@@ -249,7 +249,7 @@ TEST_F(AuthorityTest, APolicyIsMergedFieldByField) {
   wire::PolicyResult result = set(directory, wire::kPolicyPlacement, {.placement = kFreeSpace});
   EXPECT_EQ(result.policy, (wire::FilePolicy{.copies = 2, .placement = kFreeSpace}));
   result = set(directory, wire::kPolicyStripeUnit, {.stripe_shift = 20, .copies = 99});
-  EXPECT_EQ(result.status, Status::kOk) << "what is not named does not count";
+  EXPECT_EQ(result.status, NfsStatus::kOk) << "what is not named does not count";
   restart();
   EXPECT_EQ(set(directory, 0).policy,
             (wire::FilePolicy{.stripe_shift = 20, .copies = 2, .placement = kFreeSpace}));
@@ -263,13 +263,13 @@ TEST_F(AuthorityTest, FewerCopiesAreWantedOrRefused) {
   for (std::uint32_t copies : {0, 1}) {
     wire::PolicyResult refused =
         set(directory, wire::kPolicyCopies | wire::kPolicyStripeUnit, {.stripe_shift = 20, .copies = copies});
-    EXPECT_EQ(refused.status, Status::kPerm);
+    EXPECT_EQ(refused.status, NfsStatus::kPerm);
     EXPECT_EQ(refused.policy, (wire::FilePolicy{.copies = 2})) << "nothing is changed";
   }
-  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 2}).status, Status::kOk);
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 2}).status, NfsStatus::kOk);
   EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 1}, true).policy, (wire::FilePolicy{.copies = 1}));
-  EXPECT_EQ(set(directory, wire::kPolicyCopies, {}).status, Status::kOk) << "the volume has one as well";
-  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 2}).status, Status::kOk);
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {}).status, NfsStatus::kOk) << "the volume has one as well";
+  EXPECT_EQ(set(directory, wire::kPolicyCopies, {.copies = 2}).status, NfsStatus::kOk);
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ class ModelTest : public DirectoryFixture, public ::testing::WithParamInterface<
     Made made = type == nfs3::FileType::kRegular     ? create(at, name)
                 : type == nfs3::FileType::kDirectory ? mkdir(at, name)
                                                      : symlink(at, name, "somewhere");
-    Status expected = find(directory, name) < 0 ? Status::kOk : Status::kExist;
+    NfsStatus expected = find(directory, name) < 0 ? NfsStatus::kOk : NfsStatus::kExist;
     ASSERT_EQ(made.status, expected);
-    if (expected != Status::kOk) return;
+    if (expected != NfsStatus::kOk) return;
     nodes_[next_] = {.type = type, .handle = made.handle, .names = 1, .parent = directory};
     nodes_[directory].entries[name] = next_++;
   }
@@ -68,14 +68,14 @@ class ModelTest : public DirectoryFixture, public ::testing::WithParamInterface<
     std::string name = any_name();
     int id = find(directory, name);
     bool as_directory = below(2) == 0;
-    Status expected = id < 0                                        ? Status::kNoEnt
-                      : as_directory && !is_directory(id)           ? Status::kNotDir
-                      : !as_directory && is_directory(id)           ? Status::kIsDir
-                      : as_directory && !nodes_[id].entries.empty() ? Status::kNotEmpty
-                                                                    : Status::kOk;
+    NfsStatus expected = id < 0                                        ? NfsStatus::kNoEnt
+                         : as_directory && !is_directory(id)           ? NfsStatus::kNotDir
+                         : !as_directory && is_directory(id)           ? NfsStatus::kIsDir
+                         : as_directory && !nodes_[id].entries.empty() ? NfsStatus::kNotEmpty
+                                                                       : NfsStatus::kOk;
     const Handle& at = nodes_[directory].handle;
     ASSERT_EQ(as_directory ? rmdir(at, name) : remove(at, name), expected);
-    if (expected != Status::kOk) return;
+    if (expected != NfsStatus::kOk) return;
     nodes_[directory].entries.erase(name);
     drop(id);
   }
@@ -83,29 +83,29 @@ class ModelTest : public DirectoryFixture, public ::testing::WithParamInterface<
     int directory = any(true), file = any(false);
     if (file < 0) return;
     std::string name = any_name();
-    Status expected = find(directory, name) < 0 ? Status::kOk : Status::kExist;
+    NfsStatus expected = find(directory, name) < 0 ? NfsStatus::kOk : NfsStatus::kExist;
     ASSERT_EQ(link(nodes_[file].handle, nodes_[directory].handle, name), expected);
-    if (expected != Status::kOk) return;
+    if (expected != NfsStatus::kOk) return;
     nodes_[directory].entries[name] = file;
     ++nodes_[file].names;
   }
-  Status expected_rename(int source, int replaced, int to) {
-    if (source < 0) return Status::kNoEnt;
-    if (source == replaced) return Status::kOk;
-    if (is_directory(source) && within(to, source)) return Status::kInval;
-    if (replaced < 0) return Status::kOk;
-    if (is_directory(source) && !is_directory(replaced)) return Status::kNotDir;
-    if (!is_directory(source) && is_directory(replaced)) return Status::kIsDir;
-    if (is_directory(replaced) && !nodes_[replaced].entries.empty()) return Status::kNotEmpty;
-    return Status::kOk;
+  NfsStatus expected_rename(int source, int replaced, int to) {
+    if (source < 0) return NfsStatus::kNoEnt;
+    if (source == replaced) return NfsStatus::kOk;
+    if (is_directory(source) && within(to, source)) return NfsStatus::kInval;
+    if (replaced < 0) return NfsStatus::kOk;
+    if (is_directory(source) && !is_directory(replaced)) return NfsStatus::kNotDir;
+    if (!is_directory(source) && is_directory(replaced)) return NfsStatus::kIsDir;
+    if (is_directory(replaced) && !nodes_[replaced].entries.empty()) return NfsStatus::kNotEmpty;
+    return NfsStatus::kOk;
   }
   void move() {
     int from = any(true), to = any(true);
     std::string name = any_name(), new_name = any_name();
     int source = find(from, name), replaced = find(to, new_name);
-    Status expected = expected_rename(source, replaced, to);
+    NfsStatus expected = expected_rename(source, replaced, to);
     ASSERT_EQ(rename(nodes_[from].handle, name, nodes_[to].handle, new_name), expected);
-    if (expected != Status::kOk || source == replaced) return;
+    if (expected != NfsStatus::kOk || source == replaced) return;
     nodes_[from].entries.erase(name);
     nodes_[to].entries[new_name] = source;
     nodes_[source].parent = to;
@@ -116,7 +116,7 @@ class ModelTest : public DirectoryFixture, public ::testing::WithParamInterface<
     std::string name = any_name();
     int id = find(directory, name);
     Made found = lookup(nodes_[directory].handle, name);
-    ASSERT_EQ(found.status, id < 0 ? Status::kNoEnt : Status::kOk);
+    ASSERT_EQ(found.status, id < 0 ? NfsStatus::kNoEnt : NfsStatus::kOk);
     if (id >= 0) ASSERT_EQ(found.handle, nodes_[id].handle);
   }
   void check_everything() {
@@ -139,7 +139,7 @@ class ModelTest : public DirectoryFixture, public ::testing::WithParamInterface<
       ASSERT_EQ(listed.size(), expected.size());
       ASSERT_EQ(lookup(node.handle, "..").handle, nodes_[node.parent].handle);
     }
-    for (const Handle& handle : gone_) ASSERT_EQ(getattr(handle), Status::kStale);
+    for (const Handle& handle : gone_) ASSERT_EQ(getattr(handle), NfsStatus::kStale);
   }
 
   std::mt19937_64 random_;

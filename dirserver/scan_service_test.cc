@@ -37,7 +37,7 @@ TEST_F(ScanPageTest, GivesPagesInOrder) {
     std::uint64_t next = 0;
     do {
       wire::ScanResult page = scan_page(store_, args);
-      ASSERT_EQ(page.status, Status::kOk);
+      ASSERT_EQ(page.status, NfsStatus::kOk);
       ASSERT_FALSE(page.cells.empty()) << "one cell at least, whatever the limit";
       std::size_t bytes = 0;
       for (const wire::ScanCell& cell : page.cells) {
@@ -81,15 +81,15 @@ TEST_F(ScanPageTest, StepsOverWhatCannotBeRead) {
 TEST_F(ScanPageTest, RefusesKeysOfOtherSites) {
   KeyRange range = range_of(SiteId{7}, CellKind::kAttributes);
   std::string other = attribute_key(SiteId{8}, FileId{1});
-  EXPECT_EQ(scan_page(store_, {.site = SiteId{7}, .keys = {other}}).status, Status::kInval);
-  EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, range.begin, other + "x", 10}).status, Status::kOk);
+  EXPECT_EQ(scan_page(store_, {.site = SiteId{7}, .keys = {other}}).status, NfsStatus::kInval);
+  EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, range.begin, other + "x", 10}).status, NfsStatus::kOk);
   EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, range.begin, attribute_key(SiteId{9}, {}), 10}).status,
-            Status::kInval);
+            NfsStatus::kInval);
   EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, other, attribute_key(SiteId{9}, {}), 10}).status,
-            Status::kInval);
-  EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, range.end, range.begin, 10}).status, Status::kInval);
-  EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, "abc", range.end, 10}).status, Status::kInval);
-  EXPECT_EQ(scan_page(store_, {.site = SiteId{7}, .keys = {""}}).status, Status::kInval);
+            NfsStatus::kInval);
+  EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, range.end, range.begin, 10}).status, NfsStatus::kInval);
+  EXPECT_EQ(scan_page(store_, {SiteId{7}, {}, "abc", range.end, 10}).status, NfsStatus::kInval);
+  EXPECT_EQ(scan_page(store_, {.site = SiteId{7}, .keys = {""}}).status, NfsStatus::kInval);
 }
 
 class ScanServiceTest : public DirectoryFixture {
@@ -103,14 +103,14 @@ class ScanServiceTest : public DirectoryFixture {
 
 TEST_F(ScanServiceTest, TellsWhatIsStored) {
   Made made = create(root(), "file");
-  ASSERT_EQ(made.status, Status::kOk);
+  ASSERT_EQ(made.status, NfsStatus::kOk);
   wire::ScanResult got = scan({.site = kRootSite, .keys = {attribute_key(kRootSite, kRootId)}});
   ASSERT_EQ(got.values.size(), 1u);
   EXPECT_EQ(decode_attribute_cell(kRootSite, got.values[0].value)->entries, 1u);
 }
 
 TEST_F(ScanServiceTest, RefusesSitesThatThereAreNot) {
-  EXPECT_EQ(scan({.site = SiteId{64}}).status, Status::kInval);
+  EXPECT_EQ(scan({.site = SiteId{64}}).status, NfsStatus::kInval);
 }
 
 TEST_F(ScanServiceTest, IsForTheEnsembleAlone) {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kTick = 1s;
+constexpr Duration kWorkerTick = 1s;
 constexpr std::uint64_t kLeastMemory = 16 << 20;  // of one worker, however many share the settings' figure
 
 }  // namespace
@@ -46,7 +46,7 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       refused_(metrics.counter("proxy_connections_refused_total")),
       udp_senders_(options.udp_senders) {
   follow_settings();
-  tick_ = loop_.after(kTick, [this] { tick(); });
+  tick_ = loop_.after(kWorkerTick, [this] { tick(); });
 }
 
 Worker::~Worker() {
@@ -97,7 +97,7 @@ void Worker::follow_settings() {
 }
 
 void Worker::tick() {
-  tick_ = loop_.after(kTick, [this] { tick(); });
+  tick_ = loop_.after(kWorkerTick, [this] { tick(); });
   MonoTime now = loop_.now();
   follow_settings();
   local_.tick();

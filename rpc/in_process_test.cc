@@ -13,10 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Task<void> call_into(Channel& channel, Request request, std::optional<Result<Response>>& out) {
-  out.emplace(co_await channel.call(std::move(request)));
-}
-
 class InProcessTest : public ::testing::Test {
  protected:
   InProcessTest() {

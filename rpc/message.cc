@@ -3,13 +3,13 @@
 namespace slice::rpc {
 namespace {
 
-constexpr std::uint32_t kCall = 0, kReply = 1;
-constexpr std::uint32_t kAccepted = 0, kDenied = 1;
+constexpr std::uint32_t kCallMessage = 0, kReplyMessage = 1;
+constexpr std::uint32_t kAcceptedReply = 0, kDeniedReply = 1;
 
 void encode_accepted(XdrWriter& out, Xid xid, AcceptStat stat) {
   out.u32(xid.value);
-  out.u32(kReply);
-  out.u32(kAccepted);
+  out.u32(kReplyMessage);
+  out.u32(kAcceptedReply);
   out.u32(kAuthNone);  // verifier
   out.u32(0);
   out.u32(static_cast<std::uint32_t>(stat));
@@ -17,7 +17,7 @@ void encode_accepted(XdrWriter& out, Xid xid, AcceptStat stat) {
 
 void encode_to_credential(XdrWriter& out, const CallHeader& call) {
   out.u32(call.xid.value);
-  out.u32(kCall);
+  out.u32(kCallMessage);
   out.u32(call.rpc_version);
   out.u32(call.program);
   out.u32(call.version);
@@ -28,8 +28,8 @@ void encode_to_credential(XdrWriter& out, const CallHeader& call) {
 
 void encode_denied(XdrWriter& out, Xid xid, RejectStat stat) {
   out.u32(xid.value);
-  out.u32(kReply);
-  out.u32(kDenied);
+  out.u32(kReplyMessage);
+  out.u32(kDeniedReply);
   out.u32(static_cast<std::uint32_t>(stat));
 }
 
@@ -61,7 +61,8 @@ Result<CallHeader> decode_call(ByteView record) {
   out.xid = Xid{in.u32()};
   std::uint32_t direction = in.u32();
   out.rpc_version = in.u32();
-  if (!in.ok() || direction != kCall) return fail(Errc::kInvalid, "{} bytes that are no call", record.size());
+  if (!in.ok() || direction != kCallMessage)
+    return fail(Errc::kInvalid, "{} bytes that are no call", record.size());
   if (out.rpc_version != kRpcVersion) return out;  // what follows is not ours to read
   out.program = in.u32();
   out.version = in.u32();
@@ -93,8 +94,8 @@ Result<ReplyHeader> decode_reply(ByteView record) {
   out.xid = Xid{in.u32()};
   std::uint32_t direction = in.u32();
   std::uint32_t how = in.u32();
-  if (direction != kReply || how > kDenied) in.fail();
-  out.accepted = how == kAccepted;
+  if (direction != kReplyMessage || how > kDeniedReply) in.fail();
+  out.accepted = how == kAcceptedReply;
   if (out.accepted) {
     decode_accepted(in, out);
   } else {

@@ -15,7 +15,7 @@
 namespace slice::rpc {
 namespace {
 
-constexpr std::size_t kScratch = 256 << 10;
+constexpr std::size_t kServerScratch = 256 << 10;
 constexpr int kAcceptsARound = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
@@ -73,7 +73,7 @@ ServerShared::ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metri
       udp_dropped(metrics.counter("rpc_udp_calls_dropped_total")),
       udp_too_large(metrics.counter("rpc_udp_replies_too_large_total")),
       udp_withheld(metrics.counter("rpc_udp_replies_withheld_total")),
-      scratch_(kScratch) {}
+      scratch_(kServerScratch) {}
 
 Result<Endpoint> ServerShared::listen_tcp(Endpoint at) {
   auto fd = bound_socket(SOCK_STREAM, at);

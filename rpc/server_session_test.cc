@@ -12,10 +12,6 @@ using namespace std::chrono_literals;
 
 constexpr EnsembleKey kNextKey{9, 9, 9};
 
-Task<void> call_into(Channel& channel, Request request, std::optional<Result<Response>>& out) {
-  out.emplace(co_await channel.call(std::move(request)));
-}
-
 class ServerSessionTest : public ::testing::Test {
  protected:
   ServerSessionTest() {

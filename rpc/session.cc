@@ -11,9 +11,9 @@ namespace slice::rpc {
 namespace {
 
 // Both greetings: magic, coverage, status, reserved (4 bytes each), key's name or zeros (8), nonce (32), MAC.
-constexpr std::size_t kCoverageAt = 4, kStatusAt = 8, kKeyIdAt = 16, kNonceAt = 24, kMacAt = 56;
+constexpr std::size_t kCoverageAt = 4, kStatusAt = 8, kKeyIdAt = 16, kNonceAt = 24, kAnswerMacAt = 56;
 constexpr std::size_t kNonceSize = 32, kGreetingSize = 72;
-constexpr std::uint32_t kAccepted = 0, kNoSuchKey = 1;
+constexpr std::uint32_t kKeyAccepted = 0, kNoSuchKey = 1;
 
 constexpr std::size_t kMaxVectors = 512;  // of one write; UIO_MAXIOV is 1024
 constexpr std::size_t kMaxFrames = 64;    // that are made and not written
@@ -65,13 +65,7 @@ Coverage coverage_in(const Buffer& greeting) {
 }
 
 std::array<std::uint8_t, 16> answer_mac(const EnsembleKey& key, const Buffer& hello, const Buffer& answer) {
-  return half(hmac(key, "slice session answer", {hello.view(), answer.view().first(kMacAt)}));
-}
-
-std::size_t bytes_in(std::span<const iovec> vectors) {
-  std::size_t bytes = 0;
-  for (const iovec& each : vectors) bytes += each.iov_len;
-  return bytes;
+  return half(hmac(key, "slice session answer", {hello.view(), answer.view().first(kAnswerMacAt)}));
 }
 
 }  // namespace
@@ -95,7 +89,7 @@ bool Session::peer_is_known() const {
 void Session::say_hello() {
   const EnsembleKey key = keys_.first();
   key_id_ = key_id(key);
-  hello_ = greeting(keys_.coverage(), kAccepted, key_id_);
+  hello_ = greeting(keys_.coverage(), kKeyAccepted, key_id_);
   to_say_ = hello_.clone();
 }
 
@@ -117,8 +111,9 @@ std::size_t Session::greet(ByteView came) {
 void Session::answer() {
   key_id_ = key_in(hello_);
   const auto key = keys_.find(key_id_);
-  answer_ = greeting(std::max(coverage_in(hello_), keys_.coverage()), key ? kAccepted : kNoSuchKey, key_id_);
-  if (key) std::ranges::copy(answer_mac(*key, hello_, answer_), answer_.data() + kMacAt);
+  answer_ =
+      greeting(std::max(coverage_in(hello_), keys_.coverage()), key ? kKeyAccepted : kNoSuchKey, key_id_);
+  if (key) std::ranges::copy(answer_mac(*key, hello_, answer_), answer_.data() + kAnswerMacAt);
   to_say_ = answer_.clone();
   if (key) {
     begin(*key, coverage_in(answer_));
@@ -136,7 +131,7 @@ void Session::open_answer() {
   const auto key = keys_.find(key_id_);
   if (!key) {
     state_ = State::kUnknownKey;
-  } else if (!same_mac(answer_mac(*key, hello_, answer_), answer_.view().subspan(kMacAt)) ||
+  } else if (!same_mac(answer_mac(*key, hello_, answer_), answer_.view().subspan(kAnswerMacAt)) ||
              coverage_in(answer_) < coverage_in(hello_)) {
     state_ = State::kForged;
   } else {

@@ -79,13 +79,13 @@ Status use_revoked(X509_STORE* store, const std::string& path) {
   return {};
 }
 
+}  // namespace
+
 std::size_t bytes_in(std::span<const iovec> vectors) {
   std::size_t bytes = 0;
   for (const iovec& each : vectors) bytes += each.iov_len;
   return bytes;
 }
-
-}  // namespace
 
 ssize_t send_vectors(int fd, std::span<const iovec> vectors) {
   msghdr message{};

@@ -29,6 +29,7 @@ struct Written {
   std::size_t plain = 0;  // bytes from the front that were taken
 };
 
+std::size_t bytes_in(std::span<const iovec> vectors);
 // As sendmsg(2) without SIGPIPE and without waiting.
 ssize_t send_vectors(int fd, std::span<const iovec> vectors);
 

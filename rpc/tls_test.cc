@@ -25,10 +25,6 @@ using ::testing::HasSubstr;
 
 constexpr std::uint32_t kLoopback = 0x7f000001;
 
-Task<void> call_into(Channel& channel, Request request, std::optional<Result<Response>>& out) {
-  out.emplace(co_await channel.call(std::move(request)));
-}
-
 class TlsTest : public ::testing::Test {
  protected:
   TlsTest() {

@@ -12,7 +12,7 @@ namespace slice::service {
 namespace {
 
 using State = LateWrites::Seen::State;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 class LateWritesTest : public ::testing::Test {
  protected:
@@ -24,7 +24,7 @@ class LateWritesTest : public ::testing::Test {
             .relays = relays,
             .arguments = arguments_};
   }
-  void answer(const rpc::Call& call, Status status = Status::kOk, std::string_view results = "reply") {
+  void answer(const rpc::Call& call, NfsStatus status = NfsStatus::kOk, std::string_view results = "reply") {
     writes_.end(writes_.begin(call).key, status, results);
   }
   ManualLoop loop_;
@@ -37,10 +37,10 @@ TEST_F(LateWritesTest, AnAnswerIsGivenAgain) {
   auto seen = writes_.begin(call(1));
   EXPECT_EQ(seen.state, State::kNew);
   EXPECT_EQ(writes_.begin(call(1)).state, State::kUnderWay);
-  writes_.end(seen.key, Status::kOk, "reply");
+  writes_.end(seen.key, NfsStatus::kOk, "reply");
   seen = writes_.begin(call(1, 1));
   EXPECT_EQ(seen.state, State::kAnswered);
-  EXPECT_EQ(seen.status, Status::kOk);
+  EXPECT_EQ(seen.status, NfsStatus::kOk);
   EXPECT_EQ(seen.reply, "reply");
 }
 
@@ -83,18 +83,18 @@ TEST_F(LateWritesTest, WhatComesBackIsToldFromWhatComesTwice) {
 }
 
 TEST_F(LateWritesTest, AFailureStaysOneAndNoAnswerMayBecomeOne) {
-  answer(call(1), Status::kNoSpc, "");
+  answer(call(1), NfsStatus::kNoSpc, "");
   auto seen = writes_.begin(call(1, 1));
   EXPECT_EQ(seen.state, State::kAnswered);
-  EXPECT_EQ(seen.status, Status::kNoSpc);
+  EXPECT_EQ(seen.status, NfsStatus::kNoSpc);
   writes_.forget(writes_.begin(call(2)).key);
   EXPECT_EQ(writes_.begin(call(2)).state, State::kNew);
 }
 
 TEST_F(LateWritesTest, ALongAnswerIsNotKeptButThatThereWasOneIs) {
-  answer(call(1), Status::kOk, std::string(136, 'x'));
+  answer(call(1), NfsStatus::kOk, std::string(136, 'x'));
   EXPECT_EQ(writes_.begin(call(1)).reply.size(), 136u) << "WRITE3resok with all attributes";
-  answer(call(2), Status::kOk, std::string(1000, 'x'));
+  answer(call(2), NfsStatus::kOk, std::string(1000, 'x'));
   EXPECT_EQ(writes_.begin(call(2)).state, State::kAnswered);
   EXPECT_EQ(writes_.begin(call(2)).reply, "");
 }
@@ -128,13 +128,13 @@ TEST_F(LateWritesTest, WhatIsLongAgoIsForgotten) {
 }
 
 TEST_F(LateWritesTest, AnotherServerLearnsThoseOfItsSites) {
-  writes_.end(writes_.begin(call(1)).key, Status::kOk, "one", 7);
-  writes_.end(writes_.begin(call(2)).key, Status::kNoSpc, "", 8);
-  writes_.end(writes_.begin(call(3)).key, Status::kOk, "three", 9);
+  writes_.end(writes_.begin(call(1)).key, NfsStatus::kOk, "one", 7);
+  writes_.end(writes_.begin(call(2)).key, NfsStatus::kNoSpc, "", 8);
+  writes_.end(writes_.begin(call(3)).key, NfsStatus::kOk, "three", 9);
   LateWrites other(loop_);
   for (const wire::LateWrite& each : writes_.of({7, 8})) other.learn(each);
   EXPECT_EQ(other.begin(call(1)).reply, "one");
-  EXPECT_EQ(other.begin(call(2)).status, Status::kNoSpc);
+  EXPECT_EQ(other.begin(call(2)).status, NfsStatus::kNoSpc);
   EXPECT_EQ(other.begin(call(3)).state, State::kNew);
   EXPECT_EQ(other.of({7}).size(), 1u) << "and tells the next one";
   loop_.advance(LateWrites::kLife);

@@ -17,7 +17,7 @@ namespace {
 
 // What a process without a number calls itself: no server.
 constexpr std::uint32_t kNobody = 0xffffffff;
-constexpr Duration kTimeout = std::chrono::seconds(1);
+constexpr Duration kMembersTimeout = std::chrono::seconds(1);
 constexpr Duration kPause = std::chrono::milliseconds(500);
 
 std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries) {
@@ -52,7 +52,7 @@ class Asking {
     auto members = rpc::run_to_end(
         loop_,
         internal_call<wire::MembersResult>(channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
-                                           wire::ManagerProcedure::kMembers, NoArguments{}, kTimeout));
+                                           wire::ManagerProcedure::kMembers, NoArguments{}, kMembersTimeout));
     if (!members) return fail(members.error().code, "{}", why_the_manager_refuses(members.error()));
     std::vector<wire::ServerEntry> entries;
     for (wire::Member& member : members->members) entries.push_back(std::move(member.entry));

@@ -5,7 +5,7 @@
 namespace slice::service {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr Duration kDrainPatience = std::chrono::seconds(30);  // of requests that came before a copy began
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last placed write is remembered
@@ -62,11 +62,11 @@ Placed judge(const Result<wire::PlaceResult>& result, LeavingSites& leaving, Ser
   context.verifier.see(result->verifier);
   numbers.see(result->number);
   switch (result->status) {
-    case Status::kOk:
+    case NfsStatus::kOk:
       return Placed::kDone;
-    case Status::kNotSync:
+    case NfsStatus::kNotSync:
       return Placed::kAgain;
-    case Status::kNoEnt:
+    case NfsStatus::kNoEnt:
       return Placed::kRemoved;
     default:
       leaving.fail(fmt::format("the new owner answers a write with {}", nfs3::status_name(result->status)));

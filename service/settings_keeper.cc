@@ -10,36 +10,37 @@
 namespace slice::service {
 namespace {
 
-constexpr const char* kCopy = "settings.copy";
-constexpr std::uint32_t kMagic = 0x534c5345;  // "SLSE"
-constexpr std::uint32_t kFormat = 1;
+constexpr const char* kSettingsCopy = "settings.copy";
+constexpr std::uint32_t kSettingsMagic = 0x534c5345;  // "SLSE"
+constexpr std::uint32_t kSettingsFormat = 1;
 
 }  // namespace
 
 Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
-  auto copy = co_await read_file(disk, kCopy);
+  auto copy = co_await read_file(disk, kSettingsCopy);
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::SettingsResult kept;
   std::string why = copy ? "it does not decode" : copy.error().message;
   if (copy) {
     rpc::XdrReader in(copy->view());
     const std::uint32_t magic = in.u32(), format = in.u32();
-    const bool is_ours = in.ok() && magic == kMagic && format == kFormat;
+    const bool is_ours = in.ok() && magic == kSettingsMagic && format == kSettingsFormat;
     if (is_ours && decode(in.rest(), kept) && kept.settings.generation.value > 0) {
       co_return std::move(kept.settings);
     }
-    if (!is_ours) why = fmt::format("magic {:#x}, format {}; format {} is expected", magic, format, kFormat);
+    if (!is_ours)
+      why = fmt::format("magic {:#x}, format {}; format {} is expected", magic, format, kSettingsFormat);
   }
-  log_warning("the kept settings, {}, are unusable: {}", kCopy, why);
+  log_warning("the kept settings, {}, are unusable: {}", kSettingsCopy, why);
   co_return std::nullopt;
 }
 
 Task<Status> keep_settings(storage::Disk& disk, const Settings& settings) {
   rpc::XdrWriter out;
-  out.u32(kMagic);
-  out.u32(kFormat);
+  out.u32(kSettingsMagic);
+  out.u32(kSettingsFormat);
   encode(out, wire::SettingsResult{settings});
-  return replace_file(disk, kCopy, out.take());
+  return replace_file(disk, kSettingsCopy, out.take());
 }
 
 Task<void> SettingsKeeper::load_kept() {

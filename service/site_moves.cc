@@ -9,12 +9,12 @@
 namespace slice::service {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using wire::MovePhase;
 using wire::MovesProcedure;
 using wire::MovesResult;
 
-constexpr Duration kCallTimeout = std::chrono::seconds(10);
+constexpr Duration kMoveCallTimeout = std::chrono::seconds(10);
 // For which requests are held, at most: at the first try, and at the last ones.
 constexpr Duration kFirstSwitchPatience = std::chrono::milliseconds(125);
 constexpr Duration kSwitchPatience = std::chrono::seconds(2);
@@ -24,7 +24,7 @@ constexpr Duration kSwitchPause = std::chrono::milliseconds(500);  // between tw
 constexpr Duration kFirstPause = std::chrono::seconds(1), kLongestPause = std::chrono::seconds(10);
 constexpr int kSwitches = 10;
 
-MovesResult refused(Status status, std::string trouble) {
+MovesResult refused(NfsStatus status, std::string trouble) {
   return {.status = status, .attempt = 0, .trouble = std::move(trouble)};
 }
 
@@ -189,7 +189,7 @@ Task<wire::AbortMoveResult> SiteMoves::abort(wire::AbortMoveArgs args) {
   if (moving->told.phase < MovePhase::kGiven) {
     OneShot<bool> ended;
     moving->ended.push_back(ended);
-    context_.loop.after(kCallTimeout, [ended] { ended.set(false); });
+    context_.loop.after(kMoveCallTimeout, [ended] { ended.set(false); });
     if (!co_await ended) co_return wire::AbortMoveResult{MovePhase::kWaiting};
   }
   const bool given = moving->told.phase == MovePhase::kGiven || moving->told.phase == MovePhase::kDone;
@@ -275,9 +275,9 @@ Task<slice::Status> SiteMoves::prepare_there(Moving moving, std::shared_ptr<Leav
     auto ready = co_await ask(moving->move.to, MovesProcedure::kPrepare,
                               wire::PrepareSitesArgs{moving->move, leaving->attempt()});
     if (!ready) co_return fail(std::move(ready).error());
-    if (ready->status == Status::kOk) co_return slice::Status{};
-    if (ready->status == Status::kStale) attempt_ = std::max(attempt_, ready->attempt);
-    if (ready->status != Status::kJukebox) co_return fail(Errc::kInvalid, "{}", ready->trouble);
+    if (ready->status == NfsStatus::kOk) co_return slice::Status{};
+    if (ready->status == NfsStatus::kStale) attempt_ = std::max(attempt_, ready->attempt);
+    if (ready->status != NfsStatus::kJukebox) co_return fail(Errc::kInvalid, "{}", ready->trouble);
     co_await pause(*moving, kPoll);
   }
   co_return fail(Errc::kUnavailable, "nobody wants it any more");
@@ -401,7 +401,7 @@ Task<Result<MovesResult>> SiteMoves::ask(std::uint32_t server, MovesProcedure pr
   if (entry == nullptr) co_return fail(Errc::kNotFound, "server {} is no member", server);
   const std::string name = entry->name;
   auto result = co_await internal_call<MovesResult>(context_.channel, entry->endpoint, wire::kMovesProgram,
-                                                    procedure, args, kCallTimeout);
+                                                    procedure, args, kMoveCallTimeout);
   if (!result) co_return fail(result.error(), name);
   if (!result->trouble.empty()) result->trouble = fmt::format("{}: {}", name, result->trouble);
   co_return result;
@@ -411,7 +411,7 @@ template <class Args>
 Task<slice::Status> SiteMoves::have(std::uint32_t server, MovesProcedure procedure, Args args) {
   auto result = co_await ask(server, procedure, std::move(args));
   if (!result) co_return fail(std::move(result).error());
-  if (result->status != Status::kOk) co_return fail(Errc::kInvalid, "{}", result->trouble);
+  if (result->status != NfsStatus::kOk) co_return fail(Errc::kInvalid, "{}", result->trouble);
   co_return slice::Status{};
 }
 
@@ -436,33 +436,33 @@ SiteMoves::Coming SiteMoves::coming(wire::MoveId move, std::uint64_t attempt) co
 }
 
 MovesResult SiteMoves::prepare(const wire::PrepareSitesArgs& args) {
-  if (std::string why = refusal(args.move); !why.empty()) return refused(Status::kInval, why);
+  if (std::string why = refusal(args.move); !why.empty()) return refused(NfsStatus::kInval, why);
   for (std::uint32_t site : args.move.sites) {
     auto given = context_.ownership->given().find(site);
     if (given != context_.ownership->given().end() && !given->second.freed) {
-      return refused(Status::kJukebox, fmt::format("site {} was here, and is not freed yet", site));
+      return refused(NfsStatus::kJukebox, fmt::format("site {} was here, and is not freed yet", site));
     }
   }
   if (const std::uint64_t last = last_attempt(args.move.id); args.attempt < last)
-    return {.status = Status::kStale, .attempt = last, .trouble = "a later attempt was prepared"};
+    return {.status = NfsStatus::kStale, .attempt = last, .trouble = "a later attempt was prepared"};
   Coming& now = incoming_[args.move.id];
   if (now != nullptr && now->attempt == args.attempt) {
     switch (now->state) {
       case Incoming::State::kOpen:
         return {};
       case Incoming::State::kClearing:
-        return refused(Status::kJukebox, "it gives back what it has of them");
+        return refused(NfsStatus::kJukebox, "it gives back what it has of them");
       default:
-        return refused(Status::kIo, now->trouble);
+        return refused(NfsStatus::kIo, now->trouble);
     }
   }
   if (now != nullptr && now->state == Incoming::State::kClearing)
-    return refused(Status::kJukebox, "it gives back what it has of them");
+    return refused(NfsStatus::kJukebox, "it gives back what it has of them");
   now = std::make_shared<Incoming>();
   now->move = args.move;
   now->attempt = args.attempt;
   spawn(clear_for(now, Incoming::State::kOpen));
-  return refused(Status::kJukebox, "it gives back what it has of them");
+  return refused(NfsStatus::kJukebox, "it gives back what it has of them");
 }
 
 std::uint64_t SiteMoves::last_attempt(wire::MoveId move) const {
@@ -495,35 +495,35 @@ Task<void> SiteMoves::clear_for(Coming coming, Incoming::State then) {
 
 Task<MovesResult> SiteMoves::offer(wire::OfferSitesArgs args) {
   const Coming open = coming(args.move, args.attempt);
-  if (open == nullptr) co_return refused(Status::kStale, "the attempt is over here");
+  if (open == nullptr) co_return refused(NfsStatus::kStale, "the attempt is over here");
   context_.verifier.see(args.verifier);
   if (args.final) co_await data_.close(args.move);
   slice::Status done = co_await data_.sync();
   // Another attempt may have begun meanwhile.
-  if (done && coming(args.move, args.attempt) != open) co_return refused(Status::kStale, "it is over");
+  if (done && coming(args.move, args.attempt) != open) co_return refused(NfsStatus::kStale, "it is over");
   if (done && args.final) {
     open->state = Incoming::State::kOffered;
     co_await context_.crash.reach("site.recording");
     done = co_await context_.ownership->offer(open->move, open->attempt);
     co_await context_.crash.reach("site.recorded");
   }
-  if (!done) co_return refused(Status::kIo, done.error().message);
+  if (!done) co_return refused(NfsStatus::kIo, done.error().message);
   co_return MovesResult{};
 }
 
 Task<MovesResult> SiteMoves::take(wire::TakeSitesArgs args) {
   Ownership* record = context_.ownership;
   if (record == nullptr || args.move.to != context_.self.index || args.move.site_class != site_class_)
-    co_return refused(Status::kInval, "this is another server");
+    co_return refused(NfsStatus::kInval, "this is another server");
   // An old owner that has started again tells once more; by now they may have gone on.
   auto came = [&](std::uint32_t site) { return record->owns_all({site}) || record->given().contains(site); };
   const bool had = record->owns_all(args.move.sites);
   if (slice::Status taken = co_await record->take(args.move.id); !taken)
-    co_return refused(Status::kIo, taken.error().message);
+    co_return refused(NfsStatus::kIo, taken.error().message);
   co_await context_.crash.reach("site.took");
   if (!std::all_of(args.move.sites.begin(), args.move.sites.end(), came)) {
     log_error("move {}: its sites were given to this server, which was offered others", args.move.id.value);
-    co_return refused(Status::kServerFault, "they were not offered");
+    co_return refused(NfsStatus::kServerFault, "they were not offered");
   }
   incoming_.erase(args.move.id);
   if (!had) taken_total_.add(args.move.sites.size());
@@ -536,7 +536,7 @@ MovesResult SiteMoves::withdraw(const wire::WithdrawSitesArgs& args) {
   wire::SiteMove move = args.move;
   if (context_.ownership != nullptr)
     std::erase_if(move.sites, [&](std::uint32_t site) { return context_.ownership->owns_all({site}); });
-  if (std::string why = refusal(move); !why.empty()) return refused(Status::kInval, why);
+  if (std::string why = refusal(move); !why.empty()) return refused(NfsStatus::kInval, why);
   if (args.attempt < last_attempt(move.id)) return {};
   Coming& now = incoming_[move.id];
   if (now != nullptr && now->state == Incoming::State::kGone) return {};
@@ -546,11 +546,12 @@ MovesResult SiteMoves::withdraw(const wire::WithdrawSitesArgs& args) {
     now->attempt = args.attempt;
     spawn(clear_for(now, Incoming::State::kGone));
   }
-  return refused(Status::kJukebox, "it gives back what it has of them");
+  return refused(NfsStatus::kJukebox, "it gives back what it has of them");
 }
 
 MovesResult SiteMoves::late_writes(const wire::LateWritesArgs& args) {
-  if (coming(args.move, args.attempt) == nullptr) return refused(Status::kStale, "the attempt is over here");
+  if (coming(args.move, args.attempt) == nullptr)
+    return refused(NfsStatus::kStale, "the attempt is over here");
   data_.learn(args.writes);
   return {};
 }

@@ -9,7 +9,7 @@
 namespace slice::smallfile {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr std::size_t kPage = 1024;                      // files that are looked for at once
 constexpr std::size_t kCopiedAtOnce = 16;                // files
@@ -224,25 +224,25 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceFileArgs args) {
   wire::PlaceResult result{.verifier = context_.verifier.largest()};
   const std::uint64_t threshold = store_.threshold();
   if (args.what == What::kBytes && (args.offset > threshold || args.data.size() > threshold - args.offset)) {
-    result.status = Status::kInval;
+    result.status = NfsStatus::kInval;
     co_return result;
   }
   const auto placing = arriving_.enter(args.move, args.attempt, site_of(args.file));
   if (!placing) {
-    result.status = Status::kStale;
+    result.status = NfsStatus::kStale;
     co_return result;
   }
   const service::StripeName file{args.file, 0};
   if (!numbers_.take(file, args.number)) {
     result.number = numbers_.greatest(file);
-    result.status = Status::kNotSync;
+    result.status = NfsStatus::kNotSync;
     co_return result;
   }
   co_await context_.crash.reach("site.placing");
   if (slice::Status done = co_await put(args)) {
     placed_bytes_.add(args.data.size());
   } else {
-    result.status = is_stale(done) ? Status::kNoEnt : nfs3::status_of(done.error());
+    result.status = is_stale(done) ? NfsStatus::kNoEnt : nfs3::status_of(done.error());
   }
   result.verifier = context_.verifier.largest();
   co_await context_.crash.reach("site.placed");

@@ -124,9 +124,9 @@ class SitesTest : public service::testing::ServiceFixture {
     return (xid != 0 ? network_ : clients).call(std::move(request));
   }
   template <class Ok>
-  static Ok result_of(const Result<rpc::Response>& response, Status expected = Status::kOk) {
+  static Ok result_of(const Result<rpc::Response>& response, NfsStatus expected = NfsStatus::kOk) {
     EXPECT_TRUE(response) << response.error().message;
-    Status status{};
+    NfsStatus status{};
     Ok ok{};
     if (response) {
       rpc::XdrReader in(response->results());
@@ -271,7 +271,7 @@ TEST_F(SitesTest, WhatIsSavedGoesAsWellAsWhatIsNot) {
 
 TEST_F(SitesTest, WhatAFileWithoutBytesRemembersGoesToo) {
   write(*from, files[0], 0, "all of it is cut");
-  ASSERT_EQ(truncate(*from, files[0], 0).status, Status::kOk);
+  ASSERT_EQ(truncate(*from, files[0], 0).status, NfsStatus::kOk);
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(to->server->store().look({files[0]})->epoch, Epoch{1});
   power_cut(*to);
@@ -281,7 +281,7 @@ TEST_F(SitesTest, WhatAFileWithoutBytesRemembersGoesToo) {
 TEST_F(SitesTest, AHoleAtTheEndGoesToo) {
   write(*from, files[0], 0, "begin");
   write(*from, files[0], 30'000, "end");
-  ASSERT_EQ(truncate(*from, files[0], 20'000).status, Status::kOk);
+  ASSERT_EQ(truncate(*from, files[0], 20'000).status, NfsStatus::kOk);
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(to->server->store().look({files[0]})->end, 20'000u);
   power_cut(*to);
@@ -348,7 +348,7 @@ TEST_F(SitesTest, WhatTheNewOwnerHadOfItBeforeIsGone) {
   write(*from, files[0], 0, "old bytes, and many of them", nfs3::Stable::kFileSync);
   loop_.advance(Store::kSaveAfter + 1s);
   ASSERT_TRUE(until(MovePhase::kDone));
-  ASSERT_EQ(truncate(*to, files[0], 3).status, Status::kOk);
+  ASSERT_EQ(truncate(*to, files[0], 3).status, NfsStatus::kOk);
   swap_sides();
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(stored(*to, files[0]), "old");
@@ -363,7 +363,7 @@ TEST_F(SitesTest, WhatTheNewOwnerHadOfItBeforeIsGone) {
 TEST_F(SitesTest, ASizeFromBeforeTheSiteWentIsNotBelieved) {
   write(*from, files[0], 0, "a long one", nfs3::Stable::kFileSync);
   ASSERT_TRUE(until(MovePhase::kDone));
-  ASSERT_EQ(truncate(*to, files[0], 1).status, Status::kOk);
+  ASSERT_EQ(truncate(*to, files[0], 1).status, NfsStatus::kOk);
   const MonoTime began = loop_.now();
   swap_sides();
   ASSERT_TRUE(until(MovePhase::kDone));
@@ -404,7 +404,7 @@ TEST_F(SitesTest, WithANewOwnerThatIsAwayChangesGoOnAndItIsTriedAgain) {
   begin_slowly();
   attach(*to, false);
   write(*from, files[0], 0, "alone");
-  EXPECT_EQ(truncate(*from, files[0], 10).status, Status::kOk);
+  EXPECT_EQ(truncate(*from, files[0], 10).status, NfsStatus::kOk);
   EXPECT_TRUE(until(MovePhase::kWaiting));
   EXPECT_THAT(told.trouble, HasSubstr("new owner"));
   attach(*to, true);
@@ -420,7 +420,7 @@ TEST_F(SitesTest, UntilItIsGivenAMoveIsGivenUpWithoutATrace) {
   for (int i = 0; i < 20; ++i) {
     auto withdrawn = ask_moves<wire::MovesResult>(*to, MovesProcedure::kWithdraw,
                                                   wire::WithdrawSitesArgs{move, aborted->attempt});
-    if (withdrawn->status == Status::kOk) break;
+    if (withdrawn->status == NfsStatus::kOk) break;
     loop_.advance(100ms);
   }
   EXPECT_EQ(stored(*to, files[0]), std::nullopt);
@@ -433,13 +433,13 @@ TEST_F(SitesTest, WhoAsksByOlderTablesIsSentToTheNewOwner) {
   write(*from, files[0], 0, "moves", nfs3::Stable::kFileSync);
   ASSERT_TRUE(until(MovePhase::kDone));
   auto cut = truncate(*from, files[0], 2);
-  EXPECT_EQ(cut.status, Status::kOk);
+  EXPECT_EQ(cut.status, NfsStatus::kOk);
   EXPECT_THAT(cut.also, ElementsAre(move.to));
   EXPECT_THAT(truncate(*to, files[0], 2).also, IsEmpty());
   EXPECT_EQ(stored(*to, files[0]), "mo");
   auto committed = manage<wire::ObjectCommitResult>(*from, ObjectProcedure::kCommit, files[0],
                                                     wire::ObjectCommitArgs{.largest_seen = Verifier{5}});
-  EXPECT_EQ(committed.status, Status::kOk);
+  EXPECT_EQ(committed.status, NfsStatus::kOk);
   EXPECT_THAT(committed.also, ElementsAre(move.to));
   EXPECT_THAT(remove(*from, files[0]).also, ElementsAre(move.to));
   EXPECT_THAT(remove(*to, files[0]).also, IsEmpty());
@@ -448,7 +448,7 @@ TEST_F(SitesTest, WhoAsksByOlderTablesIsSentToTheNewOwner) {
          site_of(strange) == site_of(files[0]))
     ++strange;
   authority.add({strange});
-  EXPECT_EQ(truncate(*from, strange, 2).status, Status::kJukebox) << "it never was here";
+  EXPECT_EQ(truncate(*from, strange, 2).status, NfsStatus::kJukebox) << "it never was here";
 }
 
 // The new owner takes no more when the switch has come so far.
@@ -474,7 +474,7 @@ TEST_F(SitesTest, ATruncationThatComesWithTheSwitchIsDoneByWhoHasTheSiteThen) {
   attach(*to, true);
   ASSERT_TRUE(until(MovePhase::kDone));
   ASSERT_TRUE(loop_.run_until([&] { return answer.has_value(); }));
-  EXPECT_EQ(answer->status, Status::kOk);
+  EXPECT_EQ(answer->status, NfsStatus::kOk);
   EXPECT_EQ(stored(*to, files[0]), "to be cut");
   EXPECT_THAT(answer->also, ElementsAre(move.to));
 }
@@ -518,19 +518,19 @@ TEST_F(SitesTest, PlacesOfNoAttemptAreRefused) {
                                                          ObjectProcedure::kPlaceFile, args))
         ->status;
   };
-  EXPECT_EQ(place(), Status::kStale);
+  EXPECT_EQ(place(), NfsStatus::kStale);
   (void)ask_moves<wire::MovesResult>(*to, MovesProcedure::kPrepare, wire::PrepareSitesArgs{move, 1});
   loop_.advance(1s);
   args.file = {files[1]};
-  EXPECT_EQ(place(), Status::kStale) << "a site that does not move";
+  EXPECT_EQ(place(), NfsStatus::kStale) << "a site that does not move";
   args.file = {files[0]};
   args.offset = kThreshold - 5;
-  EXPECT_EQ(place(), Status::kInval) << "over the threshold";
+  EXPECT_EQ(place(), NfsStatus::kInval) << "over the threshold";
   args.offset = ~std::uint64_t{0};
-  EXPECT_EQ(place(), Status::kInval);
+  EXPECT_EQ(place(), NfsStatus::kInval);
   args.offset = 0;
-  EXPECT_EQ(place(), Status::kOk);
-  EXPECT_EQ(place(), Status::kNotSync) << "the same again";
+  EXPECT_EQ(place(), NfsStatus::kOk);
+  EXPECT_EQ(place(), NfsStatus::kNotSync) << "the same again";
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 44;  // as ext4: 16 TiB
 using Page = std::array<std::uint8_t, kPage>;
 using Pages = std::map<std::uint64_t, std::shared_ptr<Page>>;
 
-std::string folder_of(const std::string& path) {
+std::string parent_of(const std::string& path) {
   auto slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
@@ -383,8 +383,8 @@ Task<Status> MemoryDisk::sync_folder(std::string folder) {
   ++syncs_;
   std::vector<NameChange> left;
   for (auto& change : unsynced_names_) {
-    bool touched = (!change.from.empty() && folder_of(change.from) == folder) ||
-                   (!change.to.empty() && folder_of(change.to) == folder);
+    bool touched = (!change.from.empty() && parent_of(change.from) == folder) ||
+                   (!change.to.empty() && parent_of(change.to) == folder);
     if (touched) {
       apply(durable_names_, change);
     } else {

@@ -19,6 +19,7 @@
 namespace slice::storage {
 
 using posix::Descriptor;
+using posix::folder_of;
 using posix::system_error;
 
 bool is_in_memory(const std::string& folder) {
@@ -39,11 +40,6 @@ struct PosixDisk::Shared {
 };
 
 namespace {
-
-std::string folder_of(const std::string& path) {
-  auto slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
-}
 
 Status sync_folder_now(int root, const std::string& folder) {
   Descriptor opened(

@@ -14,11 +14,6 @@
 namespace slice::storage::posix {
 namespace {
 
-std::string folder_of(const std::string& path) {
-  auto slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
 // The blocking forms, for workers. Bytes read; fewer only at the end of the file.
 Result<std::size_t> read_now(int fd, const std::string& path, std::uint64_t offset, ByteSpan into) {
   std::size_t done = 0;
@@ -341,6 +336,11 @@ class PosixFile : public File {
 };
 
 }  // namespace
+
+std::string folder_of(const std::string& path) {
+  auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);

@@ -28,6 +28,9 @@ class Descriptor {
   int fd_;
 };
 
+// What a path is in, as open(2) takes it: "." for a name alone.
+std::string folder_of(const std::string& path);
+
 // errno as an Error: "PATH: WHAT: reason".
 tl::unexpected<Error> system_error(std::string_view path, std::string_view what);
 

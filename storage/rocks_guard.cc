@@ -43,11 +43,6 @@ Status sync_path(const std::string& path, int flags) {
   return {};
 }
 
-std::string folder_of(const std::string& path) {
-  auto slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
 // The file that CURRENT names, as it is now; with `durable`, so much of it is on disk when this ends.
 Result<Manifest> manifest_of(const std::string& folder, bool durable) {
   auto current = read_whole_file(folder + "/CURRENT", kMostOfFile);
@@ -315,7 +310,7 @@ Status Guard::make(const EndMark& mark) {
     return system_error(beside, "write");
   }
   if (::rename(beside.c_str(), path_.c_str()) != 0) return system_error(beside, "rename");
-  SLICE_RETURN_IF_ERROR(sync_path(folder_of(path_), O_DIRECTORY));
+  SLICE_RETURN_IF_ERROR(sync_path(posix::folder_of(path_), O_DIRECTORY));
   file_ = std::move(file);
   count_ = 0;
   return {};

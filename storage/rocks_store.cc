@@ -29,7 +29,7 @@ namespace slice::storage {
 namespace {
 
 constexpr std::size_t kHintedPrefix = 11;  // of a key of 13: all but the lowest 16 bits of its number
-constexpr auto kMarkDelay = std::chrono::seconds(1);  // from a change to the end mark that tells of it
+constexpr auto kEndMarkDelay = std::chrono::seconds(1);  // from a change to the end mark that tells of it
 constexpr auto kSpaceRetry = std::chrono::milliseconds(200);
 constexpr unsigned kMaxRefusals = 20;  // with space at hand, before it is given up
 constexpr std::uint64_t kBytesBetweenSpaceChecks = 256 << 10;
@@ -429,7 +429,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   void mark_later(std::uint64_t end) {
     std::lock_guard lock(mutex_);
     if (std::exchange(unmarked_, end) > 0) return;
-    mark_at_ = std::chrono::steady_clock::now() + kMarkDelay;
+    mark_at_ = std::chrono::steady_clock::now() + kEndMarkDelay;
     wake_.notify_one();
   }
 

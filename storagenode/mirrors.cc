@@ -9,7 +9,7 @@
 namespace slice::storagenode {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using routing::has;
 
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
@@ -105,7 +105,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
   // A write that a silent server may still carry out: without an answer the client repeats the same call,
   // which is known again.
   if (write && asked) co_return Passed{service::NfsAnswer::drop()};
-  co_return Passed{service::NfsAnswer(Status::kJukebox)};
+  co_return Passed{service::NfsAnswer(NfsStatus::kJukebox)};
 }
 
 Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t server,
@@ -119,7 +119,7 @@ Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t
       context_.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMissed,
       wire::MissedArgs{bytes, server, {stripe, stripe + 1}}, kMissedTimeout);
   co_await context_.crash.reach("mirror.noted");
-  bool noted = result && result->status == Status::kOk;
+  bool noted = result && result->status == NfsStatus::kOk;
   if (log_.allow()) {
     log_warning("server {} misses stripe {} of file {:#x}{}", server, stripe, handle.fileid.value,
                 noted ? "" : ", which the coordinator has not noted");
@@ -239,16 +239,16 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
   context_.verifier.see(result->verifier);
   numbers_.see(result->number);
   switch (result->status) {
-    case Status::kOk:
+    case NfsStatus::kOk:
       outcome.took = Took::kDone;
       break;
-    case Status::kStale:
+    case NfsStatus::kStale:
       outcome.took = Took::kOldLayout;
       break;
-    case Status::kNotSync:
+    case NfsStatus::kNotSync:
       outcome.took = Took::kOtherEpoch;
       break;
-    case Status::kNoEnt:
+    case NfsStatus::kNoEnt:
       outcome.took = Took::kRemoved;
       break;
     default:
@@ -267,7 +267,7 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
   bool good = handle && routing::has_layout(*handle) && !args.data.empty() && args.offset < kMaxObjectSize &&
               args.data.size() <= unit - args.offset % unit;
   if (!good) {
-    result.status = Status::kInval;
+    result.status = NfsStatus::kInval;
     co_return result;
   }
   service::StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
@@ -275,17 +275,17 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
   if (!layout) {
     // Of a file that is just changing its coordinator nobody has a layout: the sender waits, and not for this
     // copy, which misses nothing.
-    result.status = layout.error().code == Errc::kMisdirected ? Status::kStale : Status::kJukebox;
+    result.status = layout.error().code == Errc::kMisdirected ? NfsStatus::kStale : NfsStatus::kJukebox;
     co_return result;
   }
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, stripe.second);
   if (args.version < layout->changed || !has(copies.written, context_.self.index)) {
-    result.status = Status::kStale;
+    result.status = NfsStatus::kStale;
     co_return result;
   }
   if (!numbers_.take(stripe, args.number)) {
     result.number = numbers_.greatest(stripe);
-    result.status = Status::kNotSync;
+    result.status = NfsStatus::kNotSync;
     co_return result;
   }
   std::optional<UnderWay> under_way(std::in_place, *this, handle->fileid, layout->version);
@@ -296,30 +296,30 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
   under_way.reset();
   if (!written) {
     bool removed = written.error().code == Errc::kStale;
-    result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
+    result.status = removed ? NfsStatus::kNoEnt : nfs3::status_of(written.error());
   } else {
     result.epoch = written->epoch;
-    result.status = written->done ? Status::kOk : Status::kNotSync;
+    result.status = written->done ? NfsStatus::kOk : NfsStatus::kNotSync;
   }
   result.verifier = context_.verifier.largest();
   co_await context_.crash.reach("mirror.forwarded");
   co_return result;
 }
 
-Task<Status> Mirrors::copy(wire::CopyArgs args) {
+Task<NfsStatus> Mirrors::copy(wire::CopyArgs args) {
   auto handle = context_.handles.open(args.handle);
-  if (!handle || !routing::has_layout(*handle)) co_return Status::kInval;
+  if (!handle || !routing::has_layout(*handle)) co_return NfsStatus::kInval;
   std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
   StripeLocks::Of locks(ordered_, handle->fileid);
   auto held = co_await locks.acquire(args.stripe);
   auto layout = co_await layouts_.get(*handle, args.stripe, false);
-  if (!layout) co_return Status::kJukebox;
+  if (!layout) co_return NfsStatus::kJukebox;
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
   bool ours = !copies.whole.empty() && copies.whole.front() == context_.self.index;
-  if (args.version < layout->changed || !ours || !has(copies.written, args.to)) co_return Status::kStale;
+  if (args.version < layout->changed || !ours || !has(copies.written, args.to)) co_return NfsStatus::kStale;
   auto epoch = co_await store_.epoch(object_of(*handle));
   if (!epoch) co_return nfs3::status_of(epoch.error());
-  if (!*epoch) co_return Status::kOk;  // nothing to copy
+  if (!*epoch) co_return NfsStatus::kOk;  // nothing to copy
   Buffer data(std::min<std::uint64_t>(unit, nfs3::kMaxTransfer));
   for (std::uint64_t offset = start; offset < start + unit; offset += data.size()) {
     auto read = co_await store_.read(object_of(*handle), offset, data.span());
@@ -334,29 +334,29 @@ Task<Status> Mirrors::copy(wire::CopyArgs args) {
     co_await context_.crash.reach("mirror.copying");
     Outcome outcome = co_await put_there(put, args.to);
     co_await context_.crash.reach("mirror.copied");
-    if (outcome.took != Took::kDone) co_return Status::kStale;
+    if (outcome.took != Took::kDone) co_return NfsStatus::kStale;
   }
   copied_.add();
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 // Beside writes under the same layout, which are not for this node; a recall waits for it, so that it is over
 // before the stripe may come here.
-Task<Status> Mirrors::discard(wire::DiscardArgs args) {
+Task<NfsStatus> Mirrors::discard(wire::DiscardArgs args) {
   auto handle = context_.handles.open(args.handle);
-  if (!handle || !routing::has_layout(*handle)) co_return Status::kInval;
+  if (!handle || !routing::has_layout(*handle)) co_return NfsStatus::kInval;
   std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift;
-  if (args.stripe >= kMaxObjectSize >> handle->stripe_shift) co_return Status::kInval;
+  if (args.stripe >= kMaxObjectSize >> handle->stripe_shift) co_return NfsStatus::kInval;
   auto layout = co_await layouts_.get(*handle, args.stripe, false);
-  if (!layout) co_return Status::kJukebox;
+  if (!layout) co_return NfsStatus::kJukebox;
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
   bool here = has(copies.all, context_.self.index) || has(copies.written, context_.self.index);
-  if (args.version < layout->changed || here) co_return Status::kStale;
+  if (args.version < layout->changed || here) co_return NfsStatus::kStale;
   std::optional<UnderWay> under_way(std::in_place, *this, handle->fileid, layout->version);
   auto status = co_await store_.discard(object_of(*handle), args.stripe << handle->stripe_shift, unit);
   under_way.reset();
   co_await context_.crash.reach("map.discarded");
-  co_return status ? Status::kOk : nfs3::status_of(status.error());
+  co_return status ? NfsStatus::kOk : nfs3::status_of(status.error());
 }
 
 Task<void> Mirrors::recall(wire::RecallArgs args) {

@@ -8,7 +8,6 @@
 namespace slice::storagenode {
 namespace {
 
-constexpr std::size_t kMaxExtents = 1024;
 constexpr std::uint32_t kMaxListed = 4096;
 
 }  // namespace
@@ -79,7 +78,7 @@ Task<wire::ObjectStatusResult> ObjectProgram::remove(const wire::ObjectRemoveArg
 }
 
 Task<wire::ObjectStatResult> ObjectProgram::stat(const wire::ObjectStatArgs& args) {
-  auto stat = co_await node_.store.stat(args.object, kMaxExtents);
+  auto stat = co_await node_.store.stat(args.object, ObjectStore::kMostExtents);
   if (!stat) co_return wire::ObjectStatResult{.status = failed(stat.error()), .extents = {}};
   co_return stat_result(std::move(*stat));
 }

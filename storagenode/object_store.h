@@ -106,6 +106,7 @@ class ObjectStore {
     std::uint64_t end = 0, allocated = 0;
     std::vector<wire::ObjectExtent> extents;  // place: the offset in the segment's local file
   };
+  static constexpr std::size_t kMostExtents = 1024;  // that an answer tells of
   Task<Result<Stat>> stat(ObjectName name, std::size_t max_extents);
 
   struct Listed {

@@ -14,7 +14,7 @@
 namespace slice::storagenode {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr std::size_t kPage = wire::kMaxHandles;              // objects that are looked at together
 constexpr std::size_t kRanges = 256;                          // of data, asked of an object at once
@@ -317,29 +317,29 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
   const std::uint64_t unit = handle ? std::uint64_t{1} << handle->stripe_shift : 1;
   if (!handle || routing::has_layout(*handle) || args.data.empty() || args.offset >= kMaxObjectSize ||
       args.data.size() > unit - args.offset % unit) {
-    result.status = Status::kInval;
+    result.status = NfsStatus::kInval;
     co_return result;
   }
   const auto placing = arriving_.enter(args.move, args.attempt, site_of(*handle, args.offset));
   if (!placing) {
-    result.status = Status::kStale;
+    result.status = NfsStatus::kStale;
     co_return result;
   }
   const service::StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
   if (!numbers_.take(stripe, args.number)) {
     result.number = numbers_.greatest(stripe);
-    result.status = Status::kNotSync;
+    result.status = NfsStatus::kNotSync;
     co_return result;
   }
   co_await context_.crash.reach("site.placing");
   auto written = co_await put(*handle, args);
   if (!written) {
     const bool removed = written.error().code == Errc::kStale;
-    result.status = removed ? Status::kNoEnt : nfs3::status_of(written.error());
+    result.status = removed ? NfsStatus::kNoEnt : nfs3::status_of(written.error());
   } else if (!written->done) {
     log_debug("move {}: file {:#x} has epoch {} here, {} at its old owner", args.move, handle->fileid.value,
               written->epoch.value, args.epoch.value);
-    result.status = Status::kNotSync;
+    result.status = NfsStatus::kNotSync;
   } else {
     placed_bytes_.add(args.data.size());
     // What this node stores of the file is more.

@@ -5,11 +5,6 @@
 #include "wire/nfs_status.h"
 
 namespace slice::storagenode {
-namespace {
-
-constexpr std::size_t kMaxExtents = 1024;
-
-}  // namespace
 
 StoppedObjects::StoppedObjects(Loop& loop, storage::Disk& disk, wire::ServerEntry server)
     : ObjectSource(std::move(server)), disk_(disk), store_(loop, disk_, metrics_, {}, nullptr) {}
@@ -21,7 +16,7 @@ Task<Result<wire::ObjectListResult>> StoppedObjects::list(wire::ObjectListArgs a
 }
 
 Task<Result<wire::ObjectStatResult>> StoppedObjects::stat(wire::ObjectName object) {
-  auto stat = co_await store_.stat(object, kMaxExtents);
+  auto stat = co_await store_.stat(object, ObjectStore::kMostExtents);
   if (!stat) co_return wire::ObjectStatResult{.status = nfs3::status_of(stat.error()), .extents = {}};
   co_return stat_result(std::move(*stat));
 }

@@ -1,21 +1,21 @@
 #include "wire/admin.h"
 
 #include "rpc/xdr.h"
+#include "wire/codec.h"
 
 namespace slice::wire {
 namespace {
 
-constexpr std::size_t kMaxText = 255;
 constexpr std::uint32_t kMaxSamples = 4096;
 
 }  // namespace
 
 void encode(rpc::XdrWriter& out, const MetricsResult& result) {
-  out.text(std::string_view(result.process).substr(0, kMaxText));
+  out.text(bounded(result.process));
   std::size_t count = std::min<std::size_t>(result.samples.size(), kMaxSamples);
   out.u32(static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
-    out.text(std::string_view(result.samples[i].name).substr(0, kMaxText));
+    out.text(bounded(result.samples[i].name));
     out.u64(result.samples[i].value);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpc/xdr.h"
+#include "wire/nfs3.h"
 
 namespace slice::wire {
 
@@ -16,6 +17,19 @@ inline constexpr std::uint32_t kMaxSites = 65536;  // of one class
 
 inline std::string_view bounded(std::string_view text) {
   return text.substr(0, kMaxText);
+}
+
+// The status word that a result begins with.
+inline void encode_status(rpc::XdrWriter& out, nfs3::Status status) {
+  out.u32(static_cast<std::uint32_t>(status));
+}
+inline nfs3::Status decode_status(rpc::XdrReader& in) {
+  return static_cast<nfs3::Status>(in.u32());
+}
+// True where the body of a success follows.
+inline bool decode_status(rpc::XdrReader& in, nfs3::Status& status) {
+  status = decode_status(in);
+  return in.ok() && status == nfs3::Status::kOk;
 }
 
 inline std::uint64_t fnv1a(ByteView bytes) {
@@ -37,6 +51,14 @@ inline std::uint32_t decode_count(rpc::XdrReader& in, std::uint32_t limit) {
   std::uint32_t count = in.u32();
   if (count > limit) in.fail();
   return in.ok() ? count : 0;
+}
+
+// Elements as `one` decodes them; none, and the reader failed, over `limit`.
+template <class Element, class One>
+void decode_list(rpc::XdrReader& in, std::size_t limit, std::vector<Element>& out, One one) {
+  out.clear();
+  const std::uint32_t count = decode_count(in, static_cast<std::uint32_t>(limit));
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.push_back(one(in));
 }
 
 // Sites, or servers; the first `limit` of them.

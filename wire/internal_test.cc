@@ -19,7 +19,7 @@
 namespace slice::wire {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using wire_tests::check;
 using wire_tests::check_message;
 
@@ -117,16 +117,17 @@ TEST(AuthorityMessages, Codec) {
   handles.handles[1].emplace().fill(7);
   check_message(handles);
   check_message(FetchArgs{handle(), true});
-  check_message(FetchResult{Status::kOk, attributes(), true});
-  check_message(FetchResult{.status = Status::kStale});
+  check_message(FetchResult{NfsStatus::kOk, attributes(), true});
+  check_message(FetchResult{.status = NfsStatus::kStale});
   check_message(MergeArgs{{{.handle = handle(), .epoch = Epoch{3}, .size = 77},
                            {handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}, 4096}},
                           1002});
   check_message(MergeArgs{});
-  check_message(MergeResult{Status::kOk, {{Status::kOk, attributes(), true}, {.status = Status::kStale}}});
-  check_message(MergeResult{.status = Status::kJukebox});
+  check_message(
+      MergeResult{NfsStatus::kOk, {{NfsStatus::kOk, attributes(), true}, {.status = NfsStatus::kStale}}});
+  check_message(MergeResult{.status = NfsStatus::kJukebox});
   check_message(PolicyArgs{handle(), kPolicyCopies | kPolicyPlacement, {20, 3, 1}, true});
-  check_message(PolicyResult{Status::kNotDir, {13, 2}});
+  check_message(PolicyResult{NfsStatus::kNotDir, {13, 2}});
 }
 
 TEST(AuthorityMessages, MoreFilesThanACallMayHaveAreRefused) {
@@ -141,18 +142,18 @@ TEST(AuthorityMessages, MoreFilesThanACallMayHaveAreRefused) {
 
 TEST(LayoutMessages, Codec) {
   check_message(SessionArgs{3, 1ull << 60});
-  check_message(SessionResult{Status::kOk, 5, 3000, 1ull << 61});
+  check_message(SessionResult{NfsStatus::kOk, 5, 3000, 1ull << 61});
   check_message(LayoutArgs{handle()});
-  check_message(LayoutResult{.status = Status::kJukebox, .layout = {}, .owner = 7});
+  check_message(LayoutResult{.status = NfsStatus::kJukebox, .layout = {}, .owner = 7});
   check_message(
-      LayoutResult{Status::kOk,
+      LayoutResult{NfsStatus::kOk,
                    {.version = 1,
                     .changed = 2,
                     .missing = {{3, true, {{4, 5}, {6, kAllStripes}}, {{{4, 5}, 8}, {{6, 7}, kNotYet}}},
                                 {7, false, {{0, 1}}, {}}},
                     .orders_since = {{3, 1ull << 60}, {9, 4}},
                     .others_order_since = 1ull << 59}});
-  LayoutResult mapped{Status::kOk,
+  LayoutResult mapped{NfsStatus::kOk,
                       {.version = 1,
                        .changed = 2,
                        .moving = Moving{77, 5, true},
@@ -161,11 +162,11 @@ TEST(LayoutMessages, Codec) {
   check_message(mapped);
   check_message(LayoutArgs{handle(), 1ull << 40, true});
   check_message(MapArgs{handle(), 1ull << 40});
-  check_message(MapResult{Status::kOk, mapped.layout.piece});
-  check_message(MapResult{Status::kIo, {}});
+  check_message(MapResult{NfsStatus::kOk, mapped.layout.piece});
+  check_message(MapResult{NfsStatus::kIo, {}});
   check_message(MoveArgs{handle(), 1ull << 40, 17});
   check_message(EmptiedArgs{3, Generation{9}});
-  check_message(EmptiedResult{Status::kJukebox, "a pass goes on"});
+  check_message(EmptiedResult{NfsStatus::kJukebox, "a pass goes on"});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
   check_message(RecallArgs{FileId{5}, 6, 4, {}});
@@ -180,7 +181,7 @@ TEST(LayoutMessages, Codec) {
                             .version = 12});
   check_message(ReceiveArgs{});
   check_message(ForwardArgs{handle(), 1, 2, Epoch{3}, 4, {5, 6}, true, handle().first(7)});
-  check_message(ForwardResult{Status::kNotSync, Epoch{1}, 2, Verifier{3}});
+  check_message(ForwardResult{NfsStatus::kNotSync, Epoch{1}, 2, Verifier{3}});
   check_message(CopyArgs{handle(), 1, 2, 3});
 }
 
@@ -189,17 +190,19 @@ TEST(LayoutMessages, RangesAreNotEmptyAndNotTooMany) {
   encode(empty, MissedArgs{handle(), 4, {5, 5}});
   MissedArgs args;
   EXPECT_FALSE(decode(empty.view(), args));
-  LayoutResult many{Status::kOk,
+  LayoutResult many{NfsStatus::kOk,
                     {.missing = {{3, false, std::vector<StripeRange>(kMaxStripeRanges + 1, {1, 2}), {}}}}};
   rpc::XdrWriter out;
   encode(out, many);
   EXPECT_FALSE(decode(out.view(), many));
   LayoutResult since{
-      Status::kOk, {.missing = {{3, false, {}, std::vector<MissedSince>(kMaxMissedSince + 1, {{1, 2}, 3})}}}};
+      NfsStatus::kOk,
+      {.missing = {{3, false, {}, std::vector<MissedSince>(kMaxMissedSince + 1, {{1, 2}, 3})}}}};
   rpc::XdrWriter noted;
   encode(noted, since);
   EXPECT_FALSE(decode(noted.view(), since));
-  LayoutResult orderers{Status::kOk, {.orders_since = std::vector<OrdersSince>(kMaxOrdersSince + 1, {1, 2})}};
+  LayoutResult orderers{NfsStatus::kOk,
+                        {.orders_since = std::vector<OrdersSince>(kMaxOrdersSince + 1, {1, 2})}};
   rpc::XdrWriter more;
   encode(more, orderers);
   EXPECT_FALSE(decode(more.view(), orderers));
@@ -210,14 +213,14 @@ TEST(LayoutMessages, AWriteThatWasSentTooEarlyIsAFailureToOthers) {
   encode_sent_too_early(out, {0x1234, 1ull << 60});
   EXPECT_EQ(decode_sent_too_early(out.view()), (rpc::LayoutStamp{0x1234, 1ull << 60}));
   rpc::XdrWriter plain;
-  nfs3::encode_failure(plain, nfs3::Procedure::kWrite, Status::kJukebox);
+  nfs3::encode_failure(plain, nfs3::Procedure::kWrite, NfsStatus::kJukebox);
   EXPECT_EQ(to_hex(out.view()), to_hex(plain.view()) + "00001234" + "1000000000000000");
   EXPECT_FALSE(decode_sent_too_early(plain.view()));
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_FALSE(decode_sent_too_early(out.view().first(i))) << i;
   Buffer other(out.view());
   other.data()[3] = 5;  // another failure
   EXPECT_FALSE(decode_sent_too_early(other.view()));
-  store_be<std::uint32_t>(other.data(), static_cast<std::uint32_t>(Status::kJukebox));
+  store_be<std::uint32_t>(other.data(), static_cast<std::uint32_t>(NfsStatus::kJukebox));
   other.data()[12] = 1;  // no process has such an index
   EXPECT_FALSE(decode_sent_too_early(other.view()));
 }
@@ -233,8 +236,8 @@ TEST(MovesMessages, Codec) {
   check_message(OfferSitesArgs{MoveId{77}, 12, true, Verifier{13}});
   check_message(TakeSitesArgs{move});
   check_message(WithdrawSitesArgs{move, 12});
-  check_message(MovesResult{Status::kStale, 13, "a later one"});
-  check_message(LateWritesArgs{MoveId{77}, 12, {{1, 2, 3, 4, 5, Status::kOk, "reply"}}});
+  check_message(MovesResult{NfsStatus::kStale, 13, "a later one"});
+  check_message(LateWritesArgs{MoveId{77}, 12, {{1, 2, 3, 4, 5, NfsStatus::kOk, "reply"}}});
   check_message(StartMovesArgs{Role::kStorage, 4, {1, 2}});
   check_message(StartMovesResult{"no", true, {MoveId{1}, MoveId{2}}});
   check_message(MovesListResult{{true, 9}, {{move, told, true, 5, 6, 7}}});
@@ -262,7 +265,7 @@ TEST(MovesMessages, SitesAreInOrderAndNotTooMany) {
 TEST(CoordinatorMessages, Codec) {
   check_message(CoordinatorTruncateArgs{handle(), 1ull << 33, Epoch{4}});
   check_message(CoordinatorRemoveArgs{handle()});
-  check_message(CoordinatorResult{Status::kJukebox});
+  check_message(CoordinatorResult{NfsStatus::kJukebox});
 }
 
 TEST(DirectoryMessages, Codec) {
@@ -297,29 +300,29 @@ TEST(DirectoryMessages, Codec) {
 TEST(ObjectMessages, Codec) {
   ObjectName name{VolumeId{1}, FileId{0x1122334455667788}, ObjectKind::kZone};
   check_message(ObjectReadArgs{name, 1ull << 40, 65536});
-  check_message(ObjectReadResult{Status::kOk, true, handle().first(5)});
-  check_message(ObjectReadResult{.status = Status::kNoEnt});
+  check_message(ObjectReadResult{NfsStatus::kOk, true, handle().first(5)});
+  check_message(ObjectReadResult{.status = NfsStatus::kNoEnt});
   check_message(ObjectWriteArgs{name, 7, true, handle()});
-  check_message(ObjectWriteResult{Status::kOk, Verifier{8}});
-  check_message(ObjectWriteResult{.status = Status::kNoSpc});
+  check_message(ObjectWriteResult{NfsStatus::kOk, Verifier{8}});
+  check_message(ObjectWriteResult{.status = NfsStatus::kNoSpc});
   check_message(ObjectTruncateArgs{name, 99, Epoch{2}, Generation{4}});
   check_message(ObjectRemoveArgs{name, Generation{4}});
   check_message(ObjectStatArgs{name});
-  check_message(ObjectStatResult{Status::kOk, 1, 2, Epoch{3}, {{4, 5, 6}, {7, 8, 9}}});
-  check_message(ObjectStatResult{.status = Status::kNoEnt});
+  check_message(ObjectStatResult{NfsStatus::kOk, 1, 2, Epoch{3}, {{4, 5, 6}, {7, 8, 9}}});
+  check_message(ObjectStatResult{.status = NfsStatus::kNoEnt});
   check_message(ObjectListArgs{name, 5});
-  check_message(ObjectListResult{Status::kOk, {name, name}, false});
-  check_message(ObjectListResult{.status = Status::kIo});
+  check_message(ObjectListResult{NfsStatus::kOk, {name, name}, false});
+  check_message(ObjectListResult{.status = NfsStatus::kIo});
   check_message(ObjectCommitArgs{name, Verifier{12}, Generation{4}});
-  check_message(ObjectCommitResult{Status::kOk, Verifier{1}, 2, {3, 4}, Epoch{5}});
-  check_message(ObjectCommitResult{.status = Status::kIo});
-  check_message(ObjectStatusResult{Status::kOk, {3, 9}});
+  check_message(ObjectCommitResult{NfsStatus::kOk, Verifier{1}, 2, {3, 4}, Epoch{5}});
+  check_message(ObjectCommitResult{.status = NfsStatus::kIo});
+  check_message(ObjectStatusResult{NfsStatus::kOk, {3, 9}});
   check_message(PlaceArgs{7, 8, handle(), 9, Epoch{2}, 65536, nfs3::Time{3, 4}, handle()});
   check_message(
       PlaceFileArgs{7, 8, 9, FileId{42}, PlaceFileArgs::What::kCut, Epoch{2}, 65536, nfs3::Time{3, 4}, {}});
   check_message(
       PlaceFileArgs{7, 8, 9, FileId{42}, PlaceFileArgs::What::kBytes, Epoch{2}, 5, {3, 4}, handle()});
-  check_message(PlaceResult{Status::kNotSync, 5, Verifier{6}});
+  check_message(PlaceResult{NfsStatus::kNotSync, 5, Verifier{6}});
 }
 
 TEST(ScanMessages, Codec) {
@@ -330,7 +333,7 @@ TEST(ScanMessages, Codec) {
                     .gaps = {{"from", "to", "why"}},
                     .next = "k3"};
   check_message(result);
-  check_message(ScanResult{.status = Status::kJukebox});
+  check_message(ScanResult{.status = NfsStatus::kJukebox});
 }
 
 TEST(ScanMessages, CountsAndLengthsAreBounded) {

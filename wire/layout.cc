@@ -9,13 +9,6 @@ using rpc::XdrWriter;
 
 namespace {
 
-void encode_status(XdrWriter& out, nfs3::Status status) {
-  out.u32(static_cast<std::uint32_t>(status));
-}
-nfs3::Status decode_status(XdrReader& in) {
-  return static_cast<nfs3::Status>(in.u32());
-}
-
 void encode_range(XdrWriter& out, const StripeRange& range) {
   out.u64(range.first);
   out.u64(range.end);

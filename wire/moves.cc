@@ -14,10 +14,6 @@ Role decode_class(XdrReader& in) {
   return decode_enum(in, static_cast<Role>(kSiteClasses - 1));
 }
 
-nfs3::Status decode_status(XdrReader& in) {
-  return static_cast<nfs3::Status>(in.u32());
-}
-
 // In order, each once.
 std::vector<std::uint32_t> decode_sites(XdrReader& in, std::uint32_t limit) {
   std::vector<std::uint32_t> sites = decode_numbers(in, limit);

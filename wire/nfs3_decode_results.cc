@@ -1,4 +1,5 @@
 // Decoding of every procedure's results, for clients, proxies and tests.
+#include "wire/codec.h"
 #include "wire/nfs3.h"
 #include "wire/nfs3_codec.h"
 
@@ -6,13 +7,7 @@ namespace slice::nfs3 {
 
 using rpc::XdrReader;
 
-namespace {
-// The status word; true where the body of a success follows.
-bool decode_status(XdrReader& in, Status& status) {
-  status = static_cast<Status>(in.u32());
-  return in.ok() && status == Status::kOk;
-}
-}  // namespace
+using wire::decode_status;
 
 bool decode_result(XdrReader& in, Status& status, GetattrOk& out) {
   if (decode_status(in, status)) decode(in, out.attributes);

@@ -1,15 +1,12 @@
 // Encoding of every procedure's results (RFC 1813 section 3.3); READDIR and READDIRPLUS: nfs3_readdir.h.
+#include "wire/codec.h"
 #include "wire/nfs3.h"
 
 namespace slice::nfs3 {
 
 using rpc::XdrWriter;
 
-namespace {
-void encode_status(XdrWriter& out, Status status) {
-  out.u32(static_cast<std::uint32_t>(status));
-}
-}  // namespace
+using wire::encode_status;
 
 void encode_result(XdrWriter& out, const GetattrOk& ok) {
   encode_status(out, Status::kOk);

@@ -16,7 +16,7 @@ void encode_lock(XdrWriter& out, const Lock& lock) {
   out.u64(lock.length);
 }
 void decode_lock(XdrReader& in, Lock& out) {
-  out.caller = in.text(kMaxText);
+  out.caller = in.text(kMaxString);
   out.handle = in.opaque(kMaxHandle);
   out.owner = in.opaque(kMaxObject);
   out.svid = static_cast<std::int32_t>(in.u32());
@@ -96,7 +96,7 @@ void encode(XdrWriter& out, const ShareArgs& args) {
 bool decode(ByteView bytes, ShareArgs& out) {
   XdrReader in(bytes);
   out.cookie = in.opaque(kMaxObject);
-  out.caller = in.text(kMaxText);
+  out.caller = in.text(kMaxString);
   out.handle = in.opaque(kMaxHandle);
   out.owner = in.opaque(kMaxObject);
   out.mode = in.u32();
@@ -111,7 +111,7 @@ void encode(XdrWriter& out, const FreeAllArgs& args) {
 }
 bool decode(ByteView bytes, FreeAllArgs& out) {
   XdrReader in(bytes);
-  out.name = in.text(kMaxText);
+  out.name = in.text(kMaxString);
   out.state = static_cast<std::int32_t>(in.u32());
   return in.complete();
 }

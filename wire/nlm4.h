@@ -12,7 +12,7 @@ namespace slice::nlm4 {
 
 inline constexpr std::uint32_t kProgram = 100021;
 inline constexpr std::uint32_t kVersion = 4;
-inline constexpr std::size_t kMaxText = 1024;    // LM_MAXSTRLEN: a caller's name, bytes
+inline constexpr std::size_t kMaxString = 1024;  // LM_MAXSTRLEN: a caller's name, bytes
 inline constexpr std::size_t kMaxObject = 1024;  // MAXNETOBJ_SZ: a cookie or an owner, bytes
 inline constexpr std::size_t kMaxHandle = 64;    // of NFSv3
 

@@ -13,7 +13,7 @@ using rpc::XdrWriter;
 namespace {
 
 constexpr std::uint32_t kMaxExtents = 1024;
-constexpr std::uint32_t kMaxListed = 4096;
+constexpr std::uint32_t kMaxObjects = 4096;
 constexpr std::uint32_t kMaxAlso = 4096;  // servers
 
 void encode_name(XdrWriter& out, const ObjectName& name) {
@@ -33,15 +33,6 @@ ObjectName decode_name(XdrReader& in) {
   }
   name.kind = static_cast<ObjectKind>(kind);
   return name;
-}
-
-void encode_status(XdrWriter& out, nfs3::Status status) {
-  out.u32(static_cast<std::uint32_t>(status));
-}
-// True where the body of a success follows.
-bool decode_status(XdrReader& in, nfs3::Status& status) {
-  status = static_cast<nfs3::Status>(in.u32());
-  return in.ok() && status == nfs3::Status::kOk;
 }
 
 }  // namespace
@@ -181,7 +172,7 @@ bool decode(ByteView bytes, ObjectListArgs& out) {
 void encode(XdrWriter& out, const ObjectListResult& result) {
   encode_status(out, result.status);
   if (result.status != nfs3::Status::kOk) return;
-  std::size_t count = std::min<std::size_t>(result.objects.size(), kMaxListed);
+  std::size_t count = std::min<std::size_t>(result.objects.size(), kMaxObjects);
   out.u32(static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) encode_name(out, result.objects[i]);
   out.boolean(result.end && count == result.objects.size());
@@ -191,7 +182,7 @@ bool decode(ByteView bytes, ObjectListResult& out) {
   out.objects.clear();
   if (!decode_status(in, out.status)) return in.complete();
   std::uint32_t count = in.u32();
-  if (count > kMaxListed) in.fail();
+  if (count > kMaxObjects) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.objects.push_back(decode_name(in));
   out.end = in.boolean();
   return in.complete();

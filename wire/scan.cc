@@ -1,6 +1,7 @@
 #include "wire/scan.h"
 
 #include "rpc/xdr.h"
+#include "wire/codec.h"
 
 namespace slice::wire {
 
@@ -10,15 +11,6 @@ using rpc::XdrWriter;
 namespace {
 
 constexpr std::size_t kMaxGaps = 1024;
-
-// A list of at most `limit` elements; `one` decodes an element.
-template <class Element, class One>
-void decode_list(XdrReader& in, std::size_t limit, std::vector<Element>& out, One one) {
-  out.clear();
-  std::uint32_t count = in.u32();
-  if (count > limit) in.fail();
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.push_back(one(in));
-}
 
 std::string key(XdrReader& in) {
   return std::string(in.text(kMaxScanKey));

@@ -114,11 +114,11 @@ Task<wire::StartMovesResult> Moves::start(wire::StartMovesArgs args) {
 }
 
 Task<wire::ChangeMovesResult> Moves::change(wire::ChangeMovesArgs args) {
-  using Field = wire::ChangeMovesArgs::Field;
+  using Change = wire::ChangeMovesArgs::Field;
   Status changed = co_await hooks_.change([&](ManagerState& next) -> Status {
-    if ((args.fields & Field::kPaused) != 0) next.settings.paused = args.settings.paused;
-    if ((args.fields & Field::kRate) != 0) next.settings.bytes_per_second = args.settings.bytes_per_second;
-    if ((args.fields & Field::kAbort) == 0) return {};
+    if ((args.fields & Change::kPaused) != 0) next.settings.paused = args.settings.paused;
+    if ((args.fields & Change::kRate) != 0) next.settings.bytes_per_second = args.settings.bytes_per_second;
+    if ((args.fields & Change::kAbort) == 0) return {};
     auto found = std::find_if(next.moves.begin(), next.moves.end(),
                               [&](const MoveRecord& each) { return each.move.id == args.abort; });
     if (found == next.moves.end()) return fail(Errc::kNotFound, "no move {} goes on", args.abort.value);

@@ -8,7 +8,7 @@
 namespace slice::coordinator {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using service::AuthorityClient;
 using service::NfsAnswer;
 
@@ -28,7 +28,7 @@ CommitOperation::CommitOperation(service::ServiceContext& context, FileGate& gat
       informed_(context.metrics.counter("coordinator_verifier_laggards_total")) {}
 
 Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWriter& results) {
-  if (Status type = service::check_transfer_type(request.handle); type != Status::kOk) co_return type;
+  if (NfsStatus type = service::check_transfer_type(request.handle); type != NfsStatus::kOk) co_return type;
   // Storage nodes say "striped" durably before they answer a file's first write, so only a fresh "no" counts.
   const service::KnownFile* before = authority_.peek(request.handle.fileid);
   auto freshness = before != nullptr && before->striped ? AuthorityClient::Freshness::kCached
@@ -40,10 +40,10 @@ Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWrite
   if (!known) co_return std::move(known).error();
 
   Outcome outcome = co_await join_round(request.handle, known->striped);
-  if (outcome.status == Status::kJukebox) co_return NfsAnswer::again();
+  if (outcome.status == NfsStatus::kJukebox) co_return NfsAnswer::again();
   const service::KnownFile* after = authority_.peek(file);
   request.wcc.after = service::room_for(request.handle, after != nullptr ? *after : *known, {});
-  if (outcome.status != Status::kOk) co_return outcome.status;
+  if (outcome.status != NfsStatus::kOk) co_return outcome.status;
   nfs3::encode_result(results, nfs3::CommitOk{.wcc = request.wcc, .verifier = outcome.verifier});
   co_return NfsAnswer::written();
 }
@@ -56,7 +56,7 @@ Task<void> CommitOperation::resume(storage::LogSequence sequence, const Intentio
   }
   auto pass = gate_.enter(handle->fileid);
   Outcome outcome = co_await join_round(*handle, true);
-  if (outcome.status == Status::kJukebox) {
+  if (outcome.status == NfsStatus::kJukebox) {
     intentions_.leave(sequence);
   } else {
     intentions_.end(sequence);
@@ -103,7 +103,7 @@ Task<void> CommitOperation::run_rounds(FileId file) {
 // The intention is written beside the parts, which may be done twice without harm; once all parts have ended
 // nothing is owed, so the answer does not wait for it.
 Task<CommitOperation::Outcome> CommitOperation::run_round(routing::FileHandle handle, bool striped) {
-  if (gate_.held(handle.fileid)) co_return Outcome{Status::kJukebox, {}};
+  if (gate_.held(handle.fileid)) co_return Outcome{NfsStatus::kJukebox, {}};
   Participants::Chosen chosen = participants_.of(handle, striped);
   if (chosen.servers.size() <= 1) {
     single_.add();
@@ -127,10 +127,10 @@ Task<void> CommitOperation::make_durable(storage::LogSequence sequence) {
 Task<CommitOperation::Part> CommitOperation::commit_part(std::uint32_t server, routing::FileHandle handle,
                                                          Verifier largest_seen, Generation known) {
   Part part{server, co_await participants_.commit(server, handle, largest_seen, known)};
-  if (part.result.status == Status::kNoEnt) {
-    part.result = wire::ObjectCommitResult{.status = Status::kOk, .verifier = largest_seen};
+  if (part.result.status == NfsStatus::kNoEnt) {
+    part.result = wire::ObjectCommitResult{.status = NfsStatus::kOk, .verifier = largest_seen};
   }
-  if (part.result.status == Status::kOk) context_.verifier.see(part.result.verifier);
+  if (part.result.status == NfsStatus::kOk) context_.verifier.see(part.result.verifier);
   co_await context_.crash.reach("commit.part");
   co_return part;
 }
@@ -143,17 +143,17 @@ Task<CommitOperation::Outcome> CommitOperation::commit_everywhere(routing::FileH
   }
   Parts parts = co_await all(std::move(tasks));
   for (const Part& part : parts) {
-    if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
+    if (part.result.status != NfsStatus::kOk) co_return Outcome{part.result.status, {}};
   }
   Verifier verifier = co_await inform_laggards(handle, chosen.known, parts);
   for (const Part& part : parts) {
-    if (part.result.status != Status::kOk) co_return Outcome{part.result.status, {}};
+    if (part.result.status != NfsStatus::kOk) co_return Outcome{part.result.status, {}};
   }
   co_await context_.crash.reach("commit.parts");
   Outcome reported = co_await report(handle, parts);
-  if (reported.status != Status::kOk) co_return reported;
+  if (reported.status != NfsStatus::kOk) co_return reported;
   co_await context_.crash.reach("commit.reported");
-  co_return Outcome{Status::kOk, verifier};
+  co_return Outcome{NfsStatus::kOk, verifier};
 }
 
 // A participant that went on answering WRITEs with an older verifier than this COMMIT's would make the client
@@ -163,7 +163,7 @@ Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Gene
     Verifier largest = context_.verifier.largest();
     std::vector<Task<Part>> tasks;
     for (const Part& part : parts) {
-      if (part.result.status == Status::kOk && part.result.verifier < largest) {
+      if (part.result.status == NfsStatus::kOk && part.result.verifier < largest) {
         tasks.push_back(commit_part(part.server, handle, largest, known));
       }
     }
@@ -171,7 +171,7 @@ Task<Verifier> CommitOperation::inform_laggards(routing::FileHandle handle, Gene
     informed_.add(tasks.size());
     for (Part& again : co_await all(std::move(tasks))) {
       // One that ignores what it is told cannot be waited for: the client will write again, and lose nothing.
-      if (again.result.status == Status::kOk)
+      if (again.result.status == NfsStatus::kOk)
         again.result.verifier = std::max(again.result.verifier, largest);
       auto part = std::find_if(parts.begin(), parts.end(),
                                [&](const Part& each) { return each.server == again.server; });
@@ -194,7 +194,7 @@ Task<CommitOperation::Outcome> CommitOperation::report(const routing::FileHandle
     if (code != Errc::kUnavailable && code != Errc::kTimedOut)
       co_return Outcome{nfs3::status_of(status->error()), {}};
   } while (co_await gate_.pause(handle.fileid, kReportPause));
-  co_return Outcome{Status::kJukebox, {}};
+  co_return Outcome{NfsStatus::kJukebox, {}};
 }
 
 }  // namespace slice::coordinator

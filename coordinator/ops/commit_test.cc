@@ -6,7 +6,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 class CommitTest : public testing::CoordinatorFixture {};
 
@@ -14,12 +14,12 @@ TEST_F(CommitTest, AFileOfOneServerCostsNoLogWriteAndNoExtraRoundTrip) {
   the_file().striped = false;
   small_.end = 5000;
   small_.mtime = {10, 20};
-  ASSERT_EQ(commit_now(file()).status, Status::kOk);
+  ASSERT_EQ(commit_now(file()).status, NfsStatus::kOk);
   std::uint64_t delivered = network_.delivered(), syncs = disk_.syncs();
   authority_.fetches = authority_.merges = small_.commits = 0;
 
   loop_.advance(3s);  // nothing cached any more
-  ASSERT_EQ(commit_now(file()).status, Status::kOk);
+  ASSERT_EQ(commit_now(file()).status, NfsStatus::kOk);
   EXPECT_EQ(small_.commits, 1);
   EXPECT_EQ(authority_.fetches, 1u);
   EXPECT_EQ(authority_.merges, 1u);
@@ -39,7 +39,7 @@ TEST_F(CommitTest, AStripedFileTakesOneRoundOfPartsAndOneLogRecord) {
   for (auto* each : participants()) each->delay = 10ms;
   MonoTime start = loop_.now();
   auto done = commit_now(file());
-  ASSERT_EQ(done.status, Status::kOk);
+  ASSERT_EQ(done.status, NfsStatus::kOk);
   EXPECT_EQ(done.ok.verifier, Verifier{1});
   EXPECT_FALSE(done.ok.wcc.before.has_value());
   EXPECT_FALSE(done.ok.wcc.after.has_value());
@@ -60,7 +60,7 @@ TEST_F(CommitTest, OnlyServersThatMayHoldSomethingOfTheFileAreAsked) {
   wire::keep_layout_sites(tables);
   for (std::uint32_t& owner : tables.sites[2]) owner = config_.find("store1")->index;
   tables_.set(routing::RoutingTables::make(config_, tables).value());
-  ASSERT_EQ(commit_now(file()).status, Status::kOk);
+  ASSERT_EQ(commit_now(file()).status, NfsStatus::kOk);
   EXPECT_EQ(store1_.commits, 1);
   EXPECT_EQ(small_.commits, 1);
   EXPECT_EQ(store2_.commits, 0) << "it has sites for files with a layout alone";
@@ -83,7 +83,7 @@ TEST_F(CommitTest, AServerThatIsRemovedMeanwhileIsNotWaitedFor) {
   const int before = store1_.commits;
   loop_.advance(10s);
   ASSERT_TRUE(done);
-  EXPECT_EQ(done->status, Status::kOk);
+  EXPECT_EQ(done->status, NfsStatus::kOk);
   EXPECT_GT(store1_.commits, before) << "who has its sites now is asked in its place";
   EXPECT_EQ(the_file().attributes.size, 100000u);
 }
@@ -92,14 +92,14 @@ TEST_F(CommitTest, TheAnswerDoesNotWaitForTheLog) {
   store1_.end = 1;
   disk_.set_delay(1s, 1s);
   MonoTime start = loop_.now();
-  ASSERT_EQ(commit_now(file()).status, Status::kOk);
+  ASSERT_EQ(commit_now(file()).status, NfsStatus::kOk);
   EXPECT_LT(loop_.now() - start, 1s);
 }
 
 TEST_F(CommitTest, AFullLogDiskHarmsNoCommit) {
   store1_.end = 1;
   disk_.set_capacity(0);
-  EXPECT_EQ(commit_now(file()).status, Status::kOk);
+  EXPECT_EQ(commit_now(file()).status, NfsStatus::kOk);
 }
 
 TEST_F(CommitTest, LaggardsLearnTheLargestVerifierBeforeTheAnswer) {
@@ -107,7 +107,7 @@ TEST_F(CommitTest, LaggardsLearnTheLargestVerifierBeforeTheAnswer) {
   store2_.verifier = Verifier{4};
   small_.verifier = Verifier{7};
   auto done = commit_now(file());
-  ASSERT_EQ(done.status, Status::kOk);
+  ASSERT_EQ(done.status, NfsStatus::kOk);
   EXPECT_EQ(done.ok.verifier, Verifier{9});
   for (auto* each : participants()) EXPECT_EQ(each->verifier, Verifier{9});
   EXPECT_EQ(store1_.commits, 1);
@@ -139,28 +139,28 @@ TEST_F(CommitTest, AParticipantThatIsAwayIsWaitedFor) {
   EXPECT_EQ(store2_.commits, 1);
   serve("store1", store1_);
   ASSERT_TRUE(loop_.run_until([&] { return done.has_value(); }, 10s));
-  EXPECT_EQ(done->status, Status::kOk);
+  EXPECT_EQ(done->status, NfsStatus::kOk);
   EXPECT_EQ(store1_.commits, 1);
   EXPECT_EQ(store2_.commits, 1);
   EXPECT_GT(process().metric("coordinator_participant_retries_total"), 5u);
 }
 
 TEST_F(CommitTest, JukeboxOfAParticipantIsWaitedForAndItsErrorsAreAnswered) {
-  store1_.status = Status::kJukebox;
+  store1_.status = NfsStatus::kJukebox;
   std::optional<Committed> done;
   commit(file(), [&](Committed c) { done = c; });
   loop_.advance(3s);
   EXPECT_FALSE(done.has_value());
-  store1_.status = Status::kIo;
+  store1_.status = NfsStatus::kIo;
   ASSERT_TRUE(loop_.run_until([&] { return done.has_value(); }, 10s));
-  EXPECT_EQ(done->status, Status::kIo);
+  EXPECT_EQ(done->status, NfsStatus::kIo);
   EXPECT_EQ(authority_.merges, 0u);
 }
 
 TEST_F(CommitTest, AParticipantWithoutTheObjectHoldsNothingBack) {
-  store1_.status = Status::kNoEnt;
+  store1_.status = NfsStatus::kNoEnt;
   store2_.end = 10;
-  EXPECT_EQ(commit_now(file()).status, Status::kOk);
+  EXPECT_EQ(commit_now(file()).status, NfsStatus::kOk);
   EXPECT_EQ(the_file().attributes.size, 10u);
 }
 
@@ -169,7 +169,7 @@ TEST_F(CommitTest, OnlyTheNewestEpochSaysSomethingOfTheSize) {
   store1_.epoch = Epoch{1};
   store2_.end = 100;
   store2_.epoch = Epoch{2};
-  EXPECT_EQ(commit_now(file()).status, Status::kOk);
+  EXPECT_EQ(commit_now(file()).status, NfsStatus::kOk);
   EXPECT_EQ(the_file().attributes.size, 100u);
   EXPECT_EQ(authority_.last_merge.epoch, Epoch{2});
 }
@@ -178,7 +178,7 @@ TEST_F(CommitTest, TheSizeIsDurableAtTheAuthorityBeforeTheAnswer) {
   store1_.end = 4096;
   authority_.merge_delay = 3s;
   MonoTime start = loop_.now();
-  ASSERT_EQ(commit_now(file()).status, Status::kOk);
+  ASSERT_EQ(commit_now(file()).status, NfsStatus::kOk);
   EXPECT_GE(loop_.now() - start, 3s);
   EXPECT_EQ(the_file().attributes.size, 4096u);
 }
@@ -192,19 +192,19 @@ TEST_F(CommitTest, AnAuthorityThatGoesAwayBeforeTheReportIsWaitedFor) {
   EXPECT_FALSE(done.has_value());
   serve("dir1", authority_);
   ASSERT_TRUE(loop_.run_until([&] { return done.has_value(); }, 20s));
-  EXPECT_EQ(done->status, Status::kOk);
+  EXPECT_EQ(done->status, NfsStatus::kOk);
   EXPECT_EQ(the_file().attributes.size, 4096u);
 }
 
 TEST_F(CommitTest, AnAuthorityThatIsAwayMakesTheClientTryAgain) {
   silence("dir1");
-  EXPECT_EQ(commit_now(file()).status, Status::kJukebox);
+  EXPECT_EQ(commit_now(file()).status, NfsStatus::kJukebox);
 }
 
 TEST_F(CommitTest, CommitsOfOneFileShareRounds) {
   for (auto* each : participants()) each->delay = 100ms;
   int done = 0;
-  auto count = [&](Committed c) { done += c.status == Status::kOk ? 1 : 0; };
+  auto count = [&](Committed c) { done += c.status == NfsStatus::kOk ? 1 : 0; };
   commit(file(), count);
   loop_.advance(50ms);
   for (int i = 0; i < 20; ++i) commit(file(), count);  // must see writes that the running round missed
@@ -215,16 +215,16 @@ TEST_F(CommitTest, CommitsOfOneFileShareRounds) {
 }
 
 TEST_F(CommitTest, WhoMayNotWriteMayNotCommit) {
-  EXPECT_EQ(commit_now(file(), 1001).status, Status::kAcces);
-  EXPECT_EQ(commit_now(file(), 0).status, Status::kOk);
-  EXPECT_EQ(commit_now(file(), 1000, 0x0b000001).status, Status::kAcces);  // no export fits this address
+  EXPECT_EQ(commit_now(file(), 1001).status, NfsStatus::kAcces);
+  EXPECT_EQ(commit_now(file(), 0).status, NfsStatus::kOk);
+  EXPECT_EQ(commit_now(file(), 1000, 0x0b000001).status, NfsStatus::kAcces);  // no export fits this address
   EXPECT_EQ(store1_.commits, 1);
 }
 
 TEST_F(CommitTest, HandlesAreChecked) {
   routing::FileHandle directory = file();
   directory.type = nfs3::FileType::kDirectory;
-  EXPECT_EQ(commit_now(directory).status, Status::kIsDir);
+  EXPECT_EQ(commit_now(directory).status, NfsStatus::kIsDir);
   routing::HandleCodec forger(VolumeId{1}, {9, 9, 9});
   rpc::XdrWriter arguments;
   auto forged = forger.mint(file());
@@ -237,7 +237,7 @@ TEST_F(CommitTest, HandlesAreChecked) {
   auto reply = run(network_.call(std::move(request)));
   ASSERT_TRUE(reply);
   EXPECT_EQ(load_be<std::uint32_t>(reply->results().data()), 10001u);
-  EXPECT_EQ(commit_now(file(99)).status, Status::kStale);
+  EXPECT_EQ(commit_now(file(99)).status, NfsStatus::kStale);
 }
 
 TEST_F(CommitTest, OtherProceduresAreMisdirected) {
@@ -262,7 +262,7 @@ TEST_F(CommitTest, RoomComesWithTheReplyOnlyWhereAProxyFillsIt) {
   routing::FileHandle patched = file();
   patched.hint.can_patch = true;
   auto done = commit_now(patched);
-  ASSERT_EQ(done.status, Status::kOk);
+  ASSERT_EQ(done.status, NfsStatus::kOk);
   ASSERT_TRUE(done.ok.wcc.after.has_value());
   EXPECT_EQ(done.ok.wcc.after->nlink, 0u);
   EXPECT_EQ(done.ok.wcc.after->size, 123456u);
@@ -282,7 +282,7 @@ TEST_F(CommitTest, ACrashAtAnyPointLeavesACommitThatRecoveryCompletes) {
     ASSERT_EQ(kills_, before + 1) << point;
     boot();
     // What recovery owes it does by itself; the client asks again in any case.
-    ASSERT_EQ(commit_now(file()).status, Status::kOk) << point;
+    ASSERT_EQ(commit_now(file()).status, NfsStatus::kOk) << point;
     loop_.advance(1s);
     EXPECT_EQ(the_file().attributes.size, store1_.end) << point;
     for (auto* each : participants()) EXPECT_GE(each->commits, 1) << point;

@@ -7,12 +7,13 @@
 
 namespace slice::coordinator {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 namespace {
 
-constexpr Duration kCallTimeout = std::chrono::seconds(5);
-constexpr Duration kFirstPause = std::chrono::milliseconds(50), kLongestPause = std::chrono::seconds(5);
+constexpr Duration kCopyTimeout = std::chrono::seconds(5);
+constexpr Duration kFirstMovePause = std::chrono::milliseconds(50),
+                   kLongestMovePause = std::chrono::seconds(5);
 constexpr int kCopyTries = 5;  // a truncation that passes, a layout that changes
 
 std::vector<std::uint32_t> without(std::vector<std::uint32_t> servers,
@@ -45,24 +46,24 @@ MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::
           .come = without(after, before)};
 }
 
-Task<Status> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
+Task<NfsStatus> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
   bool sound = routing::has_layout(handle) &&
                site.value <= context_.tables.get()->core().site_mask[SLICE_CLASS_STORAGE] &&
                !context_.tables.get()->is_left(site, routing::copies_of(handle)) &&
                stripe <= wire::kAllStripes >> (handle.stripe_shift + 1);
-  if (!sound) co_return Status::kInval;
-  if (!busy_.insert(handle.fileid).second) co_return Status::kJukebox;
+  if (!sound) co_return NfsStatus::kInval;
+  if (!busy_.insert(handle.fileid).second) co_return NfsStatus::kJukebox;
   co_return co_await run_alone(handle, stripe, site);
 }
 
 // Whoever ends it takes the file out of busy_: here, or when everything is given back.
-Task<Status> MoveOperation::run_alone(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
+Task<NfsStatus> MoveOperation::run_alone(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
   wire::LayoutResult now = co_await layouts_.give(handle, stripe, true);
   SiteId from = routing::site_of_stripe(*context_.tables.get(), now.layout, handle, stripe);
   Move move = plan(handle, stripe, from, site);
-  Status status = now.status;
-  if (status == Status::kOk && from != site && !ready(move)) status = Status::kJukebox;
-  if (status != Status::kOk || from == site) {
+  NfsStatus status = now.status;
+  if (status == NfsStatus::kOk && from != site && !ready(move)) status = NfsStatus::kJukebox;
+  if (status != NfsStatus::kOk || from == site) {
     busy_.erase(handle.fileid);
     co_return status;
   }
@@ -83,10 +84,10 @@ Task<Status> MoveOperation::run_alone(routing::FileHandle handle, std::uint64_t 
   }
   co_await context_.crash.reach("move.durable");
   status = co_await carry_out(move);
-  (status == Status::kOk ? moved_ : given_up_).add();
+  (status == NfsStatus::kOk ? moved_ : given_up_).add();
   // kIo: what is durable shows after the next start, which fulfils the intention.
-  if (status != Status::kIo) {
-    spawn(give_back(move, status == Status::kOk ? move.left : move.come, *sequence));
+  if (status != NfsStatus::kIo) {
+    spawn(give_back(move, status == NfsStatus::kOk ? move.left : move.come, *sequence));
   }
   co_return status;
 }
@@ -99,26 +100,26 @@ bool MoveOperation::ready(const Move& move) const {
   });
 }
 
-Task<Status> MoveOperation::carry_out(const Move& move) {
+Task<NfsStatus> MoveOperation::carry_out(const Move& move) {
   // What came there when the stripe was there before, and was not given back.
   for (std::uint32_t server : move.come) {
-    if (co_await discard(move.handle, move.stripe, server) != Status::kOk) co_return Status::kJukebox;
+    if (co_await discard(move.handle, move.stripe, server) != NfsStatus::kOk) co_return NfsStatus::kJukebox;
   }
-  if (!co_await layouts_.begin_move(move.handle, move.stripe, move.to)) co_return Status::kJukebox;
+  if (!co_await layouts_.begin_move(move.handle, move.stripe, move.to)) co_return NfsStatus::kJukebox;
   bool copied = true;
   for (std::uint32_t server : move.come) copied = copied && co_await copy(move, server);
   co_await context_.crash.reach("move.copied");
   if (copied) {
-    Status ended = co_await layouts_.end_move(move.handle, move.stripe);
-    if (ended != Status::kJukebox) co_return ended;
+    NfsStatus ended = co_await layouts_.end_move(move.handle, move.stripe);
+    if (ended != NfsStatus::kJukebox) co_return ended;
   }
   co_await layouts_.give_up_move(move.handle);
-  co_return Status::kJukebox;
+  co_return NfsStatus::kJukebox;
 }
 
 Task<bool> MoveOperation::copy(const Move& move, std::uint32_t to) {
   routing::HandleBytes bytes = context_.handles.mint(move.handle);
-  Duration pause = kFirstPause;
+  Duration pause = kFirstMovePause;
   for (int i = 0; i < kCopyTries; ++i, pause *= 2) {
     const routing::RoutingTables& tables = *context_.tables.get();
     auto layout = layouts_.of(move.handle, move.stripe);
@@ -129,31 +130,32 @@ Task<bool> MoveOperation::copy(const Move& move, std::uint32_t to) {
         move.handle.fileid, service::internal_call<wire::ObjectStatusResult>(
                                 context_.channel, tables.server(copies.whole.front())->endpoint,
                                 wire::kObjectProgram, wire::ObjectProcedure::kCopy,
-                                wire::CopyArgs{bytes, layout->version, move.stripe, to}, kCallTimeout));
+                                wire::CopyArgs{bytes, layout->version, move.stripe, to}, kCopyTimeout));
     if (!result) co_return false;
-    if (*result && (*result)->status == Status::kOk) co_return true;
+    if (*result && (*result)->status == NfsStatus::kOk) co_return true;
     if (!co_await gate_.pause(move.handle.fileid, pause)) co_return false;
   }
   co_return false;
 }
 
-Task<Status> MoveOperation::discard(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t server) {
+Task<NfsStatus> MoveOperation::discard(routing::FileHandle handle, std::uint64_t stripe,
+                                       std::uint32_t server) {
   if (context_.tables.get()->server(server) == nullptr)
-    co_return Status::kOk;  // with its disk it has left the ensemble
+    co_return NfsStatus::kOk;  // with its disk it has left the ensemble
   auto layout = layouts_.of(handle, stripe);
   if (!layout) co_return nfs3::status_of(layout.error());
   routing::HandleBytes bytes = context_.handles.mint(handle);
   auto result = co_await ask_object<wire::ObjectStatusResult>(
       context_, gate_, handle.fileid, server, wire::ObjectProcedure::kDiscard,
       wire::DiscardArgs{bytes, layout->version, stripe});
-  co_return result ? result->status : Status::kJukebox;
+  co_return result ? result->status : NfsStatus::kJukebox;
 }
 
 Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> servers,
                                     storage::LogSequence sequence) {
   const FileId file = move.handle.fileid;
   auto pass = gate_.enter(file);
-  Duration pause = kFirstPause;
+  Duration pause = kFirstMovePause;
   while (!servers.empty() && !gate_.held(file)) {
     // It may have come there again since: where a piece is fitted anew, nobody waits for this.
     auto layout = layouts_.of(move.handle, move.stripe);
@@ -162,9 +164,9 @@ Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> server
         routing::has(
             routing::copies_of_stripe(*context_.tables.get(), *layout, move.handle, move.stripe).written,
             servers.back());
-    Status status = there ? Status::kOk : co_await discard(move.handle, move.stripe, servers.back());
+    NfsStatus status = there ? NfsStatus::kOk : co_await discard(move.handle, move.stripe, servers.back());
     co_await context_.crash.reach("move.given-back");
-    if (status == Status::kOk) {
+    if (status == NfsStatus::kOk) {
       servers.pop_back();
       continue;
     }
@@ -173,7 +175,7 @@ Task<void> MoveOperation::give_back(Move move, std::vector<std::uint32_t> server
                   move.handle.fileid.value, servers.back(), nfs3::status_name(status));
     }
     (void)co_await gate_.pause(file, pause);
-    pause = std::min(pause * 2, kLongestPause);
+    pause = std::min(pause * 2, kLongestMovePause);
   }
   busy_.erase(file);
   if (servers.empty()) {

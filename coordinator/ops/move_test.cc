@@ -7,7 +7,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 // Two storage nodes, which keep sessions and answer everything.
 class MoveTest : public testing::CoordinatorFixture {
@@ -37,7 +37,7 @@ class MoveTest : public testing::CoordinatorFixture {
         .all.front();
   }
   // To another server.
-  Status move(std::uint64_t stripe) {
+  NfsStatus move(std::uint64_t stripe) {
     SiteId site =
         routing::site_of_stripe(*context_.tables.get(), layout(stripe, true).layout, mapped(), stripe);
     routing::HandleBytes bytes = handles_.mint(mapped());
@@ -53,7 +53,7 @@ class MoveTest : public testing::CoordinatorFixture {
 TEST_F(MoveTest, APieceGetsItsPlaceAtTheFirstWriteAndKeepsIt) {
   EXPECT_TRUE(layout(kStripe, false).layout.piece.sites.empty());
   wire::LayoutResult placed = layout(kStripe, true);
-  ASSERT_EQ(placed.status, Status::kOk);
+  ASSERT_EQ(placed.status, NfsStatus::kOk);
   EXPECT_EQ(placed.layout.piece.number, 1u);
   EXPECT_EQ(placed.layout.piece.sites.size(), wire::kStripesOfPiece);
   EXPECT_TRUE(layout(3, false).layout.piece.sites.empty()) << "the other piece has none";
@@ -66,7 +66,7 @@ TEST_F(MoveTest, AMovedStripeIsCopiedAndGivenBackAndStaysThere) {
   keep_sessions();
   layout(kStripe, true);
   std::uint32_t from = owner(kStripe), to = index("store1") + index("store2") - from;
-  ASSERT_EQ(move(kStripe), Status::kOk);
+  ASSERT_EQ(move(kStripe), NfsStatus::kOk);
   EXPECT_EQ(owner(kStripe), to);
   EXPECT_EQ(node(from).copies, 1) << "its orderer copies it";
   EXPECT_EQ(node(to).discards, 1) << "before it came: what was there of old";
@@ -81,25 +81,25 @@ TEST_F(MoveTest, ACopyThatFailsLeavesItWhereItWas) {
   keep_sessions();
   layout(kStripe, true);
   std::uint32_t from = owner(kStripe), to = index("store1") + index("store2") - from;
-  node(from).copy_status = Status::kIo;
-  EXPECT_EQ(move(kStripe), Status::kJukebox);
+  node(from).copy_status = NfsStatus::kIo;
+  EXPECT_EQ(move(kStripe), NfsStatus::kJukebox);
   EXPECT_EQ(owner(kStripe), from);
   EXPECT_FALSE(layout(kStripe, false).layout.moving) << "nobody writes it there any more";
   loop_.advance(1s);
   EXPECT_EQ(node(to).discards, 2) << "before, and what was copied";
   EXPECT_EQ(node(from).discards, 0);
-  node(from).copy_status = Status::kOk;
+  node(from).copy_status = NfsStatus::kOk;
   keep_sessions();
-  EXPECT_EQ(move(kStripe), Status::kOk);
+  EXPECT_EQ(move(kStripe), NfsStatus::kOk);
 }
 
 TEST_F(MoveTest, AServerThatIsAwayIsNowhereToMoveTo) {
   layout(kStripe, true);
   loop_.advance(Sessions::kLife);
-  EXPECT_EQ(move(kStripe), Status::kJukebox) << "it has no session";
+  EXPECT_EQ(move(kStripe), NfsStatus::kJukebox) << "it has no session";
   keep_sessions();
-  node(index("store1") + index("store2") - owner(kStripe)).status = Status::kJukebox;
-  EXPECT_EQ(move(kStripe), Status::kJukebox) << "it does not give back what it may have of old";
+  node(index("store1") + index("store2") - owner(kStripe)).status = NfsStatus::kJukebox;
+  EXPECT_EQ(move(kStripe), NfsStatus::kJukebox) << "it does not give back what it may have of old";
   EXPECT_EQ(process().metric("coordinator_stripes_moved_total"), 0u);
 }
 
@@ -110,9 +110,9 @@ TEST_F(MoveTest, OnlyStripesOfFilesWithALayoutCanBeMoved) {
                                         wire::MoveArgs{bytes, stripe, site})
         .status;
   };
-  EXPECT_EQ(refused(file(), 1, 0), Status::kInval);
-  EXPECT_EQ(refused(mapped(), ~0ull, 0), Status::kInval);
-  EXPECT_EQ(refused(mapped(), 1, 1 << 20), Status::kInval);
+  EXPECT_EQ(refused(file(), 1, 0), NfsStatus::kInval);
+  EXPECT_EQ(refused(mapped(), ~0ull, 0), NfsStatus::kInval);
+  EXPECT_EQ(refused(mapped(), 1, 1 << 20), NfsStatus::kInval);
 }
 
 // Wherever the coordinator dies, afterwards the stripe is at one place, the other one has given it back, and
@@ -144,7 +144,7 @@ TEST_F(MoveTest, DeathAtEveryPointOfAMove) {
     std::uint32_t owns = owner(stripe);
     EXPECT_FALSE(node(owns).discarded.contains(stripe)) << point;
     keep_sessions();
-    EXPECT_EQ(move(stripe), Status::kOk) << point;
+    EXPECT_EQ(move(stripe), NfsStatus::kOk) << point;
     EXPECT_NE(owner(stripe), owns) << point;
   }
 }
@@ -157,7 +157,7 @@ TEST_F(MoveTest, ARemovedFileLeavesNoMap) {
   ASSERT_TRUE(removed);
   loop_.advance(1s);
   EXPECT_EQ(medium_.size(), 0u);
-  EXPECT_EQ(layout(kStripe, true).status, Status::kStale) << "a late write";
+  EXPECT_EQ(layout(kStripe, true).status, NfsStatus::kStale) << "a late write";
   EXPECT_EQ(medium_.size(), 0u);
 }
 
@@ -169,9 +169,9 @@ TEST_F(MoveTest, AMapThatCannotBeReadIsAnErrorAndNoOtherPlace) {
   key[15] = 1;
   medium_.corrupt(key);
   boot();
-  EXPECT_EQ(layout(kStripe, false).status, Status::kIo);
-  EXPECT_EQ(layout(kStripe, true).status, Status::kIo);
-  EXPECT_EQ(layout(3, true).status, Status::kOk);
+  EXPECT_EQ(layout(kStripe, false).status, NfsStatus::kIo);
+  EXPECT_EQ(layout(kStripe, true).status, NfsStatus::kIo);
+  EXPECT_EQ(layout(3, true).status, NfsStatus::kOk);
 }
 
 TEST(PieceRecordTest, DecodesOnlyWhatItEncodes) {

@@ -5,7 +5,7 @@
 
 namespace slice::coordinator {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 RemoveOperation::RemoveOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
                                  Participants& participants, Layouts& layouts,
@@ -19,29 +19,29 @@ RemoveOperation::RemoveOperation(service::ServiceContext& context, FileGate& gat
       done_(context.metrics.counter("coordinator_removes_total")),
       owed_gauge_(context.metrics.counter("coordinator_removes_owed")) {}
 
-Task<Status> RemoveOperation::run(routing::FileHandle handle) {
+Task<NfsStatus> RemoveOperation::run(routing::FileHandle handle) {
   if (auto found = owed_.find(handle.fileid); found != owed_.end()) {
-    if (found->second.durable) co_return Status::kOk;
-    OneShot<Status> done;
+    if (found->second.durable) co_return NfsStatus::kOk;
+    OneShot<NfsStatus> done;
     found->second.waiters.push_back(done);
     co_return co_await done;
   }
-  if (owed_.size() >= kMaxOwed) co_return Status::kJukebox;
+  if (owed_.size() >= kMaxOwed) co_return NfsStatus::kJukebox;
   owed_.try_emplace(handle.fileid);
   owed_gauge_.set(owed_.size());
-  Status status = co_await begin(handle);
+  NfsStatus status = co_await begin(handle);
   Owed& owed = owed_[handle.fileid];
   for (const auto& waiter : std::exchange(owed.waiters, {})) {
     context_.loop.post([waiter, status] { waiter.set(status); });
   }
-  owed.durable = status == Status::kOk;
+  owed.durable = status == NfsStatus::kOk;
   if (!owed.durable) owed_.erase(handle.fileid);
   owed_gauge_.set(owed_.size());
   work();
   co_return status;
 }
 
-Task<Status> RemoveOperation::begin(routing::FileHandle handle) {
+Task<NfsStatus> RemoveOperation::begin(routing::FileHandle handle) {
   auto sequence =
       intentions_.begin({.operation = Operation::kRemove, .handle = context_.handles.mint(handle)});
   if (!sequence) co_return nfs3::status_of(sequence.error());
@@ -52,7 +52,7 @@ Task<Status> RemoveOperation::begin(routing::FileHandle handle) {
   }
   co_await context_.crash.reach("remove.durable");
   queue_.push_back({handle, *sequence});
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 void RemoveOperation::resume(storage::LogSequence sequence, const Intention& intention) {

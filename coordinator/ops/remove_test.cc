@@ -6,7 +6,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 class RemoveTest : public testing::CoordinatorFixture {
  protected:
@@ -21,7 +21,7 @@ TEST_F(RemoveTest, IsAnsweredWhenItIsOwedAndDoneSoonAfter) {
   for (auto* each : participants()) each->delay = 1s;
   std::uint64_t syncs = disk_.syncs();
   MonoTime start = loop_.now();
-  EXPECT_EQ(run(remove_call(file()))->status, Status::kOk);
+  EXPECT_EQ(run(remove_call(file()))->status, NfsStatus::kOk);
   EXPECT_LT(loop_.now() - start, 1s);
   EXPECT_EQ(disk_.syncs() - syncs, 1u);
   EXPECT_EQ(removed_count(), 0u);
@@ -32,12 +32,12 @@ TEST_F(RemoveTest, IsAnsweredWhenItIsOwedAndDoneSoonAfter) {
 
 TEST_F(RemoveTest, AskedAgainItDoesNothingMore) {
   silence("store1");
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(remove_call(file()))->status, Status::kOk);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(remove_call(file()))->status, NfsStatus::kOk);
   EXPECT_EQ(process().metric("coordinator_log_records_total"), 1u);
   serve("store1", store1_);
   loop_.advance(10s);
   EXPECT_EQ(removed_count(), 3u);
-  EXPECT_EQ(run(remove_call(file()))->status, Status::kOk);  // there is nothing left, and that is no error
+  EXPECT_EQ(run(remove_call(file()))->status, NfsStatus::kOk);  // there is nothing left, and that is no error
   loop_.advance(3s);
   EXPECT_EQ(process().metric("coordinator_removes_owed"), 0u);
 }
@@ -46,7 +46,7 @@ TEST_F(RemoveTest, DuplicatesThatOverlapShareOneIntention) {
   disk_.set_delay(100ms, 100ms);
   int done = 0;
   for (int i = 0; i < 4; ++i) {
-    start(remove_call(file()), [&](auto result) { done += result->status == Status::kOk; });
+    start(remove_call(file()), [&](auto result) { done += result->status == NfsStatus::kOk; });
   }
   loop_.advance(50ms);
   EXPECT_EQ(done, 0);
@@ -57,11 +57,11 @@ TEST_F(RemoveTest, DuplicatesThatOverlapShareOneIntention) {
 
 TEST_F(RemoveTest, AFullLogDiskOwesNothing) {
   disk_.set_capacity(0);
-  EXPECT_EQ(run(remove_call(file()))->status, Status::kNoSpc);
+  EXPECT_EQ(run(remove_call(file()))->status, NfsStatus::kNoSpc);
   loop_.advance(5s);
   EXPECT_EQ(removed_count(), 0u);
   disk_.set_capacity(1 << 30);
-  EXPECT_EQ(run(remove_call(file()))->status, Status::kOk);
+  EXPECT_EQ(run(remove_call(file()))->status, NfsStatus::kOk);
   loop_.advance(5s);
   EXPECT_EQ(removed_count(), 3u);
 }
@@ -71,7 +71,7 @@ TEST_F(RemoveTest, ManyAreRemovedSomeAtATimeAndOutliveAParticipantsAbsence) {
   silence("store2");
   std::size_t answered = 0;
   for (std::uint64_t id = 1; id <= 500; ++id) {
-    start(remove_call(file(id)), [&](auto result) { answered += result->status == Status::kOk; });
+    start(remove_call(file(id)), [&](auto result) { answered += result->status == NfsStatus::kOk; });
   }
   loop_.advance(3s);
   EXPECT_EQ(answered, 500u);
@@ -120,7 +120,7 @@ TEST_F(RemoveTest, ACrashAtAnyPointNeverForgetsWhatWasAnswered) {
     loop_.advance(2s);
     EXPECT_EQ(removed_count(FileId{id}), point.owed ? 3u : 0u);
     EXPECT_EQ(run(remove_call(file(id)))->status,
-              Status::kOk);  // the directory server's reclaim queue goes on
+              NfsStatus::kOk);  // the directory server's reclaim queue goes on
     loop_.advance(3s);
     EXPECT_EQ(removed_count(FileId{id}), 3u);
     EXPECT_EQ(process().metric("coordinator_open_intentions"), 0u);

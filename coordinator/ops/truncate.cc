@@ -4,7 +4,7 @@
 
 namespace slice::coordinator {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 TruncateOperation::TruncateOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
                                      Participants& participants, service::FileLocks& locks,
@@ -17,20 +17,21 @@ TruncateOperation::TruncateOperation(service::ServiceContext& context, FileGate&
       authority_(authority),
       done_(context.metrics.counter("coordinator_truncates_total")) {}
 
-Task<Status> TruncateOperation::run(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
+Task<NfsStatus> TruncateOperation::run(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
   Key key{handle.fileid, epoch};
   auto [place, first] = running_.try_emplace(key);
   if (!first) {
-    OneShot<Status> done;
+    OneShot<NfsStatus> done;
     place->second.push_back(done);
     co_return co_await done;
   }
-  Status status = co_await begin_and_cut(handle, size, epoch);
+  NfsStatus status = co_await begin_and_cut(handle, size, epoch);
   finish(key, status);
   co_return status;
 }
 
-Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
+Task<NfsStatus> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::uint64_t size,
+                                                 Epoch epoch) {
   auto sequence = intentions_.begin({.operation = Operation::kTruncate,
                                      .handle = context_.handles.mint(handle),
                                      .size = size,
@@ -45,11 +46,11 @@ Task<Status> TruncateOperation::begin_and_cut(routing::FileHandle handle, std::u
   co_await context_.crash.reach("truncate.durable");
   if (!co_await cut_everywhere(handle, size, epoch)) {
     intentions_.leave(*sequence);
-    co_return Status::kJukebox;
+    co_return NfsStatus::kJukebox;
   }
   co_await context_.crash.reach("truncate.parts");
   intentions_.end(*sequence);
-  co_return Status::kOk;
+  co_return NfsStatus::kOk;
 }
 
 Task<bool> TruncateOperation::cut_everywhere(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
@@ -81,7 +82,7 @@ Task<void> TruncateOperation::resume(storage::LogSequence sequence, const Intent
   Key key{handle->fileid, intention.epoch};
   running_.try_emplace(key);  // the directory server, asking again, waits for this one
   const bool done = co_await cut_everywhere(*handle, intention.size, intention.epoch);
-  finish(key, done ? Status::kOk : Status::kJukebox);
+  finish(key, done ? NfsStatus::kOk : NfsStatus::kJukebox);
   if (done) {
     intentions_.end(sequence);
   } else {
@@ -89,7 +90,7 @@ Task<void> TruncateOperation::resume(storage::LogSequence sequence, const Intent
   }
 }
 
-void TruncateOperation::finish(Key key, Status status) {
+void TruncateOperation::finish(Key key, NfsStatus status) {
   auto waiting = running_.extract(key);
   if (!waiting) return;
   for (const auto& each : waiting.mapped()) {

@@ -6,7 +6,7 @@ namespace slice::coordinator {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 class TruncateTest : public testing::CoordinatorFixture {
  protected:
@@ -29,7 +29,7 @@ TEST_F(TruncateTest, CutsEveryPartAfterTheIntentionIsDurable) {
   }
   auto result = run(truncate_call(file(), 1000, Epoch{3}));
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->status, Status::kOk);
+  EXPECT_EQ(result->status, NfsStatus::kOk);
   for (auto* each : participants()) {
     EXPECT_EQ(each->truncated[FileId{77}], (std::pair<std::uint64_t, Epoch>{1000, Epoch{3}}));
     EXPECT_EQ(each->truncates, 1);
@@ -43,16 +43,16 @@ TEST_F(TruncateTest, CutsEveryPartAfterTheIntentionIsDurable) {
 TEST_F(TruncateTest, TheSmallFileServerThatHasTheSiteByNowCutsItsPart) {
   testing::FakeObjects owner(loop_);
   small_.also = {add_server("small2", wire::Role::kSmallFile, owner)};
-  ASSERT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, Status::kOk);
+  ASSERT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, NfsStatus::kOk);
   EXPECT_EQ(owner.truncated[FileId{77}], (std::pair<std::uint64_t, Epoch>{1000, Epoch{3}}));
   // Stripes of block-mapped files stay where they are; below the threshold they are as others.
   routing::FileHandle mapped = file();
   mapped.flags |= SLICE_HANDLE_BLOCK_MAPPED;
-  ASSERT_EQ(run(truncate_call(mapped, 900, Epoch{4}))->status, Status::kOk);
+  ASSERT_EQ(run(truncate_call(mapped, 900, Epoch{4}))->status, NfsStatus::kOk);
   EXPECT_EQ(owner.truncated[FileId{77}], (std::pair<std::uint64_t, Epoch>{900, Epoch{4}}));
   // One names the other: neither has done anything.
   owner.also = {config_.find("small1")->index};
-  std::optional<Status> done;
+  std::optional<NfsStatus> done;
   start(truncate_call(file(), 5, Epoch{5}, 10min), [&](auto result) { done = result->status; });
   loop_.advance(1min);
   EXPECT_FALSE(done.has_value());
@@ -63,18 +63,18 @@ TEST_F(TruncateTest, TheSmallFileServerThatHasTheSiteByNowCutsItsPart) {
 
 TEST_F(TruncateTest, APartThatFailsOrIsAwayIsTriedUntilItIsDone) {
   silence("store2");
-  store1_.status = Status::kIo;
-  std::optional<Status> done;
+  store1_.status = NfsStatus::kIo;
+  std::optional<NfsStatus> done;
   start(truncate_call(file(), 5, Epoch{1}, 10min), [&](auto result) { done = result->status; });
   loop_.advance(1min);
   EXPECT_FALSE(done.has_value());
   EXPECT_EQ(small_.truncates, 1);
-  store1_.status = Status::kOk;
+  store1_.status = NfsStatus::kOk;
   loop_.advance(5s);
   EXPECT_FALSE(done.has_value());
   serve("store2", store2_);
   ASSERT_TRUE(loop_.run_until([&] { return done.has_value(); }, 10s));
-  EXPECT_EQ(*done, Status::kOk);
+  EXPECT_EQ(*done, NfsStatus::kOk);
   EXPECT_EQ(cut_count(Epoch{1}), 3u);
   EXPECT_EQ(small_.truncates, 1);
 }
@@ -84,7 +84,7 @@ TEST_F(TruncateTest, TheSameAskedAgainWaitsForTheFirst) {
   int done = 0;
   for (int i = 0; i < 3; ++i) {
     start(truncate_call(file(), 5, Epoch{1}, 1min),
-          [&](auto result) { done += result->status == Status::kOk; });
+          [&](auto result) { done += result->status == NfsStatus::kOk; });
     loop_.advance(500ms);
   }
   EXPECT_EQ(done, 0);
@@ -97,10 +97,10 @@ TEST_F(TruncateTest, AFullLogDiskIsAnsweredAndNothingIsCut) {
   disk_.set_capacity(0);
   auto result = run(truncate_call(file(), 1000, Epoch{3}));
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->status, Status::kNoSpc);
+  EXPECT_EQ(result->status, NfsStatus::kNoSpc);
   EXPECT_EQ(cut_count(Epoch{3}), 0u);
   disk_.set_capacity(1 << 30);
-  EXPECT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, Status::kOk);
+  EXPECT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, NfsStatus::kOk);
   EXPECT_EQ(process().role.state(), "serving");
 }
 
@@ -109,7 +109,7 @@ TEST_F(TruncateTest, AFailedLogDiskRefusesAndSaysSo) {
     if (access.operation == storage::MemoryDisk::Operation::kSync) return Error{Errc::kIo, "injected"};
     return std::nullopt;
   });
-  EXPECT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, Status::kIo);
+  EXPECT_EQ(run(truncate_call(file(), 1000, Epoch{3}))->status, NfsStatus::kIo);
   EXPECT_EQ(cut_count(Epoch{3}), 0u);
   EXPECT_EQ(process().role.state(), "failed: intention log");
 }
@@ -117,7 +117,7 @@ TEST_F(TruncateTest, AFailedLogDiskRefusesAndSaysSo) {
 TEST_F(TruncateTest, HandlesAndCallersAreChecked) {
   routing::FileHandle directory = file();
   directory.type = nfs3::FileType::kDirectory;
-  EXPECT_EQ(run(truncate_call(directory, 1, Epoch{1}))->status, Status::kInval);
+  EXPECT_EQ(run(truncate_call(directory, 1, Epoch{1}))->status, NfsStatus::kInval);
   rpc::XdrWriter arguments;
   auto bytes = handles_.mint(file());
   encode(arguments, wire::CoordinatorTruncateArgs{bytes, 1, Epoch{1}});
@@ -165,7 +165,7 @@ TEST_F(TruncateTest, ACrashAtAnyPointLeavesAllOrNothing) {
     boot();
     loop_.advance(1s);
     EXPECT_EQ(cut_count(now), point.owed ? 3u : 0u);
-    EXPECT_EQ(run(truncate_call(file(), 1000, now))->status, Status::kOk);
+    EXPECT_EQ(run(truncate_call(file(), 1000, now))->status, NfsStatus::kOk);
     EXPECT_EQ(cut_count(now), 3u);
     loop_.advance(3s);
     EXPECT_EQ(process().metric("coordinator_open_intentions"), 0u);
@@ -181,7 +181,7 @@ TEST_F(TruncateTest, RecoveryWaitsForAParticipantWhileOthersAreServed) {
   boot();
   EXPECT_EQ(process().metric("coordinator_open_intentions"), 1u);
   authority_.add(FileId{5});
-  EXPECT_EQ(commit_now(file(5)).status, Status::kOk);
+  EXPECT_EQ(commit_now(file(5)).status, NfsStatus::kOk);
   serve("store1", store1_);
   loop_.advance(10s);
   EXPECT_EQ(cut_count(Epoch{4}), 3u);

@@ -130,7 +130,7 @@ TEST_F(LeaseTest, RmdirLocksTheDirectoryAtHomeBeforeItsParts) {
   loop_.advance(20ms);
   EXPECT_TRUE(removed->ended);
   EXPECT_EQ(other_.asked[DirectoryProcedure::kLock], 1u);
-  EXPECT_EQ(getattr(directory), Status::kStale);
+  EXPECT_EQ(getattr(directory), NfsStatus::kStale);
 }
 
 }  // namespace

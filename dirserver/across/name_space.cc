@@ -4,14 +4,14 @@
 
 namespace slice::dirserver {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 Answer<const AttributeCell*> NameSpace::read_object(const routing::FileHandle& handle,
                                                     storage::LogPosition& shown) {
   shown = std::max(shown, cells.pending(handle.fileid));
   auto cell = cells.attributes(cell_of(handle));
   if (!cell) return refuse(cell.error());
-  if (*cell == nullptr || (*cell)->self.type != handle.type) return refuse(Status::kStale);
+  if (*cell == nullptr || (*cell)->self.type != handle.type) return refuse(NfsStatus::kStale);
   return *cell;
 }
 
@@ -47,7 +47,7 @@ Task<Answer<ReadDirectory>> NameSpace::read_directory(const routing::FileHandle&
       co_return refuse(taken.error());
     }
   }
-  if (found->cell.self.type != handle.type) co_return refuse(Status::kStale);
+  if (found->cell.self.type != handle.type) co_return refuse(NfsStatus::kStale);
   co_return std::move(*found);
 }
 

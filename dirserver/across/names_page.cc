@@ -7,7 +7,7 @@
 namespace slice::dirserver {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using wire::ListedName;
 
 // What an entry takes beside its name.
@@ -155,7 +155,7 @@ Task<Answer<NamesPage>> NameSpace::list_everywhere(CellRef directory, Cookie aft
     if (auto merged = merge(std::move(*pages), after.site, placement.sites())) co_return std::move(*merged);
     co_await context_.loop.sleep(kPause);
   }
-  co_return refuse(Status::kJukebox);
+  co_return refuse(NfsStatus::kJukebox);
 }
 
 Task<Answer<std::vector<NamesPage>>> NameSpace::list_elsewhere(std::vector<SiteId> others, CellRef directory,
@@ -172,7 +172,7 @@ Task<Answer<std::vector<NamesPage>>> NameSpace::list_elsewhere(std::vector<SiteI
   std::vector<NamesPage> pages;
   for (auto& answer : answers) {
     if (!answer) co_return refuse(answer.error());
-    if (answer->status != wire::PeerStatus::kOk) co_return refuse(Status::kJukebox);
+    if (answer->status != wire::PeerStatus::kOk) co_return refuse(NfsStatus::kJukebox);
     pages.push_back({answer->end, std::move(answer->sites), std::move(answer->names)});
   }
   co_return pages;

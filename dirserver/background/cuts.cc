@@ -4,13 +4,13 @@
 
 namespace slice::dirserver {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 namespace {
 
 // Whether the server may yet answer otherwise: what was done is not known.
-bool unsettled(Status status) {
-  return status == Status::kJukebox || status == Status::kServerFault || status == Status::kIo;
+bool unsettled(NfsStatus status) {
+  return status == NfsStatus::kJukebox || status == NfsStatus::kServerFault || status == NfsStatus::kIo;
 }
 
 routing::HandleBytes handle_bytes(const service::ServiceContext& context, const CutRecord& record) {
@@ -64,7 +64,7 @@ Task<bool> Cuts::put(const Cut& cut) {
 }
 
 // The SETATTR, until it has been answered; nothing where this server stops before.
-Task<std::optional<Status>> Cuts::set_size(const Cut& cut) {
+Task<std::optional<NfsStatus>> Cuts::set_size(const Cut& cut) {
   const CutRecord& record = cut.record;
   routing::HandleBytes handle = handle_bytes(context_, record);
   rpc::XdrWriter arguments;
@@ -79,7 +79,7 @@ Task<std::optional<Status>> Cuts::set_size(const Cut& cut) {
                  .client = record.client,
                  .arguments = arguments.view()};
   for (unsigned tries = 1;; ++tries) {
-    Status status = co_await peers_.setattr(call, record.file.cell.site);
+    NfsStatus status = co_await peers_.setattr(call, record.file.cell.site);
     if (over(cut)) co_return std::nullopt;
     if (!unsettled(status)) co_return status;
     retries_.add();
@@ -103,11 +103,11 @@ Task<std::optional<AttributeCell>> Cuts::read(const Cut& cut) {
   co_return std::nullopt;
 }
 
-Task<std::optional<std::string>> Cuts::answer(const Cut& cut, Status status) {
+Task<std::optional<std::string>> Cuts::answer(const Cut& cut, NfsStatus status) {
   const CutRecord& record = cut.record;
   co_await context_.crash.reach("cut.done");
   rpc::XdrWriter out;
-  if (status == Status::kOk) {
+  if (status == NfsStatus::kOk) {
     auto cell = co_await read(cut);
     if (over(cut)) co_return std::nullopt;
     nfs3::PostOpAttributes attributes;
@@ -122,7 +122,7 @@ Task<std::optional<std::string>> Cuts::answer(const Cut& cut, Status status) {
   std::string reply(as_text(out.view()));
   Transaction transaction(cells_);
   transaction.erase_record(cut_key(record.id));
-  if (status == Status::kOk) duplicates_.record(record.call, reply, record.id.site, transaction);
+  if (status == NfsStatus::kOk) duplicates_.record(record.call, reply, record.id.site, transaction);
   if (!co_await commit(cut, transaction)) co_return std::nullopt;
   co_await context_.crash.reach("cut.answered");
   co_return reply;
@@ -137,7 +137,7 @@ Task<std::optional<std::string>> Cuts::run(CutRecord record) {
     co_await context_.crash.reach("cut.recorded");
     auto status = co_await set_size(cut);
     if (!status) co_return std::nullopt;
-    if (*status != Status::kNotSync) co_return co_await answer(cut, *status);
+    if (*status != NfsStatus::kNotSync) co_return co_await answer(cut, *status);
     // The file was changed since its cell was read: nothing is cut yet.
     auto cell = co_await read(cut);
     if (over(cut)) co_return std::nullopt;
@@ -164,7 +164,7 @@ Task<void> Cuts::finish_recovered(Cut cut) {
   std::optional<std::string> reply;
   // Changed since: by this call's own cut, if its server has forgotten that, or by others. A client that
   // still wants it sends it again.
-  if (status && *status != Status::kNotSync) {
+  if (status && *status != NfsStatus::kNotSync) {
     reply = co_await answer(cut, *status);
   } else if (status) {
     Transaction transaction(cells_);

@@ -49,7 +49,7 @@ Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
 double SpaceMonitor::part_of(const wire::Member& node, const std::vector<wire::Member>& all) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   const VolumeConfig& volume = context_.config.volume;
-  const bool by_space = volume.placement == Placement::kFreeSpace;
+  const bool by_space = volume.placement == slice::Placement::kFreeSpace;
   const auto& owners = by_space || volume.copies > 1
                            ? tables.layout_sites()
                            : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];

@@ -7,7 +7,7 @@ namespace {
 
 using State = wire::ScanValue::State;
 
-Finding about(Kind kind, std::string_view key, std::string what) {
+Finding about_cell(Kind kind, std::string_view key, std::string what) {
   return {.kind = kind, .site = site_of(key), .file = file_of(key), .what = std::move(what)};
 }
 
@@ -15,7 +15,7 @@ void check_truncation(std::string_view key, const std::optional<AttributeCell>& 
                       std::string_view record_key, const wire::ScanValue& stored, Verdict& verdict) {
   if (stored.state == State::kAbsent) {
     if (cell && cell->truncating) {
-      verdict.findings.push_back(about(
+      verdict.findings.push_back(about_cell(
           Kind::kTruncation, key, "it is marked as being truncated, and no truncation record says how far"));
     }
     return;
@@ -30,7 +30,7 @@ void check_truncation(std::string_view key, const std::optional<AttributeCell>& 
   } else if (cell && record.file != cell->self) {
     wrong = "its truncation record is of another generation";
   }
-  if (!wrong.empty()) verdict.findings.push_back(about(Kind::kTruncation, key, std::string(wrong)));
+  if (!wrong.empty()) verdict.findings.push_back(about_cell(Kind::kTruncation, key, std::string(wrong)));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Task<Result<Verdict>> Examiner::cell(std::string key) {
   check_truncation(key, cell, values->at(0).state != State::kAbsent, keys[1], values->at(1), verdict);
   if (check_stored(keys[2], values->at(2), verdict) && cell) {
     verdict.findings.push_back(
-        about(Kind::kReclaim, key, "its bytes are to be freed, but it has an attribute cell"));
+        about_cell(Kind::kReclaim, key, "its bytes are to be freed, but it has an attribute cell"));
   }
   if (!cell) co_return verdict;
   SLICE_CO_RETURN_IF_ERROR(co_await check_fileid(*cell, key, values->at(3), verdict));
@@ -59,17 +59,17 @@ Task<Status> Examiner::check_fileid(const AttributeCell& cell, std::string_view 
   FileId file = file_of(key);
   if (cell.self.cell.fileid != file) {
     verdict.findings.push_back(
-        about(Kind::kCorrupt, key,
-              fmt::format("its attribute cell is that of {:#x}", cell.self.cell.fileid.value)));
+        about_cell(Kind::kCorrupt, key,
+                   fmt::format("its attribute cell is that of {:#x}", cell.self.cell.fileid.value)));
   }
   if (home_of(file) != site) {
     verdict.findings.push_back(
-        about(Kind::kSequence, key, fmt::format("its fileID is one of site {}", home_of(file).value)));
+        about_cell(Kind::kSequence, key, fmt::format("its fileID is one of site {}", home_of(file).value)));
     auto other = co_await attributes(home_of(file), file);
     if (!other) co_return fail(std::move(other).error());
     if (other->state != State::kAbsent) {
-      verdict.findings.push_back(
-          about(Kind::kDuplicate, key, fmt::format("site {} has this fileID as well", home_of(file).value)));
+      verdict.findings.push_back(about_cell(
+          Kind::kDuplicate, key, fmt::format("site {} has this fileID as well", home_of(file).value)));
     }
     co_return Status{};
   }
@@ -80,7 +80,7 @@ Task<Status> Examiner::check_fileid(const AttributeCell& cell, std::string_view 
   std::uint64_t next = sequence.state == State::kAbsent ? 0 : *decode_number(sequence.value);
   std::uint64_t number = file.value & ((std::uint64_t{1} << kSequenceBits) - 1);
   if (number >= next) {
-    verdict.findings.push_back(about(
+    verdict.findings.push_back(about_cell(
         Kind::kSequence, key,
         fmt::format("the site's sequence of fileIDs is at {:#x} only: it would be given out again", next)));
   }

@@ -7,7 +7,7 @@ namespace {
 
 using State = wire::ScanValue::State;
 
-Finding about(Kind kind, std::string_view key, const NameEntry& entry, std::string what) {
+Finding about_name(Kind kind, std::string_view key, const NameEntry& entry, std::string what) {
   return {.kind = kind,
           .site = site_of(key),
           .file = file_of(key),
@@ -61,16 +61,16 @@ Task<Result<Verdict>> Examiner::name(std::string key) {
   auto cell = decode_attributes(attribute_key(home_of(directory), directory), *above, of_directory);
   for (const NameEntry& entry : bucket.entries) {
     if (above->state == State::kAbsent) {
-      verdict.findings.push_back(about(Kind::kNoDirectory, key, entry, "its directory does not exist"));
+      verdict.findings.push_back(about_name(Kind::kNoDirectory, key, entry, "its directory does not exist"));
     } else if (cell && !cell->directory()) {
-      verdict.findings.push_back(
-          about(Kind::kNoDirectory, key, entry, fmt::format("it is in a {}", type_text(cell->self.type))));
+      verdict.findings.push_back(about_name(Kind::kNoDirectory, key, entry,
+                                            fmt::format("it is in a {}", type_text(cell->self.type))));
     } else if (cell) {
       check_placement(entry, key, cell->self.cell, verdict);
     }
     if (bad_name(entry.name) || bucket.find(entry.name) != &entry) {
-      verdict.findings.push_back(about(Kind::kBadName, key, entry,
-                                       bad_name(entry.name) ? "no name can be this" : "it is there twice"));
+      verdict.findings.push_back(about_name(
+          Kind::kBadName, key, entry, bad_name(entry.name) ? "no name can be this" : "it is there twice"));
     }
     auto target = co_await attributes(entry.target.cell.site, entry.target.cell.fileid);
     if (!target) co_return fail(std::move(target).error());
@@ -88,12 +88,12 @@ void Examiner::check_placement(const NameEntry& entry, std::string_view key, con
                                Verdict& verdict) const {
   NamePlace place = placement_.place(directory, entry.name);
   if (place.site != site_of(key)) {
-    verdict.findings.push_back(about(Kind::kMisplaced, key, entry,
-                                     fmt::format("its site is {}: no look-up finds it", place.site.value)));
+    verdict.findings.push_back(about_name(
+        Kind::kMisplaced, key, entry, fmt::format("its site is {}: no look-up finds it", place.site.value)));
   } else if (place.position != position_in(key)) {
-    verdict.findings.push_back(about(Kind::kMisplaced, key, entry,
-                                     fmt::format("its position is {:#x}, not {:#x}: no look-up finds it",
-                                                 place.position.value, position_in(key).value)));
+    verdict.findings.push_back(about_name(Kind::kMisplaced, key, entry,
+                                          fmt::format("its position is {:#x}, not {:#x}: no look-up finds it",
+                                                      place.position.value, position_in(key).value)));
   }
 }
 
@@ -102,21 +102,21 @@ void Examiner::check_target(const NameEntry& entry, std::string_view key, const 
   const Target& named = entry.target;
   std::string file = fmt::format("{:#x} on site {}", named.cell.fileid.value, named.cell.site.value);
   if (cell.state == State::kAbsent) {
-    verdict.findings.push_back(
-        about(Kind::kDangling, key, entry,
-              fmt::format("it points to {} {}, which has no attribute cell", type_text(named.type), file)));
+    verdict.findings.push_back(about_name(
+        Kind::kDangling, key, entry,
+        fmt::format("it points to {} {}, which has no attribute cell", type_text(named.type), file)));
     return;
   }
   auto there = decode_attributes(attribute_key(named.cell.site, named.cell.fileid), cell, verdict);
   if (!there) return;
   if (there->self != named) {
     verdict.findings.push_back(
-        about(Kind::kWrongTarget, key, entry,
-              fmt::format("it points to {}: {}", file, difference(named, there->self))));
+        about_name(Kind::kWrongTarget, key, entry,
+                   fmt::format("it points to {}: {}", file, difference(named, there->self))));
     return;
   }
   if (there->directory() && there->parent.fileid != file_of(key)) {
-    verdict.findings.push_back(about(
+    verdict.findings.push_back(about_name(
         Kind::kParent, key, entry,
         fmt::format("it points to directory {}, whose \"..\" is {:#x}", file, there->parent.fileid.value)));
   }

@@ -11,7 +11,7 @@ namespace {
 using State = wire::ScanValue::State;
 
 // Of the site alone: a transaction is of no one file.
-Finding about(Kind kind, std::string_view key, std::string what) {
+Finding about_record(Kind kind, std::string_view key, std::string what) {
   return {.kind = kind, .site = site_of(key), .what = std::move(what)};
 }
 
@@ -79,16 +79,17 @@ Task<Status> Examiner::known_part(std::string_view key, Verdict& verdict) {
 Task<Status> Examiner::intention(std::string_view key, std::string_view value, Verdict& verdict) {
   IntentionRecord intention = std::move(*decode_intention(value));
   if (intention_key(intention.id) != key) {
-    verdict.findings.push_back(about(
+    verdict.findings.push_back(about_record(
         Kind::kIntention, key, fmt::format("{}: it is that of {}", key_text(key), text_of(intention.id))));
     co_return Status{};
   }
   std::size_t waiting = 0;
   for (SiteId site : intention.participants) {
     if (!has_site(site)) {
-      verdict.findings.push_back(about(Kind::kIntention, key,
-                                       fmt::format("{}: site {} is to carry it out, which there is not",
-                                                   text_of(intention.id), site.value)));
+      verdict.findings.push_back(
+          about_record(Kind::kIntention, key,
+                       fmt::format("{}: site {} is to carry it out, which there is not",
+                                   text_of(intention.id), site.value)));
       co_return Status{};
     }
     auto prepared = co_await get(site, prepared_key(site, intention.id));
@@ -96,9 +97,9 @@ Task<Status> Examiner::intention(std::string_view key, std::string_view value, V
     if (prepared->state != State::kAbsent) ++waiting;
   }
   verdict.findings.push_back(
-      about(Kind::kUnfinished, key,
-            fmt::format("{} is decided; {} of {} sites have still to carry it out", text_of(intention.id),
-                        waiting, intention.participants.size())));
+      about_record(Kind::kUnfinished, key,
+                   fmt::format("{} is decided; {} of {} sites have still to carry it out",
+                               text_of(intention.id), waiting, intention.participants.size())));
   co_return Status{};
 }
 
@@ -107,28 +108,28 @@ Task<Status> Examiner::prepared(std::string_view key, std::string_view value, Ve
   const TransactionId& id = prepared.id;
   if (prepared_key(site_of(key), id) != key || !has_site(id.site)) {
     verdict.findings.push_back(
-        about(Kind::kIntention, key, fmt::format("{}: it is that of {}", key_text(key), text_of(id))));
+        about_record(Kind::kIntention, key, fmt::format("{}: it is that of {}", key_text(key), text_of(id))));
     co_return Status{};
   }
   auto stored = co_await get(id.site, intention_key(id));
   if (!stored) co_return fail(std::move(stored).error());
   if (stored->state == State::kAbsent) {
-    verdict.findings.push_back(
-        about(Kind::kUnfinished, key,
-              fmt::format("{} is prepared and not decided: it is taken back, unless it is still under way",
-                          text_of(id))));
+    verdict.findings.push_back(about_record(
+        Kind::kUnfinished, key,
+        fmt::format("{} is prepared and not decided: it is taken back, unless it is still under way",
+                    text_of(id))));
     co_return Status{};
   }
   Verdict unsaid;  // the intention's own record says it
   if (!check_stored(intention_key(id), *stored, unsaid)) co_return Status{};
   if (lists(*decode_intention(stored->value), site_of(key))) {
-    verdict.findings.push_back(about(Kind::kUnfinished, key,
-                                     fmt::format("{} is decided and not carried out here yet", text_of(id))));
+    verdict.findings.push_back(about_record(
+        Kind::kUnfinished, key, fmt::format("{} is decided and not carried out here yet", text_of(id))));
   } else {
     verdict.findings.push_back(
-        about(Kind::kIntention, key,
-              fmt::format("{} is prepared here, but its intention does not name this site: it is lost",
-                          text_of(id))));
+        about_record(Kind::kIntention, key,
+                     fmt::format("{} is prepared here, but its intention does not name this site: it is lost",
+                                 text_of(id))));
   }
   co_return Status{};
 }

@@ -8,7 +8,7 @@ namespace slice::dirserver::fsck {
 namespace {
 
 // Small enough that a server which serves clients meanwhile is not held up for long.
-constexpr std::uint32_t kPageBytes = 256 << 10;
+constexpr std::uint32_t kScanBytes = 256 << 10;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Task<Result<bool>> Cursor::fill() {
   while (!ready()) {
     if (left_.begin.empty()) co_return false;
     auto page = co_await source_.scan(
-        {.site = site_, .keys = {}, .begin = left_.begin, .end = left_.end, .limit = kPageBytes});
+        {.site = site_, .keys = {}, .begin = left_.begin, .end = left_.end, .limit = kScanBytes});
     if (!page) co_return fail(std::move(page).error());
     page_ = std::move(*page);
     at_ = 0;

@@ -11,10 +11,10 @@ TEST_F(AccessTest, ByModeOwnerAndGroup) {
   nfs3::SetAttributes set;
   set.uid = 1000;
   set.gid = 100;
-  ASSERT_EQ(setattr(file, set), Status::kOk);
+  ASSERT_EQ(setattr(file, set), NfsStatus::kOk);
   auto granted = [&](Credential who) {
     nfs3::AccessOk ok;
-    EXPECT_EQ(call(Procedure::kAccess, nfs3::AccessArgs{file, all}, ok, who), Status::kOk);
+    EXPECT_EQ(call(Procedure::kAccess, nfs3::AccessArgs{file, all}, ok, who), NfsStatus::kOk);
     EXPECT_TRUE(ok.attributes.has_value());
     return ok.access;
   };
@@ -31,7 +31,7 @@ TEST_F(AccessTest, OfADirectory) {
   Handle directory = mkdir(root(), "d", {}, 0555).handle;
   nfs3::AccessOk ok;
   ASSERT_EQ(call(Procedure::kAccess, nfs3::AccessArgs{directory, 0x3f}, ok, {.uid = 5, .gid = 5}),
-            Status::kOk);
+            NfsStatus::kOk);
   EXPECT_EQ(ok.access, nfs3::kAccessRead | nfs3::kAccessLookup);
 }
 

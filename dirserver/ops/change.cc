@@ -7,7 +7,7 @@
 
 namespace slice::dirserver {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 Change::Change(Changes& in, NfsRequest& of, rpc::XdrWriter& to, Initiator& by)
     : names(in.seams_.names),
@@ -22,17 +22,17 @@ Change::Change(Changes& in, NfsRequest& of, rpc::XdrWriter& to, Initiator& by)
 
 // ---- what it lacks ----
 
-Status Change::need(Need lacking) {
+NfsStatus Change::need(Need lacking) {
   needs_.push_back(std::move(lacking));
-  return Status::kJukebox;
+  return NfsStatus::kJukebox;
 }
 
-Status Change::need_cell(const CellRef& ref, LockMode mode) {
+NfsStatus Change::need_cell(const CellRef& ref, LockMode mode) {
   wire::LockItem item{.exclusive = mode == LockMode::kExclusive, .cell = name_of(ref), .name = {}};
   return need({.kind = Need::Kind::kLock, .item = std::move(item), .ref = {}, .key = {}});
 }
 
-Status Change::need_name(const NamePlace& place) {
+NfsStatus Change::need_name(const NamePlace& place) {
   const CellRef& directory = place.directory;
   wire::LockItem item{.kind = wire::LockItem::Kind::kName,
                       .exclusive = true,
@@ -99,33 +99,33 @@ Answer<AttributeCell*> Change::load_leased(const CellRef& ref) {
 
 Answer<AttributeCell*> Change::object(const routing::FileHandle& handle) {
   auto cell = load(cell_of(handle), LockMode::kExclusive);
-  if (cell && (*cell == nullptr || (*cell)->self.type != handle.type)) return refuse(Status::kStale);
+  if (cell && (*cell == nullptr || (*cell)->self.type != handle.type)) return refuse(NfsStatus::kStale);
   return cell;
 }
 
 Answer<AttributeCell*> Change::directory(const routing::FileHandle& handle) {
   auto cell = load(cell_of(handle), LockMode::kShared);
   if (!cell) return cell;
-  if (*cell == nullptr || (*cell)->self.type != handle.type) return refuse(Status::kStale);
-  if (!(*cell)->directory()) return refuse(Status::kNotDir);
+  if (*cell == nullptr || (*cell)->self.type != handle.type) return refuse(NfsStatus::kStale);
+  if (!(*cell)->directory()) return refuse(NfsStatus::kNotDir);
   return cell;
 }
 
 Answer<routing::FileHandle> Change::open(nfs3::HandleView handle) const {
   auto opened = names.open(handle);
-  if (!opened) return refuse(Status::kBadHandle);
+  if (!opened) return refuse(NfsStatus::kBadHandle);
   return *opened;
 }
 
 void Change::expect_name(const routing::FileHandle& directory, std::string_view name) {
-  if (check_name(name) != Status::kOk || dot_or_dot_dot(name)) return;
+  if (check_name(name) != NfsStatus::kOk || dot_or_dot_dot(name)) return;
   NamePlace place = names.placement.place(cell_of(directory), name);
   if (!names.cells.owns(place.site) && initiator.name(place) == nullptr) need_name(place);
 }
 
 Answer<NamedEntry> Change::look_up(AttributeCell& in, std::string_view name) {
-  if (Status status = check_name(name); status != Status::kOk) return refuse(status);
-  if (!may(request.who, in, service::kMayExecute)) return refuse(Status::kAcces);
+  if (NfsStatus status = check_name(name); status != NfsStatus::kOk) return refuse(status);
+  if (!may(request.who, in, service::kMayExecute)) return refuse(NfsStatus::kAcces);
   NamedEntry named{.directory = &in, .place = names.placement.place(in.self.cell, name)};
   if (!names.cells.owns(named.place.site)) {
     const Initiator::HeldName* held = initiator.name(named.place);
@@ -196,20 +196,20 @@ Answer<bool> Change::empty(const AttributeCell& directory) {
       need({.kind = Need::Kind::kLock, .item = std::move(item), .ref = {}, .key = {}});
     }
   }
-  if (lacks_something()) return refuse(Status::kJukebox);
+  if (lacks_something()) return refuse(NfsStatus::kJukebox);
   auto entries = names_near(directory);
   if (!entries) return refuse(entries.error());
   return *entries + *elsewhere == 0;
 }
 
-Status Change::hold_name(const NamedEntry& entry) {
+NfsStatus Change::hold_name(const NamedEntry& entry) {
   LockKey key{entry.place.directory.fileid, entry.place.position};
-  if (initiator.holds(key, LockMode::kExclusive)) return Status::kOk;
+  if (initiator.holds(key, LockMode::kExclusive)) return NfsStatus::kOk;
   return need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = key, .mode = LockMode::kExclusive});
 }
 
-Status Change::hold_rename_lock() {
-  if (initiator.holds_rename_lock() || seams_.peers.others().empty()) return Status::kOk;
+NfsStatus Change::hold_rename_lock() {
+  if (initiator.holds_rename_lock() || seams_.peers.others().empty()) return NfsStatus::kOk;
   if (names.cells.owns(kRootSite)) {
     return need({.kind = Need::Kind::kLocal, .item = {}, .ref = {}, .key = kRenameLock});
   }
@@ -226,27 +226,27 @@ Answer<CellRef> Change::new_cell(SiteId site) {
   return CellRef{site, *fileid, static_cast<std::uint32_t>(seams_.context.random()) | 1};
 }
 
-Status Change::rewrite(AttributeCell& cell) {
+NfsStatus Change::rewrite(AttributeCell& cell) {
   if (Far* far = far_of(cell)) {
     if (!far->exclusive) return need_cell(cell.self.cell, LockMode::kExclusive);
     far->changed = true;
-    return Status::kOk;
+    return NfsStatus::kOk;
   }
   transaction.change(cell);
   const CellRef& ref = cell.self.cell;
   bool leased_out = cell.directory() && names.placement.hashed() && seams_.parts.given_out(ref.fileid);
-  if (!leased_out || initiator.revoked(ref.fileid)) return Status::kOk;
+  if (!leased_out || initiator.revoked(ref.fileid)) return NfsStatus::kOk;
   return need({.kind = Need::Kind::kRevoke, .item = {}, .ref = ref, .key = {}});
 }
 
-Status Change::change_name(NameStep::How how, const NamedEntry& entry, const Target& target) {
+NfsStatus Change::change_name(NameStep::How how, const NamedEntry& entry, const Target& target) {
   const NamePlace& place = entry.place;
   if (!names.cells.owns(place.site)) {
     const Initiator::HeldName* held = initiator.name(place);
-    if (how == NameStep::How::kLink && held != nullptr && held->full) return Status::kNoSpc;
+    if (how == NameStep::How::kLink && held != nullptr && held->full) return NfsStatus::kNoSpc;
     name_steps_.emplace_back(place.site,
                              NameStep{how, place.directory, place.position, std::string(place.name), target});
-    return Status::kOk;
+    return NfsStatus::kOk;
   }
   slice::Status done;
   switch (how) {
@@ -260,22 +260,22 @@ Status Change::change_name(NameStep::How how, const NamedEntry& entry, const Tar
       done = transaction.retarget(place, target, now);
       break;
   }
-  return done ? Status::kOk : refuse(done.error()).value();
+  return done ? NfsStatus::kOk : refuse(done.error()).value();
 }
 
-Status Change::link(const NamedEntry& entry, const Target& target) {
+NfsStatus Change::link(const NamedEntry& entry, const Target& target) {
   return change_name(NameStep::How::kLink, entry, target);
 }
 
-Status Change::unlink(const NamedEntry& entry) {
+NfsStatus Change::unlink(const NamedEntry& entry) {
   return change_name(NameStep::How::kUnlink, entry, *entry.target);
 }
 
-Status Change::retarget(const NamedEntry& entry, const Target& target) {
+NfsStatus Change::retarget(const NamedEntry& entry, const Target& target) {
   return change_name(NameStep::How::kRetarget, entry, target);
 }
 
-Status Change::drop_link(AttributeCell& cell) {
+NfsStatus Change::drop_link(AttributeCell& cell) {
   if (!cell.directory() && cell.nlink > 1) {
     --cell.nlink;
     cell.ctime = later(now, cell.ctime);
@@ -284,10 +284,10 @@ Status Change::drop_link(AttributeCell& cell) {
   if (Far* far = far_of(cell)) {
     if (!far->exclusive) return need_cell(cell.self.cell, LockMode::kExclusive);
     far->erased = true;
-    return Status::kOk;
+    return NfsStatus::kOk;
   }
   erase_object(seams_.reclaimer, transaction, cell, freed_);
-  return Status::kOk;
+  return NfsStatus::kOk;
 }
 
 nfs3::WccData Change::wcc_before(const AttributeCell& cell) const {
@@ -334,7 +334,7 @@ void Change::remember_reply() {
 
 Task<NfsAnswer> Change::commit() {
   bool changes_nothing = !transaction.dirty() && steps().empty();
-  return changes_nothing ? answer(Status::kOk) : commit_reply();
+  return changes_nothing ? answer(NfsStatus::kOk) : commit_reply();
 }
 
 Task<NfsAnswer> Change::commit_reply() {
@@ -351,7 +351,7 @@ Task<NfsAnswer> Change::commit_reply() {
   }
   if (!position) {
     out.rewind(start_);
-    Status status = refuse(position.error()).value();
+    NfsStatus status = refuse(position.error()).value();
     // Nothing is said of attributes: they may be those that did not come to be.
     nfs3::encode_failure(out, request.procedure, status);
     co_return NfsAnswer::written(status);
@@ -379,7 +379,7 @@ Task<slice::Status> Change::commit_first_step() {
   co_return durable;
 }
 
-Task<NfsAnswer> Change::fail(Status status) {
+Task<NfsAnswer> Change::fail(NfsStatus status) {
   if (corrupt_) log_refusal(*corrupt_);
   if (out.size() == start_) {
     nfs3::encode_failure(out, request.procedure, status, request.attributes, request.wcc);
@@ -387,7 +387,7 @@ Task<NfsAnswer> Change::fail(Status status) {
   return answer(status);
 }
 
-Task<NfsAnswer> Change::answer(Status status) {
+Task<NfsAnswer> Change::answer(NfsStatus status) {
   return answer_shown(names, request, transaction.shown(), status);
 }
 
@@ -429,13 +429,13 @@ Task<NfsAnswer> Changes::run(NfsRequest& request, rpc::XdrWriter& out, Plan plan
     request.attributes.reset();
     request.wcc = {};
     Change change(*this, request, out, initiator);
-    Status status = plan(change);
+    NfsStatus status = plan(change);
     slice::Status again;
     if (change.lacks_something()) {
       again = co_await initiator.acquire(change.take_needs());
     } else if (auto key = change.blocked()) {
       again = co_await stand_back(seams_.names.held, initiator, *key);
-    } else if (status != Status::kOk) {
+    } else if (status != NfsStatus::kOk) {
       co_return co_await change.fail(status);
     } else if (auto ready = co_await prepare(change); !ready) {
       again = slice::fail(std::move(ready.error()));

@@ -12,7 +12,7 @@ TEST_F(CreateTest, MakesAFileAndTellsTheDirectoryTruly) {
   nfs3::Attributes before = attributes(root());
   loop_.advance(std::chrono::milliseconds(5));
   Made made = create(root(), "f", {.uid = 0, .gid = 3}, 0644);
-  ASSERT_EQ(made.status, Status::kOk);
+  ASSERT_EQ(made.status, NfsStatus::kOk);
   EXPECT_EQ(made.attributes.type, nfs3::FileType::kRegular);
   EXPECT_EQ(made.attributes.mode, 0644u);
   EXPECT_EQ(made.attributes.gid, 3u);
@@ -34,18 +34,18 @@ TEST_F(CreateTest, TwoChangesAtOneMomentAreToldApart) {
 TEST_F(CreateTest, GuardedRefusesAnExistingName) {
   create(root(), "f");
   Made again = create(root(), "f");
-  EXPECT_EQ(again.status, Status::kExist);
+  EXPECT_EQ(again.status, NfsStatus::kExist);
   EXPECT_TRUE(again.directory.before && again.directory.after);
 }
 
 TEST_F(CreateTest, UncheckedTakesAnExistingFileAsItIs) {
   Made first = create(root(), "f", {}, 0600);
   Made again = create(root(), "f", {}, 0777, CreateMode::kUnchecked);
-  EXPECT_EQ(again.status, Status::kOk);
+  EXPECT_EQ(again.status, NfsStatus::kOk);
   EXPECT_EQ(again.handle, first.handle);
   EXPECT_EQ(again.attributes.mode, 0600u);
   mkdir(root(), "d");
-  EXPECT_EQ(create(root(), "d", {}, 0644, CreateMode::kUnchecked).status, Status::kExist);
+  EXPECT_EQ(create(root(), "d", {}, 0644, CreateMode::kUnchecked).status, NfsStatus::kExist);
 }
 
 TEST_F(CreateTest, UncheckedWithSizeZeroTruncates) {
@@ -53,7 +53,7 @@ TEST_F(CreateTest, UncheckedWithSizeZeroTruncates) {
   merge(first.handle, 5000, 0);
   ASSERT_EQ(attributes(first.handle).size, 5000u);
   Made again = create(root(), "f", {}, 0644, CreateMode::kUnchecked, 0);
-  ASSERT_EQ(again.status, Status::kOk);
+  ASSERT_EQ(again.status, NfsStatus::kOk);
   EXPECT_EQ(again.handle, first.handle);
   EXPECT_EQ(again.attributes.size, 0u);
   ASSERT_EQ(small_.asked.size(), 1u);
@@ -61,7 +61,7 @@ TEST_F(CreateTest, UncheckedWithSizeZeroTruncates) {
   Handle theirs = mkdir(root(), "d", {}, 0777).handle;
   create(theirs, "root's", {}, 0644);
   EXPECT_EQ(create(theirs, "root's", {.uid = 4, .gid = 4}, 0644, CreateMode::kUnchecked, 0).status,
-            Status::kAcces);
+            NfsStatus::kAcces);
 }
 
 // A crash in the middle: the file that was chosen is cut before its name may be given to another.
@@ -86,10 +86,10 @@ TEST_F(CreateTest, TheFileThatIsCutIsChosenOnce) {
   loop_.advance(std::chrono::seconds(9));
   ASSERT_TRUE(replaced->ended);
   rpc::XdrReader in(wait(send(Procedure::kCreate, args, {}, 77)));
-  Status status = Status::kServerFault;
+  NfsStatus status = NfsStatus::kServerFault;
   nfs3::CreatedOk ok;
   ASSERT_TRUE(nfs3::decode_result(in, status, ok));
-  EXPECT_EQ(status, Status::kOk);
+  EXPECT_EQ(status, NfsStatus::kOk);
   EXPECT_TRUE(std::equal(ok.object->begin(), ok.object->end(), first.handle.begin(), first.handle.end()));
   EXPECT_EQ(lookup(root(), "f").handle, other);
   EXPECT_EQ(attributes(other).size, 5000u);
@@ -115,7 +115,7 @@ TEST_F(CreateTest, AFileThatIsCutIsNotHeldByItsOwnCreate) {
   loop_.advance(std::chrono::seconds(1));
   ASSERT_TRUE(cutting->ended);
   EXPECT_EQ(attributes(first.handle).size, 0u);
-  EXPECT_EQ(remove(root(), "f"), Status::kOk) << "and nothing is held any more";
+  EXPECT_EQ(remove(root(), "f"), NfsStatus::kOk) << "and nothing is held any more";
 }
 
 TEST_F(CreateTest, ANewFileMayHaveASizeAtOnce) {
@@ -126,36 +126,36 @@ TEST_F(CreateTest, ANewFileMayHaveASizeAtOnce) {
 
 TEST_F(CreateTest, ExclusiveKnowsItsOwnRetransmission) {
   Made first = create_exclusive(root(), "f", 0x1122334455667788);
-  ASSERT_EQ(first.status, Status::kOk);
+  ASSERT_EQ(first.status, NfsStatus::kOk);
   Made again = create_exclusive(root(), "f", 0x1122334455667788);  // with a new xid
-  EXPECT_EQ(again.status, Status::kOk);
+  EXPECT_EQ(again.status, NfsStatus::kOk);
   EXPECT_EQ(again.handle, first.handle);
   // All eight bytes count.
   Made other = create_exclusive(root(), "f", 0x1122334455667789);
-  EXPECT_EQ(other.status, Status::kExist);
+  EXPECT_EQ(other.status, NfsStatus::kExist);
   EXPECT_TRUE(other.directory.before.has_value());
-  EXPECT_EQ(create_exclusive(root(), "f", 0x0022334455667788).status, Status::kExist);
+  EXPECT_EQ(create_exclusive(root(), "f", 0x0022334455667788).status, NfsStatus::kExist);
 }
 
 TEST_F(CreateTest, ExclusiveSurvivesACrashAndEndsWithTheFirstSetattr) {
   Made first = create_exclusive(root(), "f", 42);
   restart();
-  EXPECT_EQ(create_exclusive(root(), "f", 42).status, Status::kOk);
+  EXPECT_EQ(create_exclusive(root(), "f", 42).status, NfsStatus::kOk);
   nfs3::SetAttributes set;
   set.mode = 0644;
-  ASSERT_EQ(setattr(first.handle, set), Status::kOk);
-  EXPECT_EQ(create_exclusive(root(), "f", 42).status, Status::kExist);
+  ASSERT_EQ(setattr(first.handle, set), NfsStatus::kOk);
+  EXPECT_EQ(create_exclusive(root(), "f", 42).status, NfsStatus::kExist);
 }
 
 TEST_F(CreateTest, PermissionAndNames) {
-  EXPECT_EQ(create(root(), "f", {.uid = 5, .gid = 5}).status, Status::kAcces);
-  EXPECT_EQ(create(root(), ".").status, Status::kExist);
-  EXPECT_EQ(create(root(), "..").status, Status::kExist);
-  EXPECT_EQ(create(root(), "").status, Status::kInval);
-  EXPECT_EQ(create(root(), "a/b").status, Status::kInval);
-  EXPECT_EQ(create(root(), std::string(255, 'x')).status, Status::kOk);
-  EXPECT_EQ(create(root(), std::string(256, 'x')).status, Status::kNameTooLong);
-  EXPECT_EQ(create(create(root(), "f").handle, "x").status, Status::kNotDir);
+  EXPECT_EQ(create(root(), "f", {.uid = 5, .gid = 5}).status, NfsStatus::kAcces);
+  EXPECT_EQ(create(root(), ".").status, NfsStatus::kExist);
+  EXPECT_EQ(create(root(), "..").status, NfsStatus::kExist);
+  EXPECT_EQ(create(root(), "").status, NfsStatus::kInval);
+  EXPECT_EQ(create(root(), "a/b").status, NfsStatus::kInval);
+  EXPECT_EQ(create(root(), std::string(255, 'x')).status, NfsStatus::kOk);
+  EXPECT_EQ(create(root(), std::string(256, 'x')).status, NfsStatus::kNameTooLong);
+  EXPECT_EQ(create(create(root(), "f").handle, "x").status, NfsStatus::kNotDir);
 }
 
 TEST_F(CreateTest, OwnersAndTheSetGroupIdBit) {
@@ -163,7 +163,7 @@ TEST_F(CreateTest, OwnersAndTheSetGroupIdBit) {
   nfs3::SetAttributes set;
   set.gid = 50;
   set.mode = 02777;
-  ASSERT_EQ(setattr(shared, set), Status::kOk);
+  ASSERT_EQ(setattr(shared, set), NfsStatus::kOk);
   Made file = create(shared, "f", {.uid = 5, .gid = 6}, 02755);
   EXPECT_EQ(file.attributes.uid, 5u);
   EXPECT_EQ(file.attributes.gid, 50u);
@@ -176,10 +176,10 @@ TEST_F(CreateTest, OwnersAndTheSetGroupIdBit) {
   nfs3::CreateArgs args{.where = {shared, "theirs"}};
   args.attributes.uid = 77;
   nfs3::CreatedOk ok;
-  ASSERT_EQ(call(Procedure::kCreate, args, ok, {.uid = 5, .gid = 6}), Status::kOk);
+  ASSERT_EQ(call(Procedure::kCreate, args, ok, {.uid = 5, .gid = 6}), NfsStatus::kOk);
   EXPECT_EQ(ok.attributes->uid, 5u);
   args.where.name = "given";
-  ASSERT_EQ(call(Procedure::kCreate, args, ok, {}), Status::kOk);
+  ASSERT_EQ(call(Procedure::kCreate, args, ok, {}), NfsStatus::kOk);
   EXPECT_EQ(ok.attributes->uid, 77u);
 }
 
@@ -189,9 +189,9 @@ TEST_F(CreateTest, TimesOfTheClientAreCheckedAndKept) {
   args.attributes.set_mtime = nfs3::SetAttributes::TimeHow::kClientTime;
   args.attributes.mtime = {100, 1'000'000'000};
   nfs3::CreatedOk ok;
-  EXPECT_EQ(call(Procedure::kCreate, args, ok), Status::kInval);
+  EXPECT_EQ(call(Procedure::kCreate, args, ok), NfsStatus::kInval);
   args.attributes.mtime = {100, 999'999'999};
-  ASSERT_EQ(call(Procedure::kCreate, args, ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kCreate, args, ok), NfsStatus::kOk);
   EXPECT_EQ(ok.attributes->mtime, (nfs3::Time{100, 999'999'999}));
 }
 
@@ -199,32 +199,32 @@ TEST_F(CreateTest, LittleSpaceRefusesNewNamesButNotRemovals) {
   create(root(), "old");
   disk_.set_capacity(self_.reserve_bytes / 2);
   loop_.advance(std::chrono::seconds(2));
-  EXPECT_EQ(create(root(), "f").status, Status::kNoSpc);
-  EXPECT_EQ(mkdir(root(), "d").status, Status::kNoSpc);
-  EXPECT_EQ(symlink(root(), "l", "t").status, Status::kNoSpc);
-  EXPECT_EQ(remove(root(), "old"), Status::kOk);
+  EXPECT_EQ(create(root(), "f").status, NfsStatus::kNoSpc);
+  EXPECT_EQ(mkdir(root(), "d").status, NfsStatus::kNoSpc);
+  EXPECT_EQ(symlink(root(), "l", "t").status, NfsStatus::kNoSpc);
+  EXPECT_EQ(remove(root(), "old"), NfsStatus::kOk);
   disk_.set_capacity(std::uint64_t{1} << 40);
   loop_.advance(std::chrono::seconds(2));
-  EXPECT_EQ(create(root(), "f").status, Status::kOk);
+  EXPECT_EQ(create(root(), "f").status, NfsStatus::kOk);
 }
 
 TEST_F(CreateTest, AStoreWithoutSpaceRefusesCleanly) {
   store().set_no_space(true);
-  EXPECT_EQ(create(root(), "f").status, Status::kNoSpc);
-  EXPECT_EQ(lookup(root(), "f").status, Status::kNoEnt);
+  EXPECT_EQ(create(root(), "f").status, NfsStatus::kNoSpc);
+  EXPECT_EQ(lookup(root(), "f").status, NfsStatus::kNoEnt);
   store().set_no_space(false);
   Made made = create(root(), "f");
-  EXPECT_EQ(made.status, Status::kOk);
+  EXPECT_EQ(made.status, NfsStatus::kOk);
   EXPECT_EQ(lookup(root(), "f").handle, made.handle);
 }
 
 TEST_F(CreateTest, AFailedSyncIsAnErrorAndNothingIsTakenAfterIt) {
   store().fail_next_sync();
-  EXPECT_EQ(create(root(), "f").status, Status::kIo);
-  EXPECT_EQ(create(root(), "g").status, Status::kIo);
+  EXPECT_EQ(create(root(), "f").status, NfsStatus::kIo);
+  EXPECT_EQ(create(root(), "g").status, NfsStatus::kIo);
   restart();
-  EXPECT_EQ(lookup(root(), "f").status, Status::kNoEnt);
-  EXPECT_EQ(create(root(), "g").status, Status::kOk);
+  EXPECT_EQ(lookup(root(), "f").status, NfsStatus::kNoEnt);
+  EXPECT_EQ(create(root(), "g").status, NfsStatus::kOk);
 }
 
 TEST_F(CreateTest, FileIdsAreNeverReused) {

@@ -7,7 +7,7 @@ using FsinfoTest = DirectoryFixture;
 
 TEST_F(FsinfoTest, SaysWhatReadAndWriteAccept) {
   nfs3::FsinfoOk ok;
-  ASSERT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(root()), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(root()), ok), NfsStatus::kOk);
   EXPECT_EQ(ok.rtmax, nfs3::kMaxTransfer);
   EXPECT_EQ(ok.wtmax, nfs3::kMaxTransfer);
   EXPECT_EQ(ok.max_file_size, (std::uint64_t{1} << 63) - 1);
@@ -18,7 +18,7 @@ TEST_F(FsinfoTest, SaysWhatReadAndWriteAccept) {
 TEST_F(FsinfoTest, OfAnyObjectWithItsAttributes) {
   nfs3::FsinfoOk ok;
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(file), ok), NfsStatus::kOk);
   ASSERT_TRUE(ok.attributes.has_value());
   EXPECT_EQ(ok.attributes->fileid, attributes(file).fileid);
 }
@@ -27,10 +27,10 @@ TEST_F(FsinfoTest, RefusesForgedAndStaleHandles) {
   nfs3::FsinfoOk ok;
   Handle forged = root();
   forged[50] ^= 0x80;
-  EXPECT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(forged), ok), Status::kBadHandle);
+  EXPECT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(forged), ok), NfsStatus::kBadHandle);
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(remove(root(), "f"), Status::kOk);
-  EXPECT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(file), ok), Status::kStale);
+  ASSERT_EQ(remove(root(), "f"), NfsStatus::kOk);
+  EXPECT_EQ(call(Procedure::kFsinfo, nfs3::HandleView(file), ok), NfsStatus::kStale);
 }
 
 }  // namespace

@@ -38,15 +38,15 @@ TEST_F(FsstatTest, SumsTheLivingStorageNodes) {
   serve("manager1", manager);
   nfs3::FsstatOk ok;
   Handle file = create(root(), "f").handle;  // any handle will do
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), NfsStatus::kOk);
   // Each of both has half of the sites: store2 cannot take more than half of all.
   EXPECT_EQ(ok.total_bytes, 2500u);
   EXPECT_EQ(ok.free_bytes, 925u);
   EXPECT_EQ(ok.available_bytes, 925u);
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), NfsStatus::kOk);
   EXPECT_EQ(manager.calls, 1);  // cached
   loop_.advance(std::chrono::seconds(6));
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), NfsStatus::kOk);
   loop_.advance(std::chrono::seconds(1));
   EXPECT_EQ(manager.calls, 2);
 }
@@ -68,7 +68,7 @@ TEST_F(FsstatTest, CountsNoNodeWithoutSites) {
   }
   serve("manager1", manager);
   nfs3::FsstatOk ok;
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
   EXPECT_EQ(ok.total_bytes, 1000u);
   EXPECT_EQ(ok.free_bytes, 400u);
 }
@@ -100,11 +100,11 @@ class ShareTest : public FsstatTest {
     serve("manager1", manager);
     nfs3::FsstatOk ok;
     // The first answer after a while is of before.
-    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
     loop_.advance(std::chrono::seconds(6));
-    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
     loop_.advance(std::chrono::seconds(1));
-    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
     silence("manager1");
     return ok;
   }
@@ -141,7 +141,7 @@ class FileCountTest : public FsstatTest {
   std::uint64_t files() {
     loop_.run_ready();
     nfs3::FsstatOk ok;
-    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+    EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
     EXPECT_GT(ok.free_files, 0u);
     return ok.total_files - ok.free_files;
   }
@@ -154,18 +154,18 @@ TEST_F(FileCountTest, IsOfTheObjectsThatExist) {
   symlink(directory, "link", "file0");
   mknod(directory, "pipe", nfs3::FileType::kFifo);
   EXPECT_EQ(files(), 9u);
-  ASSERT_EQ(link(lookup(root(), "file0").handle, directory, "again"), Status::kOk);
+  ASSERT_EQ(link(lookup(root(), "file0").handle, directory, "again"), NfsStatus::kOk);
   EXPECT_EQ(files(), 9u);
-  ASSERT_EQ(remove(root(), "file0"), Status::kOk);  // has another name
-  ASSERT_EQ(remove(root(), "file1"), Status::kOk);
-  ASSERT_EQ(rename(root(), "file2", root(), "file3"), Status::kOk);  // takes its place
+  ASSERT_EQ(remove(root(), "file0"), NfsStatus::kOk);  // has another name
+  ASSERT_EQ(remove(root(), "file1"), NfsStatus::kOk);
+  ASSERT_EQ(rename(root(), "file2", root(), "file3"), NfsStatus::kOk);  // takes its place
   loop_.advance(std::chrono::seconds(10));
   EXPECT_EQ(files(), 7u);
   create(root(), "file3", {}, 0644, nfs3::CreateMode::kUnchecked);  // is there
   EXPECT_EQ(files(), 7u);
   restart();
   EXPECT_EQ(files(), 7u);
-  ASSERT_EQ(remove(root(), "file4"), Status::kOk);
+  ASSERT_EQ(remove(root(), "file4"), NfsStatus::kOk);
   loop_.advance(std::chrono::seconds(10));
   EXPECT_EQ(files(), 6u);
 }
@@ -176,7 +176,7 @@ TEST_F(FileCountTest, GoesOnWhileTheyAreCounted) {
   crash();
   restart();
   for (int i = 5000; i < 5010; ++i) create(root(), fmt::format("file{}", i));
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(remove(root(), fmt::format("file{}", i)), Status::kOk);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(remove(root(), fmt::format("file{}", i)), NfsStatus::kOk);
   loop_.advance(std::chrono::seconds(10));
   EXPECT_EQ(files(), 5008u);
 }
@@ -204,20 +204,20 @@ TEST_F(FileCountTest, WithThoseOfOtherDirectoryServers) {
   serve("manager1", manager);
   EXPECT_EQ(files(), 31u);
   nfs3::FsstatOk ok;
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
   EXPECT_EQ(ok.free_files, (disk_.space()->free_bytes + (1 << 20)) / SpaceMonitor::kBytesPerFile);
 }
 
 TEST_F(FsstatTest, WithoutAManagerShowsThisServersOwnDisk) {
   nfs3::FsstatOk ok;
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(root()), ok), NfsStatus::kOk);
   EXPECT_EQ(ok.total_bytes, disk_.space()->total_bytes);
 }
 
 TEST_F(FsstatTest, OfAnyObjectWithItsAttributes) {
   nfs3::FsstatOk ok;
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), NfsStatus::kOk);
   ASSERT_TRUE(ok.attributes.has_value());
   EXPECT_EQ(ok.attributes->fileid, attributes(file).fileid);
 }
@@ -226,10 +226,10 @@ TEST_F(FsstatTest, RefusesForgedAndStaleHandles) {
   nfs3::FsstatOk ok;
   Handle forged = root();
   forged[50] ^= 0x80;
-  EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(forged), ok), Status::kBadHandle);
+  EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(forged), ok), NfsStatus::kBadHandle);
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(remove(root(), "f"), Status::kOk);
-  EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), Status::kStale);
+  ASSERT_EQ(remove(root(), "f"), NfsStatus::kOk);
+  EXPECT_EQ(call(Procedure::kFsstat, nfs3::HandleView(file), ok), NfsStatus::kStale);
 }
 
 }  // namespace

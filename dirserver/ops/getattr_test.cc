@@ -17,16 +17,16 @@ TEST_F(GetattrTest, OfTheRootAsConfigured) {
 TEST_F(GetattrTest, RefusesForgedAndStaleHandles) {
   Handle forged = root();
   forged[8] ^= 1;
-  EXPECT_EQ(getattr(forged), Status::kBadHandle);
+  EXPECT_EQ(getattr(forged), NfsStatus::kBadHandle);
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(remove(root(), "f"), Status::kOk);
-  EXPECT_EQ(getattr(file), Status::kStale);
+  ASSERT_EQ(remove(root(), "f"), NfsStatus::kOk);
+  EXPECT_EQ(getattr(file), NfsStatus::kStale);
 }
 
 TEST_F(GetattrTest, AHandleOfAnotherGenerationIsStale) {
   auto handle = *handles_.open(create(root(), "f").handle);
   ++handle.generation;
-  EXPECT_EQ(getattr(handles_.mint(handle)), Status::kStale);
+  EXPECT_EQ(getattr(handles_.mint(handle)), NfsStatus::kStale);
 }
 
 TEST_F(GetattrTest, DoesNotShowWhatIsNotDurableYet) {
@@ -57,7 +57,7 @@ TEST_F(GetattrTest, ARemovedFileIsNotStaleBeforeThatIsDurable) {
   EXPECT_FALSE(reader->ended);
   crash();
   restart();
-  EXPECT_EQ(getattr(file), Status::kOk);
+  EXPECT_EQ(getattr(file), NfsStatus::kOk);
 }
 
 }  // namespace

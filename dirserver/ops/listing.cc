@@ -5,18 +5,18 @@
 namespace slice::dirserver::ops {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
-Status check(const NameSpace& names, const NfsRequest& request, const AttributeCell& directory,
-             const ListingArgs& args) {
-  if (!directory.directory()) return Status::kNotDir;
-  if (!may(request.who, directory, service::kMayRead)) return Status::kAcces;
-  if (args.cookie != 0 && args.verifier != kCookieVerifier) return Status::kBadCookie;
+NfsStatus check(const NameSpace& names, const NfsRequest& request, const AttributeCell& directory,
+                const ListingArgs& args) {
+  if (!directory.directory()) return NfsStatus::kNotDir;
+  if (!may(request.who, directory, service::kMayRead)) return NfsStatus::kAcces;
+  if (args.cookie != 0 && args.verifier != kCookieVerifier) return NfsStatus::kBadCookie;
   if (args.cookie > kCookieOfDotDot &&
       !names.placement.may_hold_names(directory.self.cell, decode_cookie(args.cookie).site)) {
-    return Status::kBadCookie;
+    return NfsStatus::kBadCookie;
   }
-  return Status::kOk;
+  return NfsStatus::kOk;
 }
 
 // "." and "..", where the listing has not passed them: two names that no cell is kept for.
@@ -66,8 +66,8 @@ Task<NfsAnswer> list(NameSpace& names, NfsRequest& request, ListingArgs args, rp
   auto directory = co_await names.read_directory(request.handle, shown);
   if (!directory) co_return co_await refuse_shown(names, request, out, shown, directory.error());
   if (!directory->leased) request.attributes = names.attributes(directory->cell);
-  Status status = check(names, request, directory->cell, args);
-  if (status != Status::kOk) co_return co_await refuse_shown(names, request, out, shown, status);
+  NfsStatus status = check(names, request, directory->cell, args);
+  if (status != NfsStatus::kOk) co_return co_await refuse_shown(names, request, out, shown, status);
 
   args.limits.maxcount = std::min({args.limits.maxcount, kMaxListing, service::largest_transfer(request)});
   // Names may be read without search permission, what they point to may not.
@@ -86,10 +86,10 @@ Task<NfsAnswer> list(NameSpace& names, NfsRequest& request, ListingArgs args, rp
   bool ended = all && page->end;
   if (!ended && entries.entries() == 0) {
     out.rewind(start);
-    co_return co_await refuse_shown(names, request, out, shown, Status::kTooSmall);
+    co_return co_await refuse_shown(names, request, out, shown, NfsStatus::kTooSmall);
   }
   entries.finish(ended);
-  co_return co_await answer_shown(names, request, shown, Status::kOk);
+  co_return co_await answer_shown(names, request, shown, NfsStatus::kOk);
 }
 
 }  // namespace slice::dirserver::ops

@@ -3,7 +3,7 @@
 namespace slice::dirserver::ops {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 // Between reading a name and the cell it points to, others run: the name may have gone meanwhile, and is
 // looked up again, but not for ever.
@@ -19,15 +19,15 @@ Task<Answer<CellRef>> find(NameSpace& names, const AttributeCell& directory, std
   shown = std::max(shown, names.cells.pending(place.directory.fileid));
   auto entry = names.cells.find(place);
   if (!entry) co_return refuse(entry.error());
-  if (*entry == nullptr) co_return refuse(Status::kNoEnt);
+  if (*entry == nullptr) co_return refuse(NfsStatus::kNoEnt);
   co_return (*entry)->target.cell;
 }
 
 Task<Answer<AttributeCell>> look_up(NameSpace& names, const NfsRequest& request,
                                     const AttributeCell& directory, std::string_view name,
                                     storage::LogPosition& shown) {
-  if (auto status = check_name(name); status != Status::kOk) co_return refuse(status);
-  if (!may(request.who, directory, service::kMayExecute)) co_return refuse(Status::kAcces);
+  if (auto status = check_name(name); status != NfsStatus::kOk) co_return refuse(status);
+  if (!may(request.who, directory, service::kMayExecute)) co_return refuse(NfsStatus::kAcces);
   for (unsigned tries = 0; tries < kTries; ++tries) {
     auto ref = co_await find(names, directory, name, shown);
     if (!ref) co_return refuse(ref.error());
@@ -41,7 +41,7 @@ Task<Answer<AttributeCell>> look_up(NameSpace& names, const NfsRequest& request,
     auto again = co_await find(names, now->cell, name, shown);
     if (*cell && again && *again == *ref) co_return std::move(**cell);
   }
-  co_return refuse(Status::kJukebox);
+  co_return refuse(NfsStatus::kJukebox);
 }
 
 }  // namespace
@@ -53,14 +53,14 @@ Task<NfsAnswer> lookup(NameSpace& names, NfsRequest& request, const nfs3::Lookup
   if (!directory) co_return co_await refuse_shown(names, request, out, shown, directory.error());
   if (!directory->leased) request.attributes = names.attributes(directory->cell);
   if (!directory->cell.directory())
-    co_return co_await refuse_shown(names, request, out, shown, Status::kNotDir);
+    co_return co_await refuse_shown(names, request, out, shown, NfsStatus::kNotDir);
   auto found = co_await look_up(names, request, directory->cell, arguments.name, shown);
   if (!found) co_return co_await refuse_shown(names, request, out, shown, found.error());
   routing::HandleBytes handle = names.mint(found->self);
   nfs3::encode_result(
       out, nfs3::LookupOk{
                .object = handle, .attributes = names.attributes(*found), .directory = request.attributes});
-  co_return co_await answer_shown(names, request, shown, Status::kOk);
+  co_return co_await answer_shown(names, request, shown, NfsStatus::kOk);
 }
 
 }  // namespace slice::dirserver::ops

@@ -8,10 +8,10 @@ using LookupTest = DirectoryFixture;
 TEST_F(LookupTest, FindsWhatWasCreated) {
   Made made = create(root(), "file", {}, 0640);
   Made found = lookup(root(), "file");
-  EXPECT_EQ(found.status, Status::kOk);
+  EXPECT_EQ(found.status, NfsStatus::kOk);
   EXPECT_EQ(found.handle, made.handle);
   EXPECT_EQ(found.attributes.mode, 0640u);
-  EXPECT_EQ(lookup(root(), "File").status, Status::kNoEnt);
+  EXPECT_EQ(lookup(root(), "File").status, NfsStatus::kNoEnt);
 }
 
 TEST_F(LookupTest, DotAndDotDot) {
@@ -25,22 +25,22 @@ TEST_F(LookupTest, DotAndDotDot) {
 
 TEST_F(LookupTest, Names) {
   std::string longest(255, 'n');
-  ASSERT_EQ(create(root(), longest).status, Status::kOk);
-  EXPECT_EQ(lookup(root(), longest).status, Status::kOk);
-  EXPECT_EQ(lookup(root(), longest + "n").status, Status::kNameTooLong);
-  EXPECT_EQ(lookup(root(), "").status, Status::kInval);
-  EXPECT_EQ(lookup(root(), "a/b").status, Status::kInval);
-  ASSERT_EQ(create(root(), "\xff\xfe not utf-8 \x80").status, Status::kOk);
-  EXPECT_EQ(lookup(root(), "\xff\xfe not utf-8 \x80").status, Status::kOk);
+  ASSERT_EQ(create(root(), longest).status, NfsStatus::kOk);
+  EXPECT_EQ(lookup(root(), longest).status, NfsStatus::kOk);
+  EXPECT_EQ(lookup(root(), longest + "n").status, NfsStatus::kNameTooLong);
+  EXPECT_EQ(lookup(root(), "").status, NfsStatus::kInval);
+  EXPECT_EQ(lookup(root(), "a/b").status, NfsStatus::kInval);
+  ASSERT_EQ(create(root(), "\xff\xfe not utf-8 \x80").status, NfsStatus::kOk);
+  EXPECT_EQ(lookup(root(), "\xff\xfe not utf-8 \x80").status, NfsStatus::kOk);
 }
 
 TEST_F(LookupTest, NeedsADirectoryThatMayBeSearched) {
   Handle file = create(root(), "file").handle;
-  EXPECT_EQ(lookup(file, "x").status, Status::kNotDir);
+  EXPECT_EQ(lookup(file, "x").status, NfsStatus::kNotDir);
   Handle closed = mkdir(root(), "closed", {}, 0744).handle;
   create(closed, "in");
-  EXPECT_EQ(lookup(closed, "in", {.uid = 1000, .gid = 1000}).status, Status::kAcces);
-  EXPECT_EQ(lookup(closed, "in").status, Status::kOk);
+  EXPECT_EQ(lookup(closed, "in", {.uid = 1000, .gid = 1000}).status, NfsStatus::kAcces);
+  EXPECT_EQ(lookup(closed, "in").status, NfsStatus::kOk);
 }
 
 TEST_F(LookupTest, ANameWhoseRemovalIsNotDurableIsNotMissedYet) {
@@ -61,8 +61,8 @@ TEST_F(LookupTest, ACorruptCellIsAnErrorAndOthersAreServed) {
   restart();  // nothing is cached
   auto handle = *handles_.open(bad.handle);
   corrupt(attribute_key(handle.directory_site, handle.fileid));
-  EXPECT_EQ(lookup(root(), "bad").status, Status::kIo);
-  EXPECT_EQ(lookup(root(), "good").status, Status::kOk);
+  EXPECT_EQ(lookup(root(), "bad").status, NfsStatus::kIo);
+  EXPECT_EQ(lookup(root(), "good").status, NfsStatus::kOk);
 }
 
 }  // namespace

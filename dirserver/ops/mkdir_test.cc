@@ -7,15 +7,15 @@ using MkdirTest = DirectoryFixture;
 
 TEST_F(MkdirTest, CountsLinks) {
   Made made = mkdir(root(), "d", {}, 0750);
-  ASSERT_EQ(made.status, Status::kOk);
+  ASSERT_EQ(made.status, NfsStatus::kOk);
   EXPECT_EQ(made.attributes.nlink, 2u);
   EXPECT_EQ(made.attributes.mode, 0750u);
   EXPECT_EQ(attributes(root()).nlink, 3u);
   mkdir(made.handle, "sub");
   EXPECT_EQ(attributes(made.handle).nlink, 3u);
   EXPECT_EQ(attributes(root()).nlink, 3u);
-  EXPECT_EQ(mkdir(root(), "d").status, Status::kExist);
-  EXPECT_EQ(mkdir(root(), ".").status, Status::kExist);
+  EXPECT_EQ(mkdir(root(), "d").status, NfsStatus::kExist);
+  EXPECT_EQ(mkdir(root(), ".").status, NfsStatus::kExist);
 }
 
 // Under mkdir switching a directory goes where the routing tables say, and its names go with it.

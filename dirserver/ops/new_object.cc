@@ -5,8 +5,6 @@
 namespace slice::dirserver::ops {
 namespace {
 
-constexpr std::uint32_t kAllModes = 07777, kSetGid = 02000, kGroupExecute = 010;
-
 using TimeHow = nfs3::SetAttributes::TimeHow;
 
 std::uint32_t default_mode(nfs3::FileType type) {

@@ -2,12 +2,12 @@
 
 namespace slice::dirserver {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
-Status check_name(std::string_view name) {
-  if (name.size() > nfs3::kMaxName) return Status::kNameTooLong;
-  if (name.empty() || name.find('/') != name.npos || name.find('\0') != name.npos) return Status::kInval;
-  return Status::kOk;
+NfsStatus check_name(std::string_view name) {
+  if (name.size() > nfs3::kMaxName) return NfsStatus::kNameTooLong;
+  if (name.empty() || name.find('/') != name.npos || name.find('\0') != name.npos) return NfsStatus::kInval;
+  return NfsStatus::kOk;
 }
 
 bool dot_or_dot_dot(std::string_view name) {
@@ -25,7 +25,7 @@ bool sticky_keeps(const Identity& who, const AttributeCell& directory, const Att
 }
 
 Task<NfsAnswer> answer_shown(NameSpace& names, NfsRequest& request, storage::LogPosition shown,
-                             Status status) {
+                             NfsStatus status) {
   if (shown > names.cells.durable_position()) {
     auto durable = co_await names.cells.durable(shown);
     if (!durable) {
@@ -38,7 +38,7 @@ Task<NfsAnswer> answer_shown(NameSpace& names, NfsRequest& request, storage::Log
 }
 
 Task<NfsAnswer> refuse_shown(NameSpace& names, NfsRequest& request, rpc::XdrWriter& out,
-                             storage::LogPosition shown, Status status) {
+                             storage::LogPosition shown, NfsStatus status) {
   nfs3::encode_failure(out, request.procedure, status, request.attributes, request.wcc);
   return answer_shown(names, request, shown, status);
 }

@@ -12,6 +12,9 @@ using service::Identity;
 using service::NfsAnswer;
 using service::NfsRequest;
 
+// Bits of a mode (RFC 1813 section 2.5, mode3).
+inline constexpr std::uint32_t kAllModes = 07777, kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
+
 // NAMETOOLONG over 255 bytes; INVAL for an empty name and for one with "/" or a zero byte; kOk otherwise.
 nfs3::Status check_name(std::string_view name);
 bool dot_or_dot_dot(std::string_view name);

@@ -7,7 +7,7 @@ using PathconfTest = DirectoryFixture;
 
 TEST_F(PathconfTest, SaysWhatNamesMayBe) {
   nfs3::PathconfOk ok;
-  ASSERT_EQ(call(Procedure::kPathconf, nfs3::HandleView(create(root(), "f").handle), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kPathconf, nfs3::HandleView(create(root(), "f").handle), ok), NfsStatus::kOk);
   EXPECT_EQ(ok.name_max, 255u);
   EXPECT_TRUE(ok.no_trunc && ok.case_preserving && ok.chown_restricted);
   EXPECT_FALSE(ok.case_insensitive);
@@ -16,7 +16,7 @@ TEST_F(PathconfTest, SaysWhatNamesMayBe) {
 TEST_F(PathconfTest, OfAnyObjectWithItsAttributes) {
   nfs3::PathconfOk ok;
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(call(Procedure::kPathconf, nfs3::HandleView(file), ok), Status::kOk);
+  ASSERT_EQ(call(Procedure::kPathconf, nfs3::HandleView(file), ok), NfsStatus::kOk);
   ASSERT_TRUE(ok.attributes.has_value());
   EXPECT_EQ(ok.attributes->fileid, attributes(file).fileid);
 }
@@ -25,10 +25,10 @@ TEST_F(PathconfTest, RefusesForgedAndStaleHandles) {
   nfs3::PathconfOk ok;
   Handle forged = root();
   forged[50] ^= 0x80;
-  EXPECT_EQ(call(Procedure::kPathconf, nfs3::HandleView(forged), ok), Status::kBadHandle);
+  EXPECT_EQ(call(Procedure::kPathconf, nfs3::HandleView(forged), ok), NfsStatus::kBadHandle);
   Handle file = create(root(), "f").handle;
-  ASSERT_EQ(remove(root(), "f"), Status::kOk);
-  EXPECT_EQ(call(Procedure::kPathconf, nfs3::HandleView(file), ok), Status::kStale);
+  ASSERT_EQ(remove(root(), "f"), NfsStatus::kOk);
+  EXPECT_EQ(call(Procedure::kPathconf, nfs3::HandleView(file), ok), NfsStatus::kStale);
 }
 
 }  // namespace

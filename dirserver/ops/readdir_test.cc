@@ -40,12 +40,12 @@ TEST_F(ReaddirTest, NoReplyIsLargerThanAsked) {
   Handle directory = filled(300);
   for (std::uint32_t count = 100; count < 3000; count += 7) {
     Page page = readdir(directory, 0, {}, count);
-    if (page.status == Status::kTooSmall) continue;
+    if (page.status == NfsStatus::kTooSmall) continue;
     EXPECT_LE(page.bytes, count + 4);  // count is of the result behind the status word
     EXPECT_FALSE(page.entries.empty());
   }
-  EXPECT_EQ(readdir(directory, 0, {}, 64).status, Status::kTooSmall);
-  EXPECT_EQ(readdir(directory, 0, {}, 0).status, Status::kTooSmall);
+  EXPECT_EQ(readdir(directory, 0, {}, 64).status, NfsStatus::kTooSmall);
+  EXPECT_EQ(readdir(directory, 0, {}, 0).status, NfsStatus::kTooSmall);
 }
 
 TEST_F(ReaddirTest, AReplyToWhoAskedOverUdpFitsADatagram) {
@@ -55,7 +55,7 @@ TEST_F(ReaddirTest, AReplyToWhoAskedOverUdpFitsADatagram) {
   EXPECT_GT(over_tcp.bytes, 60'000u);
   datagrams_ = true;
   for (const Page& page : {readdir(directory, 0, {}, ~0u), readdirplus(directory, 0, {}, ~0u, ~0u)}) {
-    EXPECT_EQ(page.status, Status::kOk);
+    EXPECT_EQ(page.status, NfsStatus::kOk);
     EXPECT_LE(page.bytes, nfs3::kMaxUdpTransfer + 4);
     EXPECT_FALSE(page.eof);
   }
@@ -74,7 +74,7 @@ TEST_F(ReaddirTest, CookiesOutliveInsertsRemovalsAndRestarts) {
   std::vector<std::string> rest;
   for (Page page = first; !page.eof;) {
     page = readdir(directory, cookie, page.verifier, 1000);
-    ASSERT_EQ(page.status, Status::kOk);
+    ASSERT_EQ(page.status, NfsStatus::kOk);
     for (const Listed& entry : page.entries) rest.push_back(entry.name);
     cookie = page.entries.back().cookie;
   }
@@ -92,16 +92,16 @@ TEST_F(ReaddirTest, TheVerifierIsSetAndChecked) {
   Handle directory = filled(20);
   Page page = readdir(directory, 0, {}, 400);
   EXPECT_NE(page.verifier, nfs3::CookieVerifier{});
-  EXPECT_EQ(readdir(directory, page.entries.back().cookie, {}).status, Status::kBadCookie);
-  EXPECT_EQ(readdir(directory, page.entries.back().cookie, page.verifier).status, Status::kOk);
-  EXPECT_EQ(readdir(directory, ~std::uint64_t{0}, page.verifier).status, Status::kBadCookie);
+  EXPECT_EQ(readdir(directory, page.entries.back().cookie, {}).status, NfsStatus::kBadCookie);
+  EXPECT_EQ(readdir(directory, page.entries.back().cookie, page.verifier).status, NfsStatus::kOk);
+  EXPECT_EQ(readdir(directory, ~std::uint64_t{0}, page.verifier).status, NfsStatus::kBadCookie);
 }
 
 TEST_F(ReaddirTest, NeedsAReadableDirectory) {
-  EXPECT_EQ(readdir(create(root(), "f").handle, 0, {}).status, Status::kNotDir);
+  EXPECT_EQ(readdir(create(root(), "f").handle, 0, {}).status, NfsStatus::kNotDir);
   Handle closed = mkdir(root(), "closed", {}, 0711).handle;
-  EXPECT_EQ(readdir(closed, 0, {}, 4096, {.uid = 4, .gid = 4}).status, Status::kAcces);
-  EXPECT_EQ(readdir(closed, 0, {}).status, Status::kOk);
+  EXPECT_EQ(readdir(closed, 0, {}, 4096, {.uid = 4, .gid = 4}).status, NfsStatus::kAcces);
+  EXPECT_EQ(readdir(closed, 0, {}).status, NfsStatus::kOk);
 }
 
 TEST_F(ReaddirTest, NamesOfOnePositionAreAllListed) {
@@ -135,14 +135,14 @@ TEST_F(ReaddirTest, FollowsEveryChangeOfNamesWhateverTheirNumber) {
   }
   for (int i = 0; i < 530; ++i) {
     expected.erase("n" + std::to_string(i));
-    ASSERT_EQ(remove(directory, "n" + std::to_string(i)), Status::kOk);
+    ASSERT_EQ(remove(directory, "n" + std::to_string(i)), NfsStatus::kOk);
     if (i < 30 || i > 525) ASSERT_EQ(listed(), expected) << i;
   }
   create(directory, "a");
   EXPECT_EQ(listed(), std::set<std::string>{"a"});
-  ASSERT_EQ(rename(directory, "a", directory, "b"), Status::kOk);
+  ASSERT_EQ(rename(directory, "a", directory, "b"), NfsStatus::kOk);
   EXPECT_EQ(listed(), std::set<std::string>{"b"});
-  ASSERT_EQ(rename(directory, "b", other, "b"), Status::kOk);
+  ASSERT_EQ(rename(directory, "b", other, "b"), NfsStatus::kOk);
   EXPECT_EQ(listed(), std::set<std::string>{});
   EXPECT_EQ(names(other), std::vector<std::string>{"b"});
 }
@@ -178,10 +178,10 @@ TEST_F(HashedReaddirTest, WalksAllSites) {
   for (const Listed& entry : readdir(root(), 0, {}, 60000).entries) {
     if (entry.cookie > kCookieOfDotDot) EXPECT_TRUE(sites.contains(decode_cookie(entry.cookie).site.value));
   }
-  EXPECT_EQ(rmdir(root(), "name-1"), Status::kNotDir);
+  EXPECT_EQ(rmdir(root(), "name-1"), NfsStatus::kNotDir);
   Handle d = mkdir(root(), "d").handle;
   create(d, "x");
-  EXPECT_EQ(rmdir(root(), "d"), Status::kNotEmpty);
+  EXPECT_EQ(rmdir(root(), "d"), NfsStatus::kNotEmpty);
 }
 
 }  // namespace

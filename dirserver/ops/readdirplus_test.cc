@@ -9,7 +9,7 @@ TEST_F(ReaddirplusTest, GivesHandlesAndAttributes) {
   Made file = create(root(), "f", {}, 0640);
   Made directory = mkdir(root(), "d");
   Page page = readdirplus(root(), 0, {}, 4096, 8192);
-  ASSERT_EQ(page.status, Status::kOk);
+  ASSERT_EQ(page.status, NfsStatus::kOk);
   ASSERT_EQ(page.entries.size(), 4u);
   for (const Listed& entry : page.entries) {
     ASSERT_TRUE(entry.attributes && entry.handle) << entry.name;
@@ -30,14 +30,14 @@ TEST_F(ReaddirplusTest, HonoursBothCounts) {
   EXPECT_LT(small_names.entries.size(), 15u);
   EXPECT_GT(small_names.bytes, 1000u);  // attributes do not count for dircount
   EXPECT_LE(small_reply.bytes, 2004u);
-  EXPECT_EQ(readdirplus(root(), 0, {}, 4096, 200).status, Status::kTooSmall);
+  EXPECT_EQ(readdirplus(root(), 0, {}, 4096, 200).status, NfsStatus::kTooSmall);
 }
 
 TEST_F(ReaddirplusTest, WithoutSearchPermissionOnlyNames) {
   Handle listed = mkdir(root(), "listed", {}, 0744).handle;
   create(listed, "f");
   Page page = readdirplus(listed, 0, {}, 4096, 8192, {.uid = 4, .gid = 4});
-  ASSERT_EQ(page.status, Status::kOk);
+  ASSERT_EQ(page.status, NfsStatus::kOk);
   ASSERT_EQ(page.entries.size(), 3u);
   for (const Listed& entry : page.entries) EXPECT_FALSE(entry.handle || entry.attributes);
 }

@@ -4,7 +4,7 @@
 namespace slice::dirserver::ops {
 namespace {
 
-nfs3::Status check(Change&, const AttributeCell& victim) {
+nfs3::Status check_file(Change&, const AttributeCell& victim) {
   return victim.directory() ? nfs3::Status::kIsDir : nfs3::Status::kOk;
 }
 
@@ -14,7 +14,7 @@ Task<NfsAnswer> remove(Changes& changes, NfsRequest& request, const nfs3::Remove
                        rpc::XdrWriter& out) {
   return changes.run(request, out, [&arguments](Change& change) {
     if (dot_or_dot_dot(arguments.name)) return nfs3::Status::kInval;
-    return take_out(change, arguments.name, check);
+    return take_out(change, arguments.name, check_file);
   });
 }
 

@@ -3,7 +3,7 @@
 namespace slice::dirserver::ops {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 struct Rename {
   AttributeCell* from_directory = nullptr;
@@ -34,13 +34,13 @@ Answer<bool> is_within(Change& change, const AttributeCell& directory, const Att
   return true;
 }
 
-Status find(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
-  if (dot_or_dot_dot(arguments.from.name) || dot_or_dot_dot(arguments.to.name)) return Status::kInval;
+NfsStatus find(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
+  if (dot_or_dot_dot(arguments.from.name) || dot_or_dot_dot(arguments.to.name)) return NfsStatus::kInval;
   auto from = change.look_up(*rename.from_directory, arguments.from.name);
   if (!from) return from.error();
   auto to = change.look_up(*rename.to_directory, arguments.to.name);
   if (!to) return to.error();
-  if (!from->target) return Status::kNoEnt;
+  if (!from->target) return NfsStatus::kNoEnt;
   rename.from = *from;
   rename.to = *to;
   auto source = change.target(*from);
@@ -51,67 +51,67 @@ Status find(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
     if (!replaced) return replaced.error();
     rename.replaced = *replaced;
   }
-  return Status::kOk;
+  return NfsStatus::kOk;
 }
 
-Status check_permission(const Change& change, const Rename& rename) {
+NfsStatus check_permission(const Change& change, const Rename& rename) {
   const Identity& who = change.request.who;
   constexpr unsigned wanted = service::kMayWrite | service::kMayExecute;
   if (!may(who, *rename.from_directory, wanted) || !may(who, *rename.to_directory, wanted)) {
-    return Status::kAcces;
+    return NfsStatus::kAcces;
   }
-  if (sticky_keeps(who, *rename.from_directory, *rename.source)) return Status::kPerm;
+  if (sticky_keeps(who, *rename.from_directory, *rename.source)) return NfsStatus::kPerm;
   if (rename.replaced != nullptr && sticky_keeps(who, *rename.to_directory, *rename.replaced)) {
-    return Status::kPerm;
+    return NfsStatus::kPerm;
   }
   // A directory that gets another parent is changed itself: its "..".
   if (rename.source->directory() && rename.from_directory != rename.to_directory &&
       !may(who, *rename.source, service::kMayWrite)) {
-    return Status::kAcces;
+    return NfsStatus::kAcces;
   }
-  return Status::kOk;
+  return NfsStatus::kOk;
 }
 
-Status check_shape(Change& change, const Rename& rename) {
+NfsStatus check_shape(Change& change, const Rename& rename) {
   if (rename.source->directory() && rename.from_directory != rename.to_directory) {
-    if (auto held = change.hold_rename_lock(); held != Status::kOk) return held;
+    if (auto held = change.hold_rename_lock(); held != NfsStatus::kOk) return held;
     auto within = is_within(change, *rename.to_directory, *rename.source);
     if (!within) return within.error();
-    if (*within) return Status::kInval;
+    if (*within) return NfsStatus::kInval;
   }
-  if (rename.replaced == nullptr) return Status::kOk;
-  if (rename.source->directory() && !rename.replaced->directory()) return Status::kNotDir;
-  if (!rename.source->directory() && rename.replaced->directory()) return Status::kIsDir;
-  if (!rename.replaced->directory()) return Status::kOk;
+  if (rename.replaced == nullptr) return NfsStatus::kOk;
+  if (rename.source->directory() && !rename.replaced->directory()) return NfsStatus::kNotDir;
+  if (!rename.source->directory() && rename.replaced->directory()) return NfsStatus::kIsDir;
+  if (!rename.replaced->directory()) return NfsStatus::kOk;
   auto empty = change.empty(*rename.replaced);
   if (!empty) return empty.error();
-  return *empty ? Status::kOk : Status::kNotEmpty;
+  return *empty ? NfsStatus::kOk : NfsStatus::kNotEmpty;
 }
 
-Status move(Change& change, Rename& rename) {
+NfsStatus move(Change& change, Rename& rename) {
   AttributeCell& source = *rename.source;
-  if (auto status = change.unlink(rename.from); status != Status::kOk) return status;
-  Status named = rename.replaced != nullptr ? change.retarget(rename.to, source.self)
-                                            : change.link(rename.to, source.self);
-  if (named != Status::kOk) return named;
+  if (auto status = change.unlink(rename.from); status != NfsStatus::kOk) return status;
+  NfsStatus named = rename.replaced != nullptr ? change.retarget(rename.to, source.self)
+                                               : change.link(rename.to, source.self);
+  if (named != NfsStatus::kOk) return named;
   if (rename.replaced != nullptr) {
-    if (auto status = change.drop_link(*rename.replaced); status != Status::kOk) return status;
+    if (auto status = change.drop_link(*rename.replaced); status != NfsStatus::kOk) return status;
   }
   if (source.directory()) source.parent = rename.to_directory->self.cell;
   source.ctime = later(change.now, source.ctime);
   return change.rewrite(source);
 }
 
-Status decide(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
-  if (auto status = find(change, arguments, rename); status != Status::kOk) return status;
+NfsStatus decide(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
+  if (auto status = find(change, arguments, rename); status != NfsStatus::kOk) return status;
   // Onto itself, or onto another name of the same file: both names stay (RFC 1813 section 3.3.14).
-  if (rename.replaced != nullptr && same(*rename.source, *rename.replaced)) return Status::kOk;
-  if (auto status = check_permission(change, rename); status != Status::kOk) return status;
-  if (auto status = check_shape(change, rename); status != Status::kOk) return status;
+  if (rename.replaced != nullptr && same(*rename.source, *rename.replaced)) return NfsStatus::kOk;
+  if (auto status = check_permission(change, rename); status != NfsStatus::kOk) return status;
+  if (auto status = check_shape(change, rename); status != NfsStatus::kOk) return status;
   return move(change, rename);
 }
 
-Status plan(Change& change, const nfs3::RenameArgs& arguments) {
+NfsStatus plan(Change& change, const nfs3::RenameArgs& arguments) {
   Rename rename;
   nfs3::RenameResult result;
   auto handle = change.open(arguments.to.directory);
@@ -126,8 +126,8 @@ Status plan(Change& change, const nfs3::RenameArgs& arguments) {
   result.to = change.wcc_before(**to);
   rename.from_directory = *from;
   rename.to_directory = *to;
-  Status status = decide(change, arguments, rename);
-  if (status == Status::kOk) {
+  NfsStatus status = decide(change, arguments, rename);
+  if (status == NfsStatus::kOk) {
     result.from = change.wcc_after(result.from, **from);
     result.to = change.wcc_after(result.to, **to);
   }

@@ -4,7 +4,7 @@
 namespace slice::dirserver::ops {
 namespace {
 
-nfs3::Status check(Change& change, const AttributeCell& victim) {
+nfs3::Status check_directory(Change& change, const AttributeCell& victim) {
   if (!victim.directory()) return nfs3::Status::kNotDir;
   auto empty = change.empty(victim);
   if (!empty) return empty.error();
@@ -18,7 +18,7 @@ Task<NfsAnswer> rmdir(Changes& changes, NfsRequest& request, const nfs3::RmdirAr
   return changes.run(request, out, [&arguments](Change& change) {
     if (arguments.name == ".") return nfs3::Status::kInval;
     if (arguments.name == "..") return nfs3::Status::kExist;
-    return take_out(change, arguments.name, check);
+    return take_out(change, arguments.name, check_directory);
   });
 }
 

@@ -3,12 +3,10 @@
 namespace slice::dirserver::ops {
 namespace {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 using TimeHow = nfs3::SetAttributes::TimeHow;
 
-constexpr std::uint32_t kAllModes = 07777;
 constexpr std::uint32_t kNanosecondsPerSecond = 1'000'000'000;
-constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
 
 bool bad_time(TimeHow how, const nfs3::Time& time) {
   return how == TimeHow::kClientTime && time.nanoseconds >= kNanosecondsPerSecond;
@@ -19,30 +17,30 @@ bool sets_something(const nfs3::SetAttributes& set) {
          set.set_mtime != TimeHow::kDontChange;
 }
 
-Status check_resize(const Identity& who, const AttributeCell& cell, std::uint64_t size) {
-  if (cell.directory()) return Status::kIsDir;
-  if (!cell.regular()) return Status::kInval;
-  if (size > kMaxFileSize) return Status::kFbig;
+NfsStatus check_resize(const Identity& who, const AttributeCell& cell, std::uint64_t size) {
+  if (cell.directory()) return NfsStatus::kIsDir;
+  if (!cell.regular()) return NfsStatus::kInval;
+  if (size > kMaxFileSize) return NfsStatus::kFbig;
   // The owner always may: the file may have been opened before a chmod.
-  if (who.uid != cell.uid && !may(who, cell, service::kMayWrite)) return Status::kAcces;
-  return Status::kOk;
+  if (who.uid != cell.uid && !may(who, cell, service::kMayWrite)) return NfsStatus::kAcces;
+  return NfsStatus::kOk;
 }
 
 // As chown(2), chmod(2) and utimes(2) have it, for the caller as squashed.
-Status check_permission(const Identity& who, const AttributeCell& cell, const nfs3::SetAttributes& set) {
+NfsStatus check_permission(const Identity& who, const AttributeCell& cell, const nfs3::SetAttributes& set) {
   bool owner = who.superuser() || who.uid == cell.uid;
-  if (set.uid && !who.superuser() && !(owner && *set.uid == cell.uid)) return Status::kPerm;
+  if (set.uid && !who.superuser() && !(owner && *set.uid == cell.uid)) return NfsStatus::kPerm;
   if (set.gid && !who.superuser() && !(owner && (*set.gid == cell.gid || who.in_group(*set.gid)))) {
-    return Status::kPerm;
+    return NfsStatus::kPerm;
   }
-  if (set.mode && !owner) return Status::kPerm;
+  if (set.mode && !owner) return NfsStatus::kPerm;
   if (set.set_atime == TimeHow::kClientTime || set.set_mtime == TimeHow::kClientTime) {
-    if (!owner) return Status::kPerm;
+    if (!owner) return NfsStatus::kPerm;
   } else if (set.set_atime == TimeHow::kServerTime || set.set_mtime == TimeHow::kServerTime) {
-    if (!owner && !may(who, cell, service::kMayWrite)) return Status::kAcces;
+    if (!owner && !may(who, cell, service::kMayWrite)) return NfsStatus::kAcces;
   }
-  if (bad_time(set.set_atime, set.atime) || bad_time(set.set_mtime, set.mtime)) return Status::kInval;
-  return set.size ? check_resize(who, cell, *set.size) : Status::kOk;
+  if (bad_time(set.set_atime, set.atime) || bad_time(set.set_mtime, set.mtime)) return NfsStatus::kInval;
+  return set.size ? check_resize(who, cell, *set.size) : NfsStatus::kOk;
 }
 
 // Size, epoch and times, and what a write by this caller takes off the mode.
@@ -78,12 +76,12 @@ void set_times(AttributeCell& cell, const nfs3::SetAttributes& set) {
   if (set.set_mtime != TimeHow::kDontChange) cell.mtime_set = cell.ctime;
 }
 
-Status apply(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& arguments) {
-  if (arguments.guard && *arguments.guard != cell.ctime) return Status::kNotSync;
+NfsStatus apply(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& arguments) {
+  if (arguments.guard && *arguments.guard != cell.ctime) return NfsStatus::kNotSync;
   const nfs3::SetAttributes& set = arguments.attributes;
   const Identity& who = change.request.who;
-  if (auto status = check_permission(who, cell, set); status != Status::kOk) return status;
-  if (!sets_something(set)) return Status::kOk;
+  if (auto status = check_permission(who, cell, set); status != NfsStatus::kOk) return status;
+  if (!sets_something(set)) return NfsStatus::kOk;
   if (set.size) resize(cell, who, *set.size, change.now);
   set_owner_and_mode(cell, who, set);
   if (!set.size) cell.ctime = later(change.now, cell.ctime);
@@ -92,13 +90,13 @@ Status apply(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& argum
   return change.rewrite(cell);
 }
 
-Status plan(Change& change, const nfs3::SetattrArgs& arguments) {
+NfsStatus plan(Change& change, const nfs3::SetattrArgs& arguments) {
   auto cell = change.object(change.request.handle);
   if (!cell) return cell.error();
   change.request.wcc = change.wcc_before(**cell);
-  if (auto status = apply(change, **cell, arguments); status != Status::kOk) return status;
-  nfs3::encode_result(change.out, Status::kOk, change.wcc_after(change.request.wcc, **cell));
-  return Status::kOk;
+  if (auto status = apply(change, **cell, arguments); status != NfsStatus::kOk) return status;
+  nfs3::encode_result(change.out, NfsStatus::kOk, change.wcc_after(change.request.wcc, **cell));
+  return NfsStatus::kOk;
 }
 
 bool bytes_elsewhere(Change& change, const Truncations& truncations) {

@@ -26,24 +26,24 @@ TEST_F(SetattrTest, ModeIsTheOwners) {
   Handle file = create(open, "f", owner).handle;
   nfs3::WccData wcc;
   nfs3::Attributes before = attributes(file);
-  EXPECT_EQ(setattr(file, with_mode(0600), other, {}, &wcc), Status::kPerm);
+  EXPECT_EQ(setattr(file, with_mode(0600), other, {}, &wcc), NfsStatus::kPerm);
   ASSERT_TRUE(wcc.before && wcc.after);
-  EXPECT_EQ(setattr(file, with_mode(0600), owner, {}, &wcc), Status::kOk);
+  EXPECT_EQ(setattr(file, with_mode(0600), owner, {}, &wcc), NfsStatus::kOk);
   EXPECT_EQ(wcc.before->ctime, before.ctime);
   EXPECT_GT(wcc.after->ctime, before.ctime);
   EXPECT_EQ(wcc.after->mtime, before.mtime);
   EXPECT_EQ(attributes(file).mode, 0600u);
-  EXPECT_EQ(setattr(file, with_mode(0140777), {}), Status::kOk);  // type bits are not the client's to set
+  EXPECT_EQ(setattr(file, with_mode(0140777), {}), NfsStatus::kOk);  // type bits are not the client's to set
   EXPECT_EQ(attributes(file).mode, 0777u);
 }
 
 TEST_F(SetattrTest, SetGroupIdNeedsTheGroup) {
   Handle open = mkdir(root(), "open", {}, 0777).handle;
   Handle file = create(open, "f", {.uid = 10, .gid = 10}).handle;
-  ASSERT_EQ(setattr(file, with_owner(std::nullopt, 20)), Status::kOk);
-  ASSERT_EQ(setattr(file, with_mode(02755), {.uid = 10, .gid = 10}), Status::kOk);
+  ASSERT_EQ(setattr(file, with_owner(std::nullopt, 20)), NfsStatus::kOk);
+  ASSERT_EQ(setattr(file, with_mode(02755), {.uid = 10, .gid = 10}), NfsStatus::kOk);
   EXPECT_EQ(attributes(file).mode, 0755u);
-  ASSERT_EQ(setattr(file, with_mode(02755), {.uid = 10, .gid = 10, .groups = {20}}), Status::kOk);
+  ASSERT_EQ(setattr(file, with_mode(02755), {.uid = 10, .gid = 10, .groups = {20}}), NfsStatus::kOk);
   EXPECT_EQ(attributes(file).mode, 02755u);
 }
 
@@ -51,12 +51,12 @@ TEST_F(SetattrTest, OwnersGiveToTheirGroupsOnly) {
   Credential owner{.uid = 10, .gid = 10, .groups = {20}};
   Handle open = mkdir(root(), "open", {}, 0777).handle;
   Handle file = create(open, "f", owner).handle;
-  EXPECT_EQ(setattr(file, with_owner(11, std::nullopt), owner), Status::kPerm);
-  EXPECT_EQ(setattr(file, with_owner(10, std::nullopt), owner), Status::kOk);
-  EXPECT_EQ(setattr(file, with_owner(std::nullopt, 20), owner), Status::kOk);
-  EXPECT_EQ(setattr(file, with_owner(std::nullopt, 30), owner), Status::kPerm);
-  EXPECT_EQ(setattr(file, with_owner(std::nullopt, 10), {.uid = 11, .gid = 10}), Status::kPerm);
-  EXPECT_EQ(setattr(file, with_owner(11, 30)), Status::kOk);
+  EXPECT_EQ(setattr(file, with_owner(11, std::nullopt), owner), NfsStatus::kPerm);
+  EXPECT_EQ(setattr(file, with_owner(10, std::nullopt), owner), NfsStatus::kOk);
+  EXPECT_EQ(setattr(file, with_owner(std::nullopt, 20), owner), NfsStatus::kOk);
+  EXPECT_EQ(setattr(file, with_owner(std::nullopt, 30), owner), NfsStatus::kPerm);
+  EXPECT_EQ(setattr(file, with_owner(std::nullopt, 10), {.uid = 11, .gid = 10}), NfsStatus::kPerm);
+  EXPECT_EQ(setattr(file, with_owner(11, 30)), NfsStatus::kOk);
   EXPECT_EQ(attributes(file).uid, 11u);
 }
 
@@ -64,7 +64,7 @@ TEST_F(SetattrTest, AnotherOwnerTakesTheSetIdBits) {
   Handle file = create(root(), "f", {}, 06755).handle, directory = mkdir(root(), "d", {}, 02755).handle;
   Handle unexecutable = create(root(), "g", {}, 06644).handle;
   for (const Handle& each : {file, directory, unexecutable}) {
-    ASSERT_EQ(setattr(each, with_owner(10, 10)), Status::kOk);
+    ASSERT_EQ(setattr(each, with_owner(10, 10)), NfsStatus::kOk);
   }
   EXPECT_EQ(attributes(file).mode, 0755u);
   EXPECT_EQ(attributes(directory).mode, 02755u);
@@ -78,39 +78,39 @@ TEST_F(SetattrTest, TimesOfServerAndClient) {
   nfs3::SetAttributes set;
   set.set_mtime = TimeHow::kClientTime;
   set.mtime = {5, 6};
-  EXPECT_EQ(setattr(file, set, other), Status::kPerm);
-  EXPECT_EQ(setattr(file, set, owner), Status::kOk);
+  EXPECT_EQ(setattr(file, set, other), NfsStatus::kPerm);
+  EXPECT_EQ(setattr(file, set, owner), NfsStatus::kOk);
   EXPECT_EQ(attributes(file).mtime, (nfs3::Time{5, 6}));
   set.mtime.nanoseconds = 1'000'000'000;
-  EXPECT_EQ(setattr(file, set, owner), Status::kInval);
+  EXPECT_EQ(setattr(file, set, owner), NfsStatus::kInval);
   loop_.advance(std::chrono::seconds(5));
   nfs3::SetAttributes now;
   now.set_mtime = now.set_atime = TimeHow::kServerTime;
-  now.mtime = {1, 1};                                 // what the client says does not count
-  EXPECT_EQ(setattr(file, now, other), Status::kOk);  // who may write may touch
+  now.mtime = {1, 1};                                    // what the client says does not count
+  EXPECT_EQ(setattr(file, now, other), NfsStatus::kOk);  // who may write may touch
   EXPECT_EQ(attributes(file).mtime.seconds, static_cast<std::uint32_t>(loop_.wall().ns / 1'000'000'000));
-  ASSERT_EQ(setattr(file, with_mode(0644), owner), Status::kOk);
-  EXPECT_EQ(setattr(file, now, other), Status::kAcces);
+  ASSERT_EQ(setattr(file, with_mode(0644), owner), NfsStatus::kOk);
+  EXPECT_EQ(setattr(file, now, other), NfsStatus::kAcces);
 }
 
 TEST_F(SetattrTest, TheGuardComparesCtime) {
   Made file = create(root(), "f");
   nfs3::Time wrong{file.attributes.ctime.seconds, file.attributes.ctime.nanoseconds ^ 1};
-  EXPECT_EQ(setattr(file.handle, with_mode(0600), {}, wrong), Status::kNotSync);
+  EXPECT_EQ(setattr(file.handle, with_mode(0600), {}, wrong), NfsStatus::kNotSync);
   EXPECT_EQ(attributes(file.handle).mode, 0644u);
-  EXPECT_EQ(setattr(file.handle, with_mode(0600), {}, file.attributes.ctime), Status::kOk);
+  EXPECT_EQ(setattr(file.handle, with_mode(0600), {}, file.attributes.ctime), NfsStatus::kOk);
 }
 
 TEST_F(SetattrTest, NothingToSetChangesNothing) {
   Made file = create(root(), "f");
-  EXPECT_EQ(setattr(file.handle, {}), Status::kOk);
+  EXPECT_EQ(setattr(file.handle, {}), NfsStatus::kOk);
   EXPECT_EQ(attributes(file.handle).ctime, file.attributes.ctime);
 }
 
 TEST_F(SetattrTest, SizeIsOfRegularFilesOnly) {
-  EXPECT_EQ(truncate(root(), 0), Status::kIsDir);
-  EXPECT_EQ(truncate(symlink(root(), "l", "t").handle, 0), Status::kInval);
-  EXPECT_EQ(truncate(create(root(), "f").handle, ~std::uint64_t{0}), Status::kFbig);
+  EXPECT_EQ(truncate(root(), 0), NfsStatus::kIsDir);
+  EXPECT_EQ(truncate(symlink(root(), "l", "t").handle, 0), NfsStatus::kInval);
+  EXPECT_EQ(truncate(create(root(), "f").handle, ~std::uint64_t{0}), NfsStatus::kFbig);
   EXPECT_TRUE(small_.asked.empty());
 }
 
@@ -126,10 +126,10 @@ TEST_F(SetattrTest, SizeCutsTheBytesBeforeItIsAnswered) {
   loop_.advance(std::chrono::seconds(2));
   ASSERT_TRUE(pending->ended);
   rpc::XdrReader in(wait(pending));
-  Status status;
+  NfsStatus status;
   nfs3::WccData wcc;
   ASSERT_TRUE(nfs3::decode_result(in, status, wcc));
-  EXPECT_EQ(status, Status::kOk);
+  EXPECT_EQ(status, NfsStatus::kOk);
   EXPECT_EQ(wcc.before->size, 3 * kThreshold);
   EXPECT_EQ(wcc.after->size, 1000u);
   EXPECT_EQ(wcc.after->rdev_major, 1u);  // the new epoch
@@ -143,7 +143,7 @@ TEST_F(SetattrTest, SizeIsCutByTheServerThatHasTheSiteByNow) {
   merge(file.handle, 3 * kThreshold, 0);
   FakeDataServer owner(loop_, wire::kObjectProgram);
   small_.also = {add_server("small2", wire::Role::kSmallFile, owner)};
-  ASSERT_EQ(truncate(file.handle, 1000), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 1000), NfsStatus::kOk);
   ASSERT_EQ(owner.asked.size(), 1u);
   EXPECT_EQ(owner.asked[0], (FakeDataServer::Asked{false, file.attributes.fileid.value, 1000, Epoch{1}}));
   // One names the other: neither has done anything.
@@ -162,7 +162,7 @@ TEST_F(SetattrTest, SizeIsCutByTheServerThatHasTheSiteByNow) {
 TEST_F(SetattrTest, AStripedFileIsCutByItsCoordinator) {
   Made file = create(root(), "f");
   fetch(file.handle, true);
-  ASSERT_EQ(truncate(file.handle, 5), Status::kOk);
+  ASSERT_EQ(truncate(file.handle, 5), NfsStatus::kOk);
   ASSERT_EQ(coordinator_.asked.size(), 1u);
   EXPECT_EQ(coordinator_.asked[0], (FakeDataServer::Asked{false, file.attributes.fileid.value, 5, Epoch{1}}));
   EXPECT_TRUE(small_.asked.empty());
@@ -207,10 +207,10 @@ TEST_F(SetattrTest, AnUnfinishedTruncationIsFinishedAfterACrash) {
   EXPECT_EQ(small_.asked[0], (FakeDataServer::Asked{false, file.attributes.fileid.value, 7, Epoch{1}}));
   // The retransmission gets the first answer, although the guard would not fit any more.
   rpc::XdrReader in(wait(send(Procedure::kSetattr, args, {}, 99)));
-  Status status;
+  NfsStatus status;
   nfs3::WccData wcc;
   ASSERT_TRUE(nfs3::decode_result(in, status, wcc));
-  EXPECT_EQ(status, Status::kOk);
+  EXPECT_EQ(status, NfsStatus::kOk);
   EXPECT_EQ(wcc.before->size, 9000u);
   EXPECT_EQ(wcc.after->size, 7u);
   restart();
@@ -227,15 +227,15 @@ TEST_F(SetattrTest, OneWhoseFileIsRemovedMeanwhileIsAnsweredAfterACrash) {
   send(Procedure::kSetattr, args, {}, 99);
   loop_.advance(std::chrono::seconds(1));
   EXPECT_EQ(attributes(file.handle).size, 7u);  // it had its effect
-  EXPECT_EQ(remove(root(), "f"), Status::kOk);
+  EXPECT_EQ(remove(root(), "f"), NfsStatus::kOk);
   restart();
   serve("small1", small_);
   loop_.advance(std::chrono::seconds(10));
   rpc::XdrReader in(wait(send(Procedure::kSetattr, args, {}, 99)));
-  Status status;
+  NfsStatus status;
   nfs3::WccData wcc;
   ASSERT_TRUE(nfs3::decode_result(in, status, wcc));
-  EXPECT_EQ(status, Status::kOk);
+  EXPECT_EQ(status, NfsStatus::kOk);
   ASSERT_FALSE(small_.asked.empty());
   EXPECT_TRUE(small_.asked.back().remove);  // the bytes are freed last
 }
@@ -264,7 +264,7 @@ TEST_F(SetattrTest, AFileRemovedWhileItIsCutIsGone) {
   set.size = 7;
   auto pending = send(Procedure::kSetattr, nfs3::SetattrArgs{.object = file.handle, .attributes = set});
   loop_.advance(std::chrono::seconds(1));
-  ASSERT_EQ(remove(root(), "f"), Status::kOk);
+  ASSERT_EQ(remove(root(), "f"), NfsStatus::kOk);
   loop_.advance(std::chrono::seconds(20));
   EXPECT_TRUE(pending->ended);
   serve("small1", small_);

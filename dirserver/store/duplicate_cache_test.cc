@@ -48,7 +48,7 @@ TEST_F(DuplicateTest, AFailureIsRepeatedToo) {
   std::string first = results(Procedure::kRemove, nfs3::DirOpArgs{top, "none"}, 1);
   create(root(), "none");
   EXPECT_EQ(results(Procedure::kRemove, nfs3::DirOpArgs{top, "none"}, 1), first);
-  EXPECT_EQ(lookup(root(), "none").status, Status::kOk);
+  EXPECT_EQ(lookup(root(), "none").status, NfsStatus::kOk);
 }
 
 TEST_F(DuplicateTest, OtherClientsXidsAndArgumentsAreOtherCalls) {
@@ -60,7 +60,7 @@ TEST_F(DuplicateTest, OtherClientsXidsAndArgumentsAreOtherCalls) {
   nfs3::MkdirArgs other{.where = {top, "e"}};
   std::string third = results(Procedure::kMkdir, other, 1);
   EXPECT_NE(third, first);
-  EXPECT_EQ(lookup(root(), "e").status, Status::kOk);
+  EXPECT_EQ(lookup(root(), "e").status, NfsStatus::kOk);
 }
 
 // What one user was answered is not another's: neither the handle nor the status.
@@ -69,18 +69,18 @@ TEST_F(DuplicateTest, AnotherUsersCallIsAnotherCall) {
   nfs3::SetAttributes set;
   set.mode = 0700;
   set.uid = 1000;
-  ASSERT_EQ(setattr(own, set), Status::kOk);
+  ASSERT_EQ(setattr(own, set), NfsStatus::kOk);
   nfs3::CreateArgs args{.where = {own, "secret"}, .mode = nfs3::CreateMode::kGuarded};
   Credential owner{1000, 1000, {5, 6}};
   std::string first = results(Procedure::kCreate, args, 1, kClient, owner);
   auto others = [&] {
     for (const Credential& other : {Credential{1001, 1000, {5, 6}}, Credential{1001, 1001, {}}}) {
       std::string refused = results(Procedure::kCreate, args, 1, kClient, other);
-      EXPECT_EQ(refused.substr(3, 1), std::string(1, static_cast<char>(Status::kAcces))) << other.uid;
+      EXPECT_EQ(refused.substr(3, 1), std::string(1, static_cast<char>(NfsStatus::kAcces))) << other.uid;
     }
     for (const Credential& same : {Credential{1000, 1001, {5, 6}}, Credential{1000, 1000, {5, 7}}}) {
       std::string exists = results(Procedure::kCreate, args, 1, kClient, same);
-      EXPECT_EQ(exists.substr(3, 1), std::string(1, static_cast<char>(Status::kExist))) << same.gid;
+      EXPECT_EQ(exists.substr(3, 1), std::string(1, static_cast<char>(NfsStatus::kExist))) << same.gid;
     }
     EXPECT_EQ(results(Procedure::kCreate, args, 1, kClient, owner), first);
   };

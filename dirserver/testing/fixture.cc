@@ -29,7 +29,7 @@ Task<rpc::Outcome> FakeDataServer::handle(const rpc::Call& call, rpc::XdrWriter&
     what.epoch = truncate.epoch;
   }
   if (takes > Duration{0}) co_await loop_.sleep(takes);
-  if (answer == Status::kOk) {
+  if (answer == NfsStatus::kOk) {
     asked.push_back(what);
   } else {
     ++refused;
@@ -137,11 +137,11 @@ ByteView DirectoryFixture::wait(const std::shared_ptr<Pending>& pending) {
 
 nfs3::Attributes DirectoryFixture::attributes(const Handle& handle) {
   nfs3::GetattrOk ok;
-  EXPECT_EQ(call(Procedure::kGetattr, nfs3::HandleView(handle), ok), Status::kOk);
+  EXPECT_EQ(call(Procedure::kGetattr, nfs3::HandleView(handle), ok), NfsStatus::kOk);
   return ok.attributes;
 }
 
-Status DirectoryFixture::getattr(const Handle& handle) {
+NfsStatus DirectoryFixture::getattr(const Handle& handle) {
   nfs3::GetattrOk ok;
   return call(Procedure::kGetattr, nfs3::HandleView(handle), ok);
 }
@@ -149,7 +149,7 @@ Status DirectoryFixture::getattr(const Handle& handle) {
 Made DirectoryFixture::lookup(const Handle& directory, std::string_view name, Credential who) {
   nfs3::LookupOk ok;
   Made made{.status = call(Procedure::kLookup, nfs3::DirOpArgs{directory, name}, ok, std::move(who))};
-  if (made.status == Status::kOk) {
+  if (made.status == NfsStatus::kOk) {
     std::copy(ok.object.begin(), ok.object.end(), made.handle.begin());
     made.attributes = *ok.attributes;
   }
@@ -163,7 +163,7 @@ Made DirectoryFixture::make(Procedure procedure, const Args& args, Credential wh
   nfs3::CreatedOk ok;
   EXPECT_TRUE(nfs3::decode_result(in, made.status, ok));
   made.directory = ok.directory;
-  if (made.status == Status::kOk) {
+  if (made.status == NfsStatus::kOk) {
     EXPECT_TRUE(ok.object && ok.attributes);
     std::copy(ok.object->begin(), ok.object->end(), made.handle.begin());
     made.attributes = *ok.attributes;
@@ -208,40 +208,40 @@ Made DirectoryFixture::mknod(const Handle& directory, std::string_view name, nfs
   return make(Procedure::kMknod, args, std::move(who));
 }
 
-Status DirectoryFixture::remove(const Handle& directory, std::string_view name, Credential who,
-                                nfs3::WccData* wcc) {
+NfsStatus DirectoryFixture::remove(const Handle& directory, std::string_view name, Credential who,
+                                   nfs3::WccData* wcc) {
   nfs3::WccData unused;
   return call(Procedure::kRemove, nfs3::DirOpArgs{directory, name}, wcc != nullptr ? *wcc : unused,
               std::move(who));
 }
 
-Status DirectoryFixture::rmdir(const Handle& directory, std::string_view name, Credential who) {
+NfsStatus DirectoryFixture::rmdir(const Handle& directory, std::string_view name, Credential who) {
   nfs3::WccData wcc;
   return call(Procedure::kRmdir, nfs3::DirOpArgs{directory, name}, wcc, std::move(who));
 }
 
-Status DirectoryFixture::rename(const Handle& from, std::string_view name, const Handle& to,
-                                std::string_view new_name, Credential who, nfs3::RenameResult* result) {
+NfsStatus DirectoryFixture::rename(const Handle& from, std::string_view name, const Handle& to,
+                                   std::string_view new_name, Credential who, nfs3::RenameResult* result) {
   nfs3::RenameResult unused;
   return call(Procedure::kRename, nfs3::RenameArgs{.from = {from, name}, .to = {to, new_name}},
               result != nullptr ? *result : unused, std::move(who));
 }
 
-Status DirectoryFixture::link(const Handle& file, const Handle& directory, std::string_view name,
-                              Credential who) {
+NfsStatus DirectoryFixture::link(const Handle& file, const Handle& directory, std::string_view name,
+                                 Credential who) {
   nfs3::LinkResult result;
   return call(Procedure::kLink, nfs3::LinkArgs{.file = file, .link = {directory, name}}, result,
               std::move(who));
 }
 
-Status DirectoryFixture::setattr(const Handle& object, const nfs3::SetAttributes& set, Credential who,
-                                 std::optional<nfs3::Time> guard, nfs3::WccData* wcc) {
+NfsStatus DirectoryFixture::setattr(const Handle& object, const nfs3::SetAttributes& set, Credential who,
+                                    std::optional<nfs3::Time> guard, nfs3::WccData* wcc) {
   nfs3::WccData unused;
   return call(Procedure::kSetattr, nfs3::SetattrArgs{.object = object, .attributes = set, .guard = guard},
               wcc != nullptr ? *wcc : unused, std::move(who));
 }
 
-Status DirectoryFixture::truncate(const Handle& file, std::uint64_t size, Credential who) {
+NfsStatus DirectoryFixture::truncate(const Handle& file, std::uint64_t size, Credential who) {
   nfs3::SetAttributes set;
   set.size = size;
   return setattr(file, set, std::move(who));
@@ -255,7 +255,7 @@ Page DirectoryFixture::page(ByteView results, bool plus) {
   page.status = list.status();
   page.verifier = list.verifier();
   nfs3::DirectoryEntry entry;
-  while (page.status == Status::kOk && list.next(entry)) {
+  while (page.status == NfsStatus::kOk && list.next(entry)) {
     Listed listed{std::string(entry.name), entry.cookie, entry.fileid, entry.attributes, std::nullopt};
     if (entry.handle) {
       listed.handle.emplace();
@@ -290,8 +290,8 @@ std::vector<std::string> DirectoryFixture::names(const Handle& directory, std::u
   nfs3::CookieVerifier verifier{};
   for (;;) {
     Page page = readdir(directory, cookie, verifier, count);
-    EXPECT_EQ(page.status, Status::kOk);
-    if (page.status != Status::kOk) return all;
+    EXPECT_EQ(page.status, NfsStatus::kOk);
+    if (page.status != NfsStatus::kOk) return all;
     for (Listed& entry : page.entries) {
       cookie = entry.cookie;
       if (entry.name != "." && entry.name != "..") all.push_back(std::move(entry.name));

@@ -23,7 +23,7 @@ namespace slice::dirserver::testing {
 
 using Handle = routing::HandleBytes;
 using nfs3::Procedure;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 // Who holds a file's bytes: notes what it is asked, and fails as long as it is told to.
 class FakeDataServer : public rpc::Program {
@@ -41,7 +41,7 @@ class FakeDataServer : public rpc::Program {
   };
   std::vector<Asked> asked;  // and answered kOk
   unsigned refused = 0;
-  Status answer = Status::kOk;
+  NfsStatus answer = NfsStatus::kOk;
   wire::Also also;  // of the object program
   Duration takes{0};
 
@@ -56,7 +56,7 @@ struct Credential {
 };
 
 struct Made {
-  Status status = Status::kOk;
+  NfsStatus status = NfsStatus::kOk;
   Handle handle{};
   nfs3::Attributes attributes;
   nfs3::WccData directory;
@@ -69,7 +69,7 @@ struct Listed {
   std::optional<Handle> handle;
 };
 struct Page {
-  Status status = Status::kOk;
+  NfsStatus status = NfsStatus::kOk;
   bool eof = false;
   nfs3::CookieVerifier verifier{};
   std::vector<Listed> entries;
@@ -108,9 +108,9 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   // Waits for its end; the results, which are kept. Fails the test where there are none.
   ByteView wait(const std::shared_ptr<Pending>& pending);
   template <class Ok, class Args>
-  Status call(Procedure procedure, const Args& args, Ok& ok, Credential who = {}) {
+  NfsStatus call(Procedure procedure, const Args& args, Ok& ok, Credential who = {}) {
     rpc::XdrReader in(wait(send(procedure, args, std::move(who))));
-    Status status = Status::kServerFault;
+    NfsStatus status = NfsStatus::kServerFault;
     EXPECT_TRUE(nfs3::decode_result(in, status, ok))
         << nfs3::procedure_name(static_cast<std::uint32_t>(procedure));
     return status;
@@ -119,7 +119,7 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   // ---- the procedures, shortly ----
   Handle root() const { return handles_.mint(routing::root_handle(config_.volume)); }
   nfs3::Attributes attributes(const Handle& handle);  // GETATTR, which must succeed
-  Status getattr(const Handle& handle);
+  NfsStatus getattr(const Handle& handle);
   Made lookup(const Handle& directory, std::string_view name, Credential who = {});
   Made create(const Handle& directory, std::string_view name, Credential who = {}, std::uint32_t mode = 0644,
               nfs3::CreateMode how = nfs3::CreateMode::kGuarded, std::optional<std::uint64_t> size = {});
@@ -127,14 +127,15 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   Made mkdir(const Handle& directory, std::string_view name, Credential who = {}, std::uint32_t mode = 0755);
   Made symlink(const Handle& directory, std::string_view name, std::string_view target, Credential who = {});
   Made mknod(const Handle& directory, std::string_view name, nfs3::FileType type, Credential who = {});
-  Status remove(const Handle& directory, std::string_view name, Credential who = {}, nfs3::WccData* wcc = {});
-  Status rmdir(const Handle& directory, std::string_view name, Credential who = {});
-  Status rename(const Handle& from, std::string_view name, const Handle& to, std::string_view new_name,
-                Credential who = {}, nfs3::RenameResult* result = {});
-  Status link(const Handle& file, const Handle& directory, std::string_view name, Credential who = {});
-  Status setattr(const Handle& object, const nfs3::SetAttributes& set, Credential who = {},
-                 std::optional<nfs3::Time> guard = {}, nfs3::WccData* wcc = {});
-  Status truncate(const Handle& file, std::uint64_t size, Credential who = {});
+  NfsStatus remove(const Handle& directory, std::string_view name, Credential who = {},
+                   nfs3::WccData* wcc = {});
+  NfsStatus rmdir(const Handle& directory, std::string_view name, Credential who = {});
+  NfsStatus rename(const Handle& from, std::string_view name, const Handle& to, std::string_view new_name,
+                   Credential who = {}, nfs3::RenameResult* result = {});
+  NfsStatus link(const Handle& file, const Handle& directory, std::string_view name, Credential who = {});
+  NfsStatus setattr(const Handle& object, const nfs3::SetAttributes& set, Credential who = {},
+                    std::optional<nfs3::Time> guard = {}, nfs3::WccData* wcc = {});
+  NfsStatus truncate(const Handle& file, std::uint64_t size, Credential who = {});
   Page readdir(const Handle& directory, std::uint64_t cookie, const nfs3::CookieVerifier& verifier,
                std::uint32_t count = 4096, Credential who = {});
   Page readdirplus(const Handle& directory, std::uint64_t cookie, const nfs3::CookieVerifier& verifier,

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kPatienceMs = 1000;
+constexpr int kGuardPatienceMs = 1000;
 constexpr Duration kTryAgain = 1s;
 
 bool is_bound_to(int fd, int type, rpc::Endpoint at) {
@@ -52,7 +52,7 @@ void Listeners::close_bound() {
 Status Listeners::take_over() {
   channel_ = connect_to_guard(options_.at);
   if (channel_ < 0) return {};
-  limit_waiting(channel_, kPatienceMs);
+  limit_waiting(channel_, kGuardPatienceMs);
   errno = 0;
   auto told = receive_sockets(channel_);
   if (told) {
@@ -104,7 +104,7 @@ void Listeners::keep() {
   if (channel_ < 0) channel_ = connect_to_guard(options_.at);
   if (channel_ < 0) channel_ = start_guard(options_.at, static_cast<int>(options_.keep.count()), guard_pid_);
   if (channel_ >= 0) {
-    limit_waiting(channel_, kPatienceMs);
+    limit_waiting(channel_, kGuardPatienceMs);
     std::vector<int> all;
     for (auto [fd, second] : bound_) all.push_back(second);
     if (send_sockets(channel_, all)) return watch_guard();

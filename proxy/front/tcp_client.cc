@@ -9,7 +9,7 @@
 namespace slice::proxy {
 namespace {
 
-constexpr std::size_t kReadsARound = 4;
+constexpr std::size_t kClientReadsARound = 4;
 constexpr std::size_t kLooseness = 16, kLoosenessPressed = 2;  // of chunks that hold replies to be read
 
 }  // namespace
@@ -89,7 +89,7 @@ void TcpClient::on_event(std::uint32_t ready) {
 
 void TcpClient::read() {
   ChunkPool& pool = services_.plumbing.pool;
-  for (std::size_t i = 0; i < kReadsARound && stream_ != nullptr && !reader_.paused(); ++i) {
+  for (std::size_t i = 0; i < kClientReadsARound && stream_ != nullptr && !reader_.paused(); ++i) {
     if (!reader_.in_record()) {
       pause_at_limit();
       if (reader_.paused()) break;

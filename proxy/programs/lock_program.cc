@@ -8,11 +8,11 @@ namespace slice::proxy {
 namespace {
 
 using nlm4::Procedure;
-using nlm4::Status;
+using LockStatus = nlm4::Status;
 
 // False where the arguments do not decode.
 template <class Args>
-bool refuse(const rpc::Call& call, Status status, rpc::XdrWriter& results) {
+bool refuse(const rpc::Call& call, LockStatus status, rpc::XdrWriter& results) {
   Args args;
   if (!decode(call.arguments, args)) return false;
   encode(results, nlm4::Result{args.cookie, status});
@@ -22,7 +22,7 @@ bool refuse(const rpc::Call& call, Status status, rpc::XdrWriter& results) {
 bool refuse_share(const rpc::Call& call, rpc::XdrWriter& results) {
   nlm4::ShareArgs args;
   if (!decode(call.arguments, args)) return false;
-  encode(results, nlm4::ShareResult{args.cookie, Status::kDeniedNoLocks, 0});
+  encode(results, nlm4::ShareResult{args.cookie, LockStatus::kDeniedNoLocks, 0});
   return true;
 }
 
@@ -30,16 +30,16 @@ bool refuse_share(const rpc::Call& call, rpc::XdrWriter& results) {
 std::optional<bool> answer(const rpc::Call& call, rpc::XdrWriter& results) {
   switch (static_cast<Procedure>(call.procedure)) {
     case Procedure::kTest:
-      return refuse<nlm4::TestArgs>(call, Status::kDeniedNoLocks, results);
+      return refuse<nlm4::TestArgs>(call, LockStatus::kDeniedNoLocks, results);
     case Procedure::kLock:
     case Procedure::kNmLock:
-      return refuse<nlm4::LockArgs>(call, Status::kDeniedNoLocks, results);
+      return refuse<nlm4::LockArgs>(call, LockStatus::kDeniedNoLocks, results);
     case Procedure::kCancel:
-      return refuse<nlm4::CancelArgs>(call, Status::kDeniedNoLocks, results);
+      return refuse<nlm4::CancelArgs>(call, LockStatus::kDeniedNoLocks, results);
     case Procedure::kUnlock:
-      return refuse<nlm4::UnlockArgs>(call, Status::kDeniedNoLocks, results);
+      return refuse<nlm4::UnlockArgs>(call, LockStatus::kDeniedNoLocks, results);
     case Procedure::kGranted:  // nobody waits here for a lock
-      return refuse<nlm4::TestArgs>(call, Status::kDenied, results);
+      return refuse<nlm4::TestArgs>(call, LockStatus::kDenied, results);
     case Procedure::kShare:
     case Procedure::kUnshare:
       return refuse_share(call, results);

@@ -6,36 +6,36 @@
 namespace slice::proxy {
 namespace {
 
-using mount3::Status;
+using MountStatus = mount3::Status;
 
 constexpr std::size_t kMaxMounts = 4096;          // that DUMP tells of
 constexpr std::size_t kMaxMountsOfClient = 64;    //
 constexpr std::size_t kMaxMountBytes = 64 << 10;  // of their paths
 constexpr std::size_t kMaxComponents = 128;
 
-Status mount_status(nfs3::Status status) {
+MountStatus mount_status(nfs3::Status status) {
   switch (status) {
     case nfs3::Status::kOk:
-      return Status::kOk;
+      return MountStatus::kOk;
     case nfs3::Status::kPerm:
-      return Status::kPerm;
+      return MountStatus::kPerm;
     case nfs3::Status::kNoEnt:
     case nfs3::Status::kStale:
-      return Status::kNoEnt;
+      return MountStatus::kNoEnt;
     case nfs3::Status::kIo:
-      return Status::kIo;
+      return MountStatus::kIo;
     case nfs3::Status::kAcces:
-      return Status::kAcces;
+      return MountStatus::kAcces;
     case nfs3::Status::kNotDir:
-      return Status::kNotDir;
+      return MountStatus::kNotDir;
     case nfs3::Status::kInval:
-      return Status::kInval;
+      return MountStatus::kInval;
     case nfs3::Status::kNameTooLong:
-      return Status::kNameTooLong;
+      return MountStatus::kNameTooLong;
     case nfs3::Status::kNotSupp:
-      return Status::kNotSupp;
+      return MountStatus::kNotSupp;
     default:
-      return Status::kServerFault;
+      return MountStatus::kServerFault;
   }
 }
 
@@ -89,7 +89,7 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
       if (!mount3::decode_path(call.arguments, path)) co_return rpc::Outcome::kGarbage;
       std::string copy(path);
       Found found = co_await mount(call.client, copy);
-      if (found.status == Status::kOk) {
+      if (found.status == MountStatus::kOk) {
         mounts_.add();
         note(call.client.address, copy);
       } else {
@@ -146,27 +146,27 @@ void MountProgram::note(std::uint32_t address, const std::string& path) {
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
   const auto settings = settings_.get();
   const ExportConfig* entry = settings->export_for(client.address);
-  if (entry == nullptr) co_return Found{Status::kAcces, {}};
+  if (entry == nullptr) co_return Found{MountStatus::kAcces, {}};
   if (!entry->takes_port(client.port)) {
     unreserved_ports_.add();
     if (port_log_.allow()) {
       log_info("mount by {}: its export is secure, and its port is not below {}", rpc::to_string(client),
                kReservedPorts);
     }
-    co_return Found{Status::kAcces, {}};
+    co_return Found{MountStatus::kAcces, {}};
   }
-  if (path.size() > mount3::kMaxPath) co_return Found{Status::kNameTooLong, {}};
+  if (path.size() > mount3::kMaxPath) co_return Found{MountStatus::kNameTooLong, {}};
   auto below = path_below(path, settings->export_path);
   // What lies beside the export is nobody's business: whether it exists is not said.
-  if (!below) co_return Found{Status::kAcces, {}};
-  if (below->size() > kMaxComponents) co_return Found{Status::kNameTooLong, {}};
+  if (!below) co_return Found{MountStatus::kAcces, {}};
+  if (below->size() > kMaxComponents) co_return Found{MountStatus::kNameTooLong, {}};
   routing::HandleBytes root = handles_.mint(routing::root_handle(config_.volume));
-  Found found{Status::kOk, {root.begin(), root.end()}};
+  Found found{MountStatus::kOk, {root.begin(), root.end()}};
   for (const std::string& name : *below) {
-    if (name.size() > mount3::kMaxName) co_return Found{Status::kNameTooLong, {}};
-    if (name == "..") co_return Found{Status::kAcces, {}};
+    if (name.size() > mount3::kMaxName) co_return Found{MountStatus::kNameTooLong, {}};
+    if (name == "..") co_return Found{MountStatus::kAcces, {}};
     Found next = co_await step(found.handle, name);
-    if (next.status != Status::kOk) co_return next;
+    if (next.status != MountStatus::kOk) co_return next;
     found = std::move(next);
   }
   co_return found;
@@ -186,7 +186,7 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   wanted.name_length = static_cast<std::uint32_t>(name.size());
   slice_route route = routing::place_of(*tables_.config, wanted, wanted.name + name.size());
   auto server = tables_.endpoint_of(route.site_class, route.site);
-  if (!server) co_return Found{Status::kServerFault, {}};
+  if (!server) co_return Found{MountStatus::kServerFault, {}};
   rpc::Request request;
   request.to = *server;
   request.program = nfs3::kProgram;
@@ -197,17 +197,17 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   if (!response) {
     if (no_answer_limit_.allow())
       log_warning("mount: no answer to LOOKUP of '{}': {}", name, response.error().message);
-    co_return Found{Status::kServerFault, {}};
+    co_return Found{MountStatus::kServerFault, {}};
   }
   rpc::XdrReader in(response->results());
   nfs3::Status status{};
   nfs3::LookupOk ok;
-  if (!nfs3::decode_result(in, status, ok)) co_return Found{Status::kServerFault, {}};
+  if (!nfs3::decode_result(in, status, ok)) co_return Found{MountStatus::kServerFault, {}};
   if (status != nfs3::Status::kOk) co_return Found{mount_status(status), {}};
   auto handle = handles_.open(ok.object);
-  if (!handle) co_return Found{Status::kServerFault, {}};
-  if (handle->type != nfs3::FileType::kDirectory) co_return Found{Status::kNotDir, {}};
-  co_return Found{Status::kOk, {ok.object.begin(), ok.object.end()}};
+  if (!handle) co_return Found{MountStatus::kServerFault, {}};
+  if (handle->type != nfs3::FileType::kDirectory) co_return Found{MountStatus::kNotDir, {}};
+  co_return Found{MountStatus::kOk, {ok.object.begin(), ok.object.end()}};
 }
 
 }  // namespace slice::proxy

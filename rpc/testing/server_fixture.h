@@ -39,7 +39,7 @@ struct Answer {
   std::optional<Result<Response>> result;
 };
 inline Task<void> call_into(Channel& channel, Request request, Answer& out) {
-  out.result.emplace(co_await channel.call(std::move(request)));
+  co_await rpc::call_into(channel, std::move(request), out.result);
 }
 
 class ServerFixture : public ::testing::Test {

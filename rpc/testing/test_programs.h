@@ -2,15 +2,22 @@
 #ifndef SLICE_RPC_TESTING_TEST_PROGRAMS_H
 #define SLICE_RPC_TESTING_TEST_PROGRAMS_H
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "rpc/call.h"
 #include "rpc/dispatcher.h"
 #include "rpc/key_ring.h"
 
 namespace slice::rpc {
 
 inline constexpr EnsembleKey kTestKey{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+// The call's end, for a test that runs the loop until it is there.
+inline Task<void> call_into(Channel& channel, Request request, std::optional<Result<Response>>& out) {
+  out.emplace(co_await channel.call(std::move(request)));
+}
 
 // Procedure 1 answers its arguments, 2 answers nothing (dropped), 3 to 6 the other outcomes, 7 answers after
 // release(), 8 answers as many bytes as the argument's number says, 9 is internal only, 10 answers as 8 and

@@ -10,10 +10,10 @@ using CommitTest = SmallFileServerTest;
 
 TEST_F(CommitTest, TellsTheAuthorityAtOnce) {
   make_file(2);
-  ASSERT_EQ(write(hinted(2), 0, "committed").status, Status::kOk);
+  ASSERT_EQ(write(hinted(2), 0, "committed").status, NfsStatus::kOk);
   EXPECT_EQ(authority.attributes({2}).size, 0u);
   auto [status, ok] = commit(mint(handle_of(2)));
-  EXPECT_EQ(status, Status::kOk);
+  EXPECT_EQ(status, NfsStatus::kOk);
   EXPECT_EQ(ok.verifier, verifier_.largest());
   EXPECT_FALSE(ok.wcc.after) << "no proxy fills it";
   EXPECT_EQ(authority.attributes({2}).size, 9u);
@@ -23,16 +23,16 @@ TEST_F(CommitTest, TellsTheAuthorityAtOnce) {
 TEST_F(CommitTest, OfOneFileTellsNothingOfAnother) {
   make_file(1);
   make_file(2);
-  ASSERT_EQ(write(hinted(1), 0, "lazy").status, Status::kOk);
-  ASSERT_EQ(write(hinted(2), 0, "committed").status, Status::kOk);
-  EXPECT_EQ(commit(mint(handle_of(2))).first, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "lazy").status, NfsStatus::kOk);
+  ASSERT_EQ(write(hinted(2), 0, "committed").status, NfsStatus::kOk);
+  EXPECT_EQ(commit(mint(handle_of(2))).first, NfsStatus::kOk);
   EXPECT_EQ(authority.attributes({1}).size, 0u);
 }
 
 TEST_F(CommitTest, WhatItCoversOutlivesACrash) {
   make_file(1);
-  ASSERT_EQ(write(hinted(1), 0, "unstable").status, Status::kOk);
-  ASSERT_EQ(commit(hinted(1)).first, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "unstable").status, NfsStatus::kOk);
+  ASSERT_EQ(commit(hinted(1)).first, NfsStatus::kOk);
   disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
   stop_server();
   start_server();
@@ -42,14 +42,14 @@ TEST_F(CommitTest, WhatItCoversOutlivesACrash) {
 TEST_F(CommitTest, OfNothingIsDone) {
   make_file(1);
   auto [status, ok] = commit(hinted(1));
-  EXPECT_EQ(status, Status::kOk);
+  EXPECT_EQ(status, NfsStatus::kOk);
   EXPECT_EQ(ok.verifier, verifier_.largest());
   EXPECT_EQ(authority.merges, 0u);
 }
 
 TEST_F(CommitTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
   make_file(1);
-  ASSERT_EQ(truncate(1, 0, 9), Status::kOk);
+  ASSERT_EQ(truncate(1, 0, 9), NfsStatus::kOk);
   auto written = write(hinted(1), 10, "xyz");
   auto committed = commit(hinted(1)).second;
   ASSERT_TRUE(committed.wcc.after);
@@ -64,40 +64,40 @@ TEST_F(CommitTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
 TEST_F(CommitTest, NeedsWhatWriteNeeds) {
   make_file(1, 0640);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(hinted(1), 0, "unstable").status, Status::kOk);
-  EXPECT_EQ(commit(handle, 2000).first, Status::kAcces);
+  ASSERT_EQ(write(hinted(1), 0, "unstable").status, NfsStatus::kOk);
+  EXPECT_EQ(commit(handle, 2000).first, NfsStatus::kAcces);
   EXPECT_EQ(authority.attributes({1}).size, 0u) << "it made the server work";
   authority.attributes({1}).mode = 0642;
-  EXPECT_EQ(commit(handle, 2000).first, Status::kOk) << "a permission counts as soon as it is given";
+  EXPECT_EQ(commit(handle, 2000).first, NfsStatus::kOk) << "a permission counts as soon as it is given";
   // The owner may always: the file may have been open before a chmod.
   authority.attributes({1}).mode = 0;
   loop_.advance(milliseconds(2100));
-  EXPECT_EQ(commit(handle, 2000).first, Status::kAcces);
-  EXPECT_EQ(commit(handle).first, Status::kOk);
+  EXPECT_EQ(commit(handle, 2000).first, NfsStatus::kAcces);
+  EXPECT_EQ(commit(handle).first, NfsStatus::kOk);
 }
 
 TEST_F(CommitTest, OfWhatIsNoRegularFile) {
   make_file(1);
-  EXPECT_EQ(commit(mint(handle_of(1, nfs3::FileType::kDirectory))).first, Status::kIsDir);
-  EXPECT_EQ(commit(mint(handle_of(1, nfs3::FileType::kSymlink))).first, Status::kInval);
+  EXPECT_EQ(commit(mint(handle_of(1, nfs3::FileType::kDirectory))).first, NfsStatus::kIsDir);
+  EXPECT_EQ(commit(mint(handle_of(1, nfs3::FileType::kSymlink))).first, NfsStatus::kInval);
 }
 
 TEST_F(CommitTest, OfARemovedFileIsStale) {
   make_file(1);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(handle, 0, "x").status, Status::kOk);
+  ASSERT_EQ(write(handle, 0, "x").status, NfsStatus::kOk);
   authority.remove({1});
-  ASSERT_EQ(remove_here(1), Status::kOk);
-  EXPECT_EQ(commit(handle).first, Status::kStale);
+  ASSERT_EQ(remove_here(1), NfsStatus::kOk);
+  EXPECT_EQ(commit(handle).first, NfsStatus::kStale);
 }
 
 TEST_F(CommitTest, IsNotAnsweredWhileTheAuthorityCannotBeTold) {
   make_file(1);
-  ASSERT_EQ(write(hinted(1), 0, "unstable").status, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "unstable").status, NfsStatus::kOk);
   silence("dir1");
-  EXPECT_EQ(commit(hinted(1)).first, Status::kJukebox);
+  EXPECT_EQ(commit(hinted(1)).first, NfsStatus::kJukebox);
   serve("dir1", authority);
-  EXPECT_EQ(commit(hinted(1)).first, Status::kOk);
+  EXPECT_EQ(commit(hinted(1)).first, NfsStatus::kOk);
   EXPECT_EQ(authority.attributes({1}).size, 8u);
 }
 
@@ -108,16 +108,16 @@ TEST_F(CommitTest, OfAFileWithStripesIsPassedToTheCoordinator) {
   serve("coord1", coordinator);
   make_file(1);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(handle, 0, "below").status, Status::kOk);
+  ASSERT_EQ(write(handle, 0, "below").status, NfsStatus::kOk);
   EXPECT_EQ(commit(handle).second.verifier, verifier_.largest());
   EXPECT_EQ(coordinator.commits, 0);
   // A storage node took its first bytes; what is cached here says otherwise.
   authority.file({1}).striped = true;
   auto passed = commit(handle);
-  EXPECT_EQ(passed.first, Status::kOk);
+  EXPECT_EQ(passed.first, NfsStatus::kOk);
   EXPECT_EQ(passed.second.verifier, Verifier{77});
   EXPECT_EQ(coordinator.commits, 1);
-  ASSERT_EQ(write(handle, 0, "again").status, Status::kOk);
+  ASSERT_EQ(write(handle, 0, "again").status, NfsStatus::kOk);
   EXPECT_EQ(commit(handle).second.verifier, Verifier{77});
   EXPECT_EQ(metrics_.counter("smallfile_commits_passed_on_total").value(), 2u);
   silence("coord1");
@@ -128,7 +128,7 @@ TEST_F(CommitTest, OfAFileThatGetsStripesMeanwhileIsPassedToTheCoordinator) {
   FakeCoordinator coordinator;
   serve("coord1", coordinator);
   make_file(1);
-  ASSERT_EQ(write(hinted(1), 0, "below").status, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "below").status, NfsStatus::kOk);
   authority.merge_delay = milliseconds(10);
   loop_.after(milliseconds(5), [&] { authority.file({1}).striped = true; });
   EXPECT_EQ(commit(hinted(1)).second.verifier, Verifier{77});
@@ -139,14 +139,14 @@ TEST_F(CommitTest, OfAFileThatGetsStripesMeanwhileIsPassedToTheCoordinator) {
 
 TEST_F(CommitTest, TheCoordinatorsRefusalIsPassedOn) {
   FakeCoordinator coordinator;
-  coordinator.status = Status::kIo;
+  coordinator.status = NfsStatus::kIo;
   serve("coord1", coordinator);
   make_file(1);
   authority.file({1}).striped = true;
-  EXPECT_EQ(commit(mint(handle_of(1))).first, Status::kIo);
+  EXPECT_EQ(commit(mint(handle_of(1))).first, NfsStatus::kIo);
   EXPECT_EQ(coordinator.commits, 1);
   silence("coord1");
-  EXPECT_EQ(commit(mint(handle_of(1))).first, Status::kJukebox) << "it will be there again";
+  EXPECT_EQ(commit(mint(handle_of(1))).first, NfsStatus::kJukebox) << "it will be there again";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ TEST_F(WriteTest, AnswersCountStabilityAndVerifier) {
   make_file(1);
   auto handle = mint(handle_of(1));
   auto written = write(handle, 0, "0123456789");
-  ASSERT_EQ(written.status, Status::kOk);
+  ASSERT_EQ(written.status, NfsStatus::kOk);
   EXPECT_EQ(written.ok.count, 10u);
   EXPECT_EQ(written.ok.committed, nfs3::Stable::kUnstable);
   EXPECT_EQ(written.ok.verifier, verifier_.largest());
@@ -23,9 +23,9 @@ TEST_F(WriteTest, AnswersCountStabilityAndVerifier) {
 TEST_F(WriteTest, OverWhatIsThereAndBehindAHole) {
   make_file(1);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(handle, 0, "0123456789").status, Status::kOk);
-  ASSERT_EQ(write(handle, 3, "xyz").status, Status::kOk);
-  ASSERT_EQ(write(handle, 12, "end").status, Status::kOk);
+  ASSERT_EQ(write(handle, 0, "0123456789").status, NfsStatus::kOk);
+  ASSERT_EQ(write(handle, 3, "xyz").status, NfsStatus::kOk);
+  ASSERT_EQ(write(handle, 12, "end").status, NfsStatus::kOk);
   auto got = read(handle, 0, 100);
   EXPECT_EQ(got.data, std::string("012xyz6789\0\0end", 15));
   EXPECT_TRUE(got.eof);
@@ -33,7 +33,7 @@ TEST_F(WriteTest, OverWhatIsThereAndBehindAHole) {
 
 TEST_F(WriteTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
   make_file(1);
-  ASSERT_EQ(truncate(1, 0, 9), Status::kOk);
+  ASSERT_EQ(truncate(1, 0, 9), NfsStatus::kOk);
   auto written = write(hinted(1), 10, "xyz");
   ASSERT_TRUE(written.ok.wcc.after);
   EXPECT_EQ(written.ok.wcc.after->size, 13u);
@@ -69,7 +69,7 @@ TEST_F(WriteTest, AStableOneThatMovesTheSizeTellsTheAuthorityFirst) {
   EXPECT_EQ(written.ok.committed, nfs3::Stable::kFileSync);
   EXPECT_EQ(authority.attributes({1}).size, 10u);  // already
   unsigned merges = authority.merges;
-  ASSERT_EQ(write(handle, 5, "x", nfs3::Stable::kFileSync).status, Status::kOk);
+  ASSERT_EQ(write(handle, 5, "x", nfs3::Stable::kFileSync).status, NfsStatus::kOk);
   EXPECT_EQ(authority.merges, merges);  // the size stands
   loop_.advance(milliseconds(1500));
   EXPECT_EQ(authority.merges, merges + 1);  // the mtime follows within a second or so
@@ -77,7 +77,7 @@ TEST_F(WriteTest, AStableOneThatMovesTheSizeTellsTheAuthorityFirst) {
 
 TEST_F(WriteTest, AnUnstableOneIsToldWithinASecond) {
   make_file(1);
-  ASSERT_EQ(write(hinted(1), 0, "lazy").status, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "lazy").status, NfsStatus::kOk);
   EXPECT_EQ(authority.attributes({1}).size, 0u);
   loop_.advance(milliseconds(1500));
   EXPECT_EQ(authority.attributes({1}).size, 4u);
@@ -86,20 +86,20 @@ TEST_F(WriteTest, AnUnstableOneIsToldWithinASecond) {
 // What is cached of the file lets an unstable one pass; the size of a stable one has to be told.
 TEST_F(WriteTest, AStableOneIsNotAnsweredWhileTheAuthorityCannotBeTold) {
   make_file(1);
-  ASSERT_EQ(write(hinted(1), 0, "known").status, Status::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "known").status, NfsStatus::kOk);
   silence("dir1");
-  EXPECT_EQ(write(hinted(1), 0, "still").status, Status::kOk);
-  EXPECT_EQ(write(hinted(1), 5, " longer", nfs3::Stable::kFileSync).status, Status::kJukebox);
+  EXPECT_EQ(write(hinted(1), 0, "still").status, NfsStatus::kOk);
+  EXPECT_EQ(write(hinted(1), 5, " longer", nfs3::Stable::kFileSync).status, NfsStatus::kJukebox);
   serve("dir1", authority);
-  EXPECT_EQ(write(hinted(1), 5, " longer", nfs3::Stable::kFileSync).status, Status::kOk);
+  EXPECT_EQ(write(hinted(1), 5, " longer", nfs3::Stable::kFileSync).status, NfsStatus::kOk);
   EXPECT_EQ(authority.attributes({1}).size, 12u);
 }
 
 TEST_F(WriteTest, AStableOneOutlivesACrash) {
   make_file(1);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(handle, 0, "stable", nfs3::Stable::kFileSync).status, Status::kOk);
-  ASSERT_EQ(write(hinted(1), 0, "UNSTABLE").status, Status::kOk);
+  ASSERT_EQ(write(handle, 0, "stable", nfs3::Stable::kFileSync).status, NfsStatus::kOk);
+  ASSERT_EQ(write(hinted(1), 0, "UNSTABLE").status, NfsStatus::kOk);
   disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
   stop_server();
   start_server();
@@ -110,7 +110,7 @@ TEST_F(WriteTest, AcrossTheThresholdIsAnsweredShort) {
   make_file(1);
   auto handle = mint(handle_of(1));
   auto written = write(handle, kThreshold - 4, "abcdefgh");
-  EXPECT_EQ(written.status, Status::kOk);
+  EXPECT_EQ(written.status, NfsStatus::kOk);
   EXPECT_EQ(written.ok.count, 4u);
   EXPECT_EQ(authority.attributes({1}).size, kThreshold) << "what lies above is told by who took it";
 }
@@ -121,31 +121,31 @@ TEST_F(WriteTest, CountsAndTypesThatMakeNoSense) {
   EXPECT_EQ(write(handle, 0, "abc", nfs3::Stable::kUnstable, 1000, 2).ok.count, 2u);
   EXPECT_EQ(read(handle, 0, 10).data, "ab");
   auto empty = write(handle, 30, "");
-  EXPECT_EQ(empty.status, Status::kOk);
+  EXPECT_EQ(empty.status, NfsStatus::kOk);
   EXPECT_EQ(empty.ok.count, 0u);
   EXPECT_EQ(read(handle, 0, 10).data, "ab");  // it moved nothing
-  EXPECT_NE(write(mint(handle_of(1, nfs3::FileType::kDirectory)), 0, "x").status, Status::kOk);
+  EXPECT_NE(write(mint(handle_of(1, nfs3::FileType::kDirectory)), 0, "x").status, NfsStatus::kOk);
   auto forged = handle;
   forged[12] ^= 1;
-  EXPECT_EQ(write(forged, 0, "x").status, Status::kBadHandle);
+  EXPECT_EQ(write(forged, 0, "x").status, NfsStatus::kBadHandle);
 }
 
 TEST_F(WriteTest, AHandleAloneIsNoRight) {
   make_file(1, 0640);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(handle, 0, "secret").status, Status::kOk);
-  EXPECT_EQ(write(handle, 0, "x", nfs3::Stable::kUnstable, 2000).status, Status::kAcces);
-  EXPECT_EQ(write(handle, 0, "", nfs3::Stable::kUnstable, 2000).status, Status::kAcces);
+  ASSERT_EQ(write(handle, 0, "secret").status, NfsStatus::kOk);
+  EXPECT_EQ(write(handle, 0, "x", nfs3::Stable::kUnstable, 2000).status, NfsStatus::kAcces);
+  EXPECT_EQ(write(handle, 0, "", nfs3::Stable::kUnstable, 2000).status, NfsStatus::kAcces);
   EXPECT_EQ(read(handle, 0, 10).data, "secret");
 }
 
 TEST_F(WriteTest, OfARemovedFileIsStale) {
   make_file(1);
   auto handle = mint(handle_of(1));
-  ASSERT_EQ(write(handle, 0, "x").status, Status::kOk);
+  ASSERT_EQ(write(handle, 0, "x").status, NfsStatus::kOk);
   authority.remove({1});
-  ASSERT_EQ(remove_here(1), Status::kOk);
-  EXPECT_EQ(write(handle, 0, "late").status, Status::kStale);
+  ASSERT_EQ(remove_here(1), NfsStatus::kOk);
+  EXPECT_EQ(write(handle, 0, "late").status, NfsStatus::kStale);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 
 namespace slice::smallfile {
 
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 inline constexpr std::uint64_t kThreshold = 65536;
 
@@ -32,7 +32,7 @@ class FakeCoordinator : public rpc::Program {
     nfs3::CommitArgs args;
     EXPECT_TRUE(nfs3::decode_arguments(call.arguments, args));
     ++commits;
-    if (status == Status::kOk) {
+    if (status == NfsStatus::kOk) {
       nfs3::encode_result(results, nfs3::CommitOk{.verifier = Verifier{77}});
     } else {
       nfs3::encode_failure(results, nfs3::Procedure::kCommit, status, {}, {});
@@ -40,7 +40,7 @@ class FakeCoordinator : public rpc::Program {
     co_return rpc::Outcome::kReply;
   }
   int commits = 0;
-  Status status = Status::kOk;
+  NfsStatus status = NfsStatus::kOk;
 };
 
 class SmallFileServerTest : public service::testing::ServiceFixture {
@@ -119,7 +119,7 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     return response ? Buffer(response->results()) : Buffer();
   }
   struct ReadReply {
-    Status status = Status::kServerFault;
+    NfsStatus status = NfsStatus::kServerFault;
     std::string data;
     bool eof = false;
     nfs3::PostOpAttributes attributes;
@@ -139,7 +139,7 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     return reply;
   }
   struct WriteReply {
-    Status status = Status::kServerFault;
+    NfsStatus status = NfsStatus::kServerFault;
     nfs3::WriteOk ok;
   };
   WriteReply write(const routing::HandleBytes& handle, std::uint64_t offset, std::string_view data,
@@ -158,10 +158,10 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     EXPECT_FALSE(reply.ok.wcc.before);  // never taken atomically here
     return reply;
   }
-  std::pair<Status, nfs3::CommitOk> commit(const routing::HandleBytes& handle, std::uint32_t uid = 1000) {
+  std::pair<NfsStatus, nfs3::CommitOk> commit(const routing::HandleBytes& handle, std::uint32_t uid = 1000) {
     Buffer results = call(nfs3::Procedure::kCommit, nfs3::CommitArgs{.file = handle}, uid);
     rpc::XdrReader in(results.view());
-    std::pair<Status, nfs3::CommitOk> reply;
+    std::pair<NfsStatus, nfs3::CommitOk> reply;
     EXPECT_TRUE(nfs3::decode_result(in, reply.first, reply.second));
     return reply;
   }
@@ -171,18 +171,18 @@ class SmallFileServerTest : public service::testing::ServiceFixture {
     return run(service::internal_call<R>(network_, small, wire::kObjectProgram, procedure, args)).value();
   }
   // At the authority and here, or only here.
-  Status truncate(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
+  NfsStatus truncate(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
     authority.attributes({id}).size = size;
     authority.attributes({id}).rdev_major = epoch;
     return truncate_here(id, size, epoch);
   }
-  Status truncate_here(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
+  NfsStatus truncate_here(std::uint64_t id, std::uint64_t size, std::uint32_t epoch) {
     return manage<wire::ObjectStatusResult>(wire::ObjectProcedure::kTruncate,
                                             wire::ObjectTruncateArgs{object(id), size, {epoch}})
         .status;
   }
 
-  Status remove_here(std::uint64_t id) {
+  NfsStatus remove_here(std::uint64_t id) {
     return manage<wire::ObjectStatusResult>(wire::ObjectProcedure::kRemove,
                                             wire::ObjectRemoveArgs{object(id)})
         .status;

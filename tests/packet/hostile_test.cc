@@ -14,7 +14,7 @@
 namespace slice::packet {
 namespace {
 
-constexpr uint64_t at(uint64_t seconds) {
+constexpr uint64_t seconds(uint64_t seconds) {
   return seconds << 32 | 5;
 }
 
@@ -58,10 +58,11 @@ class HostileTest : public testing::Test {
   }
   static Outcome know(const HandleFields& file, uint64_t size) {
     Flow flow = send(++xid_, 1, some_arguments(1, handle_bytes(file)));
-    return answer(flow, xid_, join({word(0), fattr3({.size = size, .fileid = file.fileid, .ctime = at(9)})}));
+    return answer(flow, xid_,
+                  join({word(0), fattr3({.size = size, .fileid = file.fileid, .ctime = seconds(9)})}));
   }
   static Bytes written(uint64_t fileid, uint64_t end) {
-    Attributes room{.mode = 0, .nlink = 0, .used = end, .fileid = fileid, .mtime = at(70)};
+    Attributes room{.mode = 0, .nlink = 0, .used = end, .fileid = fileid, .mtime = seconds(70)};
     return join({word(0), wcc(room), word(4), word(0), Bytes(8, 9)});
   }
   static uint64_t hint_of(const Outcome& sent) {
@@ -156,7 +157,7 @@ TEST_F(HostileTest, TheDirectorySiteIsTheServersWord) {
 // The bytes of a file, read as the answer to another procedure, would be attributes of any file.
 TEST_F(HostileTest, DataIsNeverTakenForAttributes) {
   const uint64_t file = victim().fileid;
-  Bytes forged = fattr3({.mode = 04755, .size = 1ull << 40, .fileid = file, .ctime = at(999)});
+  Bytes forged = fattr3({.mode = 04755, .size = 1ull << 40, .fileid = file, .ctime = seconds(999)});
   // In a READ3resok without attributes eof and the data's length come before the data: as type and mode.
   const Bytes tail(forged.begin() + 8, forged.end());
   for (size_t more = 0; more <= 128; more += 4) {
@@ -215,14 +216,14 @@ TEST_F(HostileTest, ABooleanIsZeroOrOne) {
 
 TEST_F(HostileTest, AReplyCountsByTheWayToItsServerAlone) {
   Flow flow = send(++xid_, 1, some_arguments(1, handle_bytes({})));
-  const Bytes forged = join({word(0), fattr3({.mode = 04755, .size = 1, .ctime = at(99)})});
+  const Bytes forged = join({word(0), fattr3({.mode = 04755, .size = 1, .ctime = seconds(99)})});
   xdp_->ingress_ifindex = xdp_->clients_ifindex;
   Outcome run = answer(flow, xid_, forged);
   EXPECT_EQ(run.verdict, XDP_DROP);
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_REPLY_ASTRAY], 1u);
   EXPECT_EQ(xdp_->bucket(kMine).fileid[0], 0u);
   xdp_->ingress_ifindex = 0;
-  run = answer(flow, xid_, join({word(0), fattr3({.size = 1, .ctime = at(9)})}));
+  run = answer(flow, xid_, join({word(0), fattr3({.size = 1, .ctime = seconds(9)})}));
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_REPLY_LEARNED], 1u);
 }
 
@@ -231,7 +232,8 @@ TEST_F(HostileTest, AReplyFromAnotherHardwareAddressTeachesNothing) {
   const uint32_t index = XdpHarness::default_server(SLICE_CLASS_DIRECTORY, 3);
   Flow flow = send(++xid_, 1, some_arguments(1, handle_bytes({})));
   flow.source_mac[5] ^= 1;
-  Outcome run = answer(flow, xid_, join({word(0), fattr3({.mode = 04755, .size = 99, .ctime = at(99)})}));
+  Outcome run =
+      answer(flow, xid_, join({word(0), fattr3({.mode = 04755, .size = 99, .ctime = seconds(99)})}));
   EXPECT_EQ(run.verdict, XDP_REDIRECT) << "a router may answer from another address than it has";
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_ATTR_MUTE], 1u);
   EXPECT_EQ(xdp_->bucket(kMine).entry[0].size, 10u);
@@ -262,7 +264,7 @@ TEST_F(HostileTest, NothingIsLearnedWhereClientsAndServersShareAnInterface) {
   xdp_->ingress_ifindex = xdp_->servers_ifindex;
   Flow flow = send(++xid_, 1, some_arguments(1, handle_bytes({})));
   EXPECT_EQ(xdp_->server(index).doubts, SLICE_SERVER_SHARED);
-  Outcome run = answer(flow, xid_, join({word(0), fattr3({.size = 1, .ctime = at(9)})}));
+  Outcome run = answer(flow, xid_, join({word(0), fattr3({.size = 1, .ctime = seconds(9)})}));
   EXPECT_EQ(run.verdict, XDP_REDIRECT);
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_ATTR_MUTE], 1u);
   EXPECT_EQ(xdp_->bucket(kMine).fileid[0], 0u);

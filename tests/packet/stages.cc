@@ -2,23 +2,9 @@
 
 #include <bpf/libbpf.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-
 #include "stages.skel.h"
 
 namespace slice::packet {
-namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "stages: %s failed: %s (root is needed)\n", what, std::strerror(errno));
-  std::abort();
-}
-
-}  // namespace
 
 Stages::Stages(const XdpHarness& xdp) : skeleton_(stages__open()) {
   require(skeleton_ != nullptr, "opening the programs");

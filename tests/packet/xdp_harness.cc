@@ -15,13 +15,14 @@
 #include "slice_proxy.skel.h"
 
 namespace slice::packet {
-namespace {
 
 void require(bool condition, const char* what) {
   if (condition) return;
-  std::fprintf(stderr, "xdp harness: %s failed: %s (root is needed)\n", what, std::strerror(errno));
+  std::fprintf(stderr, "tests of packets: %s failed: %s (root is needed)\n", what, std::strerror(errno));
   std::abort();
 }
+
+namespace {
 
 template <typename Value>
 void put(const bpf_map* map, uint32_t key, const Value& value) {

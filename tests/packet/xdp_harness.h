@@ -24,6 +24,9 @@ struct ring_buffer;
 
 namespace slice::packet {
 
+// Ends the program, with errno's reason, unless that is so.
+void require(bool condition, const char* what);
+
 struct Pass {
   uint32_t verdict = 0;      // enum xdp_action
   Bytes frame;               // as the program left it

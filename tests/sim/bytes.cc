@@ -19,7 +19,7 @@ namespace slice::sim {
 namespace {
 
 using nfs3::Procedure;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr std::uint32_t kFirstAddress = 0x0a4d0100;  // 10.77.1.0
 constexpr Duration kCallTimeout = std::chrono::seconds(60);
@@ -60,21 +60,21 @@ class ByteClient {
   // Until the answer is another than JUKEBOX; than an I/O error, too, where there are any: that call may have
   // had its effect.
   template <class Ok, class Args>
-  Task<Status> call(Procedure procedure, const Args& args, Ok& ok, Buffer& keep) {
+  Task<NfsStatus> call(Procedure procedure, const Args& args, Ok& ok, Buffer& keep) {
     rpc::XdrWriter out;
     nfs3::encode_arguments(out, args);
     Buffer arguments = out.take();
     for (;;) {
       rpc::Channel& channel = stream_ ? static_cast<rpc::Channel&>(*stream_) : socket_;
       auto response = co_await channel.call(request(procedure, arguments));
-      Status status = Status::kJukebox;
+      NfsStatus status = NfsStatus::kJukebox;
       if (response) {
         keep = Buffer(response->results());
         rpc::XdrReader in(keep.view());
-        if (!nfs3::decode_result(in, status, ok)) co_return Status::kServerFault;
+        if (!nfs3::decode_result(in, status, ok)) co_return NfsStatus::kServerFault;
       }
-      bool disk = status == Status::kIo && ensemble_.disk_errors() > 0;
-      if (status != Status::kJukebox && !disk) co_return status;
+      bool disk = status == NfsStatus::kIo && ensemble_.disk_errors() > 0;
+      if (status != NfsStatus::kJukebox && !disk) co_return status;
       co_await loop_.sleep(kPause);
     }
   }
@@ -168,9 +168,9 @@ class ByteSimulation : public Rounds {
     routing::HandleBytes root = ensemble().handles().mint(routing::root_handle(ensemble().config().volume));
     nfs3::CreatedOk ok;
     Buffer keep;
-    Status status =
+    NfsStatus status =
         co_await client.call(Procedure::kCreate, nfs3::CreateArgs{.where = {root, name}}, ok, keep);
-    if (status != Status::kOk || !ok.object) {
+    if (status != NfsStatus::kOk || !ok.object) {
       wrong(fmt::format("CREATE answers {}", nfs3::status_name(status)));
       co_return std::nullopt;
     }
@@ -247,10 +247,10 @@ class ByteSimulation : public Rounds {
     Buffer keep;
     const routing::HandleBytes root =
         ensemble().handles().mint(routing::root_handle(ensemble().config().volume));
-    const Status status =
+    const NfsStatus status =
         co_await client.call(Procedure::kRemove, nfs3::RemoveArgs{.directory = root, .name = name}, ok, keep);
     // Whether the call before was carried out is not known to one that lost its proxy.
-    if (status != Status::kOk && status != Status::kNoEnt)
+    if (status != NfsStatus::kOk && status != NfsStatus::kNoEnt)
       wrong(fmt::format("REMOVE answers {}", nfs3::status_name(status)));
     removed_.push_back(ensemble().handles().open(*handle)->fileid);
   }
@@ -303,8 +303,8 @@ class ByteSimulation : public Rounds {
                            .count = static_cast<std::uint32_t>(data.size() - done),
                            .stable = durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
                            .data = as_bytes(data).subspan(done)};
-      Status status = co_await client.call(Procedure::kWrite, args, ok, keep);
-      if (status != Status::kOk || ok.count == 0 || ok.count > args.count) {
+      NfsStatus status = co_await client.call(Procedure::kWrite, args, ok, keep);
+      if (status != NfsStatus::kOk || ok.count == 0 || ok.count > args.count) {
         wrong(fmt::format("WRITE answers {}, {} bytes", nfs3::status_name(status), ok.count));
         co_return std::vector<Written>();
       }
@@ -318,9 +318,9 @@ class ByteSimulation : public Rounds {
     for (;;) {
       nfs3::CommitOk ok;
       Buffer keep;
-      Status status = co_await clients_[number]->call(
+      NfsStatus status = co_await clients_[number]->call(
           Procedure::kCommit, nfs3::CommitArgs{.file = files_[number].handle}, ok, keep);
-      if (status != Status::kOk) {
+      if (status != NfsStatus::kOk) {
         wrong(fmt::format("COMMIT answers {}", nfs3::status_name(status)));
         co_return;
       }
@@ -338,10 +338,10 @@ class ByteSimulation : public Rounds {
     nfs3::WccData ok;
     Buffer keep;
     ensemble().trace().note("client {} truncates to {}", number, size);
-    Status status = co_await clients_[number]->call(
+    NfsStatus status = co_await clients_[number]->call(
         Procedure::kSetattr,
         nfs3::SetattrArgs{.object = file.handle, .attributes = {.size = size}, .guard = {}}, ok, keep);
-    if (status != Status::kOk) wrong(fmt::format("SETATTR answers {}", nfs3::status_name(status)));
+    if (status != NfsStatus::kOk) wrong(fmt::format("SETATTR answers {}", nfs3::status_name(status)));
     file.truncated(size);
     ensemble().trace().note("client {} has truncated", number);
   }
@@ -376,8 +376,8 @@ class ByteSimulation : public Rounds {
   Task<std::optional<std::uint64_t>> size_of(ByteClient& client, routing::HandleBytes handle) {
     nfs3::GetattrOk ok;
     Buffer keep;
-    Status status = co_await client.call(Procedure::kGetattr, nfs3::HandleView(handle), ok, keep);
-    if (status == Status::kOk) co_return ok.attributes.size;
+    NfsStatus status = co_await client.call(Procedure::kGetattr, nfs3::HandleView(handle), ok, keep);
+    if (status == NfsStatus::kOk) co_return ok.attributes.size;
     wrong(fmt::format("GETATTR answers {}", nfs3::status_name(status)));
     co_return std::nullopt;
   }
@@ -392,8 +392,8 @@ class ByteSimulation : public Rounds {
       nfs3::ReadArgs args{.file = handle,
                           .offset = offset_of(first) + all.size(),
                           .count = static_cast<std::uint32_t>(size - all.size())};
-      Status status = co_await client.call(Procedure::kRead, args, ok, keep);
-      if (status != Status::kOk || ok.data.size() > args.count || (ok.data.empty() && !ok.eof)) {
+      NfsStatus status = co_await client.call(Procedure::kRead, args, ok, keep);
+      if (status != NfsStatus::kOk || ok.data.size() > args.count || (ok.data.empty() && !ok.eof)) {
         wrong(fmt::format("READ answers {}, {} bytes", nfs3::status_name(status), ok.data.size()));
         co_return std::nullopt;
       }

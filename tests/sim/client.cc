@@ -7,20 +7,20 @@ namespace slice::sim {
 namespace {
 
 using nfs3::Procedure;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
-constexpr std::uint32_t kFirstAddress = 0x0a4d0100;  // 10.77.1.0
+constexpr std::uint32_t kFirstClient = 0x0a4d0100;  // 10.77.1.0
 constexpr std::uint16_t kPort = 700;
-constexpr Duration kResend = std::chrono::milliseconds(400);
+constexpr Duration kResendAfter = std::chrono::milliseconds(400);
 constexpr Duration kJukeboxPause = std::chrono::milliseconds(100);
 constexpr double kDatagrams = 0.4;     // of the clients of proxies
 constexpr unsigned kMostPages = 2000;  // of one listing: a server that never ends it
 constexpr const char* kLinkText = "somewhere";
 constexpr std::string_view kWritten = "ten bytes.";
 
-std::optional<Status> status_of(const Buffer& results) {
+std::optional<NfsStatus> status_of(const Buffer& results) {
   if (results.size() < sizeof(std::uint32_t)) return std::nullopt;
-  return static_cast<Status>(load_be<std::uint32_t>(results.data()));
+  return static_cast<NfsStatus>(load_be<std::uint32_t>(results.data()));
 }
 
 nfs3::SetAttributes attributes_of(const Operation& operation) {
@@ -70,19 +70,19 @@ SimClient::SimClient(SimEnsemble& ensemble, History& history, unsigned number)
       random_(ensemble.random().fork("client")),
       loop_(ensemble.loop()),
       socket_(loop_, ensemble.network(),
-              {.self = {kFirstAddress + 2 + number, kPort},
+              {.self = {kFirstClient + 2 + number, kPort},
                .first_xid = static_cast<std::uint32_t>(random_.next()),
-               .resend_after = kResend}) {
+               .resend_after = kResendAfter}) {
   if (!ensemble.has_proxies()) return;
   if (random_.chance(kDatagrams)) {
     // A copy of a call that comes long after its answer, when the server has been dead meanwhile, is carried
     // out once more: failures are remembered in memory alone (docs/testing.md).
-    ensemble.network().set_stream({kFirstAddress + 2 + number, kPort});
+    ensemble.network().set_stream({kFirstClient + 2 + number, kPort});
     return;
   }
-  stream_.emplace(
-      loop_, ensemble.streams(), ensemble.network(), rpc::Endpoint{kFirstAddress + 2 + number, kPort},
-      static_cast<std::uint32_t>(random_.next()), [this] { return ensemble_.any_proxy(random_); });
+  stream_.emplace(loop_, ensemble.streams(), ensemble.network(),
+                  rpc::Endpoint{kFirstClient + 2 + number, kPort}, static_cast<std::uint32_t>(random_.next()),
+                  [this] { return ensemble_.any_proxy(random_); });
 }
 
 void SimClient::wrong(std::string what) {
@@ -135,7 +135,7 @@ Task<std::optional<Buffer>> SimClient::call_encoded(Procedure procedure, Buffer 
       co_return std::nullopt;
     }
     Buffer results(response->results());
-    if (status_of(results) != Status::kJukebox) co_return results;
+    if (status_of(results) != NfsStatus::kJukebox) co_return results;
     co_await loop_.sleep(kJukeboxPause);
   }
   co_return std::nullopt;
@@ -193,7 +193,7 @@ Task<Operation> SimClient::lookup(KnownObject directory, std::string name, bool 
   std::size_t number = begin(operation);
   auto results = co_await call(Procedure::kLookup, nfs3::LookupArgs{directory.handle, name});
   nfs3::LookupOk ok;
-  if (results && decode(*results, operation, ok) && operation.status == Status::kOk) {
+  if (results && decode(*results, operation, ok) && operation.status == NfsStatus::kOk) {
     saw(operation, ok.attributes, ok.object);
   }
   co_return end(number, std::move(operation));
@@ -204,7 +204,7 @@ Task<Operation> SimClient::getattr(KnownObject object, bool exact) {
   std::size_t number = begin(operation);
   auto results = co_await call(Procedure::kGetattr, nfs3::HandleView(object.handle));
   nfs3::GetattrOk ok;
-  if (results && decode(*results, operation, ok) && operation.status == Status::kOk) {
+  if (results && decode(*results, operation, ok) && operation.status == NfsStatus::kOk) {
     saw(operation, ok.attributes, std::nullopt);
     if (operation.result != object.id) wrong("GETATTR of another object: " + describe(operation));
   }
@@ -229,14 +229,14 @@ Task<Operation> SimClient::create(KnownObject directory, Operation operation) {
     results = co_await call(Procedure::kCreate, args);
   }
   nfs3::CreatedOk ok;
-  if (results && decode(*results, operation, ok) && operation.status == Status::kOk) {
+  if (results && decode(*results, operation, ok) && operation.status == NfsStatus::kOk) {
     saw(operation, ok.attributes, ok.object);
     // The bytes of a file that existed are cut before the answer: others may have changed it meanwhile.
     if (operation.size && operation.kind == Kind::kCreate) operation.seen.reset();
   }
   // A file that is removed while its bytes are cut: the cut had its effect, and the answer says that the file
   // is gone. As much is known as of a call without an answer.
-  if (operation.kind == Kind::kCreate && operation.size && operation.status == Status::kStale) {
+  if (operation.kind == Kind::kCreate && operation.size && operation.status == NfsStatus::kStale) {
     operation.answered = false;
   }
   co_return end(number, std::move(operation));
@@ -301,12 +301,12 @@ Task<Operation> SimClient::write(KnownObject file, std::uint64_t offset, bool ex
                        .data = data};
   auto results = co_await call(Procedure::kWrite, args);
   nfs3::WriteOk ok;
-  if (results && decode(*results, operation, ok) && operation.status == Status::kOk &&
+  if (results && decode(*results, operation, ok) && operation.status == NfsStatus::kOk &&
       ok.count != data.size()) {
     wrong("a short WRITE: " + describe(operation));
   }
   // A file that is removed while it is written to: a part of the WRITE may have had its effect before.
-  if (operation.status == Status::kStale && !exact) operation.answered = false;
+  if (operation.status == NfsStatus::kStale && !exact) operation.answered = false;
   co_return end(number, std::move(operation));
 }
 
@@ -325,7 +325,7 @@ bool SimClient::add_page(const Buffer& results, bool plus, Listing& listing, std
   rpc::XdrReader in(results.view());
   nfs3::EntryListReader list(in, plus);
   listing.status = list.status();
-  if (list.status() != Status::kOk) return false;
+  if (list.status() != NfsStatus::kOk) return false;
   nfs3::DirectoryEntry entry;
   while (list.next(entry)) {
     cookie = entry.cookie;
@@ -366,7 +366,7 @@ Task<SimClient::Listing> SimClient::list(KnownObject directory, const std::vecto
   }
   operation.answered = true;
   operation.end = history_.instant();
-  operation.status = listing.status.value_or(Status::kServerFault);
+  operation.status = listing.status.value_or(NfsStatus::kServerFault);
   if (exact) {
     operation.listing = listing.names;
     std::size_t number = history_.called(operation);
@@ -382,7 +382,7 @@ Task<SimClient::Listing> SimClient::list(KnownObject directory, const std::vecto
     std::size_t number = history_.called(of_name);
     history_.at(number).start = operation.start;
     ensemble_.trace().note("{}", describe(of_name));
-    if (operation.status != Status::kOk) break;  // it failed: said once
+    if (operation.status != NfsStatus::kOk) break;  // it failed: said once
   }
   for (const auto& [name, id] : listing.names) {
     if (std::find(names.begin(), names.end(), name) == names.end())

@@ -8,7 +8,7 @@ namespace {
 
 using nfs3::CreateMode;
 using nfs3::FileType;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 constexpr ObjectId kRoot = 1;
 
@@ -23,7 +23,7 @@ class LinearizabilityTest : public ::testing::Test {
     return history_.back();
   }
   void create(std::uint64_t start, std::uint64_t end, const char* name, ObjectId made,
-              Status status = Status::kOk, CreateMode how = CreateMode::kGuarded) {
+              NfsStatus status = NfsStatus::kOk, CreateMode how = CreateMode::kGuarded) {
     add(start, end,
         {.kind = Kind::kCreate, .object = kRoot, .name = name, .how = how, .status = status, .result = made});
   }
@@ -35,14 +35,14 @@ class LinearizabilityTest : public ::testing::Test {
         {.kind = Kind::kLookup,
          .object = kRoot,
          .name = name,
-         .status = found == kNoObject ? Status::kNoEnt : Status::kOk,
+         .status = found == kNoObject ? NfsStatus::kNoEnt : NfsStatus::kOk,
          .result = found});
   }
-  void remove(std::uint64_t start, std::uint64_t end, const char* name, Status status = Status::kOk) {
+  void remove(std::uint64_t start, std::uint64_t end, const char* name, NfsStatus status = NfsStatus::kOk) {
     add(start, end, {.kind = Kind::kRemove, .object = kRoot, .name = name, .status = status});
   }
   void rename(std::uint64_t start, std::uint64_t end, const char* name, const char* to,
-              Status status = Status::kOk) {
+              NfsStatus status = NfsStatus::kOk) {
     add(start, end,
         {.kind = Kind::kRename, .object = kRoot, .name = name, .to = kRoot, .to_name = to, .status = status});
   }
@@ -81,13 +81,13 @@ TEST_F(LinearizabilityTest, WhatWasSeenStays) {
 }
 
 TEST_F(LinearizabilityTest, ACallCarriedOutTwiceIsNoticed) {
-  create(1, 10, "a", kNoObject, Status::kExist);
+  create(1, 10, "a", kNoObject, NfsStatus::kExist);
   EXPECT_FALSE(explained());
 }
 
 TEST_F(LinearizabilityTest, ARemovalCarriedOutTwiceIsNoticed) {
   create(1, 2, "a", 10);
-  remove(3, 4, "a", Status::kNoEnt);
+  remove(3, 4, "a", NfsStatus::kNoEnt);
   EXPECT_FALSE(explained());
 }
 
@@ -147,7 +147,7 @@ TEST_F(LinearizabilityTest, RmdirAgainstCreateLetsOneWin) {
   add(3, 20, {.kind = Kind::kRmdir, .object = kRoot, .name = "d"});
   add(4, 19, {.kind = Kind::kCreate, .object = 10, .name = "x", .result = 11});
   EXPECT_FALSE(explained());
-  history_.back().status = Status::kStale;
+  history_.back().status = NfsStatus::kStale;
   history_.back().result = kNoObject;
   EXPECT_TRUE(explained());
 }
@@ -157,7 +157,7 @@ TEST_F(LinearizabilityTest, RmdirOfAFullDirectory) {
   add(3, 4, {.kind = Kind::kCreate, .object = 10, .name = "x", .result = 11});
   add(5, 6, {.kind = Kind::kRmdir, .object = kRoot, .name = "d"});
   EXPECT_FALSE(explained());
-  history_.back().status = Status::kNotEmpty;
+  history_.back().status = NfsStatus::kNotEmpty;
   EXPECT_TRUE(explained());
 }
 
@@ -165,7 +165,7 @@ TEST_F(LinearizabilityTest, ADirectoryMovesNotBelowItself) {
   mkdir(1, 2, "d", 10);
   add(3, 4, {.kind = Kind::kRename, .object = kRoot, .name = "d", .to = 10, .to_name = "e"});
   EXPECT_FALSE(explained());
-  history_.back().status = Status::kInval;
+  history_.back().status = NfsStatus::kInval;
   EXPECT_TRUE(explained());
 }
 
@@ -234,10 +234,10 @@ TEST_F(LinearizabilityTest, AListingShowsEachNameAsItWas) {
 }
 
 TEST_F(LinearizabilityTest, ExclusiveCreateKnowsItself) {
-  create(1, 2, "a", 10, Status::kOk, CreateMode::kExclusive);
-  create(3, 4, "a", 10, Status::kOk, CreateMode::kExclusive);
+  create(1, 2, "a", 10, NfsStatus::kOk, CreateMode::kExclusive);
+  create(3, 4, "a", 10, NfsStatus::kOk, CreateMode::kExclusive);
   EXPECT_TRUE(explained());
-  create(5, 6, "a", 10, Status::kOk, CreateMode::kExclusive);
+  create(5, 6, "a", 10, NfsStatus::kOk, CreateMode::kExclusive);
   history_.back().verifier = 5;
   EXPECT_FALSE(explained());
 }

@@ -12,7 +12,7 @@ namespace slice::sim {
 namespace {
 
 using nfs3::FileType;
-using nfs3::Status;
+using NfsStatus = nfs3::Status;
 
 std::uint64_t hash_of(ObjectId id, const Model::Node& node) {
   std::uint64_t h = mix(id + 1);
@@ -95,13 +95,13 @@ class ModelChange {
     change().put(id, std::move(copy));
   }
 
-  bool success() const { return !operation_.answered || operation_.status == Status::kOk; }
+  bool success() const { return !operation_.answered || operation_.status == NfsStatus::kOk; }
   // The call fails for these reasons: right where the answer names one of them. Unanswered: nothing happened.
-  bool fails(std::initializer_list<Status> reasons) const {
+  bool fails(std::initializer_list<NfsStatus> reasons) const {
     return !operation_.answered ||
            std::find(reasons.begin(), reasons.end(), operation_.status) != reasons.end();
   }
-  bool fails(const std::vector<Status>& reasons) const {
+  bool fails(const std::vector<NfsStatus>& reasons) const {
     return !operation_.answered ||
            std::find(reasons.begin(), reasons.end(), operation_.status) != reasons.end();
   }
@@ -128,10 +128,10 @@ class ModelChange {
   }
 
   // The directory of the call, or null after its failure was judged.
-  const Model::Node* directory(ObjectId id, std::vector<Status>& reasons) const {
+  const Model::Node* directory(ObjectId id, std::vector<NfsStatus>& reasons) const {
     const Model::Node* at = node(id);
-    if (at == nullptr) reasons.push_back(Status::kStale);
-    if (at != nullptr && !at->directory()) reasons.push_back(Status::kNotDir);
+    if (at == nullptr) reasons.push_back(NfsStatus::kStale);
+    if (at != nullptr && !at->directory()) reasons.push_back(NfsStatus::kNotDir);
     return at != nullptr && at->directory() ? at : nullptr;
   }
   static ObjectId entry(const Model::Node* directory, const std::string& name) {
@@ -141,22 +141,22 @@ class ModelChange {
   }
 
   bool lookup() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* at = directory(operation_.object, reasons);
     if (at == nullptr) return fails(reasons);
     if (operation_.name == ".") return found(operation_.object);
     if (operation_.name == "..") return found(at->parent);
     ObjectId target = entry(at, operation_.name);
-    return target == kNoObject ? fails({Status::kNoEnt}) : found(target);
+    return target == kNoObject ? fails({NfsStatus::kNoEnt}) : found(target);
   }
 
   bool getattr() {
-    if (node(operation_.object) == nullptr) return fails({Status::kStale});
+    if (node(operation_.object) == nullptr) return fails({NfsStatus::kStale});
     return success() && shows(operation_.object);
   }
 
   bool create() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* at = directory(operation_.object, reasons);
     if (at == nullptr) return fails(reasons);
     ObjectId there = entry(at, operation_.name);
@@ -189,7 +189,7 @@ class ModelChange {
                      there.type == FileType::kRegular;
     bool same = operation_.kind == Kind::kCreate && operation_.how == nfs3::CreateMode::kExclusive &&
                 there.verifier == operation_.verifier;
-    if (!unchecked && !same) return fails({Status::kExist});
+    if (!unchecked && !same) return fails({NfsStatus::kExist});
     if (!success()) return false;
     if (operation_.answered && !is(id, operation_.result)) return false;
     if (unchecked && operation_.size) {
@@ -211,15 +211,15 @@ class ModelChange {
   }
 
   bool remove() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* at = directory(operation_.object, reasons);
     if (at == nullptr) return fails(reasons);
     ObjectId id = entry(at, operation_.name);
-    if (id == kNoObject) return fails({Status::kNoEnt});
+    if (id == kNoObject) return fails({NfsStatus::kNoEnt});
     const Model::Node& victim = *node(id);
-    if (operation_.kind == Kind::kRemove && victim.directory()) return fails({Status::kIsDir});
-    if (operation_.kind == Kind::kRmdir && !victim.directory()) return fails({Status::kNotDir});
-    if (!victim.names.empty()) return fails({Status::kNotEmpty});
+    if (operation_.kind == Kind::kRemove && victim.directory()) return fails({NfsStatus::kIsDir});
+    if (operation_.kind == Kind::kRmdir && !victim.directory()) return fails({NfsStatus::kNotDir});
+    if (!victim.names.empty()) return fails({NfsStatus::kNotEmpty});
     if (!success()) return false;
     edit(operation_.object, [&](Model::Node& node) { node.names.erase(operation_.name); });
     drop(id);
@@ -234,23 +234,23 @@ class ModelChange {
   }
 
   bool rename() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* from = directory(operation_.object, reasons);
     const Model::Node* to = directory(operation_.to, reasons);
     ObjectId source = entry(from, operation_.name), replaced = entry(to, operation_.to_name);
-    if (from != nullptr && source == kNoObject) reasons.push_back(Status::kNoEnt);
+    if (from != nullptr && source == kNoObject) reasons.push_back(NfsStatus::kNoEnt);
     if (!reasons.empty()) return fails(reasons);
     if (source == replaced) {
       if (success()) change();  // at another instant it could have had an effect: not a mere look
       return success();
     }
     const Model::Node& moved = *node(source);
-    if (moved.directory() && within(operation_.to, source)) reasons.push_back(Status::kInval);
+    if (moved.directory() && within(operation_.to, source)) reasons.push_back(NfsStatus::kInval);
     if (replaced != kNoObject) {
       const Model::Node& victim = *node(replaced);
-      if (moved.directory() && !victim.directory()) reasons.push_back(Status::kNotDir);
-      if (!moved.directory() && victim.directory()) reasons.push_back(Status::kIsDir);
-      if (!victim.names.empty()) reasons.push_back(Status::kNotEmpty);
+      if (moved.directory() && !victim.directory()) reasons.push_back(NfsStatus::kNotDir);
+      if (!moved.directory() && victim.directory()) reasons.push_back(NfsStatus::kIsDir);
+      if (!victim.names.empty()) reasons.push_back(NfsStatus::kNotEmpty);
     }
     if (!reasons.empty()) return fails(reasons);
     if (!success()) return false;
@@ -262,12 +262,12 @@ class ModelChange {
   }
 
   bool link() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* file = node(operation_.object);
-    if (file == nullptr) reasons.push_back(Status::kStale);
-    if (file != nullptr && file->directory()) reasons.push_back(Status::kIsDir);
+    if (file == nullptr) reasons.push_back(NfsStatus::kStale);
+    if (file != nullptr && file->directory()) reasons.push_back(NfsStatus::kIsDir);
     const Model::Node* to = directory(operation_.to, reasons);
-    if (entry(to, operation_.to_name) != kNoObject) reasons.push_back(Status::kExist);
+    if (entry(to, operation_.to_name) != kNoObject) reasons.push_back(NfsStatus::kExist);
     if (!reasons.empty()) return fails(reasons);
     if (!success()) return false;
     edit(operation_.to, [&](Model::Node& node) { node.names[operation_.to_name] = operation_.object; });
@@ -277,9 +277,9 @@ class ModelChange {
 
   bool setattr() {
     const Model::Node* at = node(operation_.object);
-    if (at == nullptr) return fails({Status::kStale});
+    if (at == nullptr) return fails({NfsStatus::kStale});
     if (operation_.size && at->type != FileType::kRegular) {
-      return fails({at->directory() ? Status::kIsDir : Status::kInval});
+      return fails({at->directory() ? NfsStatus::kIsDir : NfsStatus::kInval});
     }
     if (!success()) return false;
     edit(operation_.object, [&](Model::Node& node) {
@@ -293,8 +293,8 @@ class ModelChange {
   // Data servers may know a file for a while that is removed already, but not for ever.
   bool write() {
     const Model::Node* at = node(operation_.object);
-    if (at == nullptr && operation_.exact) return fails({Status::kStale});
-    if (at == nullptr) return fails({Status::kStale, Status::kOk});
+    if (at == nullptr && operation_.exact) return fails({NfsStatus::kStale});
+    if (at == nullptr) return fails({NfsStatus::kStale, NfsStatus::kOk});
     if (!success()) return false;
     const std::uint64_t end = operation_.size.value_or(0);
     if (at->size < end) edit(operation_.object, [&](Model::Node& node) { node.size = end; });
@@ -302,16 +302,16 @@ class ModelChange {
   }
 
   bool listed_name() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* at = directory(operation_.object, reasons);
-    if (operation_.status != Status::kOk) return at == nullptr && fails(reasons);
+    if (operation_.status != NfsStatus::kOk) return at == nullptr && fails(reasons);
     ObjectId target = entry(at, operation_.name);
     if (operation_.result == kNoObject) return target == kNoObject;
     return target != kNoObject && is(target, operation_.result);
   }
 
   bool listing() {
-    std::vector<Status> reasons;
+    std::vector<NfsStatus> reasons;
     const Model::Node* at = directory(operation_.object, reasons);
     if (at == nullptr) return fails(reasons);
     if (!success() || at->names.size() != operation_.listing.size()) return false;

@@ -13,9 +13,10 @@
 namespace slice::sim {
 namespace {
 
-constexpr Duration kStorm = std::chrono::seconds(5);               // at most: then all becomes calm
-constexpr Duration kStormBegins = std::chrono::milliseconds(300);  // faults are planned for the first of it
-constexpr std::chrono::seconds kLongest{300};           // for what must come to its end when all is calm
+constexpr Duration kNamesStorm = std::chrono::seconds(5);  // at most: then all becomes calm
+constexpr Duration kNamesStormBegins =
+    std::chrono::milliseconds(300);                     // faults are planned for the first of it
+constexpr std::chrono::seconds kLongestCalm{300};       // for what must come to its end when all is calm
 constexpr Duration kSettle = std::chrono::seconds(30);  // for what servers owe one another afterwards
 
 // Those of simulations that have ended: a task of theirs may still wait.
@@ -27,7 +28,7 @@ std::vector<std::unique_ptr<Workload>>& ended_workloads() {
 class Simulation : public Rounds {
  public:
   Simulation(const SimulationOptions& options, Trace::Print print)
-      : Rounds(options, std::move(print), kLongest),
+      : Rounds(options, std::move(print), kLongestCalm),
         workload_(std::make_unique<Workload>(ensemble(), options.clients, options.operations)),
         sites_(std::make_unique<SiteMover>(ensemble(), std::vector{wire::Role::kDirectory})),
         states_{Model::with_root(workload_->root().id, ensemble().config().volume.root_mode)} {}
@@ -43,11 +44,11 @@ class Simulation : public Rounds {
   std::string unfinished() const override { return workload_->unfinished(); }
 
   void play(unsigned /*round*/) override {
-    ensemble().storm(kStormBegins, options().crashes);
+    ensemble().storm(kNamesStormBegins, options().crashes);
     workload_->start_round();
     const bool moves = options().ensemble.moves;
     if (moves) spawn(sites_->move_until([this] { return workload_->idle() || !good(); }));
-    ensemble().loop().run_until([&] { return workload_->idle(); }, kStorm);
+    ensemble().loop().run_until([&] { return workload_->idle(); }, kNamesStorm);
     if (!wait_for_calm()) return;
     if (!wait_for([&] { return workload_->idle(); }, "the clients' calls are not all answered")) return;
     if (moves) {

@@ -11,10 +11,10 @@
 namespace slice::sim {
 namespace {
 
-constexpr rpc::Endpoint kSelf{0x0a4d01fd, 700};  // 10.77.1.253
-constexpr std::uint32_t kSender = 0xffffffff;    // no server
+constexpr rpc::Endpoint kSiteMover{0x0a4d01fd, 700};  // 10.77.1.253
+constexpr std::uint32_t kSender = 0xffffffff;         // no server
 constexpr Duration kTimeout = std::chrono::seconds(3);
-constexpr Duration kPause = std::chrono::seconds(2);
+constexpr Duration kMovePause = std::chrono::seconds(2);
 constexpr std::uint64_t kMostSites = 4;  // of one request
 // With the lower ones copying takes long enough for clients to write meanwhile.
 constexpr std::array<std::uint64_t, 3> kRates{0, 10'000, 100'000};
@@ -27,7 +27,7 @@ SiteMover::SiteMover(SimEnsemble& ensemble, std::vector<wire::Role> classes)
       random_(ensemble.random().fork("site mover")),
       loop_(ensemble.loop()),
       socket_(loop_, ensemble.network(),
-              {.self = kSelf,
+              {.self = kSiteMover,
                .member = true,
                .sender = kSender,
                .first_xid = static_cast<std::uint32_t>(random_.next())}) {
@@ -120,7 +120,7 @@ Task<void> SiteMover::move_until(std::function<bool()> over) {
                             .settings = {.bytes_per_second = kRates[random_.below(kRates.size())]},
                             .abort = {}});
   while (!over()) {
-    co_await loop_.sleep(random_.between({}, kPause));
+    co_await loop_.sleep(random_.between({}, kMovePause));
     co_await do_something();
   }
   moving_ = false;

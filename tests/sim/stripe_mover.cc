@@ -6,9 +6,9 @@
 namespace slice::sim {
 namespace {
 
-constexpr rpc::Endpoint kSelf{0x0a4d01fe, 700};  // 10.77.1.254
-constexpr std::uint32_t kSender = 0xffffffff;    // no server
-constexpr Duration kTimeout = std::chrono::seconds(10);
+constexpr rpc::Endpoint kStripeMover{0x0a4d01fe, 700};  // 10.77.1.254
+constexpr std::uint32_t kNoServer = 0xffffffff;         // no server
+constexpr Duration kMoveTimeout = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -17,9 +17,9 @@ StripeMover::StripeMover(SimEnsemble& ensemble)
       random_(ensemble.random().fork("stripe mover")),
       loop_(ensemble.loop()),
       socket_(loop_, ensemble.network(),
-              {.self = kSelf,
+              {.self = kStripeMover,
                .member = true,
-               .sender = kSender,
+               .sender = kNoServer,
                .first_xid = static_cast<std::uint32_t>(random_.next())}) {}
 
 rpc::Endpoint StripeMover::coordinator_of(const routing::HandleBytes& handle) const {
@@ -34,7 +34,7 @@ Task<void> StripeMover::move_one(routing::HandleBytes handle, std::uint64_t stri
   ensemble_.trace().note("stripe {} is to be moved to site {}", args.stripe, args.site);
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
       socket_, coordinator_of(handle), wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMove, args,
-      kTimeout);
+      kMoveTimeout);
   ensemble_.trace().note("stripe {}: {}", args.stripe,
                          result ? nfs3::status_name(result->status) : "no answer");
 }
@@ -42,7 +42,7 @@ Task<void> StripeMover::move_one(routing::HandleBytes handle, std::uint64_t stri
 Task<std::optional<wire::MapPiece>> StripeMover::map(routing::HandleBytes handle, std::uint64_t stripe) {
   auto result = co_await service::internal_call<wire::MapResult>(
       socket_, coordinator_of(handle), wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
-      wire::MapArgs{handle, stripe}, kTimeout);
+      wire::MapArgs{handle, stripe}, kMoveTimeout);
   if (!result || result->status != nfs3::Status::kOk) co_return std::nullopt;
   co_return std::move(result->piece);
 }

@@ -4,15 +4,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/cluster/client/caller.h"
+
 namespace slice::client {
 
 namespace {
 
 constexpr std::uint32_t kPiece = 32 * 1024;
-
-void must(nfsstat3 status, const std::string& what) {
-  if (status != NFS3_OK) throw RpcError(what + " answers " + status_name(status));
-}
 
 [[noreturn]] void usage(const std::string& why) {
   std::fprintf(stderr, "%s\n", why.c_str());

@@ -220,16 +220,16 @@ void large_offsets_work() {
 }
 
 void interleaved_files_do_not_mix() {
-  constexpr int kFiles = 40;
+  constexpr int kInterleaved = 40;
   for (std::size_t piece = 0; piece < 6; ++piece) {
-    for (int i = 0; i < kFiles; ++i) {
+    for (int i = 0; i < kInterleaved; ++i) {
       File file("file." + std::to_string(i), O_WRONLY | O_CREAT);
       write_at(file, static_cast<off_t>(piece * 23456),
                pattern(static_cast<std::uint64_t>(i), piece * 23456, 23456));
       file.close();
     }
   }
-  for (int i = 0; i < kFiles; ++i) {
+  for (int i = 0; i < kInterleaved; ++i) {
     expect_content("file." + std::to_string(i), pattern(static_cast<std::uint64_t>(i), 0, 6 * 23456),
                    "of a file");
   }

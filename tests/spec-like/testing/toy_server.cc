@@ -15,7 +15,7 @@ using rpc::Outcome;
 using rpc::XdrWriter;
 
 constexpr std::uint64_t kRoot = 1;
-constexpr std::uint32_t kLoopback = 0x7f000001;
+constexpr std::uint32_t kToyAddress = 0x7f000001;
 constexpr int kOften = 5;  // a lie is told each so many times
 
 struct Object {
@@ -349,7 +349,7 @@ ToyServer::ToyServer(rpc::EpollLoop& loop, Lie lie)
   dispatcher_.add(*nfs_);
   dispatcher_.add(*mount_);
   server_ = std::make_unique<rpc::Server>(loop, dispatcher_, metrics_);
-  auto bound = server_->listen({kLoopback, 0});
+  auto bound = server_->listen({kToyAddress, 0});
   if (!bound) {
     std::fprintf(stderr, "toy server: %s\n", bound.error().message.c_str());
     std::abort();
