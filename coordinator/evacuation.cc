@@ -49,9 +49,13 @@ std::set<std::uint32_t> Evacuation::leaving() const {
 void Evacuation::look() {
   if (looked_at_ == context_.tables.get()) return;
   looked_at_ = context_.tables.get();
-  std::set<std::uint32_t> now = leaving();
-  if (now == leaving_) return;
+  std::set<std::uint32_t> now = leaving(), lost;
+  for (std::uint32_t server : now) {
+    if (looked_at_->lost(server)) lost.insert(server);
+  }
+  if (now == leaving_ && lost == lost_) return;
   leaving_ = std::move(now);
+  lost_ = std::move(lost);
   ++changes_;
   recalled_ = false;
   emptied_.reset();
@@ -78,6 +82,7 @@ Task<void> Evacuation::work() {
   const std::uint64_t changes = changes_, arrivals = parts_.layouts.arrivals();
   // Whoever goes by a layout of before may write where the tables of before had a stripe.
   if (!recalled_) {
+    co_await lost_sessions_ended();
     co_await parts_.layouts.recall(wire::sites_of(context_.tables.get()->wire(), context_.self.name));
     recalled_ = changes == changes_;
   }
@@ -99,6 +104,14 @@ Task<void> Evacuation::work() {
   working_ = false;
 }
 
+// It may have been declared lost while it had one, and then answers by layouts until that is over.
+Task<void> Evacuation::lost_sessions_ended() {
+  const std::set<std::uint32_t> lost = lost_;
+  for (std::uint32_t server : lost) {
+    while (parts_.sessions.live(server)) co_await context_.loop.sleep(kFirstLookPause);
+  }
+}
+
 Task<Result<bool>> Evacuation::pass() {
   bool nothing = parts_.move.idle();
   auto maps = co_await pass_over_maps();
@@ -106,6 +119,7 @@ Task<Result<bool>> Evacuation::pass() {
   nothing = nothing && *maps;
   const auto tables = context_.tables.get();
   for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
+    if (tables->lost(node->server)) continue;
     auto objects = co_await pass_over_objects(*node);
     if (!objects) co_return objects;
     nothing = nothing && *objects;
@@ -209,6 +223,12 @@ Task<void> Evacuation::empty(routing::FileHandle handle, std::uint64_t number) {
 Task<bool> Evacuation::move(const routing::FileHandle& handle, std::uint64_t stripe, SiteId from) {
   const auto sites = sites_instead_of(*context_.tables.get(), from, routing::copies_of(handle));
   if (sites.empty()) co_return false;
+  auto layout = parts_.layouts.of(handle, stripe);
+  if (layout && routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe).whole.empty()) {
+    stuck_ = fmt::format("stripe {} of file {:#x} has no whole copy left: the file has to be removed", stripe,
+                         handle.fileid.value);
+    co_return false;
+  }
   const SiteId to{sites[context_.random() % sites.size()]};
   Duration pause = kFirstLookPause;
   for (int i = 0; i < kTries; ++i, pause *= 2) {

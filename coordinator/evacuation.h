@@ -51,6 +51,7 @@ class Evacuation {
   std::set<std::uint32_t> leaving() const;
   bool holds() const { return emptied_ && *emptied_ == parts_.layouts.arrivals(); }
   Task<void> work();
+  Task<void> lost_sessions_ended();
   // Goes through everything once. True: there was nothing to do.
   Task<Result<bool>> pass();
   Task<Result<bool>> pass_over_maps();
@@ -65,6 +66,7 @@ class Evacuation {
   Options options_;
   std::shared_ptr<const routing::RoutingTables> looked_at_;
   std::set<std::uint32_t> leaving_;  // by these
+  std::set<std::uint32_t> lost_;     // of those
   std::uint64_t changes_ = 0;        // of that
   // Since it changed last:
   bool recalled_ = false;                 // nobody goes by a layout of before

@@ -14,7 +14,10 @@ constexpr std::uint64_t kUnit = 1 << 16;
 // Two storage nodes, which keep sessions and answer everything; the first is drained.
 class EvacuationTest : public testing::CoordinatorFixture {
  protected:
-  EvacuationTest() { keep_sessions(); }
+  explicit EvacuationTest(EnsembleConfig config = service::testing::sample_config())
+      : CoordinatorFixture(std::move(config)) {
+    keep_sessions();
+  }
   routing::FileHandle handle(std::uint8_t flags) {
     authority_.flags = flags;
     routing::FileHandle made = file();
@@ -23,7 +26,7 @@ class EvacuationTest : public testing::CoordinatorFixture {
     return made;
   }
   void keep_sessions() {
-    for (const char* name : {"store1", "store2"}) {
+    for (const std::string& name : nodes_) {
       auto& number = sessions_[name];
       number = ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,
                                         wire::SessionArgs{index(name), number, 1 << 30})
@@ -69,6 +72,7 @@ class EvacuationTest : public testing::CoordinatorFixture {
     store1_.has = store2_.has = {FileId{77}};
   }
 
+  std::vector<std::string> nodes_{"store1", "store2"};
   std::map<std::string, std::uint64_t> sessions_;
 };
 
@@ -121,6 +125,60 @@ TEST_F(EvacuationTest, WhatCannotGoStaysAndIsNotSaidToBeGone) {
   EXPECT_EQ(on_store1(mirrored), wire::kStripesOfPiece);
   EXPECT_EQ(emptied().status, NfsStatus::kJukebox);
   EXPECT_NE(emptied().left.find("2 copies"), std::string::npos) << emptied().left;
+}
+
+// Three storage nodes, of which the first is lost, and so can be asked nothing.
+class LossTest : public EvacuationTest {
+ protected:
+  LossTest() : EvacuationTest(with_store3()), store3_(loop_) {
+    serve("store3", store3_);
+    nodes_ = {"store1", "store2", "store3"};
+    keep_sessions();
+  }
+  static EnsembleConfig with_store3() {
+    EnsembleConfig config = service::testing::sample_config();
+    service::testing::add_server(config, "store3", ServerRole::kStorage);
+    return config;
+  }
+  void lose() {
+    silence("store1");
+    nodes_ = {"store2", "store3"};
+    wire::Tables tables = tables_.get()->wire();
+    tables.servers[index("store1")].drained = true;
+    tables.servers[index("store1")].lost = Verifier{9};
+    ++tables.generation.value;
+    tables_.set(routing::RoutingTables::make(config_, tables).value());
+  }
+  void reaches_everywhere(std::uint64_t stripes) {
+    reaches(stripes);
+    store3_.end = stripes * kUnit;
+    store3_.has = {FileId{77}};
+  }
+  testing::FakeObjects store3_;
+};
+
+TEST_F(LossTest, WhatHasACopyElsewhereGetsAnother) {
+  const routing::FileHandle mirrored = handle(SLICE_HANDLE_MIRRORED);
+  layout(mirrored, 0, true);
+  reaches_everywhere(8);
+  ASSERT_GT(on_store1(mirrored), 0u);
+  lose();
+  EXPECT_EQ(emptied().status, NfsStatus::kJukebox);
+  pass_seconds(15);
+  EXPECT_EQ(on_store1(mirrored), 0u);
+  EXPECT_EQ(emptied().status, NfsStatus::kOk) << emptied().left;
+  EXPECT_EQ(store1_.copies + store1_.discards, 0) << "it is asked nothing";
+  EXPECT_GT(store2_.copies + store3_.copies, 0);
+}
+
+TEST_F(LossTest, WhatHasNoOtherCopyIsSaidToBeLeft) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches_everywhere(8);
+  lose();
+  pass_seconds(15);
+  EXPECT_EQ(emptied().status, NfsStatus::kJukebox);
+  EXPECT_NE(emptied().left.find("has no whole copy left"), std::string::npos) << emptied().left;
 }
 
 TEST_F(EvacuationTest, NothingIsSaidToBeEmptyWhileAServerIsSilent) {

@@ -74,10 +74,36 @@ Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessi
 
 std::vector<wire::Missing> Layouts::missing_of(FileId file) const {
   std::vector<wire::Missing> missing;
-  auto found = files_.find(file);
-  if (found == files_.end()) return missing;
-  for (const auto& [server, copy] : found->second->copies) missing.push_back(copy.missing);
+  if (auto found = files_.find(file); found != files_.end()) {
+    for (const auto& [server, copy] : found->second->copies) {
+      if (!lost(server)) missing.push_back(copy.missing);
+    }
+  }
+  if (!context_.tables.get()->some_are_left()) return missing;
+  for (const wire::ServerEntry& each : context_.tables.get()->wire().servers) {
+    if (!lost(each.server)) continue;
+    auto since = lost_since_.find(each.server);
+    missing.push_back(
+        {.server = each.server,
+         .stripes = {{0, wire::kAllStripes}},
+         .since = {{{0, wire::kAllStripes}, since == lost_since_.end() ? wire::kNotYet : since->second}}});
+  }
   return missing;
+}
+
+bool Layouts::lost(std::uint32_t server) const {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  return tables.lost(server) && !tables.removed(server) && !sessions_.live(server);
+}
+
+// Who is lost by now is so for all that is given out meanwhile; who is lost later waits for another recall.
+Task<void> Layouts::recall(std::vector<std::uint32_t> sites) {
+  std::vector<std::uint32_t> now;
+  for (const wire::ServerEntry& each : context_.tables.get()->wire().servers) {
+    if (lost(each.server)) now.push_back(each.server);
+  }
+  co_await sessions_.recall({.version = next_version(), .sites = std::move(sites)});
+  for (std::uint32_t server : now) lost_since_.try_emplace(server, next_version());
 }
 
 Result<wire::FileLayout> Layouts::of(const routing::FileHandle& handle, std::uint64_t stripe) const {
@@ -226,6 +252,7 @@ bool Layouts::joins(FileId file, std::uint32_t server) const {
 }
 
 bool Layouts::misses_everything(FileId file, std::uint32_t server) const {
+  if (lost(server)) return true;
   const Copy* copy = copy_of(file, server);
   return copy != nullptr && copy->missing.stripes == std::vector<StripeRange>{{0, wire::kAllStripes}};
 }
@@ -243,6 +270,9 @@ bool Layouts::another_is_whole(const File& file, const routing::FileHandle& hand
                                StripeRange stripes) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   std::vector<std::uint32_t> incomplete{server};
+  for (const wire::ServerEntry& each : tables.wire().servers) {
+    if (each.server != server && tables.lost(each.server)) incomplete.push_back(each.server);
+  }
   for (const auto& [other, copy] : file.copies) {
     bool overlaps = std::any_of(
         copy.missing.stripes.begin(), copy.missing.stripes.end(),
@@ -354,6 +384,8 @@ Task<NfsStatus> Layouts::missed(routing::FileHandle handle, std::uint32_t server
   File& file = use.file();
   auto lock = co_await file.lock.lock();
   if (file.unsure) co_return NfsStatus::kJukebox;
+  if (context_.tables.get()->lost(server))
+    co_return lost_since_.contains(server) ? NfsStatus::kOk : NfsStatus::kJukebox;
   if (co_await no_copy_at(file, handle, server, stripes)) co_return NfsStatus::kOk;
   wire::Missing missing{.server = server, .stripes = {}, .since = {}};
   if (auto found = file.copies.find(server); found != file.copies.end()) {

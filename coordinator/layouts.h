@@ -39,6 +39,9 @@ class Layouts {
   Result<wire::FileLayout> of(const routing::FileHandle& handle, std::uint64_t stripe) const;
   std::vector<wire::Missing> missing_of(FileId file) const;
   bool misses_everything(FileId file, std::uint32_t server) const;
+  // The server was declared lost, and can use no layout any more: it misses everything of every file, without
+  // a note of it.
+  bool lost(std::uint32_t server) const;
   bool joins(FileId file, std::uint32_t server) const;
 
   // The copy at `server` misses these stripes. kOk: durable, and nobody reads them there any more. kJukebox:
@@ -73,10 +76,9 @@ class Layouts {
   // The file is gone: durably, also its map.
   Task<Status> forget(FileId file);
 
-  // Ends when nobody goes by a layout of before of files of these sites.
-  Task<void> recall(std::vector<std::uint32_t> sites) {
-    return sessions_.recall({.version = next_version(), .sites = std::move(sites)});
-  }
+  // Ends when nobody goes by a layout of before of files of these sites. From then on whole copies order
+  // writes that lost ones did.
+  Task<void> recall(std::vector<std::uint32_t> sites);
 
   // ---- moves of sites (docs/moves.md) ----
   using Which = std::function<bool(FileId)>;
@@ -151,6 +153,7 @@ class Layouts {
   BlockMaps& maps_;
   Extents& extents_;
   std::map<FileId, std::unique_ptr<File>> files_;
+  std::map<std::uint32_t, std::uint64_t> lost_since_;   // by server: version of the recall
   std::set<std::pair<FileId, std::uint64_t>> placing_;  // pieces whose sites are being changed
   std::deque<FileId> removed_order_;                    // the last ones; fileIDs never come back
   std::unordered_set<FileId> removed_;

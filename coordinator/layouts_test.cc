@@ -62,6 +62,39 @@ TEST_F(LayoutsTest, ANodeThatWasRemovedHasNoSession) {
   EXPECT_EQ(session("store1", 0).status, NfsStatus::kOk);
 }
 
+TEST_F(LayoutsTest, ALostServerMissesEverythingWhenItsSessionIsOver) {
+  const StripeRange all{0, wire::kAllStripes};
+  EXPECT_EQ(session("store2", 0).status, NfsStatus::kOk);
+  layout();
+  wire::Tables tables = tables_.get()->wire();
+  wire::ServerEntry& lost = tables.servers[index("store2")];
+  lost.drained = true;
+  lost.lost = Verifier{9};
+  ++tables.generation.value;
+  tables_.set(routing::RoutingTables::make(config_, tables).value());
+  EXPECT_TRUE(stripes_missed_by("store2").empty()) << "it may answer by its layouts";
+  EXPECT_NE(session("store2", 0).status, NfsStatus::kOk) << "but gets no more of them";
+  ASSERT_EQ(missed("store2", {5, 6}), NfsStatus::kJukebox);
+  loop_.advance(Sessions::kLife);
+  const wire::FileLayout at_once = layout();
+  const wire::Missing* missing = routing::find_missing(at_once.missing, index("store2"));
+  ASSERT_NE(missing, nullptr);
+  EXPECT_EQ(missing->stripes, std::vector<StripeRange>{all});
+  EXPECT_EQ(missing->since.front().version, wire::kNotYet) << "somebody may pass writes on to it still";
+  loop_.advance(2s);
+  const wire::FileLayout later = layout();
+  missing = routing::find_missing(later.missing, index("store2"));
+  ASSERT_NE(missing, nullptr);
+  EXPECT_GT(missing->since.front().version, at_once.version);
+  EXPECT_LE(missing->since.front().version, later.version);
+  EXPECT_EQ(missed("store2", {5, 6}), NfsStatus::kOk) << "without a note of it";
+  EXPECT_EQ(missed("store1", {5, 6}), NfsStatus::kJukebox) << "no other copy is whole";
+  kill();
+  boot();
+  loop_.advance(Sessions::kLife + 2s);
+  EXPECT_EQ(stripes_missed_by("store2"), std::vector<StripeRange>{all});
+}
+
 TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
   store1_.status = NfsStatus::kIo;  // so that it cannot be made whole meanwhile
   EXPECT_TRUE(layout().missing.empty());

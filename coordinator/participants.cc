@@ -84,6 +84,7 @@ Task<Result<R>> Participants::ask_once(std::uint32_t server, wire::ObjectProcedu
 template <class R>
 R Participants::removed(const routing::FileHandle& handle) const {
   R result{.also = of(handle, true).servers};
+  std::erase_if(result.also, [&](std::uint32_t other) { return context_.tables.get()->gone(other); });
   if constexpr (requires { result.verifier; }) result.verifier = context_.verifier.largest();
   return result;
 }
@@ -96,7 +97,12 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
   // Nobody waits for a server again that has not answered another call, unless it has a session by now.
   bool silent = silent_.contains(server);
   while (true) {
-    if (context_.tables.get()->removed(server)) co_return removed<R>(handle);
+    if (const auto tables = context_.tables.get(); tables->gone(server)) {
+      // What a lost one of a file with one copy had acknowledged, and not made durable, is to be written
+      // again.
+      if (!mirrored) context_.verifier.see(tables->server(server)->lost);
+      if (!mirrored || tables->removed(server)) co_return removed<R>(handle);
+    }
     if (mirrored && co_await without_(handle, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
     auto told =
@@ -145,7 +151,7 @@ Task<R> Participants::ask_with_others(std::uint32_t server, wire::ObjectProcedur
     // Stripes of files with a layout are where that says, and move with no site.
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     const bool has_stripes = entry == nullptr || entry->role == wire::Role::kStorage;
-    const bool stays = routing::has_layout(handle) && has_stripes && !context_.tables.get()->removed(server);
+    const bool stays = routing::has_layout(handle) && has_stripes && !context_.tables.get()->gone(server);
     if (result.status != nfs3::Status::kOk || stays) co_return result;
     // A small-file server that names another one may have done nothing itself.
     bool some_did = has_stripes || result.also.empty();

@@ -91,6 +91,7 @@ class Coordinator::Programs {
   // A copy whose server is silent, and cannot use it, misses all that is done without it. So does one that
   // misses everything, until it joins: a truncation would make it look as if it had had those before, too.
   Task<bool> without(routing::FileHandle handle, std::uint32_t server, bool silent) {
+    if (layouts.lost(server)) co_return true;
     bool stale = layouts.misses_everything(handle.fileid, server);
     bool away = !sessions.live(server) && (silent || stale);
     if (!away && !(stale && !layouts.joins(handle.fileid, server))) co_return false;

@@ -29,6 +29,7 @@ wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
     return tables.removed(each.first) && each.second.recalls == 0 && !live(each.first);
   });
   Session& session = of(args.server);
+  if (tables.lost(args.server)) return {.status = nfs3::Status::kStale};  // it ends, and no other begins
   if (session.recalls > 0) return {.status = nfs3::Status::kJukebox};
   MonoTime now = context_.loop.now();
   bool lasts = session.number != 0 && session.number == args.session && now < session.until;
@@ -49,7 +50,7 @@ bool Sessions::live(std::uint32_t server) const {
 std::vector<Room> Sessions::rooms() const {
   std::vector<Room> rooms;
   for (const auto& [server, session] : sessions_) {
-    const bool counts = session.number != 0 && live(server) && !context_.tables.get()->removed(server);
+    const bool counts = session.number != 0 && live(server) && !context_.tables.get()->gone(server);
     if (counts) rooms.push_back({server, session.free_bytes});
   }
   return rooms;
@@ -59,6 +60,7 @@ Task<void> Sessions::settled() {
   for (;;) {
     bool all_new = true;
     for (const wire::ServerEntry* node : context_.tables.get()->servers(wire::Role::kStorage)) {
+      if (context_.tables.get()->lost(node->server) && !live(node->server)) continue;
       auto found = sessions_.find(node->server);
       all_new = all_new && found != sessions_.end() && found->second.number != 0;
     }

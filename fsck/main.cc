@@ -13,6 +13,7 @@
 #include "fsck/data_check.h"
 #include "fsck/offline.h"
 #include "fsck/online.h"
+#include "fsck/only_copies.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -35,6 +36,7 @@ constexpr std::uint32_t kSender = 0xffffffff;
 struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
   bool offline = false, json = false, data = false;
+  std::string only_on;
   std::string memory = "1GiB";
   double timeout = 30;
   std::uint64_t limit = Options{}.limit;
@@ -98,6 +100,18 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   return show(*report, arguments);
 }
 
+Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData& data, rpc::EpollLoop& loop,
+                               const VolumeConfig& volume, const Arguments& arguments) {
+  const wire::ServerEntry* server = wire::find_member(source.tables()->wire(), arguments.only_on);
+  if (server == nullptr || server->role != wire::Role::kStorage)
+    return fail(Errc::kNotFound, "no storage server has the name '{}'", arguments.only_on);
+  const auto map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
+    return data.map_piece(handle, stripe);
+  };
+  return rpc::run_to_end(loop, find_only_copies({source, *data.tables(), volume, data.moves(), map_piece},
+                                                server->server, arguments.limit));
+}
+
 int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
   const TlsConfig tls = file.network.tls.of("slicectl");
   auto known = service::learn_members(std::move(file), tls);
@@ -111,8 +125,18 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
   RemoteSource source({.loop = loop, .channel = channel, .config = config, .timeout = timeout});
   if (auto taken = rpc::run_to_end(loop, source.take_tables()); !taken) {
-    if (arguments.data) return say(taken.error());  // what is where by the configuration proves nothing
+    if (arguments.data || !arguments.only_on.empty())
+      return say(taken.error());  // what is where by the configuration proves nothing
     std::fprintf(stderr, "slice-fsck: %s: using the configuration's tables\n", taken.error().message.c_str());
+  }
+  OnlineData data(channel, config, source.tables(), timeout);
+  if (!arguments.only_on.empty()) {
+    // Moves and tables as they are together.
+    if (Status fresh = rpc::run_to_end(loop, data.refresh()); !fresh) return say(fresh.error());
+    auto found = only_copies(source, data, loop, config.volume, arguments);
+    if (!found) return say(found.error());
+    std::fputs(render(*found, arguments.only_on, arguments.json).c_str(), stdout);
+    return found->found == 0 ? kClean : kFindings;
   }
   auto report = check_names(source, config, options, loop);
   if (!report) {
@@ -120,8 +144,6 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
         {report.error().code, report.error().message + " (--offline is for servers that are stopped)"});
   }
   if (!arguments.data) return show(*report, arguments);
-  const std::shared_ptr<const routing::RoutingTables> tables = source.tables();
-  OnlineData data(channel, config, tables, timeout);
   for (const std::string& name : rpc::run_to_end(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }
@@ -163,6 +185,8 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
   app.add_flag("--data", arguments.data,
                "also whether the bytes of files are on data servers, those of no file are not, and each is "
                "where the tables have its site (with --offline: the servers' own records)");
+  app.add_option("--only-on", arguments.only_on,
+                 "a storage server, which may be away: only which files have bytes there and nowhere else");
   app.add_option(
          "--folder", arguments.given_folders,
          "NAME=FOLDER: where the data directory of a server is, or a copy of it; may be given several "
@@ -180,6 +204,9 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
       return say({Errc::kInvalid, fmt::format("--folder {}: NAME=FOLDER is expected", each)});
     }
     arguments.folders[each.substr(0, equals)] = each.substr(equals + 1);
+  }
+  if (!arguments.only_on.empty() && (arguments.offline || arguments.data)) {
+    return say({Errc::kInvalid, "--only-on goes with neither --offline nor --data"});
   }
   if (!arguments.offline && !arguments.folders.empty()) {
     return say({Errc::kInvalid, "--folder is for stores that are read: give --offline, too"});

@@ -12,7 +12,8 @@ namespace slice::fsck {
 Task<std::vector<std::string>> OnlineData::find_servers() {
   std::vector<std::string> silent;
   for (const wire::ServerEntry& server : tables_->wire().servers) {
-    if (server.role != wire::Role::kStorage && server.role != wire::Role::kSmallFile) continue;
+    const bool has_data = server.role == wire::Role::kStorage || server.role == wire::Role::kSmallFile;
+    if (!has_data || server.lost.value != 0) continue;
     auto source = std::make_unique<service::RemoteObjects>(channel_, server, timeout_);
     if (wire::sites_of(tables_->wire(), server.name).empty()) {
       auto listed = co_await source->list({.after = {.volume = config_.volume.id, .fileid = {}}, .limit = 1});

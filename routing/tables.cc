@@ -173,6 +173,10 @@ bool RoutingTables::removed(std::uint32_t index) const {
   return index < tables_.servers.size() && tables_.servers[index].role == wire::Role::kRemoved;
 }
 
+bool RoutingTables::lost(std::uint32_t index) const {
+  return index < tables_.servers.size() && tables_.servers[index].lost.value != 0;
+}
+
 std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) const {
   std::vector<const wire::ServerEntry*> found;
   auto c = static_cast<std::size_t>(role);

@@ -73,6 +73,9 @@ class RoutingTables {
   const wire::ServerEntry* server(std::uint32_t index) const;
   // Whether a server had this number that is no member any more.
   bool removed(std::uint32_t index) const;
+  // The same of one that was declared lost, a member still or no more; and whether it is one of the two.
+  bool lost(std::uint32_t index) const;
+  bool gone(std::uint32_t index) const { return removed(index) || lost(index); }
   // The distinct servers of a class that hold sites, be it for files with a layout alone, by index; for a
   // role without sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;

@@ -32,8 +32,8 @@ Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::Tables tables;
   bool decodes = false;
-  for (wire::TablesForm form :
-       {wire::TablesForm::kNow, wire::TablesForm::kPlaces, wire::TablesForm::kUnmoved})
+  for (wire::TablesForm form : {wire::TablesForm::kNow, wire::TablesForm::kUnlost, wire::TablesForm::kPlaces,
+                                wire::TablesForm::kUnmoved})
     decodes = decodes || (copy && wire::decode(copy->view(), form, tables));
   if (decodes && tables.generation.value > 0) co_return tables;
   log_warning("the kept copy of the tables is unusable: {}",
@@ -76,6 +76,9 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       SLICE_CO_RETURN_IF_ERROR(co_await ownership_.keep_number());
     }
     auto kept = co_await read_kept_tables(seams_.disk);
+    if (kept && seams_.self.index < kept->servers.size() && kept->servers[seams_.self.index].lost.value != 0)
+      co_return fail(Errc::kInvalid,
+                     "this server was declared lost, and its data is not the volume's any more");
     if (kept && co_await adopt(*kept)) {
       holding_ = wire::Holding::kTables;
       had_copy_ = true;
@@ -306,10 +309,12 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     co_return Status{};
   }
 
-  // Whether they have this server no more: then it stops, and does not start again by what it has kept.
+  // Whether they have this server no more, or as lost: then it stops, and does not start again by what it has
+  // kept.
   Task<bool> removed_by(wire::Tables tables) {
     if (seams_.self.index >= tables.servers.size()) co_return false;
-    if (tables.servers[seams_.self.index].role != wire::Role::kRemoved) co_return false;
+    const wire::ServerEntry& self = tables.servers[seams_.self.index];
+    if (self.role != wire::Role::kRemoved && self.lost.value == 0) co_return false;
     if (std::exchange(removed_, true)) co_return true;
     co_await keep(tables);
     if (!ended_ && seams_.removed) seams_.removed();

@@ -358,6 +358,7 @@ Task<void> SiteMoves::give(Moving moving) {
 Task<bool> SiteMoves::tell_taken(Moving moving, Duration patience) {
   const MonoTime deadline = context_.loop.now() + patience;
   while (!stopping_) {
+    if (context_.tables.get()->gone(moving->move.to)) co_return true;  // nobody is left who could be told
     slice::Status taken =
         co_await have(moving->move.to, MovesProcedure::kTake, wire::TakeSitesArgs{moving->move});
     if (taken) co_return true;

@@ -454,22 +454,30 @@ TEST(ManagerMessages, PortsRolesAndListsAreBounded) {
 }
 
 TEST(ManagerMessages, TablesOfEveryFormAreToldApart) {
-  Tables tables{
-      .generation = Generation{9},
-      .servers = {{.server = 0, .role = Role::kStorage, .endpoint = {1, 2}, .name = "a", .drained = true}}};
+  Tables tables{.generation = Generation{9},
+                .servers = {{.server = 0,
+                             .role = Role::kStorage,
+                             .endpoint = {1, 2},
+                             .name = "a",
+                             .drained = true,
+                             .lost = Verifier{7}}}};
   for (std::uint32_t site = 0; site < 4; ++site) tables.sites[2].push_back(0);
   tables.layout_sites = {0, 0, 0, 0};
   rpc::XdrWriter out;
   encode(out, tables);
-  const std::size_t places = out.view().size() - 4 - 28, unmoved = places - 4 - 4 * 4;
+  const std::size_t unlost = out.view().size() - 4 - 8, places = unlost - 4 - 28,
+                    unmoved = places - 4 - 4 * 4;
   for (auto [form, length] : {std::pair{TablesForm::kNow, out.view().size()},
+                              {TablesForm::kUnlost, unlost},
                               {TablesForm::kPlaces, places},
                               {TablesForm::kUnmoved, unmoved}}) {
-    for (TablesForm other : {TablesForm::kNow, TablesForm::kPlaces, TablesForm::kUnmoved}) {
+    for (TablesForm other :
+         {TablesForm::kNow, TablesForm::kUnlost, TablesForm::kPlaces, TablesForm::kUnmoved}) {
       Tables read;
       EXPECT_EQ(decode(out.view().first(length), other, read), form == other);
       if (form != other) continue;
-      EXPECT_EQ(read.servers[0].drained, form == TablesForm::kNow);
+      EXPECT_EQ(read.servers[0].drained, form == TablesForm::kNow || form == TablesForm::kUnlost);
+      EXPECT_EQ(read.servers[0].lost.value, form == TablesForm::kNow ? 7u : 0u);
       EXPECT_EQ(read.layout_sites.size(), form == TablesForm::kUnmoved ? 0u : 4u);
     }
   }

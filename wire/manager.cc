@@ -58,11 +58,13 @@ ServerEntry decode_entry(XdrReader& in) {
 void encode_whole(XdrWriter& out, const ServerEntry& entry) {
   encode_entry(out, entry);
   encode_more(out, entry);
+  out.u64(entry.lost.value);
 }
 
 ServerEntry decode_whole(XdrReader& in) {
   ServerEntry entry = decode_entry(in);
   decode_more(in, entry);
+  entry.lost = Verifier{in.u64()};
   return entry;
 }
 
@@ -113,9 +115,12 @@ void decode_tables(XdrReader& in, TablesForm form, Tables& out) {
   for (std::uint32_t i = 0; in.ok() && i < servers; ++i) out.servers.push_back(decode_entry(in));
   for (auto& sites : out.sites) sites = decode_numbers(in, kMaxSites);
   if (form != TablesForm::kUnmoved) out.layout_sites = decode_numbers(in, kMaxSites);
-  if (form != TablesForm::kNow) return;
+  if (form == TablesForm::kUnmoved || form == TablesForm::kPlaces) return;
   if (decode_count(in, kMaxServers) != out.servers.size()) in.fail();
   for (std::size_t i = 0; in.ok() && i < out.servers.size(); ++i) decode_more(in, out.servers[i]);
+  if (form == TablesForm::kUnlost) return;
+  if (decode_count(in, kMaxServers) != out.servers.size()) in.fail();
+  for (std::size_t i = 0; in.ok() && i < out.servers.size(); ++i) out.servers[i].lost = Verifier{in.u64()};
 }
 
 }  // namespace
@@ -193,6 +198,8 @@ void encode(XdrWriter& out, const Tables& tables) {
   // Behind all that older versions have, so that these can be told from it.
   servers = encode_count(out, tables.servers, kMaxServers);
   for (std::size_t i = 0; i < servers; ++i) encode_more(out, tables.servers[i]);
+  servers = encode_count(out, tables.servers, kMaxServers);
+  for (std::size_t i = 0; i < servers; ++i) out.u64(tables.servers[i].lost.value);
 }
 bool decode(ByteView bytes, Tables& out) {
   return decode(bytes, TablesForm::kNow, out);
@@ -323,7 +330,7 @@ void encode(XdrWriter& out, const ChangeServerArgs& args) {
 }
 bool decode(ByteView bytes, ChangeServerArgs& out) {
   XdrReader in(bytes);
-  out.change = decode_enum(in, ServerChange::kRemove);
+  out.change = decode_enum(in, ServerChange::kLose);
   out.entry = decode_whole(in);
   out.fields = in.u32();
   if (out.fields > ChangeServerArgs::kAll) in.fail();

@@ -89,6 +89,9 @@ struct ServerEntry {
   std::string rack = {};
   bool drained = false;   // it is to have no sites
   Generation since = {};  // of the tables that had it first; 0: since the volume's birth
+  // Of a storage server that was declared lost, with all that it had (docs/operations.md): drawn when that
+  // was, so that every COMMIT after it is answered with a later verifier than that server ever gave. 0: no.
+  Verifier lost = {};
 };
 // GET_TABLES: servers by index, and for each site class the server index of every site. A server that was
 // removed stays as an entry of that role, with the name that it had.
@@ -148,13 +151,14 @@ struct ClaimResult {
 };
 
 enum class ServerChange : std::uint32_t {
-  kAdd = 0,    // one more member
-  kSet = 1,    // of one of them what `fields` names
-  kDrain = 2,  // it is to have no sites: a plan gives it none
-  kUse = 3,    // it may have some again
-  kRemove = 4  // it is no member any more; kInvalid while it has anything
+  kAdd = 0,     // one more member
+  kSet = 1,     // of one of them what `fields` names
+  kDrain = 2,   // it is to have no sites: a plan gives it none
+  kUse = 3,     // it may have some again
+  kRemove = 4,  // it is no member any more; kInvalid while it has anything
+  kLose = 5     // of a storage server: its data is gone, for good; it is drained, too
 };
-// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of the last three nothing else;
+// CHANGE_SERVER: by the name in `entry`, whose number does not count, and of the last four nothing else;
 // what is asked for may be so already.
 struct ChangeServerArgs {
   enum Field : std::uint32_t { kEndpoint = 1, kWeight = 2, kHost = 4, kRack = 8, kAll = 15 };
@@ -193,6 +197,7 @@ struct MembersResult {
 enum class TablesForm {
   kUnmoved,  // of before sites could be moved: without layout_sites
   kPlaces,   // of before servers had more than a role, an endpoint and a name
+  kUnlost,   // of before servers could be declared lost
   kNow       // as encode() writes them
 };
 bool decode(ByteView bytes, TablesForm form, Tables& out);

@@ -116,7 +116,11 @@ Task<rpc::Outcome> Manager::tables(rpc::XdrWriter& results) {
 }
 
 Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) {
-  if (is_member(args.server)) {
+  if (is_member(args.server) && entries_[args.server].lost.value != 0) {
+    if (unknown_log_.allow())
+      log_warning("a heartbeat of {}, which was declared lost: it is told to stop",
+                  entries_[args.server].name);
+  } else if (is_member(args.server)) {
     Heard& heard = heard_[args.server];
     const std::string& name = entries_[args.server].name;
     if (!alive(heard) || heard.last.pid != args.pid) {
@@ -176,7 +180,7 @@ bool Manager::wants_tables(const wire::HeartbeatArgs& args) {
 }
 
 bool Manager::wants_record(const wire::HeartbeatArgs& args) {
-  if (!is_member(args.server)) return false;
+  if (!is_member(args.server) || entries_[args.server].lost.value != 0) return false;
   records_.heard(args.server, args.record_digest);
   if (!records_.wants(args.server)) return false;
   const std::string& name = entries_[args.server].name;
@@ -253,6 +257,8 @@ std::string said(const wire::ChangeServerArgs& args, const wire::ServerEntry& en
       return "is in use again";
     case wire::ServerChange::kRemove:
       return "is no member any more";
+    case wire::ServerChange::kLose:
+      return "is lost, with all that it had";
   }
   return "?";
 }
@@ -283,10 +289,18 @@ Task<Status> Manager::check_emptied(std::string name) {
   co_return Status{};
 }
 
+// One that lives would go on answering clients for as long as it does not hear of it.
+Status Manager::check_silent(const std::string& name) const {
+  const wire::ServerEntry* known = wire::find_member(state_.tables, name);
+  if (known == nullptr || !alive(heard_.at(known->server))) return {};
+  return fail(Errc::kInvalid, "{} is alive (slicectl server drain)", name);
+}
+
 Task<wire::ChangeServerResult> Manager::change_server(wire::ChangeServerArgs args) {
   const Generation before = state_.tables.generation;
   std::optional<wire::ServerEntry> was;
   Status changed{};
+  if (args.change == wire::ServerChange::kLose) changed = check_silent(args.entry.name);
   if (args.change == wire::ServerChange::kRemove) {
     ManagerState tried = state_;
     changed = change_members(context_.config, args, tried);

@@ -57,6 +57,8 @@ class Manager : public service::InternalProgram, public service::Role {
   Task<wire::ChangeServerResult> change_server(wire::ChangeServerArgs args);
   // kUnavailable: a coordinator may have stripes on this storage server, or may put some there.
   Task<Status> check_emptied(std::string name);
+  // kInvalid: the server is heard of.
+  Status check_silent(const std::string& name) const;
   // Whether the heartbeat asks its sender for its record.
   bool wants_record(const wire::HeartbeatArgs& args);
   // kError while there is a survey: nobody knows.

@@ -89,6 +89,22 @@ Status set(const EnsembleConfig& config, const wire::ChangeServerArgs& args, Ser
   return {};
 }
 
+// All that is left of it is at others, or nowhere. Its moves end; a later verifier than any that it gave is
+// drawn.
+Status lose(ServerEntry& known, ManagerState& next) {
+  if (known.role != wire::Role::kStorage)
+    return fail(Errc::kInvalid, "{} is a {} server: what it has no other has, so it cannot be done without",
+                known.name, wire::role_name(known.role));
+  if (known.lost.value != 0) return {};  // it is so
+  known.drained = true;
+  known.lost = Verifier{++next.drawn.value};
+  for (MoveRecord& each : next.moves) {
+    if (each.move.from == known.server || each.move.to == known.server) each.aborting = true;
+  }
+  ++next.tables.generation.value;
+  return {};
+}
+
 Status remove(ServerEntry& known, ManagerState& next) {
   if (known.role == wire::Role::kManager) return fail(Errc::kInvalid, "the manager cannot be removed");
   const auto& servers = next.tables.servers;
@@ -103,7 +119,8 @@ Status remove(ServerEntry& known, ManagerState& next) {
            .role = wire::Role::kRemoved,
            .endpoint = {},
            .name = known.name,
-           .since = known.since};
+           .since = known.since,
+           .lost = known.lost};
   ++next.tables.generation.value;
   return {};
 }
@@ -134,7 +151,8 @@ Status change_members(const EnsembleConfig& config, const wire::ChangeServerArgs
   if (known == nullptr) {
     const bool removed = std::any_of(tables.servers.begin(), tables.servers.end(),
                                      [&](const ServerEntry& each) { return each.name == args.entry.name; });
-    if (removed && args.change == ServerChange::kRemove) return {};  // it is so
+    const bool goes = args.change == ServerChange::kRemove || args.change == ServerChange::kLose;
+    if (removed && goes) return {};  // it is so
     return fail(Errc::kNotFound, "no server has the name '{}'{}", args.entry.name,
                 removed ? ": it was removed" : "");
   }
@@ -144,7 +162,10 @@ Status change_members(const EnsembleConfig& config, const wire::ChangeServerArgs
       return set(config, args, *known, tables);
     case ServerChange::kRemove:
       return remove(*known, next);
+    case ServerChange::kLose:
+      return lose(*known, next);
     default:
+      if (known->lost.value != 0) return fail(Errc::kInvalid, "{} was declared lost", known->name);
       if (std::exchange(known->drained, drained) != drained) ++tables.generation.value;
       return {};
   }

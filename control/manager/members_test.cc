@@ -222,6 +222,52 @@ TEST_F(RemovalTest, AServerOfTheVolumesBirthGoesWhenCoordinatorsHaveNothingThere
   EXPECT_EQ(tables_told()->layout_sites, moved.layout_sites);
 }
 
+class LossTest : public RemovalTest {
+ protected:
+  std::string lose(const std::string& name) {
+    return ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                         wire::ChangeServerArgs{.change = wire::ServerChange::kLose,
+                                                                .entry = {.endpoint = {}, .name = name}})
+        ->refused;
+  }
+  const std::uint32_t store1_ = config_.find("store1")->index;
+};
+
+TEST_F(LossTest, AStorageServerThatIsSilentCanBeLost) {
+  beat("store1");
+  EXPECT_THAT(lose("store1"), HasSubstr("store1 is alive"));
+  loop_.advance(Manager::kPatience + std::chrono::seconds(1));
+  const Verifier drawn = manager_->durable_state().drawn;
+  EXPECT_EQ(lose("store1"), "");
+  const wire::Tables tables = *tables_told();
+  EXPECT_GT(tables.servers[store1_].lost, drawn) << "no COMMIT is answered with one that it gave";
+  EXPECT_EQ(tables.servers[store1_].lost, manager_->durable_state().drawn);
+  EXPECT_TRUE(tables.servers[store1_].drained);
+  EXPECT_EQ(lose("store1"), "");
+  restart().value();
+  EXPECT_EQ(wire::digest(*tables_told()), wire::digest(tables)) << "once; and it is durable";
+  EXPECT_THAT(remove("store1")->refused, HasSubstr("storage sites"));
+  EXPECT_THAT(lose("store9"), HasSubstr("no server has the name"));
+}
+
+TEST_F(LossTest, WhatOthersHaveNotCannotBeDoneWithout) {
+  EXPECT_THAT(lose("dir1"), HasSubstr("dir1 is a directory server: what it has no other has"));
+  EXPECT_THAT(lose("small1"), HasSubstr("small-file"));
+  EXPECT_THAT(lose("proxy1"), HasSubstr("proxy"));
+}
+
+TEST_F(LossTest, WhoComesBackIsNotHeard) {
+  EXPECT_EQ(lose("store1"), "");
+  const wire::Tables tables = *tables_told();
+  EXPECT_FALSE(asks_for_record("store1", tables)) << "what its record says counts for nothing";
+  EXPECT_FALSE(member("store1").alive);
+  auto used =
+      ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                    wire::ChangeServerArgs{.change = wire::ServerChange::kUse,
+                                                           .entry = {.endpoint = {}, .name = "store1"}});
+  EXPECT_THAT(used->refused, HasSubstr("was declared lost"));
+}
+
 TEST_F(RemovalTest, AProxyGoesAsLongAsThereIsAnother) {
   EXPECT_EQ(change(true, "proxy2", wire::Role::kProxy, kFree + 1)->refused, "");
   EXPECT_EQ(remove("proxy1")->refused, "");

@@ -1,6 +1,7 @@
 #include "control/manager/moves.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "service/internal_call.h"
@@ -9,9 +10,12 @@ namespace slice::manager {
 namespace {
 
 using wire::MovePhase;
+using NfsStatus = nfs3::Status;
 
 constexpr Duration kTimeout = std::chrono::seconds(3);
 constexpr Duration kAbortTimeout = std::chrono::seconds(15);
+constexpr Duration kPreparePause = std::chrono::milliseconds(50);
+constexpr int kPrepareTries = 40;
 constexpr std::uint64_t kLeastRate = 1 << 10;  // bytes a second that a limit leaves to a move
 
 std::uint64_t wall_ns(const Loop& loop) {
@@ -180,6 +184,8 @@ Task<void> Moves::step(wire::MoveId id, std::uint64_t bytes_per_second, bool pau
   if (const MoveRecord* record = find(id)) {
     if (record->aborting) {
       co_await give_up(*record);
+    } else if (lost(record->move.from)) {
+      co_await grant(*record);
     } else {
       co_await carry_on(*record, bytes_per_second, paused);
     }
@@ -218,7 +224,8 @@ Task<void> Moves::carry_on(MoveRecord record, std::uint64_t bytes_per_second, bo
   note(seen, *result);
   switch (result->phase) {
     case MovePhase::kGiven:
-      (void)co_await publish(move);
+      // The old owner frees what it has without the new one's word for it where that is lost.
+      if (co_await publish(move) && lost(move.to)) co_await end(record, MovePhase::kDone);
       break;
     case MovePhase::kDone:
       if (co_await publish(move)) co_await end(record, MovePhase::kDone);
@@ -258,11 +265,60 @@ Task<bool> Moves::publish(wire::SiteMove move) {
   co_return true;
 }
 
+// The new owner gives back what it has of the sites, and has them from then on, empty; the verifier that was
+// drawn when they were lost becomes its own.
+Task<Status> Moves::offer_nothing(wire::SiteMove move) {
+  auto ask = [&](wire::MovesProcedure procedure, auto args) -> Task<Result<wire::MovesResult>> {
+    co_return co_await service::internal_call<wire::MovesResult>(
+        context_.channel, endpoint_of(move.to), wire::kMovesProgram, procedure, std::move(args), kTimeout);
+  };
+  auto fine = [](const Result<wire::MovesResult>& result) -> Status {
+    if (!result) return fail(result.error().code, "{}", result.error().message);
+    if (result->status != NfsStatus::kOk) return fail(Errc::kUnavailable, "{}", result->trouble);
+    return {};
+  };
+  const Verifier verifier = hooks_.state.tables.servers[move.from].lost;
+  std::uint64_t attempt = wall_ns(context_.loop);
+  Result<wire::MovesResult> prepared = wire::MovesResult{.status = NfsStatus::kJukebox};
+  for (int tries = 0; prepared && tries < kPrepareTries; ++tries) {
+    if (tries > 0) co_await context_.loop.sleep(kPreparePause);
+    prepared = co_await ask(wire::MovesProcedure::kPrepare, wire::PrepareSitesArgs{move, attempt});
+    if (prepared && prepared->status == NfsStatus::kStale) attempt = prepared->attempt + 1;
+    const bool later =
+        prepared && (prepared->status == NfsStatus::kStale || prepared->status == NfsStatus::kJukebox);
+    if (!later) break;
+  }
+  // Its sites are there already where the manager has died in between.
+  const bool there = prepared && prepared->status == NfsStatus::kInval;
+  if (!there) {
+    SLICE_CO_RETURN_IF_ERROR(fine(prepared));
+    SLICE_CO_RETURN_IF_ERROR(fine(
+        co_await ask(wire::MovesProcedure::kOffer, wire::OfferSitesArgs{move.id, attempt, true, verifier})));
+  }
+  co_return fine(co_await ask(wire::MovesProcedure::kTake, wire::TakeSitesArgs{move}));
+}
+
+Task<void> Moves::grant(MoveRecord record) {
+  const wire::SiteMove& move = record.move;
+  Status offered = co_await offer_nothing(move);
+  if (stopped_ || find(move.id) == nullptr) co_return;
+  if (!offered) {
+    seen_[move.id].last.trouble =
+        fmt::format("{}: {}", hooks_.state.tables.servers[move.to].name, offered.error().message);
+    co_return;
+  }
+  if (co_await publish(move)) co_await end(record, MovePhase::kDone);
+}
+
 Task<void> Moves::give_up(MoveRecord record) {
   const wire::SiteMove& move = record.move;
-  auto aborted = co_await service::internal_call<wire::AbortMoveResult>(
-      context_.channel, endpoint_of(move.from), wire::kMovesProgram, wire::MovesProcedure::kAbort,
-      wire::AbortMoveArgs{move}, kAbortTimeout);
+  Result<wire::AbortMoveResult> aborted =
+      wire::AbortMoveResult{.attempt = std::numeric_limits<std::uint64_t>::max()};
+  if (!lost(move.from)) {
+    aborted = co_await service::internal_call<wire::AbortMoveResult>(
+        context_.channel, endpoint_of(move.from), wire::kMovesProgram, wire::MovesProcedure::kAbort,
+        wire::AbortMoveArgs{move}, kAbortTimeout);
+  }
   if (stopped_ || find(move.id) == nullptr) co_return;
   if (!aborted || aborted->phase == MovePhase::kWaiting) {
     seen_[move.id].last.trouble =
@@ -274,6 +330,7 @@ Task<void> Moves::give_up(MoveRecord record) {
     log_warning("move {}: it cannot be given up, since its sites are given away", move.id.value);
     co_return co_await set_aborting(move.id, false);
   }
+  if (lost(move.to)) co_return co_await end(record, MovePhase::kAborted);
   auto withdrawn = co_await service::internal_call<wire::MovesResult>(
       context_.channel, endpoint_of(move.to), wire::kMovesProgram, wire::MovesProcedure::kWithdraw,
       wire::WithdrawSitesArgs{move, aborted->attempt}, kTimeout);

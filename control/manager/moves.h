@@ -64,6 +64,10 @@ class Moves {
   Task<void> step(wire::MoveId id, std::uint64_t bytes_per_second, bool paused);
   Task<void> carry_on(MoveRecord record, std::uint64_t bytes_per_second, bool paused);
   Task<void> give_up(MoveRecord record);
+  // A lost server's sites: there is nothing to copy. Does the old owner's part.
+  Task<void> grant(MoveRecord record);
+  Task<Status> offer_nothing(wire::SiteMove move);
+  bool lost(std::uint32_t server) const { return hooks_.state.tables.servers[server].lost.value != 0; }
   // Where the state cannot be kept, it is asked for again the next time.
   Task<void> set_aborting(wire::MoveId id, bool aborting);
   // False: the state cannot be kept; it is tried again.

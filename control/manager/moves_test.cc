@@ -30,6 +30,18 @@ class FakeServer : public service::InternalProgram {
       ++aborts;
       return wire::AbortMoveResult{abort_phase, 9};
     });
+    on<wire::PrepareSitesArgs>(MovesProcedure::kPrepare, [this](const wire::PrepareSitesArgs& args) {
+      prepared.push_back(args.move);
+      return prepare_answer;
+    });
+    on<wire::OfferSitesArgs>(MovesProcedure::kOffer, [this](const wire::OfferSitesArgs& args) {
+      offered = args;
+      return wire::MovesResult{};
+    });
+    on<wire::TakeSitesArgs>(MovesProcedure::kTake, [this](const wire::TakeSitesArgs& args) {
+      taken.push_back(args.move);
+      return take_answer;
+    });
     on<wire::WithdrawSitesArgs>(MovesProcedure::kWithdraw, [this](const wire::WithdrawSitesArgs& args) {
       withdrawn = args.attempt;
       return withdraw_answer;
@@ -39,6 +51,9 @@ class FakeServer : public service::InternalProgram {
   wire::MoveSitesResult answer{.phase = MovePhase::kCopying, .copied_bytes = 1 << 20};
   MovePhase abort_phase = MovePhase::kAborted;
   unsigned aborts = 0;
+  std::vector<wire::SiteMove> prepared, taken;
+  wire::OfferSitesArgs offered;
+  wire::MovesResult prepare_answer, take_answer;
   std::uint64_t withdrawn = 0;
   wire::MovesResult withdraw_answer;
 };
@@ -103,6 +118,16 @@ class MovesTest : public service::testing::ServiceFixture {
   wire::ChangeMovesResult change(std::uint32_t fields, wire::MoveSettings settings, wire::MoveId abort = {}) {
     return ask<wire::ChangeMovesResult>(wire::ManagerProcedure::kChangeMoves,
                                         wire::ChangeMovesArgs{fields, settings, abort});
+  }
+  void lose(const std::string& name) {
+    loop_.advance(Manager::kPatience + 1s);
+    for (const char* other : {"store1", "store2", "store3"}) {
+      if (name != other) beat(other);
+    }
+    auto lost = ask<wire::ChangeServerResult>(
+        wire::ManagerProcedure::kChangeServer,
+        wire::ChangeServerArgs{.change = wire::ServerChange::kLose, .entry = {.endpoint = {}, .name = name}});
+    EXPECT_EQ(lost.refused, "");
   }
   const wire::Tables& tables() const { return manager_->durable_state().tables; }
 
@@ -195,6 +220,60 @@ TEST_F(MovesTest, WhatIsGivenAwayIsNotGivenUp) {
   EXPECT_EQ(tables().sites[2][0], index("store3"));
   EXPECT_EQ(store3.withdrawn, 0u);
   EXPECT_THAT(change(wire::ChangeMovesArgs::kAbort, {}, id).refused, HasSubstr("too late"));
+}
+
+TEST_F(MovesTest, SitesOfALostServerAreGivenToAnotherWithoutIt) {
+  silence("store1");
+  lose("store1");
+  const wire::MoveId id = begin("store3", {0, 2}).moves.at(0);
+  store3.prepare_answer.status = nfs3::Status::kJukebox;
+  loop_.advance(1s);
+  EXPECT_EQ(tables().sites[2][0], index("store1"));
+  store3.prepare_answer.status = nfs3::Status::kOk;
+  store3.take_answer.status = nfs3::Status::kIo;
+  loop_.advance(1s);
+  EXPECT_EQ(tables().sites[2][0], index("store1")) << "it has not recorded that they are its own";
+  EXPECT_EQ(store3.offered.move, id);
+  EXPECT_TRUE(store3.offered.final);
+  EXPECT_EQ(store3.offered.verifier, tables().servers[index("store1")].lost);
+  // The manager dies before it has published; the sites are there then.
+  restart();
+  store3.prepare_answer.status = nfs3::Status::kInval;
+  store3.take_answer.status = nfs3::Status::kOk;
+  loop_.advance(3s);
+  EXPECT_EQ(tables().sites[2][0], index("store3"));
+  EXPECT_EQ(tables().sites[2][2], index("store3"));
+  EXPECT_TRUE(manager_->durable_state().moves.empty());
+  EXPECT_EQ(list().moves.size(), 1u);
+}
+
+TEST_F(MovesTest, MovesEndWhenOneOfTheServersIsLost) {
+  const wire::MoveId from = begin("store3", {0}).moves.at(0);
+  const wire::MoveId to = begin("store1", {1}).moves.at(0);
+  loop_.advance(1s);
+  silence("store1");
+  lose("store1");
+  loop_.advance(2s);
+  EXPECT_TRUE(manager_->durable_state().moves.empty());
+  for (const wire::MoveState& each : list().moves) {
+    EXPECT_EQ(each.last.phase, MovePhase::kAborted) << each.move.id.value;
+    EXPECT_TRUE(each.move.id == from || each.move.id == to);
+  }
+  EXPECT_GT(store3.withdrawn, 0u) << "what has come is given back";
+  EXPECT_EQ(store2.aborts, 1u);
+  EXPECT_EQ(tables().sites[2][1], index("store2"));
+}
+
+// Then they went the same way as it.
+TEST_F(MovesTest, WhatWasGivenToAServerThatIsLostIsItsOwn) {
+  begin("store1", {1});
+  store2.abort_phase = MovePhase::kGiven;
+  silence("store1");
+  lose("store1");
+  store2.answer.phase = MovePhase::kGiven;
+  loop_.advance(2s);
+  EXPECT_EQ(tables().sites[2][1], index("store1"));
+  EXPECT_TRUE(manager_->durable_state().moves.empty()) << "nobody tells a lost server that they are its own";
 }
 
 TEST_F(MovesTest, AnOldOwnerThatHasNotTheSitesEndsTheMove) {

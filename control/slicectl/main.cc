@@ -1,5 +1,6 @@
 // slicectl: the operator's command (docs/operations.md).
 #include <arpa/inet.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 
 #include "common/did_you_mean.h"
 #include "common/version.h"
+#include "control/slicectl/leave_commands.h"
 #include "control/slicectl/move_commands.h"
 #include "control/slicectl/render.h"
 #include "rpc/client.h"
@@ -123,11 +125,16 @@ class Command {
         fmt::format("stripe {} of {} is on {}\n", arguments_.stripe, arguments_.path, arguments_.to));
   }
 
-  int moves(MoveCommands& commands) {
-    return run(commands.run(seams_, {.say = [](const Error& error) { return say(error); },
-                                     .print = [](const std::string& text) { return print(text); },
-                                     .format = format_,
-                                     .terminal = format_ == Format::kText && ::isatty(STDOUT_FILENO) == 1}));
+  // MoveCommands, LeaveCommands.
+  template <class Commands>
+  int carry_out(Commands& commands) {
+    return run(commands.run(
+        seams_,
+        {.say = [](const Error& error) { return say(error); },
+         .print = [](const std::string& text) { return print(text); },
+         .report = [](const std::string& text) { std::fprintf(stderr, "slicectl: %s\n", text.c_str()); },
+         .format = format_,
+         .terminal = format_ == Format::kText && ::isatty(STDOUT_FILENO) == 1}));
   }
 
   int policy(const PolicyChange& change) {
@@ -242,15 +249,15 @@ class PolicyCommands {
   CLI::App *group_, *show_, *set_, *unset_;
 };
 
-// `server add`, `server set` and `server remove`: what they are told.
+// `server add` and `server set`: what they are told.
 class ServerCommands {
  public:
   explicit ServerCommands(CLI::App& app)
       : group_(app.add_subcommand("server", "changes the servers of the ensemble, while all serve")),
         add_(add("add",
                  "one more; its process is started with --name NAME, and takes the rest from the manager")),
-        set_(add("set", "what is named of one; a process that is to be at another address is started there")),
-        remove_(add("remove", "one that has no sites is no member any more: its process stops, for good")) {
+        set_(
+            add("set", "what is named of one; a process that is to be at another address is started there")) {
     group_->require_subcommand(1);
     add_->add_option("--role", role_, "directory, small-file, storage, coordinator or proxy")->required();
     for (CLI::App* command : {add_, set_}) {
@@ -266,17 +273,13 @@ class ServerCommands {
       command->add_option("--rack", rack_, "the rack, or what else fails as a whole");
     }
   }
-  bool parsed() const { return add_->parsed() || set_->parsed() || remove_->parsed(); }
+  bool parsed() const { return add_->parsed() || set_->parsed(); }
   CLI::App& group() { return *group_; }
 
   // kInvalid: a role, an address or a weight that is none, or nothing to set.
   Result<wire::ChangeServerArgs> change() const {
     using Field = wire::ChangeServerArgs::Field;
     wire::ChangeServerArgs args{.entry = {.name = name_, .host = host_, .rack = rack_}, .fields = 0};
-    if (remove_->parsed()) {
-      args.change = wire::ServerChange::kRemove;
-      return args;
-    }
     const CLI::App& command = add_->parsed() ? *add_ : *set_;
     args.change = add_->parsed() ? wire::ServerChange::kAdd : wire::ServerChange::kSet;
     for (const auto& [option, field] : {std::pair{"--address", Field::kEndpoint},
@@ -318,7 +321,7 @@ class ServerCommands {
 
   std::string name_, role_, address_, weight_, host_, rack_;
   std::uint16_t port_ = 2049;
-  CLI::App *group_, *add_, *set_, *remove_;
+  CLI::App *group_, *add_, *set_;
 };
 
 int check(const Arguments& arguments) {
@@ -345,6 +348,31 @@ int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
   ::execv(program.c_str(), pointers.data());
   std::fprintf(stderr, "slicectl: %s: %s\n", program.c_str(), std::strerror(errno));
   return kBadUsage;
+}
+
+// The same beside this process: its findings go where errors do. LeaveCommands::FilesOnlyOn.
+int files_only_on(const Arguments& arguments, const std::string& name) {
+  constexpr int kFindings = 1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    Arguments as_text = arguments;
+    as_text.json = false;
+    ::_exit(fsck(as_text, {"--only-on", name}));
+  }
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+    std::fprintf(stderr, "slicectl: slice-fsck does not run: %s\n", std::strerror(errno));
+    return kFailed;
+  }
+  if (WEXITSTATUS(status) == kFindings) {
+    std::fprintf(stderr,
+                 "slicectl: %s is not given up while it has what no other server has: remove these files "
+                 "first, or bring the server back\n",
+                 name.c_str());
+    return kRefused;
+  }
+  return WEXITSTATUS(status) == 0 ? kGood : kFailed;
 }
 
 // A word where a command is expected that is none; false where what is wrong is something else.
@@ -378,8 +406,9 @@ int main(int argc, char** argv) {
       "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
       "wrong usage or configuration;\n"
       "3 some servers did not answer (metrics, where, tables --check: the rest is shown), or do not have "
-      "the settings yet (reload); 4 refused without "
-      "--force (policy).\n"
+      "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
+      "(server remove "
+      "--lost).\n"
       "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
   auto* status = app.add_subcommand(
       "status", "every process: alive, state, generations of its tables and settings, free space");
@@ -392,7 +421,9 @@ int main(int argc, char** argv) {
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
   PolicyCommands policy(app, arguments.path);
   ServerCommands server(app);
-  MoveCommands move_sites(app, server.group());
+  MoveCommands move_sites(app);
+  LeaveCommands leave(server.group(),
+                      [&](const std::string& name) { return files_only_on(arguments, name); });
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -443,7 +474,8 @@ int main(int argc, char** argv) {
     return kBadUsage;
   }
   if (server.parsed()) return command.change_server(*server_change);
-  if (move_sites.parsed()) return command.moves(move_sites);
+  if (move_sites.parsed()) return command.carry_out(move_sites);
+  if (leave.parsed()) return command.carry_out(leave);
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();

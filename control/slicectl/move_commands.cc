@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/config.h"
-#include "control/slicectl/rebalance.h"
+#include "control/slicectl/plans.h"
 
 namespace slice::slicectl {
 namespace {
@@ -23,92 +23,6 @@ Result<wire::Role> parse_class(const std::string& name) {
 Result<std::uint32_t> index_of(const routing::RoutingTables& tables, const std::string& name) {
   if (const wire::ServerEntry* found = wire::find_member(tables.wire(), name)) return found->server;
   return fail(Errc::kNotFound, "no server has the name '{}'", name);
-}
-
-bool going_on(const wire::MoveState& move) {
-  return move.ended_ns == 0;
-}
-
-// What every server that may have sites of the class is to have: by its weight, and where it has none by the
-// size of its disk, if that has the bytes of files; those of the other classes, which move little, count 1.
-std::vector<Share> shares_of(const wire::MembersResult& members, wire::Role site_class) {
-  std::vector<Share> shares;
-  for (const wire::Member& each : members.members) {
-    if (each.entry.role != site_class || !each.alive) continue;
-    std::uint64_t weight = each.entry.weight;
-    const bool has_bytes = site_class == wire::Role::kStorage || site_class == wire::Role::kSmallFile;
-    if (weight == 0 && has_bytes) weight = each.last.total_bytes;
-    shares.push_back({each.entry.server, each.entry.drained ? 0 : std::max<std::uint64_t>(weight, 1)});
-  }
-  return shares;
-}
-
-// Where sites are, and will be by the moves that go on; and which ones those are.
-struct Owners {
-  std::vector<std::uint32_t> servers;  // by site
-  std::set<std::uint32_t> on_their_way;
-};
-
-Owners owners_of(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
-                 wire::Role site_class) {
-  Owners owners{.servers = tables.wire().sites[static_cast<std::size_t>(site_class)], .on_their_way = {}};
-  for (const wire::MoveState& each : moves.moves) {
-    if (!going_on(each) || each.move.site_class != site_class) continue;
-    for (std::uint32_t site : each.move.sites) {
-      owners.on_their_way.insert(site);
-      if (!each.aborting) owners.servers.at(site) = each.move.to;
-    }
-  }
-  return owners;
-}
-
-// What the manager tells of now.
-struct Known {
-  wire::MembersResult members;
-  std::shared_ptr<const routing::RoutingTables> tables;
-  wire::MovesListResult going;
-};
-
-Task<Result<Known>> ask_known(const Seams& seams) {
-  auto members = co_await ask_members(seams);
-  if (!members) co_return fail(std::move(members).error());
-  auto tables = co_await ask_tables(seams);
-  if (!tables) co_return fail(std::move(tables).error());
-  auto going = co_await ask_moves(seams);
-  if (!going) co_return fail(std::move(going).error());
-  co_return Known{std::move(*members), std::move(*tables), std::move(*going)};
-}
-
-// What is to move until every server of the class has its share; of those sites that are not on their way.
-Result<Plan> plan_of(const Known& known, wire::Role site_class) {
-  const Owners owners = owners_of(*known.tables, known.going, site_class);
-  auto moves = plan_rebalance(owners.servers, shares_of(known.members, site_class));
-  if (!moves) return fail(std::move(moves).error());
-  for (SitesToMove& each : *moves) {
-    std::erase_if(each.sites, [&](std::uint32_t site) { return owners.on_their_way.contains(site); });
-  }
-  std::erase_if(*moves, [](const SitesToMove& each) { return each.sites.empty(); });
-  return Plan{site_class, std::move(*moves)};
-}
-
-// Of the classes that can be moved and that have servers.
-Result<std::vector<Plan>> plans_of(const Known& known) {
-  std::vector<Plan> plans;
-  for (wire::Role site_class : wire::kClassesOfSites) {
-    if (known.tables->servers(site_class).empty()) continue;
-    auto plan = plan_of(known, site_class);
-    if (!plan) return fail(std::move(plan).error());
-    plans.push_back(std::move(*plan));
-  }
-  return plans;
-}
-
-Task<Status> carry_out(const Seams& seams, Plan plan) {
-  for (const SitesToMove& each : plan.moves) {
-    auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
-    if (!begun) co_return fail(std::move(begun).error());
-  }
-  co_return Status{};
 }
 
 }  // namespace
@@ -135,12 +49,11 @@ Result<std::vector<std::uint32_t>> parse_sites(std::string_view text) {
   }
 }
 
-MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
+MoveCommands::MoveCommands(CLI::App& app)
     : site_(app.add_subcommand("site", "moves sites to another server, data and all, while all serve")),
       move_(site_->add_subcommand("move", "begins to; `slicectl moves` shows how far it is")),
       rebalance_(app.add_subcommand("rebalance",
                                     "moves sites until every server has its share of those of its class")),
-      drain_(servers.add_subcommand("drain", "moves all sites of one away, and has it get no others")),
       moves_(app.add_subcommand("moves", "moves of sites that go on, and the last that have ended")),
       pause_(moves_->add_subcommand("pause", "copies nothing more for now")),
       resume_(moves_->add_subcommand("resume", "goes on copying")),
@@ -153,22 +66,19 @@ MoveCommands::MoveCommands(CLI::App& app, CLI::App& servers)
   move_->add_option("server", server_, "where to")->required();
   rebalance_->add_option("--class", class_, "of this class alone");
   rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
-  drain_->add_option("name", server_, "which")->required();
-  drain_->add_flag("--undo", undo_, "it may get sites again; none is moved");
   moves_->add_flag("--watch", watch_, "until none goes on any more");
   abort_->add_option("move", id_, "its number")->required();
   limit_->add_option("rate", rate_, "bytes a second, e.g. 100MiB; 0: as fast as it goes")->required();
 }
 
 bool MoveCommands::parsed() const {
-  return site_->parsed() || rebalance_->parsed() || drain_->parsed() || moves_->parsed();
+  return site_->parsed() || rebalance_->parsed() || moves_->parsed();
 }
 
 Task<int> MoveCommands::run(const Seams& seams, const Output& output) {
   using Field = wire::ChangeMovesArgs::Field;
   if (move_->parsed()) return move(seams, output);
   if (rebalance_->parsed()) return rebalance(seams, output);
-  if (drain_->parsed()) return drain(seams, output);
   wire::ChangeMovesArgs args;
   if (pause_->parsed() || resume_->parsed()) {
     args.fields = Field::kPaused;
@@ -228,25 +138,6 @@ Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
   }
   co_return output.print(only ? render_plan(*known->tables, plans.front(), output.format)
                               : render_plans(*known->tables, plans, output.format));
-}
-
-Task<int> MoveCommands::drain(const Seams& seams, const Output& output) {
-  auto changed = co_await ask_change(
-      seams,
-      {.change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain, .entry = {.name = server_}});
-  if (!changed) co_return output.say(changed.error());
-  if (undo_) co_return output.print(render_change(*changed, output.format));
-  const wire::Role site_class = changed->entry.role;
-  if (static_cast<std::size_t>(site_class) >= wire::kSiteClasses)
-    co_return output.print(render_begun({}, output.format));
-  auto known = co_await ask_known(seams);
-  if (!known) co_return output.say(known.error());
-  auto plan = plan_of(*known, site_class);
-  if (!plan) co_return output.say(plan.error());
-  // What the others have stays; they get this one's by their shares.
-  std::erase_if(plan->moves, [&](const SitesToMove& each) { return each.from != changed->entry.server; });
-  if (Status begun = co_await carry_out(seams, *plan); !begun) co_return output.say(begun.error());
-  co_return output.print(render_plan(*known->tables, *plan, output.format));
 }
 
 Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {

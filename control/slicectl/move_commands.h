@@ -1,16 +1,15 @@
-// The commands of slicectl that move sites: `site move`, `rebalance`, `server drain` and `moves`
+// The commands of slicectl that move sites: `site move`, `rebalance` and `moves`
 // (docs/moves.md).
 #ifndef SLICE_CONTROL_SLICECTL_MOVE_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_MOVE_COMMANDS_H
 
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
-#include "control/slicectl/render.h"
 
 namespace slice::slicectl {
 
@@ -19,31 +18,23 @@ Result<std::vector<std::uint32_t>> parse_sites(std::string_view text);
 
 class MoveCommands {
  public:
-  // `servers`: the group that `drain` belongs to.
-  MoveCommands(CLI::App& app, CLI::App& servers);
+  explicit MoveCommands(CLI::App& app);
 
   bool parsed() const;
-  // Runs the command that was parsed; the exit code. `say` tells of an error, `print` shows something.
-  struct Output {
-    std::function<int(const Error& error)> say;
-    std::function<int(const std::string& text)> print;
-    Format format = Format::kText;
-    bool terminal = false;  // what was shown may be shown anew in its place
-  };
+  // Runs the command that was parsed; the exit code.
   Task<int> run(const Seams& seams, const Output& output);
 
  private:
   Task<int> move(const Seams& seams, const Output& output);
   Task<int> rebalance(const Seams& seams, const Output& output);
-  Task<int> drain(const Seams& seams, const Output& output);
   Task<int> moves(const Seams& seams, const Output& output);
   Task<int> watch(const Seams& seams, const Output& output);
   Task<int> change(const Seams& seams, const Output& output, wire::ChangeMovesArgs args);
 
-  CLI::App *site_, *move_, *rebalance_, *drain_, *moves_, *pause_, *resume_, *abort_, *limit_;
+  CLI::App *site_, *move_, *rebalance_, *moves_, *pause_, *resume_, *abort_, *limit_;
   std::string class_, sites_, server_, rate_;
   std::uint64_t id_ = 0;
-  bool dry_run_ = false, watch_ = false, undo_ = false;
+  bool dry_run_ = false, watch_ = false;
 };
 
 }  // namespace slice::slicectl

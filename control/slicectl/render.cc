@@ -180,13 +180,14 @@ void add_said(Json& json, const wire::ServerEntry& entry) {
   json["host"] = entry.host.empty() ? Json(nullptr) : Json(entry.host);
   json["rack"] = entry.rack.empty() ? Json(nullptr) : Json(entry.rack);
   json["drained"] = entry.drained;
+  json["lost"] = entry.lost.value != 0;
 }
 
 // The same in words; empty where nothing was said.
 std::string said_text(const wire::ServerEntry& entry) {
   std::string text;
   auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
-  if (entry.drained) add("drained");
+  if (entry.drained) add(entry.lost.value != 0 ? "lost" : "drained");
   if (entry.weight != 0) add(fmt::format("weight {}", entry.weight));
   if (!entry.host.empty()) add("host " + entry.host);
   if (!entry.rack.empty()) add("rack " + entry.rack);

@@ -88,6 +88,25 @@ TEST_F(CommitTest, AServerThatIsRemovedMeanwhileIsNotWaitedFor) {
   EXPECT_EQ(the_file().attributes.size, 100000u);
 }
 
+// What it had acknowledged, and nobody has, is to be written again.
+TEST_F(CommitTest, ALostServerIsNotWaitedForAndItsWritesAreDoneAgain) {
+  store1_.end = 100000;
+  silence("store2");
+  std::optional<Committed> done;
+  commit(file(), [&](Committed each) { done = each; });
+  loop_.advance(10s);
+  ASSERT_FALSE(done);
+  wire::Tables tables = tables_.get()->wire();
+  tables.servers[config_.find("store2")->index].lost = Verifier{33};
+  ++tables.generation.value;
+  tables_.set(routing::RoutingTables::make(config_, tables).value());
+  loop_.advance(10s);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->status, NfsStatus::kOk);
+  EXPECT_EQ(done->ok.verifier, Verifier{33}) << "it gave smaller ones";
+  EXPECT_EQ(the_file().attributes.size, 100000u);
+}
+
 TEST_F(CommitTest, TheAnswerDoesNotWaitForTheLog) {
   store1_.end = 1;
   disk_.set_delay(1s, 1s);

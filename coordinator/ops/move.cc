@@ -140,7 +140,8 @@ Task<bool> MoveOperation::copy(const Move& move, std::uint32_t to) {
 
 Task<NfsStatus> MoveOperation::discard(routing::FileHandle handle, std::uint64_t stripe,
                                        std::uint32_t server) {
-  if (context_.tables.get()->server(server) == nullptr)
+  const routing::RoutingTables& tables = *context_.tables.get();
+  if (tables.server(server) == nullptr || tables.gone(server))
     co_return NfsStatus::kOk;  // with its disk it has left the ensemble
   auto layout = layouts_.of(handle, stripe);
   if (!layout) co_return nfs3::status_of(layout.error());

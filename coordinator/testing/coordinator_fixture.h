@@ -168,8 +168,12 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     rpc::Dispatcher dispatcher;
   };
 
-  CoordinatorFixture()
-      : ServiceFixture("coord1"), small_(loop_), store1_(loop_), store2_(loop_), authority_(loop_, handles_) {
+  explicit CoordinatorFixture(EnsembleConfig config = service::testing::sample_config())
+      : ServiceFixture("coord1", std::move(config)),
+        small_(loop_),
+        store1_(loop_),
+        store2_(loop_),
+        authority_(loop_, handles_) {
     authority_.add(FileId{77});
     the_file().striped = true;
     the_file().attributes.gid = 100;

@@ -9,6 +9,7 @@ import json
 import pathlib
 import random
 import re
+import shutil
 import tempfile
 import time
 
@@ -383,24 +384,60 @@ def removed(scene, name="store2"):
     return ok & scene.whole(what)
 
 
+def missing(scene):
+    """How many copies of files miss something, as coordinators have noted."""
+    return sum(scene.target.metrics(name)["coordinator_copies_missing_something"] for name in scene.target.servers("coord"))
+
+
+def lost(scene):
+    """A storage node's host goes up in smoke. All files have two copies: nobody loses a byte, and all have two again, without it."""
+    name = "store2"
+    what, start = f"lost {name}", time.monotonic()
+    ok = say(scene.until(lambda: missing(scene) == 0), f"{what}: before, all copies are whole")
+    scene.target.kill(name)
+    shutil.rmtree(pathlib.Path(scene.target.facts["config"]).parent / "data" / name)
+    words, told = ("server", "remove", name, "--lost"), []
+    ok &= say(scene.until(lambda: told.append(scene.ask(*words)) or told[-1].returncode == 0, MOVES_SECONDS), f"{what}: server remove --lost",
+              f"{told[-1].returncode}: {told[-1].stdout}{told[-1].stderr}")
+    print(f"{what}: that took {time.monotonic() - start:.1f} s\n{told[-1].stderr}", end="", flush=True)
+    scene.gone.add(name)
+    ok &= scene.ended(what) & say(name not in scene.owners(), f"{what}: it has no sites left") & scene.whole(what)
+    ok &= say(scene.until(lambda: missing(scene) == 0), f"{what}: all copies are whole", missing(scene))
+    for other in ("store1", "store3", "store4"):
+        scene.target.kill(other)
+        ok &= scene.right(f"{what}, then without {other}") & scene.clients.work(f"{what}, then without {other}")
+        scene.target.start(other)
+        scene.target.wait_serving()
+        ok &= say(scene.until(lambda: missing(scene) == 0, MOVES_SECONDS), f"{what}: all copies are whole once more", missing(scene))
+    return ok & scene.whole(f"{what}, at the end")
+
+
 STEPS = [coordinator_is_added, small2_is_added, directories_are_added, store4_is_added, limited, killed, small_files_killed, drained, removed]
-# What the policy for names makes no difference to is done under one.
-POLICIES = {"mkdir-switching": STEPS, "name-hashing": [directories_are_added]}
+# What the policy for names makes no difference to is done under one; what takes files with two copies apart.
+Scenario = collections.namedtuple("Scenario", "shape steps copies", defaults=[1])
+SCENARIOS = {
+    "mkdir-switching": Scenario({"storage": 3, "policy": "mkdir-switching"}, STEPS),
+    "name-hashing": Scenario({"storage": 3, "policy": "name-hashing"}, [directories_are_added]),
+    "mirrored": Scenario({"storage": 4, "policy": "mkdir-switching"}, [lost], copies=2),
+}
 
 
 def grow(ensembles, options):
-    """--only: policies, steps, or both."""
+    """--only: scenarios, steps, or both."""
     wanted = options.only.split(",") if options.only else []
-    policies = [policy for policy in POLICIES if policy in wanted] or list(POLICIES)
-    names = [name for name in wanted if name not in POLICIES] or [step.__name__ for step in STEPS]
-    chosen = {policy: [step for step in POLICIES[policy] if step.__name__ in names] for policy in policies}
-    return any(chosen.values()) and all([under_policy(ensembles, options, policy, steps) for policy, steps in chosen.items() if steps])
+    names = [name for name in SCENARIOS if name in wanted] or list(SCENARIOS)
+    steps = [name for name in wanted if name not in SCENARIOS]
+    chosen = {name: [step for step in SCENARIOS[name].steps if not steps or step.__name__ in steps] for name in names}
+    return any(chosen.values()) and all([play(ensembles, options, name, steps) for name, steps in chosen.items() if steps])
 
 
-def under_policy(ensembles, options, policy, steps):
-    print(f"== {policy}", flush=True)
-    shape = {"storage": 3, "small_files": 1, "directories": 1, "policy": policy}
+def play(ensembles, options, name, steps):
+    print(f"== {name}", flush=True)
+    scenario = SCENARIOS[name]
+    shape = {"small_files": 1, "directories": 1, **scenario.shape}
     with tempfile.TemporaryDirectory(prefix="slice-grow-", dir="/dev/shm") as folder, ensembles.make("grow", **shape) as target:
+        if scenario.copies > 1:
+            target.slicectl("policy", "set", "/", "--copies", str(scenario.copies))
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             return False

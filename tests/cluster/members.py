@@ -4,6 +4,7 @@ killed in between. df and status show those who are there."""
 
 import json
 import pathlib
+import shutil
 import struct
 import tempfile
 import time
@@ -16,6 +17,7 @@ FILES = 12  # of libnfs; 16 stripes each
 FSSTAT = 18
 REMOVED = "was removed from the ensemble"
 ENDS_SECONDS = 10  # in which a process notices that it is no member any more
+POLICY_SECONDS = 3  # in which all directory servers go by a policy
 COMES_SECONDS = 20  # in which figures that are told once a second have come everywhere
 
 
@@ -61,9 +63,9 @@ class Scene(grow.Scene):
         counts = self.until(lambda: got.append(self.df()) or abs(got[-1] - wanted) <= 0.02 * wanted, COMES_SECONDS)
         return ok & say(counts, f"{what}: df shows what {len(holders)} nodes have", f"{got[-1]} bytes, wanted {wanted}")
 
-    def refused(self, what, *words, because):
+    def refused(self, what, *words, because, code=1):
         done = self.ask(*words)
-        return say(done.returncode == 1 and because in done.stderr, f"{what}: {' '.join(words)} is refused", f"exit code {done.returncode}: {done.stderr}")
+        return say(done.returncode == code and because in done.stderr, f"{what}: {' '.join(words)} is refused", f"exit code {done.returncode}: {done.stderr}")
 
     def log(self, name):
         return (self.folder / "log" / f"{name}.log").read_text(errors="replace")
@@ -140,6 +142,36 @@ def comes_again(scene, node):
     return ok & scene.moved("again") & scene.good("again") & scene.shows("again", ["store1", "store2", "store3"], node)
 
 
+def is_lost(scene, node):
+    """docs/operations.md, "A storage node that is lost": store3, with its disk. One file had bytes there and nowhere else."""
+    lose = ("server", "remove", "store3", "--lost")
+    alone, inode = scene.files.written[-1], None
+    scene.tell("policy", "set", "/", "--copies", "2")
+    time.sleep(POLICY_SECONDS)
+    for name in scene.files.written[:-1]:
+        scene.files.remove(name)
+    scene.files.written = [alone]
+    ok = say(scene.files.write(FILES), "lost: files with two copies are written")
+    ok &= scene.refused("lost, but alive", *lose, because="nowhere else", code=4)
+    scene.target.kill("store3")
+    shutil.rmtree(scene.folder / "data/store3")
+    done = scene.ask(*lose)
+    ok &= say(done.returncode == 4 and "1 file has bytes on store3 and nowhere else" in done.stderr, "lost: a file with one copy is in the way", done.stderr)
+    scene.files.remove(alone)
+    scene.files.written.remove(alone)
+    silent = scene.until(lambda: (done := scene.ask(*lose)).returncode == 0 or "is alive" not in done.stderr, grow.MOVES_SECONDS)
+    done = scene.ask(*lose)
+    ok &= say(silent and done.returncode == 0, "lost: it is removed", f"{done.returncode}: {done.stdout}{done.stderr}")
+    ok &= scene.good("lost") & scene.shows("lost", ["store1", "store2"], node)
+    ok &= say(grow.missing(scene) == 0, "lost: all copies are whole")
+    scene.target.stop("store2")
+    ok &= scene.right("lost, and another is away")
+    scene.target.start("store2")
+    scene.target.wait_serving()
+    ok &= scene.start_in_vain("lost", "store3", REMOVED)
+    return ok & scene.good("lost, at the end")
+
+
 def members(ensembles, options):
     with tempfile.TemporaryDirectory(prefix="slice-members-", dir="/dev/shm") as folder, ensembles.make("members", storage=2) as target:
         files = lost_manager_state.Files(target, folder)
@@ -150,7 +182,7 @@ def members(ensembles, options):
         target.add_storage_node(3)
         target.wait_serving()
         ok = scene.shows("without sites", ["store1", "store2", "store3"], node)
-        for step in (comes, goes, comes_again):
+        for step in (comes, goes, comes_again, is_lost):
             start = time.monotonic()
             ok &= step(scene, node)
             print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)

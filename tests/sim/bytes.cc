@@ -142,6 +142,8 @@ class ByteSimulation : public Rounds {
   void prepare() override { make_files(); }
 
   void play(unsigned round) override {
+    const bool last = round + 1 == options().rounds;
+    if (last && leaves() && loses_ && !lose_a_server()) return;
     ensemble().storm(kStormBegins, options().crashes);
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
@@ -151,7 +153,7 @@ class ByteSimulation : public Rounds {
     if (!wait_for_calm()) return;
     if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
     if (!wait_for_moves()) return;
-    if (round + 1 == options().rounds && !remove_a_server()) return;
+    if (last && leaves() && !(loses_ ? wait_for_removal() : remove_a_server())) return;
     busy_ = 1;
     spawn(look_at_all());
     if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
@@ -448,18 +450,35 @@ class ByteSimulation : public Rounds {
     return wait_for([&] { return *settled; }, "moves of sites do not end");
   }
 
-  // For good: one of the volume's birth, with all that it has of whatever file.
-  bool remove_a_server() {
+  // Whether a storage server leaves in the last round, for good: one of the volume's birth.
+  bool leaves() {
     const SimulationOptions& given = options();
     const bool spare = given.ensemble.storage_nodes > ensemble().config().volume.copies;
-    if (!given.ensemble.moves || !mapped() || !spare || given.lasts != Duration(0)) return true;
-    auto gone = std::make_shared<bool>(false);
+    return given.ensemble.moves && mapped() && spare && given.lasts == Duration(0);
+  }
+  // With all that it has of whatever file.
+  bool remove_a_server() {
     spawn([](SiteMover& mover, std::shared_ptr<bool> done) -> Task<void> {
       co_await mover.remove_one();
-      co_await mover.settle();
       *done = true;
-    }(*sites_, gone));
-    return wait_for([&] { return *gone; }, "a storage server cannot be removed");
+    }(*sites_, gone_));
+    return wait_for_removal();
+  }
+  // With its disk, while clients work: all that it has is elsewhere, too.
+  bool lose_a_server() {
+    if (!wait_for([&] { return ensemble().missed_by_copies().empty(); }, "some copies do not become whole"))
+      return false;
+    const auto nodes = ensemble().tables().servers(wire::Role::kStorage);
+    const std::uint32_t server = nodes[random_.below(nodes.size())]->server;
+    ensemble().lose(server);
+    spawn([](SiteMover& mover, std::uint32_t lost, std::shared_ptr<bool> done) -> Task<void> {
+      co_await mover.lose(lost);
+      *done = true;
+    }(*sites_, server, gone_));
+    return true;
+  }
+  bool wait_for_removal() {
+    return wait_for([&] { return *gone_; }, "a storage server cannot be removed") && wait_for_moves();
   }
 
   void compare_copies() {
@@ -539,6 +558,8 @@ class ByteSimulation : public Rounds {
   std::vector<ByteFile> files_;
   std::optional<SharedFile> shared_;  // as soon as all files are made
   std::vector<FileId> removed_;
+  std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);  // the storage server that leaves
+  const bool loses_ = ensemble().config().volume.copies > 1 && random_.chance(0.5);  // it, or moves it away
   std::uint32_t last_number_ = 0;
   unsigned busy_ = 0;
   bool moving_ = false;

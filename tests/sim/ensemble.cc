@@ -98,6 +98,7 @@ struct SimEnsemble::Machine {
   storage::MemoryDisk disk;
   std::unique_ptr<Process> process;
   bool serving = false;
+  bool lost = false;         // for good
   std::uint32_t number = 0;  // among the proxies
   std::uint64_t runs = 0;    // of its process
   bool served = false;       // ever
@@ -325,8 +326,15 @@ void SimEnsemble::kill(Machine& machine, std::string_view why) {
   machine.process->die(survivors, seed, has_proxies() && random_.chance(kHostDies));
   dead_.push_back(std::move(machine.process));
   loop_.after(random_.between(kShortestAbsence, kLongestAbsence), [this, &machine] {
-    if (!machine.process) boot(machine);
+    if (!machine.process && !machine.lost) boot(machine);
   });
+}
+
+void SimEnsemble::lose(std::uint32_t server) {
+  auto found = std::find_if(machines_.begin(), machines_.end(),
+                            [&](const auto& each) { return each->config.index == server; });
+  (*found)->lost = true;
+  if ((*found)->process) kill(**found, "with its disk");
 }
 
 bool SimEnsemble::dies_at(Machine& machine, std::string_view point) {
@@ -425,12 +433,13 @@ void SimEnsemble::calm() {
     machine->ill_until = {};
     // What could not be healed stays an error until then.
     if (machine->had_errors && machine->process) kill(*machine, "started anew after disk errors");
-    if (!machine->process) boot(*machine);
+    if (!machine->process && !machine->lost) boot(*machine);
   }
 }
 
 bool SimEnsemble::all_serving() const {
-  return std::all_of(machines_.begin(), machines_.end(), [](const auto& each) { return each->serving; });
+  return std::all_of(machines_.begin(), machines_.end(),
+                     [](const auto& each) { return each->serving || each->lost; });
 }
 
 rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {
@@ -498,6 +507,16 @@ std::string SimEnsemble::left_at_coordinators(const routing::RoutingTables& tabl
                            machine->config.name, file.value, site.value);
       }
     }
+  }
+  return "";
+}
+
+std::string SimEnsemble::missed_by_copies() const {
+  for (const auto& machine : machines_) {
+    if (machine->config.role != ServerRole::kCoordinator) continue;
+    if (!machine->serving) return machine->config.name + " is down";
+    if (const auto missing = machine->process->metric("coordinator_copies_missing_something"); missing > 0)
+      return fmt::format("{} has {} copies that miss something", machine->config.name, missing);
   }
   return "";
 }

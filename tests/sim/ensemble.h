@@ -58,6 +58,9 @@ class SimEnsemble {
   void storm(Duration soon, unsigned crashes);
   // Ends a storm: the network is whole, nothing dies, all processes come back.
   void calm();
+  // It dies now, with its disk, and never comes back.
+  void lose(std::uint32_t server);
+  // But those that are lost.
   bool all_serving() const;
   // What a process complained about: empty as long as all is well.
   const std::string& failure() const { return failure_; }
@@ -87,6 +90,8 @@ class SimEnsemble {
   std::string small_files_left(const routing::RoutingTables& tables, const std::vector<FileId>& removed);
   // What coordinators have of sites that are another's by these tables, or owe anybody; empty: nothing.
   std::string left_at_coordinators(const routing::RoutingTables& tables) const;
+  // Copies that miss something, by what coordinators have noted; empty: all are whole.
+  std::string missed_by_copies() const;
   // What the directory servers have in their stores, durable or not.
   std::vector<const storage::KvStore*> directory_stores() const;
 

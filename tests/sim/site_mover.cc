@@ -100,13 +100,29 @@ Task<void> SiteMover::remove_one() {
   for (;;) {
     co_await loop_.sleep(std::chrono::milliseconds(100));
     if (!(co_await change_server(wire::ServerChange::kDrain, leaves)).empty()) continue;
-    auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
-    if (!tables) continue;
-    const auto sites = wire::sites_of(*tables, ensemble_.tables().server(leaves)->name);
-    if (!sites.empty())
-      (void)co_await ask<wire::StartMovesResult>(wire::ManagerProcedure::kMoveSites,
-                                                 wire::StartMovesArgs{wire::Role::kStorage, other, sites});
-    if ((co_await change_server(wire::ServerChange::kRemove, leaves)).empty()) co_return;
+    if (co_await take_out(leaves, other)) co_return;
+  }
+}
+
+Task<bool> SiteMover::take_out(std::uint32_t server, std::uint32_t other) {
+  auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
+  if (!tables) co_return false;
+  const auto sites = wire::sites_of(*tables, ensemble_.tables().server(server)->name);
+  if (!sites.empty())
+    (void)co_await ask<wire::StartMovesResult>(wire::ManagerProcedure::kMoveSites,
+                                               wire::StartMovesArgs{wire::Role::kStorage, other, sites});
+  co_return (co_await change_server(wire::ServerChange::kRemove, server)).empty();
+}
+
+Task<void> SiteMover::lose(std::uint32_t server) {
+  const auto nodes = ensemble_.tables().servers(wire::Role::kStorage);
+  do {
+    co_await loop_.sleep(std::chrono::milliseconds(500));
+  } while (!(co_await change_server(wire::ServerChange::kLose, server)).empty());
+  for (std::size_t turn = 0;; ++turn) {
+    const std::uint32_t other = nodes[turn % nodes.size()]->server;
+    if (other != server && co_await take_out(server, other)) co_return;
+    co_await loop_.sleep(std::chrono::milliseconds(500));
   }
 }
 
@@ -151,8 +167,9 @@ Task<void> SiteMover::settle() {
     if (some) continue;
     auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
     if (!tables) continue;
-    auto drained = std::find_if(tables->servers.begin(), tables->servers.end(),
-                                [](const wire::ServerEntry& each) { return each.drained; });
+    auto drained =
+        std::find_if(tables->servers.begin(), tables->servers.end(),
+                     [](const wire::ServerEntry& each) { return each.drained && each.lost.value == 0; });
     if (drained != tables->servers.end()) {
       (void)co_await change_server(wire::ServerChange::kUse, drained->server);
       continue;

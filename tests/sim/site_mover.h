@@ -21,6 +21,8 @@ class SiteMover {
   Task<void> move_until(std::function<bool()> over);
   // Drains a storage server, moves its sites away, and removes it as soon as the manager takes that.
   Task<void> remove_one();
+  // Declares lost this storage server, which has died for good, has its sites go to another, and removes it.
+  Task<void> lose(std::uint32_t server);
   // Ends when no move goes on any more, no storage server is drained, and tables() are the manager's.
   Task<void> settle();
   // The same, begun now: becomes true then.
@@ -31,6 +33,8 @@ class SiteMover {
   template <class R, class Args>
   Task<Result<R>> ask(wire::ManagerProcedure procedure, Args args);
   Task<void> do_something();
+  // Its sites, as the manager has them now, go to the other; then it is removed. False: not yet.
+  Task<bool> take_out(std::uint32_t server, std::uint32_t other);
   Task<std::string> change_server(wire::ServerChange change, std::uint32_t server);
 
   SimEnsemble& ensemble_;
