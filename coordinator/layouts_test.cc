@@ -64,6 +64,7 @@ TEST_F(LayoutsTest, ANodeThatWasRemovedHasNoSession) {
 
 TEST_F(LayoutsTest, ALostServerMissesEverythingWhenItsSessionIsOver) {
   const StripeRange all{0, wire::kAllStripes};
+  EXPECT_EQ(session("store1", 0).status, NfsStatus::kOk);
   EXPECT_EQ(session("store2", 0).status, NfsStatus::kOk);
   layout();
   wire::Tables tables = tables_.get()->wire();
@@ -75,13 +76,17 @@ TEST_F(LayoutsTest, ALostServerMissesEverythingWhenItsSessionIsOver) {
   EXPECT_TRUE(stripes_missed_by("store2").empty()) << "it may answer by its layouts";
   EXPECT_NE(session("store2", 0).status, NfsStatus::kOk) << "but gets no more of them";
   ASSERT_EQ(missed("store2", {5, 6}), NfsStatus::kJukebox);
-  loop_.advance(Sessions::kLife);
+  store1_.delay = 10s;  // it does not answer a RECALL
+  loop_.advance(Sessions::kLife - 500ms);
+  ASSERT_EQ(session("store1", 0).status, NfsStatus::kOk);
+  loop_.advance(2s);
   const wire::FileLayout at_once = layout();
   const wire::Missing* missing = routing::find_missing(at_once.missing, index("store2"));
   ASSERT_NE(missing, nullptr);
   EXPECT_EQ(missing->stripes, std::vector<StripeRange>{all});
   EXPECT_EQ(missing->since.front().version, wire::kNotYet) << "somebody may pass writes on to it still";
-  loop_.advance(2s);
+  store1_.delay = {};
+  loop_.advance(3s);
   const wire::FileLayout later = layout();
   missing = routing::find_missing(later.missing, index("store2"));
   ASSERT_NE(missing, nullptr);

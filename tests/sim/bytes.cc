@@ -559,7 +559,10 @@ class ByteSimulation : public Rounds {
   std::optional<SharedFile> shared_;  // as soon as all files are made
   std::vector<FileId> removed_;
   std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);  // the storage server that leaves
-  const bool loses_ = ensemble().config().volume.copies > 1 && random_.chance(0.5);  // it, or moves it away
+  // It, or moves it away. Proxies send a call to another server where one does not answer; without them
+  // nobody does.
+  const bool loses_ = ensemble().config().volume.copies > 1 &&
+                      ensemble().has_proxies() && random_.chance(0.5);
   std::uint32_t last_number_ = 0;
   unsigned busy_ = 0;
   bool moving_ = false;
