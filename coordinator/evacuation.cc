@@ -69,9 +69,14 @@ wire::EmptiedResult Evacuation::emptied(const wire::EmptiedArgs& args) {
     return {.status = NfsStatus::kJukebox, .left = "it has older tables"};
   if (!leaving_.contains(args.server))
     return {.status = NfsStatus::kInval, .left = "it is not drained (slicectl server drain)"};
-  if (holds()) return {.status = NfsStatus::kOk, .left = {}};
+  if (holds()) return {.status = NfsStatus::kOk, .record = record(), .left = {}};
   return {.status = NfsStatus::kJukebox,
           .left = trouble_.empty() ? "it still moves stripes of files with copies or block maps" : trouble_};
+}
+
+bool Evacuation::some_come() const {
+  const service::Ownership* record = context_.ownership;
+  return record != nullptr && record->known() && !record->offered().empty();
 }
 
 Task<void> Evacuation::work() {
@@ -79,7 +84,7 @@ Task<void> Evacuation::work() {
   passes_.add();
   stuck_.clear();
   const std::uint64_t moved = moved_.value();
-  const std::uint64_t changes = changes_, arrivals = parts_.layouts.arrivals();
+  const std::uint64_t changes = changes_, before = record();
   // Whoever goes by a layout of before may write where the tables of before had a stripe.
   if (!recalled_) {
     co_await lost_sessions_ended();
@@ -94,8 +99,8 @@ Task<void> Evacuation::work() {
   pause_ = moved_.value() == moved ? std::min(pause_ * 2 + options_.period, kLongestLookPause) : Duration(0);
   next_ = context_.loop.now() + pause_;
   look();
-  if (nothing && *nothing && changes == changes_ && arrivals == parts_.layouts.arrivals()) {
-    emptied_ = arrivals;
+  if (nothing && *nothing && changes == changes_ && before == record() && !some_come()) {
+    emptied_ = before;
     for (std::uint32_t server : leaving_) {
       log_info("nothing of files with a layout is left on {}, of those whose coordinator this is",
                context_.tables.get()->server(server)->name);

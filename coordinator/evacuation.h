@@ -12,6 +12,7 @@
 #include "coordinator/block_maps.h"
 #include "coordinator/layouts.h"
 #include "coordinator/ops/move.h"
+#include "service/ownership.h"
 
 namespace slice::coordinator {
 
@@ -49,7 +50,11 @@ class Evacuation {
  private:
   // Servers that are drained and have sites for files with a layout.
   std::set<std::uint32_t> leaving() const;
-  bool holds() const { return emptied_ && *emptied_ == parts_.layouts.arrivals(); }
+  // Another number when sites have come, or are about to; those that are about to have pieces that no pass
+  // sees.
+  std::uint64_t record() const { return context_.ownership == nullptr ? 0 : context_.ownership->version(); }
+  bool some_come() const;
+  bool holds() const { return emptied_ && *emptied_ == record() && !some_come(); }
   Task<void> work();
   Task<void> lost_sessions_ended();
   // Goes through everything once. True: there was nothing to do.
@@ -70,7 +75,7 @@ class Evacuation {
   std::uint64_t changes_ = 0;        // of that
   // Since it changed last:
   bool recalled_ = false;                 // nobody goes by a layout of before
-  std::optional<std::uint64_t> emptied_;  // a pass found nothing to do, after so many arrivals
+  std::optional<std::uint64_t> emptied_;  // a pass found nothing to do, of the sites of this record()
   MonoTime next_{};                       // not before, another pass
   Duration pause_{};                      // that came before the last one
   std::string stuck_;                     // what a pass has found that it can do nothing about

@@ -558,7 +558,6 @@ void Layouts::release(const Which& which) {
 }
 
 void Layouts::arrive(const Which& which, std::uint64_t version) {
-  ++arrivals_;
   version_ = std::max(version_, version) + 1;
   dropped_ = version_;
   for (auto& [id, file] : files_) {

@@ -87,8 +87,6 @@ class Layouts {
   // They come from another one, which has given layouts up to `version`, and nobody goes by one of those any
   // more. What copies of them miss was resumed.
   void arrive(const Which& which, std::uint64_t version);
-  // How often that was.
-  std::uint64_t arrivals() const { return arrivals_; }
   // Of these files the last that were removed.
   std::vector<FileId> removed(const Which& which) const;
   // A write that comes late must not place stripes of it anew.
@@ -162,7 +160,6 @@ class Layouts {
   RecentOrderers orderers_{kMaxRecent};
   bool given_ = false;
   std::function<void()> decides_ = [] {};
-  std::uint64_t arrivals_ = 0;
   std::size_t missing_ = 0;
   Counter& missing_gauge_;
   Counter& missed_;

@@ -166,7 +166,7 @@ TEST(LayoutMessages, Codec) {
   check_message(MapResult{NfsStatus::kIo, {}});
   check_message(MoveArgs{handle(), 1ull << 40, 17});
   check_message(EmptiedArgs{3, Generation{9}});
-  check_message(EmptiedResult{NfsStatus::kJukebox, "a pass goes on"});
+  check_message(EmptiedResult{NfsStatus::kJukebox, 12, "a pass goes on"});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
   check_message(RecallArgs{FileId{5}, 6, 4, {}});

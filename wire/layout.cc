@@ -343,11 +343,13 @@ bool decode(ByteView bytes, EmptiedArgs& out) {
 
 void encode(XdrWriter& out, const EmptiedResult& result) {
   encode_status(out, result.status);
+  out.u64(result.record);
   out.text(std::string_view(result.left).substr(0, kMaxLeft));
 }
 bool decode(ByteView bytes, EmptiedResult& out) {
   XdrReader in(bytes);
   out.status = decode_status(in);
+  out.record = in.u64();
   out.left = std::string(in.text(kMaxLeft));
   return in.complete();
 }

@@ -151,7 +151,8 @@ struct EmptiedArgs {
 };
 struct EmptiedResult {
   nfs3::Status status = nfs3::Status::kOk;
-  std::string left;  // kJukebox: what there is still to do
+  std::uint64_t record = 0;  // kOk: which sites that was found of; another number when some have come since
+  std::string left;          // kJukebox: what there is still to do
 };
 
 // RECALL: layouts of the file with a version below `version` that this coordinator gave are void. With

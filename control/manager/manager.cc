@@ -266,10 +266,11 @@ std::string said(const wire::ChangeServerArgs& args, const wire::ServerEntry& en
 }  // namespace
 
 // Stripes of files with a layout are where coordinators have put them, so they know.
-Task<Status> Manager::check_emptied(std::string name) {
+Task<Result<std::vector<std::uint64_t>>> Manager::ask_emptied(std::string name) {
   const wire::Tables tables = state_.tables;
+  std::vector<std::uint64_t> records;
   const wire::ServerEntry* known = wire::find_member(tables, name);
-  if (known == nullptr || wire::layout_sites_of(tables, name).empty()) co_return Status{};
+  if (known == nullptr || wire::layout_sites_of(tables, name).empty()) co_return records;
   const wire::EmptiedArgs args{known->server, tables.generation};
   for (const wire::ServerEntry& each : tables.servers) {
     if (each.role != wire::Role::kCoordinator) continue;
@@ -285,8 +286,21 @@ Task<Status> Manager::check_emptied(std::string name) {
           Errc::kUnavailable,
           "{} cannot be removed: files with copies or block maps may have stripes on it, says {}: {}", name,
           each.name, result->left);
+    records.push_back(result->record);
   }
-  co_return Status{};
+  co_return records;
+}
+
+// Coordinator sites may go from one that is asked late to one that was asked early. All are asked twice: who
+// has gained none from the first time to the second had none on their way when the last was asked the first
+// time.
+Task<Status> Manager::check_emptied(std::string name) {
+  auto first = co_await ask_emptied(name);
+  if (!first) co_return fail(std::move(first).error());
+  auto second = co_await ask_emptied(name);
+  if (!second) co_return fail(std::move(second).error());
+  if (*first == *second) co_return Status{};
+  co_return fail(Errc::kUnavailable, "{} cannot be removed now: coordinator sites are moving", name);
 }
 
 // One that lives would go on answering clients for as long as it does not hear of it.

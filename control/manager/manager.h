@@ -57,6 +57,9 @@ class Manager : public service::InternalProgram, public service::Role {
   Task<wire::ChangeServerResult> change_server(wire::ChangeServerArgs args);
   // kUnavailable: a coordinator may have stripes on this storage server, or may put some there.
   Task<Status> check_emptied(std::string name);
+  // What all coordinators say of that, in order; kUnavailable: one of them does not say that nothing is
+  // there.
+  Task<Result<std::vector<std::uint64_t>>> ask_emptied(std::string name);
   // kInvalid: the server is heard of.
   Status check_silent(const std::string& name) const;
   // Whether the heartbeat asks its sender for its record.
