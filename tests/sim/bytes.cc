@@ -143,8 +143,12 @@ class ByteSimulation : public Rounds {
 
   void play(unsigned round) override {
     const bool last = round + 1 == options().rounds;
-    if (last && leaves() && loses_ && !lose_a_server()) return;
-    ensemble().storm(kStormBegins, options().crashes);
+    const bool loses = last && leaves() && loses_;
+    if (loses && !lose_a_server()) return;
+    // Who is away while it is not known that another one is gone may be taken for the one that misses
+    // something.
+    const unsigned crashes = loses ? ensemble().config().volume.copies - 2 : options().crashes;
+    ensemble().storm(kStormBegins, crashes);
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
     if (mapped()) spawn(move_stripes());
@@ -153,7 +157,7 @@ class ByteSimulation : public Rounds {
     if (!wait_for_calm()) return;
     if (!wait_for([&] { return busy_ == 0; }, "the clients' calls are not all answered")) return;
     if (!wait_for_moves()) return;
-    if (last && leaves() && !(loses_ ? wait_for_removal() : remove_a_server())) return;
+    if (last && leaves() && !(loses ? wait_for_removal() : remove_a_server())) return;
     busy_ = 1;
     spawn(look_at_all());
     if (!wait_for([&] { return busy_ == 0; }, "reading all files does not end")) return;
