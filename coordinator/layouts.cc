@@ -563,6 +563,8 @@ void Layouts::arrive(const Which& which, std::uint64_t version) {
   for (auto& [id, file] : files_) {
     if (which(id)) file->changed = version_;
   }
+  // The one that they come from may have given layouts by which a lost server orders writes still.
+  for (auto& [server, since] : lost_since_) since = next_version();
   orderers_.bound(next_version());
 }
 
