@@ -279,6 +279,18 @@ TEST_F(LayoutsTest, OperationsGoOnWithoutOneCopy) {
   EXPECT_LT(loop_.now() - before, 100ms) << "nobody waits for it again";
 }
 
+// Nobody would take away later what it has.
+TEST_F(LayoutsTest, ARemovalIsOwedToACopyThatIsAway) {
+  loop_.advance(Sessions::kLife);
+  silence("store2");
+  EXPECT_EQ(run(remove_call(mirrored()))->status, NfsStatus::kOk);
+  loop_.advance(60s);
+  EXPECT_TRUE(store1_.removed.contains(FileId{77}));
+  serve("store2", store2_);
+  loop_.advance(10s);
+  EXPECT_TRUE(store2_.removed.contains(FileId{77}));
+}
+
 TEST_F(LayoutsTest, ANodeThatWasSilentOnceIsWaitedForAtNoOtherFile) {
   loop_.advance(Sessions::kLife);
   silence("store2");

@@ -93,6 +93,8 @@ template <class R, class Args>
 Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure, Args args, bool until_done,
                           routing::FileHandle handle) {
   const bool mirrored = routing::mirrored(handle);
+  // Of a removed file nobody makes a copy whole again that was away: what it has would stay for good.
+  const bool may_go_without = mirrored && procedure != wire::ObjectProcedure::kRemove;
   Duration pause = kFirstRetryPause;
   // Nobody waits for a server again that has not answered another call, unless it has a session by now.
   bool silent = silent_.contains(server);
@@ -101,9 +103,10 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
       // What a lost one of a file with one copy had acknowledged, and not made durable, is to be written
       // again.
       if (!mirrored) context_.verifier.see(tables->server(server)->lost);
-      if (!mirrored || tables->removed(server)) co_return removed<R>(handle);
+      if (!may_go_without || tables->removed(server)) co_return removed<R>(handle);
     }
-    if (mirrored && co_await without_(handle, server, silent)) co_return R{.status = nfs3::Status::kNoEnt};
+    if (may_go_without && co_await without_(handle, server, silent))
+      co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.
     auto told =
         co_await gate_.unless_held(args.object.fileid, ask_once<R>(server, procedure, args, mirrored));

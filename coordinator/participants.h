@@ -49,7 +49,8 @@ class Participants {
   Task<wire::ObjectCommitResult> commit(std::uint32_t server, routing::FileHandle handle,
                                         Verifier largest_seen, Generation known);
   // TRUNCATE, REMOVE: until the participant has done it. Whatever it answers else is tried again, since the
-  // operation is owed. A truncation may be done without, as above. False: it does not go on.
+  // operation is owed. A truncation may be done without, as above; a removal may not. False: it does not go
+  // on.
   Task<bool> truncate(std::uint32_t server, routing::FileHandle handle, std::uint64_t size, Epoch epoch,
                       Generation known);
   Task<bool> remove(std::uint32_t server, routing::FileHandle handle, Generation known);

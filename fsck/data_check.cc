@@ -324,7 +324,8 @@ class DataCheck {
     std::uint64_t told_small = 0, told_storage = 0;
     for (const dirserver::StoredPart& part : cell.stored.value_or(std::vector<dirserver::StoredPart>())) {
       const wire::ServerEntry* server = seams_.tables->server(part.server);
-      if (server == nullptr) continue;
+      // One that was removed told of bytes that others have by now.
+      if (server == nullptr || server->role == wire::Role::kRemoved) continue;
       (server->role == wire::Role::kStorage ? told_storage : told_small) += part.bytes;
     }
     if (!cell.stored && cell.striped && cell.size > seams_.config.volume.threshold) told_storage = 1;

@@ -279,6 +279,19 @@ TEST_F(DataCheckTest, CopiesOfMirroredFilesAreAtHome) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
+// It has no class any more, and what it had is elsewhere.
+TEST_F(DataCheckTest, WhatARemovedServerToldOfIsLookedForNowhere) {
+  const FileId file = make(kRootId, "file", 1 << 20);
+  server("small1").objects.erase(file);
+  volume_.cell(file).stored->clear();
+  volume_.cell(file).note_stored({index("small2"), 1 << 20});
+  EXPECT_THAT(found(), ElementsAre(HasSubstr(begins("lost-bytes", file))));
+  wire::Tables tables = tables_->wire();
+  tables.servers[index("small2")].role = wire::Role::kRemoved;
+  tables_ = routing::RoutingTables::make(config_, tables).value();
+  EXPECT_THAT(found(), IsEmpty());
+}
+
 TEST_F(DataCheckTest, MapsSayWhereStripesOfMappedFilesAre) {
   const FileId file = make(kRootId, "file", 1 << 20);
   volume_.cell(file).self.flags = SLICE_HANDLE_BLOCK_MAPPED;

@@ -94,12 +94,21 @@ void RemoveOperation::work() {
 }
 
 Task<void> RemoveOperation::remove_everywhere(Removal removal) {
+  bool slow = false;
+  const TimerId patience = context_.loop.after(kPatience, [this, &slow] {
+    if (slow_ == kMostSlow) return;
+    slow = true;
+    ++slow_;
+    --active_;
+    work();
+  });
   if (co_await remove_parts(removal)) {
     done_.add();
   } else {
     leave(removal);
   }
-  --active_;
+  context_.loop.cancel(patience);
+  --(slow ? slow_ : active_);
   work();
 }
 

@@ -16,7 +16,11 @@ namespace slice::coordinator {
 
 class RemoveOperation {
  public:
-  static constexpr std::size_t kAtOnce = 64;        // files whose parts are being removed
+  static constexpr std::size_t kAtOnce = 64;  // files whose parts are being removed, but for those below
+  // Those that somebody has not answered for kPatience: they go on beside others, which a server that is away
+  // does not hold up.
+  static constexpr std::size_t kMostSlow = 1024;
+  static constexpr Duration kPatience = std::chrono::seconds(5);
   static constexpr std::size_t kMaxOwed = 1 << 20;  // files; more are answered JUKEBOX
 
   RemoveOperation(service::ServiceContext& context, FileGate& gate, Intentions& intentions,
@@ -57,7 +61,7 @@ class RemoveOperation {
   service::AuthorityClient& authority_;
   std::unordered_map<FileId, Owed> owed_;
   std::deque<Removal> queue_;
-  std::size_t active_ = 0;
+  std::size_t active_ = 0, slow_ = 0;
   Counter& done_;
   Counter& owed_gauge_;
 };

@@ -78,6 +78,9 @@ TEST_F(RemoveTest, ManyAreRemovedSomeAtATimeAndOutliveAParticipantsAbsence) {
   EXPECT_LE(store1_.most_under_way, RemoveOperation::kAtOnce);
   EXPECT_LE(store1_.removed.size(), RemoveOperation::kAtOnce);
   EXPECT_EQ(process().metric("coordinator_removes_owed"), 500u);
+  loop_.advance(60s);
+  EXPECT_EQ(store1_.removed.size(), 500u) << "who is there gives space back meanwhile";
+  EXPECT_EQ(process().metric("coordinator_removes_owed"), 500u);
   kill();
   loop_.advance(10s);
   boot();

@@ -28,7 +28,7 @@ class Files:
 
     def __init__(self, target, folder):
         self.target, self.folder = target, pathlib.Path(folder)
-        self.written = []
+        self.written, self.made = [], 0
 
     def _copy(self, source, to, patience=30):
         done = subprocess.run(uml.in_netns(self.target.netns, "timeout", str(patience), "nfs-cp", str(source), str(to)), capture_output=True, text=True)
@@ -39,7 +39,8 @@ class Files:
 
     def write(self, count):
         for _ in range(count):
-            name = f"file{len(self.written)}"
+            name = f"file{self.made}"
+            self.made += 1
             (self.folder / name).write_bytes(random.Random(name).randbytes(BYTES))
             if not self._copy(self.folder / name, self._remote(name)):
                 return say(False, f"{name} cannot be written")
