@@ -47,16 +47,16 @@ TEST_F(ServerTest, AShortCallOvertakesData) {
   serve();
   std::vector<Answer> data(32);
   Answer asked_behind, small;
-  for (Answer& each : data) spawn(call_into(channel, request(1, Buffer(1 << 20)), each));
-  Request asked = request(8, number_argument(1 << 20));
+  for (Answer& each : data) spawn(call_into(channel, request(1, Buffer(1 << 20), 60s), each));
+  Request asked = request(8, number_argument(1 << 20), 60s);
   asked.long_answer = true;
   spawn(call_into(channel, std::move(asked), asked_behind));
-  spawn(call_into(channel, request(1, number_argument(7)), small));
-  ASSERT_TRUE(loop.run_until([&] { return small.result.has_value(); }, 5s));
+  spawn(call_into(channel, request(1, number_argument(7), 30s), small));
+  ASSERT_TRUE(loop.run_until([&] { return small.result.has_value(); }, 30s));
   EXPECT_TRUE(*small.result);
   EXPECT_FALSE(data.back().result.has_value()) << "what was called before is still under way";
   EXPECT_FALSE(asked_behind.result.has_value());
-  ASSERT_TRUE(loop.run_until([&] { return asked_behind.result.has_value(); }, 20s));
+  ASSERT_TRUE(loop.run_until([&] { return asked_behind.result.has_value(); }, 60s));
   for (Answer& each : data) EXPECT_TRUE(each.result && *each.result);
   EXPECT_EQ(channel.connects(), 2u);
 }
@@ -66,15 +66,15 @@ TEST_F(ServerTest, DataThatIsWaitedForOvertakesCopies) {
   std::vector<Answer> copies(32);
   Answer waited_for;
   for (Answer& each : copies) {
-    Request copy = request(1, Buffer(1 << 20));
+    Request copy = request(1, Buffer(1 << 20), 60s);
     copy.urgency = Urgency::kBackground;
     spawn(call_into(channel, std::move(copy), each));
   }
-  spawn(call_into(channel, request(1, Buffer(64 << 10)), waited_for));
-  ASSERT_TRUE(loop.run_until([&] { return waited_for.result.has_value(); }, 5s));
+  spawn(call_into(channel, request(1, Buffer(64 << 10), 30s), waited_for));
+  ASSERT_TRUE(loop.run_until([&] { return waited_for.result.has_value(); }, 30s));
   EXPECT_TRUE(*waited_for.result);
   EXPECT_FALSE(copies.back().result.has_value()) << "what was called before is still under way";
-  ASSERT_TRUE(loop.run_until([&] { return copies.back().result.has_value(); }, 20s));
+  ASSERT_TRUE(loop.run_until([&] { return copies.back().result.has_value(); }, 60s));
   for (Answer& each : copies) EXPECT_TRUE(each.result && *each.result);
   EXPECT_EQ(channel.connects(), 2u);
 }
