@@ -27,9 +27,9 @@ constexpr bool kPart = true;
 #else
 constexpr bool kPart = false;
 #endif
-constexpr std::uint64_t kSeeds = kPart ? 10 : 40;  // of each ensemble
+constexpr std::uint64_t kSeeds = kPart ? 6 : 40;  // of each ensemble
 constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
-constexpr std::chrono::minutes kHours(kPart ? 24 : 120);
+constexpr std::chrono::minutes kHours(kPart ? 15 : 120);
 constexpr std::size_t kEachPoint = kPart ? 5 : 1;  // of the crash points, in their order, that many are one
 
 struct Ensemble {
