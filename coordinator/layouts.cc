@@ -265,13 +265,16 @@ void Layouts::drop_if_idle(FileId file) {
   files_.erase(found);
 }
 
-// A file's stripes are spread by a hash: many of them are on every site.
+// Whose server has no session is not counted on: where a dead one holds up another, that other would be taken
+// for the one that misses something, and nobody who lives would have it all. A file's stripes are spread by a
+// hash: many of them are on every site.
 bool Layouts::another_is_whole(const File& file, const routing::FileHandle& handle, std::uint32_t server,
                                StripeRange stripes) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   std::vector<std::uint32_t> incomplete{server};
-  for (const wire::ServerEntry& each : tables.wire().servers) {
-    if (each.server != server && tables.lost(each.server)) incomplete.push_back(each.server);
+  const auto counted_on = [&](std::uint32_t each) { return !tables.lost(each) && sessions_.live(each); };
+  for (const wire::ServerEntry* each : tables.servers(wire::Role::kStorage)) {
+    if (each->server != server && !counted_on(each->server)) incomplete.push_back(each->server);
   }
   for (const auto& [other, copy] : file.copies) {
     bool overlaps = std::any_of(
@@ -296,7 +299,7 @@ bool Layouts::another_is_whole(const File& file, const routing::FileHandle& hand
     auto layout = of(handle, stripe);
     if (!layout) return false;
     auto whole = routing::copies_of_stripe(tables, *layout, handle, stripe).whole;
-    std::erase(whole, server);
+    std::erase_if(whole, [&](std::uint32_t each) { return each == server || !counted_on(each); });
     if (whole.empty()) return false;
   }
   return true;

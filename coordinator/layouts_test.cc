@@ -25,8 +25,13 @@ class LayoutsTest : public testing::CoordinatorFixture {
     return service::internal_call<R>(network_, endpoint("coord1"), wire::kCoordinatorProgram, procedure, args,
                                      20s);
   }
+  // The other one has a session: it is there, and has what this one misses.
   Task<NfsStatus> note(std::string server, StripeRange stripes) {
+    const std::uint32_t other = index(server == "store1" ? "store2" : "store1");
     routing::HandleBytes bytes = handles_.mint(mirrored());
+    (void)co_await ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes});
+    (void)co_await ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,
+                                            wire::SessionArgs{other, 0});
     auto result = co_await ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMissed,
                                                         wire::MissedArgs{bytes, index(server), stripes});
     co_return result ? result->status : NfsStatus::kServerFault;
@@ -43,6 +48,19 @@ class LayoutsTest : public testing::CoordinatorFixture {
                                         wire::SessionArgs{index(server), number}))
         .value();
   }
+  // Asks each second, as a node does.
+  void keep_session(const std::string& server) { spawn(renew(server, keeps_)); }
+  Task<void> renew(std::string server, std::shared_ptr<bool> keeps) {
+    std::uint64_t number = 0;
+    while (*keeps) {
+      auto got = co_await ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,
+                                                   wire::SessionArgs{index(server), number});
+      if (got) number = got->session;
+      co_await loop_.sleep(1s);
+    }
+  }
+  ~LayoutsTest() override { *keeps_ = false; }
+  std::shared_ptr<bool> keeps_ = std::make_shared<bool>(true);
   // Both nodes keep sessions up; the fake ones answer RECALL with NO PROCEDURE, as if they were away.
   std::vector<StripeRange> stripes_missed_by(const std::string& server) {
     wire::FileLayout now = layout();
@@ -211,6 +229,19 @@ TEST(RecentOrderersTest, OfFilesThatItForgetsItKnowsABound) {
   EXPECT_EQ(since(4, 7), 20u);
 }
 
+// Who passes a write on to a copy that waits for a dead one takes that copy for silent: it must not be out
+// because of that.
+TEST_F(LayoutsTest, ACopyOfADeadServerDoesNotCountAsTheOtherOne) {
+  loop_.advance(Sessions::kLife);
+  keep_session("store2");
+  loop_.advance(1s);
+  routing::HandleBytes bytes = handles_.mint(mirrored());
+  auto refused = run(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMissed,
+                                                  wire::MissedArgs{bytes, index("store2"), {0, 1}}));
+  EXPECT_EQ(refused->status, NfsStatus::kJukebox) << "store1 has no session";
+  EXPECT_EQ(missed("store1", {0, 1}), NfsStatus::kOk);
+}
+
 TEST_F(LayoutsTest, TheLastWholeCopyCannotBeMissed) {
   ASSERT_EQ(missed("store1", {5, 7}), NfsStatus::kOk);
   EXPECT_EQ(missed("store2", {6, 7}), NfsStatus::kJukebox);
@@ -267,6 +298,7 @@ TEST_F(LayoutsTest, AChangeWaitsForTheSessionOfANodeThatIsSilent) {
 // COMMIT and TRUNCATE of a mirrored file are done without a node that is away; it misses everything then.
 TEST_F(LayoutsTest, OperationsGoOnWithoutOneCopy) {
   loop_.advance(Sessions::kLife);
+  keep_session("store1");
   silence("store2");
   auto result = run(truncate_call(mirrored(), 1000, Epoch{3}, 30s));
   ASSERT_TRUE(result);
@@ -293,6 +325,7 @@ TEST_F(LayoutsTest, ARemovalIsOwedToACopyThatIsAway) {
 
 TEST_F(LayoutsTest, ANodeThatWasSilentOnceIsWaitedForAtNoOtherFile) {
   loop_.advance(Sessions::kLife);
+  keep_session("store1");
   silence("store2");
   routing::FileHandle other = mirrored();
   other.fileid = FileId{78};

@@ -145,10 +145,8 @@ class ByteSimulation : public Rounds {
     const bool last = round + 1 == options().rounds;
     const bool loses = last && leaves() && loses_;
     if (loses && !lose_a_server()) return;
-    // Who is away while it is not known that another one is gone may be taken for the one that misses
-    // something.
-    const unsigned crashes = loses ? ensemble().config().volume.copies - 2 : options().crashes;
-    ensemble().storm(kStormBegins, crashes);
+    // No more die than there are copies for.
+    ensemble().storm(kStormBegins, loses ? ensemble().config().volume.copies - 2 : options().crashes);
     busy_ = static_cast<unsigned>(clients_.size());
     for (unsigned i = 0; i < clients_.size(); ++i) spawn(work(i));
     if (mapped()) spawn(move_stripes());
