@@ -4,10 +4,12 @@
 #include "coordinator/testing/coordinator_fixture.h"
 
 namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using namespace std::chrono_literals;
-using NfsStatus = nfs3::Status;
 
 constexpr std::uint64_t kUnit = 1 << 16;
 

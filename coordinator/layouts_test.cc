@@ -5,10 +5,12 @@
 #include "wire/layout.h"
 
 namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using namespace std::chrono_literals;
-using NfsStatus = nfs3::Status;
 using wire::StripeRange;
 
 // Two storage nodes, so that both have a copy of every stripe.

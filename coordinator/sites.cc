@@ -6,9 +6,11 @@
 #include "service/internal_call.h"
 
 namespace slice::coordinator {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using storage::LogSequence;
 using wire::ReceiveArgs;
 

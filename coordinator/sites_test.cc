@@ -10,10 +10,12 @@
 #include "wire/moves.h"
 
 namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using namespace std::chrono_literals;
-using NfsStatus = nfs3::Status;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using wire::CoordinatorProcedure;

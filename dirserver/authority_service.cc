@@ -7,11 +7,10 @@
 
 namespace slice::dirserver {
 
+using NfsStatus = nfs3::Status;
 using Opened = Result<routing::FileHandle>;
 
 namespace {
-
-using NfsStatus = nfs3::Status;
 
 constexpr std::uint32_t kSetUid = 04000, kSetGid = 02000, kGroupExecute = 010;
 constexpr std::uint32_t kAtimeLag = 24 * 3600;  // seconds

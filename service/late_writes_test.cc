@@ -9,10 +9,12 @@
 #include "rpc/dispatcher.h"
 
 namespace slice::service {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using State = LateWrites::Seen::State;
-using NfsStatus = nfs3::Status;
 
 class LateWritesTest : public ::testing::Test {
  protected:

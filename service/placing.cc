@@ -3,9 +3,10 @@
 #include <algorithm>
 
 namespace slice::service {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
 
 constexpr Duration kDrainPatience = std::chrono::seconds(30);  // of requests that came before a copy began
 constexpr std::size_t kMaxNumbers = 65536;  // stripes whose last placed write is remembered

@@ -7,9 +7,11 @@
 #include "service/internal_call.h"
 
 namespace slice::service {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using wire::MovePhase;
 using wire::MovesProcedure;
 using wire::MovesResult;

@@ -7,9 +7,10 @@
 #include "service/late_writes.h"
 
 namespace slice::smallfile {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
 
 constexpr std::size_t kPage = 1024;                      // files that are looked for at once
 constexpr std::size_t kCopiedAtOnce = 16;                // files

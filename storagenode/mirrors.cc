@@ -7,9 +7,11 @@
 #include "wire/coordinator.h"
 
 namespace slice::storagenode {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using routing::has;
 
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server

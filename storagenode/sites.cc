@@ -12,9 +12,10 @@
 #include "wire/authority.h"
 
 namespace slice::storagenode {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
 
 constexpr std::size_t kPage = wire::kMaxHandles;              // objects that are looked at together
 constexpr std::size_t kRanges = 256;                          // of data, asked of an object at once

@@ -17,9 +17,11 @@
 #include "wire/testing/codec_checks.h"
 
 namespace slice::wire {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using wire_tests::check;
 using wire_tests::check_message;
 

@@ -21,7 +21,7 @@ ScanCell decode_cell(XdrReader& in) {
   return {std::move(name), std::string(in.text(kMaxScanValue))};
 }
 
-ScanValue decode_value(XdrReader& in) {
+ScanValue decode_scan_value(XdrReader& in) {
   ScanValue value;
   std::uint32_t state = in.u32();
   if (state > static_cast<std::uint32_t>(ScanValue::State::kUnreadable)) in.fail();
@@ -84,7 +84,7 @@ bool decode(ByteView bytes, ScanResult& out) {
   out = {};
   out.status = static_cast<nfs3::Status>(in.u32());
   if (!in.ok() || out.status != nfs3::Status::kOk) return in.complete();
-  decode_list(in, kMaxScanKeys, out.values, decode_value);
+  decode_list(in, kMaxScanKeys, out.values, decode_scan_value);
   decode_list(in, kMaxScanCells, out.cells, decode_cell);
   decode_list(in, kMaxGaps, out.gaps, decode_gap);
   out.next = key(in);

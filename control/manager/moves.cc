@@ -7,10 +7,12 @@
 #include "service/internal_call.h"
 
 namespace slice::manager {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using wire::MovePhase;
-using NfsStatus = nfs3::Status;
 
 constexpr Duration kTimeout = std::chrono::seconds(3);
 constexpr Duration kAbortTimeout = std::chrono::seconds(15);

@@ -6,9 +6,11 @@
 #include "service/room.h"
 
 namespace slice::coordinator {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using service::AuthorityClient;
 using service::NfsAnswer;
 

@@ -3,10 +3,12 @@
 #include "coordinator/testing/coordinator_fixture.h"
 
 namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using namespace std::chrono_literals;
-using NfsStatus = nfs3::Status;
 
 class CommitTest : public testing::CoordinatorFixture {};
 

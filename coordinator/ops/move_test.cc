@@ -4,10 +4,12 @@
 #include "wire/layout.h"
 
 namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using namespace std::chrono_literals;
-using NfsStatus = nfs3::Status;
 
 // Two storage nodes, which keep sessions and answer everything.
 class MoveTest : public testing::CoordinatorFixture {

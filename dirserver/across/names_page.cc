@@ -5,9 +5,11 @@
 #include "dirserver/across/name_space.h"
 
 namespace slice::dirserver {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using wire::ListedName;
 
 // What an entry takes beside its name.

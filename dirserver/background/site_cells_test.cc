@@ -12,12 +12,14 @@
 #include "wire/moves.h"
 
 namespace slice::dirserver {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::HasSubstr;
-using NfsStatus = nfs3::Status;
 using nfs3::Procedure;
+using ::testing::HasSubstr;
 using wire::DirectoryProcedure;
 using wire::MovePhase;
 using wire::MovesProcedure;

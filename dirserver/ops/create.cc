@@ -2,10 +2,12 @@
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using nfs3::CreateMode;
-using NfsStatus = nfs3::Status;
 
 NfsStatus make(Change& change, const NamedEntry& entry, const nfs3::CreateArgs& arguments) {
   // An exclusive create carries a verifier where the others carry attributes: the client sets them next.

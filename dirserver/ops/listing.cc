@@ -3,9 +3,10 @@
 #include <algorithm>
 
 namespace slice::dirserver::ops {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
 
 NfsStatus check(const NameSpace& names, const NfsRequest& request, const AttributeCell& directory,
                 const ListingArgs& args) {

@@ -1,9 +1,10 @@
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
 
 // Between reading a name and the cell it points to, others run: the name may have gone meanwhile, and is
 // looked up again, but not for ever.

@@ -1,9 +1,10 @@
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
 
 struct Rename {
   AttributeCell* from_directory = nullptr;

@@ -1,9 +1,11 @@
 #include "dirserver/ops/ops.h"
 
 namespace slice::dirserver::ops {
-namespace {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
 using TimeHow = nfs3::SetAttributes::TimeHow;
 
 constexpr std::uint32_t kNanosecondsPerSecond = 1'000'000'000;

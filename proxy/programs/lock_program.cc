@@ -5,10 +5,12 @@
 #include "rpc/endpoint.h"
 
 namespace slice::proxy {
+
+using LockStatus = nlm4::Status;
+
 namespace {
 
 using nlm4::Procedure;
-using LockStatus = nlm4::Status;
 
 // False where the arguments do not decode.
 template <class Args>

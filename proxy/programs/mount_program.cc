@@ -4,9 +4,10 @@
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
-namespace {
 
 using MountStatus = mount3::Status;
+
+namespace {
 
 constexpr std::size_t kMaxMounts = 4096;          // that DUMP tells of
 constexpr std::size_t kMaxMountsOfClient = 64;    //

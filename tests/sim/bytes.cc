@@ -16,10 +16,12 @@
 #include "wire/object.h"
 
 namespace slice::sim {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using nfs3::Procedure;
-using NfsStatus = nfs3::Status;
 
 constexpr std::uint32_t kFirstAddress = 0x0a4d0100;  // 10.77.1.0
 constexpr Duration kCallTimeout = std::chrono::seconds(60);

@@ -4,10 +4,12 @@
 #include <utility>
 
 namespace slice::sim {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using nfs3::Procedure;
-using NfsStatus = nfs3::Status;
 
 constexpr std::uint32_t kFirstClient = 0x0a4d0100;  // 10.77.1.0
 constexpr std::uint16_t kPort = 700;

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 namespace slice::sim {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using nfs3::CreateMode;
 using nfs3::FileType;
-using NfsStatus = nfs3::Status;
 
 constexpr ObjectId kRoot = 1;
 

@@ -9,10 +9,12 @@
 #include "tests/sim/random.h"
 
 namespace slice::sim {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using nfs3::FileType;
-using NfsStatus = nfs3::Status;
 
 std::uint64_t hash_of(ObjectId id, const Model::Node& node) {
   std::uint64_t h = mix(id + 1);

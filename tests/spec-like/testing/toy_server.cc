@@ -7,10 +7,12 @@
 #include "wire/nfs3_readdir.h"
 
 namespace slice::load {
+
+using NfsStatus = nfs3::Status;
+
 namespace {
 
 using nfs3::Procedure;
-using NfsStatus = nfs3::Status;
 using rpc::Outcome;
 using rpc::XdrWriter;
 
