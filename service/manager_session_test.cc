@@ -225,7 +225,8 @@ TEST_F(ManagerSessionTest, TablesThatSayOtherwiseThanTheRecordAreNotGoneBy) {
   EXPECT_EQ(tables_.get()->generation(), Generation{7});
 }
 
-// As a process kept them before servers had more than a role, an endpoint and a name.
+// As a process kept them before servers could be lost, and before they had more than a role, an endpoint and
+// a name.
 TEST_F(ManagerSessionTest, ACopyOfAnOlderVersionIsUsed) {
   serve("manager1", manager_);
   ManagerSession session(seams());
@@ -236,9 +237,10 @@ TEST_F(ManagerSessionTest, ACopyOfAnOlderVersionIsUsed) {
   tables.generation = Generation{9};
   encode(out, tables);
   const Buffer now = out.take();
-  const std::size_t places = now.size() - 4 - 28 * tables.servers.size();
+  const std::size_t unlost = now.size() - 4 - 8 * tables.servers.size();
+  const std::size_t places = unlost - 4 - 28 * tables.servers.size();
   for (std::size_t length :
-       {places, places - 4}) {  // the latter without layout sites, of which there are none
+       {unlost, places, places - 4}) {  // the last without layout sites, of which there are none
     ASSERT_TRUE(run(replace_file(disk_, "tables.copy", Buffer(now.view().first(length)))));
     tables_.set(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value());
     ManagerSession later(seams());
@@ -269,6 +271,26 @@ TEST_F(ManagerSessionTest, TablesWithoutThisServerEndItsService) {
   auto kept = run(read_kept_tables(disk_));
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->servers[self_.index].role, wire::Role::kRemoved);
+}
+
+TEST_F(ManagerSessionTest, AServerThatIsLostServesNoMore) {
+  int removed = 0;
+  auto of = seams();
+  of.removed = [&removed] { ++removed; };
+  serve("manager1", manager_);
+  ManagerSession session(of);
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  manager_.tables.servers[self_.index].lost = Verifier{9};
+  manager_.tables.generation = Generation{6};
+  loop_.advance(3s);
+  EXPECT_EQ(removed, 1);
+  // Nor does it start by what it had kept before, whoever is away.
+  silence("manager1");
+  ManagerSession later(seams());
+  auto kept = run(later.load_kept());
+  ASSERT_FALSE(kept);
+  EXPECT_NE(kept.error().message.find("declared lost"), std::string::npos) << kept.error().message;
 }
 
 TEST_F(ManagerSessionTest, ADamagedRecordEndsTheStart) {
