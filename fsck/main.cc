@@ -100,8 +100,10 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   return show(*report, arguments);
 }
 
-Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData& data, rpc::EpollLoop& loop,
+Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData data, rpc::EpollLoop& loop,
                                const VolumeConfig& volume, const Arguments& arguments) {
+  // Moves and tables as they are together.
+  SLICE_RETURN_IF_ERROR(rpc::run_to_end(loop, data.refresh()));
   const wire::ServerEntry* server = wire::find_member(source.tables()->wire(), arguments.only_on);
   if (server == nullptr || server->role != wire::Role::kStorage)
     return fail(Errc::kNotFound, "no storage server has the name '{}'", arguments.only_on);
@@ -129,11 +131,9 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
       return say(taken.error());  // what is where by the configuration proves nothing
     std::fprintf(stderr, "slice-fsck: %s: using the configuration's tables\n", taken.error().message.c_str());
   }
-  OnlineData data(channel, config, source.tables(), timeout);
   if (!arguments.only_on.empty()) {
-    // Moves and tables as they are together.
-    if (Status fresh = rpc::run_to_end(loop, data.refresh()); !fresh) return say(fresh.error());
-    auto found = only_copies(source, data, loop, config.volume, arguments);
+    auto found = only_copies(source, OnlineData(channel, config, source.tables(), timeout), loop,
+                             config.volume, arguments);
     if (!found) return say(found.error());
     std::fputs(render(*found, arguments.only_on, arguments.json).c_str(), stdout);
     return found->found == 0 ? kClean : kFindings;
@@ -144,6 +144,8 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
         {report.error().code, report.error().message + " (--offline is for servers that are stopped)"});
   }
   if (!arguments.data) return show(*report, arguments);
+  // By the tables that the names were found by at last.
+  OnlineData data(channel, config, source.tables(), timeout);
   for (const std::string& name : rpc::run_to_end(loop, data.find_servers())) {
     std::fprintf(stderr, "slice-fsck: %s does not answer; it holds no sites\n", name.c_str());
   }

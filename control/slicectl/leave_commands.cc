@@ -34,8 +34,7 @@ Task<int> LeaveCommands::run(const Seams& seams, const Output& output) {
 }
 
 Task<int> LeaveCommands::drain(const Seams& seams, const Output& output) {
-  const auto change = undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain;
-  auto changed = co_await ask_change(seams, {.change = change, .entry = {.name = server_}});
+  auto changed = co_await ask_for(seams, undo_ ? wire::ServerChange::kUse : wire::ServerChange::kDrain);
   if (!changed) co_return output.say(changed.error());
   if (undo_) co_return output.print(render_change(*changed, output.format));
   if (static_cast<std::size_t>(changed->entry.role) >= wire::kSiteClasses)
@@ -49,8 +48,7 @@ Task<int> LeaveCommands::drain(const Seams& seams, const Output& output) {
 }
 
 Task<int> LeaveCommands::remove(const Seams& seams, const Output& output) {
-  auto changed =
-      co_await ask_change(seams, {.change = wire::ServerChange::kRemove, .entry = {.name = server_}});
+  auto changed = co_await ask_for(seams, wire::ServerChange::kRemove);
   if (!changed) co_return output.say(changed.error());
   co_return output.print(render_change(*changed, output.format));
 }
@@ -63,8 +61,7 @@ Task<int> LeaveCommands::give_up(const Seams& seams, const Output& output) {
   if (known != nullptr && known->role == wire::Role::kStorage && known->lost.value == 0) {
     if (const int code = files_only_on_(server_); code != 0) co_return code;
   }
-  auto changed =
-      co_await ask_change(seams, {.change = wire::ServerChange::kLose, .entry = {.name = server_}});
+  auto changed = co_await ask_for(seams, wire::ServerChange::kLose);
   if (!changed) co_return output.say(changed.error());
   if (changed->entry.role != wire::Role::kRemoved) {
     output.report(fmt::format("{} is lost: its sites go to other servers", server_));
@@ -101,8 +98,7 @@ Task<int> LeaveCommands::give_sites_to_others(const Seams& seams, const Output& 
 Task<int> LeaveCommands::remove_when_empty(const Seams& seams, const Output& output) {
   std::string reported;
   while (true) {
-    auto changed =
-        co_await ask_change(seams, {.change = wire::ServerChange::kRemove, .entry = {.name = server_}});
+    auto changed = co_await ask_for(seams, wire::ServerChange::kRemove);
     if (changed) co_return output.print(render_change(*changed, output.format));
     if (changed.error().code != Errc::kInvalid) co_return output.say(changed.error());
     if (std::exchange(reported, changed.error().message) != changed.error().message)

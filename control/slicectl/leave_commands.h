@@ -26,6 +26,10 @@ class LeaveCommands {
   Task<int> run(const Seams& seams, const Output& output);
 
  private:
+  // Of the server that was named.
+  Task<Result<wire::ChangeServerResult>> ask_for(const Seams& seams, wire::ServerChange change) const {
+    return ask_change(seams, {.change = change, .entry = {.name = server_}});
+  }
   Task<int> drain(const Seams& seams, const Output& output);
   Task<int> remove(const Seams& seams, const Output& output);
   // May be broken off at any moment, and begun again: it goes on where it was.

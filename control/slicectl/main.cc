@@ -407,8 +407,7 @@ int main(int argc, char** argv) {
       "wrong usage or configuration;\n"
       "3 some servers did not answer (metrics, where, tables --check: the rest is shown), or do not have "
       "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
-      "(server remove "
-      "--lost).\n"
+      "(server remove --lost).\n"
       "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
   auto* status = app.add_subcommand(
       "status", "every process: alive, state, generations of its tables and settings, free space");

@@ -145,7 +145,7 @@ def comes_again(scene, node):
 def is_lost(scene, node):
     """docs/operations.md, "A storage node that is lost": store3, with its disk. One file had bytes there and nowhere else."""
     lose = ("server", "remove", "store3", "--lost")
-    alone, inode = scene.files.written[-1], None
+    alone = scene.files.written[-1]
     scene.tell("policy", "set", "/", "--copies", "2")
     time.sleep(POLICY_SECONDS)
     for name in scene.files.written[:-1]:
