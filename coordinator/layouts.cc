@@ -79,12 +79,10 @@ std::vector<wire::Missing> Layouts::missing_of(FileId file) const {
       if (!lost(server)) missing.push_back(copy.missing);
     }
   }
-  if (!context_.tables.get()->some_are_left()) return missing;
-  for (const wire::ServerEntry& each : context_.tables.get()->wire().servers) {
-    if (!lost(each.server)) continue;
-    auto since = lost_since_.find(each.server);
+  for (std::uint32_t server : lost_servers()) {
+    auto since = lost_since_.find(server);
     missing.push_back(
-        {.server = each.server,
+        {.server = server,
          .stripes = {{0, wire::kAllStripes}},
          .since = {{{0, wire::kAllStripes}, since == lost_since_.end() ? wire::kNotYet : since->second}}});
   }
@@ -96,12 +94,18 @@ bool Layouts::lost(std::uint32_t server) const {
   return tables.lost(server) && !tables.removed(server) && !sessions_.live(server);
 }
 
+std::vector<std::uint32_t> Layouts::lost_servers() const {
+  std::vector<std::uint32_t> servers;
+  if (!context_.tables.get()->some_are_left()) return servers;
+  for (const wire::ServerEntry& each : context_.tables.get()->wire().servers) {
+    if (lost(each.server)) servers.push_back(each.server);
+  }
+  return servers;
+}
+
 // Who is lost by now is so for all that is given out meanwhile; who is lost later waits for another recall.
 Task<void> Layouts::recall(std::vector<std::uint32_t> sites) {
-  std::vector<std::uint32_t> now;
-  for (const wire::ServerEntry& each : context_.tables.get()->wire().servers) {
-    if (lost(each.server)) now.push_back(each.server);
-  }
+  const std::vector<std::uint32_t> now = lost_servers();
   co_await sessions_.recall({.version = next_version(), .sites = std::move(sites)});
   for (std::uint32_t server : now) lost_since_.try_emplace(server, next_version());
 }

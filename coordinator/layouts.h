@@ -42,6 +42,7 @@ class Layouts {
   // The server was declared lost, and can use no layout any more: it misses everything of every file, without
   // a note of it.
   bool lost(std::uint32_t server) const;
+  std::vector<std::uint32_t> lost_servers() const;
   bool joins(FileId file, std::uint32_t server) const;
 
   // The copy at `server` misses these stripes. kOk: durable, and nobody reads them there any more. kJukebox:
