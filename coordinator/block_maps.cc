@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "wire/listed_site.h"
+
 namespace slice::coordinator {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kRecordSize = 1 + 2 * wire::kStripesOfPiece;
+constexpr std::uint8_t kVersion = 2, kNarrow = 1;  // of before servers could be listed: sites of 2 bytes
+constexpr std::size_t kRecordSize = 1 + 4 * wire::kStripesOfPiece,
+                      kNarrowSize = 1 + 2 * wire::kStripesOfPiece;
 constexpr std::size_t kErasedAtOnce = 4096;
 constexpr std::size_t kKeySize = 16;
 constexpr std::string_view kFormerVersion = "version";        // a key
@@ -35,23 +38,25 @@ std::string encode_piece_record(const wire::MapPiece& piece) {
   std::string record(kRecordSize, '\0');
   auto* at = reinterpret_cast<std::uint8_t*>(record.data());
   *at++ = kVersion;
-  for (std::uint16_t site : piece.sites) {
+  for (std::uint32_t site : piece.sites) {
     store_be(at, site);
-    at += 2;
+    at += sizeof site;
   }
   return record;
 }
 
-Result<std::vector<std::uint16_t>> decode_piece_record(std::string_view record) {
-  if (record.size() != kRecordSize || static_cast<std::uint8_t>(record[0]) != kVersion) {
-    return fail(Errc::kCorrupt, "a piece of a block map of {} bytes is malformed", record.size());
-  }
-  std::vector<std::uint16_t> sites(wire::kStripesOfPiece);
+Result<std::vector<std::uint32_t>> decode_piece_record(std::string_view record) {
+  const std::uint8_t version = record.empty() ? 0 : static_cast<std::uint8_t>(record[0]);
+  const bool narrow = version == kNarrow && record.size() == kNarrowSize;
+  bool good = narrow || (version == kVersion && record.size() == kRecordSize);
+  std::vector<std::uint32_t> sites(good ? wire::kStripesOfPiece : 0);
   const auto* at = reinterpret_cast<const std::uint8_t*>(record.data()) + 1;
-  for (std::uint16_t& site : sites) {
-    site = load_be<std::uint16_t>(at);
-    at += 2;
+  for (std::uint32_t& site : sites) {
+    site = narrow ? load_be<std::uint16_t>(at) : load_be<std::uint32_t>(at);
+    at += narrow ? sizeof(std::uint16_t) : sizeof site;
+    good = good && wire::is_good_site(site);
   }
+  if (!good) return fail(Errc::kCorrupt, "a piece of a block map of {} bytes is malformed", record.size());
   return sites;
 }
 

@@ -74,7 +74,7 @@ class BlockMaps {
 
 std::string encode_piece_record(const wire::MapPiece& piece);
 // kCorrupt where it is none.
-Result<std::vector<std::uint16_t>> decode_piece_record(std::string_view record);
+Result<std::vector<std::uint32_t>> decode_piece_record(std::string_view record);
 
 }  // namespace slice::coordinator
 

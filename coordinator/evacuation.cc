@@ -3,9 +3,6 @@
 #include <algorithm>
 
 #include "coordinator/placement.h"
-#include "service/file_handles.h"
-#include "service/object_source.h"
-#include "wire/authority.h"
 
 namespace slice::coordinator {
 
@@ -13,11 +10,8 @@ using NfsStatus = nfs3::Status;
 
 namespace {
 
-constexpr std::size_t kFilePage = wire::kMaxHandles;  // of files that are looked at together
-constexpr Duration kTimeout = std::chrono::seconds(5);
 constexpr Duration kFirstLookPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestLookPause = std::chrono::seconds(10);  // after passes that changed nothing
-constexpr int kTries = 6;  // what the stripe before has left behind is given back meanwhile
 
 }  // namespace
 
@@ -25,6 +19,7 @@ Evacuation::Evacuation(service::ServiceContext& context, Parts parts, Options op
     : context_(context),
       parts_(parts),
       options_(options),
+      pieces_(context, parts.gate, parts.maps),
       moved_(context.metrics.counter("coordinator_evacuated_stripes_total")),
       passes_(context.metrics.counter("coordinator_evacuation_passes_total")) {}
 
@@ -40,8 +35,8 @@ std::set<std::uint32_t> Evacuation::leaving() const {
   const routing::RoutingTables& tables = *context_.tables.get();
   std::set<std::uint32_t> servers;
   if (!tables.some_are_left()) return servers;
-  for (std::uint32_t server : tables.layout_sites()) {
-    if (tables.server(server)->drained) servers.insert(server);
+  for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
+    if (server->drained) servers.insert(server->server);
   }
   return servers;
 }
@@ -119,96 +114,38 @@ Task<void> Evacuation::lost_sessions_ended() {
 
 Task<Result<bool>> Evacuation::pass() {
   bool nothing = parts_.move.idle();
-  auto maps = co_await pass_over_maps();
-  if (!maps) co_return maps;
-  nothing = nothing && *maps;
+  auto take = [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t) -> Task<void> {
+    if (!piece.sites.empty() && !has_left_site(handle, piece)) co_return;
+    nothing = false;
+    co_await empty(handle, piece.number);
+  };
+  SLICE_CO_RETURN_IF_ERROR(co_await pieces_.recorded(take));
   const auto tables = context_.tables.get();
   for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
-    if (tables->lost(node->server)) continue;
-    auto objects = co_await pass_over_objects(*node);
-    if (!objects) co_return objects;
-    nothing = nothing && *objects;
+    if (!tables->lost(node->server)) SLICE_CO_RETURN_IF_ERROR(co_await pieces_.by_hash(*node, take));
   }
   const bool idle = parts_.move.idle();
   co_return nothing&& idle;
 }
 
+Placement Evacuation::placement(std::uint32_t copies) const {
+  return {*context_.tables.get(), parts_.sessions.rooms(), copies, context_.random};
+}
+
 bool Evacuation::has_left_site(const routing::FileHandle& handle, const wire::MapPiece& piece) const {
   const routing::RoutingTables& tables = *context_.tables.get();
-  return std::any_of(piece.sites.begin(), piece.sites.end(), [&](std::uint16_t site) {
+  return std::any_of(piece.sites.begin(), piece.sites.end(), [&](std::uint32_t site) {
     return tables.is_left(SiteId{site}, routing::copies_of(handle));
   });
-}
-
-Task<Result<bool>> Evacuation::pass_over_maps() {
-  bool nothing = true;
-  BlockMaps::Page page;
-  while (!page.end) {
-    auto next =
-        parts_.maps.list(page.last, kFilePage, [this](FileId file) { return parts_.gate.owns(file); });
-    if (!next) co_return fail(std::move(next).error());
-    page = std::move(*next);
-    std::vector<FileId> files;
-    for (const wire::MovedPiece& each : page.pieces) files.push_back(each.file);
-    auto handles = co_await service::handles_of(context_, std::move(files));
-    if (!handles) co_return fail(std::move(handles).error());
-    for (std::size_t i = 0; i < page.pieces.size(); ++i) {
-      const auto& handle = (*handles)[i];
-      if (stopping_) co_return fail(Errc::kUnavailable, "it stops");
-      if (!handle || !has_left_site(*handle, page.pieces[i].piece)) continue;
-      nothing = false;
-      co_await empty(*handle, page.pieces[i].piece.number);
-    }
-  }
-  co_return nothing;
-}
-
-Task<Result<bool>> Evacuation::pass_over_objects(wire::ServerEntry node) {
-  bool nothing = true;
-  service::RemoteObjects objects(context_.channel, node, kTimeout);
-  wire::ObjectListResult listed{.end = false};
-  wire::ObjectListArgs args{.limit = kFilePage};
-  while (!listed.end) {
-    auto next = co_await objects.list(args);
-    if (!next) co_return fail(next.error(), node.name);
-    listed = std::move(*next);
-    if (listed.objects.empty()) break;
-    args.after = listed.objects.back();
-    std::vector<FileId> files;
-    for (const wire::ObjectName& name : listed.objects) {
-      const bool ours = name.volume == context_.config.volume.id && name.kind == wire::ObjectKind::kFile;
-      if (ours && parts_.gate.owns(name.fileid)) files.push_back(name.fileid);
-    }
-    auto handles = co_await service::handles_of(context_, files);
-    if (!handles) co_return fail(std::move(handles).error());
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      const auto& handle = (*handles)[i];
-      if (stopping_) co_return fail(Errc::kUnavailable, "it stops");
-      if (!handle || !routing::mirrored(*handle) || routing::block_mapped(*handle)) continue;
-      auto stat = co_await objects.stat({context_.config.volume.id, files[i], wire::ObjectKind::kFile});
-      if (!stat) co_return fail(stat.error(), node.name);
-      if (stat->end == 0) continue;
-      const std::uint64_t last = wire::piece_of((stat->end - 1) >> handle->stripe_shift);
-      for (std::uint64_t number = 0; number <= last; ++number) {
-        auto piece = parts_.maps.piece(files[i], number);
-        if (!piece) co_return fail(std::move(piece).error());
-        if (!piece->sites.empty()) continue;  // of pass_over_maps()
-        nothing = false;
-        co_await empty(*handle, number);
-      }
-    }
-  }
-  co_return nothing;
 }
 
 // What cannot be moved now is for the next pass.
 Task<void> Evacuation::empty(routing::FileHandle handle, std::uint64_t number) {
   if (!parts_.gate.open(handle.fileid)) co_return;
   const std::uint32_t copies = routing::copies_of(handle);
-  if (sites_instead_of(*context_.tables.get(), SiteId{0}, copies).empty()) {
-    stuck_ = fmt::format(
-        "for files with {} there are too few storage servers of the volume's birth that are not drained",
-        copies == 1 ? "one copy" : fmt::format("{} copies", copies));
+  if (!placement(copies).enough()) {
+    stuck_ = fmt::format("for files with {} there are too few storage servers that are not drained",
+                         copies == 1 ? "one copy" : fmt::format("{} copies", copies));
     co_return;
   }
   auto pass = parts_.gate.enter(handle.fileid);
@@ -226,28 +163,19 @@ Task<void> Evacuation::empty(routing::FileHandle handle, std::uint64_t number) {
 }
 
 Task<bool> Evacuation::move(const routing::FileHandle& handle, std::uint64_t stripe, SiteId from) {
-  const auto sites = sites_instead_of(*context_.tables.get(), from, routing::copies_of(handle));
-  if (sites.empty()) co_return false;
+  const auto to = placement(routing::copies_of(handle)).instead_of(from);
+  if (!to) co_return false;
   auto layout = parts_.layouts.of(handle, stripe);
   if (layout && routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe).whole.empty()) {
     stuck_ = fmt::format("stripe {} of file {:#x} has no whole copy left: the file has to be removed", stripe,
                          handle.fileid.value);
     co_return false;
   }
-  const SiteId to{sites[context_.random() % sites.size()]};
-  Duration pause = kFirstLookPause;
-  for (int i = 0; i < kTries; ++i, pause *= 2) {
-    const NfsStatus status = co_await parts_.move.run(handle, stripe, to);
-    if (status == NfsStatus::kOk) {
-      moved_.add();
-      co_await context_.crash.reach("evacuation.moved");
-      const std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
-      co_return co_await parts_.gate.pause(
-          handle.fileid, std::chrono::nanoseconds(unit * 1'000'000'000 / options_.bytes_per_second));
-    }
-    if (status != NfsStatus::kJukebox || !co_await parts_.gate.pause(handle.fileid, pause)) co_return false;
-  }
-  co_return false;
+  if (!co_await parts_.move.run_at_pace(handle, stripe, SiteId{*to}, options_.bytes_per_second))
+    co_return false;
+  moved_.add();
+  co_await context_.crash.reach("evacuation.moved");
+  co_return true;
 }
 
 }  // namespace slice::coordinator

@@ -12,6 +12,8 @@
 #include "coordinator/block_maps.h"
 #include "coordinator/layouts.h"
 #include "coordinator/ops/move.h"
+#include "coordinator/pieces.h"
+#include "coordinator/placement.h"
 #include "service/ownership.h"
 
 namespace slice::coordinator {
@@ -36,7 +38,10 @@ class Evacuation {
   Evacuation& operator=(const Evacuation&) = delete;
 
   void start();
-  void stop() { stopping_ = true; }
+  void stop() {
+    stopping_ = true;
+    pieces_.stop();
+  }
   // The coordinator program's EMPTIED.
   wire::EmptiedResult emptied(const wire::EmptiedArgs& args);
   // Some server is drained, and not known to be empty.
@@ -48,7 +53,7 @@ class Evacuation {
   void look();
 
  private:
-  // Servers that are drained and have sites for files with a layout.
+  // Servers that are drained and may have stripes of files with a layout.
   std::set<std::uint32_t> leaving() const;
   // Another number when sites have come, or are about to; those that are about to have pieces that no pass
   // sees.
@@ -59,9 +64,7 @@ class Evacuation {
   Task<void> lost_sessions_ended();
   // Goes through everything once. True: there was nothing to do.
   Task<Result<bool>> pass();
-  Task<Result<bool>> pass_over_maps();
-  // Mirrored files that are placed by hash, and have bytes in pieces without a record.
-  Task<Result<bool>> pass_over_objects(wire::ServerEntry node);
+  Placement placement(std::uint32_t copies) const;
   bool has_left_site(const routing::FileHandle& handle, const wire::MapPiece& piece) const;
   Task<void> empty(routing::FileHandle handle, std::uint64_t piece);
   Task<bool> move(const routing::FileHandle& handle, std::uint64_t stripe, SiteId from);
@@ -69,6 +72,7 @@ class Evacuation {
   service::ServiceContext& context_;
   Parts parts_;
   Options options_;
+  Pieces pieces_;
   std::shared_ptr<const routing::RoutingTables> looked_at_;
   std::set<std::uint32_t> leaving_;  // by these
   std::set<std::uint32_t> lost_;     // of those

@@ -1,7 +1,6 @@
 #include "coordinator/evacuation.h"
 
-#include "bpf/shared/file_handle.h"
-#include "coordinator/testing/coordinator_fixture.h"
+#include "coordinator/testing/layout_fixture.h"
 
 namespace slice::coordinator {
 
@@ -9,60 +8,13 @@ using NfsStatus = nfs3::Status;
 
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr std::uint64_t kUnit = 1 << 16;
-
-// Two storage nodes, which keep sessions and answer everything; the first is drained.
-class EvacuationTest : public testing::CoordinatorFixture {
+// Two storage nodes, the first of which is drained.
+class EvacuationTest : public testing::LayoutFixture {
  protected:
-  explicit EvacuationTest(EnsembleConfig config = service::testing::sample_config())
-      : CoordinatorFixture(std::move(config)) {
-    keep_sessions();
-  }
-  routing::FileHandle handle(std::uint8_t flags) {
-    authority_.flags = flags;
-    routing::FileHandle made = file();
-    made.flags = flags;
-    made.stripe_shift = 16;
-    return made;
-  }
-  void keep_sessions() {
-    for (const std::string& name : nodes_) {
-      auto& number = sessions_[name];
-      number = ask<wire::SessionResult>(wire::CoordinatorProcedure::kSession,
-                                        wire::SessionArgs{index(name), number, 1 << 30})
-                   .session;
-    }
-  }
-  void pass_seconds(int seconds) {
-    for (int i = 0; i < seconds; ++i) {
-      loop_.advance(1s);
-      keep_sessions();
-    }
-  }
-  wire::FileLayout layout(const routing::FileHandle& of, std::uint64_t stripe, bool place) {
-    routing::HandleBytes bytes = handles_.mint(of);
-    auto result =
-        ask<wire::LayoutResult>(wire::CoordinatorProcedure::kLayout, wire::LayoutArgs{bytes, stripe, place});
-    EXPECT_EQ(result.status, NfsStatus::kOk);
-    return result.layout;
-  }
-  // How many of the first piece's stripes may be on store1.
-  std::size_t on_store1(const routing::FileHandle& of) {
-    const wire::FileLayout now = layout(of, 0, false);
-    std::size_t count = 0;
-    for (std::uint64_t stripe = 0; stripe < wire::kStripesOfPiece; ++stripe) {
-      auto copies = routing::copies_of_stripe(*tables_.get(), now, of, stripe).all;
-      count += routing::has(copies, index("store1")) ? 1 : 0;
-    }
-    return count;
-  }
+  using LayoutFixture::LayoutFixture;
+  std::size_t on_store1(const routing::FileHandle& of) { return on("store1", of); }
   void drain(bool drained) {
-    wire::Tables tables = tables_.get()->wire();
-    tables.servers[index("store1")].drained = drained;
-    ++tables.generation.value;
-    tables_.set(routing::RoutingTables::make(config_, tables).value());
+    change_tables([&](wire::Tables& tables) { tables.servers[index("store1")].drained = drained; });
   }
   wire::EmptiedResult emptied() {
     return ask<wire::EmptiedResult>(wire::CoordinatorProcedure::kEmptied,
@@ -73,9 +25,6 @@ class EvacuationTest : public testing::CoordinatorFixture {
     store1_.end = store2_.end = stripes * kUnit;
     store1_.has = store2_.has = {FileId{77}};
   }
-
-  std::vector<std::string> nodes_{"store1", "store2"};
-  std::map<std::string, std::uint64_t> sessions_;
 };
 
 TEST_F(EvacuationTest, WhatIsThereIsMovedAndWhatIsNotThereIsPlacedElsewhere) {
@@ -145,11 +94,10 @@ class LossTest : public EvacuationTest {
   void lose() {
     silence("store1");
     nodes_ = {"store2", "store3"};
-    wire::Tables tables = tables_.get()->wire();
-    tables.servers[index("store1")].drained = true;
-    tables.servers[index("store1")].lost = Verifier{9};
-    ++tables.generation.value;
-    tables_.set(routing::RoutingTables::make(config_, tables).value());
+    change_tables([&](wire::Tables& tables) {
+      tables.servers[index("store1")].drained = true;
+      tables.servers[index("store1")].lost = Verifier{9};
+    });
   }
   void reaches_everywhere(std::uint64_t stripes) {
     reaches(stripes);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coordinator/placement.h"
+
 namespace slice::coordinator {
 
 using NfsStatus = nfs3::Status;
@@ -16,14 +18,19 @@ constexpr std::size_t kMaxRemoved = 65536;   // files that are remembered as rem
 constexpr std::uint64_t kLeastAhead = 16, kMostAhead = kFewStripes / 2, kGap = 16;
 
 // Where the stripes of a piece are that has no record.
-std::vector<std::uint16_t> sites_by_hash(const routing::RoutingTables& tables,
+std::vector<std::uint32_t> sites_by_hash(const routing::RoutingTables& tables,
                                          const routing::FileHandle& handle, std::uint64_t piece) {
-  std::vector<std::uint16_t> sites;
+  std::vector<std::uint32_t> sites;
   for (std::uint64_t i = 0; i < wire::kStripesOfPiece; ++i) {
     const std::uint64_t stripe = piece * wire::kStripesOfPiece + i;
-    sites.push_back(static_cast<std::uint16_t>(routing::site_of_stripe(tables, {}, handle, stripe).value));
+    sites.push_back(routing::site_of_stripe(tables, {}, handle, stripe).value);
   }
   return sites;
+}
+
+StripeRange within_piece(StripeRange range, std::uint64_t piece) {
+  return {std::max(range.first, piece * wire::kStripesOfPiece),
+          std::min(range.end, (piece + 1) * wire::kStripesOfPiece)};
 }
 
 }  // namespace
@@ -158,7 +165,8 @@ Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t
   co_return result;
 }
 
-Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
+Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece,
+                                const Places& places) {
   if (removed_.contains(handle.fileid)) co_return NfsStatus::kStale;
   placing_.insert({handle.fileid, piece});
   NfsStatus status = NfsStatus::kOk;
@@ -167,7 +175,7 @@ Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, s
   } else if (now->sites.empty() && routing::block_mapped(handle)) {
     status = co_await place(file, handle, piece);
   } else {
-    status = co_await put_refitted(file, handle, std::move(*now));
+    status = co_await put_refitted(file, handle, std::move(*now), places);
   }
   placing_.erase({handle.fileid, piece});
   co_return status;
@@ -175,8 +183,8 @@ Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, s
 
 Task<NfsStatus> Layouts::place(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
   decides_();
-  auto sites = place_by_free_space(*context_.tables.get(), sessions_.rooms(), routing::copies_of(handle),
-                                   wire::kStripesOfPiece, context_.random);
+  Placement placement(*context_.tables.get(), sessions_.rooms(), routing::copies_of(handle), context_.random);
+  auto sites = placement.sites(wire::kStripesOfPiece);
   auto put = co_await maps_.put(handle.fileid, {.number = piece, .sites = std::move(sites)});
   co_await context_.crash.reach("map.placed");
   if (!put) co_return nfs3::status_of(put.error());
@@ -187,7 +195,8 @@ Task<NfsStatus> Layouts::place(File& file, const routing::FileHandle& handle, st
 
 // Nobody writes by the piece from the first change on; so what is not there by then nobody has written, and a
 // hole may be anywhere.
-Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece) {
+Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece,
+                                      const Places& places) {
   co_await change(file);
   auto extent = co_await extents_.of(
       handle, [&](std::uint32_t node) { return misses_everything(handle.fileid, node); });
@@ -195,17 +204,15 @@ Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& han
   const routing::RoutingTables& tables = *context_.tables.get();
   const wire::MapPiece before = piece;
   if (piece.sites.empty()) piece.sites = sites_by_hash(tables, handle, piece.number);
-  std::map<std::uint16_t, std::vector<std::uint16_t>> instead;
+  const Placement placement(tables, sessions_.rooms(), routing::copies_of(handle), context_.random);
   for (std::uint64_t i = 0; extent && i < wire::kStripesOfPiece; ++i) {
     const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
     const bool moves = file.moving && file.moving->stripe == stripe;
-    std::uint16_t& site = piece.sites[i];
-    if (moves || stripe << handle.stripe_shift < extent->end ||
-        !tables.is_left(SiteId{site}, routing::copies_of(handle)))
-      continue;
-    auto [others, fresh] = instead.try_emplace(site);
-    if (fresh) others->second = sites_instead_of(tables, SiteId{site}, routing::copies_of(handle));
-    if (!others->second.empty()) site = others->second[context_.random() % others->second.size()];
+    std::uint32_t& site = piece.sites[i];
+    if (moves || stripe << handle.stripe_shift < extent->end) continue;
+    if (auto place = places.find(i); place != places.end()) site = place->second;
+    if (tables.is_left(SiteId{site}, routing::copies_of(handle)))
+      site = placement.instead_of(SiteId{site}).value_or(site);
   }
   if (piece == before) co_return NfsStatus::kOk;
   auto put = co_await maps_.put(handle.fileid, std::move(piece));
@@ -216,10 +223,14 @@ Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& han
 }
 
 Task<NfsStatus> Layouts::refit(routing::FileHandle handle, std::uint64_t piece) {
+  return place_unwritten(handle, piece, {});
+}
+
+Task<NfsStatus> Layouts::place_unwritten(routing::FileHandle handle, std::uint64_t piece, Places places) {
   Use use(*this, handle);
   auto lock = co_await use.file().lock.lock();
   if (use.file().unsure) co_return NfsStatus::kJukebox;
-  co_return co_await settle(use.file(), handle, piece);
+  co_return co_await settle(use.file(), handle, piece, places);
 }
 
 Task<void> Layouts::placed() {
@@ -275,32 +286,23 @@ void Layouts::drop_if_idle(FileId file) {
 bool Layouts::another_is_whole(const File& file, const routing::FileHandle& handle, std::uint32_t server,
                                StripeRange stripes) const {
   const routing::RoutingTables& tables = *context_.tables.get();
-  std::vector<std::uint32_t> incomplete{server};
+  std::set<std::uint32_t> incomplete{server};
   const auto counted_on = [&](std::uint32_t each) { return !tables.lost(each) && sessions_.live(each); };
   for (const wire::ServerEntry* each : tables.servers(wire::Role::kStorage)) {
-    if (each->server != server && !counted_on(each->server)) incomplete.push_back(each->server);
+    if (each->server != server && !counted_on(each->server)) incomplete.insert(each->server);
   }
   for (const auto& [other, copy] : file.copies) {
     bool overlaps = std::any_of(
         copy.missing.stripes.begin(), copy.missing.stripes.end(),
         [&](const StripeRange& range) { return range.first < stripes.end && stripes.first < range.end; });
-    if (overlaps) incomplete.push_back(other);
+    if (overlaps) incomplete.insert(other);
   }
   if (incomplete.size() == 1 && routing::mirrored(handle)) return true;
-  auto covered = [&](const std::vector<std::uint32_t>& copies) {
-    return std::all_of(copies.begin(), copies.end(), [&](std::uint32_t copy) {
-      return std::find(incomplete.begin(), incomplete.end(), copy) != incomplete.end();
-    });
-  };
-  if (stripes.end - stripes.first > kFewStripes) {
-    std::uint32_t sites = tables.core().site_mask[SLICE_CLASS_STORAGE] + 1;
-    for (std::uint32_t site = 0; site < sites; ++site) {
-      if (covered(tables.copies_of(SiteId{site}, routing::copies_of(handle)))) return false;
-    }
-    return true;
-  }
+  // Any servers may be the ones of a listed site.
+  if (stripes.end - stripes.first > kFewStripes) return incomplete.size() < routing::copies_of(handle);
+  Result<wire::FileLayout> layout = fail(Errc::kNotFound, "none yet");
   for (std::uint64_t stripe = stripes.first; stripe < stripes.end; ++stripe) {
-    auto layout = of(handle, stripe);
+    if (stripe == stripes.first || stripe % wire::kStripesOfPiece == 0) layout = of(handle, stripe);
     if (!layout) return false;
     auto whole = routing::copies_of_stripe(tables, *layout, handle, stripe).whole;
     std::erase_if(whole, [&](std::uint32_t each) { return each == server || !counted_on(each); });
@@ -375,12 +377,16 @@ Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, st
 // too much costs no more than to copy that, too; but no stripe without another whole copy.
 StripeRange Layouts::foreseen(const File& file, const routing::FileHandle& handle,
                               const wire::Missing& missing, StripeRange stripes) const {
-  if (routing::block_mapped(handle) || sessions_.live(missing.server)) return stripes;
+  const std::uint64_t piece = wire::piece_of(stripes.first);
+  // Where others of a map's pieces will be is not known.
+  const bool knows = !routing::block_mapped(handle) || piece == wire::piece_of(stripes.end - 1);
+  if (!knows || sessions_.live(missing.server)) return stripes;
   for (const StripeRange& range : missing.stripes) {
     if (stripes.first < range.first || stripes.first > range.end + kGap) continue;
     std::uint64_t ahead = std::clamp(range.end - range.first, kLeastAhead, kMostAhead);
     StripeRange wide{std::min(range.end, stripes.first),
                      std::max(stripes.end, std::min(stripes.first + ahead, wire::kAllStripes))};
+    if (routing::block_mapped(handle)) wide = within_piece(wide, piece);
     if (another_is_whole(file, handle, missing.server, wide)) return wide;
   }
   return stripes;
@@ -488,7 +494,7 @@ Task<NfsStatus> Layouts::end_move(routing::FileHandle handle, std::uint64_t stri
   co_await change_orderers(
       file, context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle)));
   co_await context_.crash.reach("move.switched");
-  piece->sites[stripe % wire::kStripesOfPiece] = static_cast<std::uint16_t>(file.moving->site);
+  piece->sites[stripe % wire::kStripesOfPiece] = file.moving->site;
   file.unsure = true;
   auto put = co_await maps_.put(handle.fileid, std::move(*piece));
   co_await context_.crash.reach("move.placed");

@@ -1,111 +1,114 @@
 #include "coordinator/placement.h"
 
 #include <algorithm>
+#include <tuple>
 
-#include "routing/copies.h"
 #include "routing/deal.h"
+#include "wire/listed_site.h"
 
 namespace slice::coordinator {
 namespace {
 
-struct Candidate {
-  std::vector<std::uint16_t> sites;
-  std::size_t next = 0;     // of them
-  std::int64_t weight = 0;  // free MiB
-  std::int64_t credit = 0;
-};
-
-// What speaks against a site for a file with so many copies.
-struct Doubts {
-  bool left = false;  // as RoutingTables::is_left()
-  routing::Together together;
-  auto operator<=>(const Doubts&) const = default;
-};
-
-Doubts doubts_of(const routing::RoutingTables& tables, SiteId site, std::uint32_t copies) {
-  Doubts doubts{.left = tables.is_left(site, copies)};
-  std::vector<const wire::ServerEntry*> servers;
-  for (std::uint32_t server : tables.copies_of(site, copies)) servers.push_back(tables.server(server));
-  doubts.together = routing::together(servers);
-  return doubts;
-}
-
-// The sites of a server that nothing speaks more against than against its others.
-std::vector<std::uint16_t> best_sites(const routing::RoutingTables& tables, std::uint32_t server,
-                                      std::uint32_t copies, Doubts& least) {
-  std::vector<std::uint16_t> best;
-  const auto& owners = tables.layout_sites();
-  for (std::uint32_t site = 0; site < owners.size(); ++site) {
-    if (owners[site] != server) continue;
-    const Doubts doubts = doubts_of(tables, SiteId{site}, copies);
-    if (best.empty() || doubts < least) {
-      best.clear();
-      least = doubts;
-    }
-    if (doubts == least) best.push_back(static_cast<std::uint16_t>(site));
-  }
-  return best;
-}
-
-std::vector<Candidate> candidates(const routing::RoutingTables& tables, const std::vector<Room>& rooms,
-                                  std::uint32_t copies) {
-  std::vector<Candidate> used, left;
-  for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
-    auto room = std::find_if(rooms.begin(), rooms.end(),
-                             [&](const Room& each) { return each.server == server->server; });
-    Doubts doubts;
-    Candidate candidate{.sites = best_sites(tables, server->server, copies, doubts)};
-    if (room != rooms.end()) candidate.weight = static_cast<std::int64_t>(room->free_bytes >> 20);
-    if (!candidate.sites.empty()) (doubts.left ? left : used).push_back(std::move(candidate));
-  }
-  return used.empty() ? left : used;
+std::uint32_t listed(const std::vector<const wire::ServerEntry*>& servers) {
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(servers.size());
+  for (const wire::ServerEntry* each : servers) numbers.push_back(each->server);
+  return wire::listed_site(numbers);
 }
 
 }  // namespace
 
-// Smooth weighted round robin: every turn each gets its weight as credit, who has most is taken and pays what
-// all got. It begins at a random place of its cycle, or the first piece of every file would begin alike.
-std::vector<std::uint16_t> place_by_free_space(const routing::RoutingTables& tables,
-                                               const std::vector<Room>& rooms, std::uint32_t copies,
-                                               std::size_t count,
-                                               const std::function<std::uint64_t()>& random) {
-  std::vector<Candidate> all = candidates(tables, rooms, copies);
+Placement::Placement(const routing::RoutingTables& tables, const std::vector<Room>& rooms,
+                     std::uint32_t copies, const Random& random)
+    : tables_(tables), copies_(copies), random_(random) {
   std::int64_t total = 0;
-  for (const Candidate& each : all) total += each.weight;
-  if (total == 0) {
-    for (Candidate& each : all) each.weight = 1;
-    total = static_cast<std::int64_t>(all.size());
+  for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
+    auto room = std::find_if(rooms.begin(), rooms.end(),
+                             [&](const Room& each) { return each.server == server->server; });
+    const auto weight = room == rooms.end() ? 0 : static_cast<std::int64_t>(room->free_bytes >> 20);
+    candidates_.push_back({.server = server, .weight = weight});
   }
-  for (Candidate& each : all) {
-    each.next = random() % each.sites.size();
-    if (each.weight > 0)
-      each.credit = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(each.weight));
+  const auto in_use = std::count_if(candidates_.begin(), candidates_.end(),
+                                    [](const Candidate& each) { return !each.server->drained; });
+  enough_ = in_use >= static_cast<std::ptrdiff_t>(copies);
+  if (enough_) std::erase_if(candidates_, [](const Candidate& each) { return each.server->drained; });
+  for (const Candidate& each : candidates_) total += each.weight;
+  for (Candidate& each : candidates_) each.weight = total == 0 ? 1 : each.weight;
+}
+
+std::vector<const Placement::Candidate*> Placement::best_beside(const Servers& chosen) const {
+  using Doubts = std::tuple<bool, routing::Together>;  // without space; beside others of one host or rack
+  std::vector<const Candidate*> best;
+  Doubts least;
+  for (const Candidate& each : candidates_) {
+    if (std::find(chosen.begin(), chosen.end(), each.server) != chosen.end()) continue;
+    Servers beside = chosen;
+    beside.push_back(each.server);
+    const Doubts doubts{each.weight == 0, routing::together(beside)};
+    if (best.empty() || doubts < least) {
+      best.clear();
+      least = doubts;
+    }
+    if (doubts == least) best.push_back(&each);
   }
-  std::vector<std::uint16_t> placed;
+  return best;
+}
+
+// Smooth weighted round robin: every turn each gets its weight as credit for each copy, who has most is taken
+// and pays what all got for one. It begins at a random place of its cycle, or the first piece of every file
+// would begin alike.
+std::vector<std::uint32_t> Placement::sites(std::size_t count) {
+  std::int64_t total = 0;
+  for (Candidate& each : candidates_) {
+    total += each.weight;
+    each.credit =
+        each.weight == 0
+            ? 0
+            : static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(each.weight * copies_));
+  }
+  std::vector<std::uint32_t> placed;
   while (placed.size() < count) {
-    for (Candidate& each : all) each.credit += each.weight;
-    auto most = std::max_element(all.begin(), all.end(),
-                                 [](const Candidate& a, const Candidate& b) { return a.credit < b.credit; });
-    most->credit -= total;
-    placed.push_back(most->sites[most->next++ % most->sites.size()]);
+    for (Candidate& each : candidates_) each.credit += each.weight * copies_;
+    Servers chosen;
+    while (chosen.size() < std::min<std::size_t>(copies_, candidates_.size())) {
+      const auto best = best_beside(chosen);
+      const Candidate* most =
+          *std::max_element(best.begin(), best.end(),
+                            [](const Candidate* a, const Candidate* b) { return a->credit < b->credit; });
+      candidates_[static_cast<std::size_t>(most - candidates_.data())].credit -= total;
+      chosen.push_back(most->server);
+    }
+    // Servers that are alike would come in the same order each time, and the first copy has more to do.
+    const auto first = random_() % chosen.size();
+    std::rotate(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(first), chosen.end());
+    placed.push_back(listed(chosen));
   }
   return placed;
 }
 
-std::vector<std::uint16_t> sites_instead_of(const routing::RoutingTables& tables, SiteId site,
-                                            std::uint32_t copies) {
-  std::vector<std::uint16_t> best;
-  std::size_t most = 0;
-  const auto now = tables.copies_of(site, copies);
-  for (std::uint32_t other = 0; other < tables.layout_sites().size(); ++other) {
-    if (tables.is_left(SiteId{other}, copies)) continue;
-    std::size_t common = 0;
-    for (std::uint32_t server : tables.copies_of(SiteId{other}, copies)) common += routing::has(now, server);
-    if (common > most) best.clear();
-    most = std::max(most, common);
-    if (common == most) best.push_back(static_cast<std::uint16_t>(other));
+const Placement::Candidate& Placement::by_weight(const std::vector<const Candidate*>& some) const {
+  std::uint64_t total = 0;
+  for (const Candidate* each : some) total += static_cast<std::uint64_t>(each->weight);
+  if (total == 0) return *some[random_() % some.size()];
+  std::uint64_t roll = random_() % total;
+  for (const Candidate* each : some) {
+    const auto weight = static_cast<std::uint64_t>(each->weight);
+    if (roll < weight) return *each;
+    roll -= weight;
   }
-  return best;
+  return *some.back();
+}
+
+std::optional<std::uint32_t> Placement::instead_of(SiteId site) const {
+  if (!enough_) return std::nullopt;
+  Servers chosen;
+  for (std::uint32_t number : tables_.copies_of(site, copies_)) {
+    const wire::ServerEntry* server = tables_.server(number);
+    if (server != nullptr && server->role == wire::Role::kStorage && !server->drained)
+      chosen.push_back(server);
+  }
+  while (chosen.size() < copies_) chosen.push_back(by_weight(best_beside(chosen)).server);
+  return listed(chosen);
 }
 
 }  // namespace slice::coordinator

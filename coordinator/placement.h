@@ -1,9 +1,10 @@
-// Placement by free space: on which storage sites new stripes go (docs/block-maps.md). A pure function.
+// Placement: on which storage servers stripes of files with a layout go (docs/block-maps.md). Pure.
 #ifndef SLICE_COORDINATOR_PLACEMENT_H
 #define SLICE_COORDINATOR_PLACEMENT_H
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "routing/tables.h"
@@ -16,21 +17,41 @@ struct Room {
   std::uint64_t free_bytes = 0;  // above its reserve
 };
 
-// Sites for `count` stripes of a file with so many copies one after another: as many on each server as its
-// share of the free space, as evenly mixed as that allows; none on a drained one while there are others. Of
-// the sites of a server those count that are not left (RoutingTables::is_left), and whose copies are on the
-// most hosts and racks.
-// Where nobody has space, or `rooms` names no server with sites: on all servers alike; they answer for
-// themselves. `random`: 64 random bits.
-std::vector<std::uint16_t> place_by_free_space(const routing::RoutingTables& tables,
-                                               const std::vector<Room>& rooms, std::uint32_t copies,
-                                               std::size_t count,
-                                               const std::function<std::uint64_t()>& random);
+// By the tables and the free space of a moment, for files with so many copies.
+class Placement {
+ public:
+  using Random = std::function<std::uint64_t()>;  // 64 random bits
+  // `tables` and `random` outlive it. A server without a room has no session: it gets what no other can take.
+  Placement(const routing::RoutingTables& tables, const std::vector<Room>& rooms, std::uint32_t copies,
+            const Random& random);
 
-// The sites, of those that are not left (RoutingTables::is_left), whose servers have most in common with
-// those of this one: what goes there from here is copied to the fewest. None where all are left.
-std::vector<std::uint16_t> sites_instead_of(const routing::RoutingTables& tables, SiteId site,
-                                            std::uint32_t copies);
+  // Whether there are as many servers in use, that is, not drained, as a file has copies.
+  bool enough() const { return enough_; }
+  // Listed sites for `count` stripes one after another: as many on each server as its share of the free
+  // space, as evenly mixed as that allows; copies on the most hosts and racks; none on a drained server while
+  // enough(). Where nobody has space: on all alike; they answer for themselves.
+  std::vector<std::uint32_t> sites(std::size_t count);
+  // A listed site of those servers of this one that are in use, and of others instead of the rest, so that
+  // least is copied. None unless enough().
+  std::optional<std::uint32_t> instead_of(SiteId site) const;
+
+ private:
+  struct Candidate {
+    const wire::ServerEntry* server = nullptr;
+    std::int64_t weight = 0;  // free MiB
+    std::int64_t credit = 0;
+  };
+  using Servers = std::vector<const wire::ServerEntry*>;
+  // Those of the candidates that are not among `chosen` and may best be beside these.
+  std::vector<const Candidate*> best_beside(const Servers& chosen) const;
+  const Candidate& by_weight(const std::vector<const Candidate*>& some) const;
+
+  const routing::RoutingTables& tables_;
+  std::uint32_t copies_;
+  const Random& random_;
+  std::vector<Candidate> candidates_;
+  bool enough_ = false;
+};
 
 }  // namespace slice::coordinator
 

@@ -35,13 +35,15 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
   serve_by<wire::MoveArgs>(CoordinatorProcedure::kMove);
   serve_by<wire::ReceiveArgs>(CoordinatorProcedure::kReceive);
   serve_by<wire::EmptiedArgs>(CoordinatorProcedure::kEmptied);
+  serve_by<wire::SpreadArgs>(CoordinatorProcedure::kSpread);
 }
 
 // ---- whose it is ----
 
 std::optional<FileId> CoordinatorProgram::file_of(const rpc::Call& call) const {
   if (!call.internal || is(call, CoordinatorProcedure::kNull) || is(call, CoordinatorProcedure::kSession) ||
-      is(call, CoordinatorProcedure::kReceive) || is(call, CoordinatorProcedure::kEmptied)) {
+      is(call, CoordinatorProcedure::kReceive) || is(call, CoordinatorProcedure::kEmptied) ||
+      is(call, CoordinatorProcedure::kSpread)) {
     return std::nullopt;
   }
   // The arguments of all others begin with its handle.
@@ -170,7 +172,7 @@ Task<wire::MapResult> CoordinatorProgram::serve(const wire::MapArgs& args) {
   if (!handle) co_return result;
   auto layout = parts_.layouts.of(*handle, args.stripe);
   if (layout) {
-    result.piece = std::move(layout->piece);
+    result.piece = routing::spelled_out(*context_.tables.get(), *handle, std::move(layout->piece));
   } else {
     result.status = nfs3::status_of(layout.error());
   }
@@ -186,6 +188,10 @@ Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::MoveArgs& ar
   parts_.sites.go_on();
   result.status = co_await parts_.move.run(*handle, args.stripe, SiteId{args.site});
   co_return result;
+}
+
+Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::SpreadArgs& args) {
+  co_return wire::CoordinatorResult{parts_.spreading.begin(args)};
 }
 
 Task<wire::EmptiedResult> CoordinatorProgram::serve(const wire::EmptiedArgs& args) {

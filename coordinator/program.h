@@ -12,6 +12,7 @@
 #include "coordinator/ops/remove.h"
 #include "coordinator/ops/truncate.h"
 #include "coordinator/sites.h"
+#include "coordinator/spreading.h"
 #include "service/internal_program.h"
 #include "wire/coordinator.h"
 
@@ -28,6 +29,7 @@ class CoordinatorProgram : public service::InternalProgram {
     Sessions& sessions;
     Layouts& layouts;
     Evacuation& evacuation;
+    Spreading& spreading;
     Sites& sites;
   };
   CoordinatorProgram(service::ServiceContext& context, Parts parts);
@@ -47,6 +49,7 @@ class CoordinatorProgram : public service::InternalProgram {
   Task<wire::CoordinatorResult> serve(const wire::MoveArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::MissedArgs& args);
   Task<wire::EmptiedResult> serve(const wire::EmptiedArgs& args);
+  Task<wire::CoordinatorResult> serve(const wire::SpreadArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::ReceiveArgs& args) { return parts_.sites.receive(args); }
 
   // The regular file that the call is of; nothing where it is of none.

@@ -7,6 +7,7 @@
 #include "coordinator/ops/commit.h"
 #include "coordinator/program.h"
 #include "coordinator/resync.h"
+#include "coordinator/spreading.h"
 #include "service/nfs_program.h"
 #include "service/site_moves.h"
 #include "storage/rocks_store.h"
@@ -49,11 +50,12 @@ class Coordinator::Programs {
         move(context, gate, *intentions, sessions, layouts),
         resync(context, gate, layouts, sessions, extents, locks, {}),
         evacuation(context, {gate, *maps, sessions, layouts, move}, {}),
+        spreading(context, {gate, *maps, sessions, layouts, move}, Evacuation::Options{}.bytes_per_second),
         sites(context, {gate, *intentions, *maps, sessions, layouts},
               {.go_on = [this] { go_on(); },
                .leave = [this](const Layouts::Which& which) { remove.leave(which); }}),
         nfs(context, wire::Role::kCoordinator, &gate.sites()),
-        internal(context, {gate, truncate, remove, move, sessions, layouts, evacuation, sites}),
+        internal(context, {gate, truncate, remove, move, sessions, layouts, evacuation, spreading, sites}),
         moves(context, wire::Role::kCoordinator, gate.sites(), sites) {
     layouts.on_decision([this] { evacuation.look(); });
     nfs.on<nfs3::CommitArgs>(nfs3::Procedure::kCommit,
@@ -117,6 +119,7 @@ class Coordinator::Programs {
   MoveOperation move;
   Resync resync;
   Evacuation evacuation;
+  Spreading spreading;
   Sites sites;
   service::NfsProgram nfs;
   CoordinatorProgram internal;
@@ -165,6 +168,7 @@ Task<void> Coordinator::stop() {
   if (!programs_) co_return;
   programs_->resync.stop();
   programs_->evacuation.stop();
+  programs_->spreading.stop();
   programs_->sites.stop();
   co_await programs_->moves.stop();
   co_await programs_->intentions->flush();
@@ -185,6 +189,7 @@ std::string Coordinator::detail() const {
     text += fmt::format(", {} copies of mirrored files miss something", missing);
   }
   if (programs_->evacuation.goes_on()) text += ", moves stripes off drained storage servers";
+  if (programs_->spreading.goes_on()) text += ", " + programs_->spreading.detail();
   return text;
 }
 

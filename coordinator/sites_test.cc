@@ -561,7 +561,7 @@ TEST_F(SitesTest, AMessageThatComesAgainOrLateChangesNothing) {
   layout(*from, mapped(here[0]), 5, true);
   auto send = [&](std::uint64_t attempt, std::uint64_t number, std::uint64_t piece) {
     wire::ReceiveArgs args{.move = move.id.value, .attempt = attempt, .number = number};
-    args.pieces.push_back({here[0], {piece, std::vector<std::uint16_t>(wire::kStripesOfPiece, 3)}});
+    args.pieces.push_back({here[0], {piece, std::vector<std::uint32_t>(wire::kStripesOfPiece, 3)}});
     return run(ask<wire::CoordinatorResult>(*to, CoordinatorProcedure::kReceive, args))->status;
   };
   EXPECT_EQ(send(7, 1, 40), NfsStatus::kStale) << "nothing was prepared";
@@ -584,7 +584,7 @@ TEST_F(SitesTest, AMessageThatComesAgainOrLateChangesNothing) {
   EXPECT_EQ(send(7, 3, 52), NfsStatus::kStale);
   EXPECT_EQ(pieces(*to), 0u);
   wire::ReceiveArgs foreign{.move = move.id.value, .attempt = 8, .number = 1};
-  foreign.pieces.push_back({there[0], {1, std::vector<std::uint16_t>(wire::kStripesOfPiece, 3)}});
+  foreign.pieces.push_back({there[0], {1, std::vector<std::uint32_t>(wire::kStripesOfPiece, 3)}});
   EXPECT_EQ(run(ask<wire::CoordinatorResult>(*to, CoordinatorProcedure::kReceive, foreign))->status,
             NfsStatus::kInval)
       << "of another site";

@@ -173,7 +173,7 @@ class DataCheckTest : public ::testing::Test {
   std::shared_ptr<const routing::RoutingTables> tables_;
   std::vector<wire::SiteMove> moves_;
   std::vector<std::unique_ptr<service::ObjectSource>> servers_;
-  std::optional<std::vector<std::uint16_t>> map_;
+  std::optional<std::vector<std::uint32_t>> map_;
   dirserver::fsck::Options options_;
   Status status_;
 };
@@ -299,7 +299,7 @@ TEST_F(DataCheckTest, MapsSayWhereStripesOfMappedFilesAre) {
   EXPECT_TRUE(unmapped.clean() && unmapped.complete());
   EXPECT_GT(unmapped.unmapped, 0u);
   // All on a site of store1.
-  std::uint16_t site = 0;
+  std::uint32_t site = 0;
   while (!tables_->owns(index("store1"), wire::Role::kStorage, SiteId{site})) ++site;
   map_.emplace(wire::kStripesOfPiece, site);
   EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr(begins("stray", file)), HasSubstr("store2"))));

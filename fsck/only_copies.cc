@@ -16,7 +16,7 @@ using dirserver::CellKind;
 
 class OnlyCopiesPass {
  public:
-  OnlyCopiesPass(const OnlyCopiesSeams& seams, std::uint32_t server) : seams_(seams) {
+  OnlyCopiesPass(const OnlyCopiesSeams& seams, std::uint32_t server) : seams_(seams), server_(server) {
     const wire::Tables& tables = seams.tables.wire();
     const auto& owners = tables.sites[static_cast<std::size_t>(wire::Role::kStorage)];
     has_.resize(owners.size());
@@ -25,7 +25,6 @@ class OnlyCopiesPass {
       if (each.site_class != wire::Role::kStorage || each.to != server) continue;
       for (std::uint32_t site : each.sites) has_.at(site) = true;
     }
-    for (std::uint32_t owner : seams.tables.layout_sites()) has_by_layout_.push_back(owner == server);
   }
 
   Task<Result<bool>> has_bytes_of(const AttributeCell& cell) {
@@ -49,15 +48,17 @@ class OnlyCopiesPass {
         if (!got) co_return fail(std::move(got).error());
         piece = std::move(*got);
       }
-      if (!piece.sites.empty() && has_by_layout_.at(piece.sites[stripe % wire::kStripesOfPiece]))
-        co_return true;
+      if (piece.sites.empty()) continue;
+      const SiteId site{piece.sites[stripe % wire::kStripesOfPiece]};
+      if (routing::has(seams_.tables.copies_of(site, 1), server_)) co_return true;
     }
     co_return false;
   }
 
  private:
   const OnlyCopiesSeams& seams_;
-  std::vector<bool> has_, has_by_layout_;  // by site
+  const std::uint32_t server_;
+  std::vector<bool> has_;  // by site
 };
 
 }  // namespace

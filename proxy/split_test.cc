@@ -5,6 +5,7 @@
 
 #include "proxy/testing/toy_ensemble.h"
 #include "rpc/message.h"
+#include "wire/listed_site.h"
 
 namespace slice::proxy::testing {
 namespace {
@@ -267,12 +268,42 @@ TEST_P(Split, BlockMappedFilesGoWhereTheMapSays) {
   ASSERT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
   EXPECT_EQ(model.ensemble.pieces_asked_for.front(), std::pair(FileId{42}, std::uint64_t{0}));
   // All of it on one site; the bytes move with it.
-  wire::MapPiece piece{.number = 0, .sites = std::vector<std::uint16_t>(wire::kStripesOfPiece, 3)};
+  wire::MapPiece piece{.number = 0, .sites = std::vector<std::uint32_t>(wire::kStripesOfPiece, 3)};
   model.ensemble.maps->put(FileId{42}, piece, model.ensemble.loop.now());
   model.ensemble.map = piece;
   model.write(1 << 16, pattern(4 << 16, 2));
   model.read(0, 5 << 16);
   EXPECT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
+  // On a server without any storage site, as one that came later.
+  ToyServer& last = *model.ensemble.servers[5];
+  ASSERT_EQ(last.role, Role::kStorage);
+  last.bytes.clear();
+  piece.sites.assign(wire::kStripesOfPiece, wire::listed_site({last.index}));
+  model.ensemble.maps->put(FileId{42}, piece, model.ensemble.loop.now());
+  model.ensemble.map = piece;
+  model.write(1 << 16, pattern(4 << 16, 3));
+  EXPECT_EQ(last.bytes[42].size(), 5u << 16);
+}
+
+// Their maps are asked for as soon as some of them may be where the hash does not say.
+TEST_P(Split, MirroredFilesGoByTheHashAsLongAsTheTablesSaySo) {
+  Model model(options({.handle_flags = SLICE_HANDLE_MIRRORED}));
+  model.write(1 << 16, pattern(2 << 16, 1));
+  EXPECT_TRUE(model.ensemble.pieces_asked_for.empty());
+  model.ensemble.memory.tables().config->flags |= SLICE_CONFIG_MAPS;
+  model.write(1 << 16, pattern(2 << 16, 2));
+  ASSERT_EQ(model.ensemble.pieces_asked_for.size(), 1u);
+  ToyServer &first = *model.ensemble.servers[4], &second = *model.ensemble.servers[5];
+  const wire::MapPiece piece{.number = 0,
+                             .sites = std::vector<std::uint32_t>(
+                                 wire::kStripesOfPiece, wire::listed_site({second.index, first.index}))};
+  model.ensemble.maps->put(FileId{42}, piece, model.ensemble.loop.now());
+  model.ensemble.map = piece;
+  first.bytes.clear();
+  second.bytes.clear();
+  model.write(1 << 16, pattern(2 << 16, 3));
+  EXPECT_EQ(second.bytes[42].size(), 3u << 16);
+  EXPECT_TRUE(first.bytes[42].empty()) << "writes are for the first copy";
 }
 
 // What a node wants to be told of layouts goes along with the same call again, and with all that follow.

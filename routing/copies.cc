@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "wire/listed_site.h"
+
 namespace slice::routing {
 
 std::uint32_t copies_of(const FileHandle& handle) {
@@ -17,7 +19,7 @@ const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std
 
 SiteId site_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout, const FileHandle& handle,
                       std::uint64_t stripe) {
-  const std::vector<std::uint16_t>& sites = layout.piece.sites;
+  const std::vector<std::uint32_t>& sites = layout.piece.sites;
   if (has_layout(handle) && !sites.empty()) return SiteId{sites[stripe % wire::kStripesOfPiece]};
   return tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift);
 }
@@ -41,6 +43,9 @@ std::vector<std::uint32_t> storage_servers(const RoutingTables& tables, const Fi
       has_layout(handle) ? tables.layout_sites()
                          : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
   std::set<std::uint32_t> servers(owners.begin(), owners.end());
+  for (const wire::ServerEntry& each : tables.wire().servers) {
+    if (has_layout(handle) && each.started) servers.insert(each.server);
+  }
   std::erase_if(servers, [&](std::uint32_t server) { return tables.removed(server); });
   return {servers.begin(), servers.end()};
 }
@@ -70,6 +75,21 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
     if (!has(copies.all, server)) copies.written.push_back(server);
   }
   return copies;
+}
+
+wire::MapPiece spelled_out(const RoutingTables& tables, const FileHandle& handle, wire::MapPiece piece) {
+  if (!has_layout(handle) || (piece.sites.empty() && block_mapped(handle))) return piece;
+  std::vector<std::uint32_t> listed;
+  for (std::uint64_t i = 0; i < wire::kStripesOfPiece; ++i) {
+    const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
+    const SiteId site =
+        piece.sites.empty()
+            ? tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift)
+            : SiteId{piece.sites[i]};
+    listed.push_back(wire::listed_site(tables.copies_of(site, copies_of(handle))));
+  }
+  piece.sites = std::move(listed);
+  return piece;
 }
 
 namespace {

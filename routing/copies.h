@@ -41,7 +41,7 @@ bool may_serve(const RoutingTables& tables, std::uint32_t server, const Route& p
 std::uint32_t server_for(const RoutingTables& tables, const Route& place, const FileHandle& handle);
 
 // The storage servers that may have bytes of the file, as far as the tables know: of one with a layout those
-// that have sites for such, else those that have sites.
+// that have sites for such, and those that came later; else those that have sites.
 std::vector<std::uint32_t> storage_servers(const RoutingTables& tables, const FileHandle& handle);
 
 inline bool has(const std::vector<std::uint32_t>& servers, std::uint32_t server) {
@@ -57,6 +57,11 @@ struct StripeCopies {
 // Of a file without a layout: the server that has its site. `layout` counts for the others alone.
 StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayout& layout,
                               const FileHandle& handle, std::uint64_t stripe);
+
+// The piece for those who have other tables, or none: with a listed site (wire/listed_site.h) for each
+// stripe, also where there is no record and the hash says it. A piece of a block-mapped file that has no
+// places gets none.
+wire::MapPiece spelled_out(const RoutingTables& tables, const FileHandle& handle, wire::MapPiece piece);
 
 // ---- sets of stripes: in order, apart ----
 bool contains(const std::vector<wire::StripeRange>& set, std::uint64_t stripe);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bpf/shared/file_handle.h"
+#include "wire/listed_site.h"
 
 namespace slice::routing {
 namespace {
@@ -150,6 +151,61 @@ TEST_F(CopiesTest, SitesOfServersThatAreDrainedOrRemovedAreLeft) {
   // No other class has sites at a server that was removed.
   without.sites[2][1] = 1;
   EXPECT_FALSE(RoutingTables::make(config_, without));
+}
+
+TEST_F(CopiesTest, AListedSiteIsAtTheServersThatItLists) {
+  using Servers = std::vector<std::uint32_t>;
+  const SiteId site{wire::listed_site({3, 1, 2})};
+  EXPECT_EQ(tables_->copies_of(site, 2), (Servers{3, 1}));
+  EXPECT_EQ(tables_->copies_of(site, 3), (Servers{3, 1, 2}));
+  EXPECT_EQ(tables_->copies_of(SiteId{wire::listed_site({900})}, 1), Servers{900})
+      << "also one of tables to come";
+  wire::Tables drained = RoutingTables::initial(config_);
+  drained.servers[1].drained = true;
+  auto tables = RoutingTables::make(config_, drained).value();
+  EXPECT_TRUE(tables->is_left(site, 2));
+  EXPECT_FALSE(tables->is_left(site, 1));
+}
+
+// It has no site at all, and may have stripes.
+TEST_F(CopiesTest, AServerThatCameLaterMayHaveStripes) {
+  using Servers = std::vector<std::uint32_t>;
+  wire::Tables more = RoutingTables::initial(config_);
+  const auto added = static_cast<std::uint32_t>(more.servers.size());
+  more.servers.push_back({.server = added, .role = wire::Role::kStorage, .endpoint = {1, 2}, .name = "more"});
+  auto tables = RoutingTables::make(config_, more).value();
+  EXPECT_FALSE(tables->some_came_later()) << "it was never there";
+  EXPECT_TRUE(tables->mirrored_go_by_hash());
+  EXPECT_EQ(storage_servers(*tables, handle_), (Servers{0, 1, 2, 3}));
+  more.servers.back().started = true;
+  tables = RoutingTables::make(config_, more).value();
+  EXPECT_TRUE(tables->some_came_later());
+  EXPECT_FALSE(tables->mirrored_go_by_hash());
+  EXPECT_EQ(storage_servers(*tables, handle_), (Servers{0, 1, 2, 3, added}));
+  EXPECT_EQ(tables->servers(wire::Role::kStorage).back()->server, added);
+  more.servers.back().drained = true;
+  tables = RoutingTables::make(config_, more).value();
+  EXPECT_TRUE(tables->some_are_left() && !tables->some_came_later());
+  EXPECT_EQ(storage_servers(*tables, handle_), (Servers{0, 1, 2, 3, added})) << "until it is removed";
+}
+
+TEST_F(CopiesTest, APieceIsSpelledOutForThoseWithoutTables) {
+  handle_.flags = SLICE_HANDLE_BLOCK_MAPPED;
+  EXPECT_TRUE(spelled_out(*tables_, handle_, {.number = 1, .sites = {}}).sites.empty()) << "no places yet";
+  handle_.flags = SLICE_HANDLE_MIRRORED;
+  const wire::MapPiece by_hash = spelled_out(*tables_, handle_, {.number = 1, .sites = {}});
+  wire::MapPiece mixed = by_hash;
+  mixed.sites[3] = 2;
+  const wire::MapPiece listed = spelled_out(*tables_, handle_, mixed);
+  EXPECT_EQ(listed.sites[3], wire::listed_site({2, 3}));
+  for (std::uint64_t i = 0; i < wire::kStripesOfPiece; ++i) {
+    const std::uint64_t stripe = wire::kStripesOfPiece + i;
+    const std::uint32_t owner = first(stripe);
+    EXPECT_EQ(by_hash.sites[i], wire::listed_site({owner, (owner + 1) % 4}));
+    if (i != 3) EXPECT_EQ(listed.sites[i], by_hash.sites[i]);
+  }
+  handle_.flags = 0;
+  EXPECT_TRUE(spelled_out(*tables_, handle_, {.number = 1, .sites = {}}).sites.empty()) << "no layout";
 }
 
 TEST_F(CopiesTest, WhoMissesAStripeIsNotReadAndWhoJoinsIsWritten) {

@@ -8,6 +8,7 @@
 
 #include "routing/deal.h"
 #include "routing/place.h"
+#include "wire/listed_site.h"
 
 namespace slice::routing {
 namespace {
@@ -94,6 +95,10 @@ Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleC
   const auto& owners = made->layout_sites();
   made->some_are_left_ =
       std::any_of(owners.begin(), owners.end(), [&](std::uint32_t server) { return made->leaves(server); });
+  for (const wire::ServerEntry& server : tables.servers) {
+    if (!server.started) continue;
+    (server.drained ? made->some_are_left_ : made->some_came_later_) = true;
+  }
   return std::shared_ptr<const RoutingTables>(std::move(made));
 }
 
@@ -184,7 +189,8 @@ std::vector<const wire::ServerEntry*> RoutingTables::servers(wire::Role role) co
   if (c < wire::kSiteClasses) holders.insert(tables_.sites[c].begin(), tables_.sites[c].end());
   if (role == wire::Role::kStorage) holders.insert(layout_sites().begin(), layout_sites().end());
   for (const wire::ServerEntry& server : tables_.servers) {
-    bool wanted = server.role == role && (c >= wire::kSiteClasses || holders.contains(server.server));
+    bool wanted =
+        server.role == role && (c >= wire::kSiteClasses || holders.contains(server.server) || server.started);
     if (wanted) found.push_back(&server);
   }
   return found;
@@ -196,21 +202,30 @@ const std::vector<std::uint32_t>& RoutingTables::layout_sites() const {
 }
 
 std::vector<std::uint32_t> RoutingTables::copies_of(SiteId site, std::uint32_t copies) const {
+  if (wire::is_listed(site.value)) return named_by(site, copies);
   const auto& sites = layout_sites();
   return owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies, [&](std::uint32_t at) {
     return removed(sites[at]) ? std::nullopt : std::optional(sites[at]);
   });
 }
 
+std::vector<std::uint32_t> RoutingTables::named_by(SiteId site, std::uint32_t copies) const {
+  if (wire::is_listed(site.value)) {
+    std::vector<std::uint32_t> servers = wire::listed_servers(site.value);
+    servers.resize(std::min<std::size_t>(servers.size(), copies));
+    return servers;
+  }
+  return owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies,
+                     [&](std::uint32_t at) { return std::optional(layout_sites()[at]); });
+}
+
 bool RoutingTables::leaves(std::uint32_t server) const {
-  return tables_.servers[server].drained || removed(server);
+  return server >= tables_.servers.size() || tables_.servers[server].drained || removed(server);
 }
 
 bool RoutingTables::is_left(SiteId site, std::uint32_t copies) const {
   if (!some_are_left_) return false;
-  const auto& sites = layout_sites();
-  const auto owners = owners_from(site.value, core_.site_mask[SLICE_CLASS_STORAGE], copies,
-                                  [&](std::uint32_t at) { return std::optional(sites[at]); });
+  const auto owners = named_by(site, copies);
   return std::any_of(owners.begin(), owners.end(), [&](std::uint32_t server) { return leaves(server); });
 }
 

@@ -76,20 +76,29 @@ class RoutingTables {
   // The same of one that was declared lost, a member still or no more; and whether it is one of the two.
   bool lost(std::uint32_t index) const;
   bool gone(std::uint32_t index) const { return removed(index) || lost(index); }
-  // The distinct servers of a class that hold sites, be it for files with a layout alone, by index; for a
-  // role without sites: all of the role.
+  // The distinct servers of a class that hold sites, be it for files with a layout alone, and storage servers
+  // that may have stripes of such without any site (wire::ServerEntry::started), by index; for a role without
+  // sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;
   // By site: the server that has it for files with a layout, or had it, if it was removed since.
   const std::vector<std::uint32_t>& layout_sites() const;
   // The distinct servers that have copies of what files with a layout have on a storage site: its own, then
   // those of the sites behind it, without those that were removed; `copies` of them at most. All that there
-  // are where the class has fewer.
+  // are where the class has fewer. Of a listed site (wire/listed_site.h): those that it lists, known here or
+  // not.
   std::vector<std::uint32_t> copies_of(SiteId site, std::uint32_t copies) const;
   // Whether one of the servers of the site for so many copies is drained, or was removed: nothing new of
   // files with a layout is to come there, and what is there goes (docs/block-maps.md).
   bool is_left(SiteId site, std::uint32_t copies) const;
   // Whether there is such a server at all.
   bool some_are_left() const { return some_are_left_; }
+  // Whether a storage server that is in use has no site for files with a layout, since it came later: what
+  // goes by storage sites does without it.
+  bool some_came_later() const { return some_came_later_; }
+  // Whether all mirrored files that are placed by hash lie where the present sites say.
+  bool mirrored_go_by_hash() const {
+    return !some_are_left_ && !some_came_later_ && tables_.layout_sites.empty();
+  }
   bool owns(std::uint32_t server, wire::Role site_class, SiteId site) const;
   // What the routing core is configured with; flags, now_ms and other fields of the proxy's own are zero.
   const slice_config& core() const { return core_; }
@@ -97,9 +106,11 @@ class RoutingTables {
  private:
   RoutingTables() = default;
   bool leaves(std::uint32_t server) const;
+  // Those whose numbers count for the site, also the ones that were removed.
+  std::vector<std::uint32_t> named_by(SiteId site, std::uint32_t copies) const;
   wire::Tables tables_;
   slice_config core_{};
-  bool some_are_left_ = false;
+  bool some_are_left_ = false, some_came_later_ = false;
 };
 
 // The process's current tables. get() and set() on the loop's thread.

@@ -32,8 +32,8 @@ Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::Tables tables;
   bool decodes = false;
-  for (wire::TablesForm form : {wire::TablesForm::kNow, wire::TablesForm::kUnlost, wire::TablesForm::kPlaces,
-                                wire::TablesForm::kUnmoved})
+  for (wire::TablesForm form : {wire::TablesForm::kNow, wire::TablesForm::kOfBirth, wire::TablesForm::kUnlost,
+                                wire::TablesForm::kPlaces, wire::TablesForm::kUnmoved})
     decodes = decodes || (copy && wire::decode(copy->view(), form, tables));
   if (decodes && tables.generation.value > 0) co_return tables;
   log_warning("the kept copy of the tables is unusable: {}",

@@ -4,6 +4,7 @@
 
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
+#include "wire/listed_site.h"
 
 namespace slice::storagenode {
 namespace {
@@ -14,6 +15,16 @@ constexpr Duration kPause = std::chrono::milliseconds(20);
 constexpr Duration kLayoutTimeout = std::chrono::seconds(8);  // a session may have to end meanwhile
 constexpr int kTriesAtOnce = 5;
 constexpr int kMostOwners = 3;  // that one is sent to in turn, without a pause
+
+// The coordinator may know of a server before this process does.
+bool names_members(const wire::FileLayout& layout, std::size_t members) {
+  auto names = [members](std::uint32_t site) {
+    const auto servers = wire::listed_servers(site);
+    return std::all_of(servers.begin(), servers.end(), [&](std::uint32_t each) { return each < members; });
+  };
+  const auto& sites = layout.piece.sites;
+  return std::all_of(sites.begin(), sites.end(), names) && (!layout.moving || names(layout.moving->site));
+}
 
 }  // namespace
 
@@ -114,7 +125,7 @@ Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std:
     auto layout = co_await get_once(handle, stripe, place);
     if (layout || layout.error().code != Errc::kMisdirected) co_return layout;
     if (stopping_ || context_.loop.now() >= end)
-      co_return fail(Errc::kUnavailable, "the file's site changes its coordinator");
+      co_return fail(Errc::kUnavailable, "the file's site changes its coordinator, or is on a new server");
     if (tries >= kMostOwners) co_await context_.loop.sleep(kPause);
   }
 }
@@ -172,6 +183,8 @@ Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& han
                    result->layout.version >= fetches_[handle.fileid].least_version;
     if (!current) continue;
     heard(coordinator, result->layout.version);
+    if (!names_members(result->layout, context_.tables.get()->wire().servers.size()))
+      co_return fail(Errc::kMisdirected, "the layout names a server that the tables here do not have yet");
     if (entries_.size() >= kMaxLayouts) entries_.clear();
     entries_[key_of(handle.fileid, args.stripe)] = {coordinator, result->layout};
     co_return std::move(result->layout);

@@ -20,7 +20,8 @@ enum class CoordinatorProcedure : std::uint32_t {
   kMap = 6,
   kMove = 7,
   kReceive = 8,
-  kEmptied = 9
+  kEmptied = 9,
+  kSpread = 10
 };
 
 struct CoordinatorTruncateArgs {

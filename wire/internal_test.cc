@@ -6,6 +6,7 @@
 #include "wire/coordinator.h"
 #include "wire/directory.h"
 #include "wire/layout.h"
+#include "wire/listed_site.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/moves.h"
@@ -159,7 +160,7 @@ TEST(LayoutMessages, Codec) {
                       {.version = 1,
                        .changed = 2,
                        .moving = Moving{77, 5, true},
-                       .piece = {3, std::vector<std::uint16_t>(256, 4095)}}};
+                       .piece = {3, std::vector<std::uint32_t>(256, 4095)}}};
   mapped.layout.piece.sites[1] = 1;
   check_message(mapped);
   check_message(LayoutArgs{handle(), 1ull << 40, true});
@@ -462,27 +463,46 @@ TEST(ManagerMessages, TablesOfEveryFormAreToldApart) {
                              .endpoint = {1, 2},
                              .name = "a",
                              .drained = true,
-                             .lost = Verifier{7}}}};
+                             .lost = Verifier{7},
+                             .started = true}}};
   for (std::uint32_t site = 0; site < 4; ++site) tables.sites[2].push_back(0);
   tables.layout_sites = {0, 0, 0, 0};
   rpc::XdrWriter out;
   encode(out, tables);
-  const std::size_t unlost = out.view().size() - 4 - 8, places = unlost - 4 - 28,
+  const std::size_t of_birth = out.view().size() - 4 - 4, unlost = of_birth - 4 - 8, places = unlost - 4 - 28,
                     unmoved = places - 4 - 4 * 4;
   for (auto [form, length] : {std::pair{TablesForm::kNow, out.view().size()},
+                              {TablesForm::kOfBirth, of_birth},
                               {TablesForm::kUnlost, unlost},
                               {TablesForm::kPlaces, places},
                               {TablesForm::kUnmoved, unmoved}}) {
-    for (TablesForm other :
-         {TablesForm::kNow, TablesForm::kUnlost, TablesForm::kPlaces, TablesForm::kUnmoved}) {
+    for (TablesForm other : {TablesForm::kNow, TablesForm::kOfBirth, TablesForm::kUnlost, TablesForm::kPlaces,
+                             TablesForm::kUnmoved}) {
       Tables read;
       EXPECT_EQ(decode(out.view().first(length), other, read), form == other);
       if (form != other) continue;
-      EXPECT_EQ(read.servers[0].drained, form == TablesForm::kNow || form == TablesForm::kUnlost);
-      EXPECT_EQ(read.servers[0].lost.value, form == TablesForm::kNow ? 7u : 0u);
+      EXPECT_EQ(read.servers[0].drained, form >= TablesForm::kUnlost);
+      EXPECT_EQ(read.servers[0].lost.value, form >= TablesForm::kOfBirth ? 7u : 0u);
+      EXPECT_EQ(read.servers[0].started, form == TablesForm::kNow);
       EXPECT_EQ(read.layout_sites.size(), form == TablesForm::kUnmoved ? 0u : 4u);
     }
   }
+}
+
+TEST(ListedSites, AreTheServersThatTheyList) {
+  for (const std::vector<std::uint32_t>& servers :
+       {std::vector<std::uint32_t>{0}, {1022, 0}, {5, 1022, 7}, {0, 1, 2}}) {
+    const std::uint32_t site = listed_site(servers);
+    EXPECT_TRUE(is_listed(site) && is_good_site(site));
+    EXPECT_EQ(listed_servers(site), servers);
+  }
+  EXPECT_TRUE(is_good_site(0) && is_good_site(65535) && !is_good_site(65536));
+  EXPECT_TRUE(listed_servers(7).empty());
+  EXPECT_FALSE(is_good_site(listed_site({3, 3}))) << "one server twice";
+  EXPECT_FALSE(is_good_site(listed_site({kNoListedServer, 3}))) << "none before one";
+  EXPECT_FALSE(is_good_site(listed_site({3, kNoListedServer, 4})));
+  EXPECT_FALSE(is_good_site(listed_site({kNoListedServer}))) << "none at all";
+  EXPECT_FALSE(is_good_site(listed_site({3}) | 1u << 30));
 }
 
 TEST(ManagerMessages, LongTextsAreCutNotRefused) {

@@ -1,6 +1,7 @@
 #include "wire/layout.h"
 
 #include "wire/codec.h"
+#include "wire/listed_site.h"
 
 namespace slice::wire {
 
@@ -49,18 +50,15 @@ Missing decode_missing(XdrReader& in) {
 void encode_piece(XdrWriter& out, const MapPiece& piece) {
   out.u64(piece.number);
   out.boolean(!piece.sites.empty());
-  for (std::size_t i = 0; i + 1 < piece.sites.size(); i += 2) {
-    out.u32(std::uint32_t{piece.sites[i]} << 16 | piece.sites[i + 1]);
-  }
+  for (std::uint32_t site : piece.sites) out.u32(site);
 }
 MapPiece decode_piece(XdrReader& in) {
   MapPiece piece{.number = in.u64(), .sites = {}};
   if (!in.boolean()) return piece;
   piece.sites.resize(kStripesOfPiece);
-  for (std::size_t i = 0; i < kStripesOfPiece; i += 2) {
-    std::uint32_t two = in.u32();
-    piece.sites[i] = static_cast<std::uint16_t>(two >> 16);
-    piece.sites[i + 1] = static_cast<std::uint16_t>(two);
+  for (std::uint32_t& site : piece.sites) {
+    site = in.u32();
+    if (!is_good_site(site)) in.fail();
   }
   return piece;
 }
@@ -107,6 +105,26 @@ bool decode(ByteView bytes, SessionResult& out) {
   out.session = in.u64();
   out.milliseconds = in.u32();
   out.version = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const SpreadArgs& args) {
+  out.u64(args.known.value);
+  const std::size_t count = encode_count(out, args.shares, kMaxServers);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u32(args.shares[i].server);
+    out.u64(args.shares[i].weight);
+  }
+}
+bool decode(ByteView bytes, SpreadArgs& out) {
+  XdrReader in(bytes);
+  out.known = Generation{in.u64()};
+  const std::uint32_t count = decode_count(in, kMaxServers);
+  out.shares.clear();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    const std::uint32_t server = in.u32();
+    out.shares.push_back({server, in.u64()});
+  }
   return in.complete();
 }
 

@@ -1,7 +1,7 @@
 // What a coordinator and the storage nodes say to each other of files that have a layout: which copies of
 // mirrored ones miss what (docs/mirrors.md), and where the stripes of block-mapped ones are
-// (docs/block-maps.md). The coordinator's procedures SESSION, LAYOUT, MISSED, MAP, MOVE and RECEIVE; the
-// object program's RECALL, FORWARD, COPY and DISCARD.
+// (docs/block-maps.md). The coordinator's procedures SESSION, LAYOUT, MISSED, MAP, MOVE, RECEIVE and SPREAD;
+// the object program's RECALL, FORWARD, COPY and DISCARD.
 #ifndef SLICE_WIRE_LAYOUT_H
 #define SLICE_WIRE_LAYOUT_H
 
@@ -45,13 +45,13 @@ struct Missing {
   // that is in none was missed before its coordinator's start.
   std::vector<MissedSince> since;
 };
-// A piece of a file's block map: the storage sites of kStripesOfPiece stripes from number * kStripesOfPiece
-// on. None: each is where the hash has it, since it is not placed yet, or, of a file that is not
-// block-mapped, since none was moved.
+// A piece of a file's block map: the sites of kStripesOfPiece stripes from number * kStripesOfPiece on,
+// storage sites or listed ones (wire/listed_site.h). None: each is where the hash has it, since it is not
+// placed yet, or, of a file that is not block-mapped, since none was moved.
 inline constexpr std::uint64_t kStripesOfPiece = 256;
 struct MapPiece {
   std::uint64_t number = 0;
-  std::vector<std::uint16_t> sites;  // none, or kStripesOfPiece
+  std::vector<std::uint32_t> sites;  // none, or kStripesOfPiece
   bool operator==(const MapPiece&) const = default;
 };
 constexpr std::uint64_t piece_of(std::uint64_t stripe) {
@@ -61,7 +61,7 @@ constexpr std::uint64_t piece_of(std::uint64_t stripe) {
 // and its writes are ordered, at the old one until `switched`, then at the new one.
 struct Moving {
   std::uint64_t stripe = 0;
-  std::uint32_t site = 0;  // the new one
+  std::uint32_t site = 0;  // the new one, as in a piece
   bool switched = false;
 };
 // Since which version a server may order a file's writes, which it might not for a while before: its copy was
@@ -123,7 +123,9 @@ struct MissedArgs {
   StripeRange stripes;
 };
 
-// MAP: the same piece for who may use it as a hint alone: a proxy, an operator.
+// MAP: the same piece for who may use it as a hint alone: a proxy, an operator. All its sites are listed
+// ones, also those of a mirrored file that has no record; no sites where a block-mapped one has no places
+// yet.
 struct MapArgs {
   ByteView handle;
   std::uint64_t stripe = 0;
@@ -139,7 +141,7 @@ struct MapResult {
 struct MoveArgs {
   ByteView handle;
   std::uint64_t stripe = 0;
-  std::uint32_t site = 0;
+  std::uint32_t site = 0;  // as in a piece
 };
 
 // EMPTIED: whether a storage server that is drained has nothing any more of files of the receiver's that have
@@ -153,6 +155,18 @@ struct EmptiedResult {
   nfs3::Status status = nfs3::Status::kOk;
   std::uint64_t record = 0;  // kOk: which sites that was found of; another number when some have come since
   std::string left;          // kJukebox: what there is still to do
+};
+
+// SPREAD: the receiver is to even out, in the background, on which storage servers files of its are that have
+// a layout (docs/block-maps.md). kOk: it is about to, or goes on with it. kJukebox: it has older tables than
+// `known`, by which the shares were found.
+struct ServerShare {
+  std::uint32_t server = 0;
+  std::uint64_t weight = 0;  // its part of all weights; 0: what it has stays
+};
+struct SpreadArgs {
+  Generation known;
+  std::vector<ServerShare> shares;
 };
 
 // RECALL: layouts of the file with a version below `version` that this coordinator gave are void. With
@@ -214,7 +228,7 @@ struct MovedPiece {
   MapPiece piece;  // without sites: there is none any more
   bool operator==(const MovedPiece&) const = default;
 };
-inline constexpr std::size_t kMaxMovedIntentions = 1024, kMaxMovedPieces = 512, kMaxMovedNumbers = 16384;
+inline constexpr std::size_t kMaxMovedIntentions = 1024, kMaxMovedPieces = 256, kMaxMovedNumbers = 16384;
 struct ReceiveArgs {
   std::uint64_t move = 0;
   std::uint64_t attempt = 0;
@@ -249,6 +263,7 @@ std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
   X(MoveArgs) \
   X(EmptiedArgs) \
   X(EmptiedResult) \
+  X(SpreadArgs) \
   X(ReceiveArgs) \
   X(DiscardArgs)
 // clang-format on

@@ -59,12 +59,14 @@ void encode_whole(XdrWriter& out, const ServerEntry& entry) {
   encode_entry(out, entry);
   encode_more(out, entry);
   out.u64(entry.lost.value);
+  out.boolean(entry.started);
 }
 
 ServerEntry decode_whole(XdrReader& in) {
   ServerEntry entry = decode_entry(in);
   decode_more(in, entry);
   entry.lost = Verifier{in.u64()};
+  entry.started = in.boolean();
   return entry;
 }
 
@@ -121,6 +123,9 @@ void decode_tables(XdrReader& in, TablesForm form, Tables& out) {
   if (form == TablesForm::kUnlost) return;
   if (decode_count(in, kMaxServers) != out.servers.size()) in.fail();
   for (std::size_t i = 0; in.ok() && i < out.servers.size(); ++i) out.servers[i].lost = Verifier{in.u64()};
+  if (form == TablesForm::kOfBirth) return;
+  if (decode_count(in, kMaxServers) != out.servers.size()) in.fail();
+  for (std::size_t i = 0; in.ok() && i < out.servers.size(); ++i) out.servers[i].started = in.boolean();
 }
 
 }  // namespace
@@ -200,6 +205,8 @@ void encode(XdrWriter& out, const Tables& tables) {
   for (std::size_t i = 0; i < servers; ++i) encode_more(out, tables.servers[i]);
   servers = encode_count(out, tables.servers, kMaxServers);
   for (std::size_t i = 0; i < servers; ++i) out.u64(tables.servers[i].lost.value);
+  servers = encode_count(out, tables.servers, kMaxServers);
+  for (std::size_t i = 0; i < servers; ++i) out.boolean(tables.servers[i].started);
 }
 bool decode(ByteView bytes, Tables& out) {
   return decode(bytes, TablesForm::kNow, out);

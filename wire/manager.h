@@ -92,6 +92,9 @@ struct ServerEntry {
   // Of a storage server that was declared lost, with all that it had (docs/operations.md): drawn when that
   // was, so that every COMMIT after it is answered with a later verifier than that server ever gave. 0: no.
   Verifier lost = {};
+  // Of a storage server that has none of the layout_sites: it was there, and stripes of files with a layout
+  // may be (docs/block-maps.md).
+  bool started = false;
 };
 // GET_TABLES: servers by index, and for each site class the server index of every site. A server that was
 // removed stays as an entry of that role, with the name that it had.
@@ -198,6 +201,7 @@ enum class TablesForm {
   kUnmoved,  // of before sites could be moved: without layout_sites
   kPlaces,   // of before servers had more than a role, an endpoint and a name
   kUnlost,   // of before servers could be declared lost
+  kOfBirth,  // of before storage servers that came later had anything of files with a layout
   kNow       // as encode() writes them
 };
 bool decode(ByteView bytes, TablesForm form, Tables& out);

@@ -27,6 +27,9 @@ enum slice_name_hash_kind { SLICE_NAME_HASH_MD5 = 0, SLICE_NAME_HASH_SIPHASH13 =
 #define SLICE_CONFIG_CARDS \
   0x2u  // every interface the program is on is a network card's, natively: what
         // leaves where it came from leaves by XDP_TX, and checksums come filled
+#define SLICE_CONFIG_MAPS \
+  0x4u  // mirrored files that are placed by hash may lie elsewhere, as their
+        // coordinators' maps say: of no account to the XDP program
 
 // `config`: ARRAY of one entry.
 struct slice_config {

@@ -232,6 +232,7 @@ Task<Status> Manager::follow_record(std::uint32_t server) {
                 entries_[server].name, next.tables.generation.value);
     changed = true;
   }
+  changed = records_.note_started(next.tables) || changed;
   // A move gives sites away before the tables say so.
   const std::string missing = moves_.concerns(server) ? "" : records_.missing(next.tables);
   if (!missing.empty() && record_log_.allow()) {
@@ -270,7 +271,8 @@ Task<Result<std::vector<std::uint64_t>>> Manager::ask_emptied(std::string name) 
   const wire::Tables tables = state_.tables;
   std::vector<std::uint64_t> records;
   const wire::ServerEntry* known = wire::find_member(tables, name);
-  if (known == nullptr || wire::layout_sites_of(tables, name).empty()) co_return records;
+  const bool may_have = known != nullptr && (known->started || !wire::layout_sites_of(tables, name).empty());
+  if (!may_have) co_return records;
   const wire::EmptiedArgs args{known->server, tables.generation};
   for (const wire::ServerEntry& each : tables.servers) {
     if (each.role != wire::Role::kCoordinator) continue;
@@ -393,6 +395,7 @@ Task<void> Manager::settle() {
       for (const wire::ServerEntry& entry : next.tables.servers) {
         if (!wire::sites_of(next.tables, entry.name).empty()) next.recorded.insert(entry.name);
       }
+      (void)records_.note_started(next.tables);
       // Servers that have started since do not know what they had drawn before; the clock is beyond it.
       next.drawn = std::max(next.drawn, Verifier{static_cast<std::uint64_t>(context_.loop.wall().ns)});
       log_warning("{} was lost: made anew from what {} has, generation {} is published", kStateFile,

@@ -125,6 +125,19 @@ Result<wire::Tables> Records::applied_to(wire::Tables tables) const {
   return tables;
 }
 
+bool Records::note_started(wire::Tables& tables) const {
+  bool changed = false;
+  for (std::size_t i = 0; i < std::min(said_.size(), tables.servers.size()); ++i) {
+    wire::ServerEntry& server = tables.servers[i];
+    const bool came_later =
+        server.role == wire::Role::kStorage && wire::layout_sites_of(tables, server.name).empty();
+    if (!said_[i].sites || !came_later || server.started) continue;
+    server.started = changed = true;
+  }
+  if (changed) ++tables.generation.value;
+  return changed;
+}
+
 std::string Records::unclaimed() const {
   std::vector<bool> claimed[wire::kSiteClasses];
   for (std::size_t c = 0; c < wire::kSiteClasses; ++c) claimed[c].resize(config_.site_counts[c]);

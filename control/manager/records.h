@@ -37,6 +37,9 @@ class Records {
   // generation more where that changes anything. Of two that claim the same, it is at the one who has it
   // since later: by a move of which the other's claim does not know. kInvalid: both since the same.
   Result<wire::Tables> applied_to(wire::Tables tables) const;
+  // Notes in the tables which storage servers that came after the volume's birth have claimed, and so have
+  // been there (wire::ServerEntry::started); one generation more, and true, where that changes anything.
+  bool note_started(wire::Tables& tables) const;
   // A move has brought these sites to another server, which has them since this generation.
   void moved(const wire::SiteMove& move, Generation since);
   // The newest generation that a claimed site is said to be there since.

@@ -7,11 +7,12 @@ namespace slice::manager {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
-constexpr std::uint32_t kFormat = 5;
+constexpr std::uint32_t kFormat = 6;
 constexpr std::uint32_t kWithoutRecords = 1;  // the format before servers had records
 constexpr std::uint32_t kWithoutMoves = 2;    // the format before sites could be moved
 constexpr std::uint32_t kDrainedApart = 3;    // that with the names of drained servers outside the tables
 constexpr std::uint32_t kWithoutLosses = 4;   // that without servers that were declared lost
+constexpr std::uint32_t kOnlyOfBirth = 5;     // that where only servers of the birth had files with a layout
 constexpr std::uint32_t kMostServers = 4096, kMostName = 255, kMostMoves = 4096;
 
 void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
@@ -37,7 +38,8 @@ std::set<std::string> decode_names(rpc::XdrReader& in) {
 wire::TablesForm form_of_tables(std::uint32_t format) {
   if (format <= kWithoutMoves) return wire::TablesForm::kUnmoved;
   if (format == kDrainedApart) return wire::TablesForm::kPlaces;
-  return format == kWithoutLosses ? wire::TablesForm::kUnlost : wire::TablesForm::kNow;
+  if (format == kWithoutLosses) return wire::TablesForm::kUnlost;
+  return format == kOnlyOfBirth ? wire::TablesForm::kOfBirth : wire::TablesForm::kNow;
 }
 
 void decode_moves(rpc::XdrReader& in, ManagerState& state) {

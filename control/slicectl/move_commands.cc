@@ -136,8 +136,15 @@ Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
     if (dry_run_) break;
     if (Status begun = co_await carry_out(seams, plan); !begun) co_return output.say(begun.error());
   }
-  co_return output.print(only ? render_plan(*known->tables, plans.front(), output.format)
-                              : render_plans(*known->tables, plans, output.format));
+  const bool spreads = !dry_run_ && (!only || *only == wire::Role::kStorage);
+  if (spreads) {
+    if (Status begun = co_await spread_layouts(seams, *known); !begun) co_return output.say(begun.error());
+  }
+  std::string text = only ? render_plan(*known->tables, plans.front(), output.format)
+                          : render_plans(*known->tables, plans, output.format);
+  if (spreads && output.format == Format::kText)
+    text += "coordinators even out files with copies or block maps (slicectl status)\n";
+  co_return output.print(text);
 }
 
 Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {

@@ -4,6 +4,9 @@
 #include <set>
 
 #include "control/slicectl/rebalance.h"
+#include "service/internal_call.h"
+#include "wire/coordinator.h"
+#include "wire/layout.h"
 
 namespace slice::slicectl {
 namespace {
@@ -87,6 +90,21 @@ Task<Status> carry_out(const Seams& seams, Plan plan) {
   for (const SitesToMove& each : plan.moves) {
     auto begun = co_await ask_to_move(seams, {plan.site_class, each.to, each.sites});
     if (!begun) co_return fail(std::move(begun).error());
+  }
+  co_return Status{};
+}
+
+Task<Status> spread_layouts(const Seams& seams, const Known& known) {
+  wire::SpreadArgs args{.known = known.tables->generation(), .shares = {}};
+  for (const Share& each : shares_of(known.members, wire::Role::kStorage))
+    args.shares.push_back({each.server, each.weight});
+  for (const wire::ServerEntry* each : known.tables->servers(wire::Role::kCoordinator)) {
+    auto result = co_await service::internal_call<wire::CoordinatorResult>(
+        seams.channel, each->endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSpread, args,
+        seams.timeout);
+    if (!result) co_return fail(result.error(), each->name);
+    if (result->status != nfs3::Status::kOk)
+      co_return fail(Errc::kUnavailable, "{} answered {}", each->name, nfs3::status_name(result->status));
   }
   co_return Status{};
 }

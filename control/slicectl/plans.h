@@ -32,6 +32,9 @@ Result<std::vector<Plan>> plans_of(const Known& known);
 Result<Plan> plan_without(const Known& known, const wire::ServerEntry& server);
 
 Task<Status> carry_out(const Seams& seams, Plan plan);
+// Has all coordinators even out where files with a layout are, which no move of sites takes along; ends when
+// they are about to.
+Task<Status> spread_layouts(const Seams& seams, const Known& known);
 
 }  // namespace slice::slicectl
 

@@ -8,6 +8,7 @@
 #include "service/internal_call.h"
 #include "service/manager_session.h"
 #include "wire/coordinator.h"
+#include "wire/listed_site.h"
 
 namespace slice::slicectl {
 namespace {
@@ -99,6 +100,15 @@ class Finder {
     co_return std::move(where_);
   }
 
+  // The servers that have copies of a stripe of a file that was found.
+  Task<Result<std::vector<std::uint32_t>>> copies_of(const Where& where, std::uint64_t stripe) {
+    wire::FileLayout layout;
+    auto piece = co_await piece_of_map(where, stripe);
+    if (!piece) co_return fail(std::move(piece.error()));
+    layout.piece = std::move(*piece);
+    co_return routing::copies_of_stripe(*tables_, layout, where.handle, stripe).all;
+  }
+
  private:
   const wire::ServerEntry& directory(SiteId site) const {
     return tables_->server_of(wire::Role::kDirectory, site);
@@ -176,11 +186,11 @@ class Finder {
     co_await deal_stripes(nodes);
   }
 
-  Task<Result<wire::MapPiece>> piece_of_map(std::uint64_t stripe) {
-    const wire::ServerEntry& server = tables_->server_of(wire::Role::kCoordinator, where_.coordinator_site);
+  Task<Result<wire::MapPiece>> piece_of_map(const Where& where, std::uint64_t stripe) {
+    const wire::ServerEntry& server = tables_->server_of(wire::Role::kCoordinator, where.coordinator_site);
     auto result = co_await service::internal_call<wire::MapResult>(
         seams_.channel, server.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMap,
-        wire::MapArgs{where_.bytes, stripe}, seams_.timeout);
+        wire::MapArgs{where.bytes, stripe}, seams_.timeout);
     if (!result) co_return fail(result.error(), server.name);
     if (result->status != nfs3::Status::kOk) {
       co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(result->status));
@@ -199,7 +209,7 @@ class Finder {
     for (std::uint64_t stripe = first; stripe <= last && stripe - first < kMaxStripes; ++stripe) {
       bool next_piece = stripe == first || stripe % wire::kStripesOfPiece == 0;
       if (routing::has_layout(where_.handle) && next_piece) {
-        auto piece = co_await piece_of_map(stripe);
+        auto piece = co_await piece_of_map(where_, stripe);
         if (!piece) {
           where_.map_error = std::move(piece.error());
           co_return;
@@ -343,19 +353,20 @@ Task<Status> ask_move(const Seams& seams, std::shared_ptr<const routing::Routing
                    "{}: no block-mapped or mirrored file (slicectl policy set --placement, --copies)",
                    where->path);
   }
-  std::vector<std::uint32_t> sites;
-  const auto& all = tables->layout_sites();
-  for (std::uint32_t site = 0; site < all.size(); ++site) {
-    if (tables->server(all[site])->name == to) sites.push_back(site);
-  }
-  if (sites.empty())
-    co_return fail(Errc::kInvalid, "no storage server that holds sites has the name '{}'", to);
-  // One of them, so that not all that is moved there lies on one site.
-  std::uint32_t site = sites[(where->handle.fileid.value + stripe) % sites.size()];
+  const auto nodes = tables->servers(wire::Role::kStorage);
+  const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                 [&](const wire::ServerEntry* each) { return each->name == to; });
+  if (node == nodes.end()) co_return fail(Errc::kInvalid, "no storage server has the name '{}'", to);
+  auto copies = co_await finder.copies_of(*where, stripe);
+  if (!copies) co_return fail(std::move(copies.error()));
+  if (routing::has(*copies, (*node)->server)) co_return Status{};
+  // Its other copies stay where they are.
+  copies->insert(copies->begin(), (*node)->server);
+  if (copies->size() > routing::copies_of(where->handle)) copies->pop_back();
   const wire::ServerEntry& server = tables->server_of(wire::Role::kCoordinator, where->coordinator_site);
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
       seams.channel, server.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMove,
-      wire::MoveArgs{where->bytes, stripe, site}, kMoveTimeout);
+      wire::MoveArgs{where->bytes, stripe, wire::listed_site(*copies)}, kMoveTimeout);
   if (!result) co_return fail(result.error(), server.name);
   switch (result->status) {
     case nfs3::Status::kOk:

@@ -98,7 +98,7 @@ Task<Result<PolicyInForce>> ask_policy(const Seams& seams,
                                        PolicyChange change);
 
 // Moves a stripe of a block-mapped file to a storage server, and waits until it is there. As ask_where();
-// also kInvalid: no block-mapped file, no storage server of this name that holds sites.
+// also kInvalid: no block-mapped file, no storage server of this name.
 Task<Status> ask_move(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                       std::string path, std::uint64_t stripe, std::string to);
 

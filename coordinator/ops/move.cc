@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "service/internal_call.h"
+#include "wire/listed_site.h"
 #include "wire/object.h"
 
 namespace slice::coordinator {
@@ -14,6 +15,8 @@ namespace {
 constexpr Duration kCopyTimeout = std::chrono::seconds(5);
 constexpr Duration kFirstMovePause = std::chrono::milliseconds(50),
                    kLongestMovePause = std::chrono::seconds(5);
+constexpr Duration kFirstPaceNap = std::chrono::milliseconds(20);
+constexpr int kPaceTries = 6;  // what the stripe before has left behind is given back meanwhile
 constexpr int kCopyTries = 5;  // a truncation that passes, a layout that changes
 
 std::vector<std::uint32_t> without(std::vector<std::uint32_t> servers,
@@ -46,14 +49,40 @@ MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::
           .come = without(after, before)};
 }
 
+bool MoveOperation::is_place(SiteId site, std::uint32_t copies) const {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  if (tables.is_left(site, copies)) return false;
+  if (!wire::is_listed(site.value)) return site.value <= tables.core().site_mask[SLICE_CLASS_STORAGE];
+  const auto listed = tables.copies_of(site, copies);
+  const auto nodes = tables.servers(wire::Role::kStorage);
+  return wire::is_good_site(site.value) && wire::listed_servers(site.value).size() == copies &&
+         std::all_of(listed.begin(), listed.end(), [&](std::uint32_t server) {
+           return std::any_of(nodes.begin(), nodes.end(),
+                              [&](const wire::ServerEntry* node) { return node->server == server; });
+         });
+}
+
 Task<NfsStatus> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
-  bool sound = routing::has_layout(handle) &&
-               site.value <= context_.tables.get()->core().site_mask[SLICE_CLASS_STORAGE] &&
-               !context_.tables.get()->is_left(site, routing::copies_of(handle)) &&
+  bool sound = routing::has_layout(handle) && is_place(site, routing::copies_of(handle)) &&
                stripe <= wire::kAllStripes >> (handle.stripe_shift + 1);
   if (!sound) co_return NfsStatus::kInval;
   if (!busy_.insert(handle.fileid).second) co_return NfsStatus::kJukebox;
   co_return co_await run_alone(handle, stripe, site);
+}
+
+Task<bool> MoveOperation::run_at_pace(routing::FileHandle handle, std::uint64_t stripe, SiteId site,
+                                      std::uint64_t bytes_per_second) {
+  Duration pause = kFirstPaceNap;
+  for (int i = 0; i < kPaceTries; ++i, pause *= 2) {
+    const NfsStatus status = co_await run(handle, stripe, site);
+    if (status == NfsStatus::kOk) {
+      const std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
+      const auto takes = std::chrono::nanoseconds(unit * 1'000'000'000 / bytes_per_second);
+      co_return co_await gate_.pause(handle.fileid, takes);
+    }
+    if (status != NfsStatus::kJukebox || !co_await gate_.pause(handle.fileid, pause)) break;
+  }
+  co_return false;
 }
 
 // Whoever ends it takes the file out of busy_: here, or when everything is given back.

@@ -18,8 +18,13 @@ class MoveOperation {
 
   // kOk: it is there; what it leaves behind is given back in the background. kJukebox: it is where it was,
   // and may be moved later. kInval: a file without a layout, no such site, or one that is left
-  // (RoutingTables::is_left). kStale: the file was removed.
+  // (RoutingTables::is_left); of listed ones those of as many servers as the file has copies. kStale: the
+  // file was removed.
   Task<nfs3::Status> run(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
+  // As run(), again for a while where the answer is kJukebox; then waits as long as a stripe takes at this
+  // rate. False: the stripe is where it was, or the file's site is held.
+  Task<bool> run_at_pace(routing::FileHandle handle, std::uint64_t stripe, SiteId site,
+                         std::uint64_t bytes_per_second);
   // Nothing moves now.
   bool idle() const { return busy_.empty(); }
   // A move that a crash, or that the file's site went to another coordinator, has interrupted, before or
@@ -34,6 +39,8 @@ class MoveOperation {
     std::vector<std::uint32_t> left;  // servers that have it before and not after
     std::vector<std::uint32_t> come;  // those that have it after and not before
   };
+  // Whether a stripe of a file with so many copies may go there.
+  bool is_place(SiteId site, std::uint32_t copies) const;
   Move plan(const routing::FileHandle& handle, std::uint64_t stripe, SiteId from, SiteId to) const;
   Task<nfs3::Status> run_alone(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
   bool ready(const Move& move) const;

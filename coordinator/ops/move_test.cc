@@ -2,6 +2,7 @@
 
 #include "coordinator/testing/coordinator_fixture.h"
 #include "wire/layout.h"
+#include "wire/listed_site.h"
 
 namespace slice::coordinator {
 
@@ -40,11 +41,11 @@ class MoveTest : public testing::CoordinatorFixture {
   }
   // To another server.
   NfsStatus move(std::uint64_t stripe) {
-    SiteId site =
-        routing::site_of_stripe(*context_.tables.get(), layout(stripe, true).layout, mapped(), stripe);
+    layout(stripe, true);
+    const std::uint32_t other = index("store1") + index("store2") - owner(stripe);
     routing::HandleBytes bytes = handles_.mint(mapped());
     return ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kMove,
-                                        wire::MoveArgs{bytes, stripe, site.value ^ 1})
+                                        wire::MoveArgs{bytes, stripe, wire::listed_site({other})})
         .status;
   }
   testing::FakeObjects& node(std::uint32_t server) { return server == index("store1") ? store1_ : store2_; }
@@ -178,15 +179,31 @@ TEST_F(MoveTest, AMapThatCannotBeReadIsAnErrorAndNoOtherPlace) {
 
 TEST(PieceRecordTest, DecodesOnlyWhatItEncodes) {
   wire::MapPiece piece{.number = 4, .sites = {}};
-  for (std::uint16_t i = 0; i < wire::kStripesOfPiece; ++i) piece.sites.push_back(i);
+  for (std::uint32_t i = 0; i < wire::kStripesOfPiece; ++i)
+    piece.sites.push_back(i % 2 == 0 ? i : wire::listed_site({i, i + 1}));
   std::string record = encode_piece_record(piece);
   EXPECT_EQ(decode_piece_record(record).value(), piece.sites);
   for (std::size_t size = 0; size < record.size(); ++size) {
     EXPECT_FALSE(decode_piece_record(std::string_view(record).substr(0, size)));
   }
   EXPECT_FALSE(decode_piece_record(record + "x"));
-  record[0] = 2;
+  record[0] = 3;
   EXPECT_FALSE(decode_piece_record(record));
+  record[0] = 2;
+  record[4] = record[3] = record[2] = record[1] = '\xff';
+  EXPECT_FALSE(decode_piece_record(record)) << "a site that there cannot be";
+}
+
+// As they were written before servers could be listed.
+TEST(PieceRecordTest, OlderRecordsAreRead) {
+  std::string record(1 + 2 * wire::kStripesOfPiece, '\0');
+  record[0] = 1;
+  record[1 + 2 * 7] = 3;
+  record[2 + 2 * 7] = 9;
+  std::vector<std::uint32_t> sites(wire::kStripesOfPiece);
+  sites[7] = 3 * 256 + 9;
+  EXPECT_EQ(decode_piece_record(record).value(), sites);
+  EXPECT_FALSE(decode_piece_record(record + "x"));
 }
 
 }  // namespace

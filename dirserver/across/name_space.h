@@ -30,6 +30,7 @@ class NameSpace {
 
   const VolumeConfig& config() const { return context_.config.volume; }
   std::shared_ptr<const Settings> settings() const { return context_.settings.get(); }
+  std::shared_ptr<const routing::RoutingTables> tables() const { return context_.tables.get(); }
   VolumeId id() const { return config().id; }
   nfs3::Time now() const { return nfs3::time_of(context_.loop.wall()); }
   nfs3::Attributes attributes(const AttributeCell& cell) const { return attributes_of(cell, id()); }

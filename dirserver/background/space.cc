@@ -49,8 +49,10 @@ Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
 double SpaceMonitor::part_of(const wire::Member& node, const std::vector<wire::Member>& all) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   const VolumeConfig& volume = context_.config.volume;
-  const bool by_space = volume.placement == slice::Placement::kFreeSpace;
-  const auto& owners = by_space || volume.copies > 1
+  const bool by_space =
+      volume.placement == slice::Placement::kFreeSpace || (volume.copies > 1 && tables.some_came_later());
+  if (by_space) return node.entry.role == wire::Role::kStorage && node.alive && !node.entry.drained ? 1 : 0;
+  const auto& owners = volume.copies > 1
                            ? tables.layout_sites()
                            : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
   auto sites = [&](const wire::Member& member) {
@@ -59,7 +61,6 @@ double SpaceMonitor::part_of(const wire::Member& node, const std::vector<wire::M
   };
   const double own = sites(node);
   if (own == 0 || node.last.total_bytes == 0) return 0;
-  if (by_space) return node.entry.drained ? 0 : 1;
   double all_sites = 0, all_bytes = 0;
   for (const wire::Member& each : all) {
     const double held = sites(each);

@@ -47,17 +47,22 @@ bool bad_time(const nfs3::SetAttributes& attributes) {
          (attributes.set_mtime == TimeHow::kClientTime && attributes.mtime.nanoseconds >= limit);
 }
 
-// Where the bytes of a new file will lie, as its directory says, else the volume.
-void lay_out(AttributeCell& cell, const FilePolicy& policy, const VolumeConfig& volume,
-             const Settings& settings) {
+// Where the bytes of a new file will lie, as its directory says, else the volume. The hash gives mirrored
+// files to the storage servers of the volume's birth alone: where others came later, new ones have block
+// maps.
+void lay_out(AttributeCell& cell, const FilePolicy& policy, const NameSpace& names) {
+  const VolumeConfig& volume = names.config();
+  const auto settings = names.settings();
   std::uint32_t shift = policy.stripe_shift != 0 ? policy.stripe_shift : volume.stripe_shift;
   cell.self.stripe_shift = static_cast<std::uint8_t>(shift);
   if (cell.directory()) cell.policy = policy;
   if (cell.regular()) {
-    cell.self.flags = slice_handle_flags_of_copies(policy.copies != 0 ? policy.copies : settings.copies);
+    const std::uint32_t copies = policy.copies != 0 ? policy.copies : settings->copies;
+    cell.self.flags = slice_handle_flags_of_copies(copies);
     auto placement =
-        policy.placement != 0 ? static_cast<slice::Placement>(policy.placement - 1) : settings.placement;
-    if (placement == slice::Placement::kFreeSpace) cell.self.flags |= SLICE_HANDLE_BLOCK_MAPPED;
+        policy.placement != 0 ? static_cast<slice::Placement>(policy.placement - 1) : settings->placement;
+    if (placement == slice::Placement::kFreeSpace || (copies > 1 && names.tables()->some_came_later()))
+      cell.self.flags |= SLICE_HANDLE_BLOCK_MAPPED;
   }
 }
 
@@ -86,7 +91,7 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
 
   AttributeCell cell;
   cell.self = {.cell = *self, .type = type, .cell_key = entry.place.hash};
-  lay_out(cell, directory.policy, change.names.config(), *change.names.settings());
+  lay_out(cell, directory.policy, change.names);
   set_owner_and_mode(cell, who, directory, attributes);
   set_times(cell, attributes, change.now);
   if (cell.directory()) {

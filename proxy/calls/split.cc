@@ -19,13 +19,15 @@ std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const 
     auto piece = std::make_unique<Piece>(owner);
     piece->route = routing::place_of(*services.tables.config, request, nullptr);
     std::uint64_t stripe = request.offset >> (request.stripe_shift & 63);
-    if (piece->route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) {
+    piece->leg.copies = slice_handle_copies(facts.handle_flags);
+    const bool placed_anew =
+        piece->leg.copies > 1 && (services.tables.config->flags & SLICE_CONFIG_MAPS) != 0;
+    if (placed_anew || piece->route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) {
       MonoTime now = services.plumbing.loop.now();
       auto site = services.maps.site(facts.handle, facts.fileid, stripe, now);
       piece->route.site = site.value_or(piece->route.site);
     }
     // Reads are spread over the copies, stripe by stripe; writes are for the first.
-    piece->leg.copies = slice_handle_copies(facts.handle_flags);
     if (facts.procedure == SLICE_NFS_READ) {
       piece->leg.first_copy = static_cast<std::uint32_t>(stripe) % piece->leg.copies;
     }

@@ -36,7 +36,7 @@ class MapCache {
 
  private:
   struct Entry {
-    std::vector<std::uint16_t> sites;
+    std::vector<std::uint32_t> sites;
     MonoTime until{};
     bool asking = false;
   };

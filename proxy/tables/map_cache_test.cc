@@ -12,10 +12,10 @@ using namespace std::chrono_literals;
 class MapCacheTest : public ::testing::Test {
  protected:
   std::optional<std::uint32_t> site(std::uint64_t stripe) { return cache_.site({}, FileId{7}, stripe, now_); }
-  static wire::MapPiece piece(std::uint64_t number, std::uint16_t first_site) {
+  static wire::MapPiece piece(std::uint64_t number, std::uint32_t first_site) {
     wire::MapPiece made{.number = number, .sites = {}};
     for (std::size_t i = 0; i < wire::kStripesOfPiece; ++i) {
-      made.sites.push_back(static_cast<std::uint16_t>(first_site + i));
+      made.sites.push_back(first_site + i);
     }
     return made;
   }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "common/bytes.h"
+#include "wire/listed_site.h"
 
 namespace slice::proxy {
 namespace {
@@ -43,10 +44,19 @@ std::optional<rpc::Endpoint> Tables::endpoint_at(std::uint32_t server) const {
 }
 
 std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::uint32_t site) const {
+  if (wire::is_listed(site)) return endpoint_at(wire::listed_servers(site).front() + 1);
   return endpoint_at(slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server));
 }
 
 std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t copies) const {
+  if (wire::is_listed(site)) {
+    std::vector<rpc::Endpoint> endpoints;
+    for (std::uint32_t server : wire::listed_servers(site)) {
+      const auto endpoint = endpoints.size() < copies ? endpoint_at(server + 1) : std::nullopt;
+      if (endpoint) endpoints.push_back(*endpoint);
+    }
+    return endpoints;
+  }
   return routing::owners_from(site, config->site_mask[SLICE_CLASS_STORAGE], copies,
                               [&](std::uint32_t at) { return endpoint_of(SLICE_CLASS_STORAGE, at); });
 }
@@ -80,6 +90,7 @@ void fill_config(const routing::RoutingTables& from, slice_config& out) {
   slice_config core = from.core();
   core.abi = slice_load_relaxed32(&out.abi);
   core.flags = SLICE_CONFIG_PATCH | (out.flags & SLICE_CONFIG_CARDS);
+  if (!from.mirrored_go_by_hash()) core.flags |= SLICE_CONFIG_MAPS;
   core.now_ms = out.now_ms;
   core.attribute_life_ms = kAttributeLifeMs;
   out = core;

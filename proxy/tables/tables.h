@@ -24,10 +24,11 @@ struct Tables {
   std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
   slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
 
-  // The server that has the site now; nothing where it is bound to none.
+  // The server that has the site now, of a listed one (wire/listed_site.h) the first; nothing where it is
+  // bound to none.
   std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;
-  // The servers that have copies of what is on a storage site, as routing::RoutingTables::copies_of() says
-  // it.
+  // The servers that have copies of what is on a storage site, or a listed one, as
+  // routing::RoutingTables::copies_of() says it.
   std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
   // Makes the XDP program ask the kernel's routes anew where clients' addresses may come in.
   void forget_sources() const;

@@ -32,6 +32,7 @@ constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostAtOnce = 4;    // blocks of one call
 constexpr std::size_t kSharedBlocks = 3;  // few, so that clients meet
+constexpr double kSpreads = 0.1;          // of what the operator does with stripes
 constexpr double kShortLived = 0.05;  // of what clients do, where sites move: files that are removed again
 constexpr Duration kMovePause = std::chrono::seconds(2);
 
@@ -147,6 +148,7 @@ class ByteSimulation : public Rounds {
     const bool last = round + 1 == options().rounds;
     const bool loses = last && leaves() && loses_;
     if (loses && !lose_a_server()) return;
+    if (round == 0) spawn(sites_->add(ensemble().to_come()));
     // No more die than there are copies for.
     ensemble().storm(kStormBegins, loses ? ensemble().config().volume.copies - 2 : options().crashes);
     busy_ = static_cast<unsigned>(clients_.size());
@@ -204,6 +206,10 @@ class ByteSimulation : public Rounds {
     moving_ = true;
     while (busy_ > 0 && good()) {
       co_await ensemble().loop().sleep(random_.between({}, kMovePause));
+      if (random_.chance(kSpreads)) {
+        co_await mover_->spread();
+        continue;
+      }
       co_await mover_->move_one(files_[random_.below(files_.size())].handle,
                                 kBlocks * kApart >> ensemble().config().volume.stripe_shift);
     }
@@ -457,7 +463,8 @@ class ByteSimulation : public Rounds {
   // Whether a storage server leaves in the last round, for good: one of the volume's birth.
   bool leaves() {
     const SimulationOptions& given = options();
-    const bool spare = given.ensemble.storage_nodes > ensemble().config().volume.copies;
+    const bool spare =
+        given.ensemble.storage_nodes + given.ensemble.later > ensemble().config().volume.copies;
     return given.ensemble.moves && mapped() && spare && given.lasts == Duration(0);
   }
   // With all that it has of whatever file.

@@ -82,6 +82,8 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
     config.site_counts[static_cast<std::size_t>(ServerRole::kSmallFile)] = kMovedSmallFileSites;
     config.site_counts[static_cast<std::size_t>(ServerRole::kCoordinator)] = kMovedCoordinatorSites;
   }
+  for (unsigned i = 1; i <= options.later; ++i)
+    service::testing::add_server(config, "later" + std::to_string(i), ServerRole::kStorage);
   return config;
 }
 
@@ -99,6 +101,7 @@ struct SimEnsemble::Machine {
   std::unique_ptr<Process> process;
   bool serving = false;
   bool lost = false;         // for good
+  bool comes = false;        // later
   std::uint32_t number = 0;  // among the proxies
   std::uint64_t runs = 0;    // of its process
   bool served = false;       // ever
@@ -122,21 +125,22 @@ class SimEnsemble::Process {
         tables_(ensemble.tables_),
         settings_(settings_of(ensemble.config_)),
         verifier_(Verifier{ensemble.has_manager_ ? 0 : ++ensemble.next_verifier_}),
-        context_{.loop = loop_,
-                 .channel = socket_,
-                 .metrics = metrics_,
-                 .disk = *disk_,
-                 .config = ensemble.config_,
-                 .self = machine.config,
-                 .handles = ensemble.handles_,
-                 .tables = tables_,
-                 .settings = settings_,
-                 .verifier = verifier_,
-                 .random = [this] { return random_.next(); },
-                 .crash = crash_,
-                 .refresh_tables = ensemble.has_manager_
-                                       ? std::function<Task<void>()>([this] { return session_->refresh(); })
-                                       : nullptr},
+        context_{
+            .loop = loop_,
+            .channel = socket_,
+            .metrics = metrics_,
+            .disk = *disk_,
+            .config = machine.config.role == ServerRole::kManager ? ensemble.birth_config_ : ensemble.config_,
+            .self = machine.config,
+            .handles = ensemble.handles_,
+            .tables = tables_,
+            .settings = settings_,
+            .verifier = verifier_,
+            .random = [this] { return random_.next(); },
+            .crash = crash_,
+            .refresh_tables = ensemble.has_manager_
+                                  ? std::function<Task<void>()>([this] { return session_->refresh(); })
+                                  : nullptr},
         dispatcher_(metrics_),
         connections_(loop_, ensemble.network_, machine.endpoint(), dispatcher_),
         role_(make_role()) {
@@ -272,12 +276,14 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       victims_(options.victims),
       dangerous_(options.dangerous),
       config_(make_config(options)),
+      birth_config_(config_),
       random_(options.seed),
       trace_(loop_, std::move(print)),
       network_(loop_, random_.fork("network"), trace_),
       streams_(loop_, network_, Random(options.seed).fork("streams"), trace_),
-      handles_(config_),
-      tables_(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value()) {
+      handles_(config_) {
+  birth_config_.servers.resize(config_.servers.size() - options.later);
+  tables_ = routing::RoutingTables::make(config_, routing::RoutingTables::initial(birth_config_)).value();
   std::uint32_t fronts = 0;
   for (const ServerConfig& server : config_.servers) {
     bool proxy = server.role == ServerRole::kProxy;
@@ -288,6 +294,7 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     }
     machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
     if (proxy) machines_.back()->number = fronts++;
+    machines_.back()->comes = server.index >= birth_config_.servers.size();
     if (disk_errors_ && server.role == ServerRole::kStorage) let_disk_fail(*machines_.back());
   }
 }
@@ -295,7 +302,9 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
 SimEnsemble::~SimEnsemble() = default;
 
 bool SimEnsemble::start() {
-  for (auto& machine : machines_) boot(*machine);
+  for (auto& machine : machines_) {
+    if (!machine->comes) boot(*machine);
+  }
   bool up = loop_.run_until([&] { return !failure_.empty() || all_serving(); }, std::chrono::minutes(1));
   if (!up && failure_.empty()) failure_ = "not every process comes to serve";
   return failure_.empty();
@@ -330,11 +339,29 @@ void SimEnsemble::kill(Machine& machine, std::string_view why) {
   });
 }
 
+SimEnsemble::Machine& SimEnsemble::machine(std::uint32_t server) {
+  return **std::find_if(machines_.begin(), machines_.end(),
+                        [&](const auto& each) { return each->config.index == server; });
+}
+
 void SimEnsemble::lose(std::uint32_t server) {
-  auto found = std::find_if(machines_.begin(), machines_.end(),
-                            [&](const auto& each) { return each->config.index == server; });
-  (*found)->lost = true;
-  if ((*found)->process) kill(**found, "with its disk");
+  Machine& gone = machine(server);
+  gone.lost = true;
+  if (gone.process) kill(gone, "with its disk");
+}
+
+void SimEnsemble::come(std::uint32_t server) {
+  Machine& more = machine(server);
+  more.comes = false;
+  boot(more);
+}
+
+std::vector<std::uint32_t> SimEnsemble::to_come() const {
+  std::vector<std::uint32_t> servers;
+  for (const auto& each : machines_) {
+    if (each->comes) servers.push_back(each->config.index);
+  }
+  return servers;
 }
 
 bool SimEnsemble::dies_at(Machine& machine, std::string_view point) {
@@ -433,13 +460,13 @@ void SimEnsemble::calm() {
     machine->ill_until = {};
     // What could not be healed stays an error until then.
     if (machine->had_errors && machine->process) kill(*machine, "started anew after disk errors");
-    if (!machine->process && !machine->lost) boot(*machine);
+    if (!machine->process && !machine->lost && !machine->comes) boot(*machine);
   }
 }
 
 bool SimEnsemble::all_serving() const {
   return std::all_of(machines_.begin(), machines_.end(),
-                     [](const auto& each) { return each->serving || each->lost; });
+                     [](const auto& each) { return each->serving || each->lost || each->comes; });
 }
 
 rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {
@@ -455,10 +482,9 @@ rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {
 
 Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server, FileId file,
                                                            std::uint64_t offset, std::size_t count) {
-  auto found = std::find_if(machines_.begin(), machines_.end(),
-                            [&](const auto& each) { return each->config.index == server; });
-  if (!(*found)->serving) co_return std::nullopt;
-  auto& node = dynamic_cast<storagenode::StorageServer&>((*found)->process->role()).node();
+  Machine& on = machine(server);
+  if (!on.serving) co_return std::nullopt;
+  auto& node = dynamic_cast<storagenode::StorageServer&>(on.process->role()).node();
   Buffer bytes(count);
   auto read =
       co_await node.store.read({config_.volume.id, file, wire::ObjectKind::kFile}, offset, bytes.span());

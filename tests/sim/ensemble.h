@@ -24,6 +24,7 @@ struct EnsembleOptions {
   VolumeConfig::NamePolicy policy = VolumeConfig::NamePolicy::kMkdirSwitching;
   double mkdir_probability = 0.5;
   unsigned storage_nodes = 2;
+  unsigned later = 0;                      // more of them, which are there when they come()
   unsigned copies = 1;                     // of new files
   Placement placement = Placement::kHash;  // of their stripes
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
@@ -58,9 +59,13 @@ class SimEnsemble {
   void storm(Duration soon, unsigned crashes);
   // Ends a storm: the network is whole, nothing dies, all processes come back.
   void calm();
+  // A storage node that is no member from the beginning, and is one now, starts.
+  void come(std::uint32_t server);
+  // Those that have not come yet.
+  std::vector<std::uint32_t> to_come() const;
   // It dies now, with its disk, and never comes back.
   void lose(std::uint32_t server);
-  // But those that are lost.
+  // But those that are lost, or have not come yet.
   bool all_serving() const;
   // What a process complained about: empty as long as all is well.
   const std::string& failure() const { return failure_; }
@@ -100,6 +105,7 @@ class SimEnsemble {
   class Process;
   class Draws;
 
+  Machine& machine(std::uint32_t server);
   void boot(Machine& machine);
   void kill(Machine& machine, std::string_view why);
   bool dies_at(Machine& machine, std::string_view point);
@@ -113,7 +119,8 @@ class SimEnsemble {
   const bool has_manager_, disk_errors_, moves_;
   const ServerRole victims_;
   const std::string dangerous_;
-  EnsembleConfig config_;
+  EnsembleConfig config_;        // with all that come later
+  EnsembleConfig birth_config_;  // the manager's: without them
   Random random_;
   ManualLoop loop_;
   Trace trace_;

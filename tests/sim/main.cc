@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
-                 [--operations N] [--crashes N] [--bytes] [--storage N] [--copies N] [--coordinators N] [--proxies N]
-                 [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--operations N] [--crashes N] [--bytes] [--storage N] [--later N] [--copies N]
+                 [--coordinators N] [--proxies N] [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -36,7 +36,7 @@ from nowhere, and nobody asks for tables.
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile. --disk-errors: disks of storage nodes
 fail now and then; only with --bytes. --moves: --bytes and --manager, and sites of all classes are moved between
 servers, those of directories where there are several; with --names clients work on names instead of bytes, and
-directory sites alone are moved.
+directory sites alone are moved. --later: so many storage nodes more, with --moves, which are added in the first round.
 )";
 
 struct Arguments {
@@ -126,6 +126,8 @@ class Parser {
       simulation.ensemble.storage_nodes = small;
     } else if (flag == "--coordinators") {
       simulation.ensemble.coordinators = small;
+    } else if (flag == "--later") {
+      simulation.ensemble.later = small;
     } else if (flag == "--copies") {
       simulation.ensemble.copies = small;
     } else if (flag == "--proxies") {
@@ -164,12 +166,13 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --copies {} --coordinators {} --proxies {} --placement "
+      "--operations {} --crashes {} --storage {} --later {} --copies {} --coordinators {} --proxies {} "
+      "--placement "
       "{}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
-      simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.copies,
-      simulation.ensemble.coordinators, simulation.ensemble.proxies,
+      simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.later,
+      simulation.ensemble.copies, simulation.ensemble.coordinators, simulation.ensemble.proxies,
       kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
       simulation.ensemble.manager ? " --manager" : "",

@@ -84,13 +84,24 @@ Task<void> SiteMover::do_something() {
 
 // Why it was refused; empty: it was not.
 Task<std::string> SiteMover::change_server(wire::ServerChange change, std::uint32_t server) {
-  const std::string& name = ensemble_.tables().server(server)->name;
+  const ServerConfig& config = ensemble_.config().servers[server];
+  const std::string& name = config.name;
+  const rpc::Endpoint endpoint{config.address, config.port};
   auto changed = co_await ask<wire::ChangeServerResult>(
       wire::ManagerProcedure::kChangeServer,
-      wire::ChangeServerArgs{.change = change, .entry = {.name = name}});
+      wire::ChangeServerArgs{.change = change,
+                             .entry = {.role = wire::Role::kStorage, .endpoint = endpoint, .name = name}});
   std::string why = changed ? changed->refused : changed.error().message;
   ensemble_.trace().note("{}: change {}: {}", name, static_cast<int>(change), why.empty() ? "done" : why);
   co_return why;
+}
+
+Task<void> SiteMover::add(std::vector<std::uint32_t> servers) {
+  for (std::uint32_t server : servers) {
+    while (!(co_await change_server(wire::ServerChange::kAdd, server)).empty())
+      co_await loop_.sleep(std::chrono::milliseconds(100));
+    ensemble_.come(server);
+  }
 }
 
 Task<void> SiteMover::remove_one() {
@@ -107,7 +118,7 @@ Task<void> SiteMover::remove_one() {
 Task<bool> SiteMover::take_out(std::uint32_t server, std::uint32_t other) {
   auto tables = co_await ask<wire::Tables>(wire::ManagerProcedure::kGetTables, service::NoArguments{});
   if (!tables) co_return false;
-  const auto sites = wire::sites_of(*tables, ensemble_.tables().server(server)->name);
+  const auto sites = wire::sites_of(*tables, ensemble_.config().servers[server].name);
   if (!sites.empty())
     (void)co_await ask<wire::StartMovesResult>(wire::ManagerProcedure::kMoveSites,
                                                wire::StartMovesArgs{wire::Role::kStorage, other, sites});

@@ -19,6 +19,8 @@ class SiteMover {
 
   // Whatever becomes of the moves.
   Task<void> move_until(std::function<bool()> over);
+  // Makes storage servers members, one after another, and lets them start.
+  Task<void> add(std::vector<std::uint32_t> servers);
   // Drains a storage server, moves its sites away, and removes it as soon as the manager takes that.
   Task<void> remove_one();
   // Declares lost this storage server, which has died for good, has its sites go to another, and removes it.

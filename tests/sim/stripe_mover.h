@@ -12,12 +12,16 @@ class StripeMover {
  public:
   explicit StripeMover(SimEnsemble& ensemble);
 
-  // One stripe below `stripes` to a random site; whatever becomes of it.
+  // One stripe below `stripes` to a random place; whatever becomes of it.
   Task<void> move_one(routing::HandleBytes handle, std::uint64_t stripes);
+  // Has one coordinator even out what its files have, by whatever weights.
+  Task<void> spread();
   // Nothing where the coordinator does not answer.
   Task<std::optional<wire::MapPiece>> map(routing::HandleBytes handle, std::uint64_t stripe);
 
  private:
+  std::vector<std::uint32_t> nodes() const;  // also those that come later
+  std::uint32_t any_site(const routing::HandleBytes& handle);
   rpc::Endpoint coordinator_of(const routing::HandleBytes& handle) const;
 
   SimEnsemble& ensemble_;

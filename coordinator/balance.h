@@ -1,0 +1,53 @@
+// Balance: of the stripes of files with a layout, which go where, so that every storage server has its share
+// (docs/block-maps.md). Pure.
+#ifndef SLICE_COORDINATOR_BALANCE_H
+#define SLICE_COORDINATOR_BALANCE_H
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "routing/tables.h"
+#include "wire/layout.h"
+
+namespace slice::coordinator {
+
+class Balance {
+ public:
+  using Servers = std::vector<std::uint32_t>;  // of one stripe's copies
+  using Random = std::function<std::uint64_t()>;
+  static constexpr double kStray = 0.05;  // of a share, by which a server may miss it
+
+  // What servers that are not among `shares`, or have none, have is left alone.
+  explicit Balance(const std::vector<wire::ServerShare>& shares);
+
+  // First every stripe is counted once.
+  void count(const Servers& copies);
+  // Then this says what is to go. False: nothing, each has its share.
+  bool plan();
+  // And each of them is asked for once more: where it is to be then. Nothing: where it is. One copy of a
+  // stripe goes at most, to a host and rack that are as good beside the others.
+  std::optional<Servers> instead_of(const Servers& copies, const routing::RoutingTables& tables,
+                                    const Random& random);
+  // How many copies are to go, and have not been told to.
+  std::uint64_t left() const;
+
+ private:
+  struct Load {
+    std::uint64_t weight = 0;
+    std::uint64_t has = 0;               // copies
+    std::uint64_t gives = 0, takes = 0;  // likewise
+    double rate = 0;                     // of what it has, the part that goes
+    double due = 0;                      // to go by now
+  };
+  std::optional<std::uint32_t> taker(const Servers& others, std::uint32_t giver,
+                                     const routing::RoutingTables& tables, const Random& random) const;
+
+  std::map<std::uint32_t, Load> loads_;  // by server
+};
+
+}  // namespace slice::coordinator
+
+#endif  // SLICE_COORDINATOR_BALANCE_H

@@ -1,0 +1,117 @@
+#include "coordinator/balance.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bpf/shared/routing.h"
+#include "routing/copies.h"
+#include "service/testing/sample_config.h"
+
+namespace slice::coordinator {
+namespace {
+
+// Storage nodes 0 to 4 in the tables, by position.
+class BalanceTest : public ::testing::Test {
+ protected:
+  using Servers = Balance::Servers;
+
+  BalanceTest() {
+    for (const char* name : {"store3", "store4", "store5"})
+      service::testing::add_server(config_, name, ServerRole::kStorage);
+    tables_ = routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value();
+    for (const wire::ServerEntry* each : tables_->servers(wire::Role::kStorage))
+      nodes_.push_back(each->server);
+  }
+  // Evens out; how many copies moved.
+  std::size_t even_out(const std::vector<wire::ServerShare>& shares) {
+    Balance balance(shares);
+    for (const Servers& each : stripes_) balance.count(each);
+    if (!balance.plan()) return 0;
+    std::size_t moved = 0;
+    for (Servers& each : stripes_) {
+      const auto there = balance.instead_of(each, *tables_, random_);
+      if (!there) continue;
+      EXPECT_EQ(there->size(), each.size());
+      std::size_t other = 0;
+      for (std::size_t i = 0; i < each.size(); ++i) other += (*there)[i] != each[i] ? 1 : 0;
+      EXPECT_EQ(other, 1u) << "one copy goes, the others stay in their places";
+      Servers sorted = *there;
+      std::sort(sorted.begin(), sorted.end());
+      EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end())
+          << "each on a server of its own";
+      each = *there;
+      ++moved;
+    }
+    left_ = balance.left();
+    return moved;
+  }
+  double part_of(std::uint32_t server) const {
+    double has = 0, all = 0;
+    for (const Servers& each : stripes_) {
+      has += routing::has(each, server) ? 1 : 0;
+      all += static_cast<double>(each.size());
+    }
+    return has / all;
+  }
+  std::vector<wire::ServerShare> alike(std::size_t count) const {
+    std::vector<wire::ServerShare> shares;
+    for (std::size_t i = 0; i < count; ++i) shares.push_back({nodes_[i], 1});
+    return shares;
+  }
+
+  EnsembleConfig config_ = service::testing::sample_config();
+  std::shared_ptr<const routing::RoutingTables> tables_;
+  std::vector<std::uint32_t> nodes_;
+  std::vector<Servers> stripes_;
+  std::uint64_t seed_ = 3, left_ = 0;
+  Balance::Random random_ = [this] { return slice_mix64(++seed_); };
+};
+
+TEST_F(BalanceTest, WhatIsAddedGetsItsShareAndNothingElseMoves) {
+  for (std::size_t i = 0; i < 6000; ++i) stripes_.push_back({nodes_[i % 3], nodes_[(i + 1) % 3]});
+  const std::vector<Servers> before = stripes_;
+  EXPECT_NEAR(static_cast<double>(even_out(alike(4))), 3000, 6) << "a quarter of 12,000 copies";
+  EXPECT_LE(left_, 6u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(part_of(nodes_[i]), 0.25, 0.001) << i;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    for (std::uint32_t server : stripes_[i])
+      EXPECT_TRUE(routing::has(before[i], server) || server == nodes_[3]);
+  }
+  EXPECT_EQ(even_out(alike(4)), 0u) << "it is so";
+}
+
+TEST_F(BalanceTest, SharesGoByWeightAndWhoHasNoneIsLeftAlone) {
+  for (std::size_t i = 0; i < 8000; ++i) stripes_.push_back({nodes_[i % 4]});
+  even_out({{nodes_[0], 1}, {nodes_[1], 2}, {nodes_[4], 3}, {nodes_[3], 0}});
+  EXPECT_NEAR(part_of(nodes_[2]), 0.25, 0.0001) << "not among the shares";
+  EXPECT_NEAR(part_of(nodes_[3]), 0.25, 0.0001) << "of no weight";
+  EXPECT_NEAR(part_of(nodes_[0]), 0.5 / 6, 0.001);
+  EXPECT_NEAR(part_of(nodes_[1]), 0.5 / 3, 0.001);
+  EXPECT_NEAR(part_of(nodes_[4]), 0.5 / 2, 0.001);
+}
+
+TEST_F(BalanceTest, LittleIsLeftAsItIs) {
+  for (std::size_t i = 0; i < 300; ++i) stripes_.push_back({nodes_[i % 3]});
+  for (std::size_t i = 0; i < 4; ++i) stripes_.push_back({nodes_[0]});
+  EXPECT_EQ(even_out(alike(3)), 0u);
+  EXPECT_EQ(even_out({}), 0u);
+  stripes_.clear();
+  EXPECT_EQ(even_out(alike(3)), 0u);
+}
+
+TEST_F(BalanceTest, CopiesStayOnDistinctHosts) {
+  wire::Tables tables = tables_->wire();
+  for (std::size_t i = 0; i < 4; ++i)
+    tables.servers[nodes_[i]].host = i == 1 || i == 3 ? "b" : i == 0 ? "a" : "c";
+  tables_ = routing::RoutingTables::make(config_, tables).value();
+  for (std::size_t i = 0; i < 6000; ++i) stripes_.push_back({nodes_[i % 3], nodes_[(i + 1) % 3]});
+  even_out(alike(4));
+  for (const Servers& each : stripes_) {
+    EXPECT_NE(tables_->server(each[0])->host, tables_->server(each[1])->host);
+  }
+  EXPECT_NEAR(part_of(nodes_[3]), 0.25, 0.003);
+}
+
+}  // namespace
+}  // namespace slice::coordinator

@@ -1,0 +1,116 @@
+#include "coordinator/spreading.h"
+
+#include "wire/listed_site.h"
+
+namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
+Spreading::Spreading(service::ServiceContext& context, Parts parts, std::uint64_t bytes_per_second)
+    : context_(context),
+      parts_(parts),
+      bytes_per_second_(bytes_per_second),
+      pieces_(std::make_unique<Pieces>(context, parts.gate, parts.maps)),
+      moved_(context.metrics.counter("coordinator_spread_stripes_total")),
+      failed_(context.metrics.counter("coordinator_spread_failures_total")) {}
+
+NfsStatus Spreading::begin(const wire::SpreadArgs& args) {
+  if (stopping_ || context_.tables.get()->generation() < args.known) return NfsStatus::kJukebox;
+  if (!working_) spawn(work(args.shares));
+  return NfsStatus::kOk;
+}
+
+void Spreading::stop() {
+  stopping_ = true;
+  pieces_->stop();
+}
+
+std::string Spreading::detail() const {
+  if (!working_) return "";
+  return counting_ ? "counts stripes, to even them out" : fmt::format("evens out stripes, {} to go", left_);
+}
+
+Task<void> Spreading::work(std::vector<wire::ServerShare> shares) {
+  working_ = counting_ = true;
+  Balance balance(shares);
+  auto counted = co_await each_piece(
+      [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
+        for (const Balance::Servers& each : copies_of(handle, piece, stripes)) balance.count(each);
+        co_return;
+      });
+  counting_ = false;
+  const std::uint64_t moved = moved_.value(), failed = failed_.value();
+  if (counted && balance.plan()) {
+    left_ = balance.left();
+    log_info(
+        "files with a layout are not where they should be by the servers' shares: {} copies of stripes go",
+        left_);
+    counted = co_await each_piece(
+        [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
+          co_await spread(handle, std::move(piece), stripes, balance);
+          left_ = balance.left();
+        });
+    log_info("{} stripes were moved, {} were not", moved_.value() - moved, failed_.value() - failed);
+  }
+  if (!counted) log_warning("stripes are not evened out: {}", counted.error().message);
+  working_ = false;
+}
+
+Task<Status> Spreading::each_piece(Pieces::Visit visit) {
+  SLICE_CO_RETURN_IF_ERROR(co_await pieces_->recorded(visit));
+  const auto tables = context_.tables.get();
+  for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
+    if (!parts_.sessions.live(node->server)) continue;
+    Status there = co_await pieces_->by_hash(
+        *node, [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
+          const auto copies = copies_of(handle, piece, 1);
+          if (copies.front().front() == node->server) co_await visit(handle, std::move(piece), stripes);
+        });
+    if (!there && stopping_) co_return there;
+    if (!there)
+      log_warning("what the hash has placed on {} stays there: {}", node->name, there.error().message);
+  }
+  co_return Status{};
+}
+
+std::vector<Balance::Servers> Spreading::copies_of(const routing::FileHandle& handle,
+                                                   const wire::MapPiece& piece, std::uint64_t stripes) const {
+  const routing::RoutingTables& tables = *context_.tables.get();
+  const wire::FileLayout layout{.piece = piece};
+  std::vector<Balance::Servers> copies;
+  for (std::uint64_t i = 0; i < stripes; ++i) {
+    const SiteId site =
+        routing::site_of_stripe(tables, layout, handle, piece.number * wire::kStripesOfPiece + i);
+    copies.push_back(tables.copies_of(site, routing::copies_of(handle)));
+  }
+  return copies;
+}
+
+// What nobody has written yet goes there at once; what cannot be moved now is for another time.
+Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes,
+                             Balance& balance) {
+  Layouts::Places wanted;
+  const auto copies = copies_of(handle, piece, stripes);
+  for (std::uint64_t i = 0; i < stripes; ++i) {
+    auto there = balance.instead_of(copies[i], *context_.tables.get(), context_.random);
+    if (there) wanted[i] = wire::listed_site(*there);
+  }
+  if (wanted.empty() || !parts_.gate.open(handle.fileid)) co_return;
+  auto pass = parts_.gate.enter(handle.fileid);
+  co_await parts_.sessions.settled();
+  if (co_await parts_.layouts.place_unwritten(handle, piece.number, wanted) != NfsStatus::kOk) {
+    failed_.add(wanted.size());
+    co_return;
+  }
+  auto now = parts_.maps.piece(handle.fileid, piece.number);
+  for (const auto& [i, site] : wanted) {
+    if (stopping_ || parts_.gate.held(handle.fileid) || !now) co_return;
+    const bool placed = !now->sites.empty() && now->sites[i] == site;
+    if (placed) continue;
+    const bool done = co_await parts_.move.run_at_pace(handle, piece.number * wire::kStripesOfPiece + i,
+                                                       SiteId{site}, bytes_per_second_);
+    (done ? moved_ : failed_).add();
+  }
+}
+
+}  // namespace slice::coordinator

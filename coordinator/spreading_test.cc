@@ -1,0 +1,90 @@
+#include "coordinator/spreading.h"
+
+#include "coordinator/testing/layout_fixture.h"
+
+namespace slice::coordinator {
+
+using NfsStatus = nfs3::Status;
+
+namespace {
+
+// Two storage nodes of the volume's birth, and one that comes later.
+class SpreadingTest : public testing::LayoutFixture {
+ protected:
+  SpreadingTest() : store3_(loop_) {}
+  void store3_comes() {
+    service::testing::add_server(config_, "store3", ServerRole::kStorage);
+    change_tables([&](wire::Tables& tables) {
+      const ServerConfig& server = *config_.find("store3");
+      tables.servers.push_back({.server = server.index,
+                                .role = wire::Role::kStorage,
+                                .endpoint = {server.address, server.port},
+                                .name = server.name,
+                                .started = true});
+    });
+    serve("store3", store3_);
+    nodes_.push_back("store3");
+    keep_sessions();
+  }
+  NfsStatus spread(Generation known) {
+    wire::SpreadArgs args{.known = known, .shares = {}};
+    for (const std::string& name : nodes_) args.shares.push_back({index(name), 1});
+    return ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kSpread, args).status;
+  }
+  NfsStatus spread() { return spread(tables_.get()->generation()); }
+  void reaches(std::uint64_t stripes) {
+    store1_.end = store2_.end = store3_.end = stripes * kUnit;
+    store1_.has = store2_.has = {FileId{77}};
+  }
+  testing::FakeObjects store3_;
+};
+
+TEST_F(SpreadingTest, WhatCameLaterGetsItsPartOfMappedFiles) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(60);
+  ASSERT_EQ(on("store1", mapped) + on("store2", mapped), wire::kStripesOfPiece);
+  store3_comes();
+  EXPECT_EQ(spread(Generation{tables_.get()->generation().value + 1}), NfsStatus::kJukebox) << "older tables";
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  pass_seconds(15);
+  for (const char* name : {"store1", "store2", "store3"})
+    EXPECT_NEAR(static_cast<double>(on(name, mapped)), 256.0 / 3, 2) << name;
+  const auto copied = static_cast<std::uint64_t>(store1_.copies + store2_.copies);
+  EXPECT_EQ(copied, on("store3", mapped, 60)) << "what nobody has written is not copied";
+  EXPECT_EQ(process().metric("coordinator_spread_stripes_total"), copied);
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  pass_seconds(5);
+  EXPECT_EQ(process().metric("coordinator_spread_stripes_total"), copied) << "it is even";
+}
+
+TEST_F(SpreadingTest, WhatCameLaterGetsItsPartOfFilesThatTheHashHasPlaced) {
+  const routing::FileHandle mirrored = handle(SLICE_HANDLE_MIRRORED);
+  layout(mirrored, 0, true);
+  reaches(90);
+  store3_comes();
+  EXPECT_EQ(on("store3", mirrored), 0u);
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  pass_seconds(20);
+  EXPECT_NEAR(static_cast<double>(on("store3", mirrored, 90)), 60, 2) << "a third of 180 copies";
+  EXPECT_EQ(on("store3", mirrored), on("store3", mirrored, 90)) << "behind its end the hash says where it is";
+  EXPECT_EQ(process().metric("coordinator_spread_failures_total"), 0u);
+}
+
+TEST_F(SpreadingTest, WhatCannotBeMovedStaysAndIsCounted) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(60);
+  store3_comes();
+  silence("store3");
+  nodes_.pop_back();
+  wire::SpreadArgs args{.known = tables_.get()->generation(), .shares = {}};
+  for (const char* name : {"store1", "store2", "store3"}) args.shares.push_back({index(name), 1});
+  EXPECT_EQ(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kSpread, args).status, NfsStatus::kOk);
+  pass_seconds(120);
+  EXPECT_EQ(on("store3", mapped, 60), 0u);
+  EXPECT_GT(process().metric("coordinator_spread_failures_total"), 0u);
+}
+
+}  // namespace
+}  // namespace slice::coordinator
