@@ -165,8 +165,7 @@ Task<wire::LayoutResult> Layouts::give(routing::FileHandle handle, std::uint64_t
   co_return result;
 }
 
-Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece,
-                                const Places& places) {
+Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, std::uint64_t piece) {
   if (removed_.contains(handle.fileid)) co_return NfsStatus::kStale;
   placing_.insert({handle.fileid, piece});
   NfsStatus status = NfsStatus::kOk;
@@ -175,7 +174,7 @@ Task<NfsStatus> Layouts::settle(File& file, const routing::FileHandle& handle, s
   } else if (now->sites.empty() && routing::block_mapped(handle)) {
     status = co_await place(file, handle, piece);
   } else {
-    status = co_await put_refitted(file, handle, std::move(*now), places);
+    status = co_await put_refitted(file, handle, std::move(*now));
   }
   placing_.erase({handle.fileid, piece});
   co_return status;
@@ -195,8 +194,7 @@ Task<NfsStatus> Layouts::place(File& file, const routing::FileHandle& handle, st
 
 // Nobody writes by the piece from the first change on; so what is not there by then nobody has written, and a
 // hole may be anywhere.
-Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece,
-                                      const Places& places) {
+Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece) {
   co_await change(file);
   auto extent = co_await extents_.of(
       handle, [&](std::uint32_t node) { return misses_everything(handle.fileid, node); });
@@ -209,10 +207,10 @@ Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& han
     const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
     const bool moves = file.moving && file.moving->stripe == stripe;
     std::uint32_t& site = piece.sites[i];
-    if (moves || stripe << handle.stripe_shift < extent->end) continue;
-    if (auto place = places.find(i); place != places.end()) site = place->second;
-    if (tables.is_left(SiteId{site}, routing::copies_of(handle)))
-      site = placement.instead_of(SiteId{site}).value_or(site);
+    if (moves || stripe << handle.stripe_shift < extent->end ||
+        !tables.is_left(SiteId{site}, routing::copies_of(handle)))
+      continue;
+    site = placement.instead_of(SiteId{site}).value_or(site);
   }
   if (piece == before) co_return NfsStatus::kOk;
   auto put = co_await maps_.put(handle.fileid, std::move(piece));
@@ -223,14 +221,10 @@ Task<NfsStatus> Layouts::put_refitted(File& file, const routing::FileHandle& han
 }
 
 Task<NfsStatus> Layouts::refit(routing::FileHandle handle, std::uint64_t piece) {
-  return place_unwritten(handle, piece, {});
-}
-
-Task<NfsStatus> Layouts::place_unwritten(routing::FileHandle handle, std::uint64_t piece, Places places) {
   Use use(*this, handle);
   auto lock = co_await use.file().lock.lock();
   if (use.file().unsure) co_return NfsStatus::kJukebox;
-  co_return co_await settle(use.file(), handle, piece, places);
+  co_return co_await settle(use.file(), handle, piece);
 }
 
 Task<void> Layouts::placed() {

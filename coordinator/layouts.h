@@ -68,9 +68,6 @@ class Layouts {
   // From the end of this on the piece has a record, and of its stripes those that nobody has written are on
   // no site that is left, where there are others. kJukebox: not now. kStale: the file was removed. kIo.
   Task<nfs3::Status> refit(routing::FileHandle handle, std::uint64_t piece);
-  // The same, and of these of its stripes those that nobody has written are here.
-  using Places = std::map<std::uint64_t, std::uint32_t>;  // by stripe of the piece: its site
-  Task<nfs3::Status> place_unwritten(routing::FileHandle handle, std::uint64_t piece, Places places);
   // `decides` is called before a stripe gets its place by the tables of now, or is given out as placed by the
   // hash; there is one at most.
   void on_decision(std::function<void()> decides) { decides_ = std::move(decides); }
@@ -135,12 +132,10 @@ class Layouts {
   // Writes may go by the piece as it is.
   bool settled(const routing::FileHandle& handle, const wire::MapPiece& piece) const;
   // Gives a piece that is not settled its sites.
-  Task<nfs3::Status> settle(File& file, const routing::FileHandle& handle, std::uint64_t piece,
-                            const Places& places = {});
+  Task<nfs3::Status> settle(File& file, const routing::FileHandle& handle, std::uint64_t piece);
   // Of a block-mapped file, which has no bytes in this piece.
   Task<nfs3::Status> place(File& file, const routing::FileHandle& handle, std::uint64_t piece);
-  Task<nfs3::Status> put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece,
-                                  const Places& places);
+  Task<nfs3::Status> put_refitted(File& file, const routing::FileHandle& handle, wire::MapPiece piece);
   Task<bool> no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,
                         wire::StripeRange stripes);
   // Makes what is changed by now the file's layout: nobody acts on an older one at the end.

@@ -11,6 +11,16 @@ namespace {
 constexpr std::size_t kFilePage = wire::kMaxHandles;  // of files that are looked at together
 constexpr Duration kListTimeout = std::chrono::seconds(5);
 
+std::uint64_t stripes_of(std::uint64_t size, const routing::FileHandle& handle) {
+  return size == 0 ? 0 : ((size - 1) >> handle.stripe_shift) + 1;
+}
+
+// What a file has of a piece.
+std::uint64_t part_of(const service::SizedFile& file, std::uint64_t piece) {
+  const std::uint64_t stripes = stripes_of(file.size, file.handle), first = piece * wire::kStripesOfPiece;
+  return std::min(stripes - std::min(stripes, first), wire::kStripesOfPiece);
+}
+
 }  // namespace
 
 Task<Status> Pieces::recorded(Visit visit) {
@@ -21,12 +31,13 @@ Task<Status> Pieces::recorded(Visit visit) {
     page = std::move(*next);
     std::vector<FileId> files;
     for (const wire::MovedPiece& each : page.pieces) files.push_back(each.file);
-    auto handles = co_await service::handles_of(context_, std::move(files));
-    if (!handles) co_return fail(std::move(handles).error());
+    auto known = co_await service::handles_of(context_, std::move(files));
+    if (!known) co_return fail(std::move(known).error());
     for (std::size_t i = 0; i < page.pieces.size(); ++i) {
       if (stopping_) co_return fail(Errc::kUnavailable, "it stops");
-      if (const auto& handle = (*handles)[i])
-        co_await visit(*handle, std::move(page.pieces[i].piece), wire::kStripesOfPiece);
+      const wire::MapPiece& piece = page.pieces[i].piece;
+      if (const auto& file = (*known)[i])
+        co_await visit(file->handle, piece, part_of(*file, piece.number));
     }
   }
   co_return Status{};
@@ -47,20 +58,20 @@ Task<Status> Pieces::by_hash(wire::ServerEntry node, Visit visit) {
       const bool ours = name.volume == context_.config.volume.id && name.kind == wire::ObjectKind::kFile;
       if (ours && gate_.owns(name.fileid)) files.push_back(name.fileid);
     }
-    auto handles = co_await service::handles_of(context_, files);
-    if (!handles) co_return fail(std::move(handles).error());
+    auto known = co_await service::handles_of(context_, files);
+    if (!known) co_return fail(std::move(known).error());
     for (std::size_t i = 0; i < files.size(); ++i) {
-      const auto& handle = (*handles)[i];
+      const auto& file = (*known)[i];
       if (stopping_) co_return fail(Errc::kUnavailable, "it stops");
-      if (!handle || !routing::mirrored(*handle) || routing::block_mapped(*handle)) continue;
+      if (!file || !routing::mirrored(file->handle) || routing::block_mapped(file->handle)) continue;
       auto stat = co_await objects.stat({context_.config.volume.id, files[i], wire::ObjectKind::kFile});
       if (!stat) co_return fail(stat.error(), node.name);
-      const std::uint64_t stripes = stat->end == 0 ? 0 : ((stat->end - 1) >> handle->stripe_shift) + 1;
+      const std::uint64_t stripes = stripes_of(stat->end, file->handle);
       for (std::uint64_t first = 0; first < stripes; first += wire::kStripesOfPiece) {
         auto piece = maps_.piece(files[i], wire::piece_of(first));
         if (!piece) co_return fail(std::move(piece).error());
         if (!piece->sites.empty()) continue;  // one of recorded()
-        co_await visit(*handle, std::move(*piece), std::min(stripes - first, wire::kStripesOfPiece));
+        co_await visit(file->handle, std::move(*piece), std::min(stripes - first, wire::kStripesOfPiece));
       }
     }
   }

@@ -13,14 +13,15 @@ namespace slice::coordinator {
 
 class Pieces {
  public:
-  // Of the piece's stripes the first `stripes` are there, as far as is known.
+  // Of the piece's stripes the first `stripes` are there, as far as is known; none may be.
   using Visit =
       std::function<Task<void>(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes)>;
   // All outlive it.
   Pieces(service::ServiceContext& context, FileGate& gate, const BlockMaps& maps)
       : context_(context), gate_(gate), maps_(maps) {}
 
-  // Those with a record. kUnavailable: a directory server does not say whose they are; kCorrupt, kIo.
+  // Those with a record, up to the file's size. kUnavailable: a directory server does not say whose they are;
+  // kCorrupt, kIo.
   Task<Status> recorded(Visit visit);
   // Those without one of mirrored files that are placed by hash, as far as this storage server has bytes of
   // the file. Errors as above, and where it does not say what it has.

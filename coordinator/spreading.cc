@@ -86,30 +86,19 @@ std::vector<Balance::Servers> Spreading::copies_of(const routing::FileHandle& ha
   return copies;
 }
 
-// What nobody has written yet goes there at once; what cannot be moved now is for another time.
+// What cannot be moved now is for another time.
 Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes,
                              Balance& balance) {
-  Layouts::Places wanted;
   const auto copies = copies_of(handle, piece, stripes);
-  for (std::uint64_t i = 0; i < stripes; ++i) {
-    auto there = balance.instead_of(copies[i], *context_.tables.get(), context_.random);
-    if (there) wanted[i] = wire::listed_site(*there);
-  }
-  if (wanted.empty() || !parts_.gate.open(handle.fileid)) co_return;
   auto pass = parts_.gate.enter(handle.fileid);
   co_await parts_.sessions.settled();
-  if (co_await parts_.layouts.place_unwritten(handle, piece.number, wanted) != NfsStatus::kOk) {
-    failed_.add(wanted.size());
-    co_return;
-  }
-  auto now = parts_.maps.piece(handle.fileid, piece.number);
-  for (const auto& [i, site] : wanted) {
-    if (stopping_ || parts_.gate.held(handle.fileid) || !now) co_return;
-    const bool placed = !now->sites.empty() && now->sites[i] == site;
-    if (placed) continue;
-    const bool done = co_await parts_.move.run_at_pace(handle, piece.number * wire::kStripesOfPiece + i,
-                                                       SiteId{site}, bytes_per_second_);
-    (done ? moved_ : failed_).add();
+  for (std::uint64_t i = 0; i < stripes; ++i) {
+    auto there = balance.instead_of(copies[i], *context_.tables.get(), context_.random);
+    if (!there) continue;
+    if (stopping_ || !parts_.gate.open(handle.fileid)) co_return;
+    const bool moved = co_await parts_.move.run_at_pace(handle, piece.number * wire::kStripesOfPiece + i,
+                                                        SiteId{wire::listed_site(*there)}, bytes_per_second_);
+    (moved ? moved_ : failed_).add();
   }
 }
 

@@ -169,12 +169,12 @@ wire::HandlesResult AuthorityService::handles(const wire::HandlesArgs& args) {
   wire::HandlesResult result;
   for (FileId file : args.files) {
     const CellRef ref{routing::directory_site_of(file), file, 0};
-    if (!volume_.cells.owns(ref.site)) return {.status = NfsStatus::kJukebox, .handles = {}};
+    if (!volume_.cells.owns(ref.site)) return {.status = NfsStatus::kJukebox, .files = {}};
     auto cell = volume_.cells.any_generation(ref);
-    if (!cell) return {.status = nfs3::status_of(cell.error()), .handles = {}};
-    auto& handle = result.handles.emplace_back();
+    if (!cell) return {.status = nfs3::status_of(cell.error()), .files = {}};
+    auto& known = result.files.emplace_back();
     if (*cell != nullptr && (*cell)->regular())
-      handle = volume_.context.handles.mint(handle_of((*cell)->self));
+      known = {volume_.context.handles.mint(handle_of((*cell)->self)), (*cell)->size};
   }
   return result;
 }

@@ -1,4 +1,5 @@
-// handles_of: of which files bytes are that a server has, as their directory servers say. One loop.
+// handles_of: of which files bytes are that a server has, and how large these are, as their directory servers
+// say. One loop.
 #ifndef SLICE_SERVICE_FILE_HANDLES_H
 #define SLICE_SERVICE_FILE_HANDLES_H
 
@@ -10,10 +11,15 @@
 
 namespace slice::service {
 
+struct SizedFile {
+  routing::FileHandle handle;
+  std::uint64_t size = 0;  // of what data servers were told of within the last second it may lack something
+};
+
 // One for each, in the order of `files`; nothing: there is no such file any more, or it is no regular one.
 // kUnavailable: a directory server does not say.
-Task<Result<std::vector<std::optional<routing::FileHandle>>>> handles_of(ServiceContext& context,
-                                                                         std::vector<FileId> files);
+Task<Result<std::vector<std::optional<SizedFile>>>> handles_of(ServiceContext& context,
+                                                               std::vector<FileId> files);
 
 }  // namespace slice::service
 

@@ -225,8 +225,8 @@ TEST_F(ManagerSessionTest, TablesThatSayOtherwiseThanTheRecordAreNotGoneBy) {
   EXPECT_EQ(tables_.get()->generation(), Generation{7});
 }
 
-// As a process kept them before servers could be lost, and before they had more than a role, an endpoint and
-// a name.
+// As a process kept them before storage servers that came later counted, before servers could be lost, and
+// before they had more than a role, an endpoint and a name.
 TEST_F(ManagerSessionTest, ACopyOfAnOlderVersionIsUsed) {
   serve("manager1", manager_);
   ManagerSession session(seams());
@@ -237,10 +237,11 @@ TEST_F(ManagerSessionTest, ACopyOfAnOlderVersionIsUsed) {
   tables.generation = Generation{9};
   encode(out, tables);
   const Buffer now = out.take();
-  const std::size_t unlost = now.size() - 4 - 8 * tables.servers.size();
+  const std::size_t of_birth = now.size() - 4 - 4 * tables.servers.size();
+  const std::size_t unlost = of_birth - 4 - 8 * tables.servers.size();
   const std::size_t places = unlost - 4 - 28 * tables.servers.size();
   for (std::size_t length :
-       {unlost, places, places - 4}) {  // the last without layout sites, of which there are none
+       {of_birth, unlost, places, places - 4}) {  // the last without layout sites, of which there are none
     ASSERT_TRUE(run(replace_file(disk_, "tables.copy", Buffer(now.view().first(length)))));
     tables_.set(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value());
     ManagerSession later(seams());

@@ -56,14 +56,14 @@ class Sites::Walk {
   Task<slice::Status> identify(std::vector<ObjectName> names, std::vector<Held>& found) {
     std::vector<FileId> files;
     for (const ObjectName& name : names) files.push_back(name.fileid);
-    auto handles = co_await service::handles_of(sites_.context_, std::move(files));
-    if (!handles) co_return fail(std::move(handles).error());
+    auto known = co_await service::handles_of(sites_.context_, std::move(files));
+    if (!known) co_return fail(std::move(known).error());
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto& handle = (*handles)[i];
-      if (!handle) {
+      const auto& file = (*known)[i];
+      if (!file) {
         nameless_.push_back(names[i]);
-      } else if (!routing::has_layout(*handle)) {
-        found.push_back({names[i], *handle});
+      } else if (!routing::has_layout(file->handle)) {
+        found.push_back({names[i], file->handle});
       }
     }
     co_return slice::Status{};

@@ -157,22 +157,27 @@ bool decode(ByteView bytes, HandlesArgs& out) {
 
 void encode(XdrWriter& out, const HandlesResult& result) {
   out.u32(static_cast<std::uint32_t>(result.status));
-  const std::size_t count = encode_count(out, result.handles, kMaxHandles);
+  const std::size_t count = encode_count(out, result.files, kMaxHandles);
   for (std::size_t i = 0; i < count; ++i) {
-    out.boolean(result.handles[i].has_value());
-    if (result.handles[i]) out.fixed(*result.handles[i]);
+    const auto& file = result.files[i];
+    out.boolean(file.has_value());
+    if (!file) continue;
+    out.fixed(file->handle);
+    out.u64(file->size);
   }
 }
 bool decode(ByteView bytes, HandlesResult& out) {
   XdrReader in(bytes);
   out.status = static_cast<nfs3::Status>(in.u32());
-  out.handles.clear();
+  out.files.clear();
   const std::uint32_t count = decode_count(in, kMaxHandles);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
-    auto& handle = out.handles.emplace_back();
+    auto& file = out.files.emplace_back();
     if (!in.boolean()) continue;
     ByteView bytes_of = in.fixed(kHandleSize);
-    if (in.ok()) std::copy(bytes_of.begin(), bytes_of.end(), handle.emplace().begin());
+    if (in.ok()) std::copy(bytes_of.begin(), bytes_of.end(), file.emplace().handle.begin());
+    const std::uint64_t size = in.u64();
+    if (in.ok()) file->size = size;
   }
   return in.complete();
 }

@@ -89,8 +89,8 @@ struct PolicyResult {
   FilePolicy policy;  // in force now; kOk and kPerm only
 };
 
-// HANDLES: the handles of regular files, by their fileIDs: for who has bytes of files, and has to tell where
-// they belong.
+// HANDLES: the handles and sizes of regular files, by their fileIDs: for who has bytes of files, and has to
+// tell where they belong.
 inline constexpr std::size_t kMaxHandles = 256;  // in one call
 struct HandlesArgs {
   std::vector<FileId> files;
@@ -99,7 +99,11 @@ struct HandlesResult {
   nfs3::Status status = nfs3::Status::kOk;  // kJukebox: not this server's files, one of them at least
   // kOk only: one each, in the order of the call. Without one: there is no such file, or it is no regular
   // one.
-  std::vector<std::optional<std::array<std::uint8_t, kHandleSize>>> handles;
+  struct File {
+    std::array<std::uint8_t, kHandleSize> handle{};
+    std::uint64_t size = 0;
+  };
+  std::vector<std::optional<File>> files;
 };
 
 void encode(rpc::XdrWriter& out, const HandlesArgs& args);

@@ -116,8 +116,8 @@ TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
 
 TEST(AuthorityMessages, Codec) {
   check_message(HandlesArgs{{FileId{1}, FileId{2}}});
-  HandlesResult handles{.handles = {std::nullopt, std::nullopt}};
-  handles.handles[1].emplace().fill(7);
+  HandlesResult handles{.files = {std::nullopt, HandlesResult::File{.size = 1ull << 40}}};
+  handles.files[1]->handle.fill(7);
   check_message(handles);
   check_message(FetchArgs{handle(), true});
   check_message(FetchResult{NfsStatus::kOk, attributes(), true});
@@ -168,7 +168,11 @@ TEST(LayoutMessages, Codec) {
   check_message(MapResult{NfsStatus::kOk, mapped.layout.piece});
   check_message(MapResult{NfsStatus::kIo, {}});
   check_message(MoveArgs{handle(), 1ull << 40, 17});
+  mapped.layout.piece.sites[2] = listed_site({7, 1022, 3});
+  check_message(mapped);
   check_message(EmptiedArgs{3, Generation{9}});
+  check_message(SpreadArgs{Generation{9}, {{3, 1ull << 40}, {4, 0}}});
+  check_message(SpreadArgs{});
   check_message(EmptiedResult{NfsStatus::kJukebox, 12, "a pass goes on"});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});

@@ -185,6 +185,7 @@ bool decode(ByteView bytes, LayoutResult& out) {
     Moving& moving = out.layout.moving.emplace();
     moving.stripe = in.u64();
     moving.site = in.u32();
+    if (!is_good_site(moving.site)) in.fail();
     moving.switched = in.boolean();
   }
   out.layout.piece = decode_piece(in);

@@ -111,21 +111,42 @@ class RemovalTest : public MembershipTest {
   }
 };
 
+// What a coordinator says of storage servers.
+class FakeCoordinator : public service::InternalProgram {
+ public:
+  FakeCoordinator() : InternalProgram(wire::kCoordinatorProgram) {
+    on<wire::EmptiedArgs>(wire::CoordinatorProcedure::kEmptied, [this](const wire::EmptiedArgs& args) {
+      asked = args;
+      if (meanwhile) meanwhile();
+      return answer;
+    });
+  }
+  std::optional<wire::EmptiedArgs> asked;
+  wire::EmptiedResult answer;
+  std::function<void()> meanwhile;
+};
+
 TEST_F(RemovalTest, WhatIsRemovedKeepsItsNumberAndNothingElse) {
   beat_as(kNumber);
   ASSERT_EQ(claim_as(kNumber, true)->verdict, wire::ClaimVerdict::kTaken);
+  EXPECT_TRUE(tables_told()->servers[kNumber].started);
+  EXPECT_EQ(tables_told()->generation, Generation{3});
+  EXPECT_THAT(remove("store3")->refused, HasSubstr("coord1 does not say whether stripes are left on it"));
+  FakeCoordinator coordinator;
+  serve("coord1", coordinator);
   auto removed = remove("store3");
   ASSERT_TRUE(removed);
   EXPECT_EQ(removed->refused, "");
   EXPECT_EQ(removed->entry.server, kNumber);
   EXPECT_EQ(removed->entry.role, wire::Role::kRemoved);
-  EXPECT_EQ(removed->generation, Generation{3});
-  EXPECT_EQ(remove("store3")->generation, Generation{3}) << "it is so";
+  EXPECT_EQ(removed->generation, Generation{4});
+  EXPECT_EQ(remove("store3")->generation, Generation{4}) << "it is so";
   for (int starts = 0; starts < 2; ++starts) {
     const wire::Tables tables = *tables_told();
     ASSERT_EQ(tables.servers.size(), kNumber + 1);
     EXPECT_EQ(tables.servers[kNumber].role, wire::Role::kRemoved);
     EXPECT_EQ(tables.servers[kNumber].endpoint.port, 0);
+    EXPECT_FALSE(tables.servers[kNumber].started);
     EXPECT_EQ(wire::find_member(tables, "store3"), nullptr);
     beat_as(kNumber, 5);
     EXPECT_FALSE(manager_->members().members.at(kNumber).alive) << "its process counts for nothing";
@@ -140,11 +161,26 @@ TEST_F(RemovalTest, WhatIsRemovedKeepsItsNumberAndNothingElse) {
   auto again = change(true, "store3", wire::Role::kStorage, kFree);
   EXPECT_EQ(again->refused, "");
   EXPECT_EQ(again->entry.server, kNumber + 1);
-  EXPECT_EQ(again->entry.since, Generation{4});
+  EXPECT_EQ(again->entry.since, Generation{5});
   EXPECT_EQ(claim_as(kNumber + 1, false)->verdict, wire::ClaimVerdict::kGrant) << "nothing of it was lost";
   EXPECT_FALSE(claim_as(kNumber, true));
   EXPECT_EQ(remove("store3")->entry.server, kNumber + 1);
   EXPECT_EQ(tables_told()->servers.size(), kNumber + 2);
+}
+
+// It has no site, but may have stripes of files with a layout from then on. Those of the birth need no note.
+TEST_F(RemovalTest, AStorageServerThatCameLaterIsKnownToHaveStarted) {
+  ASSERT_EQ(claim_as(kNumber, false)->verdict, wire::ClaimVerdict::kGrant);
+  EXPECT_FALSE(tables_told()->servers[kNumber].started) << "it has no record yet";
+  ASSERT_EQ(claim_as(kNumber, true)->verdict, wire::ClaimVerdict::kTaken);
+  EXPECT_TRUE(tables_told()->servers[kNumber].started);
+  restart().value();
+  const wire::Tables tables = *tables_told();
+  EXPECT_TRUE(tables.servers[kNumber].started);
+  EXPECT_FALSE(tables.servers[config_.find("store1")->index].started);
+  EXPECT_TRUE(routing::RoutingTables::make(config_, tables).value()->some_came_later());
+  ASSERT_EQ(claim_as(kNumber, true)->verdict, wire::ClaimVerdict::kTaken);
+  EXPECT_EQ(tables_told()->generation, tables.generation) << "it is so";
 }
 
 TEST_F(RemovalTest, ItsProcessIsToldAtOnce) {
@@ -174,21 +210,6 @@ TEST_F(RemovalTest, WhatHasSomethingStays) {
   EXPECT_THAT(remove("store9")->refused, HasSubstr("no server has the name 'store9'"));
   EXPECT_EQ(tables_told()->generation, Generation{2});
 }
-
-// What a coordinator says of storage servers.
-class FakeCoordinator : public service::InternalProgram {
- public:
-  FakeCoordinator() : InternalProgram(wire::kCoordinatorProgram) {
-    on<wire::EmptiedArgs>(wire::CoordinatorProcedure::kEmptied, [this](const wire::EmptiedArgs& args) {
-      asked = args;
-      if (meanwhile) meanwhile();
-      return answer;
-    });
-  }
-  std::optional<wire::EmptiedArgs> asked;
-  wire::EmptiedResult answer;
-  std::function<void()> meanwhile;
-};
 
 // store1's sites have moved; where files with a layout have stripes coordinators know.
 TEST_F(RemovalTest, AServerOfTheVolumesBirthGoesWhenCoordinatorsHaveNothingThere) {

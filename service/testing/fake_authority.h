@@ -98,11 +98,11 @@ class FakeAuthority : public rpc::Program {
     if (!decode(call.arguments, args)) return rpc::Outcome::kGarbage;
     wire::HandlesResult result;
     for (FileId id : args.files) {
-      auto& handle = result.handles.emplace_back();
+      auto& known = result.files.emplace_back();
       if (!files_.contains(id)) continue;
       routing::FileHandle told = handle_of(id);
       told.flags = flags;
-      handle = handles_.mint(told);
+      known = {handles_.mint(told), files_.at(id).attributes.size};
     }
     encode(results, result);
     return rpc::Outcome::kReply;

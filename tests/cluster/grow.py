@@ -25,6 +25,7 @@ TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes m
 KILLS, BETWEEN_SECONDS, AWAY_SECONDS = 8, (1.0, 2.5), 5
 MOVES_SECONDS, SETTLES_SECONDS = 90, 30  # for moves to end, and for what is told and removed by and by
 GUEST_SECONDS = 1500  # at the most
+TOLD_SECONDS = 2.5  # until status shows what a coordinator has just begun
 PAUSE_MS = 20  # between two operations of a worker of `durability`: clients leave processors to those who move
 BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest: files that the host makes
 MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
@@ -152,6 +153,14 @@ class Scene:
         while not (is_so := good()) and time.monotonic() < end:
             time.sleep(0.3)
         return bool(is_so)
+
+    def stripes(self, names):
+        """How many copies of stripes of these files each storage node has."""
+        there = collections.Counter()
+        for name in names:
+            for part in json.loads(self.tell("where", f"/{name}", "--json"))["storage"]:
+                there[part["server"]] += len(part["stripes"])
+        return there
 
     def clean(self, what, *words):
         """A check of slicectl's, which may see what is about to be told or removed."""
@@ -389,6 +398,26 @@ def missing(scene):
     return sum(scene.target.metrics(name)["coordinator_copies_missing_something"] for name in scene.target.servers("coord"))
 
 
+def spread(scene):
+    """store5 comes. New files of two copies have stripes there at once, old ones when they are evened out."""
+    what, old = "store5, two copies", list(scene.files.written)
+    added = scene.target.add_storage_node(5)
+    scene.target.wait_serving()
+    ok = say(scene.files.write(FILES // 4), f"{what}: new files are written")
+    there = scene.stripes(scene.files.written[len(old):])
+    ok &= say(there[added] > 0, f"{what}: {there[added]} of {there.total()} copies of their stripes are there", there)
+    there = scene.stripes(old)
+    ok &= say(there[added] == 0, f"{what}: none of {there.total()} of old files", there)
+    scene.tell("rebalance")
+    time.sleep(TOLD_SECONDS)
+    ok &= scene.ended(what) & say(scene.until(lambda: "even" not in scene.ask("status").stdout, MOVES_SECONDS), f"{what}: coordinators have evened out",
+                                  scene.ask("status").stdout)
+    there = scene.stripes(scene.files.written)
+    share = there.total() / len(scene.target.servers("store"))
+    good = all(abs(there[name] - share) <= 2 * STRAY * share for name in scene.target.servers("store"))
+    return ok & say(good, f"{what}: each has its share of {there.total()}", there) & scene.whole(what)
+
+
 def lost(scene):
     """A storage node's host goes up in smoke. All files have two copies: nobody loses a byte, and all have two again, without it."""
     name = "store2"
@@ -403,7 +432,7 @@ def lost(scene):
     scene.gone.add(name)
     ok &= scene.ended(what) & say(name not in scene.owners(), f"{what}: it has no sites left") & scene.whole(what)
     ok &= say(scene.until(lambda: missing(scene) == 0), f"{what}: all copies are whole", missing(scene))
-    for other in ("store1", "store3", "store4"):
+    for other in ("store1", "store3", "store5"):
         scene.target.kill(other)
         ok &= scene.right(f"{what}, then without {other}") & scene.clients.work(f"{what}, then without {other}")
         scene.target.start(other)
@@ -418,7 +447,7 @@ Scenario = collections.namedtuple("Scenario", "shape steps copies", defaults=[1]
 SCENARIOS = {
     "mkdir-switching": Scenario({"storage": 3, "policy": "mkdir-switching"}, STEPS),
     "name-hashing": Scenario({"storage": 3, "policy": "name-hashing"}, [directories_are_added]),
-    "mirrored": Scenario({"storage": 4, "policy": "mkdir-switching"}, [lost], copies=2),
+    "mirrored": Scenario({"storage": 4, "policy": "mkdir-switching"}, [spread, lost], copies=2),
 }
 
 

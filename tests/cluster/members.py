@@ -114,7 +114,8 @@ def goes(scene, node):
     scene.target.kill_and_start("manager1")
     scene.target.wait_serving()
     before = len(scene.log("store3"))
-    scene.tell("server", "remove", "store3")
+    ok &= say(scene.until(lambda: scene.ask("server", "remove", "store3").returncode == 0), "drained: nothing is left there",
+              scene.ask("server", "remove", "store3").stderr)
     ok &= scene.ends("removed", "store3", REMOVED, before)
     ok &= scene.good("removed") & scene.shows("removed", ["store1", "store2"], node)
     ok &= scene.start_in_vain("removed", "store3", REMOVED)

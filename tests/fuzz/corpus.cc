@@ -179,13 +179,15 @@ void authority_and_coordinator(Maker& make) {
   make.internal(kProgram, C::kMissed, wire::MissedArgs{make.handle(2), 3, {1, 5}});
   make.internal(kProgram, C::kMap, wire::MapArgs{make.handle(2), 1});
   make.internal(kProgram, C::kMove, wire::MoveArgs{make.handle(2), 1, 9});
+  make.internal(kProgram, C::kEmptied, wire::EmptiedArgs{3, Generation{1}});
+  make.internal(kProgram, C::kSpread, wire::SpreadArgs{Generation{1}, {{3, 1}, {4, 2}}});
   make.internal(kProgram, C::kReceive,
                 wire::ReceiveArgs{.move = 1,
                                   .attempt = 2,
                                   .number = 3,
                                   .begun = {{4, std::string(80, 'r')}},
                                   .ended = {5},
-                                  .pieces = {{FileId{6}, {7, std::vector<std::uint16_t>(256, 3)}}},
+                                  .pieces = {{FileId{6}, {7, std::vector<std::uint32_t>(256, 3)}}},
                                   .removed = {8},
                                   .version = 9});
 }

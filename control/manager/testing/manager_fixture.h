@@ -31,7 +31,7 @@ class ManagerFixture : public service::testing::ServiceFixture {
   }
 
   // How many bytes tables end with that older formats do not have.
-  static std::size_t later_than_places(const wire::Tables& tables) { return 8 + tables.servers.size() * 36; }
+  static std::size_t later_than_places(const wire::Tables& tables) { return 12 + tables.servers.size() * 40; }
 
   // A new manager over what the disk holds.
   Result<bool> restart() {
