@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes Debian packages of the release build (debian/rules): build/packages/*.deb, the only ones there.
+# Makes Debian packages of the release build (debian/rules): build/packages/*.deb, the only ones there. With --built
+# programs and manual pages are taken as they are, and nothing is built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,6 +19,7 @@ fi
 mkdir -p build/packages
 rm -f build/packages/*.deb
 debian/rules clean >/dev/null
+[ "${1:-}" != --built ] || export SLICE_BUILT=yes
 debian/rules binary
 debian/rules clean >/dev/null
 ls -l build/packages
