@@ -145,6 +145,7 @@ class Process {
   // It is ready when all that its servers can do by themselves is done. What a server does before it serves
   // may keep the loop for long, so the watchdog looks from then on.
   void tell_service_manager() {
+    if (!notify_.has_listener()) return;
     using Phase = HostedServer::Phase;
     bool ready = true, all_serve = true;
     std::vector<std::string> states;

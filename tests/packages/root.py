@@ -27,12 +27,19 @@ def said(*command, **more):
 
 def sources():
     """Lines of sources.list: the suite, its updates and its security updates, where the machine has them."""
+    lines = known_sources()
+    if not lines:  # apt tells of those alone whose lists it has
+        said("apt-get", "update")
+        lines = known_sources()
+    if not lines:
+        raise NoRoot(f"apt on this machine knows no archive of {SUITE}")
+    return lines
+
+
+def known_sources():
     rows = said("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages").splitlines()
     rows = sorted({tuple(row.split()) for row in rows})
-    lines = [f"deb {archive} {suite} {component}" for archive, suite, component in rows if suite.split("-")[0] == SUITE and component == "main"]
-    if not lines:
-        raise NoRoot(f"apt on this machine knows no archive of {SUITE}: apt-get update")
-    return lines
+    return [f"deb {archive} {suite} {component}" for archive, suite, component in rows if suite.split("-")[0] == SUITE and component == "main"]
 
 
 def options_of_apt():
