@@ -4,6 +4,7 @@
 #ifndef SLICE_SERVICE_NOTIFY_H
 #define SLICE_SERVICE_NOTIFY_H
 
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <string>

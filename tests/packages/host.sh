@@ -11,14 +11,17 @@ becomes() {  # UNIT PROPERTY VALUE: within 30 s
   for _ in $(seq 150); do [ "$(has "$1" "$2")" = "$3" ] && break; sleep 0.2; done
   expect "$1: $2" "$(has "$1" "$2")" "$3"
 }
-serving() { for unit in $UNITS; do becomes "$unit" StatusText serving; done; }
+serving() {  # all of them, within 60 s
+  for _ in $(seq 60); do [ "$(systemctl show --value -p StatusText $UNITS | sort -u | tr -d '\n')" = serving ] && break; sleep 1; done
+  expect "all serve" "$(systemctl show --value -p StatusText $UNITS | sort -u | tr -d '\n')" serving
+}
 
 echo "up after $(cut -d' ' -f1 /proc/uptime) s"
 ip address add 10.77.0.10/24 dev lo
 expect "slice.target is enabled" "$(systemctl is-enabled slice.target)" enabled
 systemctl enable -q $UNITS
-systemctl start slice.target
-systemctl start $UNITS
+systemctl start slice.target  # which wants them
+systemctl start $UNITS        # waits until they are ready
 expect "all are active" "$(systemctl is-active $UNITS | sort -u)" active
 serving
 echo "serving after $(cut -d' ' -f1 /proc/uptime) s"

@@ -35,7 +35,7 @@ IN_THE_WAY = ("getty@tty1.service", "console-getty.service", "apt-daily.timer", 
 class Machine(uml.Guest):
     """One boot, in which a shell script runs once the host is up; then it powers off. `text`: what the script printed."""
 
-    def __init__(self, root, script, timeout=180):
+    def __init__(self, root, script, timeout=600):
         super().__init__(None, None, [], mount=False, memory="1G", timeout=timeout)
         self.root = pathlib.Path(root)
         self.control = self.root / CONTROL
