@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import inside
 import machine
 import root
 
@@ -80,6 +81,7 @@ def units(there):
 
 def runs(there):
     """As the units have them, on a host of their own."""
+    there.run("systemctl", "--quiet", "enable", *[f"{program}@{name}" for name, program in inside.SERVERS.items()])
     with machine.Machine(there.folder, pathlib.Path(__file__).with_name("host.sh").read_text()) as host:
         code = host.wait()
     print(host.text, flush=True)
