@@ -14,7 +14,7 @@ import time
 HOST, VIRTUAL = "10.77.0.10", "10.77.0.1"
 SERVERS = {"manager1": "slice-managerd", "dir1": "slice-dird", "small1": "slice-smallfiled", "store1": "slice-stored", "coord1": "slice-coordd",
            "proxy1": "slice-proxyd"}
-PATIENCE = 30  # seconds until all serve
+PATIENCE = 90  # seconds until all serve
 CAPABILITIES = "+net_admin,+net_bind_service"
 CONFIG = "/etc/slice/ensemble.toml"
 
