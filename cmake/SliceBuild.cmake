@@ -89,13 +89,17 @@ function(slice_library name)
   endif()
 endfunction()
 
-# slice_program(NAME SOURCES main.cc DEPS ...): an executable in bin/.
+# slice_program(NAME SOURCES main.cc DEPS ... [FOR_TESTS]): an executable in bin/, which is installed but where it is for tests.
 function(slice_program name)
-  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "FOR_TESTS" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE slice_options ${A_DEPS} Threads::Threads ${SLICE_ALLOCATOR})
   slice_use_precompiled(${name} slice_headers)
   set_property(GLOBAL APPEND PROPERTY SLICE_PROGRAMS ${name})
+  if(NOT A_FOR_TESTS)
+    install(TARGETS ${name} RUNTIME DESTINATION bin)
+    set_property(GLOBAL APPEND PROPERTY SLICE_INSTALLED_PROGRAMS ${name})
+  endif()
 endfunction()
 
 # What tests with real processes and packets need besides the programs. Linked without link-time optimization, which is

@@ -1,10 +1,11 @@
-// The version of all programs, as `--version` says it.
+// The version of all programs, as `--version` says it: "slice " and the version of CMakeLists.txt's
+// project().
 #ifndef SLICE_COMMON_VERSION_H
 #define SLICE_COMMON_VERSION_H
 
 namespace slice {
 
-inline constexpr const char* kVersion = "slice 0.1.0";
+extern const char* const kVersion;
 
 }  // namespace slice
 

@@ -110,6 +110,7 @@ Task<void> HostedServer::start() {
   if (Status kept = co_await session_->load_kept(); !kept) {
     const std::string why = fmt::format("{} does not start: {}", self_.name, kept.error().message);
     if (kept.error().code == Errc::kInvalid) {
+      unfit_ = true;
       host_.left(why);  // its data is another server's
     } else {
       host_.end(kExitFailed, why);
@@ -160,6 +161,7 @@ Task<void> HostedServer::start() {
   settings_changed(*settings_.get());  // they may have been changed while the role started
   log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
            rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
+  host_.phase_changed();
 }
 
 AdminProgram::Hooks HostedServer::admin_hooks() {
@@ -222,16 +224,34 @@ Task<void> HostedServer::leave() {
   host_.left(removed_text(self_.name));
 }
 
+HostedServer::Phase HostedServer::phase() const {
+  if (removed_ || unfit_) return Phase::kGone;
+  if (serving_) return Phase::kServing;
+  return session_ && !session_->waits_for().empty() ? Phase::kWaiting : Phase::kStarting;
+}
+
+std::string HostedServer::state() const {
+  if (removed_) return "removed";
+  if (stopping_) return "stopping";
+  switch (phase()) {
+    case Phase::kGone:
+      return "does not start";
+    case Phase::kServing:
+      return role_->state();
+    case Phase::kWaiting:
+      return "waiting: " + session_->waits_for();
+    case Phase::kStarting:
+      break;
+  }
+  return "starting";
+}
+
 void HostedServer::describe(wire::HeartbeatArgs& args) {
   if (auto space = disk_->space(); space && !self_.data.empty()) {
     args.free_bytes = space->free_bytes;
     args.total_bytes = space->total_bytes;
   }
-  const std::string waits_for = session_->waits_for();
-  args.state = stopping_           ? "stopping"
-               : serving_          ? role_->state()
-               : waits_for.empty() ? "starting"
-                                   : "waiting: " + waits_for;
+  args.state = state();
   if (!serving_) return;
   args.detail = role_->detail();
   args.objects = role_->objects();

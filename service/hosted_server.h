@@ -28,6 +28,8 @@ struct Host {
   const std::optional<CrashAt>& crash_at;
   // The level of the log is the process's own: no settings change it.
   bool own_log_level = false;
+  // This server is in another phase than before.
+  std::function<void()> phase_changed;
   // Something that cannot be gone on with: the process ends with this exit code and this message.
   std::function<void(int, const std::string&)> end;
   // This server serves no more, for this reason; the others of the process may go on.
@@ -41,6 +43,7 @@ inline constexpr int kExitClean = 0, kExitFailed = 1, kExitBadUsage = 2;
 
 class HostedServer {
  public:
+  enum class Phase { kStarting, kWaiting, kServing, kGone };  // kWaiting: for other servers, before it serves
   // `kind` and `self` outlive it.
   HostedServer(Host host, const ServerKind& kind, const ServerConfig& self);
 
@@ -54,6 +57,10 @@ class HostedServer {
   void keys_changed();
   const LiveSettings& settings() const { return settings_; }
   bool is_manager() const { return self_.role == ServerRole::kManager; }
+  const std::string& name() const { return self_.name; }
+  Phase phase() const;
+  // For operators: "serving", "waiting: " and for what, ...
+  std::string state() const;
   // Of the manager: reads the settings again, and logs what came of it.
   void reload();
 
@@ -90,7 +97,7 @@ class HostedServer {
   std::optional<AdminProgram> admin_;
   std::optional<rpc::Dispatcher> dispatcher_;
   std::optional<rpc::Server> server_;
-  bool serving_ = false, stopping_ = false, removed_ = false;
+  bool serving_ = false, stopping_ = false, removed_ = false, unfit_ = false;
 };
 
 }  // namespace slice::service

@@ -127,12 +127,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
           seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kDrawVerifier,
           wire::DrawVerifierArgs{seams_.self.index}, kStartTimeout);
       if (drawn) {
+        waits_for_.clear();
         verifier_.set(drawn->verifier.value);
         co_return drawn->verifier;
       }
+      waits_for_ = why_the_manager_refuses(drawn.error());
       if (waiting_log_.allow()) {
         log_warning("waiting for the manager at {} to draw a verifier: {}", rpc::to_string(manager_),
-                    why_the_manager_refuses(drawn.error()));
+                    waits_for_);
       }
       co_await seams_.loop.sleep(kRetryDelay);
     }

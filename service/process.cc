@@ -20,6 +20,7 @@
 #include "rpc/epoll_loop.h"
 #include "service/hosted_server.h"
 #include "service/membership.h"
+#include "service/notify.h"
 
 namespace slice::service {
 
@@ -30,6 +31,7 @@ Task<wire::ReloadResult> Role::reload() {
 namespace {
 
 constexpr Duration kStopPatience = std::chrono::seconds(5);
+constexpr Duration kTellEvery = std::chrono::seconds(1);
 
 struct Arguments {
   std::string config;
@@ -90,8 +92,10 @@ void raise_descriptor_limit() {
 class Process {
  public:
   // `own_log_level`: of the command line, which no settings change.
-  Process(const EnsembleConfig& config, const std::optional<CrashAt>& crash_at, bool own_log_level)
+  Process(const EnsembleConfig& config, const std::optional<CrashAt>& crash_at, bool own_log_level,
+          Notify& notify)
       : config_(config),
+        notify_(notify),
         crash_at_(crash_at),
         own_log_level_(own_log_level),
         keys_(config),
@@ -107,6 +111,7 @@ class Process {
              .keys = keys_,
              .crash_at = crash_at_,
              .own_log_level = own_log_level_,
+             .phase_changed = [this] { tell_service_manager(); },
              .end = [this](int code, const std::string& why) { end(code, why); },
              .left = [this](const std::string& why) { left(why); }},
         kind, self));
@@ -125,12 +130,36 @@ class Process {
     }
     watch_signals();
     for (auto& server : servers_) server->begin();
+    if (notify_.has_listener()) keep_telling();
     loop_.run();
     ::close(signal_fd_);
     return exit_code_;
   }
 
  private:
+  void keep_telling() {
+    tell_service_manager();
+    loop_.after(std::min<Duration>(kTellEvery, notify_.watchdog() / 2), [this] { keep_telling(); });
+  }
+
+  // It is ready when all that its servers can do by themselves is done. What a server does before it serves
+  // may keep the loop for long, so the watchdog looks from then on.
+  void tell_service_manager() {
+    if (!notify_.has_listener()) return;
+    using Phase = HostedServer::Phase;
+    bool ready = true, all_serve = true;
+    std::vector<std::string> states;
+    for (const auto& server : servers_) {
+      const Phase phase = server->phase();
+      ready &= phase != Phase::kStarting;
+      all_serve &= phase == Phase::kServing || phase == Phase::kGone;
+      states.push_back(servers_.size() == 1 ? server->state() : server->name() + ": " + server->state());
+    }
+    notify_.status(fmt::format("{}", fmt::join(states, "; ")));
+    if (ready) notify_.ready();
+    if (ready && all_serve) notify_.alive();
+  }
+
   // One of the servers serves no more; the others go on.
   void left(const std::string& why) {
     if (++left_ == servers_.size()) {
@@ -218,6 +247,7 @@ class Process {
   void stop(std::uint32_t signal) {
     if (std::exchange(stopping_, true)) return;
     log_info("stopping signal={}", signal);
+    notify_.stopping();
     spawn(stop_servers());
     loop_.after(kStopPatience, [this] { end(kExitClean, "stopped before everything was written back"); });
   }
@@ -236,6 +266,7 @@ class Process {
   }
 
   const EnsembleConfig& config_;
+  Notify& notify_;
   const std::optional<CrashAt>& crash_at_;
   const bool own_log_level_;
   rpc::EpollLoop loop_;
@@ -285,6 +316,8 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
                 arguments.level.value_or(LogLevel::kInfo));
   std::optional<CrashAt> crash_at;
   if (!read_crash_at(crash_at)) return kExitBadUsage;
+  Notify notify = Notify::from_environment();
+  notify.status("reading the configuration, and who the members are");
   const auto file = load_ensemble(arguments.config);
   if (!file) {
     log_error("{}", file.error().message);
@@ -319,7 +352,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   raise_descriptor_limit();
-  Process process(*config, crash_at, arguments.level.has_value());
+  Process process(*config, crash_at, arguments.level.has_value(), notify);
   for (const Chosen& one : servers) process.add(*one.kind, *one.self, servers.size() > 1);
   int code = process.run();
   // Calls and disk operations may still be under way: nothing is taken apart beneath them. What was answered

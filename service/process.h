@@ -83,9 +83,9 @@ struct ProcessOptions {
 // and, where its role draws one, a verifier, makes and starts the role, and serves its programs and the admin
 // program until SIGTERM or SIGINT. Servers that share a process run on one loop, each at its own endpoint,
 // and call each other without sockets; where one fails, the process ends. The environment may ask for a death
-// at a crash point (service/crash_at.h). A server does not listen before its role has started. Exit codes: 0
-// clean stop, 1 failed at start or while serving, 2 bad usage, configuration, or a data directory of another
-// server.
+// at a crash point (service/crash_at.h); it names who is to be told how the process is (service/notify.h). A
+// server does not listen before its role has started. Exit codes: 0 clean stop, 1 failed at start or while
+// serving, 2 bad usage, configuration, or a data directory of another server.
 int run_process(const ProcessOptions& options, int argc, char** argv);
 
 }  // namespace slice::service

@@ -21,6 +21,7 @@
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/internal_call.h"
+#include "service/testing/notify_listener.h"
 #include "wire/admin.h"
 #include "wire/manager.h"
 
@@ -28,7 +29,9 @@ namespace slice::service {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A manager that forgets everything with its process, counting verifiers from the wall clock.
 class FakeManager : public Role, public rpc::Program {
@@ -466,6 +469,39 @@ TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
   EXPECT_EQ(manager->wait(), 0);
 }
 
+TEST_F(ProcessTest, TellsTheServiceManagerHowItIs) {
+  testing::NotifyListener listener(root_ + "/notify");
+  ASSERT_TRUE(listener.bound());
+  std::vector<std::string> heard;
+  auto hears = [&](const std::string& what) {
+    return comes_true(
+        [&] {
+          for (std::string& each : listener.heard()) heard.push_back(std::move(each));
+          return std::any_of(heard.begin(), heard.end(),
+                             [&](const std::string& each) { return each.find(what) != std::string::npos; });
+        },
+        10ms);
+  };
+  std::unique_ptr<Child> storage;
+  {
+    Environment socket("NOTIFY_SOCKET", (root_ + "/notify").c_str()), watchdog("WATCHDOG_USEC", "400000");
+    storage = start_storage();
+  }
+  EXPECT_TRUE(hears("STATUS=waiting: ")) << "for the manager";
+  EXPECT_TRUE(hears("READY=1")) << "it does all that it can by itself";
+  EXPECT_THAT(heard, Not(Contains("WATCHDOG=1"))) << "it does not serve yet";
+  auto manager = start_manager();
+  EXPECT_TRUE(hears("STATUS=serving"));
+  EXPECT_TRUE(hears("WATCHDOG_USEC=400000"));
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_TRUE(hears("WATCHDOG=1"));
+    heard.clear();
+  }
+  storage->signal(SIGTERM);
+  EXPECT_TRUE(hears("STOPPING=1"));
+  EXPECT_EQ(storage->wait(), 0);
+}
+
 TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   auto both = start({"storage1", "manager1"}, {ServerRole::kManager, ServerRole::kStorage});
   ASSERT_TRUE(both->says("serving as manager")) << both->output();
@@ -484,8 +520,8 @@ TEST_F(ProcessTest, ServesSeveralServersThatCallEachOtherWithoutSockets) {
   std::uint64_t by_socket = metric(2, "fake_heartbeats_by_socket");
   std::uint64_t connections = connections_beside_this_tests_own();
   EXPECT_TRUE(come_within(3));
-  EXPECT_THAT(metric(2, "fake_heartbeats_by_socket"), testing::AnyOf(by_socket, by_socket + 1));
-  EXPECT_THAT(connections_beside_this_tests_own(), testing::AnyOf(connections, connections + 1));
+  EXPECT_THAT(metric(2, "fake_heartbeats_by_socket"), ::testing::AnyOf(by_socket, by_socket + 1));
+  EXPECT_THAT(connections_beside_this_tests_own(), ::testing::AnyOf(connections, connections + 1));
   both->signal(SIGTERM);
   EXPECT_EQ(both->wait(), 0) << both->output();
   EXPECT_TRUE(std::filesystem::exists(root_ + "/storage/stopped")) << "Role::stop ran";

@@ -26,7 +26,7 @@ CHECKS = [  # of the sources alone, seconds each
     ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
 ]
 STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]
-PROCESSES = "cluster|ext4|interop|kernels|packet|plain"  # ctest labels
+PROCESSES = "cluster|ext4|interop|kernels|packages|packet|plain"  # ctest labels
 # Runs when nothing else would. Where the kernel groups processes by session (autogroup), SCHED_IDLE counts within one's session
 # alone, and servers and clients under test have sessions of their own: so has this, with the least weight that there is.
 IDLE = ["setsid", "--wait", "sh", "-c", 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 "$@"', "sh"]

@@ -449,8 +449,11 @@ std::string render_check(const EnsembleConfig& config, Format format) {
   for (const ServerConfig& server : config.servers)
     if (server.role != ServerRole::kRemoved) ++roles[std::string(role_name(server.role))];
   if (format == Format::kJson) {
-    return dump(
-        {{"file", config.path}, {"ensemble", config.name}, {"roles", roles}, {"warnings", config.warnings}});
+    return dump({{"file", config.path},
+                 {"ensemble", config.name},
+                 {"virtual_address", rpc::address_text(config.proxy.virtual_address)},
+                 {"roles", roles},
+                 {"warnings", config.warnings}});
   }
   const std::size_t warnings = config.warnings.size();
   std::string text =

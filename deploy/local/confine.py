@@ -33,8 +33,8 @@ def words(unit, key):
 
 
 def preparations(unit):
-    """Commands that the unit has root run before the program."""
-    return [value.removeprefix("+").split() for value in settings(unit).get("ExecStartPre", []) if value.startswith("+")]
+    """Commands that the unit has root run before the program; they may fail."""
+    return [value.removeprefix("-+").split() for value in settings(unit).get("ExecStartPre", []) if value.startswith("-+")]
 
 
 def must(result, what):

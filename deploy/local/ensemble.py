@@ -298,7 +298,7 @@ class Ensemble:
         unit = UNITS / f"{program.name}@.service"
         user, folder = str(UNPRIVILEGED), self.config["proxy"].get("bpf_folder", "/sys/fs/bpf/slice")
         for command in confine.preparations(unit):
-            run(*(word.replace("/sys/fs/bpf/slice", folder).replace("slice:", f"{user}:{user}") for word in command))
+            run(*(word.replace("/sys/fs/bpf/slice", folder).replace("slice:", f"{user}:{user}") for word in command), check=False)
         run("chown", "-R", f"{user}:{user}", self.dir)
         return [sys.executable, ROOT / "deploy/local/confine.py", unit, user]
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/version.h"
 #include "tests/sim/bytes.h"
 
 namespace slice::sim {
@@ -20,7 +21,7 @@ constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--see
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--later N] [--copies N]
                  [--coordinators N] [--proxies N] [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
-                 [--keep-going] [--log]
+                 [--keep-going] [--log] [--version]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
 default 100, from 1), and checks what its clients saw. Ends at the first seed that fails (--keep-going: at the
@@ -281,8 +282,10 @@ int run(const Arguments& arguments) {
 }  // namespace slice::sim
 
 int main(int argc, char** argv) {
+  const std::string_view only = argc == 2 ? argv[1] : "";
+  if (only == "--version") return std::puts(slice::kVersion) < 0 ? 1 : 0;
   auto arguments = slice::sim::Parser().parse(argc, argv);
-  bool help = argc == 2 && std::string_view(argv[1]) == "--help";
+  bool help = only == "--help";
   if (!arguments) std::fputs(slice::sim::kUsage, help ? stdout : stderr);
   if (!arguments) return help ? 0 : 2;
   // Servers complain of all that they are made to suffer here.

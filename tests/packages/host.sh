@@ -1,0 +1,60 @@
+# What a host does in the test of units (machine.py), each step of which says what came of it. The configuration is there, the units are
+# enabled, and so they start with the host.
+export SYSTEMD_PAGER= SYSTEMD_COLORS=0 PATH=/usr/sbin:/usr/bin:/sbin:/bin
+UNITS="slice-managerd@manager1 slice-dird@dir1 slice-smallfiled@small1 slice-stored@store1 slice-coordd@coord1 slice-proxyd@proxy1"
+failures=0
+
+expect() {  # WHAT ACTUAL EXPECTED
+  if [ "$2" = "$3" ]; then echo "ok units: $1"; else echo "not ok units: $1: '$2' in place of '$3'"; failures=$((failures + 1)); fi
+}
+has() { systemctl show --value -p "$2" "$1"; }  # UNIT PROPERTY
+becomes() {  # UNIT PROPERTY VALUE: within 60 s
+  for _ in $(seq 60); do [ "$(has "$1" "$2")" = "$3" ] && break; sleep 1; done
+  expect "$1: $2" "$(has "$1" "$2")" "$3"
+}
+serving() {  # all of them, within 60 s
+  for _ in $(seq 60); do [ "$(systemctl show --value -p StatusText $UNITS | sort -u | tr -d '\n')" = serving ] && break; sleep 1; done
+  expect "all serve" "$(systemctl show --value -p StatusText $UNITS | sort -u | tr -d '\n')" serving
+}
+
+echo "up after $(cut -d' ' -f1 /proc/uptime) s"
+expect "slice.target is enabled" "$(systemctl is-enabled slice.target)" enabled
+systemctl start $UNITS  # waits until they are ready
+expect "all are active" "$(systemctl is-active $UNITS | sort -u)" active
+serving
+echo "serving after $(cut -d' ' -f1 /proc/uptime) s"
+expect "the virtual address is there" "$(ip -o address show to 10.77.0.1 | wc -l)" 1
+expect "it forwards" "$(cat /proc/sys/net/ipv4/ip_forward)$(cat /proc/sys/net/ipv4/conf/lo/rp_filter)" 11
+expect "buffers of UDP sockets" "$(cat /proc/sys/net/core/rmem_max)" 8388608
+expect "servers are no root" "$(stat -c %U "/proc/$(has slice-stored@store1 MainPID)")" slice
+expect "data is closed to others" "$(stat -c '%U %a' /var/lib/slice/store1)" "slice 700"
+slice-load --server 10.77.0.1 --mount-port 20048 --rate 20 --clients 1 --warm-up 0 --interval 2 --bytes-per-op 64KiB > /tmp/load 2>&1
+expect "it takes a load" $? 0
+
+# One that dies, and one that hangs, which the watchdog ends.
+expect "the watchdog leaves alone who lives" "$(has slice-coordd@coord1 NRestarts)" 0
+kill -9 "$(has slice-stored@store1 MainPID)"
+kill -STOP "$(has slice-coordd@coord1 MainPID)"
+becomes slice-stored@store1 NRestarts 1
+becomes slice-coordd@coord1 NRestarts 1
+serving
+systemctl reload slice-managerd@manager1
+expect "the manager is reloaded" $? 0
+
+cp /etc/slice/ensemble.toml /tmp/good.toml
+echo nonsense >> /etc/slice/ensemble.toml
+for unit in slice-stored@store1 slice-proxyd@proxy1; do
+  systemctl restart "$unit" 2>/dev/null
+  sleep 1.5
+  expect "$unit with a wrong configuration" "$(has "$unit" ActiveState) $(has "$unit" ExecMainStatus) $(has "$unit" NRestarts)" "failed 2 0"
+done
+cp /tmp/good.toml /etc/slice/ensemble.toml
+systemctl start slice.target  # which wants them all
+serving
+
+systemctl stop slice.target
+becomes slice-proxy-network ActiveState inactive  # the last
+expect "all stop" "$(systemctl is-active $UNITS | sort -u)" inactive
+expect "the virtual address is gone" "$(ip -o address show to 10.77.0.1 | wc -l)" 0
+echo "done after $(cut -d' ' -f1 /proc/uptime) s"
+exit "$((failures > 0))"
