@@ -25,8 +25,11 @@ Evacuation::Evacuation(service::ServiceContext& context, Parts parts, Options op
     : context_(context),
       parts_(parts),
       options_(options),
-      moved_(context.metrics.counter("coordinator_evacuated_stripes_total")),
-      passes_(context.metrics.counter("coordinator_evacuation_passes_total")) {}
+      moved_(context.metrics.counter("coordinator_evacuated_stripes_total",
+                                     "stripes moved off drained storage servers")),
+      passes_(context.metrics.counter(
+          "coordinator_evacuation_passes_total",
+          "times that everything was looked through for stripes on drained storage servers")) {}
 
 void Evacuation::start() {
   timer_ = context_.loop.after(options_.period, [this] {

@@ -106,6 +106,7 @@ class Process {
              .config = config_,
              .keys = keys_,
              .crash_at = crash_at_,
+             .first = servers_.empty(),
              .own_log_level = own_log_level_,
              .end = [this](int code, const std::string& why) { end(code, why); },
              .left = [this](const std::string& why) { left(why); }},
