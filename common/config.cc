@@ -85,6 +85,20 @@ void read_internal_network(Refusals& refusals, const toml::table& table, Ensembl
   section.finish();
 }
 
+void read_metrics(Refusals& refusals, const toml::table& table, MetricsConfig& metrics) {
+  Section section(refusals, table, "[metrics]", line_of(table));
+  metrics.served = true;
+  metrics.port = section.port("port", metrics.port);
+  for (const std::string& text : section.texts("scrapers")) {
+    if (auto network = section.network("scrapers", text)) metrics.scrapers.push_back(*network);
+  }
+  if (metrics.scrapers.empty()) {
+    section.refuse("scrapers", "who may read the metrics is expected, as [\"ADDRESS/BITS\"]");
+  }
+  metrics.clients = section.number32("clients", 0, 0, kMaxCountedClients);
+  section.finish();
+}
+
 void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& volume) {
   Section section(refusals, table, "[volume]", line_of(table));
   volume.id = VolumeId{section.number32("id", 1, 1)};
@@ -233,6 +247,7 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
   server.role = static_cast<ServerRole>(section.choice("role", kRoleNames, std::nullopt));
   server.address = section.address("address");
   server.port = section.port("port", 2049);
+  if (section.has("metrics_port")) server.metrics_port = section.port("metrics_port", 0);
   if (server.role == ServerRole::kProxy) {
     if (section.has("data")) section.refuse("data", "a proxy keeps nothing on disk");
   } else {
@@ -264,6 +279,22 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
   section.finish();
 }
 
+// `b` stands before `a`, or is `a` itself.
+void check_metrics_ports(Refusals& refusals, const EnsembleConfig& config, const ServerConfig& a,
+                         const ServerConfig& b, std::uint32_t line) {
+  const std::uint16_t of_a = config.metrics_port_of(a), of_b = config.metrics_port_of(b);
+  if (of_a == b.port) {
+    refusals.add(line, "the metrics of server '{}' are at {}:{}, where '{}' serves: give it a metrics_port",
+                 a.name, ipv4_text(a.address), of_a, b.name);
+  } else if (&a != &b && of_b == a.port) {
+    refusals.add(line, "server '{}' has the endpoint {}:{} of the metrics of '{}'", a.name,
+                 ipv4_text(a.address), a.port, b.name);
+  } else if (&a != &b && of_a == of_b) {
+    refusals.add(line, "the metrics of servers '{}' and '{}' are both at {}:{}: give one a metrics_port",
+                 b.name, a.name, ipv4_text(a.address), of_a);
+  }
+}
+
 // What no single [[server]] shows.
 void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::vector<std::uint32_t>& lines,
                    std::uint32_t last_line) {
@@ -277,11 +308,16 @@ void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::
     if (!config.network.takes(a.address)) {
       refusals.add(lines[i], "server '{}' is in no network of [network] internal", a.name);
     }
+    if (a.metrics_port != 0 && !config.metrics.served) {
+      refusals.add(lines[i], "metrics_port of server '{}': there is no [metrics]", a.name);
+    }
+    if (config.metrics.served) check_metrics_ports(refusals, config, a, a, lines[i]);
     for (std::size_t j = 0; j < i; ++j) {
       const ServerConfig& b = config.servers[j];
       if (a.name == b.name)
         refusals.add(lines[i], "server '{}' was named at line {} before", a.name, lines[j]);
       if (a.address != b.address) continue;
+      if (config.metrics.served) check_metrics_ports(refusals, config, a, b, lines[i]);
       if (a.port == b.port) {
         refusals.add(lines[i], "server '{}' has the endpoint {}:{} of '{}'", a.name, ipv4_text(a.address),
                      a.port, b.name);
@@ -346,6 +382,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
       top.choice("log_level", kLogLevelNames, static_cast<std::size_t>(LogLevel::kInfo)));
   if (const toml::table* table = top.table("limits")) read_limits(refusals, *table, config.limits);
   if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);
+  if (const toml::table* table = top.table("metrics")) read_metrics(refusals, *table, config.metrics);
   std::vector<std::uint32_t> lines;
   if (const toml::array* entries = top.tables("server")) {
     for (const toml::node& entry : *entries) {

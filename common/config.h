@@ -51,6 +51,7 @@ struct ServerConfig {
   std::uint32_t address =
       0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
   std::uint16_t port = 2049;                 // NFS and internal programs, TCP and UDP
+  std::uint16_t metrics_port = 0;            // 0: that of [metrics]
   std::string data;                          // data directory; empty for a proxy
   std::uint64_t cache_bytes = 256ull << 20;  // memory for cached data or cells
   // As the volume is born; from then on the tables say so (wire/manager.h).
@@ -92,6 +93,19 @@ struct NetworkConfig {
                                            [host](const Network& each) { return each.has(host); });
   }
 };
+
+// What of each server's metrics is to be had over HTTP (http/listener.h).
+struct MetricsConfig {
+  bool served = false;            // [metrics] is there
+  std::uint16_t port = 10049;     // at each server's address; see ServerConfig::metrics_port
+  std::vector<Network> scrapers;  // who may ask; at least one where it is served
+  std::uint32_t clients = 0;      // how many clients have counters of their own, at each server; 0: none
+  bool takes(std::uint32_t host) const {
+    return std::any_of(scrapers.begin(), scrapers.end(),
+                       [host](const Network& each) { return each.has(host); });
+  }
+};
+inline constexpr std::uint32_t kMaxCountedClients = 4096;
 
 struct ExportConfig {
   std::uint32_t network = 0, mask = 0;  // client address & mask == network
@@ -163,10 +177,15 @@ struct EnsembleConfig {
   LogLevel log_level = LogLevel::kInfo;
   ClientLimits limits;
   NetworkConfig network;
+  MetricsConfig metrics;
   ProxyConfig proxy;
   std::vector<ServerConfig> servers;
   std::vector<std::string> warnings;  // what is allowed but hardly meant; for the log, one line each
 
+  // Where its metrics are had over HTTP.
+  std::uint16_t metrics_port_of(const ServerConfig& server) const {
+    return server.metrics_port != 0 ? server.metrics_port : metrics.port;
+  }
   // Nothing where there is no such member. Valid as long as this configuration.
   const ServerConfig* find(std::string_view server_name) const;
   // Whether a server with this name was a member once.

@@ -338,6 +338,17 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {R"(key_file = "key")", R"(key_file = "nokey")", 2, "No such file"},
       {R"(key_file = "key")", R"(key_file = ".")", 2, "is not a file"},
       {R"(key_file = "key")", R"(key_file = "")", 2, "a path is expected"},
+      {"[volume]", "[metrics]\nscrapers = []\n[volume]", 4, "who may read the metrics is expected"},
+      {"[volume]", "[metrics]\nport = 9\n[volume]", 3, "who may read the metrics is expected"},
+      {"[volume]", "[metrics]\nscrapers = [\"10.0.0.0/99\"]\n[volume]", 4, "is no network"},
+      {"[volume]", "[metrics]\nscrapers = [\"0.0.0.0/0\"]\nport = 0\n[volume]", 5,
+       "0 is not between 1 and 65535"},
+      {"[volume]", "[metrics]\nscrapers = [\"0.0.0.0/0\"]\nclients = 5000\n[volume]", 5,
+       "5000 is not between 0 and 4096"},
+      {"[volume]", "[metrics]\nscrapers = [\"0.0.0.0/0\"]\nporrt = 1\n[volume]", 5,
+       "[metrics] knows no key 'porrt'"},
+      {"[volume]", "[metrics]\nscrapers = [\"0.0.0.0/0\"]\nport = 2049\n[volume]", 24,
+       "the metrics of server 'proxy1' are at 10.77.2.1:2049, where 'proxy1' serves"},
       {"[volume]", "colour = 1\n[volume]", 3, "the ensemble knows no key 'colour'"},
       {"[volume]", "[volume]\nid = 0", 4, "0 is not between 1 and"},
       {"[volume]", "[volume]\nid = -1", 4, "-1 is not between"},
@@ -419,6 +430,47 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
         << bad.from << " -> " << bad.to;
     EXPECT_THAT(config.error().message, HasSubstr(std::string(bad.reason)));
   }
+}
+
+class MetricsConfigTest : public ConfigTest {
+ protected:
+  static std::string replaced(std::string text, std::string_view from, std::string_view to) {
+    std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  }
+  // Of a file with [metrics], and small1 at the address of dir1 with these keys.
+  Result<EnsembleConfig> shared(const std::string& keys) {
+    std::string text = "key_file = \"key\"\n[metrics]\nscrapers = [\"10.77.9.0/24\"]\n";
+    std::string whole = replaced(std::string(kGood), "key_file = \"key\"\n", text);
+    return parse(replaced(whole, "address = \"10.77.5.2\"", "address = \"10.77.4.2\"\n" + keys));
+  }
+};
+
+TEST_F(MetricsConfigTest, AreServedWhereTheTableIsThere) {
+  auto config = parse(kGood).value();
+  EXPECT_FALSE(config.metrics.served);
+  EXPECT_FALSE(config.metrics.takes(0x0a4d0907));
+  config = shared("port = 2050\nmetrics_port = 10050").value();
+  EXPECT_TRUE(config.metrics.served);
+  EXPECT_EQ(config.metrics.clients, 0u);
+  EXPECT_EQ(config.metrics_port_of(*config.find("dir1")), 10049);
+  EXPECT_EQ(config.metrics_port_of(*config.find("small1")), 10050);
+  EXPECT_TRUE(config.metrics.takes(0x0a4d0907));
+  EXPECT_FALSE(config.metrics.takes(0x0a4d0807));
+}
+
+TEST_F(MetricsConfigTest, EndpointsAreUnique) {
+  EXPECT_THAT(
+      shared("port = 2050").error().message,
+      HasSubstr(
+          "the metrics of servers 'dir1' and 'small1' are both at 10.77.4.2:10049: give one a metrics_port"));
+  EXPECT_THAT(shared("port = 10049\nmetrics_port = 10050").error().message,
+              HasSubstr("server 'small1' has the endpoint 10.77.4.2:10049 of the metrics of 'dir1'"));
+  EXPECT_THAT(shared("port = 2050\nmetrics_port = 2049").error().message,
+              HasSubstr("the metrics of server 'small1' are at 10.77.4.2:2049, where 'dir1' serves"));
+  EXPECT_THAT(parse(with("role = \"proxy\"", "role = \"proxy\"\nmetrics_port = 1")).error().message,
+              HasSubstr("metrics_port of server 'proxy1': there is no [metrics]"));
 }
 
 TEST_F(ConfigTest, RefusesServersThatShareADataDirectoryOfOneHost) {

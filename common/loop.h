@@ -39,6 +39,8 @@ class Loop {
   virtual ~Loop() = default;
 
   virtual MonoTime now() const = 0;
+  // The same, but not of the beginning of a round: for measuring, since it may cost a look at the clock.
+  virtual MonoTime now_exactly() const { return now(); }
   virtual WallTime wall() const = 0;
 
   // Runs `action` once, soon, not from inside this call; in the order posted.

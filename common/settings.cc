@@ -75,6 +75,7 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
     const bool is_own = std::find(own.begin(), own.end(), b.name) != own.end();
     if (!is_own || !a->listed) continue;
     keys.compare(key("data"), a->data, b.data)
+        .compare(key("metrics_port"), a->metrics_port, b.metrics_port)
         .compare(key("cache"), a->cache_bytes, b.cache_bytes)
         .compare(key("emulated_disk"), a->emulated_disk, b.emulated_disk);
   }
@@ -149,6 +150,10 @@ std::vector<std::string> fixed_differences(const EnsembleConfig& running, const 
     keys.compare(kSites[i], running.site_counts[i], read.site_counts[i]);
   }
   compare_networks(keys, running.network, read.network);
+  keys.compare("[metrics]", running.metrics.served, read.metrics.served)
+      .compare("[metrics] port", running.metrics.port, read.metrics.port)
+      .compare("[metrics] scrapers", running.metrics.scrapers, read.metrics.scrapers)
+      .compare("[metrics] clients", running.metrics.clients, read.metrics.clients);
   compare_proxies(keys, running.proxy, read.proxy);
   compare_servers(keys, running, read, own);
   return keys.take();

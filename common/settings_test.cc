@@ -75,14 +75,17 @@ TEST(Settings, FixedDifferencesNameWhatNoReloadChanges) {
   read.volume.threshold = 0;
   read.proxy.virtual_address = 5;
   read.network.internal.push_back({1, 1});
+  read.metrics.scrapers.push_back({1, 1});
   read.ensemble_key = {1};
   read.servers[0].address = 7;
+  read.servers[0].metrics_port = 7;
   read.servers[0].cache_bytes = 1;
   read.servers[2].role = ServerRole::kStorage;
   EXPECT_THAT(fixed_differences(running, read, {"manager1"}),
               ElementsAre("key_file", "[volume] threshold", "[sites] storage", "[network] internal",
-                          "[proxy] virtual_address", "address of server 'manager1'",
-                          "cache of server 'manager1'", "role of server 'proxy1'"));
+                          "[metrics] scrapers", "[proxy] virtual_address", "address of server 'manager1'",
+                          "metrics_port of server 'manager1'", "cache of server 'manager1'",
+                          "role of server 'proxy1'"));
   EXPECT_THAT(fixed_differences(running, read, {"store1"}), ::testing::Contains("cache of server 'store1'"));
   read = config();
   read.servers[1].address = 9;  // slicectl server set

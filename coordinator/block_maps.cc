@@ -63,8 +63,9 @@ Result<std::vector<std::uint32_t>> decode_piece_record(std::string_view record) 
 BlockMaps::BlockMaps(service::ServiceContext& context, std::unique_ptr<storage::KvStore> store)
     : context_(context),
       store_(std::move(store)),
-      put_(context.metrics.counter("coordinator_map_pieces_put_total")),
-      failures_(context.metrics.counter("coordinator_map_failures_total")) {}
+      put_(context.metrics.counter("coordinator_map_pieces_put_total", "pieces of block maps made durable")),
+      failures_(context.metrics.counter("coordinator_map_failures_total",
+                                        "pieces of block maps that could not be read or written")) {}
 
 Result<wire::MapPiece> BlockMaps::stored(FileId file, std::uint64_t number) const {
   wire::MapPiece piece{.number = number, .sites = {}};

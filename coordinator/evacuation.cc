@@ -20,8 +20,11 @@ Evacuation::Evacuation(service::ServiceContext& context, Parts parts, Options op
       parts_(parts),
       options_(options),
       pieces_(context, parts.gate, parts.maps),
-      moved_(context.metrics.counter("coordinator_evacuated_stripes_total")),
-      passes_(context.metrics.counter("coordinator_evacuation_passes_total")) {}
+      moved_(context.metrics.counter("coordinator_evacuated_stripes_total",
+                                     "stripes moved off drained storage servers")),
+      passes_(context.metrics.counter(
+          "coordinator_evacuation_passes_total",
+          "times that everything was looked through for stripes on drained storage servers")) {}
 
 void Evacuation::start() {
   timer_ = context_.loop.after(options_.period, [this] {

@@ -12,10 +12,14 @@ using storage::LogSequence;
 Intentions::Intentions(service::ServiceContext& context, Options options)
     : context_(context),
       options_(options),
-      appended_(context.metrics.counter("coordinator_log_records_total")),
-      open_gauge_(context.metrics.counter("coordinator_open_intentions")),
-      carried_total_(context.metrics.counter("coordinator_intentions_carried_total")),
-      failures_(context.metrics.counter("coordinator_log_failures_total")) {}
+      appended_(
+          context.metrics.counter("coordinator_log_records_total", "records written to the intention log")),
+      open_gauge_(
+          context.metrics.gauge("coordinator_open_intentions", "intentions in the log that are not cleared")),
+      carried_total_(context.metrics.counter("coordinator_intentions_carried_total",
+                                             "intentions written again so that old log segments can go")),
+      failures_(context.metrics.counter("coordinator_log_failures_total",
+                                        "records that could not be written to the intention log")) {}
 
 Task<Result<std::shared_ptr<Intentions>>> Intentions::open(service::ServiceContext& context, Options options,
                                                            Owed& owed) {

@@ -72,10 +72,16 @@ Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessi
       extents_(extents),
       version_(std::max(static_cast<std::uint64_t>(context.loop.wall().ns), former + 1)),
       dropped_(version_),
-      missing_gauge_(context.metrics.counter("coordinator_copies_missing_something")),
-      missed_(context.metrics.counter("coordinator_missed_total")),
-      refused_(context.metrics.counter("coordinator_missed_refused_total")),
-      placed_(context.metrics.counter("coordinator_stripes_placed_total")) {
+      missing_gauge_(
+          context.metrics.gauge("coordinator_copies_missing_something",
+                                "copies of mirrored files that missed writes and are not whole again")),
+      missed_(context.metrics.counter("coordinator_missed_total",
+                                      "times that a copy of a mirrored file missed writes")),
+      refused_(context.metrics.counter(
+          "coordinator_missed_refused_total",
+          "missed writes that could not be noted: no other copy is whole, or too many")),
+      placed_(context.metrics.counter("coordinator_stripes_placed_total",
+                                      "stripes of block-mapped files that got their place")) {
   orderers_.bound(version_);
 }
 

@@ -43,9 +43,12 @@ Participants::Participants(service::ServiceContext& context, FileGate& gate, Wit
     : context_(context),
       gate_(gate),
       without_(std::move(without)),
-      calls_(context.metrics.counter("coordinator_participant_calls_total")),
-      retries_(context.metrics.counter("coordinator_participant_retries_total")),
-      others_(context.metrics.counter("coordinator_moved_participants_total")) {}
+      calls_(context.metrics.counter("coordinator_participant_calls_total", "calls of data servers")),
+      retries_(context.metrics.counter("coordinator_participant_retries_total",
+                                       "calls of data servers made again")),
+      others_(context.metrics.counter(
+          "coordinator_moved_participants_total",
+          "calls of servers that a data server named, since sites have moved or are moving to them")) {}
 
 Participants::Chosen Participants::of(const routing::FileHandle& handle, bool striped) const {
   const routing::RoutingTables& tables = *context_.tables.get();

@@ -24,8 +24,11 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
     : InternalProgram(wire::kCoordinatorProgram),
       context_(context),
       parts_(parts),
-      misdirected_(context.metrics.counter("coordinator_misdirected_total")),
-      relayed_(context.metrics.counter("coordinator_relayed_total")) {
+      misdirected_(context.metrics.counter("coordinator_misdirected_total",
+                                           "internal calls for files of other coordinators")),
+      relayed_(context.metrics.counter(
+          "coordinator_relayed_total",
+          "internal calls for files of other coordinators that were passed on, and answered there")) {
   serve_by<wire::CoordinatorTruncateArgs>(CoordinatorProcedure::kTruncate);
   serve_by<wire::CoordinatorRemoveArgs>(CoordinatorProcedure::kRemove);
   serve_by<wire::SessionArgs>(CoordinatorProcedure::kSession);

@@ -18,9 +18,12 @@ Resync::Resync(service::ServiceContext& context, FileGate& gate, Layouts& layout
       extents_(extents),
       locks_(locks),
       options_(options),
-      files_(context.metrics.counter("coordinator_resynced_copies_total")),
-      stripes_(context.metrics.counter("coordinator_resynced_stripes_total")),
-      failures_(context.metrics.counter("coordinator_resync_failures_total")) {}
+      files_(context.metrics.counter("coordinator_resynced_copies_total",
+                                     "copies of mirrored files made whole again")),
+      stripes_(context.metrics.counter("coordinator_resynced_stripes_total",
+                                       "stripes copied to make copies whole again")),
+      failures_(context.metrics.counter("coordinator_resync_failures_total",
+                                        "tries to make a copy whole that did not get to the end")) {}
 
 void Resync::start() {
   timer_ = context_.loop.after(options_.period, [this] {

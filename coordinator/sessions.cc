@@ -16,8 +16,10 @@ constexpr Duration kPause = std::chrono::milliseconds(50);
 Sessions::Sessions(service::ServiceContext& context)
     : context_(context),
       started_(context.loop.now()),
-      recalls_(context.metrics.counter("coordinator_layout_recalls_total")),
-      ended_(context.metrics.counter("coordinator_sessions_ended_total")) {}
+      recalls_(context.metrics.counter("coordinator_layout_recalls_total",
+                                       "changes of layouts that all storage nodes were told of")),
+      ended_(context.metrics.counter("coordinator_sessions_ended_total",
+                                     "sessions of storage nodes that were silent when told")) {}
 
 Sessions::Session& Sessions::of(std::uint32_t server) {
   return sessions_.try_emplace(server, Session{0, started_ + kLife}).first->second;

@@ -33,8 +33,10 @@ Sites::Sites(service::ServiceContext& context, Parts parts, Hooks hooks)
     : context_(context),
       parts_(parts),
       hooks_(std::move(hooks)),
-      copied_bytes_(context.metrics.counter("moves_copied_bytes_total")),
-      received_(context.metrics.counter("moves_messages_received_total")) {
+      copied_bytes_(
+          context.metrics.counter("moves_copied_bytes_total", "bytes that were copied to new owners")),
+      received_(context.metrics.counter("moves_messages_received_total",
+                                        "messages from old owners of coordinator sites, that were taken")) {
   parts_.maps.on_change([this](FileId file, std::uint64_t number) { note_change(file, number); });
 }
 

@@ -11,8 +11,11 @@ Spreading::Spreading(service::ServiceContext& context, Parts parts, std::uint64_
       parts_(parts),
       bytes_per_second_(bytes_per_second),
       pieces_(std::make_unique<Pieces>(context, parts.gate, parts.maps)),
-      moved_(context.metrics.counter("coordinator_spread_stripes_total")),
-      failed_(context.metrics.counter("coordinator_spread_failures_total")) {}
+      moved_(context.metrics.counter("coordinator_spread_stripes_total",
+                                     "stripes moved to even out what storage servers have")),
+      failed_(
+          context.metrics.counter("coordinator_spread_failures_total",
+                                  "stripes that could not be moved to even out what storage servers have")) {}
 
 NfsStatus Spreading::begin(const wire::SpreadArgs& args) {
   if (stopping_ || context_.tables.get()->generation() < args.known) return NfsStatus::kJukebox;

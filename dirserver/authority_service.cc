@@ -108,11 +108,21 @@ std::uint32_t copies_of_new(const Volume& volume, const FilePolicy& policy) {
 AuthorityService::AuthorityService(Volume& volume)
     : InternalProgram(wire::kAuthorityProgram),
       volume_(volume),
-      fetches_(volume.context.metrics.counter("authority_fetches_total")),
-      merges_(volume.context.metrics.counter("authority_merges_total")),
-      old_merges_(volume.context.metrics.counter("authority_old_epoch_merges_total")),
-      refused_(volume.context.metrics.counter("authority_refused_merges_total")),
-      passed_on_(volume.context.metrics.counter("authority_passed_on_total")) {
+      fetches_(volume.context.metrics.counter(
+          "authority_fetches_total",
+          "attributes asked of a directory server; of a directory server, answered")),
+      merges_(volume.context.metrics.counter(
+          "authority_merges_total",
+          "files whose size and mtime were reported to a directory server; of a directory server, taken")),
+      old_merges_(volume.context.metrics.counter(
+          "authority_old_epoch_merges_total",
+          "reports of sizes from before a truncation, which a directory server ignored")),
+      refused_(volume.context.metrics.counter(
+          "authority_refused_merges_total",
+          "reports of a size beyond the largest file, which a directory server refused")),
+      passed_on_(volume.context.metrics.counter(
+          "authority_passed_on_total",
+          "questions and tellings of files whose site was given away, passed on to the server that has it")) {
   using Procedure = wire::AuthorityProcedure;
   on<wire::FetchArgs>(Procedure::kFetch, [this](const auto& args) { return fetch(args); });
   on<wire::MergeArgs>(Procedure::kMerge, [this](const auto& args) { return merge_all(args); });

@@ -9,9 +9,10 @@ ScanService::ScanService(service::ServiceContext& context, const storage::KvStor
     : InternalProgram(wire::kScanProgram),
       context_(context),
       store_(store),
-      pages_(context.metrics.counter("scan_pages_total")),
-      cells_(context.metrics.counter("scan_cells_total")),
-      gaps_(context.metrics.counter("scan_unreadable_total")) {
+      pages_(context.metrics.counter("scan_pages_total", "pages of cells read by slicectl fsck")),
+      cells_(context.metrics.counter("scan_cells_total", "cells in the pages that slicectl fsck read")),
+      gaps_(context.metrics.counter("scan_unreadable_total",
+                                    "ranges of cells that the store could not read for slicectl fsck")) {
   on<wire::ScanArgs>(wire::ScanProcedure::kScan, [this](const auto& args) { return scan(args); });
 }
 

@@ -65,6 +65,33 @@ TEST(Stream, OneByteAtATime) {
   ASSERT_TRUE(ensemble.run_until([&] { return client->replies.size() == 6; }));
 }
 
+// Of whole calls by procedure, and of each server that was asked for a piece of one.
+TEST(Stream, LatenciesAreCountedOncePerReply) {
+  for (bool local : {false, true}) {
+    ToyEnsemble ensemble({.threshold = 64 << 10, .stripe_shift = 16, .local = local});
+    auto client = ensemble.connect();
+    const auto data = pattern(96 << 10, 5);
+    ensemble.ask(*client, ensemble.write_call(Xid{1}, 7, 0, data));
+    ensemble.ask(*client, ensemble.read_call(Xid{2}, 7, 0, 96 << 10));
+    ensemble.ask(*client, ensemble.read_call(Xid{3}, 7, 0, 48 << 10));
+    auto histogram = [&](const std::string& sample) -> Histogram& {
+      return ensemble.metrics.histogram(sample);
+    };
+    const Histogram& reads = histogram("proxy_latency_seconds{procedure=\"READ\"}");
+    EXPECT_EQ(reads.count(), 2u);
+    EXPECT_EQ(histogram("proxy_latency_seconds{procedure=\"WRITE\"}").count(), 1u);
+    EXPECT_EQ(histogram("proxy_latency_seconds{procedure=\"GETATTR\"}").count(), 0u);
+    std::uint64_t of_servers = 0;
+    for (const auto& server : ensemble.tables->wire().servers) {
+      const auto sample = fmt::format("proxy_server_latency_seconds{{backend=\"{}\"}}", server.name);
+      if (ensemble.metrics.text().find(sample.substr(sample.find('{') + 1)) != std::string::npos)
+        of_servers += histogram(sample).count();
+    }
+    EXPECT_EQ(of_servers, 5u) << "two pieces, two pieces, and one";
+    EXPECT_GT(reads.sum(), Duration(0));
+  }
+}
+
 TEST(Stream, LargeRecordsInSmallSegments) {
   ToyEnsemble ensemble({.threshold = 1 << 20, .stripe_shift = 20});
   auto client = ensemble.connect();

@@ -34,7 +34,7 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       flusher_(loop),
       local_(loop, pool_, legs_, options.local),
       encoder_(pool_, options.sender),
-      backends_(plumbing(), options.tables, encoder_, metrics),
+      backends_(plumbing(), options.tables, encoder_, metrics, options.latencies),
       services_(plumbing(), backends_, options.tables, cache, encoder_, maps, metrics),
       router_(services_, *options.config, *options.settings),
       live_settings_(*options.settings),
@@ -42,8 +42,9 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       workers_(options.workers),
       budget_{.limit = options.limits.memory, .pool = &pool_},
       admission_(rpc::Admission::make(loop, options.limits, metrics)),
-      accepted_(metrics.counter("proxy_connections_total")),
-      refused_(metrics.counter("proxy_connections_refused_total")),
+      accepted_(metrics.counter("proxy_connections_total", "clients' TCP connections accepted")),
+      refused_(metrics.counter("proxy_connections_refused_total",
+                               "clients' TCP connections refused: over the limit")),
       udp_senders_(options.udp_senders) {
   follow_settings();
   tick_ = loop_.after(kWorkerTick, [this] { tick(); });

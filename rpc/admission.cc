@@ -26,10 +26,15 @@ Admission::Admission(Loop& loop, Limits limits, Metrics& metrics)
     : loop_(loop),
       made_with_(std::move(limits)),
       limits_(made_with_),
-      waited_(metrics.counter("connections_waited_total")),
-      memory_now_(metrics.counter("connections_memory_bytes")) {
+      waited_(metrics.counter(
+          "connections_waited_total",
+          "times that a connection was not read since its client, or all clients, had too much under way")),
+      memory_now_(metrics.gauge("connections_memory_bytes", "memory that connections and their calls hold")) {
   for (std::size_t i = 0; i < kReasons; ++i) {
-    ended_[i] = &metrics.counter(fmt::format("connections_ended_total{{why=\"{}\"}}", kReasonNames[i]));
+    ended_[i] = &metrics.counter("connections_ended_total",
+                                 "clients' connections that the server ended, by why: idle, unread replies, "
+                                 "a slow_record, crowded (another needed the place), memory",
+                                 {{"why", kReasonNames[i]}});
   }
 }
 

@@ -10,13 +10,18 @@ constexpr std::size_t kTypicalReply = 320;  // header, attributes, wcc_data: one
 }  // namespace
 
 Dispatcher::Dispatcher(Metrics& metrics)
-    : calls_(metrics.counter("rpc_calls_total")),
-      not_calls_(metrics.counter("rpc_records_not_calls_total")),
-      denied_(metrics.counter("rpc_calls_denied_total")),
-      garbage_(metrics.counter("rpc_calls_garbage_total")),
-      no_procedure_(metrics.counter("rpc_calls_unknown_total")),
-      errors_(metrics.counter("rpc_calls_system_error_total")),
-      dropped_(metrics.counter("rpc_calls_dropped_total")) {}
+    : calls_(metrics.counter("rpc_calls_total", "RPC calls that were dispatched")),
+      not_calls_(metrics.counter("rpc_records_not_calls_total",
+                                 "records and datagrams that were no RPC calls at all")),
+      denied_(metrics.counter("rpc_calls_denied_total",
+                              "calls refused by their verifier, and calls of internal programs from outside; "
+                              "grows when somebody tries, or keys differ")),
+      garbage_(metrics.counter("rpc_calls_garbage_total", "calls whose arguments did not decode")),
+      no_procedure_(
+          metrics.counter("rpc_calls_unknown_total", "calls of unknown programs, versions or procedures")),
+      errors_(metrics.counter("rpc_calls_system_error_total", "calls answered SYSTEM_ERR")),
+      dropped_(metrics.counter("rpc_calls_dropped_total",
+                               "calls left without an answer on purpose: duplicates of calls under way")) {}
 
 void Dispatcher::add(Program& program) {
   programs_.push_back(&program);

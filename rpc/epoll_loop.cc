@@ -245,6 +245,9 @@ EpollLoop::~EpollLoop() = default;
 MonoTime EpollLoop::now() const {
   return impl_->now_;
 }
+MonoTime EpollLoop::now_exactly() const {
+  return mono_now();
+}
 WallTime EpollLoop::wall() const {
   return {read_clock(CLOCK_REALTIME)};
 }

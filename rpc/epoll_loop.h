@@ -19,6 +19,7 @@ class EpollLoop : public Loop {
   ~EpollLoop() override;
 
   MonoTime now() const override;  // cached once a round
+  MonoTime now_exactly() const override;
   WallTime wall() const override;
   void post(std::function<void()> action) override;
   void post_from_any_thread(std::function<void()> action) override;

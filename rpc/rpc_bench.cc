@@ -124,6 +124,33 @@ void BM_Dispatch(benchmark::State& state) {
 }
 BENCHMARK(BM_Dispatch)->ArgName("member")->Arg(0)->Arg(1);
 
+// What it costs to time a call: a look at the clock at its end, and its place in a histogram.
+void BM_TimeOfACall(benchmark::State& state) {
+  static Metrics metrics;
+  static EpollLoop loop;
+  Histogram& histogram = metrics.histogram("call_seconds", "time of calls of a benchmark");
+  const MonoTime began = loop.now();
+  for (auto _ : state) histogram.observe(loop.now_exactly() - began);
+  benchmark::DoNotOptimize(histogram.sum());
+}
+BENCHMARK(BM_TimeOfACall)->Threads(1)->Threads(2);
+
+// And the text of a server's metrics: so many histograms, and ten times as many counters.
+void BM_TextOfMetrics(benchmark::State& state) {
+  Metrics metrics;
+  for (int i = 0; i < state.range(0); ++i) {
+    const std::string label = std::to_string(i);
+    metrics.histogram("call_seconds", "time of calls of a benchmark", {{"procedure", label}}).observe(3ms);
+    for (int j = 0; j < 10; ++j)
+      metrics.counter("calls_total", "calls of a benchmark", {{"procedure", fmt::format("{}.{}", i, j)}})
+          .add();
+  }
+  std::size_t bytes = 0;
+  for (auto _ : state) bytes = metrics.text().size();
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(BM_TextOfMetrics)->Arg(21)->Arg(1000)->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace slice::rpc
 

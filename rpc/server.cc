@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "rpc/bound_socket.h"
 #include "rpc/server_internal.h"
 #include "rpc/udp_buffers.h"
 
@@ -19,70 +20,38 @@ constexpr std::size_t kServerScratch = 256 << 10;
 constexpr int kAcceptsARound = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
-tl::unexpected<Error> socket_error(const char* what, Endpoint at) {
-  return fail(Errc::kIo, "{} {}: {}", what, to_string(at), std::strerror(errno));
-}
-
-Result<int> bound_socket(int type, Endpoint at) {
-  int fd = ::socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return socket_error("cannot make a socket for", at);
-  int on = 1;
-  if (type == SOCK_STREAM) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address = socket_address(at);
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    auto error = socket_error("cannot bind", at);
-    ::close(fd);
-    return error;
-  }
-  return fd;
-}
-
-Endpoint local_endpoint(int fd) {
-  sockaddr_in address{};
-  socklen_t length = sizeof address;
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  return endpoint_of(address);
-}
-
 }  // namespace
-
-sockaddr_in socket_address(Endpoint endpoint) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(endpoint.address);
-  address.sin_port = htons(endpoint.port);
-  return address;
-}
-
-Endpoint endpoint_of(const sockaddr_in& address) {
-  return {ntohl(address.sin_addr.s_addr), ntohs(address.sin_port)};
-}
 
 ServerShared::ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metrics, Server::Options limits)
     : loop(event_loop),
       dispatcher(to),
       options(std::move(limits)),
       admission(Admission::make(event_loop, options.limits, metrics)),
-      connections_now(metrics.counter("rpc_connections")),
-      connections_total(metrics.counter("rpc_connections_total")),
-      connections_refused(metrics.counter("rpc_connections_refused_total")),
-      connections_broken(metrics.counter("rpc_connections_broken_total")),
-      sessions_total(metrics.counter("rpc_sessions_total")),
-      sessions_refused(metrics.counter("rpc_sessions_refused_total")),
-      sessions_forged(metrics.counter("rpc_sessions_forged_total")),
-      udp_dropped(metrics.counter("rpc_udp_calls_dropped_total")),
-      udp_too_large(metrics.counter("rpc_udp_replies_too_large_total")),
-      udp_withheld(metrics.counter("rpc_udp_replies_withheld_total")),
+      connections_now(metrics.gauge("rpc_connections", "TCP connections open now")),
+      connections_total(metrics.counter("rpc_connections_total", "TCP connections accepted")),
+      connections_refused(metrics.counter("rpc_connections_refused_total",
+                                          "connections over the limit, while no other was in the way")),
+      connections_broken(
+          metrics.counter("rpc_connections_broken_total",
+                          "connections closed because of what came over them, or by an error")),
+      sessions_total(metrics.counter("rpc_sessions_total", "sessions of members of the ensemble")),
+      sessions_refused(
+          metrics.counter("rpc_sessions_refused_total",
+                          "sessions refused: under a key that is not this host's, from outside of [network] "
+                          "internal, or without the TLS or the certificate that is asked for")),
+      sessions_forged(metrics.counter("rpc_sessions_forged_total",
+                                      "sessions ended because what came is not what a member sent")),
+      udp_dropped(metrics.counter("rpc_udp_calls_dropped_total",
+                                  "datagrams beyond what their address may have under way or waiting")),
+      udp_too_large(metrics.counter("rpc_udp_replies_too_large_total", "replies that fit in no datagram")),
+      udp_withheld(metrics.counter(
+          "rpc_udp_replies_withheld_total",
+          "MOUNT, PORTMAP: replies more than 4 times as long as their calls, answered SYSTEM_ERR over UDP")),
       scratch_(kServerScratch) {}
 
 Result<Endpoint> ServerShared::listen_tcp(Endpoint at) {
-  auto fd = bound_socket(SOCK_STREAM, at);
+  auto fd = listening_socket(at);
   if (!fd) return fail(std::move(fd).error());
-  if (::listen(*fd, SOMAXCONN) != 0) {
-    auto error = socket_error("cannot listen on", at);
-    ::close(*fd);
-    return error;
-  }
   serve_tcp(*fd);
   return local_endpoint(*fd);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "rpc/bound_socket.h"
 #include "rpc/server.h"
 #include "rpc/session_reader.h"
 
@@ -33,9 +34,6 @@ enum class ServerLine {
 
 inline constexpr std::size_t kCallMemory =
     2048;  // bytes that a call holds beside its record: frames, a short reply
-
-sockaddr_in socket_address(Endpoint endpoint);
-Endpoint endpoint_of(const sockaddr_in& address);
 
 // What connections and sockets of one server share. Lives until the last call under way has ended; `open`
 // says whether the server still does.

@@ -44,11 +44,7 @@ Task<wire::SettingsNotice> AdminProgram::take_settings(wire::SettingsNotice noti
 
 wire::MetricsResult AdminProgram::metrics() {
   if (hooks_.refresh) hooks_.refresh();
-  wire::MetricsResult result;
-  result.process = process_;
-  for (const Metrics::Sample& sample : metrics_.samples())
-    result.samples.push_back({sample.name, sample.value});
-  return result;
+  return {.process = process_, .text = metrics_.text()};
 }
 
 }  // namespace slice::service

@@ -107,11 +107,17 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
       : context_(context),
         stored_(std::move(stored)),
         max_entries_(std::max<std::size_t>(max_entries, 1)),
-        fetches_(context.metrics.counter("authority_fetches_total")),
-        hits_(context.metrics.counter("authority_cache_hits_total")),
-        merges_(context.metrics.counter("authority_merges_total")),
-        failures_(context.metrics.counter("authority_failures_total")),
-        cached_(context.metrics.counter("authority_cached_files")) {}
+        fetches_(context.metrics.counter(
+            "authority_fetches_total",
+            "attributes asked of a directory server; of a directory server, answered")),
+        hits_(context.metrics.counter("authority_cache_hits_total",
+                                      "permission checks that the attributes kept here sufficed for")),
+        merges_(context.metrics.counter(
+            "authority_merges_total",
+            "files whose size and mtime were reported to a directory server; of a directory server, taken")),
+        failures_(context.metrics.counter("authority_failures_total",
+                                          "questions and reports that failed; reports are sent again")),
+        cached_(context.metrics.gauge("authority_cached_files", "files whose attributes are kept")) {}
 
   // Calls under way may go on, without asking what is stored.
   void end() { stored_ = {}; }

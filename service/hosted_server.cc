@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/version.h"
 #include "storage/emulated_disk.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
@@ -37,12 +38,19 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
       tables_(
           routing::RoutingTables::make(host_.config, routing::RoutingTables::initial(host_.config)).value()),
       settings_(settings_of(host_.config)),
-      started_(host_.loop.now()),
       sockets_(host_.loop, {.keys = &host_.keys,
                             .sender = self.index,
                             .generation = [this] { return tables_.get()->generation(); }}),
       channel_(&sockets_) {
-  metrics_.counter("configuration_warnings").set(host_.config.warnings.size());
+  metrics_
+      .gauge("configuration_warnings",
+             "warnings of the configuration that the process started with; slicectl check shows them")
+      .set(host_.config.warnings.size());
+  std::string_view version = kVersion;
+  version.remove_prefix(version.rfind(' ') + 1);
+  metrics_.gauge("build_info", "1, and the version of the program", {{"version", version}}).set(1);
+  metrics_.gauge("server_info", "1, and the name of the server", {{"name", self.name}}).set(1);
+  if (host_.first) process_figures_.emplace(metrics_);
   settings_.watch([this](const Settings& settings) { settings_changed(settings); });
   if (host_.crash_at) arm(crash_, *host_.crash_at);
   if (host_.local == nullptr) return;
@@ -85,6 +93,20 @@ void HostedServer::emulate_disk() {
       metrics_);
 }
 
+Status HostedServer::serve_metrics() {
+  const MetricsConfig& config = host_.config.metrics;
+  if (!config.served) return {};
+  metrics_page_.emplace(
+      host_.loop, metrics_,
+      MetricsPage::Hooks{.takes = [&config](std::uint32_t address) { return config.takes(address); },
+                         .refresh = [this] { refresh_gauges(); },
+                         .waits_for = [this] { return serving_ ? "" : state(); }});
+  auto bound = metrics_page_->listen({self_.address, host_.config.metrics_port_of(self_)});
+  if (!bound) return fail(bound.error(), "metrics");
+  log_info("metrics at http://{}/metrics name={}", rpc::to_string(*bound), self_.name);
+  return {};
+}
+
 void HostedServer::begin() {
   std::function<std::optional<wire::Tables>()> hints;
   if (kind_.hints) hints = [this] { return kind_.hints(host_.config); };
@@ -102,6 +124,10 @@ void HostedServer::begin() {
                                            removed_ = true;
                                            host_.loop.post([this] { spawn(leave()); });
                                          }});
+  if (Status served = serve_metrics(); !served) {
+    host_.end(kExitFailed, served.error().message);
+    return;
+  }
   spawn(start());
 }
 
@@ -220,6 +246,7 @@ Task<void> HostedServer::leave() {
     if (local_) local_->attach({self_.address, self_.port}, nullptr);
     server_.reset();
   }
+  metrics_page_.reset();
   serving_ = false;
   host_.left(removed_text(self_.name));
 }
@@ -258,13 +285,13 @@ void HostedServer::describe(wire::HeartbeatArgs& args) {
 }
 
 void HostedServer::refresh_gauges() {
-  auto uptime = std::chrono::duration_cast<std::chrono::seconds>(host_.loop.now() - started_);
-  metrics_.counter("process_uptime_seconds").set(static_cast<std::uint64_t>(uptime.count()));
-  role_->refresh_gauges();
-  if (self_.data.empty()) return;
+  if (process_figures_) process_figures_->refresh();
+  if (serving_) role_->refresh_gauges();
+  if (self_.data.empty() || !disk_) return;
   if (auto space = disk_->space()) {
-    metrics_.counter("data_free_bytes").set(space->free_bytes);
-    metrics_.counter("data_total_bytes").set(space->total_bytes);
+    metrics_.gauge("data_free_bytes", "free space of the data directory's file system")
+        .set(space->free_bytes);
+    metrics_.gauge("data_total_bytes", "size of the data directory's file system").set(space->total_bytes);
   }
 }
 

@@ -15,7 +15,9 @@
 #include "service/crash_at.h"
 #include "service/data_directory.h"
 #include "service/manager_session.h"
+#include "service/metrics_page.h"
 #include "service/process.h"
+#include "service/process_figures.h"
 
 namespace slice::service {
 
@@ -26,6 +28,7 @@ struct Host {
   const EnsembleConfig& config;
   const rpc::KeyRing& keys;  // of sessions with other processes
   const std::optional<CrashAt>& crash_at;
+  bool first = true;  // of the process's servers: its metrics have what is the process's own
   // The level of the log is the process's own: no settings change it.
   bool own_log_level = false;
   // This server is in another phase than before.
@@ -72,8 +75,10 @@ class HostedServer {
   rpc::Server::Options server_options();
   void settings_changed(const Settings& settings);
   void emulate_disk();
+  std::string state() const;
   void describe(wire::HeartbeatArgs& args);
   void refresh_gauges();
+  Status serve_metrics();
 
   const Host host_;
   const ServerKind& kind_;
@@ -83,7 +88,7 @@ class HostedServer {
   LiveSettings settings_;
   VerifierClock verifier_{Verifier{0}};
   Metrics metrics_;
-  const MonoTime started_;
+  std::optional<ProcessFigures> process_figures_;
   std::optional<DataDirectory> data_;
   std::unique_ptr<storage::Disk> disk_;
   rpc::SocketChannel sockets_;
@@ -97,6 +102,7 @@ class HostedServer {
   std::optional<AdminProgram> admin_;
   std::optional<rpc::Dispatcher> dispatcher_;
   std::optional<rpc::Server> server_;
+  std::optional<MetricsPage> metrics_page_;
   bool serving_ = false, stopping_ = false, removed_ = false, unfit_ = false;
 };
 

@@ -13,7 +13,8 @@ using wire::ObjectProcedure;
 
 class InternalProgramTest : public ::testing::Test {
  protected:
-  InternalProgramTest() : calls_(metrics_.counter("calls_total")), program_(wire::kObjectProgram, &calls_) {
+  InternalProgramTest()
+      : calls_(metrics_.counter("calls_total", "calls of a test")), program_(wire::kObjectProgram, &calls_) {
     program_.on<wire::ObjectRemoveArgs>(ObjectProcedure::kRemove, [](const wire::ObjectRemoveArgs& args) {
       return wire::ObjectStatusResult{args.object.fileid == FileId{7} ? nfs3::Status::kOk
                                                                       : nfs3::Status::kNoEnt};

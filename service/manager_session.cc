@@ -47,12 +47,22 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       : seams_(seams),
         ownership_(seams.loop, seams.disk, seams.self),
         started_ns_(static_cast<std::uint64_t>(seams.loop.wall().ns)),
-        heartbeats_(seams.metrics.counter("manager_heartbeats_total")),
-        failures_(seams.metrics.counter("manager_heartbeat_failures_total")),
-        contradictions_(seams.metrics.counter("tables_against_the_record_total")),
-        generation_(seams.metrics.counter("tables_generation")),
-        settings_generation_(seams.metrics.counter("settings_generation")),
-        verifier_(seams.metrics.counter("write_verifier")) {
+        heartbeats_(
+            seams.metrics.counter("manager_heartbeats_total", "heartbeats that the manager answered")),
+        failures_(seams.metrics.counter("manager_heartbeat_failures_total",
+                                        "heartbeats that the manager did not answer")),
+        contradictions_(seams.metrics.counter(
+            "tables_against_the_record_total",
+            "tables that say otherwise than this server's record of its sites, and are not gone by")),
+        generation_(seams.metrics.gauge(
+            "tables_generation",
+            "generation of the routing tables in use; all processes should show the same within a second")),
+        settings_generation_(
+            seams.metrics.gauge("settings_generation",
+                                "generation of the settings in use; 0: those of the process's own file. All "
+                                "processes should show the same within a second")),
+        verifier_(seams.metrics.gauge("write_verifier",
+                                      "the largest write verifier known, which data servers answer")) {
     const ServerConfig* manager = seams.config.first(ServerRole::kManager);
     manager_ = {manager->address, manager->port};
     ownership_.on_change([this] { put_in_use(); });

@@ -59,20 +59,29 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate*
       settings_(context.settings),
       site_class_(site_class),
       gate_(gate),
-      bad_handles_(context.metrics.counter("nfs_bad_handles_total")),
-      misdirected_(context.metrics.counter("nfs_misdirected_total")),
-      refused_clients_(context.metrics.counter("nfs_refused_clients_total")),
-      unreserved_ports_(context.metrics.counter("nfs_unreserved_ports_total")),
+      clients_(context.metrics, context.config.metrics.clients),
+      bad_handles_(context.metrics.counter("nfs_bad_handles_total",
+                                           "file handles with a wrong MAC, volume or layout")),
+      misdirected_(context.metrics.counter("nfs_misdirected_total", "requests for sites of other servers")),
+      refused_clients_(
+          context.metrics.counter("nfs_refused_clients_total", "calls of clients that no export names")),
+      unreserved_ports_(context.metrics.counter("nfs_unreserved_ports_total",
+                                                "calls from ports of 1024 and above whose export is secure")),
       relay_(context),
       late_writes_(context.loop),
       relayed_changes_(context.loop) {
   for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
-    auto figure = [&](std::string_view name) {
-      return &context.metrics.counter(fmt::format("{}{{procedure=\"{}\"}}", name, nfs3::procedure_name(i)));
-    };
-    figures_[i] = {.calls = figure("nfs_calls_total"),
-                   .failures = figure("nfs_failures_total"),
-                   .nanoseconds = figure("nfs_latency_nanoseconds_total")};
+    const std::string_view name = nfs3::procedure_name(i);
+    figures_[i] = {
+        .calls =
+            &context.metrics.counter("nfs_calls_total", "NFS calls, by procedure", {{"procedure", name}}),
+        .failures = &context.metrics.counter(
+            "nfs_failures_total", "NFS calls answered with another status than NFS3_OK, by procedure",
+            {{"procedure", name}}),
+        .latency = &context.metrics.histogram(
+            "nfs_latency_seconds",
+            "time from when a call could be read to its reply, by procedure; calls that are dropped, too",
+            {{"procedure", name}})};
   }
 }
 
@@ -90,10 +99,12 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   }
   std::size_t start = results.size();
   std::optional<NfsAnswer> answer = admit(request);
+  const bool admitted = !answer;
   const bool is_write = request.procedure == Procedure::kWrite;
   if (!answer) answer = co_await (is_write ? run_write_once(request, results) : run(request, results));
   rpc::Outcome outcome = finish(*answer, request, start, results);
-  figures.nanoseconds->add(static_cast<std::uint64_t>((context_.loop.now() - began).count()));
+  if (admitted) clients_.count(call.client.address, call.arguments.size(), results.size() - start);
+  figures.latency->observe(context_.loop.now_exactly() - began);
   co_return outcome;
 }
 

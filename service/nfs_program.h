@@ -26,6 +26,7 @@
 #include "common/log.h"
 #include "rpc/dispatcher.h"
 #include "service/access.h"
+#include "service/client_figures.h"
 #include "service/context.h"
 #include "service/late_writes.h"
 #include "service/relay.h"
@@ -129,7 +130,7 @@ class NfsProgram : public rpc::Program {
   struct Figures {
     Counter* calls;
     Counter* failures;
-    Counter* nanoseconds;
+    Histogram* latency;
   };
 
   template <class Args>
@@ -166,6 +167,7 @@ class NfsProgram : public rpc::Program {
   SiteGate* gate_;
   std::array<Operation, nfs3::kProcedureCount> operations_;
   std::array<Figures, nfs3::kProcedureCount> figures_;
+  ClientFigures clients_;
   Counter& bad_handles_;
   Counter& misdirected_;
   Counter& refused_clients_;

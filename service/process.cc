@@ -110,6 +110,7 @@ class Process {
              .config = config_,
              .keys = keys_,
              .crash_at = crash_at_,
+             .first = servers_.empty(),
              .own_log_level = own_log_level_,
              .phase_changed = [this] { tell_service_manager(); },
              .end = [this](int code, const std::string& why) { end(code, why); },

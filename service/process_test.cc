@@ -18,6 +18,8 @@
 #include <thread>
 
 #include "common/log.h"
+#include "common/metrics.h"
+#include "rpc/bound_socket.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/internal_call.h"
@@ -116,8 +118,8 @@ class FakeManager : public Role, public rpc::Program {
   std::uint64_t drawn_;
   std::map<std::uint32_t, wire::HeartbeatArgs> members_;
   // A socket's calls come from a port that the system chose.
-  Counter& within_ = context_.metrics.counter("fake_heartbeats_within_process");
-  Counter& by_socket_ = context_.metrics.counter("fake_heartbeats_by_socket");
+  Counter& within_ = context_.metrics.gauge("fake_heartbeats_within_process", "heartbeats of a test");
+  Counter& by_socket_ = context_.metrics.gauge("fake_heartbeats_by_socket", "heartbeats of a test");
 };
 
 class FakeStorage : public Role {
@@ -138,7 +140,7 @@ class FakeStorage : public Role {
   }
   std::string state() const override { return "serving"; }
   std::string detail() const override { return "a fake"; }
-  void refresh_gauges() override { context_.metrics.counter("fake_readings").add(); }
+  void refresh_gauges() override { context_.metrics.gauge("fake_readings", "readings of a test").add(); }
 
  private:
   ServiceContext& context_;
@@ -272,11 +274,35 @@ class ProcessTest : public ::testing::Test {
 
   std::uint64_t metric(int host, std::string_view name) {
     auto metrics = ask<wire::MetricsResult>(host, wire::kAdminProgram, 1);
-    for (const auto& sample : metrics.value().samples) {
-      if (sample.name == name) return sample.value;
-    }
+    const std::string text = "\n" + metrics.value().text, line = fmt::format("\n{} ", exposed_name(name));
+    const std::size_t at = text.find(line);
+    if (at != std::string::npos) return std::stoull(text.substr(at + line.size()));
     ADD_FAILURE() << "no metric " << name;
     return 0;
+  }
+  // The answer to GET at a host's port for metrics; empty where nobody takes the connection.
+  std::string get(int host, std::string_view path) const {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(0x7f4d0002u | static_cast<std::uint32_t>(host) << 8);
+    at.sin_port = htons(metrics_port());
+    std::string said;
+    if (::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) {
+      const std::string request = fmt::format("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", path);
+      EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(request.size()));
+      char bytes[65536];
+      for (ssize_t n = 0; (n = ::recv(fd, bytes, sizeof bytes, 0)) > 0;)
+        said.append(bytes, static_cast<std::size_t>(n));
+    }
+    ::close(fd);
+    return said;
+  }
+  std::uint16_t metrics_port() const { return static_cast<std::uint16_t>(port_ + 10000); }
+  void serve_metrics() {
+    write_config(
+        fmt::format("{}[metrics]\nscrapers = [\"127.0.0.0/8\"]\nport = {}\n", config_text_, metrics_port()));
   }
 
   std::string root_, config_text_;
@@ -429,10 +455,52 @@ TEST_F(ProcessTest, AServerThatIsAddedAgainBeginsWithAnEmptyDirectory) {
   EXPECT_TRUE(storage->says("this server has 0 sites")) << storage->output();
 }
 
+TEST_F(ProcessTest, ServesMetricsOverHttpFromItsStartOn) {
+  serve_metrics();
+  auto storage = start_storage();
+  ASSERT_TRUE(storage->says("metrics at http://127.77.3.2:")) << storage->output();
+  EXPECT_THAT(get(3, "/-/healthy"), HasSubstr("HTTP/1.1 200 OK\r\n"));
+  ASSERT_TRUE(storage->says("waiting for the manager")) << storage->output();
+  EXPECT_THAT(get(3, "/-/ready"), HasSubstr("HTTP/1.1 503 Service Unavailable\r\n"));
+  EXPECT_THAT(get(3, "/-/ready"), HasSubstr("starting\n"));
+  EXPECT_THAT(get(3, "/metrics"), HasSubstr("\nprocess_open_fds "));
+  auto manager = start_manager();
+  ASSERT_TRUE(storage->says("serving as storage")) << storage->output();
+  EXPECT_THAT(get(3, "/-/ready"), HasSubstr("200 OK"));
+  EXPECT_THAT(get(3, "/other"), HasSubstr("404 Not Found"));
+  EXPECT_THAT(get(3, "/metrics"), HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+  EXPECT_THAT(get(3, "/metrics"), HasSubstr("\n# TYPE slice_fake_readings gauge\nslice_fake_readings "));
+}
+
+TEST_F(ProcessTest, ServesMetricsOfEachOfItsServers) {
+  serve_metrics();
+  auto both = start({"manager1", "storage1"}, {ServerRole::kManager, ServerRole::kStorage});
+  ASSERT_TRUE(both->says("serving as storage")) << both->output();
+  EXPECT_THAT(get(2, "/metrics"), HasSubstr("slice_server_info{name=\"manager1\"} 1\n"));
+  EXPECT_THAT(get(3, "/metrics"), HasSubstr("slice_server_info{name=\"storage1\"} 1\n"));
+  EXPECT_THAT(get(2, "/metrics"), HasSubstr("\nprocess_resident_memory_bytes "));
+  EXPECT_THAT(get(3, "/metrics"), Not(HasSubstr("\nprocess_"))) << "the first server has them";
+  tell("removed");
+  ASSERT_TRUE(both->says("server 'storage1' was removed from the ensemble")) << both->output();
+  EXPECT_EQ(get(3, "/metrics"), "");
+  EXPECT_THAT(get(2, "/-/ready"), HasSubstr("200 OK"));
+}
+
+TEST_F(ProcessTest, EndsWhereItsMetricsCannotBeServed) {
+  serve_metrics();
+  const auto taken = rpc::listening_socket({0x7f4d0302, metrics_port()});
+  ASSERT_TRUE(taken);
+  auto storage = start_storage();
+  EXPECT_EQ(storage->wait(), 1);
+  EXPECT_THAT(storage->output(),
+              HasSubstr(fmt::format("metrics: cannot bind 127.77.3.2:{}", metrics_port())));
+  ::close(*taken);
+}
+
 TEST_F(ProcessTest, TheOthersOfItsProcessGoOn) {
   auto both = start({"manager1", "storage1"}, {ServerRole::kManager, ServerRole::kStorage});
   ASSERT_TRUE(both->says("serving as storage")) << both->output();
-  ASSERT_GT(metric(3, "process_uptime_seconds") + 1, 0u);
+  ASSERT_GT(metric(3, "data_total_bytes"), 0u);
   tell("removed");
   ASSERT_TRUE(both->says("server 'storage1' was removed from the ensemble")) << both->output();
   EXPECT_TRUE(ask<wire::MembersResult>(2, wire::kManagerProgram, 4));
@@ -450,7 +518,7 @@ TEST_F(ProcessTest, WaitsForTheManagerServesAndStopsCleanly) {
   auto metrics = ask<wire::MetricsResult>(3, wire::kAdminProgram, 1);
   ASSERT_TRUE(metrics) << metrics.error().message;
   EXPECT_EQ(metrics->process, "storage1");
-  EXPECT_FALSE(metrics->samples.empty());
+  EXPECT_THAT(metrics->text, HasSubstr("slice_server_info{name=\"storage1\"} 1\n"));
   EXPECT_GE(metric(3, "fake_readings"), 2u) << "the role is asked at each reading";
   auto told = [](const wire::Member& member) {
     return member.entry.server == 1 && member.last.state == "serving" && member.last.detail == "a fake" &&

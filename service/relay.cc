@@ -51,8 +51,11 @@ class Relay::Reports {
  public:
   explicit Reports(ServiceContext& context)
       : context_(context),
-        sent_(context.metrics.counter("nfs_misdirected_reports_total")),
-        failures_(context.metrics.counter("nfs_misdirected_report_failures_total")) {}
+        sent_(context.metrics.counter(
+            "nfs_misdirected_reports_total",
+            "reports of misdirected requests to proxies, at most one a second to each")),
+        failures_(context.metrics.counter("nfs_misdirected_report_failures_total",
+                                          "reports of misdirected requests without an answer")) {}
 
   static void send(const std::shared_ptr<Reports>& self, routing::Route place) {
     const routing::RoutingTables& tables = *self->context_.tables.get();
@@ -89,9 +92,14 @@ class Relay::Reports {
 
 Relay::Relay(ServiceContext& context)
     : context_(context),
-      relayed_(context.metrics.counter("nfs_relayed_total")),
-      failures_(context.metrics.counter("nfs_relay_failures_total")),
-      loops_(context.metrics.counter("nfs_relay_loops_total")),
+      relayed_(context.metrics.counter("nfs_relayed_total",
+                                       "misdirected requests answered with what the owner answered")),
+      failures_(context.metrics.counter("nfs_relay_failures_total",
+                                        "misdirected requests relayed without an answer of the owner within "
+                                        "8 s: the client was told to wait, or repeats the call")),
+      loops_(context.metrics.counter("nfs_relay_loops_total",
+                                     "misdirected requests that two servers had passed on already: servers' "
+                                     "tables contradict one another, and the client was told to wait")),
       reports_(std::make_shared<Reports>(context)) {}
 
 Task<Result<rpc::Response>> Relay::pass_on(const rpc::Call& call, routing::Route place, std::uint32_t to) {

@@ -61,9 +61,11 @@ SiteMoves::SiteMoves(ServiceContext& context, wire::Role site_class, SiteGate& g
       site_class_(site_class),
       gate_(gate),
       data_(data),
-      given_total_(context.metrics.counter("moves_sites_given_total")),
-      taken_total_(context.metrics.counter("moves_sites_taken_total")),
-      failed_total_(context.metrics.counter("moves_failed_attempts_total")) {
+      given_total_(context.metrics.counter("moves_sites_given_total", "sites that were given away")),
+      taken_total_(context.metrics.counter("moves_sites_taken_total", "sites that came from another server")),
+      failed_total_(
+          context.metrics.counter("moves_failed_attempts_total",
+                                  "attempts to move sites away that came to nothing: the log says why")) {
   on<wire::MoveSitesArgs>(MovesProcedure::kMove, [this](const auto& args) { return move(args); });
   on<wire::AbortMoveArgs>(MovesProcedure::kAbort, [this](const auto& args) { return abort(args); });
   on<wire::PrepareSitesArgs>(MovesProcedure::kPrepare, [this](const auto& args) { return prepare(args); });

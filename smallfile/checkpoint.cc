@@ -16,13 +16,16 @@ Checkpointer::Checkpointer(Loop& loop, FileTable& table, storage::KvStore& store
       zones_(zones),
       crash_(crash),
       saving_(loop),
-      batches_(metrics.counter("smallfile_checkpoints_total")),
-      failures_(metrics.counter("smallfile_checkpoint_failures_total")),
-      runs_(metrics.counter("smallfile_zone_writes_total")),
-      blocks_(metrics.counter("smallfile_blocks_written_total")),
-      written_(metrics.counter("smallfile_zone_written_bytes")),
-      zone_free_(metrics.counter("smallfile_zone_free_bytes")),
-      zone_end_(metrics.counter("smallfile_zone_bytes")) {}
+      batches_(
+          metrics.counter("smallfile_checkpoints_total", "times that dirty blocks were written to zones")),
+      failures_(metrics.counter("smallfile_checkpoint_failures_total",
+                                "times that writing dirty blocks to zones failed")),
+      runs_(metrics.counter("smallfile_zone_writes_total",
+                            "writes that carried blocks to zones: runs of blocks that lie together")),
+      blocks_(metrics.counter("smallfile_blocks_written_total", "blocks written to zones")),
+      written_(metrics.counter("smallfile_zone_written_bytes_total", "bytes written to zones")),
+      zone_free_(metrics.gauge("smallfile_zone_free_bytes", "free fragments inside zones")),
+      zone_end_(metrics.gauge("smallfile_zone_bytes", "bytes of zones in use, free fragments included")) {}
 
 Checkpointer::~Checkpointer() {
   *alive_ = false;

@@ -21,12 +21,13 @@ FileTable::FileTable(Loop& loop, const storage::KvStore& store, Metrics& metrics
     : loop_(loop),
       store_(store),
       options_(std::move(options)),
-      hits_(metrics.counter("smallfile_record_hits_total")),
-      misses_(metrics.counter("smallfile_record_misses_total")),
-      evictions_(metrics.counter("smallfile_evictions_total")),
-      used_figure_(metrics.counter("smallfile_cache_bytes")),
-      dirty_figure_(metrics.counter("smallfile_dirty_bytes")),
-      files_figure_(metrics.counter("smallfile_cached_files")) {}
+      hits_(metrics.counter("smallfile_record_hits_total", "small files found in memory")),
+      misses_(metrics.counter("smallfile_record_misses_total", "small files whose map record was read")),
+      evictions_(metrics.counter("smallfile_evictions_total", "small files dropped from memory for others")),
+      used_figure_(metrics.gauge("smallfile_cache_bytes", "memory for data and map records")),
+      dirty_figure_(metrics.gauge("smallfile_dirty_bytes",
+                                  "memory for data and map records that are not yet in zones")),
+      files_figure_(metrics.gauge("smallfile_cached_files", "map records of small files in memory")) {}
 
 Result<Pin> FileTable::find(FileId id) {
   auto found = files_.find(id);

@@ -12,15 +12,19 @@ using wire::ObjectProcedure;
 ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store, Sites& sites,
                              service::AuthorityClient& authority, service::SiteGate& gate,
                              const service::SiteMoves& moves)
-    : InternalProgram(wire::kObjectProgram, &context.metrics.counter("object_calls_total")),
+    : InternalProgram(wire::kObjectProgram,
+                      &context.metrics.counter("object_calls_total", "calls of the object program")),
       context_(context),
       store_(store),
       sites_(sites),
       authority_(authority),
       gate_(gate),
       moves_(moves),
-      failures_(context.metrics.counter("object_failures_total")),
-      misdirected_(context.metrics.counter("object_misdirected_total")) {
+      failures_(context.metrics.counter("object_failures_total",
+                                        "calls of the object program with another status than NFS3_OK")),
+      misdirected_(context.metrics.counter(
+          "object_misdirected_total",
+          "calls of the object program for files of other small-file servers' sites")) {
   on<wire::ObjectTruncateArgs>(ObjectProcedure::kTruncate,
                                [this](const auto& args) { return truncate(args); });
   on<wire::ObjectRemoveArgs>(ObjectProcedure::kRemove, [this](const auto& args) { return remove(args); });

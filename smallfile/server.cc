@@ -52,8 +52,11 @@ Task<Status> SmallFileServer::start() {
   if (!store) co_return fail(std::move(store).error());
   store_ = std::move(*store);
   sites_.emplace(context_, *store_, authority_, nfs_.late_writes(), gate_);
-  shared_.emplace(Shared{context_, *store_, *sites_, authority_,
-                         context_.metrics.counter("smallfile_commits_passed_on_total")});
+  shared_.emplace(
+      Shared{context_, *store_, *sites_, authority_,
+             context_.metrics.counter(
+                 "smallfile_commits_passed_on_total",
+                 "COMMITs of files that storage nodes hold bytes of too, passed on to the coordinator")});
   add_operations();
   moves_ = std::make_unique<service::SiteMoves>(context_, wire::Role::kSmallFile, gate_, *sites_);
   objects_ = std::make_unique<ObjectProgram>(context_, *store_, *sites_, authority_, gate_, *moves_);

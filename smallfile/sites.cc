@@ -32,10 +32,15 @@ Sites::Sites(service::ServiceContext& context, Store& store, service::AuthorityC
       gate_(gate),
       locks_(context.loop),
       arriving_(context.loop),
-      forwarded_(context.metrics.counter("moves_writes_forwarded_total")),
-      copied_files_(context.metrics.counter("moves_copied_files_total")),
-      copied_bytes_(context.metrics.counter("moves_copied_bytes_total")),
-      placed_bytes_(context.metrics.counter("moves_placed_bytes_total")) {}
+      forwarded_(context.metrics.counter("moves_writes_forwarded_total",
+                                         "clients' writes, and truncations and removals of small files, that "
+                                         "a new owner did as well, before they were answered")),
+      copied_files_(
+          context.metrics.counter("moves_copied_files_total", "small files that were copied to new owners")),
+      copied_bytes_(
+          context.metrics.counter("moves_copied_bytes_total", "bytes that were copied to new owners")),
+      placed_bytes_(context.metrics.counter("moves_placed_bytes_total",
+                                            "bytes that old owners have copied and forwarded here")) {}
 
 std::uint32_t Sites::site_of(FileId file) const {
   return context_.tables.get()->small_file_site(file).value;

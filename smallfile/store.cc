@@ -27,10 +27,11 @@ Store::Store(Loop& loop, storage::Disk& disk, storage::KvStore& records, ZoneSto
       table_(loop, records, metrics,
              {.threshold = options_.threshold, .site_of = options_.site_of, .limit = options_.cache_bytes}),
       checkpointer_(loop, table_, records, zones, metrics, crash),
-      damaged_(metrics.counter("smallfile_damaged_blocks_total")),
-      refused_(metrics.counter("smallfile_refused_no_space_total")),
-      replayed_(metrics.counter("smallfile_replayed_records_total")),
-      loads_(metrics.counter("smallfile_block_loads_total")) {}
+      damaged_(metrics.counter("smallfile_damaged_blocks_total",
+                               "blocks whose checksum was wrong: answered NFS3ERR_IO")),
+      refused_(metrics.counter("smallfile_refused_no_space_total", "writes answered NFS3ERR_NOSPC")),
+      replayed_(metrics.counter("smallfile_replayed_records_total", "journal records replayed at the start")),
+      loads_(metrics.counter("smallfile_block_loads_total", "blocks read from zones")) {}
 
 Store::~Store() {
   *alive_ = false;

@@ -24,11 +24,18 @@ DiskModel::DiskModel(Loop& loop, Options options, Metrics& metrics)
       options_(options),
       most_blocks_(std::max<std::uint64_t>(options.memory_bytes / kBlock, 1)),
       arms_(std::max<std::uint32_t>(options.arms, 1)),
-      reads_(metrics.counter("emulated_disk_reads_total")),
-      writes_(metrics.counter("emulated_disk_writes_total")),
-      hits_(metrics.counter("emulated_disk_hits_total")),
-      misses_(metrics.counter("emulated_disk_misses_total")),
-      busy_(metrics.counter("emulated_disk_busy_microseconds_total")) {}
+      reads_(metrics.counter("emulated_disk_reads_total",
+                             "operations of the emulated disk that read, of all arms")),
+      writes_(metrics.counter("emulated_disk_writes_total",
+                              "operations of the emulated disk that wrote, of all arms")),
+      hits_(metrics.counter("emulated_disk_hits_total",
+                            "blocks of 8 KiB that the emulated disk found in memory")),
+      misses_(metrics.counter("emulated_disk_misses_total",
+                              "blocks of 8 KiB that an arm of the emulated disk had to read")),
+      busy_(metrics.counter("emulated_disk_busy_seconds_total",
+                            "time that arms of the emulated disk were given to do: over the time that passed "
+                            "and the arms, how busy they are",
+                            {}, Unit::kMicroseconds)) {}
 
 MonoTime DiskModel::read(FileKey file, std::uint64_t offset, std::uint64_t length) {
   MonoTime done = loop_.now();

@@ -43,7 +43,7 @@ TEST_F(ModelTest, AReadSeeksAndMovesItsBytesAndIsFreeTheNextTime) {
   EXPECT_EQ(count("reads"), 1u);
   EXPECT_EQ(count("hits"), 3u);
   EXPECT_EQ(count("misses"), 2u);
-  EXPECT_EQ(count("busy_microseconds"), 12'000u);
+  EXPECT_EQ(count("busy_seconds"), 12'000u);
 }
 
 TEST_F(ModelTest, WhoReadsWhatIsOnItsWayWaitsForIt) {

@@ -43,11 +43,18 @@ class LogImpl final : public Log {
         options_(std::move(options)),
         trimming_(loop),
         mark_(std::make_shared<EndMarkFile>(loop, disk, options_.folder + ".end")),
-        records_written_(metrics.counter(label("log_records_total"))),
-        bytes_written_(metrics.counter(label("log_written_bytes"))),
-        syncs_(metrics.counter(label("log_syncs_total"))),
-        torn_tails_(metrics.counter(label("log_torn_tails_total"))),
-        torn_bytes_(metrics.counter(label("log_torn_bytes"))) {}
+        records_written_(
+            metrics.counter("log_records_total", "records written to the log", {{"log", options_.folder}})),
+        bytes_written_(metrics.counter("log_written_bytes_total", "bytes written to the log",
+                                       {{"log", options_.folder}})),
+        syncs_(metrics.counter("log_syncs_total",
+                               "syncs of the log; records per sync is the group commit's gain",
+                               {{"log", options_.folder}})),
+        torn_tails_(metrics.counter("log_torn_tails_total",
+                                    "torn ends of the log that were cut off at a start",
+                                    {{"log", options_.folder}})),
+        torn_bytes_(metrics.counter("log_torn_bytes_total", "bytes of the torn ends that were cut off",
+                                    {{"log", options_.folder}})) {}
 
   ~LogImpl() override { loop_.cancel(mark_timer_); }
 
@@ -68,9 +75,6 @@ class LogImpl final : public Log {
     OneShot<Status> done;
   };
 
-  std::string label(std::string_view name) const {
-    return fmt::format("{}{{log=\"{}\"}}", name, options_.folder);
-  }
   std::string path(std::uint64_t first) const {
     return fmt::format("{}/{}", options_.folder, format::segment_name(first));
   }

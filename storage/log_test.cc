@@ -327,7 +327,7 @@ TEST_F(LogTest, ABatchThatReachedTheDiskOutOfOrderIsATornTail) {
   must_open();
   EXPECT_EQ(records(), std::vector<std::string>{"durable"});
   EXPECT_EQ(metric("log_torn_tails_total"), 1u);
-  EXPECT_EQ(metric("log_torn_bytes"), 3 * (600 + log_format::kRecordHeaderSize));
+  EXPECT_EQ(metric("log_torn_bytes_total"), 3 * (600 + log_format::kRecordHeaderSize));
 }
 
 TEST_F(LogTest, RecordsInsideAPayloadAreNotTakenForRecords) {

@@ -197,13 +197,19 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
         options_(std::move(options)),
         guard_(std::move(guard)),
         db_(std::move(db)),
-        syncs_(metrics.counter("kv_syncs_total")),
-        changes_(metrics.counter("kv_changes_total")),
-        keys_(metrics.counter("kv_keys_changed_total")),
-        refused_(metrics.counter("kv_refused_no_space_total")),
-        deleted_passed_(metrics.counter("kv_deleted_keys_passed_total")),
-        clearings_(metrics.counter("kv_clearings_total")),
-        failures_(metrics.counter("kv_sync_failures_total")) {
+        syncs_(metrics.counter(
+            "kv_syncs_total",
+            "syncs of the key-value store's log; changes per sync is the group commit's gain")),
+        changes_(metrics.counter("kv_changes_total", "batches applied to the key-value store")),
+        keys_(metrics.counter("kv_keys_changed_total",
+                              "keys that batches put or deleted in the key-value store")),
+        refused_(metrics.counter("kv_refused_no_space_total",
+                                 "changes of the key-value store refused because the disk is full")),
+        deleted_passed_(
+            metrics.counter("kv_deleted_keys_passed_total", "deleted keys that listings had to step over")),
+        clearings_(metrics.counter("kv_clearings_total", "compactions made to be rid of deleted keys")),
+        failures_(metrics.counter("kv_sync_failures_total",
+                                  "failed syncs of the key-value store: it refuses changes from then on")) {
     Counting::only_on_demand();
     clearer_ = std::make_unique<Workers>(loop_, 1);
     applied_ = durable_ = db_->GetLatestSequenceNumber();

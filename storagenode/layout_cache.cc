@@ -30,9 +30,11 @@ bool names_members(const wire::FileLayout& layout, std::size_t members) {
 
 LayoutCache::LayoutCache(service::ServiceContext& context)
     : context_(context),
-      fetched_(context.metrics.counter("mirror_layouts_fetched_total")),
-      recalled_(context.metrics.counter("mirror_layouts_recalled_total")),
-      lost_(context.metrics.counter("mirror_sessions_lost_total")) {}
+      fetched_(context.metrics.counter("mirror_layouts_fetched_total", "layouts asked for at coordinators")),
+      recalled_(
+          context.metrics.counter("mirror_layouts_recalled_total", "layouts that a coordinator took back")),
+      lost_(context.metrics.counter("mirror_sessions_lost_total",
+                                    "sessions with a coordinator that had to begin anew")) {}
 
 void LayoutCache::start() {
   const routing::RoutingTables& tables = *context_.tables.get();

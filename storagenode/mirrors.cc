@@ -52,11 +52,17 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
       layouts_(context),
       ordered_(context.loop),
       suspects_(context),
-      forwarded_(context.metrics.counter("mirror_writes_forwarded_total")),
-      passed_on_(context.metrics.counter("mirror_requests_passed_on_total")),
-      missed_(context.metrics.counter("mirror_copies_missed_total")),
-      copied_(context.metrics.counter("mirror_stripes_copied_total")),
-      too_early_(context.metrics.counter("mirror_writes_sent_too_early_total")) {}
+      forwarded_(context.metrics.counter("mirror_writes_forwarded_total",
+                                         "writes forwarded to other copies of mirrored files")),
+      passed_on_(context.metrics.counter("mirror_requests_passed_on_total",
+                                         "requests given to the copy that they are for")),
+      missed_(context.metrics.counter("mirror_copies_missed_total",
+                                      "writes that a copy did not get, and the coordinator was told of")),
+      copied_(context.metrics.counter("mirror_stripes_copied_total",
+                                      "stripes copied to others that missed them")),
+      too_early_(context.metrics.counter("mirror_writes_sent_too_early_total",
+                                         "writes that were refused, since another copy may have ordered "
+                                         "writes since they were sent; proxies send them again")) {}
 
 rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
   return context_.tables.get()->server(server)->endpoint;

@@ -13,10 +13,12 @@ constexpr std::uint32_t kMaxListed = 4096;
 }  // namespace
 
 ObjectProgram::ObjectProgram(Node& node, const service::SiteMoves& moves)
-    : InternalProgram(wire::kObjectProgram, &node.context.metrics.counter("object_calls_total")),
+    : InternalProgram(wire::kObjectProgram,
+                      &node.context.metrics.counter("object_calls_total", "calls of the object program")),
       node_(node),
       moves_(moves),
-      failures_(node.context.metrics.counter("object_failures_total")) {
+      failures_(node.context.metrics.counter(
+          "object_failures_total", "calls of the object program with another status than NFS3_OK")) {
   using Procedure = wire::ObjectProcedure;
   on<wire::ObjectReadArgs>(Procedure::kRead,
                            [this](const auto& args, rpc::XdrWriter& results) { return read(args, results); });

@@ -23,17 +23,24 @@ LogLimiter& corruption_log() {
 }  // namespace
 
 StoreFigures::StoreFigures(Metrics& metrics)
-    : checksum_errors(metrics.counter("store_checksum_errors_total")),
-      io_errors(metrics.counter("store_io_errors_total")),
-      torn_blocks(metrics.counter("store_torn_blocks_total")),
-      sync_failures(metrics.counter("store_sync_failures_total")),
-      no_space(metrics.counter("store_no_space_total")),
-      read_bytes(metrics.counter("store_read_bytes_total")),
-      written_bytes(metrics.counter("store_written_bytes_total")),
-      scrubbed_bytes(metrics.counter("store_scrubbed_bytes_total")),
-      scrub_passes(metrics.counter("store_scrub_passes_total")),
-      open_segments(metrics.counter("store_open_segments")),
-      marked_granules(metrics.counter("store_marked_granules")) {}
+    : checksum_errors(metrics.counter(
+          "store_checksum_errors_total",
+          "blocks whose checksum was wrong: answered NFS3ERR_IO and logged with object and offset")),
+      io_errors(metrics.counter("store_io_errors_total", "errors of the disk")),
+      torn_blocks(metrics.counter("store_torn_blocks_total",
+                                  "blocks that a crash left torn; never acknowledged as stable")),
+      sync_failures(metrics.counter("store_sync_failures_total", "failed syncs of segments")),
+      no_space(metrics.counter("store_no_space_total", "writes answered NFS3ERR_NOSPC")),
+      read_bytes(metrics.counter("store_read_bytes_total", "bytes read from segments")),
+      written_bytes(metrics.counter("store_written_bytes_total", "bytes written to segments")),
+      scrubbed_bytes(
+          metrics.counter("store_scrubbed_bytes_total", "bytes read and verified in the background")),
+      scrub_passes(metrics.counter("store_scrub_passes_total",
+                                   "whole passes of reading and verifying over everything")),
+      open_segments(metrics.gauge("store_open_segments", "segment files open")),
+      marked_granules(
+          metrics.gauge("store_marked_granules",
+                        "ranges marked as being written, which a start after a crash has to look at")) {}
 
 Segment::Segment(SegmentName name, std::unique_ptr<storage::File> file, StoreFigures& figures)
     : name_(name), file_(std::move(file)), figures_(figures), seed_(segment_seed(name)) {

@@ -84,9 +84,13 @@ Sites::Sites(service::ServiceContext& context, ObjectStore& store, service::Auth
       gate_(context.loop),
       locks_(context.loop),
       arriving_(context.loop),
-      forwarded_(context.metrics.counter("moves_writes_forwarded_total")),
-      copied_bytes_(context.metrics.counter("moves_copied_bytes_total")),
-      placed_bytes_(context.metrics.counter("moves_placed_bytes_total")) {}
+      forwarded_(context.metrics.counter("moves_writes_forwarded_total",
+                                         "clients' writes, and truncations and removals of small files, that "
+                                         "a new owner did as well, before they were answered")),
+      copied_bytes_(
+          context.metrics.counter("moves_copied_bytes_total", "bytes that were copied to new owners")),
+      placed_bytes_(context.metrics.counter("moves_placed_bytes_total",
+                                            "bytes that old owners have copied and forwarded here")) {}
 
 ObjectName Sites::object_of(const routing::FileHandle& handle) const {
   return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};

@@ -4,34 +4,15 @@
 #include "wire/codec.h"
 
 namespace slice::wire {
-namespace {
-
-constexpr std::uint32_t kMaxSamples = 4096;
-
-}  // namespace
-
 void encode(rpc::XdrWriter& out, const MetricsResult& result) {
   out.text(bounded(result.process));
-  std::size_t count = std::min<std::size_t>(result.samples.size(), kMaxSamples);
-  out.u32(static_cast<std::uint32_t>(count));
-  for (std::size_t i = 0; i < count; ++i) {
-    out.text(bounded(result.samples[i].name));
-    out.u64(result.samples[i].value);
-  }
+  out.text(std::string_view(result.text).substr(0, kMaxMetricsText));
 }
 
 bool decode(ByteView bytes, MetricsResult& out) {
   rpc::XdrReader in(bytes);
   out.process = std::string(in.text(kMaxText));
-  out.samples.clear();
-  std::uint32_t count = in.u32();
-  if (count > kMaxSamples) in.fail();
-  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
-    MetricSample sample;
-    sample.name = std::string(in.text(kMaxText));
-    sample.value = in.u64();
-    out.samples.push_back(std::move(sample));
-  }
+  out.text = std::string(in.text(kMaxMetricsText));
   return in.complete();
 }
 

@@ -21,14 +21,12 @@ enum class AdminProcedure : std::uint32_t {
   kReload = 6
 };
 
-struct MetricSample {
-  std::string name;
-  std::uint64_t value = 0;
-};
+// METRICS. No arguments.
 struct MetricsResult {
   std::string process;
-  std::vector<MetricSample> samples;
+  std::string text;  // Metrics::text(), as HTTP gives it; at most kMaxMetricsText
 };
+inline constexpr std::uint32_t kMaxMetricsText = 3 << 20;  // bytes; a reply has 4 MiB
 void encode(rpc::XdrWriter& out, const MetricsResult& result);
 bool decode(ByteView bytes, MetricsResult& out);
 

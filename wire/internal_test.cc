@@ -518,7 +518,7 @@ TEST(ManagerMessages, LongTextsAreCutNotRefused) {
 }
 
 TEST(AdminMessages, Codec) {
-  check_message(MetricsResult{"dird-1", {{"a_total", 1}, {"b_bytes", 1ull << 50}}});
+  check_message(MetricsResult{"dird-1", "# TYPE slice_a_total counter\nslice_a_total 1\n"});
   check_message(MisdirectedArgs{Role::kStorage, SiteId{17}, Generation{9}});
   check_message(NewTablesArgs{Generation{9}});
 }

@@ -29,12 +29,21 @@ Manager::Manager(service::ServiceContext& context)
       settings_(context, {.members = entries_,
                           .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
       heard_(entries_.size()),
-      alive_gauge_(context.metrics.counter("manager_alive_processes")),
-      drawn_gauge_(context.metrics.counter("manager_largest_verifier_drawn")),
-      offers_taken_(context.metrics.counter("manager_offers_taken_total")),
-      offers_refused_(context.metrics.counter("manager_offers_refused_total")),
-      differing_(context.metrics.counter("manager_differing_tables_total")),
-      conflicts_(context.metrics.counter("manager_record_conflicts_total")) {
+      alive_gauge_(context.metrics.gauge("manager_alive_processes", "processes heard of within 5 s")),
+      drawn_gauge_(context.metrics.gauge("manager_largest_verifier_drawn",
+                                         "the last number of the sequence of write verifiers")),
+      offers_taken_(context.metrics.counter(
+          "manager_offers_taken_total",
+          "tables that processes offered and that could be used: this manager had none, or older ones")),
+      offers_refused_(
+          context.metrics.counter("manager_offers_refused_total",
+                                  "tables that processes offered and that do not fit the configuration")),
+      differing_(context.metrics.counter(
+          "manager_differing_tables_total",
+          "heartbeats of processes with other tables than the manager's under the same generation")),
+      conflicts_(context.metrics.counter(
+          "manager_record_conflicts_total",
+          "records of sites that another server has a record of as well: the tables stay as they are")) {
   using Procedure = wire::ManagerProcedure;
   on<wire::HeartbeatArgs>(Procedure::kHeartbeat, [this](const auto& args) { return heartbeat(args); });
   on<wire::OfferTablesArgs>(Procedure::kOfferTables, [this](const auto& args) { return offer(args); });

@@ -29,10 +29,11 @@ std::uint64_t wall_ns(const Loop& loop) {
 Moves::Moves(service::ServiceContext& context, Hooks hooks)
     : context_(context),
       hooks_(std::move(hooks)),
-      begun_(context.metrics.counter("manager_moves_begun_total")),
-      done_(context.metrics.counter("manager_moves_done_total")),
-      aborted_(context.metrics.counter("manager_moves_aborted_total")),
-      under_way_(context.metrics.counter("manager_moves")) {}
+      begun_(context.metrics.counter("manager_moves_begun_total", "moves of sites that were begun")),
+      done_(context.metrics.counter("manager_moves_done_total",
+                                    "moves of sites that have ended with their sites at the new owner")),
+      aborted_(context.metrics.counter("manager_moves_aborted_total", "moves of sites that were given up")),
+      under_way_(context.metrics.gauge("manager_moves", "moves of sites that go on")) {}
 
 void Moves::run() {
   context_.loop.after(kInterval, [this] { work(); });

@@ -14,9 +14,13 @@ SettingsBook::SettingsBook(service::ServiceContext& context, Hooks hooks)
     : context_(context),
       hooks_(std::move(hooks)),
       change_(context.loop),
-      reloads_(context.metrics.counter("manager_reloads_total")),
-      refused_(context.metrics.counter("manager_reloads_refused_total")),
-      generation_(context.metrics.counter("manager_settings_generation")) {}
+      reloads_(context.metrics.counter("manager_reloads_total",
+                                       "times that the manager was to read its file again")),
+      refused_(context.metrics.counter(
+          "manager_reloads_refused_total",
+          "reloads that changed nothing, since the file was wrong or changes what no reload changes")),
+      generation_(context.metrics.gauge("manager_settings_generation",
+                                        "generation of the settings that the manager has published")) {}
 
 Task<Status> SettingsBook::start() {
   auto lock = co_await change_.lock();
@@ -65,7 +69,10 @@ Task<wire::ReloadResult> SettingsBook::reload() {
     co_return result;
   }
   reloaded_ = true;
-  context_.metrics.counter("configuration_warnings").set(read->warnings.size());
+  context_.metrics
+      .gauge("configuration_warnings",
+             "warnings of the configuration that the process started with; slicectl check shows them")
+      .set(read->warnings.size());
   result.generation = generation();
   result.late = co_await tell_all();
   for (const std::string& warning : result.warnings) log_warning("{}", warning);

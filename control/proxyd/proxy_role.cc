@@ -25,10 +25,13 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       loop_(dynamic_cast<rpc::EpollLoop&>(context.loop)),
       xdp_(loop_, context.config.proxy, context.metrics,
            [this](const slice_eviction& changes) { shared_->write_back().add(changes); }),
-      bindings_(context, [this] { xdp_.servers_changed(); }),
+      latencies_(context.metrics),
+      bindings_(context, latencies_, [this] { xdp_.servers_changed(); }),
       wanted_(context),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
-      taken_over_(context.metrics.counter("proxy_sockets_taken_over")) {}
+      taken_over_(context.metrics.gauge(
+          "proxy_sockets_taken_over",
+          "sockets on the virtual address that this process has from one that was killed")) {}
 
 ProxyRole::~ProxyRole() {
   for (auto& one : threads_) {
@@ -88,6 +91,7 @@ Status ProxyRole::start_workers() {
     options.config = &context_.config;
     options.settings = &context_.settings;
     options.workers = count;
+    options.latencies = &latencies_;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
     if (shares_loop) {

@@ -53,6 +53,7 @@ class ProxyRole : public service::Role {
   service::ServiceContext& context_;
   rpc::EpollLoop& loop_;
   XdpProgram xdp_;
+  ServerLatencies latencies_;
   SiteBindings bindings_;
   WantedSites wanted_;
   Tables tables_;

@@ -16,11 +16,16 @@ constexpr unsigned kWatches = 10;
 
 }  // namespace
 
-SiteBindings::SiteBindings(service::ServiceContext& context, std::function<void()> changed)
+SiteBindings::SiteBindings(service::ServiceContext& context, ServerLatencies& latencies,
+                           std::function<void()> changed)
     : context_(context),
+      latencies_(latencies),
       changed_(std::move(changed)),
-      reports_(context.metrics.counter("proxy_misdirected_reports_total")),
-      mended_(context.metrics.counter("proxy_entries_mended_total")) {}
+      reports_(context.metrics.counter("proxy_misdirected_reports_total",
+                                       "reports of servers that a request came to which is another's")),
+      mended_(context.metrics.counter(
+          "proxy_entries_mended_total",
+          "entries of sites and servers that were put right for reports of servers")) {}
 
 void SiteBindings::keep(Tables tables) {
   tables_ = tables;
@@ -37,6 +42,7 @@ void SiteBindings::follow() {
   if (current == bound_) return;
   bool changed = bound_ == nullptr || current->generation() != bound_->generation();
   bound_ = current;
+  latencies_.learn(current->wire());
   bind_sites(current->wire(), tables_);
   if (changed) changed_();
 }

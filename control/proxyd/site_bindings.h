@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/log.h"
+#include "proxy/tables/server_latencies.h"
 #include "proxy/tables/tables.h"
 #include "service/process.h"
 
@@ -16,7 +17,8 @@ namespace slice::proxy {
 class SiteBindings {
  public:
   // `context` outlives it. `changed` is called whenever entries became others.
-  SiteBindings(service::ServiceContext& context, std::function<void()> changed);
+  // `latencies` learns of servers before sites are bound to them.
+  SiteBindings(service::ServiceContext& context, ServerLatencies& latencies, std::function<void()> changed);
 
   // Binds all sites of `tables`, and follows the manager from now on.
   void keep(Tables tables);
@@ -34,6 +36,7 @@ class SiteBindings {
   static Task<void> refresh(SiteBindings& self);
 
   service::ServiceContext& context_;
+  ServerLatencies& latencies_;
   std::function<void()> changed_;
   Tables tables_;
   std::shared_ptr<const routing::RoutingTables> bound_;  // what the table says

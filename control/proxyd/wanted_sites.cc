@@ -24,9 +24,14 @@ bool has_ended(const wire::MoveState& move) {
 WantedSites::WantedSites(service::ServiceContext& context)
     : context_(context),
       manager_(manager_of(context.config)),
-      asked_total_(context.metrics.counter("proxy_wanted_asked_total")),
-      done_(context.metrics.counter("proxy_wanted_done_total")),
-      refused_(context.metrics.counter("proxy_wanted_refused_total")) {}
+      asked_total_(context.metrics.counter("proxy_wanted_asked_total",
+                                           "sites whose move was begun for an entry of wanted")),
+      done_(context.metrics.counter("proxy_wanted_done_total",
+                                    "entries of wanted that were cleared since the site is there")),
+      refused_(context.metrics.counter(
+          "proxy_wanted_refused_total",
+          "entries of wanted that were cleared since they cannot be fulfilled, or their move was given up")) {
+}
 
 void WantedSites::keep(Tables tables) {
   tables_ = tables;

@@ -37,6 +37,17 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+// Without their line breaks.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 std::string_view role_text(wire::Role role) {
   return role_name(static_cast<ServerRole>(role));
 }
@@ -402,11 +413,19 @@ std::string render_metrics(const std::vector<ProcessMetrics>& processes, std::st
       continue;
     }
     entry["metrics"] = Json::object();
-    for (const wire::MetricSample& sample : process.metrics->samples) {
-      if (sample.name.find(match) == std::string::npos) continue;
-      entry["metrics"][sample.name] = sample.value;
-      text += processes.size() == 1 ? fmt::format("{} {}\n", sample.name, sample.value)
-                                    : fmt::format("{} {} {}\n", process.name, sample.name, sample.value);
+    std::string head;  // HELP and TYPE of a family of which no sample was shown yet
+    for (std::string_view line : lines_of(process.metrics->text)) {
+      if (line.starts_with("# HELP ")) head.clear();
+      if (line.starts_with('#')) {
+        head += fmt::format("{}\n", line);
+        continue;
+      }
+      const std::size_t space = line.rfind(' ');
+      const std::string_view name = line.substr(0, space);
+      if (space == std::string_view::npos || name.find(match) == std::string_view::npos) continue;
+      entry["metrics"][std::string(name)] = Json::parse(line.substr(space + 1), nullptr, false);
+      text += processes.size() == 1 ? std::exchange(head, "") : process.name + " ";
+      text += fmt::format("{}\n", line);
     }
     json.push_back(std::move(entry));
   }

@@ -433,18 +433,22 @@ TEST_F(SlicectlTest, ComparesTablesAndRecordsOfAll) {
 
 TEST_F(SlicectlTest, ReadsMetricsOfOneOrAll) {
   Metrics of_store1;
-  of_store1.counter("reads_total").add(7);
-  of_store1.counter("writes_total").add(9);
-  service::AdminProgram admin("store1", of_store1, {.refresh = [&] { of_store1.counter("gauge").set(3); }});
+  of_store1.counter("reads_total", "reads of a test").add(7);
+  of_store1.counter("busy_seconds_total", "time of a test", {}, Unit::kMicroseconds).add(1'500'000);
+  Gauge& gauge = of_store1.gauge("gauge", "gauge of a test");
+  service::AdminProgram admin("store1", of_store1, {.refresh = [&] { gauge.set(3); }});
   serve("store1", admin);
   auto one = run(ask_metrics(seams_, "store1"));
   ASSERT_TRUE(one);
-  EXPECT_EQ(render_metrics(*one, "", Format::kText), "gauge 3\nreads_total 7\nwrites_total 9\n");
-  EXPECT_EQ(render_metrics(*one, "read", Format::kText), "reads_total 7\n");
+  EXPECT_EQ(render_metrics(*one, "", Format::kText), of_store1.text());
+  EXPECT_EQ(
+      render_metrics(*one, "read", Format::kText),
+      "# HELP slice_reads_total reads of a test\n# TYPE slice_reads_total counter\nslice_reads_total 7\n");
   auto all_of_them = run(ask_metrics(seams_, ""));
   ASSERT_EQ(all_of_them->size(), 7u);
   json said = json::parse(render_metrics(*all_of_them, "", Format::kJson));
-  EXPECT_EQ(said["processes"][2]["metrics"]["reads_total"], 7);
+  EXPECT_EQ(said["processes"][2]["metrics"]["slice_reads_total"], 7);
+  EXPECT_EQ(said["processes"][2]["metrics"]["slice_busy_seconds_total"], 1.5);
   EXPECT_TRUE(said["processes"][6].contains("error"));
   EXPECT_EQ(run(ask_metrics(seams_, "nobody")).error().code, Errc::kNotFound);
 }

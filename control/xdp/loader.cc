@@ -430,7 +430,11 @@ void Loader::export_outcomes(Metrics& metrics) const {
     if (name == nullptr || bpf_map_lookup_elem(fd, &outcome, values.data()) != 0) continue;
     std::uint64_t sum = 0;
     for (std::uint64_t value : values) sum += value;
-    metrics.counter(fmt::format("xdp_outcomes_total{{outcome=\"{}\"}}", name)).set(sum);
+    metrics
+        .counter("xdp_outcomes_total",
+                 "packets, by what XDP did with them (bpf/shared/outcomes.h), as of the moment of reading",
+                 {{"outcome", name}})
+        .set(sum);
   }
 }
 

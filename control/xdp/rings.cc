@@ -28,9 +28,11 @@ Rings::Rings(rpc::EpollLoop& loop, const Loader& loader, Metrics& metrics,
     : loop_(loop),
       program_(loader.program_fd()),
       evicted_(std::move(evicted)),
-      reruns_(metrics.counter("proxy_fragments_run_again_total")),
-      expired_(metrics.counter("proxy_fragments_expired_total")),
-      overflow_(metrics.counter("proxy_fragments_overflow_total")) {
+      reruns_(metrics.counter("proxy_fragments_run_again_total",
+                              "fragments that came before their first and were run through XDP again")),
+      expired_(metrics.counter("proxy_fragments_expired_total", "fragments whose first never came")),
+      overflow_(
+          metrics.counter("proxy_fragments_overflow_total", "fragments beyond the room for waiting ones")) {
   rings_ = ring_buffer__new(loader.evictions_fd(), &Rings::on_eviction, this, nullptr);
   if (rings_ == nullptr || ring_buffer__add(rings_, loader.orphans_fd(), &Rings::on_orphan, this) != 0) {
     log_error("cannot read the rings of the XDP program");

@@ -25,9 +25,11 @@ CommitOperation::CommitOperation(service::ServiceContext& context, FileGate& gat
       intentions_(intentions),
       participants_(participants),
       authority_(authority),
-      single_(context.metrics.counter("coordinator_commits_single_total")),
-      several_(context.metrics.counter("coordinator_commits_several_total")),
-      informed_(context.metrics.counter("coordinator_verifier_laggards_total")) {}
+      single_(
+          context.metrics.counter("coordinator_commits_single_total", "COMMITs that concerned one server")),
+      several_(context.metrics.counter("coordinator_commits_several_total", "COMMITs over several")),
+      informed_(context.metrics.counter("coordinator_verifier_laggards_total",
+                                        "participants that had to be told a larger verifier")) {}
 
 Task<NfsAnswer> CommitOperation::run(service::NfsRequest& request, rpc::XdrWriter& results) {
   if (NfsStatus type = service::check_transfer_type(request.handle); type != NfsStatus::kOk) co_return type;

@@ -34,8 +34,10 @@ MoveOperation::MoveOperation(service::ServiceContext& context, FileGate& gate, I
       intentions_(intentions),
       sessions_(sessions),
       layouts_(layouts),
-      moved_(context.metrics.counter("coordinator_stripes_moved_total")),
-      given_up_(context.metrics.counter("coordinator_moves_given_up_total")) {}
+      moved_(context.metrics.counter("coordinator_stripes_moved_total",
+                                     "stripes of block-mapped files moved to another site")),
+      given_up_(context.metrics.counter("coordinator_moves_given_up_total",
+                                        "moves of stripes that ended where they began")) {}
 
 MoveOperation::Move MoveOperation::plan(const routing::FileHandle& handle, std::uint64_t stripe, SiteId from,
                                         SiteId to) const {

@@ -16,8 +16,8 @@ RemoveOperation::RemoveOperation(service::ServiceContext& context, FileGate& gat
       participants_(participants),
       layouts_(layouts),
       authority_(authority),
-      done_(context.metrics.counter("coordinator_removes_total")),
-      owed_gauge_(context.metrics.counter("coordinator_removes_owed")) {}
+      done_(context.metrics.counter("coordinator_removes_total", "removals done")),
+      owed_gauge_(context.metrics.gauge("coordinator_removes_owed", "removals accepted and not yet done")) {}
 
 Task<NfsStatus> RemoveOperation::run(routing::FileHandle handle) {
   if (auto found = owed_.find(handle.fileid); found != owed_.end()) {

@@ -15,7 +15,7 @@ TruncateOperation::TruncateOperation(service::ServiceContext& context, FileGate&
       participants_(participants),
       locks_(locks),
       authority_(authority),
-      done_(context.metrics.counter("coordinator_truncates_total")) {}
+      done_(context.metrics.counter("coordinator_truncates_total", "truncations done")) {}
 
 Task<NfsStatus> TruncateOperation::run(routing::FileHandle handle, std::uint64_t size, Epoch epoch) {
   Key key{handle.fileid, epoch};

@@ -22,10 +22,15 @@ DirectoryParts::DirectoryParts(service::ServiceContext& context, CellStore& cell
       locks_(locks),
       peers_(peers),
       leases_(kLeaseCacheBytes),
-      taken_(context.metrics.counter("directory_leases_taken_total")),
-      revoked_(context.metrics.counter("directory_leases_revoked_total")),
-      touches_(context.metrics.counter("directory_touches_total")),
-      owed_(context.metrics.counter("directory_touches_owed")) {}
+      taken_(context.metrics.counter("directory_leases_taken_total",
+                                     "name hashing: leases of directories asked of their homes")),
+      revoked_(
+          context.metrics.counter("directory_leases_revoked_total",
+                                  "times that leases of a directory were called back before it changed")),
+      touches_(context.metrics.counter("directory_touches_total",
+                                       "touches sent to directories' homes; several changes share one")),
+      owed_(context.metrics.gauge("directory_touches_owed",
+                                  "directories whose homes do not know yet of a change of their names")) {}
 
 const AttributeCell* DirectoryParts::leased(const CellRef& directory) {
   const Lease* lease = leases_.find(directory.fileid);

@@ -11,11 +11,20 @@ Intentions::Intentions(service::ServiceContext& context, CellStore& cells, Peers
       cells_(cells),
       peers_(peers),
       incarnation_(context.random()),
-      begun_(context.metrics.counter("cross_site_changes_begun_total")),
-      decided_(context.metrics.counter("cross_site_changes_decided_total")),
-      given_up_(context.metrics.counter("cross_site_changes_given_up_total")),
-      retries_(context.metrics.counter("cross_site_finish_retries_total")),
-      open_(context.metrics.counter("cross_site_changes_open")) {}
+      begun_(context.metrics.counter(
+          "cross_site_changes_begun_total",
+          "tries of changes that needed something of another server, or of a lock of this one")),
+      decided_(context.metrics.counter("cross_site_changes_decided_total",
+                                       "cross-site changes committed with other servers taking part")),
+      given_up_(context.metrics.counter("cross_site_changes_given_up_total",
+                                        "cross-site changes given up: nothing of another server was changed, "
+                                        "or the try lost a lock to an older change and was made again")),
+      retries_(
+          context.metrics.counter("cross_site_finish_retries_total",
+                                  "times that participants of a cross-site change had to be told again")),
+      open_(context.metrics.gauge(
+          "cross_site_changes_open",
+          "cross-site changes that run, or are decided and not yet carried out by everybody")) {}
 
 TransactionId Intentions::begin(SiteId site) {
   begun_.add();

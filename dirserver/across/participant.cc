@@ -60,12 +60,18 @@ std::vector<WantedLock> locks_of(const PreparedRecord& record) {
 Participant::Participant(const Seams& seams)
     : seams_(seams),
       incarnation_(seams.context.random()),
-      locks_given_(seams.context.metrics.counter("directory_locks_total")),
-      locks_refused_(seams.context.metrics.counter("directory_locks_refused_total")),
-      prepared_(seams.context.metrics.counter("directory_changes_prepared_total")),
-      committed_(seams.context.metrics.counter("directory_changes_carried_out_total")),
-      aborted_(seams.context.metrics.counter("directory_changes_given_up_total")),
-      under_way_(seams.context.metrics.counter("directory_changes_under_way")) {}
+      locks_given_(seams.context.metrics.counter("directory_locks_total",
+                                                 "locks given to changes that other servers began")),
+      locks_refused_(seams.context.metrics.counter(
+          "directory_locks_refused_total", "LOCK calls refused, since an older change holds something")),
+      prepared_(seams.context.metrics.counter("directory_changes_prepared_total",
+                                              "promises made to changes that other servers began")),
+      committed_(seams.context.metrics.counter("directory_changes_carried_out_total",
+                                               "promised changes of other servers that were carried out")),
+      aborted_(seams.context.metrics.counter("directory_changes_given_up_total",
+                                             "promised changes of other servers that were given up")),
+      under_way_(seams.context.metrics.gauge("directory_changes_under_way",
+                                             "changes of other servers that hold something here")) {}
 
 void Participant::count() {
   under_way_.set(guests_.size());

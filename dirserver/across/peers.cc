@@ -31,8 +31,10 @@ CellRef ref_of(const wire::CellName& name) {
 
 Peers::Peers(service::ServiceContext& context, Stays& stays) : context_(context), stays_(stays) {
   for (std::string_view procedure : kProcedures) {
-    calls_.push_back(
-        &context.metrics.counter(fmt::format("directory_peer_calls_total{{procedure=\"{}\"}}", procedure)));
+    calls_.push_back(&context.metrics.counter("directory_peer_calls_total",
+                                              "calls of other directory servers, by procedure: LOCK, "
+                                              "PREPARE, FINISH, OUTCOME, READ, TOUCH, REVOKE, LIST",
+                                              {{"procedure", procedure}}));
   }
 }
 

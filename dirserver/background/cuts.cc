@@ -26,8 +26,10 @@ Cuts::Cuts(service::ServiceContext& context, CellStore& cells, LockTable& held, 
       held_(held),
       peers_(peers),
       duplicates_(duplicates),
-      begun_(context.metrics.counter("cutting_creates_total")),
-      retries_(context.metrics.counter("cutting_create_retries_total")) {}
+      begun_(context.metrics.counter("cutting_creates_total",
+                                     "CREATEs that set the size of a file that exists")),
+      retries_(context.metrics.counter("cutting_create_retries_total",
+                                       "SETATTRs of CREATEs that set a size, which were tried again")) {}
 
 CutRecord Cuts::make(const TransactionId& id, const rpc::Call& call, LockKey name, const AttributeCell& file,
                      std::uint64_t size) {

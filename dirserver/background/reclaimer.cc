@@ -14,10 +14,15 @@ Reclaimer::Reclaimer(service::ServiceContext& context, CellStore& cells, service
       locks_(locks),
       servers_(servers),
       sites_(sites),
-      added_(context.metrics.counter("reclaims_total")),
-      done_(context.metrics.counter("reclaims_done_total")),
-      retries_(context.metrics.counter("reclaim_retries_total")),
-      queued_(context.metrics.counter("reclaim_queue_records")) {}
+      added_(context.metrics.counter("reclaims_total",
+                                     "files put into the queue of those whose bytes are given back")),
+      done_(context.metrics.counter(
+          "reclaims_done_total",
+          "files of the reclaim queue that somebody else owes the removal of, or that had no bytes")),
+      retries_(context.metrics.counter(
+          "reclaim_retries_total", "attempts to give a file's bytes back that failed and are made again")),
+      queued_(context.metrics.gauge("reclaim_queue_records",
+                                    "removed files whose bytes are still to be given back")) {}
 
 std::optional<ReclaimRecord> Reclaimer::add(Transaction& transaction, const AttributeCell& cell) {
   if (!servers_.involved(cell)) return std::nullopt;

@@ -58,9 +58,13 @@ SiteCells::SiteCells(service::ServiceContext& context, CellStore& cells, Duplica
       cells_(cells),
       duplicates_(duplicates),
       gate_(context.loop, service::SiteGate::Held::kAll),
-      copied_(context.metrics.counter("moves_cells_copied_total")),
-      copied_again_(context.metrics.counter("moves_cells_copied_again_total")),
-      taken_(context.metrics.counter("moves_cells_taken_total")) {}
+      copied_(context.metrics.counter("moves_cells_copied_total",
+                                      "cells and records of directory sites that were copied to new owners")),
+      copied_again_(context.metrics.counter(
+          "moves_cells_copied_again_total",
+          "cells and records copied again since they had changed while their site moved")),
+      taken_(context.metrics.counter("moves_cells_taken_total",
+                                     "cells and records that old owners have sent here")) {}
 
 SiteCells::~SiteCells() {
   cells_.watch(nullptr);

@@ -12,9 +12,10 @@ Truncations::Truncations(service::ServiceContext& context, CellStore& cells, ser
       held_(held),
       servers_(servers),
       duplicates_(duplicates),
-      begun_(context.metrics.counter("truncations_total")),
-      retries_(context.metrics.counter("truncation_retries_total")),
-      under_way_(context.metrics.counter("truncations_under_way")) {}
+      begun_(context.metrics.counter("truncations_total", "size changes driven over the data servers")),
+      retries_(context.metrics.counter("truncation_retries_total",
+                                       "attempts at size changes that failed and are made again")),
+      under_way_(context.metrics.gauge("truncations_under_way", "size changes under way")) {}
 
 TruncationRecord Truncations::begin(Transaction& transaction, AttributeCell& cell, const CallKey& call,
                                     const nfs3::WccAttributes& before) {

@@ -45,8 +45,10 @@ CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t ca
       attributes_(cache_bytes / 2),
       names_(cache_bytes / 8 * 3),
       listings_(cache_bytes / 8),
-      hits_(metrics.counter("cell_cache_hits_total")),
-      misses_(metrics.counter("cell_cache_misses_total")) {}
+      hits_(metrics.counter("cell_cache_hits_total",
+                            "cells, and lists of a directory's names, found in memory")),
+      misses_(metrics.counter("cell_cache_misses_total",
+                              "cells, and lists of a directory's names, read from the store")) {}
 
 Result<const AttributeCell*> CellStore::attributes(const CellRef& ref) {
   auto cell = any_generation(ref);

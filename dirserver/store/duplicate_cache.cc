@@ -25,9 +25,10 @@ CallKey key_of(const rpc::Call& call) {
 DuplicateCache::DuplicateCache(Loop& loop, Metrics& metrics, Options options)
     : loop_(loop),
       options_(options),
-      replayed_(metrics.counter("duplicate_calls_answered_total")),
-      dropped_(metrics.counter("duplicate_calls_dropped_total")),
-      size_(metrics.counter("duplicate_cache_entries")) {}
+      replayed_(
+          metrics.counter("duplicate_calls_answered_total", "retransmissions that got the first answer")),
+      dropped_(metrics.counter("duplicate_calls_dropped_total", "retransmissions of calls still under way")),
+      size_(metrics.gauge("duplicate_cache_entries", "replies remembered for retransmitted calls")) {}
 
 Status DuplicateCache::load(const CellStore& cells, const std::vector<SiteId>& sites) {
   std::vector<std::pair<std::uint64_t, Loaded>> all;

@@ -11,7 +11,7 @@ constexpr std::size_t kNominal = 2048;  // bytes that every call holds: itself, 
 }  // namespace
 
 Call::Call(Services& services, Client& client, CallFacts facts)
-    : services_(services), client_(client), facts_(std::move(facts)) {
+    : services_(services), client_(client), facts_(std::move(facts)), began_(services.plumbing.loop.now()) {
   client.calls_.push_back(*this);
   client.call_begins();
   charge(kNominal);
@@ -30,6 +30,11 @@ void Call::charge(std::size_t bytes) {
 
 void Call::finish(const BufferChain& record) {
   client_.reply(*this, record);
+  finish();
+}
+
+void Call::finish() {
+  services_.count_latency(facts_.procedure, began_);
   delete this;
 }
 

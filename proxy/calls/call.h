@@ -45,6 +45,8 @@ class Call : public LegOwner, public ListHook<CallTag> {
  protected:
   // Gives the client its reply and ends: the last thing a call does.
   void finish(const BufferChain& record);
+  // The same where the client has its reply already.
+  void finish();
   void fail(nfs3::Status status);
   void charge(std::size_t bytes);
   // Encodes and sends one leg to where routing::place_of() has it.
@@ -57,6 +59,7 @@ class Call : public LegOwner, public ListHook<CallTag> {
   CallFacts facts_;
 
  private:
+  const MonoTime began_;
   std::size_t charged_ = 0;
 };
 

@@ -18,7 +18,10 @@ class CallRouter {
       : services_(services),
         settings_(settings),
         handles_(config),
-        refused_(services.metrics.counter("proxy_long_records_refused_total")) {}
+        refused_(services.metrics.counter(
+            "proxy_long_records_refused_total",
+            "records of more than 64 KiB that were refused by their head and thrown away: of clients in no "
+            "export, of handles that the ensemble did not make, or no WRITEs")) {}
 
   // A whole message, without record mark; `largest_transfer`: bytes of data that a reply to this client may
   // carry. False where it is no RPC call at all: a stream is then out of step.

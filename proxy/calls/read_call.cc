@@ -78,7 +78,7 @@ void ReadCall::on_reply_piece(Leg&, const BufferRef& piece) {
 
 void ReadCall::on_reply_end(Leg&) {
   client_.close_reply(stream_);
-  delete this;
+  finish();
 }
 
 // The server died in the middle of its reply. If the client has some of it already, the rest is read again.
@@ -110,7 +110,7 @@ void ReadCall::on_rest(const BufferChain& reply) {
   static constexpr std::uint8_t kZeros[4]{};
   if (padding > 0) client_.append_reply(stream_, services_.plumbing.pool.copy({kZeros, padding}));
   client_.close_reply(stream_);
-  delete this;
+  finish();
 }
 
 // ---- several pieces, joined ----

@@ -12,6 +12,7 @@
 #include "proxy/tables/layout_stamps.h"
 #include "proxy/tables/map_cache.h"
 #include "proxy/tables/tables.h"
+#include "wire/nfs3.h"
 
 namespace slice::proxy {
 
@@ -22,6 +23,11 @@ class Services {
            CallEncoder& encoder_in, MapCache& maps_in, Metrics& metrics_in);
   // One more call with this outcome, or a call of this procedure.
   void count(std::uint32_t outcome) { outcomes_[outcome % SLICE_OUTCOME_COUNT]->add(); }
+  // A call of this procedure, which began then, has been answered.
+  void count_latency(std::uint32_t procedure, MonoTime began) {
+    if (procedure != 0)
+      latencies_[procedure % nfs3::kProcedureCount]->observe(plumbing.loop.now_exactly() - began);
+  }
 
   Plumbing plumbing;
   Servers& servers;
@@ -34,6 +40,7 @@ class Services {
 
  private:
   std::array<Counter*, SLICE_OUTCOME_COUNT> outcomes_{};
+  std::array<Histogram*, nfs3::kProcedureCount> latencies_{};  // but for NULL's
 };
 
 }  // namespace slice::proxy

@@ -84,12 +84,17 @@ UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget,
       port_(port),
       most_senders_(most_senders),
       by_count_(kPeersOfAddress + 1),
-      received_(services.metrics.counter("proxy_udp_datagrams_total")),
-      repeated_(services.metrics.counter("proxy_udp_repeated_total")),
-      refused_(services.metrics.counter("proxy_udp_refused_total")),
-      strangers_(services.metrics.counter("proxy_udp_strangers_refused_total")),
-      unsent_(services.metrics.counter("proxy_udp_replies_unsent_total")),
-      now_(services.metrics.counter("proxy_udp_senders")) {}
+      received_(services.metrics.counter("proxy_udp_datagrams_total", "datagrams that XDP passed up")),
+      repeated_(services.metrics.counter("proxy_udp_repeated_total",
+                                         "datagrams that were retransmissions of requests under way")),
+      refused_(services.metrics.counter("proxy_udp_refused_total", "datagrams that were refused")),
+      strangers_(services.metrics.counter("proxy_udp_strangers_refused_total",
+                                          "datagrams refused from clients in no export")),
+      unsent_(services.metrics.counter("proxy_udp_replies_unsent_total",
+                                       "replies over UDP that the socket did not take")),
+      now_(services.metrics.gauge("proxy_udp_senders",
+                                  "addresses and ports that datagrams came from in the last minute; at most "
+                                  "16384, and 256 of one address")) {}
 
 UdpFront::~UdpFront() {
   peers_.clear();

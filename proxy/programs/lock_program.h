@@ -12,7 +12,9 @@ namespace slice::proxy {
 
 class LockProgram : public rpc::Program {
  public:
-  explicit LockProgram(Metrics& metrics) : refused_(metrics.counter("proxy_locks_refused_total")) {}
+  explicit LockProgram(Metrics& metrics)
+      : refused_(
+            metrics.counter("proxy_locks_refused_total", "NLM calls for a lock, which are all refused")) {}
   std::uint32_t number() const override { return nlm4::kProgram; }
   std::uint32_t version() const override { return nlm4::kVersion; }
   // The procedures by messages are refused as such (kNoProcedure): to answer one is to call whom a datagram

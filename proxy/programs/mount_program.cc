@@ -69,9 +69,11 @@ MountProgram::MountProgram(const EnsembleConfig& config, const LiveSettings& set
       tables_(tables),
       channel_(channel),
       handles_(config),
-      mounts_(metrics.counter("proxy_mounts_total")),
-      refused_(metrics.counter("proxy_mounts_refused_total")),
-      unreserved_ports_(metrics.counter("proxy_mounts_unreserved_ports_total")) {}
+      mounts_(metrics.counter("proxy_mounts_total", "MNT calls that got a handle")),
+      refused_(metrics.counter("proxy_mounts_refused_total", "MNT calls that got no handle")),
+      unreserved_ports_(metrics.counter(
+          "proxy_mounts_unreserved_ports_total",
+          "MNT calls refused since they came from ports of 1024 and above and their export is secure")) {}
 
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
   const auto settings = settings_.get();

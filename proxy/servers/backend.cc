@@ -20,12 +20,15 @@ bool is_bulk(const Leg& leg) {
 
 }  // namespace
 
-Backend::Backend(Plumbing plumbing, rpc::Endpoint to, CallEncoder& encoder, Servers& all, Metrics& metrics)
+Backend::Backend(Plumbing plumbing, rpc::Endpoint to, CallEncoder& encoder, Servers& all, Metrics& metrics,
+                 Histogram* latency)
     : plumbing_(plumbing),
       to_(to),
       all_(all),
-      reconnects_(metrics.counter("proxy_backend_reconnects_total")),
-      resends_(metrics.counter("proxy_requests_sent_again_total")),
+      reconnects_(metrics.counter("proxy_backend_reconnects_total", "connections to servers opened again")),
+      resends_(metrics.counter("proxy_requests_sent_again_total",
+                               "requests sent again after a server's connection broke")),
+      latency_(latency),
       probe_(plumbing, to, encoder, static_cast<Probe::Listener&>(*this)),
       backoff_(kFirstBackoff) {}
 
@@ -67,6 +70,7 @@ rpc::Dispatcher* Backend::local_server() {
 }
 
 void Backend::send(Leg& leg) {
+  leg.latency = latency_;
   if (rpc::Dispatcher* local = local_server()) return plumbing_.local.send(leg, *local);
   if (down_) {
     waiting_.push_back(leg);
@@ -86,6 +90,7 @@ BackendConnection* Backend::begin_upload(Leg& leg) {
   if (down_ || local_server() != nullptr) return nullptr;
   BackendConnection* connection = bulk_connection();
   if (connection == nullptr || !connection->connected()) return nullptr;
+  leg.latency = latency_;
   connection->begin_upload(leg);
   return connection;
 }

@@ -19,7 +19,9 @@ namespace slice::proxy {
 class Backend : private BackendConnection::Listener, private Probe::Listener {
  public:
   // `all`: where a leg goes that could not be sent, since the table may name another server by now.
-  Backend(Plumbing plumbing, rpc::Endpoint to, CallEncoder& encoder, Servers& all, Metrics& metrics);
+  // `latency`: what counts the time that the server takes; null: nothing does.
+  Backend(Plumbing plumbing, rpc::Endpoint to, CallEncoder& encoder, Servers& all, Metrics& metrics,
+          Histogram* latency);
   ~Backend() override;
 
   // Sends a whole request, now or when the server can be reached.
@@ -57,6 +59,7 @@ class Backend : private BackendConnection::Listener, private Probe::Listener {
   Servers& all_;
   Counter& reconnects_;
   Counter& resends_;
+  Histogram* latency_;
   std::unique_ptr<BackendConnection> short_;
   std::vector<std::unique_ptr<BackendConnection>> bulk_;
   IntrusiveList<Leg, LegTag> waiting_;

@@ -11,8 +11,9 @@ constexpr Duration kTick = 250ms, kParkedRetry = 200ms;
 
 }  // namespace
 
-Backends::Backends(Plumbing plumbing, Tables tables, CallEncoder& encoder, Metrics& metrics)
-    : plumbing_(plumbing), tables_(tables), encoder_(encoder), metrics_(metrics) {
+Backends::Backends(Plumbing plumbing, Tables tables, CallEncoder& encoder, Metrics& metrics,
+                   ServerLatencies* latencies)
+    : plumbing_(plumbing), tables_(tables), encoder_(encoder), metrics_(metrics), latencies_(latencies) {
   tick_ = plumbing_.loop.after(kTick, [this] { tick(); });
 }
 
@@ -29,7 +30,10 @@ Backend* Backends::backend_of(const Leg& leg) {
 
 Backend& Backends::backend_at(rpc::Endpoint endpoint) {
   auto& backend = backends_[endpoint];
-  if (backend == nullptr) backend = std::make_unique<Backend>(plumbing_, endpoint, encoder_, *this, metrics_);
+  if (backend == nullptr) {
+    backend = std::make_unique<Backend>(plumbing_, endpoint, encoder_, *this, metrics_,
+                                        latencies_ != nullptr ? &latencies_->of(endpoint) : nullptr);
+  }
   return *backend;
 }
 

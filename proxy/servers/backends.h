@@ -8,14 +8,16 @@
 
 #include "proxy/servers/backend.h"
 #include "proxy/servers/servers.h"
+#include "proxy/tables/server_latencies.h"
 #include "proxy/tables/tables.h"
 
 namespace slice::proxy {
 
 class Backends : public Servers {
  public:
-  // What it is given outlives it.
-  Backends(Plumbing plumbing, Tables tables, CallEncoder& encoder, Metrics& metrics);
+  // What it is given outlives it. `latencies` may be null.
+  Backends(Plumbing plumbing, Tables tables, CallEncoder& encoder, Metrics& metrics,
+           ServerLatencies* latencies);
   ~Backends() override;
   Backends(const Backends&) = delete;
   Backends& operator=(const Backends&) = delete;
@@ -34,6 +36,7 @@ class Backends : public Servers {
   Tables tables_;
   CallEncoder& encoder_;
   Metrics& metrics_;
+  ServerLatencies* latencies_;
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Backend>> backends_;
   IntrusiveList<Leg, LegTag> parked_;  // their sites are bound to no server
   TimerId tick_ = TimerId::kNone, retry_ = TimerId::kNone;

@@ -73,6 +73,7 @@ void BackendConnection::upload(const BufferRef& piece) {
 void BackendConnection::end_upload() {
   out_.close(upload_stream_);
   if (sent_.empty()) heard_at_ = plumbing_.loop.now();
+  upload_->sent_at = plumbing_.loop.now();  // before, the server waited for the client
   sent_.push_back(*upload_);
   ++pending_count_;
   upload_ = nullptr;
@@ -263,6 +264,7 @@ void BackendConnection::on_record(const BufferChain& record) {
   Leg* leg = leg_of(record.head(4, scratch));
   if (leg == nullptr || leg == upload_) return;
   forget(*leg);
+  leg->count_latency(plumbing_.loop.now());
   leg->owner->on_reply(*leg, record);
 }
 
@@ -274,6 +276,7 @@ void BackendConnection::on_end() {
   Leg* leg = std::exchange(streaming_, nullptr);
   if (leg == nullptr) return;
   forget(*leg);
+  leg->count_latency(plumbing_.loop.now());
   leg->owner->on_reply_end(*leg);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/loop.h"
+#include "common/metrics.h"
 #include "proxy/stream/buffers.h"
 #include "proxy/stream/intrusive_list.h"
 #include "proxy/stream/record_reader.h"
@@ -49,10 +50,15 @@ struct Leg : ListHook<LegTag> {
   std::size_t expected_reply = 0;
   unsigned sends = 0;
   MonoTime sent_at{};
+  Histogram* latency = nullptr;             // of the server that it was sent to; none: nobody counts
   BackendConnection* connection = nullptr;  // that it was sent on
   class LegTable* table = nullptr;          // that has its xid
 
   bool whole() const { return request.size() == request_size; }
+  // Its whole reply came.
+  void count_latency(MonoTime now) const {
+    if (latency != nullptr) latency->observe(now - sent_at);
+  }
 };
 
 // Legs by xid. An xid is not given again until 2^14 others of its slot were, so that a late second reply

@@ -20,12 +20,20 @@ AttributeCache::AttributeCache(slice_attr_bucket* buckets, const slice_config* c
     : buckets_(buckets),
       config_(config),
       evicted_(std::move(evicted)),
-      misses_(metrics.counter("proxy_attribute_misses_total")),
-      busy_(metrics.counter("proxy_attribute_busy_total")),
-      evictions_(metrics.counter("proxy_attribute_evictions_total")),
-      not_evicted_(metrics.counter("proxy_attribute_not_evicted_total")),
-      learned_(metrics.counter("proxy_attribute_learned_total")),
-      patched_(metrics.counter("proxy_attribute_patched_total")) {}
+      misses_(metrics.counter("proxy_attribute_misses_total",
+                              "look-ups in the attribute cache without an entry")),
+      busy_(metrics.counter(
+          "proxy_attribute_busy_total",
+          "look-ups in the attribute cache given up because another processor held the entry")),
+      evictions_(metrics.counter("proxy_attribute_evictions_total",
+                                 "entries of the attribute cache dropped for others")),
+      not_evicted_(metrics.counter("proxy_attribute_not_evicted_total",
+                                   "replies whose file was not remembered since all entries of its bucket "
+                                   "had unsaved changes, of which one is then saved")),
+      learned_(metrics.counter("proxy_attribute_learned_total",
+                               "attributes that the attribute cache took from replies")),
+      patched_(metrics.counter("proxy_attribute_patched_total",
+                               "replies brought up to date from the attribute cache")) {}
 
 bool AttributeCache::lock(slice_attr_bucket& bucket) {
   for (int i = 0; i < kYields; ++i) {

@@ -4,9 +4,12 @@ namespace slice::proxy {
 
 MapCache::MapCache(Ask ask, Metrics& metrics)
     : ask_(std::move(ask)),
-      fetches_(metrics.counter("proxy_map_fetches_total")),
-      failures_(metrics.counter("proxy_map_fetch_failures_total")),
-      unknown_(metrics.counter("proxy_map_unknown_total")) {}
+      fetches_(metrics.counter("proxy_map_fetches_total", "pieces of block maps asked for")),
+      failures_(
+          metrics.counter("proxy_map_fetch_failures_total", "pieces of block maps that could not be had")),
+      unknown_(metrics.counter(
+          "proxy_map_unknown_total",
+          "READs and WRITEs of stripes whose place the proxy did not know: sent where the hash has them")) {}
 
 std::optional<std::uint32_t> MapCache::site(const routing::HandleBytes& handle, FileId file,
                                             std::uint64_t stripe, MonoTime now) {

@@ -25,10 +25,13 @@ WriteBack::WriteBack(Loop& loop, rpc::Channel& channel, Tables tables, Attribute
       tables_(tables),
       cache_(cache),
       handles_(handles),
-      merges_(metrics.counter("proxy_attribute_merges_total")),
-      failures_(metrics.counter("proxy_attribute_merge_failures_total")),
-      stale_(metrics.counter("proxy_attribute_merges_stale_total")),
-      dropped_(metrics.counter("proxy_attribute_merges_dropped_total")) {}
+      merges_(metrics.counter("proxy_attribute_merges_total", "unsaved changes told to directory servers")),
+      failures_(metrics.counter("proxy_attribute_merge_failures_total",
+                                "unsaved changes that directory servers could not be told of; told again")),
+      stale_(metrics.counter("proxy_attribute_merges_stale_total",
+                             "unsaved changes for files that are gone: nothing is lost by them")),
+      dropped_(metrics.counter("proxy_attribute_merges_dropped_total",
+                               "unsaved changes that were too many at once: told later")) {}
 
 void WriteBack::start(Duration pass) {
   loop_.after(pass / kParts, [this, pass] {

@@ -286,6 +286,8 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.settings = &settings.emplace(settings_of(config));
   worker_options.limits = options.limits;
   worker_options.udp_senders = options.udp_senders;
+  latencies.learn(tables->wire());
+  worker_options.latencies = &latencies;
   worker_options.local = local ? &*local : nullptr;
   sockets = std::make_unique<SocketWorker>(loop, &keys, worker_options, *cache, *maps, metrics);
   worker = &sockets->worker();

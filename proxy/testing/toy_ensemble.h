@@ -154,6 +154,7 @@ class ToyEnsemble {
   std::unique_ptr<routing::HandleCodec> codec;
   std::shared_ptr<const routing::RoutingTables> tables;
   MemoryTables memory;
+  ServerLatencies latencies{metrics};
   std::vector<std::unique_ptr<ToyServer>> servers;
   std::unique_ptr<ToyAuthority> authority;
   std::map<std::uint64_t, std::uint64_t> sizes;  // the truth, by fileID

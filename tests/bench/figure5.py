@@ -25,7 +25,7 @@ import bench
 import ganesha
 import peers
 
-PICTURE, BUSY = "specsfs.svg", "emulated_disk_busy_microseconds_total"
+PICTURE, BUSY = "specsfs.svg", "slice_emulated_disk_busy_seconds_total"
 
 
 def numbers(text, kind=int):
@@ -51,7 +51,7 @@ def template(options, folder, nodes):
 def gauges(slice_):
     """Seconds that arms were busy, of each role; processors' ticks."""
     said = json.loads(slice_.slicectl("--json", "metrics", "--match", BUSY).stdout)["processes"]
-    busy = {role: sum(each["metrics"][BUSY] / 1e6 for each in said if each["process"].startswith(role)) for role in ("small", "store")}
+    busy = {role: sum(each["metrics"][BUSY] for each in said if each["process"].startswith(role)) for role in ("small", "store")}
     ticks, idle = bench.processor_ticks()
     return {**busy, "ticks": ticks, "idle": idle}
 

@@ -14,6 +14,7 @@ import time
 import traceback
 
 import load
+import targets
 import uml
 from attacks import access, connections, frames, operators, programs, rpc, services  # noqa: F401  (each registers its attacks)
 from attacks.attack import ATTACKS, Succeeded
@@ -236,7 +237,7 @@ class Siege:
             told = json.loads(self.target.slicectl("--json", "metrics", check=False).stdout)["processes"]
         except (ValueError, KeyError):
             return {}
-        return {(each["process"], name): value for each in told for name, value in each.get("metrics", {}).items()}
+        return {(each["process"], name): value for each in told for name, value in targets.without_prefix(each.get("metrics", {})).items()}
 
     def refused(self, before):
         """Counts of refusals that grew, by name, over all processes."""

@@ -20,6 +20,7 @@ import hostile
 import load
 import lost_manager_state
 import members
+import metrics
 import mirrors
 import power_cut
 import refused
@@ -379,6 +380,7 @@ SUITES = {
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "tls": (tls.tls, "sessions over TLS: nothing to be read between members, a revoked certificate is nobody's"),
+    "metrics": (metrics.metrics, "Prometheus scrapes an ensemble under load and attack: clean texts, right figures, alerts, the dashboard"),
     "session-keys": (session_keys.session_keys, "session keys are changed under a load; who has the old one is a stranger afterwards"),
     "unprivileged": (unprivileged.unprivileged, "servers confined as their systemd units say: user, capabilities, system calls"),
     "refused": (refused.refused, "a kernel that refuses the XDP program: told once and in the status, and user space serves UDP whole"),
@@ -387,4 +389,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "lost-manager-state", "grow", "members", "reload", "wanted"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "lost-manager-state", "grow", "members", "reload", "wanted"}  # bring up ensembles of their own

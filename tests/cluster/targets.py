@@ -24,6 +24,11 @@ import ensemble  # noqa: E402  (its folder is known only now)
 import ganesha  # noqa: E402
 
 
+def without_prefix(metrics):
+    """As sources and tests name metrics."""
+    return {name.removeprefix("slice_"): value for name, value in metrics.items()}
+
+
 class Slice:
     """An ensemble of deploy/local/ensemble.py: one that is up, or with `own` one brought up here and taken away after."""
 
@@ -94,8 +99,8 @@ class Slice:
         return subprocess.run(command, capture_output=True, text=True, check=check)
 
     def metrics(self, name):
-        """The metrics of one process: {name: value}."""
-        return json.loads(self.slicectl("--json", "metrics", name).stdout)["processes"][0]["metrics"]
+        """The metrics of one process: {name: value}, without the prefix that all have."""
+        return without_prefix(json.loads(self.slicectl("--json", "metrics", name).stdout)["processes"][0]["metrics"])
 
     def kill(self, name):
         self._ensemble("kill", name)

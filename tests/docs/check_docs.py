@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh run\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|wire|storage|routing|service|proxy|control|hostd|dirserver|smallfile|storagenode|coordinator|tests|deploy|docs)/[\w./-]*\w)`")
+PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|http|wire|storage|routing|service|proxy|control|hostd|dirserver|smallfile|storagenode|coordinator|tests|deploy|docs)/[\w./-]*\w)`")
 LONGEST_LINE = 100
 PROGRAMS = ["slice-managerd", "slice-dird", "slice-smallfiled", "slice-stored", "slice-coordd", "slice-proxyd", "slice-hostd", "slice-fsck", "slicectl", "slice-load"]
 
