@@ -44,57 +44,72 @@ bool Balance::plan() {
     strays = strays || std::abs(more) > std::max(1.0, kStray * share);
     load.gives = more > 0 ? static_cast<std::uint64_t>(std::llround(more)) : 0;
     load.takes = more < 0 ? static_cast<std::uint64_t>(std::llround(-more)) : 0;
-    load.rate = load.has == 0 ? 0 : static_cast<double>(load.gives) / static_cast<double>(load.has);
+    load.part = static_cast<double>(load.weight) / weights;
   }
   return strays;
 }
 
-// As many as a server is to give, evenly over all that it has; what cannot go is made good by the next that
-// can.
-std::optional<Balance::Servers> Balance::instead_of(const Servers& copies,
-                                                    const routing::RoutingTables& tables,
-                                                    const Random& random) {
-  std::optional<Servers> there;
-  for (std::size_t i = 0; i < copies.size(); ++i) {
-    auto found = loads_.find(copies[i]);
-    if (found == loads_.end() || found->second.has == 0) continue;
-    Load& load = found->second;
-    load.due += load.rate;
-    if (load.due < 1 || load.gives == 0 || there) continue;
-    Servers others = copies;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    const auto to = taker(others, copies[i], tables, random);
-    if (!to) continue;
-    there = copies;
-    (*there)[i] = *to;
-    load.due -= 1;
-    --load.gives;
-    --loads_[*to].takes;
+Balance::Moves Balance::moves_of(const std::vector<Servers>& stripes, const routing::RoutingTables& tables,
+                                 const Random& random) {
+  double copies = 0;
+  for (const Servers& each : stripes) {
+    for (std::uint32_t server : each) {
+      auto load = loads_.find(server);
+      if (load == loads_.end()) continue;
+      ++copies;
+      if (load->second.takes > 0) --load->second.due;
+    }
   }
-  return there;
+  for (auto& [server, load] : loads_) {
+    if (load.takes > 0) load.due += load.part * copies;
+  }
+  Moves moves;
+  for (std::size_t i = 0; i < stripes.size(); ++i) {
+    const auto to = taker(stripes.size() - i, random);
+    auto there = to ? with(*to, stripes[i], tables, random) : std::nullopt;
+    if (!there) continue;
+    for (std::size_t copy = 0; copy < there->size(); ++copy) {
+      if ((*there)[copy] != stripes[i][copy]) --loads_[stripes[i][copy]].gives;
+    }
+    --loads_[*to].takes;
+    --loads_[*to].due;
+    moves.emplace(i, std::move(*there));
+  }
+  return moves;
 }
 
-std::optional<std::uint32_t> Balance::taker(const Servers& others, std::uint32_t giver,
-                                            const routing::RoutingTables& tables,
-                                            const Random& random) const {
-  auto beside = [&](std::uint32_t server) {
-    Servers all = others;
-    all.push_back(server);
-    return together(all, tables);
-  };
-  const auto now = beside(giver);
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> takers;
-  std::uint64_t total = 0;
+// Of the stripes that are left any may be the ones.
+std::optional<std::uint32_t> Balance::taker(std::size_t left, const Random& random) const {
+  auto roll = static_cast<double>(random() % (std::uint64_t{left} << 20)) / (1 << 20);
   for (const auto& [server, load] : loads_) {
-    if (load.takes == 0 || routing::has(others, server) || now < beside(server)) continue;
-    takers.emplace_back(server, load.takes);
-    total += load.takes;
+    if (load.takes == 0 || load.due < 1) continue;
+    if (roll < load.due) return server;
+    roll -= load.due;
+  }
+  return std::nullopt;
+}
+
+std::optional<Balance::Servers> Balance::with(std::uint32_t taker, const Servers& copies,
+                                              const routing::RoutingTables& tables,
+                                              const Random& random) const {
+  if (routing::has(copies, taker)) return std::nullopt;
+  const auto now = together(copies, tables);
+  std::vector<std::pair<Servers, std::uint64_t>> choices;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    auto giver = loads_.find(copies[i]);
+    if (giver == loads_.end() || giver->second.gives == 0) continue;
+    Servers then = copies;
+    then[i] = taker;
+    if (now < together(then, tables)) continue;
+    total += giver->second.gives;
+    choices.emplace_back(std::move(then), giver->second.gives);
   }
   if (total == 0) return std::nullopt;
   std::uint64_t roll = random() % total;
-  for (const auto& [server, takes] : takers) {
-    if (roll < takes) return server;
-    roll -= takes;
+  for (auto& [then, gives] : choices) {
+    if (roll < gives) return std::move(then);
+    roll -= gives;
   }
   return std::nullopt;
 }

@@ -27,10 +27,12 @@ class Balance {
   void count(const Servers& copies);
   // Then this says what is to go. False: nothing, each has its share.
   bool plan();
-  // And each of them is asked for once more: where it is to be then. Nothing: where it is. One copy of a
-  // stripe goes at most, to a host and rack that are as good beside the others.
-  std::optional<Servers> instead_of(const Servers& copies, const routing::RoutingTables& tables,
-                                    const Random& random);
+  // Then each piece's stripes are given once more, and told which of them are to be elsewhere: a server that
+  // lacks something gets its part of every piece, if that has less, from those that have too much. One copy
+  // of a stripe goes at most, to a host and rack that are as good beside the others.
+  using Moves = std::map<std::size_t, Servers>;  // by position: where the stripe is to be
+  Moves moves_of(const std::vector<Servers>& stripes, const routing::RoutingTables& tables,
+                 const Random& random);
   // How many copies are to go, and have not been told to.
   std::uint64_t left() const;
 
@@ -39,11 +41,14 @@ class Balance {
     std::uint64_t weight = 0;
     std::uint64_t has = 0;               // copies
     std::uint64_t gives = 0, takes = 0;  // likewise
-    double rate = 0;                     // of what it has, the part that goes
-    double due = 0;                      // to go by now
+    double part = 0;                     // of all copies
+    double due = 0;                      // of the pieces so far, copies that it lacks
   };
-  std::optional<std::uint32_t> taker(const Servers& others, std::uint32_t giver,
-                                     const routing::RoutingTables& tables, const Random& random) const;
+  // Which one gets a copy, where `left` stripes of the piece are left; nothing: this stripe stays.
+  std::optional<std::uint32_t> taker(std::size_t left, const Random& random) const;
+  // Where the stripe is when one of its copies has gone to `taker`.
+  std::optional<Servers> with(std::uint32_t taker, const Servers& copies,
+                              const routing::RoutingTables& tables, const Random& random) const;
 
   std::map<std::uint32_t, Load> loads_;  // by server
 };

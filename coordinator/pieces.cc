@@ -36,8 +36,7 @@ Task<Status> Pieces::recorded(Visit visit) {
     for (std::size_t i = 0; i < page.pieces.size(); ++i) {
       if (stopping_) co_return fail(Errc::kUnavailable, "it stops");
       const wire::MapPiece& piece = page.pieces[i].piece;
-      if (const auto& file = (*known)[i])
-        co_await visit(file->handle, piece, part_of(*file, piece.number));
+      if (const auto& file = (*known)[i]) co_await visit(file->handle, piece, part_of(*file, piece.number));
     }
   }
   co_return Status{};

@@ -92,15 +92,15 @@ std::vector<Balance::Servers> Spreading::copies_of(const routing::FileHandle& ha
 // What cannot be moved now is for another time.
 Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes,
                              Balance& balance) {
-  const auto copies = copies_of(handle, piece, stripes);
+  const auto moves =
+      balance.moves_of(copies_of(handle, piece, stripes), *context_.tables.get(), context_.random);
   auto pass = parts_.gate.enter(handle.fileid);
   co_await parts_.sessions.settled();
-  for (std::uint64_t i = 0; i < stripes; ++i) {
-    auto there = balance.instead_of(copies[i], *context_.tables.get(), context_.random);
-    if (!there) continue;
+  for (const auto& [i, servers] : moves) {
     if (stopping_ || !parts_.gate.open(handle.fileid)) co_return;
-    const bool moved = co_await parts_.move.run_at_pace(handle, piece.number * wire::kStripesOfPiece + i,
-                                                        SiteId{wire::listed_site(*there)}, bytes_per_second_);
+    const bool moved =
+        co_await parts_.move.run_at_pace(handle, piece.number * wire::kStripesOfPiece + i,
+                                         SiteId{wire::listed_site(servers)}, bytes_per_second_);
     (moved ? moved_ : failed_).add();
   }
 }

@@ -75,7 +75,6 @@ class HostedServer {
   rpc::Server::Options server_options();
   void settings_changed(const Settings& settings);
   void emulate_disk();
-  std::string state() const;
   void describe(wire::HeartbeatArgs& args);
   void refresh_gauges();
   Status serve_metrics();
