@@ -57,19 +57,20 @@ Balance::Moves Balance::moves_of(const std::vector<Servers>& stripes, const rout
       auto load = loads_.find(server);
       if (load == loads_.end()) continue;
       ++copies;
-      if (load->second.takes > 0) --load->second.due;
+      --load->second.due;
     }
   }
-  for (auto& [server, load] : loads_) {
-    if (load.takes > 0) load.due += load.part * copies;
-  }
+  for (auto& [server, load] : loads_) load.due += load.part * copies;
   Moves moves;
   for (std::size_t i = 0; i < stripes.size(); ++i) {
     const auto to = taker(stripes.size() - i, random);
     auto there = to ? with(*to, stripes[i], tables, random) : std::nullopt;
     if (!there) continue;
     for (std::size_t copy = 0; copy < there->size(); ++copy) {
-      if ((*there)[copy] != stripes[i][copy]) --loads_[stripes[i][copy]].gives;
+      if ((*there)[copy] == stripes[i][copy]) continue;
+      Load& giver = loads_[stripes[i][copy]];
+      --giver.gives;
+      ++giver.due;
     }
     --loads_[*to].takes;
     --loads_[*to].due;
@@ -98,7 +99,7 @@ std::optional<Balance::Servers> Balance::with(std::uint32_t taker, const Servers
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < copies.size(); ++i) {
     auto giver = loads_.find(copies[i]);
-    if (giver == loads_.end() || giver->second.gives == 0) continue;
+    if (giver == loads_.end() || giver->second.gives == 0 || giver->second.due > -1) continue;
     Servers then = copies;
     then[i] = taker;
     if (now < together(then, tables)) continue;

@@ -42,7 +42,7 @@ class Balance {
     std::uint64_t has = 0;               // copies
     std::uint64_t gives = 0, takes = 0;  // likewise
     double part = 0;                     // of all copies
-    double due = 0;                      // of the pieces so far, copies that it lacks
+    double due = 0;  // of the pieces so far, copies that it lacks; below 0: that it has too much
   };
   // Which one gets a copy, where `left` stripes of the piece are left; nothing: this stripe stays.
   std::optional<std::uint32_t> taker(std::size_t left, const Random& random) const;

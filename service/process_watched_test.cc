@@ -28,7 +28,7 @@ TEST_F(ProcessTest, ServesMetricsOverHttpFromItsStartOn) {
   EXPECT_THAT(get(3, "/-/healthy"), HasSubstr("HTTP/1.1 200 OK\r\n"));
   ASSERT_TRUE(storage->says("waiting for the manager")) << storage->output();
   EXPECT_THAT(get(3, "/-/ready"), HasSubstr("HTTP/1.1 503 Service Unavailable\r\n"));
-  EXPECT_THAT(get(3, "/-/ready"), HasSubstr("starting\n"));
+  EXPECT_TRUE(comes_true([&] { return get(3, "/-/ready").find("\nwaiting: ") != std::string::npos; }, 10ms));
   EXPECT_THAT(get(3, "/metrics"), HasSubstr("\nprocess_open_fds "));
   auto manager = start_manager();
   ASSERT_TRUE(storage->says("serving as storage")) << storage->output();

@@ -15,7 +15,7 @@ class MapCacheTest : public ::testing::Test {
   static wire::MapPiece piece(std::uint64_t number, std::uint32_t first_site) {
     wire::MapPiece made{.number = number, .sites = {}};
     for (std::size_t i = 0; i < wire::kStripesOfPiece; ++i) {
-      made.sites.push_back(first_site + i);
+      made.sites.push_back(first_site + static_cast<std::uint32_t>(i));
     }
     return made;
   }
