@@ -279,7 +279,7 @@ def lost_manager_state(ensembles, options):
         added = target.add_storage_node(4)
         target.wait_serving()
         before = scene.tables()
-        ok = say(before["classes"] == dealt["classes"] and before["generation"] == dealt["generation"] + 1, f"{added} is added and holds no sites")
+        ok = say(before["classes"] == dealt["classes"] and before["generation"] == dealt["generation"] + 2, f"{added} is added, has started, and holds no sites")
         ok &= say({name: pid for name, pid in target.pids().items() if name != added} == pids, "nobody was restarted for that")
         steps = [manager_alone, everything_restarts, records_alone, *([pinned_alone] if target.has_xdp else []), nobody_knows, record_is_lost, data_is_lost, bytes_at_the_wrong_place]
         wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
