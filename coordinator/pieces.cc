@@ -4,6 +4,7 @@
 
 #include "service/file_handles.h"
 #include "service/object_source.h"
+#include "wire/authority.h"
 
 namespace slice::coordinator {
 namespace {
