@@ -38,8 +38,8 @@ std::set<std::uint32_t> Evacuation::leaving() const {
   const routing::RoutingTables& tables = *context_.tables.get();
   std::set<std::uint32_t> servers;
   if (!tables.some_are_left()) return servers;
-  for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
-    if (server->drained) servers.insert(server->server);
+  for (std::uint32_t server : tables.layout_servers()) {
+    if (tables.server(server)->drained) servers.insert(server);
   }
   return servers;
 }

@@ -22,11 +22,11 @@ Placement::Placement(const routing::RoutingTables& tables, const std::vector<Roo
                      std::uint32_t copies, const Random& random)
     : tables_(tables), copies_(copies), random_(random) {
   std::int64_t total = 0;
-  for (const wire::ServerEntry* server : tables.servers(wire::Role::kStorage)) {
-    auto room = std::find_if(rooms.begin(), rooms.end(),
-                             [&](const Room& each) { return each.server == server->server; });
+  for (std::uint32_t server : tables.layout_servers()) {
+    auto room =
+        std::find_if(rooms.begin(), rooms.end(), [&](const Room& each) { return each.server == server; });
     const auto weight = room == rooms.end() ? 0 : static_cast<std::int64_t>(room->free_bytes >> 20);
-    candidates_.push_back({.server = server, .weight = weight});
+    candidates_.push_back({.server = tables.server(server), .weight = weight});
   }
   const auto in_use = std::count_if(candidates_.begin(), candidates_.end(),
                                     [](const Candidate& each) { return !each.server->drained; });

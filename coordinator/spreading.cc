@@ -10,7 +10,7 @@ Spreading::Spreading(service::ServiceContext& context, Parts parts, std::uint64_
     : context_(context),
       parts_(parts),
       bytes_per_second_(bytes_per_second),
-      pieces_(std::make_unique<Pieces>(context, parts.gate, parts.maps)),
+      pieces_(context, parts.gate, parts.maps),
       moved_(context.metrics.counter("coordinator_spread_stripes_total",
                                      "stripes moved to even out what storage servers have")),
       failed_(
@@ -25,7 +25,7 @@ NfsStatus Spreading::begin(const wire::SpreadArgs& args) {
 
 void Spreading::stop() {
   stopping_ = true;
-  pieces_->stop();
+  pieces_.stop();
 }
 
 std::string Spreading::detail() const {
@@ -60,11 +60,11 @@ Task<void> Spreading::work(std::vector<wire::ServerShare> shares) {
 }
 
 Task<Status> Spreading::each_piece(Pieces::Visit visit) {
-  SLICE_CO_RETURN_IF_ERROR(co_await pieces_->recorded(visit));
+  SLICE_CO_RETURN_IF_ERROR(co_await pieces_.recorded(visit));
   const auto tables = context_.tables.get();
   for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
     if (!parts_.sessions.live(node->server)) continue;
-    Status there = co_await pieces_->by_hash(
+    Status there = co_await pieces_.by_hash(
         *node, [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
           const auto copies = copies_of(handle, piece, 1);
           if (copies.front().front() == node->server) co_await visit(handle, std::move(piece), stripes);
@@ -82,9 +82,8 @@ std::vector<Balance::Servers> Spreading::copies_of(const routing::FileHandle& ha
   const wire::FileLayout layout{.piece = piece};
   std::vector<Balance::Servers> copies;
   for (std::uint64_t i = 0; i < stripes; ++i) {
-    const SiteId site =
-        routing::site_of_stripe(tables, layout, handle, piece.number * wire::kStripesOfPiece + i);
-    copies.push_back(tables.copies_of(site, routing::copies_of(handle)));
+    const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
+    copies.push_back(routing::copies_of_stripe(tables, layout, handle, stripe).all);
   }
   return copies;
 }

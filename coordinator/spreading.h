@@ -3,7 +3,6 @@
 #ifndef SLICE_COORDINATOR_SPREADING_H
 #define SLICE_COORDINATOR_SPREADING_H
 
-#include <memory>
 #include <string>
 
 #include "coordinator/balance.h"
@@ -44,7 +43,7 @@ class Spreading {
   service::ServiceContext& context_;
   Parts parts_;
   const std::uint64_t bytes_per_second_;
-  std::unique_ptr<Pieces> pieces_;
+  Pieces pieces_;
   bool working_ = false, counting_ = false, stopping_ = false;
   std::uint64_t left_ = 0;
   Counter& moved_;

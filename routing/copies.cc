@@ -39,14 +39,9 @@ std::uint32_t server_for(const RoutingTables& tables, const Route& place, const 
 }
 
 std::vector<std::uint32_t> storage_servers(const RoutingTables& tables, const FileHandle& handle) {
-  const std::vector<std::uint32_t>& owners =
-      has_layout(handle) ? tables.layout_sites()
-                         : tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
-  std::set<std::uint32_t> servers(owners.begin(), owners.end());
-  for (const wire::ServerEntry& each : tables.wire().servers) {
-    if (has_layout(handle) && each.started) servers.insert(each.server);
-  }
-  std::erase_if(servers, [&](std::uint32_t server) { return tables.removed(server); });
+  if (has_layout(handle)) return tables.layout_servers();
+  const auto& owners = tables.wire().sites[static_cast<std::size_t>(wire::Role::kStorage)];
+  const std::set<std::uint32_t> servers(owners.begin(), owners.end());
   return {servers.begin(), servers.end()};
 }
 
@@ -79,13 +74,10 @@ StripeCopies copies_of_stripe(const RoutingTables& tables, const wire::FileLayou
 
 wire::MapPiece spelled_out(const RoutingTables& tables, const FileHandle& handle, wire::MapPiece piece) {
   if (!has_layout(handle) || (piece.sites.empty() && block_mapped(handle))) return piece;
+  const wire::FileLayout layout{.piece = piece};
   std::vector<std::uint32_t> listed;
   for (std::uint64_t i = 0; i < wire::kStripesOfPiece; ++i) {
-    const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
-    const SiteId site =
-        piece.sites.empty()
-            ? tables.storage_site(handle.fileid, stripe << handle.stripe_shift, handle.stripe_shift)
-            : SiteId{piece.sites[i]};
+    const SiteId site = site_of_stripe(tables, layout, handle, piece.number * wire::kStripesOfPiece + i);
     listed.push_back(wire::listed_site(tables.copies_of(site, copies_of(handle))));
   }
   piece.sites = std::move(listed);

@@ -95,10 +95,14 @@ Result<std::shared_ptr<const RoutingTables>> RoutingTables::make(const EnsembleC
   const auto& owners = made->layout_sites();
   made->some_are_left_ =
       std::any_of(owners.begin(), owners.end(), [&](std::uint32_t server) { return made->leaves(server); });
+  std::set<std::uint32_t> may_have(owners.begin(), owners.end());
   for (const wire::ServerEntry& server : tables.servers) {
+    if (server.role != wire::Role::kStorage) may_have.erase(server.server);
     if (!server.started) continue;
+    may_have.insert(server.server);
     (server.drained ? made->some_are_left_ : made->some_came_later_) = true;
   }
+  made->layout_servers_.assign(may_have.begin(), may_have.end());
   return std::shared_ptr<const RoutingTables>(std::move(made));
 }
 

@@ -80,6 +80,9 @@ class RoutingTables {
   // that may have stripes of such without any site (wire::ServerEntry::started), by index; for a role without
   // sites: all of the role.
   std::vector<const wire::ServerEntry*> servers(wire::Role role) const;
+  // The storage servers that may have stripes of files with a layout, in order: those that have sites for
+  // such, and those that came later.
+  const std::vector<std::uint32_t>& layout_servers() const { return layout_servers_; }
   // By site: the server that has it for files with a layout, or had it, if it was removed since.
   const std::vector<std::uint32_t>& layout_sites() const;
   // The distinct servers that have copies of what files with a layout have on a storage site: its own, then
@@ -110,6 +113,7 @@ class RoutingTables {
   std::vector<std::uint32_t> named_by(SiteId site, std::uint32_t copies) const;
   wire::Tables tables_;
   slice_config core_{};
+  std::vector<std::uint32_t> layout_servers_;
   bool some_are_left_ = false, some_came_later_ = false;
 };
 

@@ -55,13 +55,10 @@ bool MoveOperation::is_place(SiteId site, std::uint32_t copies) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   if (tables.is_left(site, copies)) return false;
   if (!wire::is_listed(site.value)) return site.value <= tables.core().site_mask[SLICE_CLASS_STORAGE];
-  const auto listed = tables.copies_of(site, copies);
-  const auto nodes = tables.servers(wire::Role::kStorage);
-  return wire::is_good_site(site.value) && wire::listed_servers(site.value).size() == copies &&
-         std::all_of(listed.begin(), listed.end(), [&](std::uint32_t server) {
-           return std::any_of(nodes.begin(), nodes.end(),
-                              [&](const wire::ServerEntry* node) { return node->server == server; });
-         });
+  const auto listed = wire::listed_servers(site.value);
+  return wire::is_good_site(site.value) && listed.size() == copies &&
+         std::all_of(listed.begin(), listed.end(),
+                     [&](std::uint32_t server) { return routing::has(tables.layout_servers(), server); });
 }
 
 Task<NfsStatus> MoveOperation::run(routing::FileHandle handle, std::uint64_t stripe, SiteId site) {
