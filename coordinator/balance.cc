@@ -96,23 +96,16 @@ std::optional<Balance::Servers> Balance::with(std::uint32_t taker, const Servers
   if (routing::has(copies, taker)) return std::nullopt;
   const auto now = together(copies, tables);
   std::vector<std::pair<Servers, std::uint64_t>> choices;
-  std::uint64_t total = 0;
   for (std::size_t i = 0; i < copies.size(); ++i) {
     auto giver = loads_.find(copies[i]);
     if (giver == loads_.end() || giver->second.gives == 0 || giver->second.due > -1) continue;
     Servers then = copies;
     then[i] = taker;
     if (now < together(then, tables)) continue;
-    total += giver->second.gives;
     choices.emplace_back(std::move(then), giver->second.gives);
   }
-  if (total == 0) return std::nullopt;
-  std::uint64_t roll = random() % total;
-  for (auto& [then, gives] : choices) {
-    if (roll < gives) return std::move(then);
-    roll -= gives;
-  }
-  return std::nullopt;
+  if (choices.empty()) return std::nullopt;
+  return weighted_choice(choices, [](const auto& each) { return each.second; }, random).first;
 }
 
 std::uint64_t Balance::left() const {

@@ -4,11 +4,11 @@
 #define SLICE_COORDINATOR_BALANCE_H
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "coordinator/weighted_choice.h"
 #include "routing/tables.h"
 #include "wire/layout.h"
 
@@ -17,8 +17,7 @@ namespace slice::coordinator {
 class Balance {
  public:
   using Servers = std::vector<std::uint32_t>;  // of one stripe's copies
-  using Random = std::function<std::uint64_t()>;
-  static constexpr double kStray = 0.05;  // of a share, by which a server may miss it
+  static constexpr double kStray = 0.05;       // of a share, by which a server may miss it
 
   // What servers that are not among `shares`, or have none, have is left alone.
   explicit Balance(const std::vector<wire::ServerShare>& shares);

@@ -67,7 +67,7 @@ class BalanceTest : public ::testing::Test {
   std::vector<std::uint32_t> nodes_;
   std::vector<Servers> stripes_;
   std::uint64_t seed_ = 3, left_ = 0;
-  Balance::Random random_ = [this] { return slice_mix64(++seed_); };
+  Random random_ = [this] { return slice_mix64(++seed_); };
 };
 
 TEST_F(BalanceTest, WhatIsAddedGetsItsShareAndNothingElseMoves) {

@@ -86,19 +86,6 @@ std::vector<std::uint32_t> Placement::sites(std::size_t count) {
   return placed;
 }
 
-const Placement::Candidate& Placement::by_weight(const std::vector<const Candidate*>& some) const {
-  std::uint64_t total = 0;
-  for (const Candidate* each : some) total += static_cast<std::uint64_t>(each->weight);
-  if (total == 0) return *some[random_() % some.size()];
-  std::uint64_t roll = random_() % total;
-  for (const Candidate* each : some) {
-    const auto weight = static_cast<std::uint64_t>(each->weight);
-    if (roll < weight) return *each;
-    roll -= weight;
-  }
-  return *some.back();
-}
-
 std::optional<std::uint32_t> Placement::instead_of(SiteId site) const {
   if (!enough_) return std::nullopt;
   Servers chosen;
@@ -107,7 +94,9 @@ std::optional<std::uint32_t> Placement::instead_of(SiteId site) const {
     if (server != nullptr && server->role == wire::Role::kStorage && !server->drained)
       chosen.push_back(server);
   }
-  while (chosen.size() < copies_) chosen.push_back(by_weight(best_beside(chosen)).server);
+  auto weight_of = [](const Candidate* each) { return static_cast<std::uint64_t>(each->weight); };
+  while (chosen.size() < copies_)
+    chosen.push_back(weighted_choice(best_beside(chosen), weight_of, random_)->server);
   return listed(chosen);
 }
 

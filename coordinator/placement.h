@@ -3,10 +3,10 @@
 #define SLICE_COORDINATOR_PLACEMENT_H
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
+#include "coordinator/weighted_choice.h"
 #include "routing/tables.h"
 
 namespace slice::coordinator {
@@ -20,7 +20,6 @@ struct Room {
 // By the tables and the free space of a moment, for files with so many copies.
 class Placement {
  public:
-  using Random = std::function<std::uint64_t()>;  // 64 random bits
   // `tables` and `random` outlive it. A server without a room has no session: it gets what no other can take.
   Placement(const routing::RoutingTables& tables, const std::vector<Room>& rooms, std::uint32_t copies,
             const Random& random);
@@ -44,7 +43,6 @@ class Placement {
   using Servers = std::vector<const wire::ServerEntry*>;
   // Those of the candidates that are not among `chosen` and may best be beside these.
   std::vector<const Candidate*> best_beside(const Servers& chosen) const;
-  const Candidate& by_weight(const std::vector<const Candidate*>& some) const;
 
   const routing::RoutingTables& tables_;
   std::uint32_t copies_;

@@ -52,7 +52,7 @@ class PlacementTest : public ::testing::Test {
   std::uint32_t copies_ = 1;
   std::vector<std::uint32_t> sites_;
   std::uint64_t seed_ = 5;
-  Placement::Random random_ = [this] { return slice_mix64(seed_ += 0x9e3779b97f4a7c15); };
+  Random random_ = [this] { return slice_mix64(seed_ += 0x9e3779b97f4a7c15); };
 };
 
 TEST_F(PlacementTest, GoesByTheShareOfFreeSpace) {
