@@ -45,15 +45,20 @@ bool LateWrites::Answered::is(const Key& key) const {
          port == key.client.port;
 }
 
+LateWrites::LateWrites(const Loop& loop) : loop_(loop), newest_(kHashes * sizeof(std::uint32_t)) {}
+
+std::uint32_t& LateWrites::newest(const Key& key) const {
+  return newest_.at<std::uint32_t>(0)[KeyHash{}(key) % kHashes];
+}
+
 std::uint32_t LateWrites::now() const {
   return static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::seconds>(loop_.now().time_since_epoch()).count());
 }
 
 std::uint32_t LateWrites::find(const Key& key) const {
-  if (newest_.empty()) return 0;
   constexpr auto kSeconds = std::chrono::duration_cast<std::chrono::seconds>(kLife).count();
-  for (std::uint32_t turn = newest_[KeyHash{}(key) % kHashes]; turn != 0 && turn_ - turn < kCalls;) {
+  for (std::uint32_t turn = newest(key); turn != 0 && turn_ - turn < kCalls;) {
     const Answered& answered = answered_[turn % kCalls];
     if (answered.is(key)) return now() - answered.seconds < kSeconds ? turn : 0;
     turn = answered.older;
@@ -104,10 +109,9 @@ LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
 }
 
 void LateWrites::end(const Key& key, nfs3::Status status, std::string_view results, std::uint32_t site) {
-  if (newest_.empty()) newest_.resize(kHashes);
   forget(key);
   if (++turn_ == 0) ++turn_;  // 0 is none
-  std::uint32_t& newest = newest_[KeyHash{}(key) % kHashes];
+  std::uint32_t& newest = this->newest(key);
   answered_[turn_ % kCalls] = {.fingerprint = key.fingerprint,
                                .address = key.client.address,
                                .xid = key.xid.value,

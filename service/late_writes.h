@@ -18,6 +18,7 @@
 
 #include "common/ids.h"
 #include "common/loop.h"
+#include "common/zeroed_pages.h"
 #include "rpc/endpoint.h"
 #include "wire/moves.h"
 #include "wire/nfs_status.h"
@@ -48,7 +49,7 @@ class LateWrites {
     std::string_view reply;  // kAnswered, kOk: empty where it is not kept. Valid until the next end()
     Key key{};               // for end() and forget()
   };
-  explicit LateWrites(const Loop& loop) : loop_(loop) {}
+  explicit LateWrites(const Loop& loop);
   // kNew: the caller runs it now, and must end with end() or forget().
   Seen begin(const rpc::Call& call);
   // Answered with this status and, where it is kOk, these results. After a failure, too, it may not have an
@@ -83,7 +84,8 @@ class LateWrites {
     std::array<char, kMost> bytes;
   };
   std::uint32_t now() const;
-  std::uint32_t find(const Key& key) const;  // its turn; 0: there is none
+  std::uint32_t find(const Key& key) const;     // its turn; 0: there is none
+  std::uint32_t& newest(const Key& key) const;  // of those of its hash
 
   const Loop& loop_;
   std::unordered_map<Key, unsigned, KeyHash> under_way_;  // how often it was passed on before it came here
@@ -91,7 +93,7 @@ class LateWrites {
   std::uint32_t turn_ = 0;  // of the last one; the first one's is 1
   std::unique_ptr<Answered[]> answered_ = std::make_unique_for_overwrite<Answered[]>(kCalls);
   std::unique_ptr<Reply[]> replies_ = std::make_unique_for_overwrite<Reply[]>(kReplies);
-  std::vector<std::uint32_t> newest_;  // by hash: the turn of the last one of it
+  const ZeroedPages newest_;  // by hash: the turn of the last one of it
 };
 
 }  // namespace slice::service

@@ -1,9 +1,6 @@
 #include "proxy/tables/tables.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
-#include <new>
 
 #include "common/bytes.h"
 #include "wire/listed_site.h"
@@ -67,23 +64,23 @@ void Tables::forget_sources() const {
     *static_cast<volatile std::uint64_t*>(sources + i) = 0;
 }
 
-MemoryTables::MemoryTables() {
-  auto round = [](std::size_t n) { return (n + 4095) & ~std::size_t{4095}; };
-  std::size_t sites = round(sizeof(slice_site) * SLICE_CLASSES * SLICE_MAX_SITES);
-  std::size_t servers = round(sizeof(slice_server) * SLICE_MAX_SERVERS);
-  std::size_t attributes = round(sizeof(slice_attr_bucket) * SLICE_ATTR_BUCKETS);
-  size_ = 4096 + sites + servers + attributes;
-  memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory_ == MAP_FAILED) throw std::bad_alloc();
-  auto* at = static_cast<std::uint8_t*>(memory_);
-  tables_.config = reinterpret_cast<slice_config*>(at);
-  tables_.sites = reinterpret_cast<slice_site*>(at + 4096);
-  tables_.servers = reinterpret_cast<slice_server*>(at + 4096 + sites);
-  tables_.attributes = reinterpret_cast<slice_attr_bucket*>(at + 4096 + sites + servers);
-}
+namespace {
 
-MemoryTables::~MemoryTables() {
-  ::munmap(memory_, size_);
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + 4095) & ~std::size_t{4095};
+}
+constexpr std::size_t kSites = 4096;
+constexpr std::size_t kServers = kSites + whole_pages(sizeof(slice_site) * SLICE_CLASSES * SLICE_MAX_SITES);
+constexpr std::size_t kAttributes = kServers + whole_pages(sizeof(slice_server) * SLICE_MAX_SERVERS);
+constexpr std::size_t kMemory = kAttributes + whole_pages(sizeof(slice_attr_bucket) * SLICE_ATTR_BUCKETS);
+
+}  // namespace
+
+MemoryTables::MemoryTables() : memory_(kMemory) {
+  tables_.config = memory_.at<slice_config>(0);
+  tables_.sites = memory_.at<slice_site>(kSites);
+  tables_.servers = memory_.at<slice_server>(kServers);
+  tables_.attributes = memory_.at<slice_attr_bucket>(kAttributes);
 }
 
 void fill_config(const routing::RoutingTables& from, slice_config& out) {

@@ -11,6 +11,7 @@
 #include "bpf/shared/map_abi.h"
 #include "bpf/shared/wanted.h"
 #include "common/config.h"
+#include "common/zeroed_pages.h"
 #include "routing/tables.h"
 #include "rpc/endpoint.h"
 
@@ -41,14 +42,10 @@ struct Tables {
 class MemoryTables {
  public:
   MemoryTables();
-  ~MemoryTables();
-  MemoryTables(const MemoryTables&) = delete;
-  MemoryTables& operator=(const MemoryTables&) = delete;
   const Tables& tables() const { return tables_; }
 
  private:
-  void* memory_ = nullptr;
-  std::size_t size_ = 0;
+  const ZeroedPages memory_;
   Tables tables_;
 };
 
