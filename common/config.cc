@@ -11,6 +11,7 @@
 
 #include "common/bytes.h"
 #include "common/config_section.h"
+#include "common/export_words.h"
 #include "common/keys.h"
 #include "common/whole_file.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 using config_internal::ipv4_text;
 using config_internal::line_of;
+using config_internal::parse_ipv4;
 using config_internal::Refusals;
 using config_internal::Section;
 
@@ -175,28 +177,62 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
   section.finish();
 }
 
-void read_export(Refusals& refusals, const toml::table& table, ExportConfig& out) {
-  Section section(refusals, table, "[[export]]", line_of(table));
-  std::string clients = section.text("clients");
-  if (auto network = section.network("clients", clients)) {
-    out.network = network->address;
-    out.mask = network->mask;
+constexpr std::uint32_t mask_of(std::uint32_t bits) {
+  return bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits);
+}
+
+// Of what stands behind the slash.
+std::optional<std::uint32_t> parse_mask(std::string_view text) {
+  if (auto mask = parse_ipv4(text)) {
+    const bool is_one = mask_of(static_cast<std::uint32_t>(std::popcount(*mask))) == *mask;
+    return is_one ? std::optional(*mask) : std::nullopt;
   }
+  std::uint32_t bits = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
+  const bool is_one = error == std::errc{} && end == text.data() + text.size() && bits <= 32;
+  return is_one ? std::optional(mask_of(bits)) : std::nullopt;
+}
+
+// Several clients are as many entries, one behind the other.
+void read_export(Refusals& refusals, const toml::table& table, std::vector<ExportConfig>& out) {
+  Section section(refusals, table, "[[export]]", line_of(table));
   constexpr std::array<std::string_view, 2> kAccess{"rw", "ro"};
   constexpr std::array<std::string_view, 3> kSquash{"root", "all", "none"};
-  out.read_only = section.choice("access", kAccess, 0) == 1;
-  out.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
-  out.anonymous_uid = section.number32("anonymous_uid", 65534);
-  out.anonymous_gid = section.number32("anonymous_gid", 65534);
-  out.secure = section.boolean("secure", true);
+  ExportConfig entry;
+  entry.read_only = section.choice("access", kAccess, 0) == 1;
+  entry.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
+  entry.anonymous_uid = section.number32("anonymous_uid", entry.anonymous_uid);
+  entry.anonymous_gid = section.number32("anonymous_gid", entry.anonymous_gid);
+  entry.secure = section.boolean("secure", true);
+  if (std::string options = section.text("options", ""); section.has("options")) {
+    for (const char* key : {"access", "squash", "anonymous_uid", "anonymous_gid", "secure"}) {
+      if (section.has(key)) section.refuse(key, "say it in options, or all of it in keys");
+    }
+    if (Status good = read_export_options(options, entry); !good)
+      section.refuse("options", "{}", good.error().message);
+  }
+  for (const std::string& clients : section.one_or_more_texts("clients")) {
+    if (Status good = read_export_client(clients, entry); !good)
+      section.refuse("clients", "{}", good.error().message);
+    out.push_back(entry);
+  }
   section.finish();
 }
 
-// What is hardly meant: that root's rights are everybody's.
-void warn_of_export(const ExportConfig& entry, std::uint32_t line, EnsembleConfig& config) {
+// What is hardly meant: that root's rights are everybody's, or that an entry is for nobody.
+void warn_of_export(std::size_t index, std::uint32_t line, EnsembleConfig& config) {
+  const ExportConfig& entry = config.exports[index];
   auto warn = [&](std::string_view what) {
     config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
   };
+  const auto takes_all = [&](const ExportConfig& other) {
+    return (other.mask & entry.mask) == other.mask && (entry.network & other.mask) == other.network;
+  };
+  const auto before = config.exports.begin() + static_cast<std::ptrdiff_t>(index);
+  if (const auto found = std::find_if(config.exports.begin(), before, takes_all); found != before) {
+    warn(fmt::format("is for nobody: its clients {}/{} are those of an entry before it, and the first counts",
+                     ipv4_text(entry.network), std::popcount(entry.mask)));
+  }
   if (entry.squash == ExportConfig::Squash::kNone) {
     if (entry.mask == 0) {
       warn(fmt::format("lets root of every host {} everything: 0.0.0.0/0 with squash = \"none\"",
@@ -371,12 +407,13 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
     refusals.add(1, "the ensemble lacks '[proxy]'");
   }
   if (const toml::array* entries = top.tables("export")) {
-    if (entries->size() > kMaxExports)
-      refusals.add(line_of(*entries), "more than {} [[export]]", kMaxExports);
     for (const toml::node& entry : *entries) {
-      read_export(refusals, *entry.as_table(), config.exports.emplace_back());
-      warn_of_export(config.exports.back(), line_of(entry), config);
+      const std::size_t before = config.exports.size();
+      read_export(refusals, *entry.as_table(), config.exports);
+      for (std::size_t i = before; i < config.exports.size(); ++i) warn_of_export(i, line_of(entry), config);
     }
+    if (config.exports.size() > kMaxExports)
+      refusals.add(line_of(*entries), "more than {} clients in [[export]]", kMaxExports);
   }
   config.log_level = static_cast<LogLevel>(
       top.choice("log_level", kLogLevelNames, static_cast<std::size_t>(LogLevel::kInfo)));
@@ -404,6 +441,23 @@ std::string_view role_name(ServerRole role) {
   auto index = static_cast<std::size_t>(role);
   if (role == ServerRole::kRemoved) return "removed";
   return index < kRoleNames.size() ? kRoleNames[index] : "?";
+}
+
+Result<Network> parse_network(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const std::string_view behind = slash == std::string_view::npos ? "32" : text.substr(slash + 1);
+  const auto mask = parse_mask(behind);
+  if (!mask) {
+    return fail(Errc::kInvalid, "'{}' is no network: ADDRESS/0 to ADDRESS/32, or ADDRESS/MASK, is expected",
+                text);
+  }
+  const auto address = parse_ipv4(text.substr(0, slash));
+  if (!address) return fail(address.error());
+  if ((*address & ~*mask) != 0) {
+    return fail(Errc::kInvalid, "{} has bits behind its /{}: {}/{} is meant, or a single host", text, behind,
+                ipv4_text(*address & *mask), behind);
+  }
+  return Network{.address = *address, .mask = *mask};
 }
 
 Result<std::uint64_t> parse_size(std::string_view text) {

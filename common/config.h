@@ -221,6 +221,8 @@ Result<std::vector<Key>> read_session_keys(const EnsembleConfig& config);
 
 // "64KiB", "1GiB", "512": bytes.
 Result<std::uint64_t> parse_size(std::string_view text);
+// ADDRESS, ADDRESS/BITS or ADDRESS/MASK, such as 10.77.0.0/255.255.0.0. kInvalid with what is wrong.
+Result<Network> parse_network(std::string_view text);
 
 }  // namespace slice
 

@@ -146,28 +146,10 @@ class Section {
   }
   // `text`, a value of `key`, as ADDRESS or ADDRESS/BITS; nothing, after a refusal, where it is neither.
   std::optional<Network> network(std::string_view key, std::string_view text) const {
-    std::uint32_t bits = 32;
-    std::size_t slash = text.find('/');
-    if (slash != std::string_view::npos) {
-      std::string_view digits = text.substr(slash + 1);
-      auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
-      if (error != std::errc{} || end != digits.data() + digits.size() || bits > 32) {
-        refuse(key, "'{}' is no network: ADDRESS/0 to ADDRESS/32 is expected", text);
-        return std::nullopt;
-      }
-    }
-    auto address = parse_ipv4(text.substr(0, slash));
-    if (!address) {
-      refuse(key, "{}", address.error().message);
-      return std::nullopt;
-    }
-    Network out{.address = *address, .mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits)};
-    if ((out.address & ~out.mask) != 0) {
-      refuse(key, "{} has bits behind its /{}: {}/{} is meant, or a single host", text, bits,
-             ipv4_text(out.address & out.mask), bits);
-      return std::nullopt;
-    }
-    return out;
+    auto parsed = parse_network(text);
+    if (parsed) return *parsed;
+    refuse(key, "{}", parsed.error().message);
+    return std::nullopt;
   }
   // The position of the value among `choices`.
   std::size_t choice(std::string_view key, std::span<const std::string_view> choices,
@@ -213,6 +195,13 @@ class Section {
     }
     for (const toml::node& value : *array) values.push_back(value.value_or(std::string()));
     return values;
+  }
+  // A string, or an array of one or more.
+  std::vector<std::string> one_or_more_texts(std::string_view key) {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr || !node->is_array()) return {text(key)};
+    if (node->as_array()->empty()) refuse(key, "one at least is expected");
+    return texts(key);
   }
   // An array of tables, [[key]].
   const toml::array* tables(std::string_view key) {

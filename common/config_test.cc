@@ -220,6 +220,34 @@ TEST_F(ConfigTest, WarnsOfExportsThatMakeOthersRoot) {
   EXPECT_THAT(warnings(kSecond, "clients = \"10.0.0.0/8\"\nsquash = \"none\"\nanonymous_uid = 0"), IsEmpty());
 }
 
+TEST_F(ConfigTest, AnExportThatIsForNobodyIsToldOf) {
+  auto config = parse(with(R"(clients = "10.77.2.7")", R"(clients = ["10.77.2.7", "10.77.1.128/25", "*"])"));
+  EXPECT_THAT(config->warnings,
+              ElementsAre(HasSubstr("ensemble.toml:19: [[export]] is for nobody: its clients "
+                                    "10.77.1.128/25 are those of an entry before it")));
+}
+
+TEST_F(ConfigTest, AnExportMaySpeakAsExportsDoes) {
+  auto config =
+      parse(with("clients = \"10.77.2.7\"",
+                 "clients = [\"10.77.2.7\", \"10.78.0.0/255.255.0.0\", \"*\"]\n"
+                 "options = \"rw,no_root_squash,ro,sync,no_subtree_check,anonuid=7,anongid=8,insecure\""));
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_EQ(config->exports.size(), 4u);
+  const ExportConfig wanted{.network = 0x0a4d0207,
+                            .mask = 0xffffffff,
+                            .read_only = true,
+                            .squash = ExportConfig::Squash::kNone,
+                            .anonymous_uid = 7,
+                            .anonymous_gid = 8,
+                            .secure = false};
+  EXPECT_EQ(config->exports[1], wanted);
+  EXPECT_EQ(config->exports[2].network, 0x0a4e0000u);
+  EXPECT_EQ(config->exports[2].mask, 0xffff0000u);
+  EXPECT_EQ(config->exports[3].mask, 0u);
+  EXPECT_EQ(config->exports[3].squash, ExportConfig::Squash::kNone);
+}
+
 TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
   auto config = parse(with("anonymous_uid = 99", "secure = false")).value();
   EXPECT_FALSE(config.exports[0].secure);
@@ -388,6 +416,29 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {"10.77.1.0/24", "10.77.1.0/", 15, "is no network"},
       {"10.77.1.0/24", "10.77.1.1/24", 15, "10.77.1.0/24 is meant"},
       {"10.77.1.0/24", "client.example", 15, "not an IPv4 address"},
+      {"10.77.1.0/24", "10.77.1.0/255.0.255.0", 15, "is no network"},
+      {"10.77.1.0/24", "10.77.1.0/255.255.0.0", 15, "10.77.0.0/255.255.0.0 is meant"},
+      {"10.77.1.0/24", "@staff", 15, "'@staff' is a netgroup"},
+      {"10.77.1.0/24", "*.example.org", 15, "is a pattern of names"},
+      {"10.77.1.0/24", "2001:db8::/32", 15, "clients have IPv4 addresses"},
+      {R"("10.77.1.0/24")", "[]", 15, "clients of [[export]]: one at least is expected"},
+      {R"("10.77.1.0/24")", "[7]", 15, "an array of strings is expected"},
+      {R"(access = "ro")", R"(options = "ro")", 17,
+       "squash of [[export]]: say it in options, or all of it in keys"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"async\"", 21, "take the word out"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"rw,sec=krb5p\"", 21,
+       "only sec=sys is there"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"no_rot_squash\"", 21,
+       "did you mean 'no_root_squash'?"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"anonuid=x\"", 21,
+       "'anonuid=x': a number from 0"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"anonuid=4294967296\"", 21,
+       "a number from 0"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"\"", 21,
+       "'' is no option of exports(5)"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"rw,\"", 21, "'' is no option"},
+      {R"(clients = "10.77.2.7")", "clients = \"10.77.2.7\"\noptions = \"fsid=7\"", 21,
+       "an identity of its own"},
       {R"("ro")", R"("r")", 16, "none of rw, ro"},
       {R"("all")", R"("some")", 17, "none of root, all, none"},
       {"anonymous_uid = 99", "anonymous_uid = 4294967296", 18, "not between"},

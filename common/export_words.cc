@@ -1,0 +1,144 @@
+#include "common/export_words.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/did_you_mean.h"
+
+namespace slice {
+namespace {
+
+std::optional<std::uint32_t> number_of(std::string_view text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// What else exports(5) lets stand for clients, and what to write in its place.
+Status refuse_client(std::string_view word, Error error) {
+  if (word.starts_with('@')) {
+    return fail(Errc::kInvalid, "'{}' is a netgroup, which nobody here looks up: name addresses or networks",
+                word);
+  }
+  if (word.find(':') != std::string_view::npos)
+    return fail(Errc::kInvalid, "'{}': clients have IPv4 addresses", word);
+  if (word.find_first_of("*?[") != std::string_view::npos) {
+    return fail(
+        Errc::kInvalid,
+        "'{}' is a pattern of names, and whoever answers for names could let anybody in: name addresses "
+        "or networks, or \"*\" for everybody",
+        word);
+  }
+  return fail(std::move(error));
+}
+
+struct Option {
+  std::string_view word;
+  std::function<void(ExportConfig&)> set;  // none: it is so anyway
+};
+using Squash = ExportConfig::Squash;
+
+const std::vector<Option>& options_taken() {
+  static const std::vector<Option> all{
+      {"rw", [](ExportConfig& out) { out.read_only = false; }},
+      {"ro", [](ExportConfig& out) { out.read_only = true; }},
+      {"root_squash", [](ExportConfig& out) { out.squash = Squash::kRoot; }},
+      {"no_root_squash", [](ExportConfig& out) { out.squash = Squash::kNone; }},
+      {"all_squash", [](ExportConfig& out) { out.squash = Squash::kAll; }},
+      {"no_all_squash",
+       [](ExportConfig& out) {
+         if (out.squash == Squash::kAll) out.squash = Squash::kRoot;
+       }},
+      {"secure", [](ExportConfig& out) { out.secure = true; }},
+      {"insecure", [](ExportConfig& out) { out.secure = false; }},
+      {"sync", nullptr},
+      {"wdelay", nullptr},
+      {"no_wdelay", nullptr},
+      {"hide", nullptr},
+      {"nohide", nullptr},
+      {"crossmnt", nullptr},
+      {"no_subtree_check", nullptr},
+      {"no_acl", nullptr},
+      {"sec=sys", nullptr},
+      {"fsid=0", nullptr},
+      {"fsid=root", nullptr},
+  };
+  return all;
+}
+
+struct Refused {
+  std::string_view word, cure;  // the word, or what it begins with where it ends with '='
+};
+constexpr std::array kRefused{
+    Refused{"async", "what was answered is as safe as NFS promises; take the word out"},
+    Refused{"subtree_check",
+            "handles are checked by their MAC, and the whole volume is exported; take the word out"},
+    Refused{"sec=", "only sec=sys is there (AUTH_SYS)"},
+    Refused{"xprtsec=", "clients' connections are not encrypted; take the word out"},
+    Refused{"fsid=", "the volume has an identity of its own; take the word out"},
+    Refused{"mountpoint", "there is one volume, and it is always mounted; take the word out"},
+    Refused{"mp", "there is one volume, and it is always mounted; take the word out"},
+    Refused{"pnfs", "there is NFSv3 alone; take the word out"},
+    Refused{"security_label", "there is NFSv3 alone; take the word out"},
+    Refused{"refer=", "there is NFSv3 alone; take the word out"},
+    Refused{"replicas=", "there is NFSv3 alone; take the word out"},
+    Refused{"insecure_locks", "there are no locks; take the word out"},
+    Refused{"no_auth_nlm", "there are no locks; take the word out"},
+    Refused{"secure_locks", "there are no locks; take the word out"},
+    Refused{"auth_nlm", "there are no locks; take the word out"},
+};
+
+Status refuse(std::string_view word) {
+  for (const Refused& each : kRefused) {
+    if (each.word.ends_with('=') ? word.starts_with(each.word) : word == each.word)
+      return fail(Errc::kInvalid, "'{}': {}", word, each.cure);
+  }
+  std::vector<std::string> known{"anonuid=", "anongid="};
+  for (const Option& each : options_taken()) known.emplace_back(each.word);
+  return fail(Errc::kInvalid, "'{}' is no option of exports(5){}", word, did_you_mean(word, known));
+}
+
+Status read_option(std::string_view word, ExportConfig& out) {
+  for (const auto& [prefix, id] : {std::pair{std::string_view("anonuid="), &out.anonymous_uid},
+                                   std::pair{std::string_view("anongid="), &out.anonymous_gid}}) {
+    if (!word.starts_with(prefix)) continue;
+    const auto number = number_of(word.substr(prefix.size()));
+    if (!number) return fail(Errc::kInvalid, "'{}': a number from 0 to 4294967295 is expected", word);
+    *id = *number;
+    return {};
+  }
+  const auto& all = options_taken();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Option& each) { return each.word == word; });
+  if (found == all.end()) return refuse(word);
+  if (found->set) found->set(out);
+  return {};
+}
+
+}  // namespace
+
+Status read_export_client(std::string_view word, ExportConfig& out) {
+  const Result<Network> network = word == "*" ? Network{} : parse_network(word);
+  if (!network) return refuse_client(word, network.error());
+  out.network = network->address;
+  out.mask = network->mask;
+  return {};
+}
+
+Status read_export_options(std::string_view options, ExportConfig& out) {
+  while (true) {
+    const std::size_t comma = options.find(',');
+    if (Status good = read_option(options.substr(0, comma), out); !good) return good;
+    if (comma == std::string_view::npos) return {};
+    options.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace slice
