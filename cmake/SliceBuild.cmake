@@ -109,14 +109,25 @@ function(slice_needed_by_process_tests name)
   set_property(GLOBAL APPEND PROPERTY SLICE_PROCESS_TESTS ${name})
 endfunction()
 
-# Each part is a process of its own, and writes its results to a file of its own (tests/run.py reads them).
+# slice_process_test(TEST [ALONE]): two of them at a time, or nothing beside it but what runs when nothing else would. What
+# is said is about tests of the stage `processes`, for which tests/run.py has ctest take five for the number of processors.
+function(slice_process_test test)
+  if("ALONE" IN_LIST ARGN)
+    set_tests_properties(${test} PROPERTIES PROCESSORS 4)
+  else()
+    set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+  endif()
+endfunction()
+
+# Each part is a process of its own, which runs when nothing else would, and writes its results to a file of its own, in
+# the folder $SLICE_RESULTS (tests/run.py reads them).
 function(slice_add_parts result name parts)
   set(named)
   foreach(part RANGE 1 ${parts})
     math(EXPR index "${part} - 1")
-    add_test(NAME ${name}.${part} COMMAND ${name})
-    set_tests_properties(${name}.${part} PROPERTIES ENVIRONMENT
-      "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${index};GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${name}.${part}.xml")
+    add_test(NAME ${name}.${part} COMMAND ${CMAKE_SOURCE_DIR}/tests/idle.sh sh -c
+      "GTEST_OUTPUT=xml:\${SLICE_RESULTS:-.}/${name}.${part}.xml exec $<TARGET_FILE:${name}>")
+    set_tests_properties(${name}.${part} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${index}")
     list(APPEND named ${name}.${part})
   endforeach()
   set(${result} ${named} PARENT_SCOPE)
@@ -129,8 +140,8 @@ endfunction()
 # in the preset `release`. THREADS: what it tests is shared by threads, so it runs under ThreadSanitizer as well (preset
 # `tsan`, label `threads`). ALLOCATOR: it takes memory from where programs do, so it is not there with sanitizers, and
 # runs in `release` (label `plain`). PLAIN: it runs there as well, whole, since with sanitizers it takes too long to be more than
-# a part. LONG: it runs for a minute and more, so it is optimized, and begins first: inline
-# functions of a test are those of what it tests, too.
+# a part. LONG: it runs for half a minute and more, so it is optimized: inline functions of a test are those of what it
+# tests, too. PARTS: it needs processor time alone, and so runs beside others (slice_process_test) with what they leave.
 function(slice_test name)
   cmake_parse_arguments(A "THREADS;ALLOCATOR;PLAIN;LONG" "TIMEOUT;PARTS" "SOURCES;DEPS;LABELS" ${ARGN})
   if(A_ALLOCATOR AND SLICE_SANITIZE)
@@ -160,7 +171,6 @@ function(slice_test name)
   set_tests_properties(${tests} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_LONG)
     slice_use_precompiled(${name} slice_headers)
-    set_tests_properties(${tests} PROPERTIES COST ${A_TIMEOUT})
   else()
     target_compile_options(${name} PRIVATE ${SLICE_TEST_FLAGS})
     slice_use_precompiled(${name} slice_test_headers)
@@ -170,6 +180,9 @@ function(slice_test name)
   endif()
   if(A_ALLOCATOR OR A_PLAIN OR NOT A_LABELS MATCHES "unit|sim")
     slice_needed_by_process_tests(${name})
+  endif()
+  if(A_ALLOCATOR OR NOT A_LABELS MATCHES "unit|sim")
+    slice_process_test(${name})
   endif()
   if(A_THREADS)
     set_property(GLOBAL APPEND PROPERTY SLICE_THREADED_TESTS ${name})

@@ -10,6 +10,7 @@ with the processor time that is left over."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import shutil
@@ -27,9 +28,9 @@ CHECKS = [  # of the sources alone, seconds each
 ]
 STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]
 PROCESSES = "cluster|ext4|interop|kernels|packages|packet|plain"  # ctest labels
-# Runs when nothing else would. Where the kernel groups processes by session (autogroup), SCHED_IDLE counts within one's session
-# alone, and servers and clients under test have sessions of their own: so has this, with the least weight that there is.
-IDLE = ["setsid", "--wait", "sh", "-c", 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 "$@"', "sh"]
+JUNIT, SAID = "ctest.junit", "ctest.txt"
+LONGEST = 12  # tests that are named, of a run of ctest
+IDLE = [str(ROOT / "tests" / "idle.sh")]
 
 
 class Tally:
@@ -70,7 +71,7 @@ def build(preset, *targets, before=()):
     return done.returncode == 0, done.stdout
 
 
-def tidy(before=()):
+def tidy(before):
     """With the release build, for what is generated there."""
     ok, said = build("release", "programs", before=before)
     if not ok:
@@ -83,30 +84,40 @@ def tidy(before=()):
 class Ahead:
     """What later stages need, done one after another beside the tests of an earlier one. What was not begun is done when it is asked for."""
 
-    WORK = {"asan": lambda before=(): build("asan", "sanitized_tests", before=before), "tidy": tidy,
-            "tsan": lambda before=(): build("tsan", "threaded_tests", before=before),
-            "docs": lambda before=(): build("release", "programs", "benchmarks", before=before)}  # what documents show
+    # By the stage, and what of it; each with `given` and the words before a command.
+    WORK = {"asan": lambda _, before: build("asan", "sanitized_tests", before=before), "tidy": lambda _, before: tidy(before),
+            "tsan": lambda _, before: build("tsan", "threaded_tests", before=before),
+            "docs": lambda _, before: build("release", "programs", "benchmarks", before=before),  # what documents show
+            "asan simulations": lambda given, _: run_ctest("asan", "sim", given.only, says=SAID)}
 
     def __init__(self):
         self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self.begun = {}
 
-    def begin(self, stages):
-        self.begun = {name: self.pool.submit(work, IDLE) for name, work in self.WORK.items() if name in stages}
+    def begin(self, given):
+        self.begun = {name: self.pool.submit(work, given, IDLE) for name, work in self.WORK.items() if name.split()[0] in given.stages}
 
-    def result(self, name):
-        return self.begun[name].result() if name in self.begun else self.WORK[name]()
+    def result(self, name, given):
+        return self.begun[name].result() if name in self.begun else self.WORK[name](given, ())
 
 
 ahead = Ahead()
 
 
-def read_results(tally, preset, junit, folder):
-    """GoogleTest's own XML where a program wrote one, else ctest's entry."""
+def read_results(tally, preset, folder):
+    """Of run_ctest(). GoogleTest's own XML where a program wrote one, else ctest's entry."""
+    if (folder / SAID).exists():
+        print((folder / SAID).read_text())
+    if not (folder / JUNIT).exists():
+        tally.add(f"ctest of preset {preset}", False)
+        return
+    cases = list(ElementTree.parse(folder / JUNIT).getroot().iter("testcase"))
+    longest = sorted(cases, key=lambda case: -float(case.get("time")))[:LONGEST]
+    say("longest: " + ", ".join(f"{case.get('name')} {float(case.get('time')):.0f} s" for case in longest))
     suites = {}
     for path in folder.glob("*.xml"):
         suites[path.stem] = ElementTree.parse(path).getroot()
-    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+    for case in cases:
         name = case.get("name")
         ok = case.get("status") == "run"
         suite = suites.get(name)
@@ -123,20 +134,17 @@ def read_results(tally, preset, junit, folder):
             tally.add(f"{preset}/{name} (ended badly outside of its cases)", False)
 
 
-def run_ctest(tally, preset, labels, given):
-    folder = ROOT / "build" / preset / "results"
+def run_ctest(preset, labels, only, at_once=2, says=None):
+    """The folder with its results, for read_results(). `at_once`: cmake/SliceBuild.cmake, slice_process_test(). `says`: to a file of that name."""
+    folder = ROOT / "build" / preset / "results" / labels.split("|")[0]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    junit = folder.parent / "ctest.junit"
-    junit.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(junit), "-j2", "-L", labels]
-    if given.only:
-        command += ["-R", given.only]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, "GTEST_OUTPUT": f"xml:{folder}/"})
-    if junit.exists():
-        read_results(tally, preset, junit, folder)
-    else:
-        tally.add(f"ctest of preset {preset}", False)
+    command = ["ctest", "--test-dir", str(ROOT / "build" / preset), "--output-on-failure", "--output-junit", str(folder / JUNIT),
+               f"-j{at_once}", "-L", labels, *(["-R", only] if only else [])]
+    with open(folder / says, "w") if says else contextlib.nullcontext() as output:
+        subprocess.run(command, cwd=ROOT, stdout=output, stderr=output,
+                       env={**os.environ, "GTEST_OUTPUT": f"xml:{folder}/", "SLICE_RESULTS": str(folder)})
+    return folder
 
 
 def is_built(tally, preset, result):
@@ -151,28 +159,29 @@ def is_built(tally, preset, result):
 def stage_processes(tally, given):
     if not is_built(tally, "release", build("release", "process_tests")):
         return
-    ahead.begin(given.stages)
-    run_ctest(tally, "release", given.labels, given)
+    ahead.begin(given)
+    read_results(tally, "release", run_ctest("release", given.labels, given.only, at_once=5))
 
 
-def stage_tidy(tally, _):
-    ok, said = ahead.result("tidy")
+def stage_tidy(tally, given):
+    ok, said = ahead.result("tidy", given)
     print(said[-8000:])
     tally.add("clang-tidy", ok)
 
 
 def stage_asan(tally, given):
-    if is_built(tally, "asan", ahead.result("asan")):
-        run_ctest(tally, "asan", "unit|sim", given)
+    if is_built(tally, "asan", ahead.result("asan", given)):
+        read_results(tally, "asan", ahead.result("asan simulations", given))
+        read_results(tally, "asan", run_ctest("asan", "unit", given.only))
 
 
 def stage_tsan(tally, given):
-    if is_built(tally, "tsan", ahead.result("tsan")):
-        run_ctest(tally, "tsan", "threads", given)
+    if is_built(tally, "tsan", ahead.result("tsan", given)):
+        read_results(tally, "tsan", run_ctest("tsan", "threads", given.only))
 
 
-def stage_docs(tally, _):
-    if not is_built(tally, "release", ahead.result("docs")):
+def stage_docs(tally, given):
+    if not is_built(tally, "release", ahead.result("docs", given)):
         return
     done = subprocess.run(["python3", "tests/docs/check_docs.py"], cwd=ROOT)
     tally.add("documents (tests/docs/check_docs.py)", done.returncode == 0)
