@@ -175,6 +175,7 @@ struct EnsembleConfig {
   std::array<std::uint32_t, 4> site_counts{64, 64, 1024, 64};  // by the first four roles; powers of two
   std::vector<ExportConfig> exports;  // see Settings::export_for(), as for all that common/settings.h has
   LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
   ClientLimits limits;
   NetworkConfig network;
   MetricsConfig metrics;

@@ -151,6 +151,8 @@ TEST_F(ConfigTest, AnEmulatedDiskHasDefaultsAndIsOffWithoutOne) {
 TEST_F(ConfigTest, LimitsOfClientsAreTheFrontsUnlessTheyAreGiven) {
   EXPECT_EQ(parse(kGood).value().limits, ClientLimits{});
   EXPECT_EQ(parse(kGood).value().log_level, LogLevel::kInfo);
+  EXPECT_EQ(parse(kGood).value().log_format, LogFormat::kText);
+  EXPECT_EQ(parse("log_format = \"json\"\n" + std::string(kGood)).value().log_format, LogFormat::kJson);
   auto config = parse(with("[sites]", "[limits]\nmemory = \"1GiB\"\ncalls_of_address = 64\n[sites]"));
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->limits, (ClientLimits{.memory = 1ull << 30, .calls_of_address = 64}));

@@ -1,4 +1,6 @@
-// Log lines: one a call, to standard error, `TIME LEVEL PROCESS message key=value...`. Thread-safe.
+// Log lines: one a call, to standard error, `TIME LEVEL PROCESS message key=value...`, or as a JSON object.
+// Where standard error is systemd's journal a line begins with its priority, `<4>` (sd-daemon(3)), which the
+// journal takes off. Thread-safe.
 #ifndef SLICE_COMMON_LOG_H
 #define SLICE_COMMON_LOG_H
 
@@ -14,10 +16,16 @@ namespace slice {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 inline constexpr std::array<std::string_view, 4> kLogLevelNames{"debug", "info", "warning", "error"};
 
+// kJson: an object with the strings time, level, process and message.
+enum class LogFormat { kText, kJson };
+inline constexpr std::array<std::string_view, 2> kLogFormatNames{"text", "json"};
+
 // Called once at start: the process's name in the ensemble, and the least level that is written.
 void configure_log(std::string process, LogLevel least);
 // Another least level, at any time.
 void set_log_level(LogLevel least);
+// Before there are threads.
+void set_log_format(LogFormat format);
 bool log_enabled(LogLevel level);
 void write_log(LogLevel level, std::string_view message);
 

@@ -2,15 +2,20 @@
 #include "common/log.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 namespace slice {
 namespace {
+
+using ::testing::MatchesRegex;
 
 // What `lines` writes to standard error.
 template <class Lines>
@@ -37,6 +42,39 @@ TEST(Log, APeersTextStaysWithinItsLine) {
       text.ends_with("path='/a\\x0a2026-01-01T00:00:00.000Z error manager1 forged\\x1b[2J\\x7f\\xc3\\xa4"
                      "\\x09'\n"))
       << text;
+}
+
+TEST(Log, ALineMayBeAnObject) {
+  configure_log("dir1", LogLevel::kInfo);
+  set_log_format(LogFormat::kJson);
+  const std::string text = written([] { log_warning("path='{}'", "/a\n\"b\"\\"); });
+  set_log_format(LogFormat::kText);
+  EXPECT_THAT(text, MatchesRegex(R"(\{"time":"[-0-9]+T[:.0-9]+Z","level":"warning","process":"dir1",)"
+                                 R"("message":"path='/a\\\\x0a\\"b\\"\\\\'"\})"
+                                 "\n"));
+}
+
+TEST(Log, TheJournalIsToldThePriority) {
+  const auto begin_of = [](LogLevel level) {
+    return written([&] {
+             struct stat standard_error{};
+             ::fstat(STDERR_FILENO, &standard_error);
+             ::setenv("JOURNAL_STREAM",
+                      fmt::format("{}:{}", standard_error.st_dev, standard_error.st_ino).c_str(), 1);
+             configure_log("dir1", LogLevel::kInfo);
+             log(level, "text");
+           })
+        .substr(0, 5);
+  };
+  EXPECT_EQ(begin_of(LogLevel::kError), "<3>20");
+  EXPECT_EQ(begin_of(LogLevel::kInfo), "<6>20");
+  ::setenv("JOURNAL_STREAM", "1:2", 1);  // inherited, and standard error led elsewhere
+  EXPECT_EQ(written([] {
+              configure_log("dir1", LogLevel::kInfo);
+              log_error("text");
+            }).substr(0, 2),
+            "20");
+  ::unsetenv("JOURNAL_STREAM");
 }
 
 TEST(Log, WhatWasLeftOutIsToldWithTheNextLine) {

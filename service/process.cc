@@ -37,6 +37,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> names;
   std::optional<LogLevel> level;  // none: the settings'
+  std::optional<LogFormat> format;  // none: the configuration's
 };
 
 // An exit code where the process is to end already.
@@ -55,6 +56,9 @@ std::optional<int> parse_arguments(const ProcessOptions& options, int argc, char
   app.add_option("--log-level", out.level,
                  "debug, info, warning or error, whatever log_level of the settings says")
       ->transform(CLI::CheckedTransformer(levels, CLI::ignore_case));
+  const std::map<std::string, LogFormat> formats{{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
+  app.add_option("--log-format", out.format, "text or json, whatever log_format of the configuration says")
+      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
   app.footer(
       "SIGHUP: reads the session keys again, and where the manager is, the settings of the whole ensemble "
       "(docs/operations.md). Exit codes: 0 stopped by SIGTERM or SIGINT; 1 failed; 2 wrong usage or "
@@ -315,6 +319,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
   std::size_t more = arguments.names.size() - 1;
   configure_log(arguments.names.front() + (more > 0 ? fmt::format("+{}", more) : ""),
                 arguments.level.value_or(LogLevel::kInfo));
+  if (arguments.format) set_log_format(*arguments.format);
   std::optional<CrashAt> crash_at;
   if (!read_crash_at(crash_at)) return kExitBadUsage;
   Notify notify = Notify::from_environment();
@@ -324,6 +329,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
     log_error("{}", file.error().message);
     return kExitBadUsage;
   }
+  if (!arguments.format) set_log_format(file->log_format);
   for (const std::string& warning : file->warnings) log_warning("{}", warning);
   auto config = learn_members(*file, arguments.names);
   if (!config) {

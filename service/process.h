@@ -76,7 +76,7 @@ struct ProcessOptions {
 // again, and says elsewhere what of the file was changed, and is the manager's to read or counts at a start
 // only.
 //
-// Flags: --config FILE --name NAME... [--log-level LEVEL] [--version]. Checks, in order: configuration,
+// Flags: --config FILE --name NAME... [--log-level LEVEL] [--log-format FORMAT] [--version]. Checks, in order: configuration,
 // roles, data directories (service/data_directory.h: exists or can be made, of this server, locked; a role
 // without one gets a Disk in memory), free space (below the reserve it starts all the same, since what is
 // stored must be readable: it says so, and changes are refused by the role); then each server takes tables
