@@ -21,11 +21,17 @@ constexpr std::size_t kReadAtOnce = 4096, kWriteAtOnce = 256 << 10;  // bytes; t
 constexpr Duration kLook = std::chrono::milliseconds(250), kPause = std::chrono::milliseconds(100);
 constexpr std::array<const char*, 3> kEnds{"slow_request", "slow_reader", "crowded"};
 
+// Pages are made of what this server gives alone, are what their type says, are in no frame of another, and
+// are not kept.
+constexpr std::string_view kForBrowsers =
+    "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'\r\n"
+    "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n";
+
 std::string head_of(const Page& page) {
   return fmt::format(
-      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n",
+      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}Connection: close\r\n\r\n",
       static_cast<unsigned>(page.status), reason_of(page.status), page.content_type, page.body->size(),
-      page.status == Status::kMethodNotAllowed ? "Allow: GET\r\n" : "");
+      page.status == Status::kMethodNotAllowed ? "Allow: GET\r\n" : "", kForBrowsers);
 }
 
 Page refusal(Status status) {
@@ -169,8 +175,10 @@ void Listener::read(Place place) {
 
 void Listener::answer(Place place) {
   const RequestHead& request = place->request;
-  const Page page =
-      request.status() == Status::kOk ? options_.page(request.path()) : refusal(request.status());
+  Status status = request.status();
+  if (status == Status::kOk && options_.answers_to && !options_.answers_to(request.host()))
+    status = Status::kMisdirectedRequest;
+  const Page page = status == Status::kOk ? options_.page(request.path()) : refusal(status);
   for (std::size_t i = 0; i < kStatuses.size(); ++i) {
     if (kStatuses[i] == page.status) answers_[i]->add();
   }

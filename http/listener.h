@@ -36,6 +36,9 @@ class Listener {
     Duration answer = std::chrono::seconds(10);  // until the client has taken all of it
     Duration end = std::chrono::seconds(1);      // until the client closes, too
     std::function<bool(std::uint32_t)> takes;    // IPv4 addresses in host byte order; none: all
+    // By what name it may be asked (RequestHead::host()); none: any. It is for what browsers show: a page of
+    // another site, whose name its owner lets stand for this server's address, is refused here.
+    std::function<bool(std::string_view host)> answers_to;
     std::function<Page(std::string_view path)> page;
   };
   // Loop and metrics outlive it.
@@ -51,10 +54,11 @@ class Listener {
  private:
   enum class Why : std::uint8_t { kSlowRequest, kSlowReader, kCrowded, kKinds };
   enum class Refused : std::uint8_t { kStranger, kCannotAccept, kKinds };
-  static constexpr std::array<Status, 7> kStatuses{Status::kOk,
+  static constexpr std::array<Status, 8> kStatuses{Status::kOk,
                                                    Status::kBadRequest,
                                                    Status::kNotFound,
                                                    Status::kMethodNotAllowed,
+                                                   Status::kMisdirectedRequest,
                                                    Status::kHeadTooLarge,
                                                    Status::kServiceUnavailable,
                                                    Status::kVersionNotSupported};

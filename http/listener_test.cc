@@ -101,8 +101,10 @@ class ListenerTest : public ::testing::Test {
 TEST_F(ListenerTest, AnswersAndCloses) {
   serve({});
   EXPECT_EQ(get(kGet),
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\nConnection: "
-            "close\r\n\r\nslice_up 1\n");
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n"
+            "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'\r\n"
+            "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+            "slice_up 1\n");
   EXPECT_THAT(get("GET / HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404 Not Found\r\n"));
   EXPECT_THAT(get("PUT /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), HasSubstr("405 Method Not Allowed\r\n"));
   EXPECT_THAT(get("PUT /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), HasSubstr("\r\nAllow: GET\r\n"));
@@ -120,6 +122,16 @@ TEST_F(ListenerTest, TakesOnlyWhomItIsTold) {
   EXPECT_EQ(get(kGet), "");
   EXPECT_THAT(get(kGet, kLoopback + 1), EndsWith("slice_up 1\n"));
   EXPECT_EQ(metric("http_connections_refused_total"), 1u);
+}
+
+TEST_F(ListenerTest, AnswersToItsNamesAlone) {
+  Listener::Options options;
+  options.answers_to = [](std::string_view host) { return host == "localhost"; };
+  serve(options);
+  EXPECT_THAT(get("GET /metrics HTTP/1.1\r\nHost: localhost:2080\r\n\r\n"), HasSubstr("200 OK\r\n"));
+  EXPECT_THAT(get("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+              HasSubstr("421 Misdirected Request\r\n"));
+  EXPECT_EQ(asked_, 1);
 }
 
 TEST_F(ListenerTest, EndsHalfSentAndSilentRequests) {

@@ -64,6 +64,8 @@ std::string_view reason_of(Status status) {
       return "Not Found";
     case Status::kMethodNotAllowed:
       return "Method Not Allowed";
+    case Status::kMisdirectedRequest:
+      return "Misdirected Request";
     case Status::kHeadTooLarge:
       return "Request Header Fields Too Large";
     case Status::kServiceUnavailable:
@@ -105,7 +107,10 @@ Status RequestHead::judge(std::string_view head) {
       return Status::kBadRequest;
     }
     const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
-    if (same(name, "host")) ++hosts;
+    if (same(name, "host")) {
+      ++hosts;
+      host_ = value.substr(0, value.find(':'));
+    }
     // A GET has no body here.
     if (same(name, "transfer-encoding") || (same(name, "content-length") && value != "0"))
       return Status::kBadRequest;

@@ -13,6 +13,7 @@ enum class Status : std::uint16_t {
   kBadRequest = 400,
   kNotFound = 404,
   kMethodNotAllowed = 405,
+  kMisdirectedRequest = 421,
   kHeadTooLarge = 431,
   kServiceUnavailable = 503,
   kVersionNotSupported = 505,
@@ -33,13 +34,16 @@ class RequestHead {
   Status status() const { return status_; }
   // Without the query; valid as long as this.
   std::string_view path() const { return path_; }
+  // Of kOk: what the client calls this server, without a port: "localhost", "10.77.2.1"; empty where it does
+  // not say.
+  std::string_view host() const { return host_; }
 
  private:
   void end(Status status);
   Status judge(std::string_view head);
 
   std::string bytes_;
-  std::string path_;
+  std::string path_, host_;
   Status status_ = Status::kOk;
   bool ended_ = false;
 };

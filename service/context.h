@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "common/config.h"
-#include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "common/settings.h"
@@ -15,6 +14,7 @@
 #include "routing/tables.h"
 #include "rpc/channel.h"
 #include "rpc/in_process.h"
+#include "service/crash_points.h"
 #include "service/verifier.h"
 #include "storage/disk.h"
 

@@ -1,5 +1,5 @@
 // CrashAt: fault injection by an operator: a process that kills itself, as `kill -9` would, at a named crash
-// point (common/crash_points.h). Asked for by the environment variable SLICE_CRASH_AT=POINT[:N].
+// point (service/crash_points.h). Asked for by the environment variable SLICE_CRASH_AT=POINT[:N].
 #ifndef SLICE_SERVICE_CRASH_AT_H
 #define SLICE_SERVICE_CRASH_AT_H
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/crash_points.h"
 #include "common/result.h"
+#include "service/crash_points.h"
 
 namespace slice::service {
 

@@ -20,15 +20,6 @@ constexpr std::uint32_t kNobody = 0xffffffff;
 constexpr Duration kMembersTimeout = std::chrono::seconds(1);
 constexpr Duration kPause = std::chrono::milliseconds(500);
 
-std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries) {
-  std::vector<Member> members;
-  for (const wire::ServerEntry& entry : entries) {
-    members.push_back(
-        {entry.name, static_cast<ServerRole>(entry.role), entry.endpoint.address, entry.endpoint.port});
-  }
-  return members;
-}
-
 // Nothing where this server has no tables of a run before.
 std::optional<wire::Tables> kept_tables(const EnsembleConfig& config, const std::string& name) {
   const ServerConfig* known = config.find(name);
@@ -91,6 +82,15 @@ Result<EnsembleConfig> ask_manager(EnsembleConfig config, const std::vector<std:
 }
 
 }  // namespace
+
+std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries) {
+  std::vector<Member> members;
+  for (const wire::ServerEntry& entry : entries) {
+    members.push_back(
+        {entry.name, static_cast<ServerRole>(entry.role), entry.endpoint.address, entry.endpoint.port});
+  }
+  return members;
+}
 
 Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<std::string>& names) {
   std::optional<wire::Tables> newest;

@@ -9,8 +9,12 @@
 
 #include "common/config.h"
 #include "common/result.h"
+#include "wire/manager.h"
 
 namespace slice::service {
+
+// For with_members(): entries of tables, removed ones too.
+std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries);
 
 // The configuration with the members (with_members()) that the newest kept tables of these servers name, else
 // those that the manager names. Without both it is returned as it is, where the file has all of these

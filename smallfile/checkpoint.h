@@ -16,9 +16,9 @@
 #include <memory>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
+#include "service/crash_points.h"
 #include "smallfile/allocator.h"
 #include "smallfile/file_table.h"
 #include "smallfile/zone_store.h"

@@ -10,9 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "common/crash_points.h"
 #include "common/loop.h"
 #include "common/metrics.h"
+#include "service/crash_points.h"
 #include "storage/disk.h"
 #include "storagenode/marks.h"
 #include "storagenode/object_table.h"

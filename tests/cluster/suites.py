@@ -22,6 +22,7 @@ import lost_manager_state
 import members
 import metrics
 import mirrors
+import page
 import power_cut
 import refused
 import reload
@@ -380,6 +381,7 @@ SUITES = {
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "tls": (tls.tls, "sessions over TLS: nothing to be read between members, a revoked certificate is nobody's"),
+    "page": (page.page, "slice-webd: what Chromium shows of an ensemble, in light and dark, and what others get of it"),
     "metrics": (metrics.metrics, "Prometheus scrapes an ensemble under load and attack: clean texts, right figures, alerts, the dashboard"),
     "session-keys": (session_keys.session_keys, "session keys are changed under a load; who has the old one is a stranger afterwards"),
     "unprivileged": (unprivileged.unprivileged, "servers confined as their systemd units say: user, capabilities, system calls"),
@@ -389,4 +391,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "lost-manager-state", "grow", "members", "reload", "wanted"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted"}  # bring up ensembles of their own

@@ -26,7 +26,7 @@ ALLOWED = {
     "coordinator": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "fsck": {"dirserver", "smallfile", "storagenode", "coordinator", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "proxy": {"service", "routing", "wire", "rpc", "common", "bpf/shared"},
-    "control": {"proxy", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
+    "control": {"proxy", "service", "http", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
     "hostd": {"control", "proxy", "coordinator", "dirserver", "service", "smallfile", "storagenode"},
     "tests": None,  # may use everything
 }
@@ -53,6 +53,7 @@ ROOMS = {
         "slicectl": set(),
         "xdp": set(),
         "proxyd": {"xdp"},
+        "webd": {"slicectl"},
     },
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
@@ -62,7 +63,7 @@ ROUTING_CORE = re.compile(r"\bslice_(route_(call|hashed|bytes|name)|(small_file|
 # Names of what only tests use, and headers that only they can.
 TEST_ONLY = re.compile(r"(^|/)((fake|test|toy)_[^/]*|[^/]*_(fixture|harness))\.(h|cc)$")
 GOOGLE_TEST = re.compile(r"^\s*#\s*include\s+<g(test|mock)/", re.M)
-MAX_COMMON_FILES = 41  # sources, headers and tests together: a thing enters when a second module needs it
+MAX_COMMON_FILES = 43  # sources, headers and tests together: a thing enters when a second module needs it
 MAX_LINES = 700
 
 

@@ -6,8 +6,8 @@
 //
 // A coroutine that dies there is never resumed; its frame is kept, reachable, until the program ends, as the
 // memory of a killed process would be of no concern to it.
-#ifndef SLICE_COMMON_CRASH_POINTS_H
-#define SLICE_COMMON_CRASH_POINTS_H
+#ifndef SLICE_SERVICE_CRASH_POINTS_H
+#define SLICE_SERVICE_CRASH_POINTS_H
 
 #include <coroutine>
 #include <functional>
@@ -51,4 +51,4 @@ inline const CrashPoints& no_crash_points() {
 
 }  // namespace slice
 
-#endif  // SLICE_COMMON_CRASH_POINTS_H
+#endif  // SLICE_SERVICE_CRASH_POINTS_H
