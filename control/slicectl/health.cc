@@ -251,16 +251,16 @@ class Judge {
           "slicectl server add, and slicectl rebalance");
     }
     if (own == nullptr) return;
-    const double damaged = own->figure("slice_store_checksum_errors_total") +
-                           own->figure("slice_smallfile_damaged_blocks_total");
+    const double damaged =
+        own->figure("store_checksum_errors_total") + own->figure("smallfile_damaged_blocks_total");
     if (damaged > 0)
       add(Level::kError, "DAMAGED_BYTES", member.entry.name,
           fmt::format("{:.0f} reads of blocks with a wrong checksum since it started: readers get I/O errors",
                       damaged),
           "docs/health.md, DAMAGED_BYTES");
-    const double errors =
-        own->figure("slice_store_io_errors_total") + own->figure("slice_store_sync_failures_total") +
-        own->figure("slice_kv_sync_failures_total") + own->figure("slice_coordinator_log_failures_total");
+    const double errors = own->figure("store_io_errors_total") + own->figure("store_sync_failures_total") +
+                          own->figure("kv_sync_failures_total") +
+                          own->figure("coordinator_log_failures_total");
     if (errors > 0)
       add(Level::kError, "DISK_ERRORS", member.entry.name,
           fmt::format("{:.0f} errors of its disk since it started", errors), "docs/health.md, DISK_ERRORS");
@@ -281,7 +281,7 @@ class Judge {
   void check_copies() {
     double missing = 0;
     for (const HeardServer& each : heard_.servers)
-      missing += each.figure("slice_coordinator_copies_missing_something");
+      missing += each.figure("coordinator_copies_missing_something");
     if (missing == 0) return;
     const bool storage_away =
         std::any_of(members_.members.begin(), members_.members.end(), [](const wire::Member& each) {

@@ -24,8 +24,9 @@ struct HeardServer {
   Duration inexact{0};                     // by so much at most `ahead_ns` may be wrong
   std::map<std::string, double, std::less<>> figures;  // its metrics that have no labels
 
+  // 0 where it has none of the name, which is without the prefix that all have.
   double figure(std::string_view name) const {
-    const auto found = figures.find(name);
+    const auto found = figures.find("slice_" + std::string(name));
     return found == figures.end() ? 0 : found->second;
   }
 };
