@@ -382,6 +382,7 @@ void read_key(Refusals& refusals, std::uint32_t line, const std::string& file, E
     refusals.add(line, "key_file {}", secret.error().message);
     return;
   }
+  config.key_file = path_beside(config, file);
   config.ensemble_key = derive_key("slice ensemble", 0, as_bytes(*secret));
   config.handle_key = derive_key("slice file handles", config.volume.id.value, config.ensemble_key);
   config.name_key = derive_key("slice names", config.volume.id.value, config.ensemble_key);
@@ -549,7 +550,7 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
     config.volume.mkdir_probability = 1.0 / static_cast<double>(config.count(ServerRole::kDirectory));
   }
   if (config.volume.copies > config.count(ServerRole::kStorage)) {
-    return fail(Errc::kInvalid, "{}:0: [volume] copies: {} copies need as many storage nodes", path,
+    return fail(Errc::kInvalid, "{}: [volume] copies: {} copies need as many storage nodes", path,
                 config.volume.copies);
   }
   return config;
@@ -579,7 +580,7 @@ Result<std::vector<Key>> read_session_keys(const EnsembleConfig& config) {
 
 Result<EnsembleConfig> load_ensemble(const std::string& path) {
   auto file = read_whole_file(path, kMaxConfigBytes);
-  if (!file) return fail(Errc::kInvalid, "{}:0: cannot be read: {}", path, file.error().message);
+  if (!file) return fail(Errc::kInvalid, "{}: cannot be read: {}", path, file.error().message);
   return parse_ensemble(file->bytes, path);
 }
 

@@ -168,7 +168,8 @@ struct EnsembleConfig {
   std::string name;
   std::string data_folder =
       "/var/lib/slice";  // of servers that the file does not list: their data directories
-  Key ensemble_key{};    // from key_file: sessions, where there are no keys for them
+  std::string key_file;  // its path
+  Key ensemble_key{};    // from it: sessions, where there are no keys for them
   Key handle_key{};      // derived from the ensemble key and the volume id: MAC of handles
   Key name_key{};        // derived likewise: siphash13 of names
   VolumeConfig volume;

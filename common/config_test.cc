@@ -177,7 +177,7 @@ TEST_F(ConfigTest, LoadsAFile) {
   ASSERT_FALSE(directory);
   EXPECT_EQ(directory.error().code, Errc::kInvalid);
   EXPECT_THAT(directory.error().message,
-              HasSubstr(folder_ + ":0: cannot be read: is not a file but a directory"));
+              HasSubstr(folder_ + ": cannot be read: is not a file but a directory"));
 }
 
 TEST_F(ConfigTest, DerivesDifferentKeysFromTheKeyFileAndTheVolume) {

@@ -16,7 +16,9 @@
 #include "fsck/only_copies.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
+#include "service/internal_call.h"
 #include "service/membership.h"
+#include "wire/manager.h"
 
 namespace slice::fsck {
 namespace {
@@ -114,6 +116,27 @@ Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData data, rpc::Epoll
                                                 server->server, arguments.limit));
 }
 
+// Who reads names of a server that is silent waits for it: then the operator is told at once for whom.
+void tell_whom_it_waits_for(rpc::EpollLoop& loop, rpc::Channel& channel, const EnsembleConfig& config,
+                            const Arguments& arguments) {
+  const ServerConfig& manager = *config.first(ServerRole::kManager);
+  auto members = rpc::run_to_end(
+      loop, service::internal_call<wire::MembersResult>(
+                channel, {manager.address, manager.port}, wire::kManagerProgram,
+                wire::ManagerProcedure::kMembers, service::NoArguments{}, std::chrono::seconds(1)));
+  if (!members) return;  // of which taking its tables tells
+  for (const wire::Member& each : members->members) {
+    const bool asked = each.entry.role == wire::Role::kDirectory ||
+                       (arguments.data && static_cast<std::size_t>(each.entry.role) < wire::kSiteClasses);
+    if (each.alive || !asked || each.entry.name == arguments.only_on) continue;
+    std::fprintf(
+        stderr,
+        "slice-fsck: the manager does not hear %s: waiting up to %g s for it (--timeout), or look at "
+        "slicectl status\n",
+        each.entry.name.c_str(), arguments.timeout);
+  }
+}
+
 int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
   const TlsConfig tls = file.network.tls.of("slicectl");
   auto known = service::learn_members(std::move(file), tls);
@@ -123,6 +146,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   rpc::KeyRing keys(config);
   if (Status used = keys.use_tls(tls); !used) return say(used.error());
   rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
+  tell_whom_it_waits_for(loop, channel, config, arguments);
   const Options options = options_of(arguments, memory);
   const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
   RemoteSource source({.loop = loop, .channel = channel, .config = config, .timeout = timeout});
@@ -182,6 +206,7 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
       ->capture_default_str();
   app.add_option("--limit", arguments.limit, "findings to list; all are counted")->capture_default_str();
   app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer of a server")
+      ->take_last()
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
   app.add_flag("--data", arguments.data,

@@ -27,6 +27,9 @@ AdminProgram::AdminProgram(std::string process, Metrics& metrics, Hooks hooks)
     on<NoArguments>(wire::AdminProcedure::kGetSettings,
                     [this](const auto&) { return wire::SettingsResult{hooks_.settings()}; });
   }
+  if (hooks_.about) {
+    on<NoArguments>(wire::AdminProcedure::kAbout, [this](const auto&) { return hooks_.about(); });
+  }
   if (hooks_.reload) {
     on<NoArguments>(wire::AdminProcedure::kReload, [this](const auto&) { return hooks_.reload(); });
   }

@@ -1,6 +1,6 @@
 // AdminProgram: the admin program that every process serves: its metrics, for slicectl; reports of
 // misdirected requests, for proxies; that there are new tables, or settings, and which settings it goes by;
-// RELOAD, for the manager. One loop.
+// RELOAD, for the manager; ABOUT. One loop.
 #ifndef SLICE_SERVICE_ADMIN_PROGRAM_H
 #define SLICE_SERVICE_ADMIN_PROGRAM_H
 
@@ -9,6 +9,7 @@
 
 #include "common/metrics.h"
 #include "service/internal_program.h"
+#include "wire/about.h"
 #include "wire/settings.h"
 
 namespace slice::service {
@@ -25,6 +26,7 @@ class AdminProgram : public InternalProgram {
     std::function<Settings()> settings;
     std::function<Task<void>(SettingsGeneration)> new_settings;  // ends as new_tables
     std::function<Task<wire::ReloadResult>()> reload;
+    std::function<wire::AboutResult()> about;
   };
   AdminProgram(std::string process, Metrics& metrics, Hooks hooks);
 

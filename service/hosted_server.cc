@@ -21,6 +21,12 @@ std::uint64_t random_bits() {
   return bits;
 }
 
+// Without the project's name.
+std::string version_number() {
+  const std::string_view version = kVersion;
+  return std::string(version.substr(version.rfind(' ') + 1));
+}
+
 }  // namespace
 
 std::string removed_text(std::string_view name) {
@@ -46,9 +52,7 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
       .gauge("configuration_warnings",
              "warnings of the configuration that the process started with; slicectl check shows them")
       .set(host_.config.warnings.size());
-  std::string_view version = kVersion;
-  version.remove_prefix(version.rfind(' ') + 1);
-  metrics_.gauge("build_info", "1, and the version of the program", {{"version", version}}).set(1);
+  metrics_.gauge("build_info", "1, and the version of the program", {{"version", version_number()}}).set(1);
   metrics_.gauge("server_info", "1, and the name of the server", {{"name", self.name}}).set(1);
   if (host_.first) process_figures_.emplace(metrics_);
   settings_.watch([this](const Settings& settings) { settings_changed(settings); });
@@ -196,7 +200,23 @@ AdminProgram::Hooks HostedServer::admin_hooks() {
           .new_tables = [this](Generation generation) { return session_->catch_up(generation); },
           .settings = [this] { return *settings_.get(); },
           .new_settings = [this](SettingsGeneration generation) { return session_->catch_up(generation); },
-          .reload = [this] { return role_->reload(); }};
+          .reload = [this] { return role_->reload(); },
+          .about = [this] { return about(); }};
+}
+
+wire::AboutResult HostedServer::about() {
+  auto milliseconds = [](Duration time) {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  };
+  wire::AboutResult result{.name = self_.name,
+                           .version = version_number(),
+                           .told = session_->told(verifier_, [this](auto& args) { describe(args); }),
+                           .wall_ns = static_cast<std::uint64_t>(host_.loop.wall().ns),
+                           .manager_silent_ms = milliseconds(session_->manager_silent()),
+                           .late_ms = milliseconds(session_->late()),
+                           .shared = wire::shared_keys(host_.config)};
+  result.state_ms = milliseconds(host_.loop.now() - state_since_);
+  return result;
 }
 
 rpc::Server::Options HostedServer::server_options() {
@@ -279,6 +299,11 @@ void HostedServer::describe(wire::HeartbeatArgs& args) {
     args.total_bytes = space->total_bytes;
   }
   args.state = state();
+  // "waiting: ..." is one state, for whatever it waits.
+  if (std::string kind = args.state.substr(0, args.state.find(':')); kind != state_was_) {
+    state_was_ = std::move(kind);
+    state_since_ = host_.loop.now();
+  }
   if (!serving_) return;
   args.detail = role_->detail();
   args.objects = role_->objects();

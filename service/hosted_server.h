@@ -76,6 +76,7 @@ class HostedServer {
   void settings_changed(const Settings& settings);
   void emulate_disk();
   void describe(wire::HeartbeatArgs& args);
+  wire::AboutResult about();
   void refresh_gauges();
   Status serve_metrics();
 
@@ -102,6 +103,8 @@ class HostedServer {
   std::optional<rpc::Dispatcher> dispatcher_;
   std::optional<rpc::Server> server_;
   std::optional<MetricsPage> metrics_page_;
+  std::string state_was_;  // when it was told last, and since when it has been that
+  MonoTime state_since_{};
   bool serving_ = false, stopping_ = false, removed_ = false, unfit_ = false;
 };
 

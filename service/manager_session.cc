@@ -9,6 +9,7 @@
 #include "rpc/call.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
+#include "service/log_backoff.h"
 #include "service/ownership.h"
 #include "service/settings_keeper.h"
 
@@ -47,6 +48,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       : seams_(seams),
         ownership_(seams.loop, seams.disk, seams.self),
         started_ns_(static_cast<std::uint64_t>(seams.loop.wall().ns)),
+        heard_(seams.loop.now()),
         heartbeats_(
             seams.metrics.counter("manager_heartbeats_total", "heartbeats that the manager answered")),
         failures_(seams.metrics.counter("manager_heartbeat_failures_total",
@@ -121,7 +123,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       if (self->seams_.self.role == ServerRole::kProxy) break;
       self->waits_for_ = why;
-      if (self->waiting_log_.allow()) {
+      if (self->waiting_log_.allow(self->seams_.loop.now(), why)) {
         log_warning("waiting for the manager at {} to have tables: {}{}", rpc::to_string(self->manager_), why,
                     self->holding_ == wire::Holding::kData ? "; here is data, and its own were lost" : "");
       }
@@ -142,7 +144,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
         co_return drawn->verifier;
       }
       waits_for_ = why_the_manager_refuses(drawn.error());
-      if (waiting_log_.allow()) {
+      if (waiting_log_.allow(seams_.loop.now(), waits_for_)) {
         log_warning("waiting for the manager at {} to draw a verifier: {}", rpc::to_string(manager_),
                     waits_for_);
       }
@@ -150,16 +152,23 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
+  wire::HeartbeatArgs told(const VerifierClock& verifier, const Fill& fill) {
+    wire::HeartbeatArgs args;
+    args.server = seams_.self.index;
+    args.pid = seams_.pid != 0 ? seams_.pid : static_cast<std::uint64_t>(::getpid());
+    args.started_ns = started_ns_;
+    describe_tables(args);
+    describe_settings(args);
+    args.largest_seen = verifier.largest();
+    fill(args);
+    return args;
+  }
+  Duration manager_silent() const { return seams_.loop.now() - heard_; }
+  Duration late() const { return late_since_ ? seams_.loop.now() - *late_since_ : Duration(0); }
+
   static Task<void> beat(std::shared_ptr<Impl> self, VerifierClock& verifier, Fill fill) {
     while (!self->ended_ && !self->removed_) {
-      wire::HeartbeatArgs args;
-      args.server = self->seams_.self.index;
-      args.pid = self->seams_.pid != 0 ? self->seams_.pid : static_cast<std::uint64_t>(::getpid());
-      args.started_ns = self->started_ns_;
-      self->describe_tables(args);
-      self->describe_settings(args);
-      args.largest_seen = verifier.largest();
-      fill(args);
+      const wire::HeartbeatArgs args = self->told(verifier, fill);
       MonoTime next = self->seams_.loop.now() + kInterval;
       auto result = co_await internal_call<wire::HeartbeatResult>(
           self->seams_.channel, self->manager_, wire::kManagerProgram, wire::ManagerProcedure::kHeartbeat,
@@ -167,6 +176,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       if (self->ended_) co_return;
       co_await learn(self, result, verifier);
       if (self->ended_) co_return;
+      if (result) self->note_late(*result);
       if (!self->answered_) next = self->seams_.loop.now() + kRetryDelay;
       if (self->seams_.loop.now() < next) co_await self->seams_.loop.sleep(next - self->seams_.loop.now());
     }
@@ -223,15 +233,29 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     settings_generation_.set(settings->generation.value);
   }
 
+  // What was not taken when the answer told of it.
+  void note_late(const wire::HeartbeatResult& in_force) {
+    const bool tables = has_tables() && seams_.tables.get()->generation() < in_force.generation;
+    const bool settings =
+        seams_.settings != nullptr && seams_.settings->get()->generation < in_force.settings;
+    if (!tables && !settings) late_since_.reset();
+    if ((tables || settings) && !late_since_) late_since_ = seams_.loop.now();
+  }
+
   static Task<void> learn(std::shared_ptr<Impl> self, const Result<wire::HeartbeatResult>& result,
                           VerifierClock& verifier) {
     if (!result) {
       self->failures_.add();
-      if (self->silence_log_.allow())
-        log_warning("no answer to the heartbeat: {}", why_the_manager_refuses(result.error()));
+      const std::string why = why_the_manager_refuses(result.error());
+      if (self->silence_log_.allow(self->seams_.loop.now(), why))
+        log_warning("no answer to the heartbeat: {}", why);
       co_return;
     }
     self->answered_ = true;
+    self->heard_ = self->seams_.loop.now();
+    if (const auto silent = self->silence_log_.over(self->heard_))
+      log_info("the manager answers again, after {} s",
+               std::chrono::duration_cast<std::chrono::seconds>(*silent).count());
     self->heartbeats_.add();
     verifier.see(result->largest_drawn);
     self->verifier_.set(verifier.largest().value);
@@ -382,6 +406,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<wire::Tables> managers_;  // those in use, as the manager has them
   rpc::Endpoint manager_;
   std::uint64_t started_ns_;
+  MonoTime heard_;                      // when the manager answered a heartbeat last
+  std::optional<MonoTime> late_since_;  // newer tables or settings are known of
   bool ended_ = false;
   bool answered_ = false;  // a heartbeat, once at least
   bool removed_ = false;   // by the manager's tables
@@ -390,7 +416,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   std::string waits_for_;
   bool asking_ = false;                   // for tables
   std::vector<OneShot<Status>> waiting_;  // for the same answer
-  LogLimiter waiting_log_{1}, silence_log_{1}, copy_log_{1}, record_log_{1};
+  LogBackoff waiting_log_, silence_log_;
+  LogLimiter copy_log_{1}, record_log_{1};
   Counter& heartbeats_;
   Counter& failures_;
   Counter& contradictions_;
@@ -426,6 +453,15 @@ Task<void> ManagerSession::catch_up(Generation generation) {
 }
 Task<void> ManagerSession::catch_up(SettingsGeneration generation) {
   return Impl::catch_up(impl_, generation);
+}
+wire::HeartbeatArgs ManagerSession::told(const VerifierClock& verifier, const Fill& fill) {
+  return impl_->told(verifier, fill);
+}
+Duration ManagerSession::manager_silent() const {
+  return impl_->manager_silent();
+}
+Duration ManagerSession::late() const {
+  return impl_->late();
 }
 void ManagerSession::start_heartbeats(VerifierClock& verifier, Fill fill) {
   spawn(Impl::beat(impl_, verifier, std::move(fill)));

@@ -81,6 +81,12 @@ class ManagerSession {
   // manager's generation, and offers its own where the manager asks. Never goes back to older tables. `fill`
   // sets free and total bytes, state and detail.
   using Fill = std::function<void(wire::HeartbeatArgs&)>;
+  // What a heartbeat says, as of now.
+  wire::HeartbeatArgs told(const VerifierClock& verifier, const Fill& fill);
+  // Since the manager answered a heartbeat last; where it never did, since this was made.
+  Duration manager_silent() const;
+  // For how long newer tables or settings than those in use have been known of; 0: none are.
+  Duration late() const;
   void start_heartbeats(VerifierClock& verifier, Fill fill);
 
  private:

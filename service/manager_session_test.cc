@@ -413,6 +413,24 @@ TEST_F(ManagerSessionTest, RefusesTablesThatDoNotFitTheConfiguration) {
   ASSERT_TRUE(loop_.run_until([&] { return ended; }));
 }
 
+TEST_F(ManagerSessionTest, KnowsForHowLongItLagsBehind) {
+  serve("manager1", manager_);
+  ManagerSession session(seams());
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  loop_.advance(3s);
+  EXPECT_EQ(session.late(), 0s);
+  const wire::Tables good = manager_.tables;
+  manager_.tables.generation.value += 1;
+  manager_.tables.sites[2].resize(512);  // which it refuses
+  loop_.advance(6s);
+  EXPECT_GE(session.late(), 4s);
+  manager_.tables = good;
+  manager_.tables.generation.value += 2;
+  loop_.advance(2s);
+  EXPECT_EQ(session.late(), 0s);
+}
+
 TEST_F(ManagerSessionTest, SaysThatTheKeysDiffer) {
   serve("manager1", manager_);
   rpc::EnsembleKey other = config_.ensemble_key;
@@ -527,10 +545,12 @@ TEST_F(ManagerSessionTest, GoesOnBeatingThroughASilenceOfTheManager) {
   silence("manager1");
   loop_.advance(30s);
   EXPECT_GT(metrics_.counter("manager_heartbeat_failures_total").value(), 5u);
+  EXPECT_GE(session.manager_silent(), 29s);
   std::size_t before = manager_.heartbeats.size();
   serve("manager1", manager_);
   loop_.advance(5s);
   EXPECT_GE(manager_.heartbeats.size(), before + 4);
+  EXPECT_LT(session.manager_silent(), 2s);
 }
 
 TEST_F(ManagerSessionTest, EndsItsHeartbeatsWithItself) {

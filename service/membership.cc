@@ -8,6 +8,7 @@
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/internal_call.h"
+#include "service/log_backoff.h"
 #include "service/manager_session.h"
 #include "storage/posix_disk.h"
 #include "wire/manager.h"
@@ -18,6 +19,7 @@ namespace {
 // What a process without a number calls itself: no server.
 constexpr std::uint32_t kNobody = 0xffffffff;
 constexpr Duration kMembersTimeout = std::chrono::seconds(1);
+constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);  // nobody listens there
 constexpr Duration kPause = std::chrono::milliseconds(500);
 
 // Nothing where this server has no tables of a run before.
@@ -41,15 +43,16 @@ class Asking {
   Status use_tls(const TlsConfig& tls) { return keys_.use_tls(tls); }
   Result<std::vector<Member>> ask() {
     auto members = rpc::run_to_end(
-        loop_,
-        internal_call<wire::MembersResult>(channel_, {manager_.address, manager_.port}, wire::kManagerProgram,
-                                           wire::ManagerProcedure::kMembers, NoArguments{}, kMembersTimeout));
+        loop_, internal_call<wire::MembersResult>(channel_, {manager_.address, manager_.port},
+                                                  wire::kManagerProgram, wire::ManagerProcedure::kMembers,
+                                                  NoArguments{}, kMembersTimeout, kRefusedPatience));
     if (!members) return fail(members.error().code, "{}", why_the_manager_refuses(members.error()));
     std::vector<wire::ServerEntry> entries;
     for (wire::Member& member : members->members) entries.push_back(std::move(member.entry));
     return members_of(entries);
   }
   void pause() { rpc::run_to_end(loop_, wait()); }
+  MonoTime now() const { return loop_.now(); }
   rpc::Endpoint manager() const { return {manager_.address, manager_.port}; }
 
  private:
@@ -68,12 +71,12 @@ Result<EnsembleConfig> ask_manager(EnsembleConfig config, const std::vector<std:
                                    bool listed) {
   Asking asking(config);
   SLICE_RETURN_IF_ERROR(asking.use_tls(config.network.tls.of(names.front())));
-  LogLimiter log{1};
+  LogBackoff log;
   while (true) {
     auto members = asking.ask();
     if (members) return with_members(std::move(config), *members);
     if (listed) return config;
-    if (log.allow()) {
+    if (log.allow(asking.now(), members.error().message)) {
       log_warning("waiting for the manager at {}, which knows whether these servers are members: {}",
                   rpc::to_string(asking.manager()), members.error().message);
     }

@@ -18,7 +18,8 @@ enum class AdminProcedure : std::uint32_t {
   kNewTables = 3,
   kNewSettings = 4,  // this and those below: wire/settings.h
   kGetSettings = 5,
-  kReload = 6
+  kReload = 6,
+  kAbout = 9  // wire/about.h
 };
 
 // METRICS. No arguments.

@@ -1,6 +1,7 @@
 // The internal programs' messages, MOUNT and PORTMAP.
 #include <gtest/gtest.h>
 
+#include "wire/about.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
 #include "wire/coordinator.h"
@@ -521,6 +522,14 @@ TEST(AdminMessages, Codec) {
   check_message(MetricsResult{"dird-1", "# TYPE slice_a_total counter\nslice_a_total 1\n"});
   check_message(MisdirectedArgs{Role::kStorage, SiteId{17}, Generation{9}});
   check_message(NewTablesArgs{Generation{9}});
+  check_message(AboutResult{.name = "store1",
+                            .version = "0.1.0",
+                            .told = {.server = 3, .pid = 7, .state = "serving"},
+                            .wall_ns = 1,
+                            .state_ms = 2,
+                            .manager_silent_ms = 3,
+                            .late_ms = 4,
+                            .shared = {{"name", "e"}, {"[volume] id", "1"}}});
 }
 
 TEST(MountMessages, Codec) {

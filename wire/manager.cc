@@ -88,28 +88,6 @@ void encode_heartbeat(XdrWriter& out, const HeartbeatArgs& args) {
   out.u64(args.settings_digest);
 }
 
-HeartbeatArgs decode_heartbeat(XdrReader& in) {
-  HeartbeatArgs args;
-  args.server = in.u32();
-  args.pid = in.u64();
-  args.started_ns = in.u64();
-  args.generation = Generation{in.u64()};
-  args.tables_digest = in.u64();
-  std::uint32_t holding = in.u32();
-  if (holding > static_cast<std::uint32_t>(Holding::kHints)) in.fail();
-  args.holding = static_cast<Holding>(in.ok() ? holding : 0);
-  args.record_digest = in.u64();
-  args.largest_seen = Verifier{in.u64()};
-  args.free_bytes = in.u64();
-  args.total_bytes = in.u64();
-  args.objects = in.u64();
-  args.state = std::string(in.text(kMaxText));
-  args.detail = std::string(in.text(kMaxText));
-  args.settings = SettingsGeneration{in.u64()};
-  args.settings_digest = in.u64();
-  return args;
-}
-
 void decode_tables(XdrReader& in, TablesForm form, Tables& out) {
   out = Tables{};
   out.generation = Generation{in.u64()};
@@ -148,6 +126,28 @@ std::string_view role_name(Role role) {
       return "removed";
   }
   return "?";
+}
+
+HeartbeatArgs decode_heartbeat(XdrReader& in) {
+  HeartbeatArgs args;
+  args.server = in.u32();
+  args.pid = in.u64();
+  args.started_ns = in.u64();
+  args.generation = Generation{in.u64()};
+  args.tables_digest = in.u64();
+  std::uint32_t holding = in.u32();
+  if (holding > static_cast<std::uint32_t>(Holding::kHints)) in.fail();
+  args.holding = static_cast<Holding>(in.ok() ? holding : 0);
+  args.record_digest = in.u64();
+  args.largest_seen = Verifier{in.u64()};
+  args.free_bytes = in.u64();
+  args.total_bytes = in.u64();
+  args.objects = in.u64();
+  args.state = std::string(in.text(kMaxText));
+  args.detail = std::string(in.text(kMaxText));
+  args.settings = SettingsGeneration{in.u64()};
+  args.settings_digest = in.u64();
+  return args;
 }
 
 void encode(XdrWriter& out, const HeartbeatArgs& args) {

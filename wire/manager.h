@@ -64,6 +64,8 @@ struct HeartbeatArgs {
   SettingsGeneration settings;  // that it goes by; 0: those of its own file
   std::uint64_t settings_digest = 0;  // digest() of them (wire/settings.h)
 };
+// As a part of other messages.
+HeartbeatArgs decode_heartbeat(rpc::XdrReader& in);
 struct HeartbeatResult {
   Generation generation;  // 0: the manager has no tables, and finds out which ones are in use
   Verifier largest_drawn;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/about.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
 #include "wire/coordinator.h"
@@ -144,6 +145,7 @@ const std::vector<Try>& tries() {
                                        message<CoordinatorRemoveArgs>,
                                        message<CoordinatorResult>,
                                        message<MetricsResult>,
+                                       message<wire::AboutResult>,
                                        message<MisdirectedArgs>,
                                        message<NewTablesArgs>,
                                        message<ScanArgs>,

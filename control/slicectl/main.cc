@@ -15,9 +15,11 @@
 
 #include "common/did_you_mean.h"
 #include "common/version.h"
+#include "control/slicectl/doctor_command.h"
 #include "control/slicectl/leave_commands.h"
 #include "control/slicectl/move_commands.h"
 #include "control/slicectl/render.h"
+#include "control/slicectl/status_command.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -33,6 +35,7 @@ struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
   bool json = false;
   double timeout = 5;
+  bool timeout_given = false;
   std::string path, name, match;
   std::uint64_t stripe = 0;
   std::string to;
@@ -68,11 +71,6 @@ class Command {
 
   // Before any other.
   Status begin() { return keys_.use_tls(config_.network.tls.of("slicectl")); }
-  int status() {
-    auto members = run(ask_members(seams_));
-    if (!members) return say(members.error());
-    return print(render_status(config_, *members, loop_.wall(), format_));
-  }
   int servers() {
     auto tables = run(ask_tables(seams_));
     if (!tables) return say(tables.error());
@@ -121,11 +119,10 @@ class Command {
     if (!tables) return say(tables.error());
     auto moved = run(ask_move(seams_, *tables, arguments_.path, arguments_.stripe, arguments_.to));
     if (!moved) return say(moved.error());
-    return print(
-        fmt::format("stripe {} of {} is on {}\n", arguments_.stripe, arguments_.path, arguments_.to));
+    return print(render_moved(arguments_.path, arguments_.stripe, arguments_.to, format_));
   }
 
-  // MoveCommands, LeaveCommands.
+  // MoveCommands, LeaveCommands, StatusCommand, DoctorCommand.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -341,6 +338,7 @@ int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
   program.replace_filename("slice-fsck");
   std::vector<std::string> words{program.string(), "--config", arguments.config};
   if (arguments.json) words.emplace_back("--json");
+  if (arguments.timeout_given) words.insert(words.end(), {"--timeout", fmt::format("{}", arguments.timeout)});
   words.insert(words.end(), given.begin(), given.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -399,18 +397,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", kVersion);
   app.add_option("--config", arguments.config, "the ensemble's configuration")->capture_default_str();
   app.add_flag("--json", arguments.json, "JSON instead of text");
-  app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer")
-      ->check(CLI::Range(0.1, 600.0))
-      ->capture_default_str();
-  app.footer(
-      "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
-      "wrong usage or configuration;\n"
-      "3 some servers did not answer (metrics, where, tables --check: the rest is shown), or do not have "
-      "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
-      "(server remove --lost).\n"
-      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
-  auto* status = app.add_subcommand(
-      "status", "every process: alive, state, generations of its tables and settings, free space");
+  const auto* timeout = app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer")
+                            ->check(CLI::Range(0.1, 600.0))
+                            ->capture_default_str();
+  StatusCommand status(app);
+  DoctorCommand doctor(app);
   auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
   auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
   tables->add_flag("--sites", arguments.every_site, "one line a site");
@@ -438,12 +429,23 @@ int main(int argc, char** argv) {
   fsck_command->set_help_flag();
   auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
   check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
+  // Last: commands would take it over.
+  app.footer(
+      "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
+      "wrong usage or configuration;\n"
+      "3 something is wrong (status, doctor), some servers did not answer (metrics, where, tables --check: "
+      "the rest "
+      "is shown), or do not have "
+      "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
+      "(server remove --lost).\n"
+      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0 && say_unknown_command(app)) return kBadUsage;
     return app.exit(error) == 0 ? kGood : kBadUsage;
   }
+  arguments.timeout_given = timeout->count() > 0;
   if (check_command->parsed()) return check(arguments);
   if (fsck_command->parsed()) return fsck(arguments, fsck_command->remaining());
   auto policy_change = policy.change();
@@ -457,6 +459,10 @@ int main(int argc, char** argv) {
     return kBadUsage;
   }
   auto config = load_ensemble(arguments.config);
+  if (!config && doctor.parsed()) {
+    return print(DoctorCommand::refused(config.error(), arguments.json ? Format::kJson : Format::kText),
+                 DoctorCommand::kFound);
+  }
   if (!config) {
     say(config.error());
     return kBadUsage;
@@ -475,7 +481,8 @@ int main(int argc, char** argv) {
   if (server.parsed()) return command.change_server(*server_change);
   if (move_sites.parsed()) return command.carry_out(move_sites);
   if (leave.parsed()) return command.carry_out(leave);
-  if (status->parsed()) return command.status();
+  if (status.parsed()) return command.carry_out(status);
+  if (doctor.parsed()) return command.carry_out(doctor);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (reload->parsed()) return command.reload();

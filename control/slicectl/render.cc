@@ -5,37 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
+
+#include "control/slicectl/render_parts.h"
 
 namespace slice::slicectl {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::array<wire::Role, wire::kSiteClasses> kClasses{wire::Role::kDirectory, wire::Role::kSmallFile,
                                                               wire::Role::kStorage, wire::Role::kCoordinator};
-
-std::string dump(const Json& json) {
-  // Names and paths may hold bytes that are no UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// Columns as wide as their widest cell, two spaces between, no spaces at line ends.
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
 
 // Without their line breaks.
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -46,16 +23,6 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
-}
-
-std::string_view role_text(wire::Role role) {
-  return role_name(static_cast<ServerRole>(role));
-}
-
-std::string age_text(std::uint64_t milliseconds) {
-  if (milliseconds > 86'400'000ull * 365) return "never";
-  return milliseconds < 10'000 ? fmt::format("{}.{} s", milliseconds / 1000, milliseconds / 100 % 10)
-                               : fmt::format("{} s", milliseconds / 1000);
 }
 
 std::string type_text(nfs3::FileType type) {
@@ -78,12 +45,6 @@ std::string ranges_text(const std::vector<std::uint64_t>& numbers, std::size_t m
     i = j + 1;
   }
   return text;
-}
-
-// Of which generation the settings are that a process goes by, and whether it lags behind.
-std::string settings_text(const wire::Member& member, SettingsGeneration in_force) {
-  const bool late = member.alive && member.last.settings < in_force;
-  return fmt::format("{}{}", member.last.settings.value, late ? ", late" : "");
 }
 
 Json part_json(const Part& part) {
@@ -170,103 +131,6 @@ Json where_json(const EnsembleConfig& config, const Where& where) {
 }
 
 }  // namespace
-
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::array<const char*, 7> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-namespace {
-
-// What an operator has said of a member, as JSON: beside what names it.
-void add_said(Json& json, const wire::ServerEntry& entry) {
-  json["weight"] = entry.weight == 0 ? Json(nullptr) : Json(entry.weight);
-  json["host"] = entry.host.empty() ? Json(nullptr) : Json(entry.host);
-  json["rack"] = entry.rack.empty() ? Json(nullptr) : Json(entry.rack);
-  json["drained"] = entry.drained;
-  json["lost"] = entry.lost.value != 0;
-}
-
-// The same in words; empty where nothing was said.
-std::string said_text(const wire::ServerEntry& entry) {
-  std::string text;
-  auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
-  if (entry.drained) add(entry.lost.value != 0 ? "lost" : "drained");
-  if (entry.weight != 0) add(fmt::format("weight {}", entry.weight));
-  if (!entry.host.empty()) add("host " + entry.host);
-  if (!entry.rack.empty()) add("rack " + entry.rack);
-  return text;
-}
-
-Json status_json(const wire::Member& m, WallTime now) {
-  const bool heard = m.last.started_ns != 0;
-  const std::int64_t up = now.ns - static_cast<std::int64_t>(m.last.started_ns);
-  Json json{{"name", m.entry.name},
-            {"role", role_text(m.entry.role)},
-            {"endpoint", rpc::to_string(m.entry.endpoint)},
-            {"alive", m.alive},
-            {"state", m.last.state},
-            {"detail", m.last.detail},
-            {"generation", m.last.generation.value},
-            {"settings", m.last.settings.value},
-            {"verifier", m.last.largest_seen.value},
-            {"pid", m.last.pid},
-            {"uptime_seconds", heard && up > 0 ? up / 1'000'000'000 : 0},
-            {"heartbeat_age_ms", heard ? Json(m.age_ms) : Json()},
-            {"free_bytes", m.last.free_bytes},
-            {"total_bytes", m.last.total_bytes}};
-  add_said(json, m.entry);
-  return json;
-}
-
-std::vector<std::string> status_row(const wire::Member& m, SettingsGeneration settings) {
-  const bool heard = m.last.started_ns != 0;
-  const std::string space = m.last.total_bytes == 0 ? "-"
-                                                    : fmt::format("{} of {}", bytes_text(m.last.free_bytes),
-                                                                  bytes_text(m.last.total_bytes));
-  const std::string said = said_text(m.entry);
-  return {m.entry.name,
-          std::string(role_text(m.entry.role)),
-          rpc::to_string(m.entry.endpoint),
-          m.alive ? "yes" : fmt::format("no, {}", heard ? age_text(m.age_ms) : "never heard"),
-          m.last.state.empty() ? "-" : m.last.state,
-          heard ? fmt::format("{}", m.last.generation.value) : "-",
-          heard ? settings_text(m, settings) : "-",
-          space,
-          said + (said.empty() || m.last.detail.empty() ? "" : "; ") + m.last.detail};
-}
-
-}  // namespace
-
-std::string render_status(const EnsembleConfig& config, const wire::MembersResult& members, WallTime now,
-                          Format format) {
-  Json servers = Json::array();
-  std::vector<std::vector<std::string>> rows{
-      {"NAME", "ROLE", "ENDPOINT", "ALIVE", "STATE", "GENERATION", "SETTINGS", "FREE", "DETAIL"}};
-  std::size_t alive = 0;
-  for (const wire::Member& m : members.members) {
-    if (m.entry.role == wire::Role::kRemoved) continue;
-    alive += m.alive ? 1 : 0;
-    servers.push_back(status_json(m, now));
-    rows.push_back(status_row(m, members.settings));
-  }
-  if (format == Format::kJson) {
-    return dump({{"ensemble", config.name},
-                 {"generation", members.generation.value},
-                 {"settings", members.settings.value},
-                 {"alive", alive},
-                 {"servers", std::move(servers)}});
-  }
-  return fmt::format("ensemble {}: generation {}, settings {}, {} of {} processes alive\n\n{}", config.name,
-                     members.generation.value, members.settings.value, alive, rows.size() - 1, table(rows));
-}
 
 std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables,
                            Format format) {
@@ -557,6 +421,12 @@ Json move_json(const routing::RoutingTables& tables, const wire::MoveState& move
 }
 
 }  // namespace
+
+std::string render_moved(const std::string& path, std::uint64_t stripe, const std::string& server,
+                         Format format) {
+  if (format == Format::kJson) return dump({{"path", path}, {"stripe", stripe}, {"server", server}});
+  return fmt::format("stripe {} of {} is on {}\n", stripe, path, server);
+}
 
 std::string render_begun(const std::vector<wire::MoveId>& moves, Format format) {
   if (format == Format::kJson) {

@@ -15,8 +15,6 @@ namespace slice::slicectl {
 
 enum class Format { kText, kJson };
 
-std::string render_status(const EnsembleConfig& config, const wire::MembersResult& members, WallTime now,
-                          Format format);
 std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables, Format format);
 // `every_site`: one line a site, in text; JSON always has them.
 std::string render_tables(const routing::RoutingTables& tables, bool every_site, Format format);
@@ -30,6 +28,9 @@ std::string render_metrics(const std::vector<ProcessMetrics>& processes, std::st
 std::string render_where(const EnsembleConfig& config, const Where& where, Format format);
 std::string render_check(const EnsembleConfig& config, Format format);
 
+// Of a stripe: where it is now.
+std::string render_moved(const std::string& path, std::uint64_t stripe, const std::string& server,
+                         Format format);
 std::string render_begun(const std::vector<wire::MoveId>& moves, Format format);
 // What a rebalance moves, or would move, of one class.
 struct Plan {

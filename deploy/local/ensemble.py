@@ -62,6 +62,9 @@ FIRST_SPARE_COORDINATOR_LEG = 80  # and of coordinators
 MAX_COORDINATORS = 8
 
 
+UNWELL = 3  # exit code of `slicectl status` where something is wrong
+
+
 class Failure(Exception):
     """A message for the operator; no traceback."""
 
@@ -335,7 +338,7 @@ class Ensemble:
                 raise Failure(f"ended at start: {', '.join(gone)}\n" + self.log_tail(gone[0]))
             done = self.slicectl("status", "--json", check=False)
             said = done.stderr.strip()
-            if done.returncode == 0:
+            if done.returncode in (0, UNWELL) and json.loads(done.stdout)["manager_answers"]:
                 members = json.loads(done.stdout)["servers"]
                 if all(m["alive"] and m["state"].startswith("serving") for m in members):
                     return
@@ -413,7 +416,10 @@ def main():
     parser.add_argument("--patience", type=float, help="with up: seconds until all must serve (default: 30)")
     parser.add_argument("--crash-at", metavar="POINT[:N]", help="with start, restart: the crash point where the process is to kill itself")
     parser.add_argument("--kill", action="store_true", help="with restart: by SIGKILL")
+    parser.add_argument("--check-arguments", action="store_true", help="do nothing but refuse wrong words")
     given = parser.parse_args()
+    if given.check_arguments:
+        return 0
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         small_files=given.small_files, coordinators=given.coordinators,
                         policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,

@@ -74,7 +74,7 @@ def show(ensemble):
     rows += [row for name in SIZES for row in [where_rows(ensemble, f"/show/sizes/{name}")]]
     print_table(rows)
     print()
-    print(ensemble.slicectl("status").stdout)
+    print(ensemble.slicectl("status", check=False).stdout)
     print(f"The ensemble stays up: {ensemble.virtual}:/ in namespace {ensemble.client_ns()}. See ./slice --help; ./slice down stops it.")
 
 

@@ -104,10 +104,10 @@ class Scene:
 
     def state_of(self, wanted):
         """A process's state, as `status` shows it; nothing where the manager does not answer."""
-        done = self.target.slicectl("status", "--json", check=False)
-        if done.returncode != 0:
+        status = self.target.status()
+        if status is None:
             return ""
-        return next(server["state"] for server in json.loads(done.stdout)["servers"] if server["name"] == wanted)
+        return next(server["state"] for server in status["servers"] if server["name"] == wanted)
 
     def waits(self, name, why, what):
         """Within a while the process says that it waits, and why; it goes on doing so."""

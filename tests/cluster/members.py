@@ -56,7 +56,7 @@ class Scene(grow.Scene):
 
     def shows(self, what, nodes, before):
         """df counts as many nodes as hold sites, of which each has as much as one of `before` had; status has those of `nodes`."""
-        listed = [server["name"] for server in json.loads(self.tell("status", "--json"))["servers"] if server["role"] == "storage"]
+        listed = [server["name"] for server in self.target.status()["servers"] if server["role"] == "storage"]
         ok = say(listed == nodes, f"{what}: status has {' '.join(nodes)}", listed)
         holders, wanted = set(self.owners()), len(set(self.owners())) * before
         got = []

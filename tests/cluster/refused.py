@@ -46,7 +46,7 @@ def refused(ensembles, options):
         folder = wrapped_programs(programs, pathlib.Path(name))
         with targets.Slice(f"{ensembles.instance}-refused", ensembles.folder, folder, own=True) as target:
             words = f"the kernel {os.uname().release} refuses the XDP program: "
-            status = target.slicectl("status").stdout
+            status = target.slicectl("status", check=False).stdout
             log = (pathlib.Path(target.facts["config"]).parent / f"log/{target.proxy}.log").read_text()
             once, about = told_once(log, words)
             command = [options.programs / "protocol", "--server", target.server, "--export", target.export, "--port", target.port,

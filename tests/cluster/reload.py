@@ -79,10 +79,9 @@ class Scene:
 
     def settings(self):
         """Generation in force, and what each living process has."""
-        done = self.target.slicectl("status", "--json", check=False)
-        if done.returncode != 0:
+        status = self.target.status()
+        if status is None:
             return None, {}
-        status = json.loads(done.stdout)
         return status["settings"], {server["name"]: server["settings"] for server in status["servers"] if server["alive"]}
 
     def reload(self, text):
@@ -224,7 +223,7 @@ def manager_dies(scene):
 def limits(scene):
     """A reserve that no disk has, and the level of the log."""
     def state():
-        return next(server["state"] for server in json.loads(scene.target.slicectl("status", "--json").stdout)["servers"] if server["name"] == "store1")
+        return next(server["state"] for server in scene.target.status()["servers"] if server["name"] == "store1")
 
     text = scene.exports().replace('name = "store1"', 'name = "store1"\nreserve = "1024TiB"')
     ok = scene.reloads("a reserve", text)

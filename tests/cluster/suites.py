@@ -16,6 +16,7 @@ import block_maps
 import crashes
 import damage
 import grow
+import health
 import hostile
 import load
 import lost_manager_state
@@ -375,6 +376,7 @@ SUITES = {
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
     "lost-manager-state": (lost_manager_state.lost_manager_state, "a manager that lost its state takes the tables from the others, and servers go by their own records: no byte is looked for elsewhere"),
     "grow": (grow.grow, "storage nodes are added and one is emptied while all work and some are killed: sites move with their data, nobody sees an error"),
+    "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
     "wanted": (wanted.wanted, "storage sites are moved with their data by bpftool: `sites` follows, every byte is right, wrong entries are cleared"),
@@ -391,4 +393,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted", "health"}  # bring up ensembles of their own

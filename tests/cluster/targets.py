@@ -98,6 +98,12 @@ class Slice:
         command = uml.in_netns(self.facts["proxy"], str(self.bin_dir / "slicectl"), "--config", self.facts["config"], *words)
         return subprocess.run(command, capture_output=True, text=True, check=check)
 
+    def status(self):
+        """What `slicectl status --json` says by the manager; None where that does not answer. 3 says that something is wrong."""
+        done = self.slicectl("status", "--json", check=False)
+        said = json.loads(done.stdout) if done.returncode in (0, ensemble.UNWELL) else {"manager_answers": False}
+        return said if said["manager_answers"] else None
+
     def metrics(self, name):
         """The metrics of one process: {name: value}, without the prefix that all have."""
         return without_prefix(json.loads(self.slicectl("--json", "metrics", name).stdout)["processes"][0]["metrics"])
@@ -160,13 +166,12 @@ class Slice:
         """Until every process serves."""
         end = time.monotonic() + patience
         while time.monotonic() < end:
-            done = self.slicectl("status", "--json", check=False)
-            members = json.loads(done.stdout)["servers"] if done.returncode == 0 else []
+            members = (self.status() or {"servers": []})["servers"]
             pids, process = self.pids(), self.facts["processes"]
             if members and all(m["alive"] and m["state"].startswith("serving") and m["pid"] == pids[process[m["name"]]] for m in members):
                 return
             time.sleep(0.1)
-        raise SystemExit(f"not all serve after {patience} s: {done.stdout}{done.stderr}")
+        raise SystemExit(f"not all serve after {patience} s: {self.slicectl('status', check=False).stdout}")
 
     def client(self, command, **settings):
         return uml.Guest(self.netns, self.server, command, export=self.export, **settings)

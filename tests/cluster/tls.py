@@ -111,8 +111,7 @@ def alive(target, name, wanted, patience=20):
     """Whether the manager comes to say so of the server."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        done = target.slicectl("--json", "status", check=False)
-        members = json.loads(done.stdout)["servers"] if done.returncode == 0 else []
+        members = (target.status() or {"servers": []})["servers"]
         if any(member["name"] == name and member["alive"] == wanted for member in members):
             return True
         time.sleep(0.3)

@@ -13,6 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh run\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|http|wire|storage|routing|service|proxy|control|hostd|dirserver|smallfile|storagenode|coordinator|tests|deploy|docs)/[\w./-]*\w)`")
+# What slicectl names to its users, who look it up in docs/health.md.
+FINDING = re.compile(r'add\((?:[^;]*?)"([A-Z]+(?:_[A-Z]+)*)"')
+CHECK = re.compile(r'(?:good|bad)\((?:[\w:() ]+, )?"([a-z-]+)"')
 LONGEST_LINE = 100
 PROGRAMS = ["slice-managerd", "slice-dird", "slice-smallfiled", "slice-stored", "slice-coordd", "slice-proxyd", "slice-hostd", "slice-fsck", "slicectl", "slice-load"]
 
@@ -40,6 +43,21 @@ def check_lines(path, text):
         whole = in_code or line.startswith(("|", "    ", "```", "#")) or " " not in line.strip()
         if len(line) > LONGEST_LINE and not whole:
             wrong.append(f"{path.relative_to(ROOT)}:{number}: {len(line)} columns: wrap it at {LONGEST_LINE}")
+    return wrong
+
+
+def check_health():
+    """docs/health.md has a section for each finding of `status` and a row for each check of `doctor`, and no others."""
+    text = (ROOT / "docs/health.md").read_text()
+    sources = ROOT / "control/slicectl"
+    wrong = []
+    for what, made, told in (
+            ("finding", FINDING.findall((sources / "health.cc").read_text()), re.findall(r"^### (\S+)$", text, re.M)),
+            ("check", CHECK.findall((sources / "doctor.cc").read_text()), re.findall(r"^\| `([a-z-]+)` \|", text, re.M))):
+        if not made:
+            wrong.append(f"control/slicectl: no {what} was found")
+        wrong += [f"docs/health.md: does not have the {what} {name}" for name in sorted(set(made) - set(told))]
+        wrong += [f"docs/health.md: there is no {what} {name}" for name in sorted(set(told) - set(made))]
     return wrong
 
 
@@ -77,6 +95,7 @@ def main():
     for path in documents():
         text = path.read_text()
         wrong += check_links(path, text) + check_lines(path, text)
+    wrong += check_health()
     if not given.links:
         failed, blocks = check_commands()
         wrong += failed

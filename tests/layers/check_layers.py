@@ -50,7 +50,7 @@ ROOMS = {
     },
     "control": {
         "manager": set(),
-        "slicectl": set(),
+        "slicectl": {"xdp"},  # whether the kernel keeps forged sources out
         "xdp": set(),
         "proxyd": {"xdp"},
         "webd": {"slicectl"},

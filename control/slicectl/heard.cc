@@ -1,0 +1,130 @@
+#include "control/slicectl/heard.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "service/internal_call.h"
+
+namespace slice::slicectl {
+namespace {
+
+// Whoever does not answer a small question by then is not well, whatever --timeout allows.
+constexpr Duration kPatience = std::chrono::seconds(2);
+// Where nobody listens at a host that is there, as while a process restarts.
+constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
+
+template <class R>
+Task<Result<R>> ask_the_manager(const Seams& seams, wire::ManagerProcedure procedure) {
+  const ServerConfig* manager = seams.config.first(ServerRole::kManager);
+  return service::internal_call<R>(seams.channel, {manager->address, manager->port}, wire::kManagerProgram,
+                                   procedure, service::NoArguments{}, seams.timeout, kRefusedPatience);
+}
+
+template <class R>
+Task<Result<R>> ask_itself(const Seams& seams, const wire::ServerEntry& server,
+                           wire::AdminProcedure procedure) {
+  return service::internal_call<R>(seams.channel, server.endpoint, wire::kAdminProgram, procedure,
+                                   service::NoArguments{}, seams.timeout, kRefusedPatience);
+}
+
+// Its metrics first: the time that a connection takes is then no part of the second question, by which clocks
+// are compared.
+Task<HeardServer> hear_server(const Seams& seams, wire::ServerEntry entry) {
+  HeardServer heard{.entry = std::move(entry)};
+  auto metrics = co_await ask_itself<wire::MetricsResult>(seams, heard.entry, wire::AdminProcedure::kMetrics);
+  if (!metrics) {
+    heard.silence = std::move(metrics).error();
+    co_return heard;
+  }
+  heard.figures = figures_of(metrics->text);
+  const WallTime asked = seams.loop.wall();
+  const MonoTime begun = seams.loop.now_exactly();
+  auto about = co_await ask_itself<wire::AboutResult>(seams, heard.entry, wire::AdminProcedure::kAbout);
+  if (!about) co_return heard;
+  const Duration round_trip = seams.loop.now_exactly() - begun;
+  heard.inexact = round_trip / 2;
+  heard.ahead_ns = static_cast<std::int64_t>(about->wall_ns) - asked.ns - heard.inexact.count();
+  heard.about = std::move(*about);
+  co_return heard;
+}
+
+Task<void> hear_manager(const Seams& seams, Heard& heard) {
+  using Procedure = wire::ManagerProcedure;
+  auto members = co_await ask_the_manager<wire::MembersResult>(seams, Procedure::kMembers);
+  if (!members) {
+    heard.manager_silence = std::move(members).error();
+    co_return;
+  }
+  heard.members = std::move(*members);
+  auto tables = co_await ask_the_manager<wire::Tables>(seams, Procedure::kGetTables);
+  if (tables) heard.tables = std::move(*tables);
+  auto moves = co_await ask_the_manager<wire::MovesListResult>(seams, Procedure::kMoves);
+  if (moves) heard.moves = std::move(*moves);
+}
+
+std::vector<wire::ServerEntry> entries_of(const EnsembleConfig& config, const Heard& heard) {
+  std::vector<wire::ServerEntry> entries;
+  if (heard.members) {
+    for (const wire::Member& each : heard.members->members) entries.push_back(each.entry);
+  } else {
+    for (const ServerConfig& each : config.servers) {
+      entries.push_back({.server = each.index,
+                         .role = static_cast<wire::Role>(each.role),
+                         .endpoint = {each.address, each.port},
+                         .name = each.name,
+                         .weight = each.weight,
+                         .host = each.host,
+                         .rack = each.rack});
+    }
+  }
+  std::erase_if(entries, [](const wire::ServerEntry& each) { return each.role == wire::Role::kRemoved; });
+  return entries;
+}
+
+}  // namespace
+
+std::map<std::string, double, std::less<>> figures_of(std::string_view metrics) {
+  std::map<std::string, double, std::less<>> figures;
+  while (!metrics.empty()) {
+    const std::size_t end = std::min(metrics.find('\n'), metrics.size());
+    const std::string_view line = metrics.substr(0, end);
+    metrics.remove_prefix(std::min(end + 1, metrics.size()));
+    const std::size_t space = line.find(' ');
+    if (line.starts_with('#') || space == std::string_view::npos || line.find('{') < space) continue;
+    double value = 0;
+    const char* last = line.data() + line.size();
+    if (std::from_chars(line.data() + space + 1, last, value).ptr == last)
+      figures[std::string(line.substr(0, space))] = value;
+  }
+  return figures;
+}
+
+Task<Heard> hear(const Seams& given) {
+  Seams seams = given;
+  seams.timeout = std::min(given.timeout / 2, kPatience);
+  Heard heard;
+  co_await hear_manager(seams, heard);
+  std::vector<Task<HeardServer>> asked;
+  for (wire::ServerEntry& each : entries_of(seams.config, heard))
+    asked.push_back(hear_server(seams, std::move(each)));
+  heard.servers = co_await all(std::move(asked));
+  heard.now = seams.loop.wall();
+  co_return heard;
+}
+
+wire::MembersResult members_of(const Heard& heard) {
+  if (heard.members) return *heard.members;
+  wire::MembersResult result;
+  for (const HeardServer& each : heard.servers) {
+    wire::Member member{.entry = each.entry, .alive = !each.silence};
+    if (each.about) member.last = each.about->told;
+    member.last.server = each.entry.server;
+    result.generation = std::max(result.generation, member.last.generation);
+    result.settings = std::max(result.settings, member.last.settings);
+    result.members.push_back(std::move(member));
+  }
+  return result;
+}
+
+}  // namespace slice::slicectl

@@ -1,0 +1,28 @@
+// What the renderers of slicectl share: columns of text, JSON, and words for what they show. Private to them.
+#ifndef SLICE_CONTROL_SLICECTL_RENDER_PARTS_H
+#define SLICE_CONTROL_SLICECTL_RENDER_PARTS_H
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/manager.h"
+
+namespace slice::slicectl {
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& json);
+// Columns as wide as their widest cell, two spaces between, no spaces at line ends.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+std::string_view role_text(wire::Role role);
+std::string age_text(std::uint64_t milliseconds);
+// What an operator has said of a member, as JSON: beside what names it.
+void add_said(Json& json, const wire::ServerEntry& entry);
+// The same in words; empty where nothing was said.
+std::string said_text(const wire::ServerEntry& entry);
+
+}  // namespace slice::slicectl
+
+#endif  // SLICE_CONTROL_SLICECTL_RENDER_PARTS_H

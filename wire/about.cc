@@ -1,0 +1,76 @@
+#include "wire/about.h"
+
+#include <bit>
+
+#include "rpc/xdr.h"
+#include "wire/codec.h"
+
+namespace slice::wire {
+namespace {
+
+std::string networks_text(const std::vector<Network>& networks) {
+  std::string text;
+  for (const Network& each : networks)
+    text += fmt::format("{}{:#010x}/{}", text.empty() ? "" : " ", each.address, std::popcount(each.mask));
+  return text;
+}
+
+}  // namespace
+
+std::vector<SharedKey> shared_keys(const EnsembleConfig& config) {
+  const VolumeConfig& volume = config.volume;
+  std::vector<SharedKey> keys;
+  auto add = [&keys](std::string key, const auto& value) {
+    keys.push_back({std::move(key), fmt::format("{}", value)});
+  };
+  add("name", config.name);
+  add("[volume] id", volume.id.value);
+  add("[volume] threshold", volume.threshold);
+  add("[volume] stripe_unit", std::uint64_t{1} << volume.stripe_shift);
+  add("[volume] name_policy",
+      volume.policy == VolumeConfig::NamePolicy::kNameHashing ? "name-hashing" : "mkdir-switching");
+  add("[volume] name_hash", volume.hash == VolumeConfig::NameHash::kMd5 ? "md5" : "siphash13");
+  // Its default goes by the number of servers, which grows.
+  add("[volume] mkdir_probability", volume.mkdir_probability_is_default
+                                        ? std::string("default")
+                                        : fmt::format("{}", volume.mkdir_probability));
+  for (std::size_t i = 0; i < config.site_counts.size(); ++i)
+    add(fmt::format("[sites] {}", role_name(static_cast<ServerRole>(i))), config.site_counts[i]);
+  add("[network] mac", config.network.cover_all);
+  add("[network] internal", networks_text(config.network.internal));
+  add("[network] tls", config.network.tls.used());
+  add("[proxy] virtual_address", fmt::format("{:#010x}", config.proxy.virtual_address));
+  add("[proxy] nfs_port", config.proxy.nfs_port);
+  return keys;
+}
+
+void encode(rpc::XdrWriter& out, const AboutResult& result) {
+  out.text(bounded(result.name));
+  out.text(bounded(result.version));
+  encode(out, result.told);
+  for (std::uint64_t each : {result.wall_ns, result.state_ms, result.manager_silent_ms, result.late_ms})
+    out.u64(each);
+  const std::size_t count = encode_count(out, result.shared, kMaxSharedKeys);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.text(bounded(result.shared[i].key));
+    out.text(bounded(result.shared[i].value));
+  }
+}
+
+bool decode(ByteView bytes, AboutResult& out) {
+  rpc::XdrReader in(bytes);
+  out.name = std::string(in.text(kMaxText));
+  out.version = std::string(in.text(kMaxText));
+  out.told = decode_heartbeat(in);
+  for (std::uint64_t* each : {&out.wall_ns, &out.state_ms, &out.manager_silent_ms, &out.late_ms})
+    *each = in.u64();
+  decode_list(in, kMaxSharedKeys, out.shared, [](rpc::XdrReader& each) {
+    SharedKey shared;
+    shared.key = std::string(each.text(kMaxText));
+    shared.value = std::string(each.text(kMaxText));
+    return shared;
+  });
+  return in.complete();
+}
+
+}  // namespace slice::wire
