@@ -93,7 +93,10 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
     encode_rpc_mismatch(out, header->xid);
     co_return out.take();
   }
-  Call call{.xid = header->xid, .procedure = header->procedure, .arguments = header->arguments};
+  Call call{.xid = header->xid,
+            .carried = header->xid,
+            .procedure = header->procedure,
+            .arguments = header->arguments};
   AuthStat auth = authenticate(*header, peer, carrier, call);
   if (auth != AuthStat::kOk) {
     denied_.add();

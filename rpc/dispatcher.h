@@ -18,7 +18,8 @@ namespace slice::rpc {
 
 // One call as a program sees it. Views stay valid until the program's task ends.
 struct Call {
-  Xid xid;  // the client's, also for a forwarded call
+  Xid xid;      // the client's, also for a forwarded call
+  Xid carried;  // of the message itself: as its sender knows it
   std::uint32_t procedure = 0;
   bool has_auth_sys = false;  // false: AUTH_NONE, `credential` is nobody
   AuthSys credential;

@@ -1,6 +1,6 @@
 // AdminProgram: the admin program that every process serves: its metrics, for slicectl; reports of
 // misdirected requests, for proxies; that there are new tables, or settings, and which settings it goes by;
-// RELOAD, for the manager. One loop.
+// RELOAD, for the manager; TRACE and TOP, for slicectl. One loop.
 #ifndef SLICE_SERVICE_ADMIN_PROGRAM_H
 #define SLICE_SERVICE_ADMIN_PROGRAM_H
 
@@ -10,6 +10,7 @@
 #include "common/metrics.h"
 #include "service/internal_program.h"
 #include "wire/settings.h"
+#include "wire/trace.h"
 
 namespace slice::service {
 
@@ -25,6 +26,9 @@ class AdminProgram : public InternalProgram {
     std::function<Settings()> settings;
     std::function<Task<void>(SettingsGeneration)> new_settings;  // ends as new_tables
     std::function<Task<wire::ReloadResult>()> reload;
+    // What operations are doing; the two are there together.
+    std::function<wire::TraceResult(const wire::TraceArgs&)> trace;
+    std::function<wire::TopResult(const wire::TopArgs&)> top;
   };
   AdminProgram(std::string process, Metrics& metrics, Hooks hooks);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/trace.h"
 #include "routing/copies.h"
 #include "rpc/endpoint.h"
 
@@ -132,6 +133,7 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
     const std::optional<routing::Route> place = place_of(request);
     request.gated_site = gated_site(request, place);
     if (request.gated_site && gate_->holds(*request.gated_site)) {
+      TraceScope held(co_await current_trace(), {.kind = TraceStep::Kind::kHeld});
       if (!co_await gate_->released(*request.gated_site)) co_return nfs3::Status::kJukebox;
       continue;
     }

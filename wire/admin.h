@@ -18,7 +18,9 @@ enum class AdminProcedure : std::uint32_t {
   kNewTables = 3,
   kNewSettings = 4,  // this and those below: wire/settings.h
   kGetSettings = 5,
-  kReload = 6
+  kReload = 6,
+  kTrace = 7,  // this and the next: wire/trace.h
+  kTop = 8
 };
 
 // METRICS. No arguments.

@@ -18,6 +18,8 @@
 #include "control/slicectl/leave_commands.h"
 #include "control/slicectl/move_commands.h"
 #include "control/slicectl/render.h"
+#include "control/slicectl/top_commands.h"
+#include "control/slicectl/trace_commands.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -125,7 +127,7 @@ class Command {
         fmt::format("stripe {} of {} is on {}\n", arguments_.stripe, arguments_.path, arguments_.to));
   }
 
-  // MoveCommands, LeaveCommands.
+  // MoveCommands, LeaveCommands, TraceCommands, TopCommands.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -423,6 +425,8 @@ int main(int argc, char** argv) {
   MoveCommands move_sites(app);
   LeaveCommands leave(server.group(),
                       [&](const std::string& name) { return files_only_on(arguments, name); });
+  TraceCommands trace(app);
+  TopCommands top(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -475,6 +479,8 @@ int main(int argc, char** argv) {
   if (server.parsed()) return command.change_server(*server_change);
   if (move_sites.parsed()) return command.carry_out(move_sites);
   if (leave.parsed()) return command.carry_out(leave);
+  if (trace.parsed()) return command.carry_out(trace);
+  if (top.parsed()) return command.carry_out(top);
   if (status->parsed()) return command.status();
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();

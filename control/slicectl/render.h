@@ -42,6 +42,8 @@ std::string render_moves(const routing::RoutingTables& tables, const wire::Moves
                          WallTime now, Format format);
 std::string render_settings(const wire::MoveSettings& settings, Format format);
 
+// Columns as wide as their widest cell, two spaces between, no spaces at line ends.
+std::string table(const std::vector<std::vector<std::string>>& rows);
 // "1.5 GiB"; exact below 1 KiB.
 std::string bytes_text(std::uint64_t bytes);
 
