@@ -127,6 +127,7 @@ struct ClientLimits {
   bool operator==(const ClientLimits&) const = default;
 };
 
+inline constexpr std::uint32_t kMostSlowOperationMs = 3'600'000;
 inline constexpr std::uint32_t kMaxCopies = 3;
 // A power of two from 8 KiB, a block of the small-file server, to 1 GiB.
 constexpr bool is_stripe_unit(std::uint64_t bytes) {
@@ -177,6 +178,7 @@ struct EnsembleConfig {
   std::vector<ExportConfig> exports;  // see Settings::export_for(), as for all that common/settings.h has
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
+  std::uint32_t slow_operation_ms = 0;  // from when on an operation is logged; 0: none is
   ClientLimits limits;
   NetworkConfig network;
   MetricsConfig metrics;

@@ -102,6 +102,7 @@ Settings settings_of(const EnsembleConfig& config) {
                     .copies = config.volume.copies,
                     .placement = config.volume.placement,
                     .log_level = config.log_level,
+                    .slow_operation_ms = config.slow_operation_ms,
                     .limits = config.limits,
                     .reserves = {}};
   for (const ServerConfig& server : config.servers) {
@@ -117,6 +118,7 @@ std::vector<std::string> differences(const Settings& a, const Settings& b) {
       .compare("[volume] copies", a.copies, b.copies)
       .compare("[volume] placement", a.placement, b.placement)
       .compare("log_level", a.log_level, b.log_level)
+      .compare("slow_operation_ms", a.slow_operation_ms, b.slow_operation_ms)
       .compare("[limits] connections", a.limits.connections, b.limits.connections)
       .compare("[limits] connections_of_address", a.limits.connections_of_address,
                b.limits.connections_of_address)

@@ -24,6 +24,7 @@ struct Settings {
   std::uint32_t copies = 1;                // of each byte of a new file, unless its directory says otherwise
   Placement placement = Placement::kHash;  // likewise
   LogLevel log_level = LogLevel::kInfo;
+  std::uint32_t slow_operation_ms = 0;  // from when on an operation is logged; 0: none is
   ClientLimits limits;
   std::map<std::string, std::uint64_t, std::less<>> reserves;  // ServerConfig::reserve_bytes by name
 

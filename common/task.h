@@ -3,6 +3,7 @@
 //   OneShot<T>       a value set once by a callback and awaited once
 //   AsyncMutex       first come, first served, per Loop
 //   all(tasks)       run several at once, resume when the last has ended
+// A task is part of the operation of whoever awaits it (common/trace.h).
 // Everything here belongs to one loop's thread. A Task starts when it is awaited or spawned. Exceptions
 // other than bad_alloc are programmer errors here and end the process.
 //
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "common/loop.h"
+#include "common/trace.h"
 
 namespace slice {
 
@@ -42,6 +44,7 @@ struct FinalAwaiter {
 
 struct PromiseBase {
   std::coroutine_handle<> waiter;
+  Trace* trace = nullptr;  // of the operation that this is part of; null: nobody watches one
   std::suspend_always initial_suspend() noexcept { return {}; }
   FinalAwaiter final_suspend() noexcept { return {}; }
   [[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
@@ -84,10 +87,14 @@ class [[nodiscard]] Task {
   }
 
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiter) noexcept {
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
     handle_.promise().waiter = waiter;
+    if constexpr (std::is_base_of_v<task_internal::PromiseBase, Promise>) part_of(waiter.promise().trace);
     return handle_;
   }
+  // For who spawns what it then waits for.
+  void part_of(Trace* trace) noexcept { handle_.promise().trace = trace; }
   T await_resume() {
     if constexpr (!std::is_void_v<T>) return std::move(*handle_.promise().value);
   }
@@ -189,22 +196,28 @@ class AsyncMutex {
     AsyncMutex* mutex_;
   };
 
-  auto lock() {
-    struct Awaiter {
-      AsyncMutex& mutex;
-      bool await_ready() const noexcept {
-        if (mutex.locked_) return false;
-        mutex.locked_ = true;
-        return true;
-      }
-      void await_suspend(std::coroutine_handle<> waiter) { mutex.waiters_.push_back(waiter); }
-      Lock await_resume() const noexcept { return Lock(&mutex); }
-    };
-    return Awaiter{*this};
-  }
+  auto lock() { return Awaiter{*this}; }
   bool idle() const { return !locked_ && waiters_.empty(); }
 
  private:
+  struct Awaiter {
+    AsyncMutex& mutex;
+    TraceWait wait = {};
+    bool await_ready() const noexcept {
+      if (mutex.locked_) return false;
+      mutex.locked_ = true;
+      return true;
+    }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> waiter) {
+      wait.begin(trace_of(waiter));
+      mutex.waiters_.push_back(waiter);
+    }
+    Lock await_resume() {
+      wait.end();
+      return Lock(&mutex);
+    }
+  };
   void unlock() {
     if (waiters_.empty()) {
       locked_ = false;
@@ -237,8 +250,11 @@ Task<std::vector<T>> all(std::vector<Task<T>> tasks) {
   std::size_t left = tasks.size();
   OneShot<bool> done;
   if (tasks.empty()) done.set(true);
+  Trace* const trace = co_await current_trace();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    spawn(task_internal::collect(std::move(tasks[i]), slots[i], left, done));
+    Task<void> one = task_internal::collect(std::move(tasks[i]), slots[i], left, done);
+    one.part_of(trace);
+    spawn(std::move(one));
   }
   co_await done;
   std::vector<T> results;

@@ -35,7 +35,7 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       local_(loop, pool_, legs_, options.local),
       encoder_(pool_, options.sender),
       backends_(plumbing(), options.tables, encoder_, metrics, options.latencies),
-      services_(plumbing(), backends_, options.tables, cache, encoder_, maps, metrics),
+      services_(plumbing(), backends_, options.tables, cache, encoder_, maps, metrics, options.tracer),
       router_(services_, *options.config, *options.settings),
       live_settings_(*options.settings),
       memory_(options.limits.memory),

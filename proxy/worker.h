@@ -27,6 +27,7 @@ class Worker : private TcpClient::Owner {
     // Servers of this process that run on the worker's loop; none: all are reached over sockets.
     rpc::InProcessNetwork* local = nullptr;
     ServerLatencies* latencies = nullptr;  // of all workers; none: nobody counts them
+    service::Tracer* tracer = nullptr;     // likewise; none: nobody can watch
   };
   // What clients of a worker with that much memory may have of it.
   static rpc::Admission::Limits client_limits(std::size_t memory);

@@ -10,7 +10,8 @@ constexpr std::size_t kTypicalReply = 320;  // header, attributes, wcc_data: one
 }  // namespace
 
 Dispatcher::Dispatcher(Metrics& metrics)
-    : calls_(metrics.counter("rpc_calls_total", "RPC calls that were dispatched")),
+    : refusals_(metrics),
+      calls_(metrics.counter("rpc_calls_total", "RPC calls that were dispatched")),
       not_calls_(metrics.counter("rpc_records_not_calls_total",
                                  "records and datagrams that were no RPC calls at all")),
       denied_(metrics.counter("rpc_calls_denied_total",
@@ -93,14 +94,15 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
     encode_rpc_mismatch(out, header->xid);
     co_return out.take();
   }
-  Call call{.xid = header->xid, .procedure = header->procedure, .arguments = header->arguments};
+  Call call{.xid = header->xid,
+            .carried = header->xid,
+            .procedure = header->procedure,
+            .arguments = header->arguments};
   AuthStat auth = authenticate(*header, peer, carrier, call);
   if (auth != AuthStat::kOk) {
     denied_.add();
-    if (refusals_.allow(Refusal::kAuthentication)) {
-      log_warning("refused a call: auth_stat={} program={} procedure={} from={}",
-                  static_cast<std::uint32_t>(auth), header->program, header->procedure, to_string(peer));
-    }
+    refusals_.note(Refused::kVerifier, peer, "program={} procedure={} auth_stat={}", header->program,
+                   header->procedure, static_cast<std::uint32_t>(auth));
     encode_auth_error(out, header->xid, auth);
     co_return out.take();
   }
@@ -124,15 +126,13 @@ Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, s
 }
 
 void Dispatcher::encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out) {
-  auto note = [&](Counter& counter, Refusal kind, const char* why) {
-    counter.add();
-    if (!refusals_.allow(kind)) return;
-    log_warning("refused a call: {} program={} procedure={} from={}", why, header.program, header.procedure,
-                to_string(call.client));
-  };
   switch (outcome) {
     case Outcome::kGarbage:
-      note(garbage_, Refusal::kGarbage, "malformed arguments");
+      garbage_.add();
+      if (garbage_log_.allow()) {
+        log_warning("refused a call: malformed arguments program={} procedure={} from={}", header.program,
+                    header.procedure, to_string(call.client));
+      }
       encode_error(out, header.xid, AcceptStat::kGarbageArguments);
       break;
     case Outcome::kNoProcedure:
@@ -140,7 +140,9 @@ void Dispatcher::encode_refusal(Outcome outcome, const CallHeader& header, const
       encode_error(out, header.xid, AcceptStat::kProcedureUnavailable);
       break;
     case Outcome::kDenied:
-      note(denied_, Refusal::kNotMember, "not by a member of the ensemble");
+      denied_.add();
+      refusals_.note(Refused::kNotMember, call.client, "program={} procedure={}", header.program,
+                     header.procedure);
       encode_auth_error(out, header.xid, AuthStat::kTooWeak);
       break;
     case Outcome::kReply:

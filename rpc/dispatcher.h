@@ -13,12 +13,14 @@
 #include "common/task.h"
 #include "rpc/auth.h"
 #include "rpc/message.h"
+#include "rpc/refusals.h"
 
 namespace slice::rpc {
 
 // One call as a program sees it. Views stay valid until the program's task ends.
 struct Call {
-  Xid xid;  // the client's, also for a forwarded call
+  Xid xid;      // the client's, also for a forwarded call
+  Xid carried;  // of the message itself: as its sender knows it
   std::uint32_t procedure = 0;
   bool has_auth_sys = false;  // false: AUTH_NONE, `credential` is nobody
   AuthSys credential;
@@ -78,13 +80,13 @@ class Dispatcher {
                                        Carrier carrier = {});
 
  private:
-  enum class Refusal { kAuthentication, kGarbage, kNotMember, kKinds };
   Program* find(std::uint32_t program, std::uint32_t version, XdrWriter& out, Xid xid);
   AuthStat authenticate(const CallHeader& header, Endpoint peer, Carrier carrier, Call& call);
   void encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out);
   AuthStat read_verifier(const CallHeader& header, Carrier carrier, Call& call);
 
-  LogLimiters<Refusal> refusals_{5};
+  Refusals refusals_;
+  LogLimiter garbage_log_{5};
   Counter& calls_;
   Counter& not_calls_;
   Counter& denied_;

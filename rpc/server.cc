@@ -47,6 +47,7 @@ ServerShared::ServerShared(EpollLoop& event_loop, Dispatcher& to, Metrics& metri
       udp_withheld(metrics.counter(
           "rpc_udp_replies_withheld_total",
           "MOUNT, PORTMAP: replies more than 4 times as long as their calls, answered SYSTEM_ERR over UDP")),
+      refusals(metrics),
       scratch_(kServerScratch) {}
 
 Result<Endpoint> ServerShared::listen_tcp(Endpoint at) {

@@ -13,6 +13,7 @@
 
 #include "common/log.h"
 #include "rpc/bound_socket.h"
+#include "rpc/refusals.h"
 #include "rpc/server.h"
 #include "rpc/session_reader.h"
 
@@ -25,8 +26,6 @@ class UdpSocket;
 enum class ServerLine {
   kCannotAccept,
   kNoRoom,
-  kSessionRefused,
-  kForged,
   kRecordTooLong,
   kReplyTooLong,
   kKinds,
@@ -77,6 +76,7 @@ class ServerShared : public std::enable_shared_from_this<ServerShared> {
   Counter& udp_dropped;
   Counter& udp_too_large;
   Counter& udp_withheld;
+  Refusals refusals;
   LogLimiters<ServerLine> log_limits{5};
 
  private:

@@ -112,22 +112,23 @@ void TcpConnection::take_records() {
 }
 
 void TcpConnection::unreadable() {
-  auto say = [this](Counter& counter, ServerLine kind, const std::string& why) {
-    counter.add();
-    if (server_.log_limits.allow(kind)) log_warning("closed a connection: {} from={}", why, to_string(peer_));
-  };
   Session* session = reader_.session();
   if (!reader_.refusal().empty()) {
-    say(server_.sessions_refused, ServerLine::kSessionRefused,
-        fmt::format("{}{}", reader_.over_tls() ? "TLS: " : "", reader_.refusal()));
+    server_.sessions_refused.add();
+    server_.refusals.note(Refused::kSession, peer_, "a session: {}{}", reader_.over_tls() ? "TLS: " : "",
+                          reader_.refusal());
   } else if (session != nullptr && session->state() == Session::State::kUnknownKey) {
-    say(server_.sessions_refused, ServerLine::kSessionRefused,
-        "its session is under a key that is not this host's");
+    server_.sessions_refused.add();
+    server_.refusals.note(Refused::kSession, peer_, "a session under a key that is not this host's");
   } else if (session != nullptr && session->over()) {
-    say(server_.sessions_forged, ServerLine::kForged, "what came is not what a member of the ensemble sent");
+    server_.sessions_forged.add();
+    server_.refusals.note(Refused::kForged, peer_, "to go on with its session");
   } else {
-    say(server_.connections_broken, ServerLine::kRecordTooLong,
-        fmt::format("a record over {} bytes", server_.options.max_record));
+    server_.connections_broken.add();
+    if (server_.log_limits.allow(ServerLine::kRecordTooLong)) {
+      log_warning("closed a connection: a record over {} bytes from={}", server_.options.max_record,
+                  to_string(peer_));
+    }
   }
   close();
 }

@@ -33,6 +33,12 @@ AdminProgram::AdminProgram(std::string process, Metrics& metrics, Hooks hooks)
   if (hooks_.reload) {
     on<NoArguments>(wire::AdminProcedure::kReload, [this](const auto&) { return hooks_.reload(); });
   }
+  if (hooks_.trace) {
+    on<wire::TraceArgs>(wire::AdminProcedure::kTrace,
+                        [this](const wire::TraceArgs& args) { return hooks_.trace(args); });
+    on<wire::TopArgs>(wire::AdminProcedure::kTop,
+                      [this](const wire::TopArgs& args) { return hooks_.top(args); });
+  }
 }
 
 Task<NoResults> AdminProgram::take_tables(wire::NewTablesArgs args) {

@@ -1,6 +1,6 @@
 // AdminProgram: the admin program that every process serves: its metrics, for slicectl; reports of
 // misdirected requests, for proxies; that there are new tables, or settings, and which settings it goes by;
-// RELOAD, for the manager; ABOUT. One loop.
+// RELOAD, for the manager; ABOUT, TRACE and TOP, for slicectl. One loop.
 #ifndef SLICE_SERVICE_ADMIN_PROGRAM_H
 #define SLICE_SERVICE_ADMIN_PROGRAM_H
 
@@ -11,6 +11,7 @@
 #include "service/internal_program.h"
 #include "wire/about.h"
 #include "wire/settings.h"
+#include "wire/trace.h"
 
 namespace slice::service {
 
@@ -27,6 +28,9 @@ class AdminProgram : public InternalProgram {
     std::function<Task<void>(SettingsGeneration)> new_settings;  // ends as new_tables
     std::function<Task<wire::ReloadResult>()> reload;
     std::function<wire::AboutResult()> about;
+    // What operations are doing; the two are there together.
+    std::function<wire::TraceResult(const wire::TraceArgs&)> trace;
+    std::function<wire::TopResult(const wire::TopArgs&)> top;
   };
   AdminProgram(std::string process, Metrics& metrics, Hooks hooks);
 

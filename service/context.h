@@ -21,6 +21,7 @@
 namespace slice::service {
 
 class Ownership;
+class Tracer;
 
 struct ServiceContext {
   Loop& loop;
@@ -44,6 +45,8 @@ struct ServiceContext {
   rpc::InProcessNetwork* local = nullptr;
   // Of sessions, for who has connections of its own. None: nobody to have sessions with.
   const rpc::KeyRing* keys = nullptr;
+  // Takes what became of operations, where somebody watches. None: nobody can.
+  Tracer* tracer = nullptr;
 };
 
 }  // namespace slice::service

@@ -10,6 +10,7 @@
 #include "storage/emulated_disk.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
+#include "storage/traced_disk.h"
 
 namespace slice::service {
 namespace {
@@ -44,6 +45,7 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
       tables_(
           routing::RoutingTables::make(host_.config, routing::RoutingTables::initial(host_.config)).value()),
       settings_(settings_of(host_.config)),
+      tracer_(self.name, self.data, metrics_),
       sockets_(host_.loop, {.keys = &host_.keys,
                             .sender = self.index,
                             .generation = [this] { return tables_.get()->generation(); }}),
@@ -80,6 +82,7 @@ Status HostedServer::claim_data() {
   if (!disk) return fail(std::move(disk).error());
   disk_ = std::move(*disk);
   emulate_disk();
+  disk_ = std::make_unique<storage::TracedDisk>(std::move(disk_), [this] { return tracer_.on(); });
   return {};
 }
 
@@ -167,7 +170,8 @@ Task<void> HostedServer::start() {
                      .refresh_tables = [this] { return session_->refresh(); },
                      .ownership = Ownership::applies_to(self_.role) ? &session_->ownership() : nullptr,
                      .local = local_ ? &*local_ : nullptr,
-                     .keys = &host_.keys});
+                     .keys = &host_.keys,
+                     .tracer = &tracer_});
   role_ = kind_.make(*context_);
   Status started = co_await role_->start();
   if (!started) {
@@ -179,7 +183,10 @@ Task<void> HostedServer::start() {
   admin_.emplace(self_.name, metrics_, admin_hooks());
   dispatcher_.emplace(metrics_);
   dispatcher_->add(*admin_);
-  for (rpc::Program* program : role_->programs()) dispatcher_->add(*program);
+  for (rpc::Program* program : role_->programs()) {
+    programs_.push_back(std::make_unique<TracedProgram>(*program, tracer_, host_.loop, handles_));
+    dispatcher_->add(*programs_.back());
+  }
   server_.emplace(host_.loop, *dispatcher_, metrics_, server_options());
   auto bound = server_->listen({self_.address, self_.port});
   if (!bound) {
@@ -201,7 +208,9 @@ AdminProgram::Hooks HostedServer::admin_hooks() {
           .settings = [this] { return *settings_.get(); },
           .new_settings = [this](SettingsGeneration generation) { return session_->catch_up(generation); },
           .reload = [this] { return role_->reload(); },
-          .about = [this] { return about(); }};
+          .about = [this] { return about(); },
+          .trace = [this](const wire::TraceArgs& args) { return tracer_.trace(args, host_.loop.now()); },
+          .top = [this](const wire::TopArgs& args) { return tracer_.top(args, host_.loop.now()); }};
 }
 
 wire::AboutResult HostedServer::about() {
@@ -235,6 +244,7 @@ rpc::Server::Options HostedServer::server_options() {
 
 void HostedServer::settings_changed(const Settings& settings) {
   if (!host_.own_log_level) set_log_level(settings.log_level);
+  tracer_.log_slower(std::chrono::milliseconds(settings.slow_operation_ms));
   if (!serving_) return;  // who starts looks at them then
   server_->limit_clients(settings.limits);
   role_->settings_changed();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rpc/in_process.h"
 #include "rpc/local_first.h"
@@ -18,6 +19,7 @@
 #include "service/metrics_page.h"
 #include "service/process.h"
 #include "service/process_figures.h"
+#include "service/traced_program.h"
 
 namespace slice::service {
 
@@ -89,6 +91,7 @@ class HostedServer {
   VerifierClock verifier_{Verifier{0}};
   Metrics metrics_;
   std::optional<ProcessFigures> process_figures_;
+  Tracer tracer_;
   std::optional<DataDirectory> data_;
   std::unique_ptr<storage::Disk> disk_;
   rpc::SocketChannel sockets_;
@@ -100,6 +103,7 @@ class HostedServer {
   std::optional<ServiceContext> context_;
   std::unique_ptr<Role> role_;
   std::optional<AdminProgram> admin_;
+  std::vector<std::unique_ptr<TracedProgram>> programs_;
   std::optional<rpc::Dispatcher> dispatcher_;
   std::optional<rpc::Server> server_;
   std::optional<MetricsPage> metrics_page_;

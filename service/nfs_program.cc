@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/trace.h"
 #include "routing/copies.h"
 #include "rpc/endpoint.h"
 
@@ -69,7 +70,8 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate*
                                                 "calls from ports of 1024 and above whose export is secure")),
       relay_(context),
       late_writes_(context.loop),
-      relayed_changes_(context.loop) {
+      relayed_changes_(context.loop),
+      refusals_(context.metrics) {
   for (std::uint32_t i = 0; i < nfs3::kProcedureCount; ++i) {
     const std::string_view name = nfs3::procedure_name(i);
     figures_[i] = {
@@ -132,6 +134,7 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
     const std::optional<routing::Route> place = place_of(request);
     request.gated_site = gated_site(request, place);
     if (request.gated_site && gate_->holds(*request.gated_site)) {
+      TraceScope held(co_await current_trace(), {.kind = TraceStep::Kind::kHeld});
       if (!co_await gate_->released(*request.gated_site)) co_return nfs3::Status::kJukebox;
       continue;
     }
@@ -192,30 +195,28 @@ std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
   auto handle = context_.handles.open(request.handle_bytes);
   if (!handle) {
     bad_handles_.add();
+    refuse(request, rpc::Refused::kHandle);
     return nfs3::Status::kBadHandle;
   }
   request.handle = *handle;
   auto who = identify(settings_.now(), request.call);
   if (!who) {
-    refuse(request.call.client, who.error());
+    const bool port = who.error() == Stranger::kUnreservedPort;
+    (port ? unreserved_ports_ : refused_clients_).add();
+    refuse(request, port ? rpc::Refused::kPort : rpc::Refused::kExport);
     return nfs3::Status::kAcces;
   }
   request.who = std::move(*who);
-  if (request.who.read_only && needs_writable_export(request.procedure)) return nfs3::Status::kRofs;
+  if (request.who.read_only && needs_writable_export(request.procedure)) {
+    refuse(request, rpc::Refused::kReadOnly);
+    return nfs3::Status::kRofs;
+  }
   return std::nullopt;
 }
 
-void NfsProgram::refuse(rpc::Endpoint client, Stranger why) {
-  if (why == Stranger::kNoExport) {
-    refused_clients_.add();
-    if (export_log_.allow()) log_warning("refused client={}: no export names it", rpc::to_string(client));
-  } else {
-    unreserved_ports_.add();
-    if (port_log_.allow()) {
-      log_warning("refused client={}: its export is secure, and its port is not below {}",
-                  rpc::to_string(client), kReservedPorts);
-    }
-  }
+void NfsProgram::refuse(const NfsRequest& request, rpc::Refused why) {
+  refusals_.note(why, request.call.client, "{} of file {:#x}", nfs3::procedure_name(request.call.procedure),
+                 request.handle.fileid.value);
 }
 
 std::optional<routing::Route> NfsProgram::place_of(const NfsRequest& request) const {

@@ -25,6 +25,7 @@
 
 #include "common/log.h"
 #include "rpc/dispatcher.h"
+#include "rpc/refusals.h"
 #include "service/access.h"
 #include "service/client_figures.h"
 #include "service/context.h"
@@ -142,7 +143,7 @@ class NfsProgram : public rpc::Program {
   }
   // What stands before the operation; nothing where it may run.
   std::optional<NfsAnswer> admit(NfsRequest& request);
-  void refuse(rpc::Endpoint client, Stranger why);
+  void refuse(const NfsRequest& request, rpc::Refused why);
   // The site that has the request; nothing for arguments that the routing core does not take.
   std::optional<routing::Route> place_of(const NfsRequest& request) const;
   // Of those that this server's gate is for; nothing where the request passes none.
@@ -177,8 +178,7 @@ class NfsProgram : public rpc::Program {
   RelayedChanges relayed_changes_;
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};
-  LogLimiter export_log_{1};
-  LogLimiter port_log_{1};
+  rpc::Refusals refusals_;
 };
 
 // Bytes of data, or of a listing, that the reply to this request may carry. Over UDP, whether it came to this

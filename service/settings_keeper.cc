@@ -1,5 +1,6 @@
 #include "service/settings_keeper.h"
 
+#include <cstring>
 #include <utility>
 
 #include "common/log.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kSettingsCopy = "settings.copy";
 constexpr std::uint32_t kSettingsMagic = 0x534c5345;  // "SLSE"
-constexpr std::uint32_t kSettingsFormat = 1;
+constexpr std::uint32_t kSettingsFormat = 2, kWithoutSlowOperations = 1;
 
 }  // namespace
 
@@ -24,8 +25,11 @@ Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
   if (copy) {
     rpc::XdrReader in(copy->view());
     const std::uint32_t magic = in.u32(), format = in.u32();
-    const bool is_ours = in.ok() && magic == kSettingsMagic && format == kSettingsFormat;
-    if (is_ours && decode(in.rest(), kept) && kept.settings.generation.value > 0) {
+    const bool is_ours =
+        in.ok() && magic == kSettingsMagic && (format == kSettingsFormat || format == kWithoutSlowOperations);
+    Buffer settings(in.rest());
+    if (format == kWithoutSlowOperations) std::memset(settings.extend(4), 0, 4);
+    if (is_ours && decode(settings.view(), kept) && kept.settings.generation.value > 0) {
       co_return std::move(kept.settings);
     }
     if (!is_ours)

@@ -57,6 +57,19 @@ class SettingsKeeperTest : public testing::ServiceFixture {
   std::vector<std::unique_ptr<AdminProgram>> processes_;
 };
 
+// Of a version before slow_operation_ms: the exports go on to count.
+TEST_F(SettingsKeeperTest, ACopyOfAnEarlierVersionIsRead) {
+  rpc::XdrWriter out;
+  out.u32(0x534c5345);
+  out.u32(1);
+  encode(out, wire::SettingsResult{settings(7)});
+  out.rewind(out.size() - 4);
+  ASSERT_TRUE(run(replace_file(disk_, "settings.copy", out.take())));
+  auto kept = run(read_kept_settings(disk_));
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(*kept, settings(7));
+}
+
 TEST_F(SettingsKeeperTest, AStartTakesTheManagersAndKeepsThemForOneWithoutIt) {
   has("manager1", settings(4));
   run_void(keeper().load_kept());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/trace.h"
 #include "storage/end_mark.h"
 #include "storage/log_format.h"
 
@@ -257,6 +258,7 @@ Task<Status> LogImpl::sync(LogSequence sequence) {
   Waiter waiter{sequence.value, {}};
   waiters_.push_back(waiter);
   flush_soon();
+  TraceScope step(co_await current_trace(), TraceStep::Kind::kSync, options_.folder);
   co_return co_await waiter.done;
 }
 

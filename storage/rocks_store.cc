@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/trace.h"
 #include "storage/posix_disk.h"
 #include "storage/rocks_guard.h"
 #include "storage/workers.h"
@@ -293,6 +294,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     OneShot<Status> done;
     waiters_.emplace(position.value, done);
     want_sync();
+    TraceScope step(co_await current_trace(), TraceStep::Kind::kSync, "key-value store");
     co_return co_await done;
   }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/loop.h"
+#include "common/trace.h"
 
 namespace slice::storagenode {
 
@@ -52,17 +53,25 @@ class RangeLock {
 
   // auto held = co_await lock.acquire(first, last, RangeLock::Mode::kShared);
   auto acquire(std::uint64_t first, std::uint64_t last, Mode mode) {
-    struct Awaiter {
-      RangeLock& lock;
-      Entries::iterator entry;
-      bool await_ready() const noexcept { return entry->held; }
-      void await_suspend(std::coroutine_handle<> waiter) { entry->waiter = waiter; }
-      Held await_resume() const noexcept { return Held(&lock, entry); }
-    };
     return Awaiter{*this, enter({first, last, mode, false, {}})};
   }
 
  private:
+  struct Awaiter {
+    RangeLock& lock;
+    Entries::iterator entry;
+    TraceWait wait = {};
+    bool await_ready() const noexcept { return entry->held; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> waiter) {
+      wait.begin(trace_of(waiter));
+      entry->waiter = waiter;
+    }
+    Held await_resume() const {
+      wait.end();
+      return Held(&lock, entry);
+    }
+  };
   // Entries are in the order they came; one is held when it conflicts with none before it.
   Entries::iterator enter(Entry entry) {
     entry.held = free_before(entry, entries_.end());

@@ -19,6 +19,8 @@ enum class AdminProcedure : std::uint32_t {
   kNewSettings = 4,  // this and those below: wire/settings.h
   kGetSettings = 5,
   kReload = 6,
+  kTrace = 7,  // this and the next: wire/trace.h
+  kTop = 8,
   kAbout = 9  // wire/about.h
 };
 

@@ -64,6 +64,7 @@ TEST(SettingsMessages, Codec) {
                     .copies = 3,
                     .placement = Placement::kFreeSpace,
                     .log_level = LogLevel::kDebug,
+                    .slow_operation_ms = 50,
                     .limits = {.connections = 1,
                                .connections_of_address = 2,
                                .memory = 3,
@@ -107,6 +108,7 @@ TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
   EXPECT_FALSE(decodes([](Settings& s) { s.export_path = "volume"; }));
   EXPECT_FALSE(decodes([](Settings& s) { s.reserves["a/b"] = 1; }));
   EXPECT_FALSE(decodes([](Settings& s) { s.log_level = static_cast<LogLevel>(4); }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.slow_operation_ms = kMostSlowOperationMs + 1; }));
   rpc::XdrWriter lies;
   lies.u64(1);
   lies.text("/");

@@ -78,6 +78,7 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
     out.text(each->first);
     out.u64(each->second);
   }
+  out.u32(settings.slow_operation_ms);
 }
 
 bool decode(ByteView bytes, SettingsResult& result) {
@@ -100,6 +101,8 @@ bool decode(ByteView bytes, SettingsResult& result) {
     if (!is_server_name(name)) in.fail();
     out.reserves[std::move(name)] = in.u64();
   }
+  out.slow_operation_ms = in.u32();
+  if (out.slow_operation_ms > kMostSlowOperationMs) in.fail();
   return in.complete();
 }
 

@@ -19,6 +19,7 @@
 #include "wire/portmap2.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
+#include "wire/trace.h"
 
 namespace slice {
 namespace {
@@ -158,6 +159,10 @@ const std::vector<Try>& tries() {
                                        message<portmap2::CallitArgs>,
                                        message<wire::SettingsResult>,
                                        message<wire::ReloadResult>,
+                                       message<wire::TraceArgs>,
+                                       message<wire::TraceResult>,
+                                       message<wire::TopArgs>,
+                                       message<wire::TopResult>,
 #define X(Message) message<nlm4::Message>,
                                        SLICE_WIRE_NLM_MESSAGES(X)
 #undef X

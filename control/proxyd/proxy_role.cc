@@ -92,6 +92,7 @@ Status ProxyRole::start_workers() {
     options.settings = &context_.settings;
     options.workers = count;
     options.latencies = &latencies_;
+    options.tracer = context_.tracer;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
     if (shares_loop) {

@@ -20,6 +20,8 @@
 #include "control/slicectl/move_commands.h"
 #include "control/slicectl/render.h"
 #include "control/slicectl/status_command.h"
+#include "control/slicectl/top_commands.h"
+#include "control/slicectl/trace_commands.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -122,7 +124,7 @@ class Command {
     return print(render_moved(arguments_.path, arguments_.stripe, arguments_.to, format_));
   }
 
-  // MoveCommands, LeaveCommands, StatusCommand, DoctorCommand.
+  // MoveCommands, LeaveCommands, StatusCommand, DoctorCommand, TraceCommands, TopCommands.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -414,6 +416,8 @@ int main(int argc, char** argv) {
   MoveCommands move_sites(app);
   LeaveCommands leave(server.group(),
                       [&](const std::string& name) { return files_only_on(arguments, name); });
+  TraceCommands trace(app);
+  TopCommands top(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -483,6 +487,8 @@ int main(int argc, char** argv) {
   if (leave.parsed()) return command.carry_out(leave);
   if (status.parsed()) return command.carry_out(status);
   if (doctor.parsed()) return command.carry_out(doctor);
+  if (trace.parsed()) return command.carry_out(trace);
+  if (top.parsed()) return command.carry_out(top);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (reload->parsed()) return command.reload();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/trace.h"
+
 namespace slice::dirserver {
 namespace {
 
@@ -142,6 +144,7 @@ Task<void> LockTable::wait(LockKey key, bool exclusive, Duration limit) {
   entry.waiting.push_back(woken);
   if (exclusive) ++entry.exclusive_waiters;
   TimerId timer = loop_.after(limit, [woken] { woken.set(false); });
+  TraceScope step(co_await current_trace(), {.kind = TraceStep::Kind::kLock});
   co_await woken;
   loop_.cancel(timer);
   Entry& now = entries_[key];

@@ -6,12 +6,16 @@
 namespace slice::proxy {
 namespace {
 
+// Of a record: behind its mark and the header of an accepted, successful reply.
+constexpr std::size_t kStatusAt = 4 + 24;
 constexpr std::size_t kNominal = 2048;  // bytes that every call holds: itself, its request, a short reply
 
 }  // namespace
 
 Call::Call(Services& services, Client& client, CallFacts facts)
     : services_(services), client_(client), facts_(std::move(facts)), began_(services.plumbing.loop.now()) {
+  if (services.tracer != nullptr && services.tracer->on())
+    trace_ = std::make_unique<Trace>(services.plumbing.loop, began_);
   client.calls_.push_back(*this);
   client.call_begins();
   charge(kNominal);
@@ -28,12 +32,51 @@ void Call::charge(std::size_t bytes) {
   client_.charge(bytes);
 }
 
+bool Call::take_up(Leg& leg) {
+  if (trace_ != nullptr && leg.trace == nullptr) {
+    leg.trace = trace_.get();
+    leg.asked_at = trace_->now();
+    leg.procedure = facts_.procedure;
+  }
+  return leg.table != nullptr || services_.plumbing.legs.add(leg);
+}
+
 void Call::finish(const BufferChain& record) {
+  if (trace_ != nullptr) {
+    std::uint8_t scratch[kStatusAt + 4];
+    ByteView head = record.head(sizeof scratch, scratch);
+    tell_tracer(head.size() == sizeof scratch ? load_be<std::uint32_t>(head.data() + kStatusAt) : 0,
+                record.size());
+    trace_.reset();
+  }
   client_.reply(*this, record);
   finish();
 }
 
+void Call::tell_tracer(std::uint32_t status, std::size_t sent) {
+  const Loop& loop = services_.plumbing.loop;
+  const MonoTime now = trace_->now();
+  const Duration took = now - began_;
+  wire::TraceRecord record{.began = WallTime{loop.wall().ns - took.count()},
+                           .took = took,
+                           .client = facts_.origin.client,
+                           .xid = facts_.origin.xid,
+                           .carried = facts_.origin.xid.value,
+                           .program = nfs3::kProgram,
+                           .procedure = facts_.procedure,
+                           .file = facts_.fileid,
+                           .offset = facts_.offset,
+                           .count = facts_.count,
+                           .stable = facts_.stable,
+                           .status = status,
+                           .sent = static_cast<std::uint32_t>(sent),
+                           .steps = trace_->take_steps(),
+                           .steps_left_off = trace_->left_off()};
+  services_.tracer->finished(std::move(record), now);
+}
+
 void Call::finish() {
+  if (trace_ != nullptr) tell_tracer(0, 0);  // a long READ, whose reply went on as it came
   services_.count_latency(facts_.procedure, began_);
   delete this;
 }
@@ -50,7 +93,7 @@ void Call::fail(nfs3::Status status) {
 }
 
 void Call::dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data) {
-  if (leg.table == nullptr && !services_.plumbing.legs.add(leg)) return;  // the client asks again
+  if (!take_up(leg)) return;  // the client asks again
   leg.site_class = route.site_class;
   leg.site = route.site;
   leg.request = services_.encoder.encode(facts_.origin, leg.xid, facts_.procedure, head, data, data.size());

@@ -4,7 +4,9 @@
 #define SLICE_PROXY_CALLS_CALL_H
 
 #include <cstdint>
+#include <memory>
 
+#include "common/trace.h"
 #include "proxy/calls/client.h"
 #include "proxy/calls/reply_patch.h"
 #include "proxy/calls/services.h"
@@ -49,6 +51,8 @@ class Call : public LegOwner, public ListHook<CallTag> {
   void finish();
   void fail(nfs3::Status status);
   void charge(std::size_t bytes);
+  // Gives a leg its xid, if it has none; false where as many are under way as can be.
+  bool take_up(Leg& leg);
   // Encodes and sends one leg to where routing::place_of() has it.
   void dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data);
   // A server's reply as the client gets it: mark, xid, attributes.
@@ -59,8 +63,11 @@ class Call : public LegOwner, public ListHook<CallTag> {
   CallFacts facts_;
 
  private:
+  void tell_tracer(std::uint32_t status, std::size_t sent);
+
   const MonoTime began_;
   std::size_t charged_ = 0;
+  std::unique_ptr<Trace> trace_;  // where somebody watches
 };
 
 // A record of `body_size` bytes begun: mark, xid, accepted, success, status 0.

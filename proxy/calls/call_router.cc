@@ -148,17 +148,23 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
   return call;
 }
 
-std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) const {
+std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) {
   slice_request request{};
   std::uint32_t outcome =
       slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
   if (outcome != 0) return std::nullopt;  // answered by take()
   bool sound = request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, total);
   nfs3::Status status = nfs3::Status::kOk;
+  auto note = [&](rpc::Refused why) {
+    refusals_.note(why, client.endpoint(), "a record of {} bytes, {} of file {:#x}", total,
+                   nfs3::procedure_name(request.procedure), request.fileid);
+  };
   const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
   if (entry == nullptr || !entry->takes_port(client.endpoint().port)) {
+    note(entry == nullptr ? rpc::Refused::kExport : rpc::Refused::kPort);
     status = nfs3::Status::kAcces;
   } else if (sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
+    note(rpc::Refused::kHandle);
     status = nfs3::Status::kBadHandle;
   } else if (sound) {
     return std::nullopt;

@@ -8,6 +8,7 @@
 #include "common/settings.h"
 #include "proxy/calls/call.h"
 #include "routing/file_handle.h"
+#include "rpc/refusals.h"
 
 namespace slice::proxy {
 
@@ -21,7 +22,8 @@ class CallRouter {
         refused_(services.metrics.counter(
             "proxy_long_records_refused_total",
             "records of more than 64 KiB that were refused by their head and thrown away: of clients in no "
-            "export, of handles that the ensemble did not make, or no WRITEs")) {}
+            "export, of handles that the ensemble did not make, or no WRITEs")),
+        refusals_(services.metrics) {}
 
   // A whole message, without record mark; `largest_transfer`: bytes of data that a reply to this client may
   // carry. False where it is no RPC call at all: a stream is then out of step.
@@ -31,7 +33,7 @@ class CallRouter {
   Call* begin(Client& client, ByteView head, std::size_t total);
   // What such a message is answered with, where its head is enough to refuse it: its client is in no export,
   // its handle was not made by the ensemble, or nothing that long is a call. Its rest need not be kept.
-  std::optional<Buffer> refuse(const Client& client, ByteView head, std::size_t total) const;
+  std::optional<Buffer> refuse(const Client& client, ByteView head, std::size_t total);
   // Whether some export names the address, and what a datagram of another is answered with: NULL as
   // everybody's, a call with NFS3ERR_ACCES, anything else not at all.
   bool is_exported_to(std::uint32_t address) const { return settings_.now().export_for(address) != nullptr; }
@@ -50,6 +52,7 @@ class CallRouter {
   const SettingsReader settings_;
   const routing::HandleCodec handles_;
   Counter& refused_;
+  rpc::Refusals refusals_;
 };
 
 }  // namespace slice::proxy

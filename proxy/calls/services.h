@@ -12,15 +12,16 @@
 #include "proxy/tables/layout_stamps.h"
 #include "proxy/tables/map_cache.h"
 #include "proxy/tables/tables.h"
+#include "service/tracer.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
 
 class Services {
  public:
-  // All of it outlives the services, and these every call.
+  // All of it outlives the services, and these every call. `tracer_in` may be null.
   Services(Plumbing plumbing_in, Servers& servers_in, Tables tables_in, AttributeCache& cache_in,
-           CallEncoder& encoder_in, MapCache& maps_in, Metrics& metrics_in);
+           CallEncoder& encoder_in, MapCache& maps_in, Metrics& metrics_in, service::Tracer* tracer_in);
   // One more call with this outcome, or a call of this procedure.
   void count(std::uint32_t outcome) { outcomes_[outcome % SLICE_OUTCOME_COUNT]->add(); }
   // A call of this procedure, which began then, has been answered.
@@ -37,6 +38,7 @@ class Services {
   MapCache& maps;
   LayoutStamps stamps;
   Metrics& metrics;
+  service::Tracer* const tracer;
 
  private:
   std::array<Counter*, SLICE_OUTCOME_COUNT> outcomes_{};

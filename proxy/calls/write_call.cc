@@ -75,7 +75,7 @@ void WriteCall::advance() {
   }
   if (leg.request_size != 0 || piece.count <= kStoreLimit) return;
   // Long, and not all here: begin, if a connection can be had for it alone.
-  if (leg.table == nullptr && !services_.plumbing.legs.add(leg)) return;
+  if (!take_up(leg)) return;
   Buffer head = write_arguments(facts_.handle.data(), hint_, piece.offset, piece.count, facts_.stable);
   std::size_t total = rpc::xdr_padded(piece.count);
   leg.site_class = piece.route.site_class;

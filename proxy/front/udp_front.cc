@@ -94,7 +94,8 @@ UdpFront::UdpFront(Services& services, CallRouter& router, const Budget& budget,
                                        "replies over UDP that the socket did not take")),
       now_(services.metrics.gauge("proxy_udp_senders",
                                   "addresses and ports that datagrams came from in the last minute; at most "
-                                  "16384, and 256 of one address")) {}
+                                  "16384, and 256 of one address")),
+      refusals_(services.metrics) {}
 
 UdpFront::~UdpFront() {
   peers_.clear();
@@ -166,7 +167,7 @@ void UdpFront::forget(rpc::Endpoint who) {
 // Nothing is kept of it but the answer, which is no longer than its call.
 void UdpFront::refuse_stranger(rpc::Endpoint from, ByteView datagram) {
   strangers_.add();
-  if (stranger_log_.allow()) log_warning("refused client={}: no export names it", rpc::to_string(from));
+  refusals_.note(rpc::Refused::kExport, from, "a datagram of {} bytes", datagram.size());
   std::optional<Buffer> refusal = router_.refuse_stranger(datagram);
   if (!refusal) return;
   BufferChain record;

@@ -10,6 +10,7 @@
 
 #include "proxy/calls/call_router.h"
 #include "proxy/front/tcp_client.h"
+#include "rpc/refusals.h"
 
 namespace slice::proxy {
 
@@ -67,7 +68,7 @@ class UdpFront {
   std::unordered_map<std::uint32_t, Senders> senders_;  // by address
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
   Counter &received_, &repeated_, &refused_, &strangers_, &unsent_, &now_;
-  LogLimiter stranger_log_{1};
+  rpc::Refusals refusals_;
 };
 
 }  // namespace slice::proxy

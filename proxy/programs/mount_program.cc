@@ -73,7 +73,8 @@ MountProgram::MountProgram(const EnsembleConfig& config, const LiveSettings& set
       refused_(metrics.counter("proxy_mounts_refused_total", "MNT calls that got no handle")),
       unreserved_ports_(metrics.counter(
           "proxy_mounts_unreserved_ports_total",
-          "MNT calls refused since they came from ports of 1024 and above and their export is secure")) {}
+          "MNT calls refused since they came from ports of 1024 and above and their export is secure")),
+      refusals_(metrics) {}
 
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
   const auto settings = settings_.get();
@@ -97,9 +98,7 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
         note(call.client.address, copy);
       } else {
         refused_.add();
-        if (log_limit_.allow())
-          log_info("mount of '{}' by {} refused: {}", copy, rpc::address_text(call.client.address),
-                   static_cast<std::uint32_t>(found.status));
+        note_refused(call.client, copy, found);
       }
       mount3::encode(results, {found.status, found.handle, {rpc::kAuthSys, rpc::kAuthNone}});
       co_return rpc::Outcome::kReply;
@@ -134,6 +133,14 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
   }
 }
 
+// What it cannot have since a server did not answer is no matter of access.
+void MountProgram::note_refused(rpc::Endpoint client, const std::string& path, const Found& found) {
+  if (found.status == MountStatus::kServerFault) return;
+  constexpr std::size_t kMostOfPath = 128;
+  refusals_.note(found.why, client, "MNT '{}', answered {}", std::string_view(path).substr(0, kMostOfPath),
+                 static_cast<std::uint32_t>(found.status));
+}
+
 // What a client is remembered for is bounded: it may ask for as many paths as it likes.
 void MountProgram::note(std::uint32_t address, const std::string& path) {
   std::string host = rpc::address_text(address);
@@ -149,14 +156,10 @@ void MountProgram::note(std::uint32_t address, const std::string& path) {
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
   const auto settings = settings_.get();
   const ExportConfig* entry = settings->export_for(client.address);
-  if (entry == nullptr) co_return Found{MountStatus::kAcces, {}};
+  if (entry == nullptr) co_return Found{MountStatus::kAcces, {}, rpc::Refused::kExport};
   if (!entry->takes_port(client.port)) {
     unreserved_ports_.add();
-    if (port_log_.allow()) {
-      log_info("mount by {}: its export is secure, and its port is not below {}", rpc::to_string(client),
-               kReservedPorts);
-    }
-    co_return Found{MountStatus::kAcces, {}};
+    co_return Found{MountStatus::kAcces, {}, rpc::Refused::kPort};
   }
   if (path.size() > mount3::kMaxPath) co_return Found{MountStatus::kNameTooLong, {}};
   auto below = path_below(path, settings->export_path);

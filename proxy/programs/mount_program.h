@@ -12,6 +12,7 @@
 #include "routing/file_handle.h"
 #include "rpc/channel.h"
 #include "rpc/dispatcher.h"
+#include "rpc/refusals.h"
 #include "wire/mount3.h"
 
 namespace slice::proxy {
@@ -32,6 +33,7 @@ class MountProgram : public rpc::Program {
   struct Found {
     mount3::Status status = mount3::Status::kOk;
     std::vector<std::uint8_t> handle;
+    rpc::Refused why = rpc::Refused::kPath;  // where it is not kOk
   };
   Task<Found> mount(rpc::Endpoint client, std::string path);
   Task<Found> step(const std::vector<std::uint8_t>& directory, const std::string& name);
@@ -45,7 +47,10 @@ class MountProgram : public rpc::Program {
   Counter &mounts_, &refused_, &unreserved_ports_;
   void note(std::uint32_t address, const std::string& path);
 
-  LogLimiter log_limit_{2}, no_answer_limit_{2}, port_log_{1};
+  void note_refused(rpc::Endpoint client, const std::string& path, const Found& found);
+
+  rpc::Refusals refusals_;
+  LogLimiter no_answer_limit_{2};
   std::size_t mounted_bytes_ = 0;                          // of the paths in it
   std::set<std::pair<std::string, std::string>> mounted_;  // host, path: what DUMP shows, as far as is known
 };

@@ -71,6 +71,7 @@ rpc::Dispatcher* Backend::local_server() {
 
 void Backend::send(Leg& leg) {
   leg.latency = latency_;
+  leg.server = to_;
   if (rpc::Dispatcher* local = local_server()) return plumbing_.local.send(leg, *local);
   if (down_) {
     waiting_.push_back(leg);
@@ -91,6 +92,7 @@ BackendConnection* Backend::begin_upload(Leg& leg) {
   BackendConnection* connection = bulk_connection();
   if (connection == nullptr || !connection->connected()) return nullptr;
   leg.latency = latency_;
+  leg.server = to_;
   connection->begin_upload(leg);
   return connection;
 }

@@ -264,7 +264,7 @@ void BackendConnection::on_record(const BufferChain& record) {
   Leg* leg = leg_of(record.head(4, scratch));
   if (leg == nullptr || leg == upload_) return;
   forget(*leg);
-  leg->count_latency(plumbing_.loop.now());
+  leg->answered(plumbing_.loop.now());
   leg->owner->on_reply(*leg, record);
 }
 
@@ -276,7 +276,7 @@ void BackendConnection::on_end() {
   Leg* leg = std::exchange(streaming_, nullptr);
   if (leg == nullptr) return;
   forget(*leg);
-  leg->count_latency(plumbing_.loop.now());
+  leg->answered(plumbing_.loop.now());
   leg->owner->on_reply_end(*leg);
 }
 

@@ -1,12 +1,24 @@
 #include "proxy/servers/leg.h"
 
 #include "proxy/servers/connection.h"
+#include "wire/nfs3.h"
 
 namespace slice::proxy {
 
 Leg::~Leg() {
   if (connection != nullptr) connection->forget(*this);
   if (table != nullptr) table->remove(*this);
+}
+
+void Leg::note_answered() const {
+  trace->add({.kind = TraceStep::Kind::kCall,
+              .address = server.address,
+              .port = server.port,
+              .program = nfs3::kProgram,
+              .procedure = procedure,
+              .xid = xid,
+              .sends = sends},
+             asked_at);
 }
 
 bool LegTable::add(Leg& leg) {

@@ -8,9 +8,11 @@
 
 #include "common/loop.h"
 #include "common/metrics.h"
+#include "common/trace.h"
 #include "proxy/stream/buffers.h"
 #include "proxy/stream/intrusive_list.h"
 #include "proxy/stream/record_reader.h"
+#include "rpc/endpoint.h"
 
 namespace slice::proxy {
 
@@ -51,14 +53,20 @@ struct Leg : ListHook<LegTag> {
   unsigned sends = 0;
   MonoTime sent_at{};
   Histogram* latency = nullptr;             // of the server that it was sent to; none: nobody counts
+  rpc::Endpoint server;                     // that it was sent to
+  Trace* trace = nullptr;                   // of its call; null: nobody watches
+  MonoTime asked_at{};                      // when it was ready to be sent; this and the next with a trace
+  std::uint32_t procedure = 0;              // of NFS
   BackendConnection* connection = nullptr;  // that it was sent on
   class LegTable* table = nullptr;          // that has its xid
 
   bool whole() const { return request.size() == request_size; }
   // Its whole reply came.
-  void count_latency(MonoTime now) const {
+  void answered(MonoTime now) const {
     if (latency != nullptr) latency->observe(now - sent_at);
+    if (trace != nullptr) note_answered();
   }
+  void note_answered() const;
 };
 
 // Legs by xid. An xid is not given again until 2^14 others of its slot were, so that a late second reply

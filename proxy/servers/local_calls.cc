@@ -45,7 +45,7 @@ Task<void> LocalCalls::serve(LocalCalls& self, Delivery delivery, std::weak_ptr<
 void LocalCalls::answered(std::uint32_t xid, Buffer reply) {
   Leg* leg = legs_.find(xid);
   if (leg == nullptr) return;  // its client has left
-  leg->count_latency(loop_.now_exactly());
+  leg->answered(loop_.now_exactly());
   BufferChain record;
   record.append(pool_.adopt(std::move(reply)));
   leg->owner->on_reply(*leg, record);

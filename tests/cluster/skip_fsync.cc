@@ -1,6 +1,9 @@
-// Preloaded into a server, takes out the syncs of some of its files, so that a test can show that it would
-// notice: with SLICE_SKIP_FSYNC=PATTERN (as fnmatch(3), against the file's path), fsync and fdatasync of such
-// files do nothing and answer success. The first one of each process is told on standard error.
+// Preloaded into a server, spoils the syncs of some of its files (PATTERN as of fnmatch(3), against the
+// file's path). The first one of each process is told on standard error.
+//   SLICE_SKIP_FSYNC=PATTERN   fsync and fdatasync do nothing and answer success, so that a test can show
+//   that it
+//                              would notice
+//   SLICE_SLOW_FSYNC=PATTERN, SLICE_SLOW_FSYNC_MS=N   they take N ms longer, as on a slow disk
 
 #include <dlfcn.h>
 #include <fnmatch.h>
@@ -14,8 +17,7 @@ namespace {
 
 using Sync = int (*)(int);
 
-bool is_skipped(int fd) {
-  static const char* const pattern = std::getenv("SLICE_SKIP_FSYNC");
+bool fits(const char* pattern, int fd, const char* what) {
   if (pattern == nullptr) return false;
   char link[64];
   char path[4096];
@@ -25,12 +27,25 @@ bool is_skipped(int fd) {
   path[length] = '\0';
   if (::fnmatch(pattern, path, 0) != 0) return false;
   static std::atomic<bool> told = false;
-  if (!told.exchange(true)) std::fprintf(stderr, "skip_fsync: %s is not synced\n", path);
+  if (!told.exchange(true)) std::fprintf(stderr, "skip_fsync: %s is %s\n", path, what);
   return true;
+}
+
+bool is_skipped(int fd) {
+  static const char* const pattern = std::getenv("SLICE_SKIP_FSYNC");
+  return fits(pattern, fd, "not synced");
+}
+
+void wait_if_slow(int fd) {
+  static const char* const pattern = std::getenv("SLICE_SLOW_FSYNC");
+  static const char* const milliseconds = std::getenv("SLICE_SLOW_FSYNC_MS");
+  if (milliseconds != nullptr && fits(pattern, fd, "synced slowly"))
+    ::usleep(static_cast<useconds_t>(std::atoi(milliseconds)) * 1000);
 }
 
 int sync_by(const char* name, int fd) {
   if (is_skipped(fd)) return 0;
+  wait_if_slow(fd);
   return reinterpret_cast<Sync>(::dlsym(RTLD_NEXT, name))(fd);
 }
 

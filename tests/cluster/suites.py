@@ -32,6 +32,7 @@ import sites
 import storms
 import takeover
 import tls
+import tracing
 import uml
 import unprivileged
 import wanted
@@ -379,6 +380,7 @@ SUITES = {
     "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
+    "trace": (tracing.trace, "one storage node's disk is slow: slicectl trace names it, hop by hop, and slicectl top who causes the load"),
     "wanted": (wanted.wanted, "storage sites are moved with their data by bpftool: `sites` follows, every byte is right, wrong entries are cleared"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
@@ -393,4 +395,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted", "health"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

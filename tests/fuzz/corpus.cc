@@ -14,6 +14,7 @@
 #include "wire/portmap2.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
+#include "wire/trace.h"
 
 namespace slice::fuzz {
 namespace {
@@ -259,6 +260,9 @@ void manager_and_admin(Maker& make) {
                 wire::SettingsNotice{SettingsGeneration{1}});
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kGetSettings);
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kReload);
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kTrace,
+                wire::TraceArgs{.watch = 1, .lease_ms = 1000, .filter = {}});
+  make.internal(wire::kAdminProgram, wire::AdminProcedure::kTop, wire::TopArgs{.lease_ms = 1000});
 }
 
 }  // namespace

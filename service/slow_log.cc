@@ -1,0 +1,60 @@
+#include "service/slow_log.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace slice::service {
+namespace {
+
+constexpr std::size_t kMostParts = 3;
+
+std::string part_name(const TraceStep& step) {
+  switch (step.kind) {
+    case TraceStep::Kind::kRead:
+      return "read of " + step.what;
+    case TraceStep::Kind::kWrite:
+      return "write of " + step.what;
+    case TraceStep::Kind::kSync:
+      return "sync of " + step.what;
+    case TraceStep::Kind::kCall:
+      return fmt::format("{} at {}", wire::operation_name(step.program, step.procedure),
+                         rpc::to_string({step.address, step.port}));
+    case TraceStep::Kind::kHeld:
+      return "held while its site moves";
+    case TraceStep::Kind::kLock:
+      break;
+  }
+  return "another operation on the same file or range";
+}
+
+std::int64_t in_ms(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+}  // namespace
+
+std::string SlowLog::where_it_went(const wire::TraceRecord& record) {
+  const Duration outside = outside_of(record.steps, record.took);
+  std::vector<std::pair<Duration, std::string>> parts{{std::min(record.waited, outside), "queued"},
+                                                      {outside - std::min(record.waited, outside), "itself"}};
+  for (const TraceStep& step : record.steps) parts.emplace_back(step.took, part_name(step));
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < parts.size() && i < kMostParts; ++i) {
+    if (in_ms(parts[i].first) == 0) break;
+    text += fmt::format("{}{} {} ms", text.empty() ? "" : ", ", parts[i].second, in_ms(parts[i].first));
+  }
+  return text;
+}
+
+void SlowLog::note(const wire::TraceRecord& record) {
+  if (!limits_[record.procedure % nfs3::kProcedureCount].allow()) return;
+  log_warning("slow {} took_ms={} client={} file={:#x} offset={} count={} status={} name={}: {}",
+              nfs3::procedure_name(record.procedure), in_ms(record.took), rpc::to_string(record.client),
+              record.file.value, record.offset, record.count,
+              record.answered ? nfs3::status_name(static_cast<nfs3::Status>(record.status)) : "none", server_,
+              where_it_went(record));
+}
+
+}  // namespace slice::service

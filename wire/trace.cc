@@ -1,0 +1,256 @@
+#include "wire/trace.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "wire/codec.h"
+#include "wire/internal.h"
+#include "wire/mount3.h"
+
+namespace slice::wire {
+namespace {
+
+// Bits of a filter: what it names.
+enum FilterField : std::uint32_t { kFilterClient = 1, kFilterProcedure = 2, kFilterFile = 4, kFilterAll = 7 };
+
+void encode_span(rpc::XdrWriter& out, Duration time) {
+  out.u64(static_cast<std::uint64_t>(time.count()));
+}
+// No time is negative, or so long that two of them would not add up.
+Duration decode_span(rpc::XdrReader& in) {
+  const std::uint64_t ns = in.u64();
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;  // 73 years
+  if (ns > kMost) in.fail();
+  return Duration(in.ok() ? static_cast<std::int64_t>(ns) : 0);
+}
+
+void encode_address(rpc::XdrWriter& out, std::uint32_t address, std::uint16_t port) {
+  out.u32(address);
+  out.u32(port);
+}
+std::uint16_t decode_any_port(rpc::XdrReader& in) {
+  const std::uint32_t port = in.u32();
+  if (port > 0xffff) in.fail();
+  return static_cast<std::uint16_t>(port);
+}
+
+void encode_filter(rpc::XdrWriter& out, const TraceFilter& filter) {
+  out.u32((filter.client ? kFilterClient : 0U) | (filter.procedure ? kFilterProcedure : 0U) |
+          (filter.file ? kFilterFile : 0U));
+  out.u32(filter.client.value_or(0));
+  out.u32(filter.procedure.value_or(0));
+  out.u64(filter.file.value_or(FileId{}).value);
+  encode_span(out, filter.slower);
+}
+
+TraceFilter decode_filter(rpc::XdrReader& in) {
+  TraceFilter filter;
+  const std::uint32_t fields = in.u32();
+  if (fields > kFilterAll) in.fail();
+  const std::uint32_t client = in.u32(), procedure = in.u32();
+  const FileId file{in.u64()};
+  if ((fields & kFilterClient) != 0) filter.client = client;
+  if ((fields & kFilterProcedure) != 0) filter.procedure = procedure;
+  if ((fields & kFilterFile) != 0) filter.file = file;
+  filter.slower = decode_span(in);
+  return filter;
+}
+
+void encode_step(rpc::XdrWriter& out, const TraceStep& step) {
+  out.u32(static_cast<std::uint32_t>(step.kind));
+  encode_span(out, step.began);
+  encode_span(out, step.took);
+  out.text(bounded(step.what));
+  encode_address(out, step.address, step.port);
+  for (std::uint32_t each : {step.program, step.procedure, step.xid, step.sends}) out.u32(each);
+}
+
+TraceStep decode_step(rpc::XdrReader& in) {
+  TraceStep step;
+  step.kind = decode_enum(in, TraceStep::Kind::kLast);
+  step.began = decode_span(in);
+  step.took = decode_span(in);
+  step.what = std::string(in.text(kMaxText));
+  step.address = in.u32();
+  step.port = decode_any_port(in);
+  step.program = in.u32();
+  step.procedure = in.u32();
+  step.xid = in.u32();
+  step.sends = in.u32();
+  return step;
+}
+
+void encode_record(rpc::XdrWriter& out, const TraceRecord& record) {
+  out.u64(record.number);
+  out.u64(static_cast<std::uint64_t>(record.began.ns));
+  encode_span(out, record.waited);
+  encode_span(out, record.took);
+  encode_address(out, record.client.address, record.client.port);
+  for (std::uint32_t each :
+       {record.xid.value, record.sender, record.carried, record.program, record.procedure})
+    out.u32(each);
+  out.u64(record.file.value);
+  out.u64(record.offset);
+  out.u32(record.count);
+  out.u32(record.stable);
+  out.boolean(record.answered);
+  for (std::uint32_t each : {record.status, record.received, record.sent, record.steps_left_off})
+    out.u32(each);
+  const std::size_t steps = encode_count(out, record.steps, kMaxTraceSteps);
+  for (std::size_t i = 0; i < steps; ++i) encode_step(out, record.steps[i]);
+}
+
+TraceRecord decode_record(rpc::XdrReader& in) {
+  TraceRecord record;
+  record.number = in.u64();
+  record.began.ns = static_cast<std::int64_t>(in.u64());
+  record.waited = decode_span(in);
+  record.took = decode_span(in);
+  record.client.address = in.u32();
+  record.client.port = decode_any_port(in);
+  record.xid = Xid{in.u32()};
+  record.sender = in.u32();
+  record.carried = in.u32();
+  record.program = in.u32();
+  record.procedure = in.u32();
+  record.file = FileId{in.u64()};
+  record.offset = in.u64();
+  record.count = in.u32();
+  record.stable = in.u32();
+  record.answered = in.boolean();
+  record.status = in.u32();
+  record.received = in.u32();
+  record.sent = in.u32();
+  record.steps_left_off = in.u32();
+  decode_list(in, kMaxTraceSteps, record.steps, decode_step);
+  return record;
+}
+
+void encode_entries(rpc::XdrWriter& out, const std::vector<TopEntry>& entries) {
+  const std::size_t count = encode_count(out, entries, kMaxTopEntries);
+  for (std::size_t i = 0; i < count; ++i) {
+    const TopEntry& entry = entries[i];
+    for (std::uint64_t each : {entry.key, entry.calls, entry.received, entry.sent, entry.others})
+      out.u64(each);
+    encode_span(out, entry.took);
+    encode_span(out, entry.slowest);
+  }
+}
+
+TopEntry decode_top_entry(rpc::XdrReader& in) {
+  TopEntry entry;
+  entry.key = in.u64();
+  entry.calls = in.u64();
+  entry.received = in.u64();
+  entry.sent = in.u64();
+  entry.others = in.u64();
+  entry.took = decode_span(in);
+  entry.slowest = decode_span(in);
+  return entry;
+}
+
+struct ProgramNames {
+  std::uint32_t program;
+  std::string_view name;
+  std::array<std::string_view, 14> procedures;
+};
+// As the enumerations of wire/*.h have them.
+constexpr std::array kInternalNames{
+    ProgramNames{kAuthorityProgram, "authority", {"NULL", "FETCH", "MERGE", "POLICY", "HANDLES"}},
+    ProgramNames{kObjectProgram,
+                 "object",
+                 {"NULL", "READ", "WRITE", "TRUNCATE", "REMOVE", "STAT", "LIST", "COMMIT", "RECALL",
+                  "FORWARD", "COPY", "DISCARD", "PLACE", "PLACE_FILE"}},
+    ProgramNames{kCoordinatorProgram,
+                 "coordinator",
+                 {"NULL", "TRUNCATE", "REMOVE", "SESSION", "LAYOUT", "MISSED", "MAP", "MOVE", "RECEIVE",
+                  "EMPTIED", "SPREAD"}},
+    ProgramNames{kManagerProgram,
+                 "manager",
+                 {"NULL", "HEARTBEAT", "DRAW_VERIFIER", "GET_TABLES", "MEMBERS", "OFFER_TABLES", "CLAIM",
+                  "CHANGE_SERVER", "MOVE_SITES", "MOVES", "CHANGE_MOVES"}},
+    ProgramNames{kDirectoryProgram,
+                 "directory",
+                 {"NULL", "LOCK", "PREPARE", "FINISH", "OUTCOME", "READ", "TOUCH", "REVOKE", "LIST", "OWNER",
+                  "CELLS"}},
+    ProgramNames{kScanProgram, "scan", {"NULL", "SCAN"}},
+    ProgramNames{kMovesProgram,
+                 "moves",
+                 {"NULL", "MOVE", "ABORT", "PREPARE", "OFFER", "TAKE", "WITHDRAW", "LATE_WRITES"}},
+};
+
+}  // namespace
+
+void encode(rpc::XdrWriter& out, const TraceArgs& args) {
+  out.u64(args.watch);
+  out.u64(args.after);
+  out.u32(args.lease_ms);
+  encode_filter(out, args.filter);
+}
+
+bool decode(ByteView bytes, TraceArgs& out) {
+  rpc::XdrReader in(bytes);
+  out.watch = in.u64();
+  out.after = in.u64();
+  out.lease_ms = in.u32();
+  if (out.lease_ms > kMaxTraceLease) in.fail();
+  out.filter = decode_filter(in);
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const TraceResult& result) {
+  out.text(bounded(result.refused));
+  out.text(bounded(result.data));
+  out.u64(result.lost);
+  const std::size_t count = encode_count(out, result.records, kMaxTraceRecords);
+  for (std::size_t i = 0; i < count; ++i) encode_record(out, result.records[i]);
+}
+
+bool decode(ByteView bytes, TraceResult& out) {
+  rpc::XdrReader in(bytes);
+  out.refused = std::string(in.text(kMaxText));
+  out.data = std::string(in.text(kMaxText));
+  out.lost = in.u64();
+  decode_list(in, kMaxTraceRecords, out.records, decode_record);
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const TopArgs& args) {
+  out.u32(args.lease_ms);
+}
+
+bool decode(ByteView bytes, TopArgs& out) {
+  rpc::XdrReader in(bytes);
+  out.lease_ms = in.u32();
+  if (out.lease_ms > kMaxTraceLease) in.fail();
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const TopResult& result) {
+  encode_span(out, result.counted);
+  for (const auto* entries : {&result.clients, &result.files, &result.procedures})
+    encode_entries(out, *entries);
+}
+
+bool decode(ByteView bytes, TopResult& out) {
+  rpc::XdrReader in(bytes);
+  out.counted = decode_span(in);
+  for (auto* entries : {&out.clients, &out.files, &out.procedures}) {
+    decode_list(in, kMaxTopEntries, *entries, decode_top_entry);
+  }
+  return in.complete();
+}
+
+std::string operation_name(std::uint32_t program, std::uint32_t procedure) {
+  if (program == nfs3::kProgram) return std::string(nfs3::procedure_name(procedure));
+  if (program == mount3::kProgram) return fmt::format("MOUNT {}", mount3::procedure_name(procedure));
+  for (const ProgramNames& each : kInternalNames) {
+    if (each.program != program) continue;
+    if (procedure < each.procedures.size() && !each.procedures[procedure].empty())
+      return fmt::format("{} {}", each.name, each.procedures[procedure]);
+  }
+  return fmt::format("program {:#x} procedure {}", program, procedure);
+}
+
+}  // namespace slice::wire
