@@ -6,6 +6,7 @@
 
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/configuration.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
 #include "wire/layout.h"
@@ -156,6 +157,7 @@ const std::vector<Try>& tries() {
                                        message<portmap2::CallitArgs>,
                                        message<wire::SettingsResult>,
                                        message<wire::ReloadResult>,
+                                       message<wire::ConfigurationResult>,
 #define X(Message) message<nlm4::Message>,
                                        SLICE_WIRE_NLM_MESSAGES(X)
 #undef X
