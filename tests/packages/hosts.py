@@ -21,9 +21,9 @@ BLOCK = re.compile(r"^ *```sh on (\w+)\n(.*?)^ *```", re.M | re.S)
 NETNS, NETWORK, BITS = "slice-install", "10.77.0.{}", 16
 HOSTS = {"alpha": 11, "beta": 12, "gamma": 13, "delta": 14}
 CLIENT = 50
-PATIENCE = 240  # seconds, of anything
+PATIENCE = 600  # seconds, of anything, on a busy machine
 # Runs what is put beside it, one after another: N.sh, of which N.out and N.exit come.
-AGENT = """export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+AGENT = """export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 cd "$HOME"
 mkfifo /run/never && exec 9<>/run/never  # to wait by, since a process is dear there
 number=1
@@ -115,6 +115,9 @@ class Hosts:
         host_key = (self.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text()
         (ssh / "known_hosts").write_text("".join(f"{name} {host_key}" for name in HOSTS))
         (self.root / "etc/ssh/sshd_config.d/test.conf").write_text("UsePAM no\n")
+        patient = self.root / "usr/local/bin/slicectl"
+        patient.write_text(f'#!/bin/sh\nexec /usr/bin/slicectl --timeout {PATIENCE} "$@"\n')
+        patient.chmod(0o755)
 
     def boot(self, name):
         upper, work, merged = (self.folder / name / part for part in ("upper", "work", "root"))

@@ -49,6 +49,10 @@ IN_THE_WAY = ("getty.target", "getty@tty1.service", "console-getty.service", "ap
               "sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount", "systemd-remount-fs.service")
 
 
+# Servers that wait for others say so each second, and each line costs much there.
+QUIET = "[Service]\nLogRateLimitIntervalSec=60\nLogRateLimitBurst=30\n"
+
+
 class Machine(uml.Guest):
     """One boot, in which a shell script runs once the host is up; then it powers off. `text`: what the script printed.
 
@@ -65,6 +69,7 @@ class Machine(uml.Guest):
         device, target = ("vec0", "basic.target") if tap else ("lo", "network-online.target")
         self._put("address.service", ADDRESS.format(address=address, device=device), wanted_by=target)
         self._put("slice-coordd@.service.d/test.conf", WATCHDOG)
+        self._put("slice-.service.d/test.conf", QUIET)
         # Processes are slow to start there, and each of its generators is one, at every start and reload.
         generators = [f"../system-generators/{path.name}" for path in self.root.glob("lib/systemd/system-generators/*") if path.name != "systemd-fstab-generator"]
         for name in [*IN_THE_WAY, *generators]:
