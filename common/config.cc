@@ -384,7 +384,7 @@ void read_key(Refusals& refusals, std::uint32_t line, const std::string& file, E
     return;
   }
   config.key_file = path_beside(config, file);
-  config.ensemble_key = derive_key("slice ensemble", 0, as_bytes(*secret));
+  config.ensemble_key = derive_ensemble_key(*secret);
   config.handle_key = derive_key("slice file handles", config.volume.id.value, config.ensemble_key);
   config.name_key = derive_key("slice names", config.volume.id.value, config.ensemble_key);
 }
@@ -440,6 +440,10 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
 }
 
 }  // namespace
+
+Key derive_ensemble_key(std::string_view secret) {
+  return derive_key("slice ensemble", 0, as_bytes(secret));
+}
 
 std::string_view role_name(ServerRole role) {
   auto index = static_cast<std::size_t>(role);

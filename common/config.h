@@ -203,6 +203,9 @@ Result<EnsembleConfig> load_ensemble(const std::string& path);
 // The same from text in memory: `path` is what refusals name and what key_file is relative to.
 Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& path);
 
+// The key that EnsembleConfig::ensemble_key is, of the bytes of key_file.
+Key derive_ensemble_key(std::string_view secret);
+
 // Whether a server may have this name: 1 to 63 letters, digits, '-', '_' or '.'.
 bool is_server_name(std::string_view name);
 

@@ -4,6 +4,7 @@
 #include "wire/about.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/configuration.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
 #include "wire/layout.h"
@@ -415,6 +416,8 @@ TEST(ManagerMessages, Codec) {
   check_message(ClaimResult{ClaimVerdict::kLost, Generation{8}});
   check_message(ChangeServerArgs{ServerChange::kRemove, entry, ChangeServerArgs::kAll});
   check_message(ChangeServerResult{"it has this name already", entry, Generation{8}});
+  check_message(ConfigurationResult{"", "slice 1", 7, "name = \"a\"\n"});
+  check_message(ConfigurationResult{"ensemble.toml:1: no", "slice 1", 7, ""});
   check_message(MembersResult{Generation{1}, SettingsGeneration{2}, {{entry, heartbeat, 1500, true}}});
   Tables other = tables;
   EXPECT_EQ(digest(other), digest(tables));

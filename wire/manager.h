@@ -23,7 +23,8 @@ enum class ManagerProcedure : std::uint32_t {
   kChangeServer = 7,
   kMoveSites = 8,  // this and those below: wire/moves.h
   kMoves = 9,
-  kChangeMoves = 10
+  kChangeMoves = 10,
+  kGetConfiguration = 11  // wire/configuration.h
 };
 
 enum class Role : std::uint32_t {

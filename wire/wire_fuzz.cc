@@ -7,6 +7,7 @@
 #include "wire/about.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/configuration.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
 #include "wire/layout.h"
@@ -163,6 +164,7 @@ const std::vector<Try>& tries() {
                                        message<wire::TraceResult>,
                                        message<wire::TopArgs>,
                                        message<wire::TopResult>,
+                                       message<wire::ConfigurationResult>,
 #define X(Message) message<nlm4::Message>,
                                        SLICE_WIRE_NLM_MESSAGES(X)
 #undef X

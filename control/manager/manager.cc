@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/manager/configuration.h"
 #include "control/manager/members.h"
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
@@ -43,7 +44,13 @@ Manager::Manager(service::ServiceContext& context)
           "heartbeats of processes with other tables than the manager's under the same generation")),
       conflicts_(context.metrics.counter(
           "manager_record_conflicts_total",
-          "records of sites that another server has a record of as well: the tables stay as they are")) {
+          "records of sites that another server has a record of as well: the tables stay as they are")),
+      configurations_given_(context.metrics.counter(
+          "manager_configurations_given_total",
+          "times that a host which is to become one of the ensemble's got the configuration")),
+      configurations_refused_(
+          context.metrics.counter("manager_configurations_refused_total",
+                                  "the same, where the manager's file could not be used any more")) {
   using Procedure = wire::ManagerProcedure;
   on<wire::HeartbeatArgs>(Procedure::kHeartbeat, [this](const auto& args) { return heartbeat(args); });
   on<wire::OfferTablesArgs>(Procedure::kOfferTables, [this](const auto& args) { return offer(args); });
@@ -60,6 +67,11 @@ Manager::Manager(service::ServiceContext& context)
                             [this](const auto& args) { return moves_.change(args); });
   on<service::NoArguments>(Procedure::kMoves, [this](const auto&) { return moves_.list(); });
   on<service::NoArguments>(Procedure::kMembers, [this](const auto&) { return members(); });
+  on<service::NoArguments>(Procedure::kGetConfiguration, [this](const auto&) {
+    wire::ConfigurationResult result = give_configuration(context_.config, context_.loop.wall());
+    (result.refused.empty() ? configurations_given_ : configurations_refused_).add();
+    return result;
+  });
 }
 
 Task<Status> Manager::start() {

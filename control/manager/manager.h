@@ -101,6 +101,7 @@ class Manager : public service::InternalProgram, public service::Role {
   Counter& alive_gauge_;
   Counter& drawn_gauge_;
   Counter &offers_taken_, &offers_refused_, &differing_, &conflicts_;
+  Counter &configurations_given_, &configurations_refused_;
 };
 
 // For service::run_process().

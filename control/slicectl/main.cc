@@ -16,6 +16,8 @@
 #include "common/did_you_mean.h"
 #include "common/version.h"
 #include "control/slicectl/doctor_command.h"
+#include "control/slicectl/init_commands.h"
+#include "control/slicectl/join_commands.h"
 #include "control/slicectl/leave_commands.h"
 #include "control/slicectl/move_commands.h"
 #include "control/slicectl/render.h"
@@ -53,6 +55,10 @@ int print(const std::string& text, int code = kGood) {
   return code;
 }
 
+Duration seconds_of(double timeout) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout));
+}
+
 bool answered(const Part& part) {
   return part.stat.has_value();
 }
@@ -64,11 +70,8 @@ class Command {
         config_(config),
         keys_(config),
         channel_(loop_, {.keys = &keys_, .sender = kSender, .generation = nullptr}),
-        seams_{.loop = loop_,
-               .channel = channel_,
-               .config = config,
-               .timeout =
-                   std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout))},
+        seams_{
+            .loop = loop_, .channel = channel_, .config = config, .timeout = seconds_of(arguments.timeout)},
         format_(arguments.json ? Format::kJson : Format::kText) {}
 
   // Before any other.
@@ -332,6 +335,25 @@ int check(const Arguments& arguments) {
   return print(render_check(*config, arguments.json ? Format::kJson : Format::kText));
 }
 
+int init_ensemble(const InitCommands& init, const Arguments& arguments) {
+  auto told = init.run(arguments.json ? Format::kJson : Format::kText);
+  if (told) return print(*told);
+  const bool usage = told.error().code == Errc::kInvalid;
+  say(told.error());
+  return usage ? kBadUsage : kFailed;
+}
+
+int join_ensemble(const JoinCommands& join, const Arguments& arguments) {
+  auto joined = join.run(arguments.config, seconds_of(arguments.timeout), [](const std::string& text) {
+    print(text);
+    std::fflush(stdout);
+  });
+  if (joined) return kGood;
+  const bool usage = joined.error().code == Errc::kInvalid;
+  say(joined.error());
+  return usage ? kBadUsage : kFailed;
+}
+
 // Becomes the checker of names, which lies beside this program: control/ knows no server's cells. Its exit
 // codes are its own.
 int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
@@ -431,6 +453,8 @@ int main(int argc, char** argv) {
       "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help");
   fsck_command->prefix_command()->fallthrough(false);
   fsck_command->set_help_flag();
+  InitCommands init(app);
+  JoinCommands join(app);
   auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
   check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
   // Last: commands would take it over.
@@ -451,6 +475,8 @@ int main(int argc, char** argv) {
   }
   arguments.timeout_given = timeout->count() > 0;
   if (check_command->parsed()) return check(arguments);
+  if (init.parsed()) return init_ensemble(init, arguments);
+  if (join.parsed()) return join_ensemble(join, arguments);
   if (fsck_command->parsed()) return fsck(arguments, fsck_command->remaining());
   auto policy_change = policy.change();
   if (policy.parsed() && !policy_change) {

@@ -256,6 +256,11 @@ Task<Result<wire::MembersResult>> ask_members(const Seams& seams) {
   return ask_manager<wire::MembersResult>(seams, wire::ManagerProcedure::kMembers, service::NoArguments{});
 }
 
+Task<Result<wire::ConfigurationResult>> ask_configuration(const Seams& seams) {
+  return ask_manager<wire::ConfigurationResult>(seams, wire::ManagerProcedure::kGetConfiguration,
+                                                service::NoArguments{});
+}
+
 Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams) {
   auto tables =
       co_await ask_manager<wire::Tables>(seams, wire::ManagerProcedure::kGetTables, service::NoArguments{});

@@ -17,6 +17,7 @@
 #include "rpc/channel.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/configuration.h"
 #include "wire/moves.h"
 #include "wire/object.h"
 #include "wire/settings.h"
@@ -32,6 +33,9 @@ struct Seams {
 
 Task<Result<wire::MembersResult>> ask_members(const Seams& seams);
 Task<Result<std::shared_ptr<const routing::RoutingTables>>> ask_tables(const Seams& seams);
+
+// The manager's file, for a host that is to become one of the ensemble's.
+Task<Result<wire::ConfigurationResult>> ask_configuration(const Seams& seams);
 
 // The settings in force, as the manager has them.
 Task<Result<Settings>> ask_settings(const Seams& seams);

@@ -32,15 +32,16 @@ WantedBy=multi-user.target
 ADDRESS = """[Unit]
 Description=The address of this host
 DefaultDependencies=no
-Before=network-online.target
+Before=network.target network-online.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/ip address add 10.77.0.10/24 dev lo
+ExecStart=/bin/ip address add {address} dev {device}
+ExecStart=/bin/ip link set {device} up
 """
 # A watchdog that the test can wait for.
 WATCHDOG = "[Service]\nWatchdogSec=10\nTimeoutAbortSec=1\n"
-IN_THE_WAY = ("getty@tty1.service", "console-getty.service", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-resolved.service", "systemd-timesyncd.service",
+IN_THE_WAY = ("getty.target", "getty@tty1.service", "console-getty.service", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-resolved.service", "systemd-timesyncd.service",
               "systemd-networkd.service", "systemd-networkd-wait-online.service", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer",
               "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "systemd-journal-flush.service", "systemd-random-seed.service",
               "systemd-user-sessions.service", "systemd-modules-load.service", "kmod-static-nodes.service", "modprobe@.service", "systemd-pstore.service",
@@ -48,18 +49,27 @@ IN_THE_WAY = ("getty@tty1.service", "console-getty.service", "apt-daily.timer", 
               "sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount", "systemd-remount-fs.service")
 
 
-class Machine(uml.Guest):
-    """One boot, in which a shell script runs once the host is up; then it powers off. `text`: what the script printed."""
+# Servers that wait for others say so each second, and each line costs much there.
+QUIET = "[Service]\nLogRateLimitIntervalSec=60\nLogRateLimitBurst=30\n"
 
-    def __init__(self, root, script, timeout=600):
-        super().__init__(None, None, [], mount=False, memory="1G", timeout=timeout)
-        self.root = pathlib.Path(root)
+
+class Machine(uml.Guest):
+    """One boot, in which a shell script runs once the host is up; then it powers off. `text`: what the script printed.
+
+    netns, tap: its network, which is there already; without one it is alone in a namespace. address: its own, with the network's bits."""
+
+    def __init__(self, root, script, timeout=600, netns=None, tap=None, address="10.77.0.10/24"):
+        super().__init__(netns, None, [], mount=False, memory="1G", timeout=timeout)
+        self.root, self.tap = pathlib.Path(root), tap
         self.control = self.root / CONTROL
+        shutil.rmtree(self.control, ignore_errors=True)
         self.control.mkdir(parents=True)
         (self.control / "script").write_text(script)
         self._put("slice-test.service", DRIVER, wanted_by="multi-user.target")
-        self._put("address.service", ADDRESS, wanted_by="network-online.target")
+        device, target = ("vec0", "basic.target") if tap else ("lo", "network-online.target")
+        self._put("address.service", ADDRESS.format(address=address, device=device), wanted_by=target)
         self._put("slice-coordd@.service.d/test.conf", WATCHDOG)
+        self._put("slice-.service.d/test.conf", QUIET)
         # Processes are slow to start there, and each of its generators is one, at every start and reload.
         generators = [f"../system-generators/{path.name}" for path in self.root.glob("lib/systemd/system-generators/*") if path.name != "systemd-fstab-generator"]
         for name in [*IN_THE_WAY, *generators]:
@@ -80,13 +90,16 @@ class Machine(uml.Guest):
         if wanted_by:
             wants = self.root / UNITS / f"{wanted_by}.wants"
             wants.mkdir(exist_ok=True)
+            (wants / name).unlink(missing_ok=True)
             (wants / name).symlink_to(f"../{name}")
 
     def start(self):
         self.folder = self.control
-        command = ["unshare", "--net", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", shutil.which("linux.uml") or "linux.uml",
+        network = [f"vec0:transport=tap,ifname={self.tap},depth=128,gro=1"] if self.tap else []
+        alone = ["unshare"] if self.netns else ["unshare", "--net"]
+        command = [*(uml.in_netns(self.netns) if self.netns else []), *alone, "--pid", "--fork", "--kill-child=KILL", "--mount-proc", shutil.which("linux.uml") or "linux.uml",
                    f"mem={self.memory}", "rootfstype=hostfs", f"rootflags={self.root}", "rw", "init=/lib/systemd/systemd", "con=null", "con0=null,fd:2",
-                   "panic=1", "quiet", "systemd.show_status=no", "systemd.log_target=kmsg", "systemd.journald.forward_to_console=1"]
+                   "panic=1", "quiet", "systemd.show_status=no", "systemd.log_target=kmsg", "systemd.journald.forward_to_console=1", *network]
         environment = dict(os.environ, TMPDIR="/dev/shm")
         if shim := uml.xstate_shim():
             environment["LD_PRELOAD"] = shim

@@ -19,7 +19,7 @@ PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, 
             "slice-smallfiled": 8, "slice-stored": 8}
 LEFT_EMPTY = ("bin", "lib", "lib/systemd/system", "lib/sysusers.d", "share/doc", "share")  # of Slice by purging
 MOST_EXPOSED = 25  # tenths, of `systemd-analyze security`
-COMPLETIONS = {"slicectl serv": "server servers", "slicectl server re": "remove", "slicectl metrics s": "small1 store1", "slicectl --ti": "--timeout",
+COMPLETIONS = {"slicectl serv": "server servers", "slicectl server re": "remove", "slicectl metrics s": "small1 store1", "slicectl --ti": "--timeout", "slicectl jo": "join", "slicectl init --cl": "--clients",
                "slicectl policy set / --co": "--copies"}
 
 
@@ -88,6 +88,14 @@ def runs(there):
     expect(code == 0, f"exit code {code}\n{host.console[-6000:]}")
 
 
+def documented(there):
+    """docs/install.md, on hosts at a network of their own."""
+    there.install("openssh-server", "openssh-client")
+    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", sys.executable,
+                           pathlib.Path(__file__).with_name("hosts.py"), there.folder])  # it says what goes on
+    expect(done.returncode == 0, f"exit code {done.returncode}")
+
+
 def completion(there):
     script = """. /usr/share/bash-completion/completions/slicectl
         COMP_WORDS=($0) COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slicectl; echo "${COMPREPLY[@]}" """
@@ -124,6 +132,7 @@ def installed(packages):
         ok &= step("an ensemble of the example's serves a file", serves, there)[0]
         ok &= step("units", units, there)[0]
         ok &= step("a host that systemd runs them on", runs, there)[0]
+        ok &= step("three hosts and a fourth, as docs/install.md has them", documented, there)[0]
         ok &= step("completion", completion, there)[0]
         return ok & step("are removed, and data stays", removed, there)[0]
 
