@@ -36,7 +36,7 @@ constexpr Duration kTellEvery = std::chrono::seconds(1);
 struct Arguments {
   std::string config;
   std::vector<std::string> names;
-  std::optional<LogLevel> level;  // none: the settings'
+  std::optional<LogLevel> level;    // none: the settings'
   std::optional<LogFormat> format;  // none: the configuration's
 };
 

@@ -37,7 +37,8 @@ Task<HeardServer> hear_server(const Seams& seams, wire::ServerEntry entry) {
     heard.silence = std::move(metrics).error();
     co_return heard;
   }
-  heard.figures = figures_of(metrics->text);
+  heard.metrics = std::move(metrics->text);
+  heard.figures = figures_of(heard.metrics);
   const WallTime asked = seams.loop.wall();
   const MonoTime begun = seams.loop.now_exactly();
   auto about = co_await ask_itself<wire::AboutResult>(seams, heard.entry, wire::AdminProcedure::kAbout);

@@ -5,6 +5,8 @@
 namespace slice::webd {
 namespace {
 
+constexpr std::string_view kPrefix = "slice_";  // of all that are ours
+
 // Of `name{label="value",...} number`; kept where the parts are what is looked for.
 struct Sample {
   std::string_view name, labels;
@@ -21,6 +23,7 @@ std::optional<Sample> read_sample(std::string_view line) {
   const std::string_view what = line.substr(0, space);
   const std::size_t brace = what.find('{');
   sample.name = what.substr(0, brace);
+  if (sample.name.starts_with(kPrefix)) sample.name.remove_prefix(kPrefix.size());
   if (brace != std::string_view::npos) sample.labels = what.substr(brace);
   return sample;
 }
@@ -31,16 +34,16 @@ bool has(const Sample& sample, std::string_view label) {
 
 void add(Figures& figures, const Sample& sample) {
   const std::string_view name = sample.name;
-  if (name == "slice_nfs_latency_seconds_count" || name == "slice_proxy_latency_seconds_count") {
+  if (name == "nfs_latency_seconds_count" || name == "proxy_latency_seconds_count") {
     const bool writes = has(sample, R"(procedure="WRITE")") || has(sample, R"(procedure="COMMIT")");
     (has(sample, R"(procedure="READ")") ? figures.reads
      : writes                           ? figures.writes
                                         : figures.names) += sample.value;
-  } else if (name == "slice_nfs_latency_seconds_sum" || name == "slice_proxy_latency_seconds_sum") {
+  } else if (name == "nfs_latency_seconds_sum" || name == "proxy_latency_seconds_sum") {
     figures.seconds += sample.value;
-  } else if (name == "slice_nfs_failures_total") {
+  } else if (name == "nfs_failures_total") {
     figures.failures += sample.value;
-  } else if (name == "slice_xdp_outcomes_total" && has(sample, R"(outcome="ROUTED_)")) {
+  } else if (name == "xdp_outcomes_total" && has(sample, R"(outcome="ROUTED_)")) {
     figures.by_xdp += sample.value;
   } else if (name == "process_cpu_seconds_total") {
     figures.cpu_seconds += sample.value;

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "control/slicectl/health.h"
 #include "control/slicectl/render.h"
+#include "control/slicectl/render_status.h"
 #include "control/webd/pages.h"
 #include "service/membership.h"
 
@@ -57,66 +59,45 @@ Watch::Watch(const slicectl::Seams& seams)
       history_(kHour) {}
 
 void Watch::start() {
-  spawn(follow_manager());
-  spawn(follow_metrics());
+  spawn(look_for_ever());
 }
 
-Task<void> Watch::follow_manager() {
+Task<void> Watch::look_for_ever() {
   while (true) {
-    co_await ask_manager();
+    co_await look();
     make_now();
     co_await loop_.sleep(kPeriod);
   }
 }
 
-Task<void> Watch::follow_metrics() {
-  while (true) {
-    co_await ask_servers();
-    make_now();
-    hour_ = text_of(history_.json());
-    co_await loop_.sleep(kPeriod);
-  }
-}
-
-// Where the manager does not answer, what was known is shown still, with its age.
-Task<void> Watch::ask_manager() {
+Task<void> Watch::look() {
   const Config config = config_;
-  auto members = co_await slicectl::ask_members(seams(config));
-  if (!members) {
-    error_ = members.error().message;
-    co_return;
+  const slicectl::Heard heard = co_await slicectl::hear(seams(config));
+  learn(heard);
+  status_ =
+      slicectl::render_status(*config_, heard, slicectl::judge(*config_, heard), slicectl::Format::kJson);
+  asked_ms_ = heard.now.ns / 1'000'000;
+  History::Reading reading{.at = loop_.now(), .wall = heard.now, .servers = {}, .proxies = {}};
+  for (const slicectl::HeardServer& server : heard.servers) {
+    if (server.silence) continue;
+    const bool is_proxy = server.entry.role == wire::Role::kProxy;
+    (is_proxy ? reading.proxies : reading.servers)[server.entry.name] = figures_of(server.metrics);
   }
-  if (tables_ == nullptr || tables_->generation() != members->generation) {
-    auto tables = co_await slicectl::ask_tables(seams(config));
-    if (tables) {
+  history_.add(std::move(reading));
+}
+
+// What the manager alone knows. Where it does not answer, what was known is shown still.
+void Watch::learn(const slicectl::Heard& heard) {
+  if (heard.tables && (tables_ == nullptr || tables_->generation() != heard.tables->generation)) {
+    if (auto tables = routing::RoutingTables::make(*config_, *heard.tables)) {
       tables_ = *tables;
       config_ = std::make_shared<const EnsembleConfig>(
-          with_members(*config, service::members_of(tables_->wire().servers)));
+          with_members(*config_, service::members_of(heard.tables->servers)));
       shown_tables_ = slicectl::render_tables(*tables_, false, slicectl::Format::kJson);
     }
   }
-  const auto moves = co_await slicectl::ask_moves(seams(config));
-  if (moves && tables_ != nullptr)
-    moves_ = slicectl::render_moves(*tables_, *moves, loop_.wall(), slicectl::Format::kJson);
-  status_ = slicectl::render_status(*config, *members, loop_.wall(), slicectl::Format::kJson);
-  asked_ms_ = loop_.wall().ns / 1'000'000;
-  error_.clear();
-}
-
-Task<void> Watch::ask_servers() {
-  const Config config = config_;
-  slicectl::Seams quickly = seams(config);
-  quickly.timeout = kMetricsTimeout;
-  auto processes = co_await slicectl::ask_metrics(quickly, "");
-  if (!processes) co_return;
-  History::Reading reading{.at = loop_.now(), .wall = loop_.wall(), .servers = {}, .proxies = {}};
-  for (const slicectl::ProcessMetrics& process : *processes) {
-    if (!process.metrics) continue;
-    const ServerConfig* server = config->find(process.name);
-    const bool is_proxy = server != nullptr && server->role == ServerRole::kProxy;
-    (is_proxy ? reading.proxies : reading.servers)[process.name] = figures_of(process.metrics->text);
-  }
-  history_.add(std::move(reading));
+  if (heard.moves && tables_ != nullptr)
+    moves_ = slicectl::render_moves(*tables_, *heard.moves, heard.now, slicectl::Format::kJson);
 }
 
 void Watch::make_now() {
@@ -127,9 +108,8 @@ void Watch::make_now() {
                    {"latency", each.latency}, {"by_xdp", each.by_xdp},
                    {"cpu", each.cpu}};
   }
-  now_ = text_of(fmt::format(R"({{"error":{},"asked_ms":{},"status":{},"tables":{},"moves":{},"rates":{}}})",
-                             error_.empty() ? "null" : dump(error_), asked_ms_, status_, shown_tables_,
-                             moves_, dump(rates)));
+  now_ = text_of(fmt::format(R"({{"asked_ms":{},"status":{},"tables":{},"moves":{},"rates":{}}})", asked_ms_,
+                             status_, shown_tables_, moves_, dump(rates)));
   hour_ = text_of(history_.json());
 }
 

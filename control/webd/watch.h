@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "control/slicectl/queries.h"
+#include "control/slicectl/heard.h"
 #include "control/webd/history.h"
 #include "http/listener.h"
 
@@ -16,9 +16,7 @@ namespace slice::webd {
 class Watch {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(2);
-  static constexpr std::size_t kHour = 1800;  // points
-  // Of a server; they are asked all at once.
-  static constexpr Duration kMetricsTimeout = std::chrono::seconds(1);
+  static constexpr std::size_t kHour = 1800;                  // points
   static constexpr std::size_t kPaths = 16;                   // whose places are known, or asked for, at once
   static constexpr Duration kGood = std::chrono::seconds(2);  // a place that is known is not asked for anew
 
@@ -43,11 +41,9 @@ class Watch {
     Text answer;  // null: it is asked for
   };
 
-  // For ever, each of them: one that waits for a dead server keeps none of the others.
-  Task<void> follow_manager();
-  Task<void> follow_metrics();
-  Task<void> ask_manager();
-  Task<void> ask_servers();
+  Task<void> look_for_ever();
+  Task<void> look();
+  void learn(const slicectl::Heard& heard);
   void make_now();
   Text where(const std::string& path);
   bool make_room();
@@ -64,7 +60,7 @@ class Watch {
   rpc::Channel& channel_;
   Config config_;  // with the members that there are now
   std::shared_ptr<const routing::RoutingTables> tables_;
-  std::string status_ = "null", moves_ = "null", shown_tables_ = "null", error_;
+  std::string status_ = "null", moves_ = "null", shown_tables_ = "null";  // JSON
   std::int64_t asked_ms_ = 0;
   History history_;
   Text now_ = std::make_shared<const std::string>("{}"), hour_ = now_;

@@ -172,21 +172,26 @@ def known_names(page):
 def what_is_down_is_told(page):
     store, manager = page.target.servers("store")[0], page.target.servers("manager")[0]
     page.target.kill(store)
-    until(lambda: page.alive(store) is False)
+    until(lambda: page.alive(store) is False and finding(page, "SERVER_DOWN"))
     dom = page.dom()
     ok = say(dom.one(data_server=store)["data-state"] == "down" and dom.one(id="health")["data-health"] == "err", "a dead server", dom.one(id="health"))
-    ok &= say(store in dom.one(id="troubles").text, "and which it is", dom.one(id="troubles"))
+    ok &= say(store in dom.one(data_finding="SERVER_DOWN").text, "and which it is", dom.one(id="troubles"))
     page.target.start(store)
     page.target.wait_serving()
     page.target.kill(manager)
-    until(lambda: page.now()["error"])
+    until(lambda: finding(page, "MANAGER_SILENT"))
     dom = page.dom()
-    ok &= say("manager does not answer" in dom.one(id="troubles").text, "a dead manager", dom.one(id="troubles"))
-    ok &= say(len(dom.all(data_server=None, data_state=None)) == len(page.target.facts["processes"]), "and what was known before", dom.one(id="picture"))
+    ok &= say(manager in dom.one(data_finding="MANAGER_SILENT").text, "a dead manager", dom.one(id="troubles"))
+    ok &= say(len(dom.all(data_server=None, data_state=None)) == len(page.target.facts["processes"]), "and all servers still", dom.one(id="picture"))
     page.target.start(manager)
     page.target.wait_serving()
-    back = until(lambda: not page.now()["error"] and page.alive(store) and page.alive(manager))
-    return ok & say(back, "and that they are back", page.now()["error"])
+    back = until(lambda: page.now()["status"]["health"] == "HEALTH_OK")
+    return ok & say(back, "and that they are back", page.now()["status"]["findings"])
+
+
+def finding(page, name):
+    status = page.now()["status"]
+    return status and any(each["name"] == name for each in status["findings"])
 
 
 def it_is_light_and_dark(page, folder):
@@ -212,8 +217,7 @@ def others_get_nothing(page, webd, wide):
     answers = {get(page.netns, f"/where/{quote('x' * 200)}{i}")[0] for i in range(1500)}
     ok &= say(answers == {200} and webd.lives() and wide.lives(), "many files at once", answers)
     ok &= say(resident(webd) - before < 16 << 20, "in little memory", resident(webd) - before)
-    status = until(lambda: not page.now()["error"] and page.now()["status"])
-    return ok & say(status, "and it goes on", page.now()["error"])
+    return ok & say(until(lambda: page.now()["status"]["manager_answers"]), "and it goes on", page.now()["status"])
 
 
 def refused(netns, address):

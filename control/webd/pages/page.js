@@ -3,7 +3,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
-const PERIOD = 2000, STALE = 10000;
+const PERIOD = 2000, STALE = 20; // milliseconds, seconds
 // Rows of the picture, from the clients' side.
 const ROWS = [["proxy"], ["directory"], ["small-file"], ["storage"], ["coordinator", "manager"]];
 const COLOURS = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#8a8f94"];
@@ -53,37 +53,30 @@ async function get(path) {
 
 // --- health
 
-function troublesOf(now) {
-  const health = now.status && now.status.health;
-  if (health && Array.isArray(health.checks)) {
-    return health.checks.map((each) => ({
-      level: /err/i.test(each.severity) ? "err" : "warn",
-      text: [each.name, each.message || each.summary, each.cure].filter(Boolean).join(": "),
-    }));
-  }
-  const troubles = [];
-  for (const server of (now.status ? now.status.servers : [])) {
-    if (!server.alive) troubles.push({level: "err", text: `${server.name} (${server.role}, ${server.endpoint}) does not answer`});
-    else if (server.state !== "serving") troubles.push({level: "warn", text: `${server.name}: ${server.state}`});
-  }
-  return troubles;
-}
+const LEVELS = {HEALTH_OK: "ok", HEALTH_WARN: "warn", HEALTH_ERR: "err"};
 
 function showHealth(now) {
-  const troubles = troublesOf(now);
-  if (now.error) troubles.unshift({level: "err", text: `the manager does not answer (${now.error}): what is shown is of before`});
-  const level = !now.status && !now.error ? "unknown" : troubles.some((each) => each.level === "err") ? "err" : troubles.length ? "warn" : "ok";
-  const badge = byId("health");
-  badge.dataset.health = level;
-  badge.textContent = {ok: "HEALTH_OK", warn: "HEALTH_WARN", err: "HEALTH_ERR", unknown: "asking"}[level];
-  byId("troubles").replaceChildren();
-  for (const each of troubles) make("li", byId("troubles"), each.text, {"data-health": each.level});
   if (!now.status) return;
+  const badge = byId("health");
+  badge.dataset.health = LEVELS[now.status.health] || "unknown";
+  badge.textContent = now.status.health;
+  byId("troubles").replaceChildren();
+  for (const each of now.status.findings) {
+    const since = each.since_seconds === null ? "" : `, for ${age(each.since_seconds)}`;
+    const line = make("li", byId("troubles"), undefined, {"data-health": each.level === "error" ? "err" : "warn", "data-finding": each.name});
+    make("b", line, [each.name, each.server].filter(Boolean).join(" "));
+    line.append(`: ${each.what}${since}. Cure: ${each.cure}`);
+  }
   byId("name").textContent = document.title = now.status.ensemble;
   const alive = now.status.servers.filter((each) => each.alive).length;
   byId("summary").textContent = `generation ${now.status.generation}, ${alive} of ${now.status.servers.length} processes alive`;
-  const age = Date.now() - now.asked_ms;
-  byId("age").textContent = age > STALE ? `as of ${(age / 1000).toFixed(0)} s ago` : "";
+  const old = (Date.now() - now.asked_ms) / 1000;
+  byId("age").textContent = old > STALE ? `as of ${age(old)} ago` : "";
+}
+
+function age(seconds) {
+  if (seconds < 120) return `${seconds.toFixed(0)} s`;
+  return seconds < 7200 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(0)} h`;
 }
 
 // --- who is where
