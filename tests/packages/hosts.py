@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""hosts.py ROOT: carries out docs/install.md, "Three hosts in ten minutes": four hosts with systemd and a client, each in user-mode Linux, at a
-bridge in namespaces of their own (run.py makes the outer ones, and all ends with them). What they run is taken from the document."""
+"""hosts.py ROOT FOLDER: carries out docs/install.md, "Three hosts in ten minutes": four hosts with systemd and a client, each in user-mode Linux, at a
+bridge in namespaces of their own (run.py makes the outer ones and the folder, and all ends with them). What they run is taken from the document."""
 
 import contextlib
 import json
@@ -8,7 +8,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
 import machine
@@ -154,8 +153,7 @@ def main():
         sys.exit(f"docs/install.md has other steps than this test knows: {order}")
     steps = ["\n".join(line.strip() for line in text.splitlines()) for _, text in steps]
     with contextlib.ExitStack() as ends:
-        folder = ends.enter_context(tempfile.TemporaryDirectory(prefix="slice-hosts-", dir="/dev/shm", ignore_cleanup_errors=True))
-        hosts = Hosts(sys.argv[1], folder, ends)
+        hosts = Hosts(sys.argv[1], sys.argv[2], ends)
         hosts.make_network()
         hosts.prepare_root()
         for name in HOSTS:

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import inside
 import machine
@@ -88,12 +89,23 @@ def runs(there):
     expect(code == 0, f"exit code {code}\n{host.console[-6000:]}")
 
 
+def apart(program, argument):
+    """One that makes namespaces and mounts, which end with it, and says what goes on; it gets a folder that is gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="slice-packages-", dir="/dev/shm") as folder:
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", sys.executable,
+                               pathlib.Path(__file__).with_name(program), argument, folder])
+    expect(done.returncode == 0, f"exit code {done.returncode}")
+
+
 def documented(there):
     """docs/install.md, on hosts at a network of their own."""
     there.install("openssh-server", "openssh-client")
-    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", sys.executable,
-                           pathlib.Path(__file__).with_name("hosts.py"), there.folder])  # it says what goes on
-    expect(done.returncode == 0, f"exit code {done.returncode}")
+    apart("hosts.py", there.folder)
+
+
+def contained(there):
+    """The image of deploy/container/, and its compose file's ensemble."""
+    apart("container.py", root.packed())
 
 
 def completion(there):
@@ -133,6 +145,7 @@ def installed(packages):
         ok &= step("units", units, there)[0]
         ok &= step("a host that systemd runs them on", runs, there)[0]
         ok &= step("three hosts and a fourth, as docs/install.md has them", documented, there)[0]
+        ok &= step("containers", contained, there)[0]
         ok &= step("completion", completion, there)[0]
         return ok & step("are removed, and data stays", removed, there)[0]
 
