@@ -20,6 +20,7 @@ install(FILES deploy/systemd/slice.sysusers DESTINATION lib/sysusers.d RENAME sl
 install(FILES deploy/systemd/slice.tmpfiles DESTINATION lib/tmpfiles.d RENAME slice.conf)
 install(FILES deploy/systemd/slice.sysctl DESTINATION lib/sysctl.d RENAME 60-slice.conf)
 install(PROGRAMS deploy/systemd/proxy-network DESTINATION lib/slice)
+install(PROGRAMS deploy/support/slice-support DESTINATION lib/slice)
 install(PROGRAMS deploy/certificates.sh DESTINATION share/slice)
 install(FILES deploy/completion/slicectl DESTINATION share/bash-completion/completions)
 install(FILES deploy/ensemble.toml DESTINATION share/doc/slice/examples)

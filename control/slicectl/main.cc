@@ -354,22 +354,36 @@ int join_ensemble(const JoinCommands& join, const Arguments& arguments) {
   return usage ? kBadUsage : kFailed;
 }
 
-// Becomes the checker of names, which lies beside this program: control/ knows no server's cells. Its exit
-// codes are its own.
-int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
+std::filesystem::path own_path() {
   std::error_code error;
-  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  program.replace_filename("slice-fsck");
-  std::vector<std::string> words{program.string(), "--config", arguments.config};
-  if (arguments.json) words.emplace_back("--json");
-  if (arguments.timeout_given) words.insert(words.end(), {"--timeout", fmt::format("{}", arguments.timeout)});
-  words.insert(words.end(), given.begin(), given.end());
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+// Becomes the program that the first word names; its exit codes are its own.
+int become(std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  ::execv(program.c_str(), pointers.data());
-  std::fprintf(stderr, "slicectl: %s: %s\n", program.c_str(), std::strerror(errno));
+  ::execv(pointers.front(), pointers.data());
+  std::fprintf(stderr, "slicectl: %s: %s\n", pointers.front(), std::strerror(errno));
   return kBadUsage;
+}
+
+// The checker of names, which lies beside this program: control/ knows no server's cells.
+int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
+  std::vector<std::string> words{own_path().replace_filename("slice-fsck").string(), "--config",
+                                 arguments.config};
+  if (arguments.json) words.emplace_back("--json");
+  if (arguments.timeout_given) words.insert(words.end(), {"--timeout", fmt::format("{}", arguments.timeout)});
+  words.insert(words.end(), given.begin(), given.end());
+  return become(std::move(words));
+}
+
+int support(const Arguments& arguments) {
+  const std::filesystem::path program = own_path();
+  return become({(program.parent_path().parent_path() / "lib/slice/slice-support").string(), program.string(),
+                 std::filesystem::absolute(arguments.config).string(),
+                 std::filesystem::absolute(arguments.path).string()});
 }
 
 // The same beside this process: its findings go where errors do. LeaveCommands::FilesOnlyOn.
@@ -455,6 +469,9 @@ int main(int argc, char** argv) {
   fsck_command->set_help_flag();
   InitCommands init(app);
   JoinCommands join(app);
+  auto* support_command = app.add_subcommand(
+      "support", "writes an archive of how this host and the ensemble are, without keys, for who helps");
+  support_command->add_option("file", arguments.path, "the archive, .tar.gz")->required();
   auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
   check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
   // Last: commands would take it over.
@@ -475,6 +492,7 @@ int main(int argc, char** argv) {
   }
   arguments.timeout_given = timeout->count() > 0;
   if (check_command->parsed()) return check(arguments);
+  if (support_command->parsed()) return support(arguments);
   if (init.parsed()) return init_ensemble(init, arguments);
   if (join.parsed()) return join_ensemble(join, arguments);
   if (fsck_command->parsed()) return fsck(arguments, fsck_command->remaining());

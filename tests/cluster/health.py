@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tarfile
 import time
 
 import uml
@@ -59,6 +60,20 @@ class Scene:
         path = self.config.with_name(name)
         path.write_text(change(self.config.read_text()))
         return path
+
+
+def support_tells_no_secret(scene):
+    """The archive has what it should, also while the manager is away, and not the key."""
+    archive = scene.config.with_name("support.tar.gz")
+    done = scene.ask("support", str(archive))
+    with tarfile.open(archive) as opened:
+        files = {member.name.split("/", 1)[1]: opened.extractfile(member).read() for member in opened.getmembers() if member.isfile()}
+    key = scene.config.with_name("ensemble.key").read_bytes()
+    wanted = {"status.txt", "status.json", "doctor.txt", "tables.json", "metrics.txt", "ensemble.toml", "host/disks.txt", "log.txt"}
+    ok = say(done.returncode == 0 and wanted <= set(files), "support writes an archive", f"{done.stderr} {sorted(files)}")
+    ok &= say(b"slice_rpc_calls_total" in files["metrics.txt"] and files["status.txt"].startswith(b"HEALTH_"), "with what slicectl says", files["status.txt"][:200])
+    secret = [name for name, text in files.items() if key in text or key.hex().encode() in text]
+    return ok & say(not secret and len(key) >= 16, "and no key", secret)
 
 
 class Watch:
@@ -178,7 +193,7 @@ def examined(scene):
     return ok & say(code == 3 and len(names) == 1 and names[0].startswith("error configuration"), "and a configuration that is none", names)
 
 
-STEPS = [watched, strangers, examined]
+STEPS = [support_tells_no_secret, watched, strangers, examined]
 
 
 def health(ensembles, _options):
