@@ -126,7 +126,7 @@ std::optional<std::uint64_t> socket_inode(const fs::path& link) {
   return inode;
 }
 
-// Of processes whose descriptors this one may see.
+// Of processes whose descriptors this one may see. The first that has it: a proxy before its slice-guard.
 std::map<std::uint64_t, std::string> programs_by_socket() {
   std::map<std::uint64_t, std::string> programs;
   std::error_code error;
@@ -136,7 +136,7 @@ std::map<std::uint64_t, std::string> programs_by_socket() {
     while (!name.empty() && name.back() == '\n') name.pop_back();
     std::error_code unseen;
     for (const fs::directory_entry& each : fs::directory_iterator(process.path() / "fd", unseen)) {
-      if (auto inode = socket_inode(each.path())) programs[*inode] = name;
+      if (auto inode = socket_inode(each.path())) programs.emplace(*inode, name);
     }
   }
   return programs;
