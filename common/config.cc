@@ -28,7 +28,6 @@ constexpr std::array<std::string_view, kServerRoles> kRoleNames{"directory",   "
                                                                 "coordinator", "manager",    "proxy"};
 constexpr std::size_t kMaxNameLength = 63;
 constexpr std::uint32_t kMaxSites = 4096;                    // of one class
-constexpr std::uint32_t kSlowOperationMs = 1000;             // clients of most systems say something then
 constexpr std::uint64_t kMaxThreshold = 8ull << 20;          // bytes
 constexpr std::uint64_t kMinCache = 1ull << 20;              // bytes
 constexpr std::uint32_t kMaxArms = 1024;                     // of an emulated disk
@@ -421,6 +420,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
       top.choice("log_level", kLogLevelNames, static_cast<std::size_t>(LogLevel::kInfo)));
   config.log_format = static_cast<LogFormat>(top.choice("log_format", kLogFormatNames, 0));
   config.slow_operation_ms = top.number32("slow_operation_ms", kSlowOperationMs, 0, kMostSlowOperationMs);
+  config.slow_operation_ms = top.number32("slow_operation_ms", 0, 0, kMostSlowOperationMs);
   if (const toml::table* table = top.table("limits")) read_limits(refusals, *table, config.limits);
   if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);
   if (const toml::table* table = top.table("metrics")) read_metrics(refusals, *table, config.metrics);

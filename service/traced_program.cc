@@ -38,13 +38,15 @@ wire::TraceRecord TracedProgram::describe(const rpc::Call& call) const {
 }
 
 Task<rpc::Outcome> TracedProgram::handle_traced(const rpc::Call& call, rpc::XdrWriter& results) {
-  wire::TraceRecord record = describe(call);
   Trace trace(loop_, loop_.now());
-  record.waited = trace.now() - trace.began();
+  const MonoTime begun = trace.now();
   const std::size_t start = results.size();
   co_await begin_trace(trace);
   const rpc::Outcome outcome = co_await program_.handle(call, results);
   const MonoTime now = trace.now();
+  if (!tracer_.wants(now - trace.began())) co_return outcome;
+  wire::TraceRecord record = describe(call);
+  record.waited = begun - trace.began();
   record.took = now - trace.began();
   record.began = WallTime{loop_.wall().ns - record.took.count()};
   record.answered = outcome == rpc::Outcome::kReply;

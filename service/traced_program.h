@@ -24,7 +24,7 @@ class TracedProgram : public rpc::Program {
 
  private:
   Task<rpc::Outcome> handle_traced(const rpc::Call& call, rpc::XdrWriter& results);
-  // What is known of a call before it is carried out.
+  // Who asked for what.
   wire::TraceRecord describe(const rpc::Call& call) const;
 
   rpc::Program& program_;

@@ -32,6 +32,12 @@ class Tracer {
 
   // Whether somebody wants to know of an operation that begins now.
   bool on() const { return on_.load(std::memory_order_relaxed); }
+  // Whether one that took so long is to be told of when it ends: most are not, where only the log wants them.
+  bool wants(Duration took) const {
+    if (watched_.load(std::memory_order_relaxed)) return true;
+    const Duration slower_than(slower_than_.load(std::memory_order_relaxed));
+    return slower_than > Duration(0) && took >= slower_than;
+  }
   // From when on an operation of a client is logged; 0: none is, as at first.
   void log_slower(Duration than);
   // One has ended; its `number` is set here.

@@ -57,6 +57,7 @@ void Call::tell_tracer(std::uint32_t status, std::size_t sent) {
   const Loop& loop = services_.plumbing.loop;
   const MonoTime now = trace_->now();
   const Duration took = now - began_;
+  if (!services_.tracer->wants(took)) return;
   wire::TraceRecord record{.began = WallTime{loop.wall().ns - took.count()},
                            .took = took,
                            .client = facts_.origin.client,

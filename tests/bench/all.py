@@ -40,7 +40,7 @@ SHORT = {
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
     "fuzz": ["--cases", "50000"],
     "figure6": ["--nodes", "1,2", "--loads", "0.25,0.5", "--warm-up", "1", "--interval", "2"],
-    **dict.fromkeys(("rpc", "proxy", "dirserver", "smallfile", "storagenode"), ["--benchmark_min_time=0.01"]),
+    **dict.fromkeys(("rpc", "proxy", "dirserver", "smallfile", "storagenode", "tracer"), ["--benchmark_min_time=0.01"]),
 }
 
 

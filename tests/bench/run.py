@@ -84,6 +84,7 @@ BENCHMARKS = {
     "dirserver": (google("dirserver_bench"), "directory operations inside one process"),
     "smallfile": (google("smallfile_bench"), "small-file reads and writes inside one process"),
     "storagenode": (google("storagenode_bench"), "object reads and writes inside one process"),
+    "tracer": (google("tracer_bench"), "what it costs to measure an operation, and not to"),
 }
 
 
