@@ -21,7 +21,9 @@ class ConfigurationTest : public ::testing::Test {
     std::filesystem::create_directories(folder_);
     std::ofstream(folder_ + "/key") << std::string(32, 'k');
     ::chmod((folder_ + "/key").c_str(), 0600);
-    text_ = "name = \"test\"\nkey_file = \"key\"\n[proxy]\nvirtual_address = \"10.77.0.1\"\n";
+    text_ =
+        "name = \"test\"\nkey_file = \"key\"\n[proxy]\nvirtual_address = \"10.77.0.1\"\n"
+        "[[export]]\nclients = \"10.77.0.0/16\"\n";
     unsigned leg = 2;
     for (const char* role : {"manager", "directory", "small-file", "storage", "coordinator", "proxy"}) {
       text_ +=

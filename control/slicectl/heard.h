@@ -22,7 +22,7 @@ struct HeardServer {
   std::optional<wire::AboutResult> about;  // none: it did not answer, or is of a version that knows no ABOUT
   std::int64_t ahead_ns = 0;               // its clock, of this host's; with `about` only
   Duration inexact{0};                     // by so much at most `ahead_ns` may be wrong
-  std::string metrics;                                 // as it gave them
+  std::string metrics;                     // as it gave them
   std::map<std::string, double, std::less<>> figures;  // of these, those that have no labels
 
   // 0 where it has none of the name, which is without the prefix that all have.
