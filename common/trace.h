@@ -13,6 +13,7 @@
 
 #include <coroutine>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +44,8 @@ struct TraceStep {
   std::uint32_t program = 0, procedure = 0, xid = 0, sends = 0;
 };
 
-class Trace {
+// What is spawned and may go on after the operation has ended keeps it alive.
+class Trace : public std::enable_shared_from_this<Trace> {
  public:
   static constexpr std::size_t kMostSteps = 16;
   // The loop outlives it. `began`: when the operation could begin.

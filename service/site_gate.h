@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 
 #include "common/loop.h"
 #include "common/task.h"
+#include "common/trace.h"
 
 namespace slice::service {
 
@@ -66,7 +68,10 @@ class SiteGate {
   Task<std::optional<T>> unless_held(std::uint32_t site, Task<T> task) {
     if (holds(site)) co_return std::nullopt;
     OneShot<std::optional<T>> ended;
-    spawn(tell(std::move(task), ended));
+    Trace* const trace = co_await current_trace();
+    Task<void> telling = tell(std::move(task), ended, trace != nullptr ? trace->shared_from_this() : nullptr);
+    telling.part_of(trace);
+    spawn(std::move(telling));
     co_return co_await or_held(site, ended);
   }
   // Ends after so long: true; false: the site is held.
@@ -85,7 +90,7 @@ class SiteGate {
   bool any_before(std::uint64_t phase, const std::vector<std::uint32_t>& sites) const;
   void wake(std::vector<OneShot<bool>>& waiting);
   template <class T>
-  static Task<void> tell(Task<T> task, OneShot<std::optional<T>> ended) {
+  static Task<void> tell(Task<T> task, OneShot<std::optional<T>> ended, std::shared_ptr<Trace> /*kept*/) {
     ended.set(co_await std::move(task));
   }
   template <class T>

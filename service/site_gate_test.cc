@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "common/manual_loop.h"
+#include "common/trace.h"
 
 namespace slice::service {
 namespace {
@@ -106,6 +109,39 @@ TEST_F(SiteGateTest, AHeldSiteIsWaitedForAndOthersAreNot) {
   start(gate_.released(4), never);
   loop_.advance(9s);
   EXPECT_EQ(never, false);
+}
+
+// What goes on by itself is a part of the operation as long as somebody waits for it, and harms none later.
+TEST_F(SiteGateTest, WhatIsWaitedForIsPartOfTheOperation) {
+  auto slow = [](Loop& loop) -> Task<bool> {
+    TraceScope step(co_await current_trace(), TraceStep::Kind::kSync, "a");
+    co_await loop.sleep(1s);
+    co_return true;
+  };
+  auto operation = [](SiteGate& gate, Trace& trace, Task<bool> task, bool& ended) -> Task<void> {
+    co_await begin_trace(trace);
+    (void)co_await gate.unless_held(3, std::move(task));
+    ended = true;
+  };
+  bool ended = false;
+  auto trace = std::make_shared<Trace>(loop_, loop_.now());
+  spawn(operation(gate_, *trace, slow(loop_), ended));
+  loop_.advance(2s);
+  EXPECT_TRUE(ended);
+  ASSERT_EQ(trace->steps().size(), 1u);
+  EXPECT_EQ(trace->steps()[0].took, 1s);
+
+  ended = false;
+  trace = std::make_shared<Trace>(loop_, loop_.now());
+  spawn(operation(gate_, *trace, slow(loop_), ended));
+  gate_.hold({3});
+  loop_.advance(10ms);
+  EXPECT_TRUE(ended);
+  std::weak_ptr<Trace> left = trace;
+  trace.reset();
+  EXPECT_FALSE(left.expired());  // the task that was left has it
+  loop_.advance(2s);
+  EXPECT_TRUE(left.expired());
 }
 
 }  // namespace

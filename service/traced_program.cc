@@ -1,5 +1,6 @@
 #include "service/traced_program.h"
 
+#include <memory>
 #include <utility>
 
 #include "common/trace.h"
@@ -38,7 +39,8 @@ wire::TraceRecord TracedProgram::describe(const rpc::Call& call) const {
 }
 
 Task<rpc::Outcome> TracedProgram::handle_traced(const rpc::Call& call, rpc::XdrWriter& results) {
-  Trace trace(loop_, loop_.now());
+  const auto shared = std::make_shared<Trace>(loop_, loop_.now());
+  Trace& trace = *shared;
   const MonoTime begun = trace.now();
   const std::size_t start = results.size();
   co_await begin_trace(trace);

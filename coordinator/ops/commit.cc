@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/trace.h"
 #include "service/room.h"
 
 namespace slice::coordinator {
@@ -78,28 +79,46 @@ Task<slice::Status> CommitOperation::report_once(routing::FileHandle handle, wir
 
 Task<CommitOperation::Outcome> CommitOperation::join_round(const routing::FileHandle& handle, bool striped) {
   FileId file = handle.fileid;
+  Trace* const trace = co_await current_trace();
   auto [place, first] = rounds_.try_emplace(file);
   Rounds& rounds = place->second;
   rounds.handle = handle;
   rounds.striped = rounds.striped || striped;
+  // One of those that share a round has its steps; to the others it is another's operation.
+  const bool leads =
+      trace != nullptr && std::none_of(rounds.next.begin(), rounds.next.end(),
+                                       [](const Waiter& each) { return each.trace != nullptr; });
   OneShot<Outcome> done;
-  rounds.next.push_back(done);
+  rounds.next.push_back({done, leads ? trace->shared_from_this() : nullptr, context_.loop.now_exactly()});
   if (first) spawn(run_rounds(file));
+  TraceScope shared(leads ? nullptr : trace, {.kind = TraceStep::Kind::kLock});
   co_return co_await done;
 }
 
+Task<CommitOperation::Outcome> CommitOperation::run_traced(routing::FileHandle handle, bool striped,
+                                                           std::shared_ptr<Trace> trace) {
+  co_await begin_trace(*trace);
+  co_return co_await run_round(handle, striped);
+}
+
 Task<void> CommitOperation::run_rounds(FileId file) {
-  while (true) {
+  for (bool again = false;; again = true) {
     auto place = rounds_.find(file);
     if (place->second.next.empty()) {
       rounds_.erase(place);
       co_return;
     }
-    std::vector<OneShot<Outcome>> waiters = std::exchange(place->second.next, {});
+    std::vector<Waiter> waiters = std::exchange(place->second.next, {});
     bool striped = std::exchange(place->second.striped, false);
-    Outcome outcome = co_await run_round(place->second.handle, striped);
-    for (const auto& waiter : waiters) {
-      context_.loop.post([waiter, outcome] { waiter.set(outcome); });
+    auto leader = std::find_if(waiters.begin(), waiters.end(),
+                               [](const Waiter& each) { return each.trace != nullptr; });
+    const bool traced = leader != waiters.end();
+    if (traced && again) leader->trace->add({.kind = TraceStep::Kind::kLock}, leader->since);
+    const routing::FileHandle handle = place->second.handle;
+    Outcome outcome =
+        co_await (traced ? run_traced(handle, striped, leader->trace) : run_round(handle, striped));
+    for (const Waiter& waiter : waiters) {
+      context_.loop.post([done = waiter.done, outcome] { done.set(outcome); });
     }
   }
 }

@@ -6,9 +6,11 @@
 #ifndef SLICE_COORDINATOR_OPS_COMMIT_H
 #define SLICE_COORDINATOR_OPS_COMMIT_H
 
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "common/trace.h"
 #include "coordinator/intentions.h"
 #include "coordinator/participants.h"
 #include "service/authority_client.h"
@@ -30,10 +32,15 @@ class CommitOperation {
     nfs3::Status status = nfs3::Status::kOk;
     Verifier verifier;
   };
+  struct Waiter {
+    OneShot<Outcome> done;
+    std::shared_ptr<Trace> trace;  // that has the steps of the round; null: another's, or nobody watches
+    MonoTime since;
+  };
   struct Rounds {
     routing::FileHandle handle;
     bool striped = false;  // of the next round
-    std::vector<OneShot<Outcome>> next;
+    std::vector<Waiter> next;
   };
   // What a part said, by the participant's index.
   struct Part {
@@ -45,6 +52,7 @@ class CommitOperation {
   Task<Outcome> join_round(const routing::FileHandle& handle, bool striped);
   Task<void> run_rounds(FileId file);
   Task<Outcome> run_round(routing::FileHandle handle, bool striped);
+  Task<Outcome> run_traced(routing::FileHandle handle, bool striped, std::shared_ptr<Trace> trace);
   Task<Outcome> commit_everywhere(routing::FileHandle handle, Participants::Chosen chosen);
   Task<Part> commit_part(std::uint32_t server, routing::FileHandle handle, Verifier largest_seen,
                          Generation known);
