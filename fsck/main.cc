@@ -34,6 +34,7 @@ using dirserver::fsck::Report;
 constexpr int kClean = 0, kFindings = 1, kUnread = 2;
 // What it calls itself to the ensemble: no server of the configuration.
 constexpr std::uint32_t kSender = 0xffffffff;
+constexpr std::uint64_t kMissedHeartbeatMs = 2000;  // there is one each second
 
 struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
@@ -128,7 +129,8 @@ void tell_whom_it_waits_for(rpc::EpollLoop& loop, rpc::Channel& channel, const E
   for (const wire::Member& each : members->members) {
     const bool asked = each.entry.role == wire::Role::kDirectory ||
                        (arguments.data && static_cast<std::size_t>(each.entry.role) < wire::kSiteClasses);
-    if (each.alive || !asked || each.entry.name == arguments.only_on) continue;
+    const bool heard = each.alive && each.age_ms < kMissedHeartbeatMs;
+    if (heard || !asked || each.entry.name == arguments.only_on) continue;
     std::fprintf(
         stderr,
         "slice-fsck: the manager does not hear %s: waiting up to %g s for it (--timeout), or look at "

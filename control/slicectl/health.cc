@@ -16,6 +16,10 @@ namespace {
 constexpr std::int64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 // New tables and settings take a heartbeat to get everywhere.
 constexpr std::uint64_t kLateMs = 2000;
+// A heartbeat comes each second: who has missed one, and does not answer either, is down.
+constexpr std::uint64_t kMissedMs = 2000;
+// So long a manager that has started may not have heard everybody yet.
+constexpr std::int64_t kManagerSettlesNs = 5 * kSecond;
 // Heartbeats tell of the last second, and so of the time before a move ended.
 constexpr std::int64_t kMoveSettlesNs = 3 * kSecond;
 // From there on two hosts would see one file's times in another order than people do.
@@ -145,14 +149,19 @@ class Judge {
           "slicectl server remove --lost " + member.entry.name);
       return;
     }
-    if (!member.alive) {
+    const bool answers = own != nullptr && !own->silence;
+    // What a server does before it serves may keep it from its heartbeats.
+    const bool missed = heard_.members && !answers && serves(member.last) && member.age_ms > kMissedMs;
+    const bool silent = !member.alive || missed;
+    if (silent && !(answers && manager_has_just_started())) {
       // MANAGER_SILENT says it already.
-      if (!(of_manager && heard_.manager_silence)) add_silent(member, own);
+      if (!(of_manager && heard_.manager_silence)) add_silent(member, answers);
       return;
     }
     if (heard_.members && own != nullptr && own->silence && serves(member.last)) {
       add(Level::kWarning, "UNREACHABLE", member.entry.name,
-          fmt::format("the manager hears it, and it does not answer this host: {}", own->silence->message),
+          fmt::format("the manager heard it {:.1f} s ago, and it does not answer this host: {}",
+                      static_cast<double>(member.age_ms) / 1000, own->silence->message),
           fmt::format("slicectl doctor, here and at {}: {} has to be open between hosts of the ensemble",
                       rpc::address_text(member.entry.endpoint.address),
                       rpc::to_string(member.entry.endpoint)));
@@ -162,11 +171,18 @@ class Judge {
     check_xdp(member);
   }
 
-  void add_silent(const wire::Member& member, const HeardServer* own) {
+  bool manager_has_just_started() const {
+    return std::any_of(members_.members.begin(), members_.members.end(), [this](const wire::Member& each) {
+      return each.entry.role == wire::Role::kManager &&
+             heard_.now.ns - static_cast<std::int64_t>(each.last.started_ns) < kManagerSettlesNs;
+    });
+  }
+
+  void add_silent(const wire::Member& member, bool answers) {
     const bool was_heard = member.last.started_ns != 0;
     std::optional<std::int64_t> since;
     if (was_heard && heard_.members) since = ago(member.age_ms);
-    if (heard_.members && own != nullptr && !own->silence) {
+    if (heard_.members && answers) {
       add(Level::kWarning, "UNHEARD", member.entry.name,
           "it answers this host, and the manager does not hear it: it gets no new tables and settings",
           "slicectl doctor at " + rpc::address_text(member.entry.endpoint.address), since);

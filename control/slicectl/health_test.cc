@@ -157,6 +157,16 @@ TEST_F(HealthTest, TellsWhoIsUnheardFromWhoIsUnreachable) {
   member("store1").alive = true;
   fall_silent("store1");
   EXPECT_THAT(names(), ElementsAre("UNREACHABLE store1"));
+  member("store1").age_ms = 2500;
+  EXPECT_THAT(names(), ElementsAre("SERVER_DOWN store1")) << "a heartbeat is missing, too";
+}
+
+TEST_F(HealthTest, GivesAManagerThatHasStartedTimeToHearEverybody) {
+  member("store1").alive = false;
+  member("manager1").last.started_ns = kNow - 4 * kSeconds;
+  EXPECT_THAT(names(), IsEmpty()) << "it answers here";
+  fall_silent("store1");
+  EXPECT_THAT(names(), ElementsAre("SERVER_DOWN store1"));
 }
 
 TEST_F(HealthTest, JudgesByServersThemselvesWhereTheManagerIsSilent) {
