@@ -39,8 +39,8 @@ struct Host {
 };
 // Of the configuration: its [[server]].
 std::string servers_text(const Host& host);
-// For sh, as root there: the key's owner, where a file is named, folders for data elsewhere than in kDataFolder,
-// and units. Each line a command.
+// For sh, as root there: the key's owner, where a file is named, folders for data elsewhere than in
+// kDataFolder, and units. Each line a command.
 std::string start_commands(const Host& host, const std::string& key_file);
 
 // IPv4 addresses of a name; kNotFound with the resolver's reason.
