@@ -150,9 +150,9 @@ Status check_newcomer(const wire::ConfigurationResult& manager, WallTime asked, 
   if (std::abs(ahead) > kMostSkewNs) {
     return fail(
         Errc::kInvalid,
-        "this host's clock is {} s {} of the manager's: files would have times that are wrong. Set it, as by "
+        "this host's clock is {} s {} the manager's: files would have times that are wrong. Set it, as by "
         "`timedatectl set-ntp true`",
-        std::abs(ahead) / 1'000'000'000, ahead > 0 ? "ahead" : "behind");
+        std::abs(ahead) / 1'000'000'000, ahead > 0 ? "ahead of" : "behind");
   }
   return {};
 }

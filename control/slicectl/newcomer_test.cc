@@ -93,7 +93,7 @@ TEST(CheckNewcomer, WantsTheVersionAndTheTimeOfTheManager) {
   EXPECT_EQ(why(101, 101), "");
   EXPECT_EQ(why(90, 120), "") << "the answer came late";
   EXPECT_THAT(why(103, 104), HasSubstr("3 s ahead of the manager's"));
-  EXPECT_THAT(why(90, 95), HasSubstr("5 s behind of the manager's"));
+  EXPECT_THAT(why(90, 95), HasSubstr("5 s behind the manager's"));
   manager.version = "slice 0.0";
   EXPECT_THAT(why(100, 100), HasSubstr("the manager is of slice 0.0"));
   manager.refused = "ensemble.toml:3: no";
