@@ -76,16 +76,17 @@ struct ProcessOptions {
 // again, and says elsewhere what of the file was changed, and is the manager's to read or counts at a start
 // only.
 //
-// Flags: --config FILE --name NAME... [--log-level LEVEL] [--log-format FORMAT] [--version]. Checks, in order: configuration,
-// roles, data directories (service/data_directory.h: exists or can be made, of this server, locked; a role
-// without one gets a Disk in memory), free space (below the reserve it starts all the same, since what is
-// stored must be readable: it says so, and changes are refused by the role); then each server takes tables
-// and, where its role draws one, a verifier, makes and starts the role, and serves its programs and the admin
-// program until SIGTERM or SIGINT. Servers that share a process run on one loop, each at its own endpoint,
-// and call each other without sockets; where one fails, the process ends. The environment may ask for a death
-// at a crash point (service/crash_at.h); it names who is to be told how the process is (service/notify.h). A
-// server does not listen before its role has started. Exit codes: 0 clean stop, 1 failed at start or while
-// serving, 2 bad usage, configuration, or a data directory of another server.
+// Flags: --config FILE --name NAME... [--log-level LEVEL] [--log-format FORMAT] [--version]. Checks, in
+// order: configuration, roles, data directories (service/data_directory.h: exists or can be made, of this
+// server, locked; a role without one gets a Disk in memory), free space (below the reserve it starts all the
+// same, since what is stored must be readable: it says so, and changes are refused by the role); then each
+// server takes tables and, where its role draws one, a verifier, makes and starts the role, and serves its
+// programs and the admin program until SIGTERM or SIGINT. Servers that share a process run on one loop, each
+// at its own endpoint, and call each other without sockets; where one fails, the process ends. The
+// environment may ask for a death at a crash point (service/crash_at.h); it names who is to be told how the
+// process is (service/notify.h). A server does not listen before its role has started. Exit codes: 0 clean
+// stop, 1 failed at start or while serving, 2 bad usage, configuration, or a data directory of another
+// server.
 int run_process(const ProcessOptions& options, int argc, char** argv);
 
 }  // namespace slice::service
