@@ -57,7 +57,8 @@ class Podman:
         """With fewer files and processes than any machine allows: podman's defaults may be more than this one does."""
         limits = [f"--ulimit={limit}=1024" for limit in ("nofile", "nproc")]
         named = [f"--name={name}", "--detach"] if name else ["--rm"]
-        return run("podman", "run", *named, "--pull=never", "--cgroups=disabled", f"--network={network}", *limits, *[f"--cap-add={each}" for each in capabilities],
+        rights = [f"--cap-add={each}" for each in capabilities]
+        return run("podman", "run", *named, "--pull=never", "--cgroups=disabled", f"--network={network}", *limits, *rights,
                    f"--volume={folder}:/ensemble", IMAGE, *words)
 
 

@@ -187,7 +187,8 @@ def main():
         say(f"a fourth host has joined, and has {sites} sites")
 
         told["gamma"].guest.stop()
-        told["client"].do("echo 3 > /proc/sys/vm/drop_caches; sha256sum -c /tmp/sum; cmp /bin/bash /mnt/bash; cp /bin/bash /mnt/without; cmp /bin/bash /mnt/without")
+        told["client"].do("echo 3 > /proc/sys/vm/drop_caches; sha256sum -c /tmp/sum; cmp /bin/bash /mnt/bash\n"
+                          "cp /bin/bash /mnt/without; cmp /bin/bash /mnt/without")
         say("with a host stopped hard, files are read and written")
         print(told["alpha"].do(steps[4]))
         told["client"].do("echo 3 > /proc/sys/vm/drop_caches; sha256sum -c /tmp/sum; cmp /bin/bash /mnt/without; umount /mnt")

@@ -41,7 +41,8 @@ ExecStart=/bin/ip link set {device} up
 """
 # A watchdog that the test can wait for.
 WATCHDOG = "[Service]\nWatchdogSec=10\nTimeoutAbortSec=1\n"
-IN_THE_WAY = ("getty.target", "getty@tty1.service", "console-getty.service", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-resolved.service", "systemd-timesyncd.service",
+IN_THE_WAY = ("getty.target", "getty@tty1.service", "console-getty.service", "apt-daily.timer", "apt-daily-upgrade.timer", "systemd-resolved.service",
+              "systemd-timesyncd.service",
               "systemd-networkd.service", "systemd-networkd-wait-online.service", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer",
               "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "systemd-journal-flush.service", "systemd-random-seed.service",
               "systemd-user-sessions.service", "systemd-modules-load.service", "kmod-static-nodes.service", "modprobe@.service", "systemd-pstore.service",
@@ -97,7 +98,8 @@ class Machine(uml.Guest):
         self.folder = self.control
         network = [f"vec0:transport=tap,ifname={self.tap},depth=128,gro=1"] if self.tap else []
         alone = ["unshare"] if self.netns else ["unshare", "--net"]
-        command = [*(uml.in_netns(self.netns) if self.netns else []), *alone, "--pid", "--fork", "--kill-child=KILL", "--mount-proc", shutil.which("linux.uml") or "linux.uml",
+        command = [*(uml.in_netns(self.netns) if self.netns else []), *alone, "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
+                   shutil.which("linux.uml") or "linux.uml",
                    f"mem={self.memory}", "rootfstype=hostfs", f"rootflags={self.root}", "rw", "init=/lib/systemd/systemd", "con=null", "con0=null,fd:2",
                    "panic=1", "quiet", "systemd.show_status=no", "systemd.log_target=kmsg", "systemd.journald.forward_to_console=1", *network]
         environment = dict(os.environ, TMPDIR="/dev/shm")

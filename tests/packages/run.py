@@ -20,7 +20,8 @@ PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, 
             "slice-smallfiled": 8, "slice-stored": 8}
 LEFT_EMPTY = ("bin", "lib", "lib/systemd/system", "lib/sysusers.d", "share/doc", "share")  # of Slice by purging
 MOST_EXPOSED = 25  # tenths, of `systemd-analyze security`
-COMPLETIONS = {"slicectl serv": "server servers", "slicectl server re": "remove", "slicectl metrics s": "small1 store1", "slicectl --ti": "--timeout", "slicectl jo": "join", "slicectl init --cl": "--clients",
+COMPLETIONS = {"slicectl serv": "server servers", "slicectl server re": "remove", "slicectl metrics s": "small1 store1", "slicectl --ti": "--timeout",
+               "slicectl jo": "join", "slicectl init --cl": "--clients",
                "slicectl policy set / --co": "--copies"}
 
 
@@ -83,7 +84,7 @@ def units(there):
 def runs(there):
     """As the units have them, on a host of their own."""
     there.run("systemctl", "--quiet", "enable", *[f"{program}@{name}" for name, program in inside.SERVERS.items()])
-    with machine.Machine(there.folder, pathlib.Path(__file__).with_name("host.sh").read_text()) as host:
+    with machine.Machine(there.folder, pathlib.Path(__file__).with_name("host.sh").read_text(), timeout=900) as host:
         code = host.wait()
     print(host.text, flush=True)
     expect(code == 0, f"exit code {code}\n{host.console[-6000:]}")
