@@ -45,9 +45,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace slice::rpc;
   static Metrics metrics;
   static EchoProgram echo;
-  static Dispatcher dispatcher = [] {
+  static Dispatcher& dispatcher = [] -> Dispatcher& {
     configure_log("fuzz", LogLevel::kError);
-    Dispatcher made(metrics);
+    static Dispatcher made(metrics);
     made.add(echo);
     return made;
   }();

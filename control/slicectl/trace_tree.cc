@@ -68,9 +68,9 @@ const TracedServer* TraceJoiner::server_at(rpc::Endpoint endpoint) const {
 }
 
 void TraceJoiner::learn_data(std::uint32_t index, std::string data) {
-  for (TracedServer& each : servers_) {
-    if (each.index == index) each.data = std::move(data);
-  }
+  const auto found =
+      std::find_if(servers_.begin(), servers_.end(), [&](const auto& each) { return each.index == index; });
+  if (found != servers_.end()) found->data = std::move(data);
 }
 
 void TraceJoiner::add(std::uint32_t server, wire::TraceRecord record) {
