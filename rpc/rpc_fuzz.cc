@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace slice::rpc;
   static Metrics metrics;
   static EchoProgram echo;
-  static Dispatcher& dispatcher = [] -> Dispatcher& {
+  static Dispatcher& dispatcher = []() -> Dispatcher& {
     configure_log("fuzz", LogLevel::kError);
     static Dispatcher made(metrics);
     made.add(echo);
