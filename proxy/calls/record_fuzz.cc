@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     NoServers servers;
     NoConnector connector;
     Services services(Plumbing{loop, pool, legs, flusher, local, connector}, servers, memory.tables(), cache,
-                      encoder, maps, metrics);
+                      encoder, maps, metrics, nullptr);
     static const EnsembleConfig ensemble;
     static const LiveSettings settings(settings_of(ensemble));
     CallRouter router(services, ensemble, settings);
