@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from ensemble import ROOT, Ensemble
+from ensemble import ROOT, Ensemble, Failure
 
 sys.path.insert(0, str(ROOT / "tests/cluster"))
 import browser  # noqa: E402  (its folder is known only now)
@@ -26,7 +26,13 @@ def main():
     parser.add_argument("--run-dir", default=ROOT / "run")
     parser.add_argument("--bin", default=ROOT / "build/release/bin", type=pathlib.Path)
     given = parser.parse_args()
-    names = Ensemble(given.instance, given.run_dir, given.bin).namespaces()
+    ensemble = Ensemble(given.instance, given.run_dir, given.bin)
+    try:
+        ensemble.load()
+    except Failure as failure:
+        print(f"picture: {failure}", file=sys.stderr)
+        return 1
+    names = ensemble.namespaces()
     given.file.parent.mkdir(parents=True, exist_ok=True)
     program = subprocess.Popen(["nsenter", f"--net=/run/netns/{names['proxy']}", given.bin / "slice-webd", "--config", names["config"],
                                 "--port", str(PORT)])
@@ -37,7 +43,8 @@ def main():
         program.terminate()
         program.wait()
     print(f"{given.file}: {given.file.stat().st_size} bytes")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
