@@ -32,8 +32,6 @@ using dirserver::fsck::RemoteSource;
 using dirserver::fsck::Report;
 
 constexpr int kClean = 0, kFindings = 1, kUnread = 2;
-// What it calls itself to the ensemble: no server of the configuration.
-constexpr std::uint32_t kSender = 0xffffffff;
 constexpr std::uint64_t kMissedHeartbeatMs = 2000;  // there is one each second
 
 struct Arguments {
@@ -147,7 +145,7 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   rpc::EpollLoop loop;
   rpc::KeyRing keys(config);
   if (Status used = keys.use_tls(tls); !used) return say(used.error());
-  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
+  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = service::kNobody, .generation = nullptr});
   tell_whom_it_waits_for(loop, channel, config, arguments);
   const Options options = options_of(arguments, memory);
   const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));

@@ -41,6 +41,15 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
   return out.take();
 }
 
+TraceStep step_of(const Request& request, Xid xid) {
+  return {.kind = TraceStep::Kind::kCall,
+          .address = request.to.address,
+          .port = request.to.port,
+          .program = request.program,
+          .procedure = request.procedure,
+          .xid = xid.value};
+}
+
 Result<Response> open_response(Buffer record, std::size_t at) {
   auto header = decode_reply(record.view().subspan(at));
   if (!header) return fail(std::move(header).error());

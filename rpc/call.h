@@ -2,6 +2,7 @@
 #ifndef SLICE_RPC_CALL_H
 #define SLICE_RPC_CALL_H
 
+#include "common/trace.h"
 #include "rpc/channel.h"
 #include "rpc/message.h"
 
@@ -17,6 +18,9 @@ struct Caller {
 
 // The whole call, behind `headroom` uninitialised bytes for a record mark.
 Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std::size_t headroom);
+
+// That call, as a step of the operation that makes it.
+TraceStep step_of(const Request& request, Xid xid);
 
 // A reply's record (from byte `at` on) as its caller gets it; errors as Channel::call() lists them.
 Result<Response> open_response(Buffer record, std::size_t at);

@@ -373,12 +373,7 @@ Task<Result<Response>> SocketChannel::Impl::call(Request request) {
                 .generation = options_.generation ? options_.generation() : Generation{}};
   Buffer record = encode_request(request, xid, caller, kRecordMark);
   mark_record(record);
-  TraceScope step(co_await current_trace(), {.kind = TraceStep::Kind::kCall,
-                                             .address = request.to.address,
-                                             .port = request.to.port,
-                                             .program = request.program,
-                                             .procedure = request.procedure,
-                                             .xid = xid.value});
+  TraceScope step(co_await current_trace(), step_of(request, xid));
   Pending pending{.record = std::make_shared<const Buffer>(std::move(record)),
                   .since = loop_.now(),
                   .refused_patience = request.refused_patience};

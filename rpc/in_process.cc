@@ -50,12 +50,7 @@ Task<Result<Response>> InProcessNetwork::call(Request request) {
                 .sender = sender_,
                 .generation = generation_ ? generation_() : Generation{}};
   Buffer record = encode_request(request, xid, caller, 0);
-  TraceScope step(co_await current_trace(), {.kind = TraceStep::Kind::kCall,
-                                             .address = request.to.address,
-                                             .port = request.to.port,
-                                             .program = request.program,
-                                             .procedure = request.procedure,
-                                             .xid = xid.value});
+  TraceScope step(co_await current_trace(), step_of(request, xid));
   MonoTime deadline = loop_.now() + request.timeout;
   while (loop_.now() < deadline) {
     Attempt attempt;

@@ -16,8 +16,6 @@
 namespace slice::service {
 namespace {
 
-// What a process without a number calls itself: no server.
-constexpr std::uint32_t kNobody = 0xffffffff;
 constexpr Duration kMembersTimeout = std::chrono::seconds(1);
 constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);  // nobody listens there
 constexpr Duration kPause = std::chrono::milliseconds(500);

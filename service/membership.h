@@ -13,6 +13,9 @@
 
 namespace slice::service {
 
+// What a process calls itself to the ensemble that is no server of it, or does not know yet which.
+inline constexpr std::uint32_t kNobody = 0xffffffff;
+
 // For with_members(): entries of tables, removed ones too.
 std::vector<Member> members_of(const std::vector<wire::ServerEntry>& entries);
 

@@ -1,7 +1,6 @@
 #include "control/slicectl/birth.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "rpc/endpoint.h"
 
@@ -11,21 +10,17 @@ namespace {
 constexpr std::size_t kHostsForCopies = 3;  // from so many on each byte is on two
 constexpr std::size_t kMostFolders = 64;    // each takes a port
 
+// ADDRESS/BITS: a mask, or one host, is not what an operator means here.
 Status check_clients(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  auto network = rpc::parse_address(text.substr(0, slash));
-  unsigned bits = 33;
-  if (slash != std::string::npos) {
-    const char* end = text.data() + text.size();
-    auto [behind, error] = std::from_chars(text.data() + slash + 1, end, bits);
-    if (error != std::errc() || behind != end) bits = 33;
-  }
-  if (!network || bits > 32)
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string behind = text.substr(slash);
+  const auto address = rpc::parse_address(text.substr(0, slash));
+  const auto network = parse_network("0.0.0.0" + behind);
+  if (!address || !network || behind.empty() || behind.find('.') != std::string::npos)
     return fail(Errc::kInvalid, "'{}' is no network of clients, as 192.0.2.0/24 is", text);
-  const std::uint32_t mask = bits == 0 ? 0 : ~0U << (32 - bits);
-  if ((*network & ~mask) != 0) {
-    return fail(Errc::kInvalid, "'{}' is an address within a network, whose name is {}/{}", text,
-                rpc::address_text(*network & mask), bits);
+  if ((*address & ~network->mask) != 0) {
+    return fail(Errc::kInvalid, "'{}' is an address within a network, whose name is {}{}", text,
+                rpc::address_text(*address & network->mask), behind);
   }
   return {};
 }

@@ -16,7 +16,6 @@ using Level = HealthLevel;
 
 // What servers ask for (docs/operations.md, "Starting and stopping").
 constexpr std::uint64_t kUdpRoom = 8 << 20;
-constexpr double kLittleFree = 0.1;  // of a disk
 // Kernels before know no XDP programs for packets of several buffers; those before 6.1 were not tried.
 constexpr std::pair<unsigned, unsigned> kFirstXdpKernel{5, 18}, kTriedKernel{6, 1};
 
@@ -218,7 +217,7 @@ class Doctor {
           fmt::format("{}: less than its reserve of {}", facts, bytes_text(server.reserve_bytes)),
           "docs/health.md, NO_SPACE");
     } else if (static_cast<double>(folder.free_bytes) <
-               kLittleFree * static_cast<double>(folder.total_bytes)) {
+               kNearlyFull * static_cast<double>(folder.total_bytes)) {
       bad(Level::kWarning, "data-directory", facts, "slicectl server add, and slicectl rebalance");
     } else {
       good("data-directory", facts);
@@ -338,18 +337,6 @@ class Doctor {
   std::vector<Check> checks_;
 };
 
-const char* level_text(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kWarning:
-      return "warning";
-    case Level::kError:
-      return "error";
-  }
-  return "?";
-}
-
 }  // namespace
 
 std::vector<Check> diagnose(const EnsembleConfig& config, const HostFacts& host, const Heard& heard) {
@@ -367,10 +354,10 @@ std::string render_checks(const std::vector<Check>& checks, Format format) {
   for (const Check& each : checks) {
     warnings += each.level == Level::kWarning ? 1 : 0;
     errors += each.level == Level::kError ? 1 : 0;
-    text += fmt::format("{:<7}  {}: {}{}\n", level_text(each.level), each.name, each.what,
+    text += fmt::format("{:<7}  {}: {}{}\n", level_name(each.level), each.name, each.what,
                         each.cure.empty() ? "" : ". Cure: " + each.cure);
     list.push_back({{"name", each.name},
-                    {"level", level_text(each.level)},
+                    {"level", level_name(each.level)},
                     {"what", each.what},
                     {"cure", each.cure.empty() ? Json(nullptr) : Json(each.cure)}});
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "control/slicectl/host_setup.h"
 #include "control/slicectl/plans.h"
 #include "rpc/call.h"
 
@@ -24,7 +25,6 @@ constexpr std::int64_t kManagerSettlesNs = 5 * kSecond;
 constexpr std::int64_t kMoveSettlesNs = 3 * kSecond;
 // From there on two hosts would see one file's times in another order than people do.
 constexpr std::int64_t kClockToleranceNs = kSecond;
-constexpr double kNearlyFull = 0.1;  // of a disk is free, or less; as the alert SliceDiskFills
 
 using Level = HealthLevel;
 
@@ -35,29 +35,9 @@ bool no_space(const wire::HeartbeatArgs& told) {
   return told.state.find("no space") != std::string::npos;
 }
 
-std::string_view program_of(wire::Role role) {
-  switch (role) {
-    case wire::Role::kDirectory:
-      return "slice-dird";
-    case wire::Role::kSmallFile:
-      return "slice-smallfiled";
-    case wire::Role::kStorage:
-      return "slice-stored";
-    case wire::Role::kCoordinator:
-      return "slice-coordd";
-    case wire::Role::kManager:
-      return "slice-managerd";
-    case wire::Role::kProxy:
-      return "slice-proxyd";
-    case wire::Role::kRemoved:
-      break;
-  }
-  return "?";
-}
-
 std::string at_its_host(const char* verb, const wire::ServerEntry& entry) {
-  return fmt::format("at {}: systemctl {} {}@{}", rpc::address_text(entry.endpoint.address), verb,
-                     program_of(entry.role), entry.name);
+  return fmt::format("at {}: systemctl {} {}", rpc::address_text(entry.endpoint.address), verb,
+                     unit_of(static_cast<ServerRole>(entry.role), entry.name));
 }
 
 class Judge {
@@ -475,6 +455,18 @@ std::string_view health_name(HealthLevel level) {
       return "HEALTH_WARN";
     case HealthLevel::kError:
       return "HEALTH_ERR";
+  }
+  return "?";
+}
+
+std::string_view level_name(HealthLevel level) {
+  switch (level) {
+    case HealthLevel::kOk:
+      return "ok";
+    case HealthLevel::kWarning:
+      return "warning";
+    case HealthLevel::kError:
+      return "error";
   }
   return "?";
 }

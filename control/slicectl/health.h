@@ -17,6 +17,11 @@ namespace slice::slicectl {
 enum class HealthLevel { kOk, kWarning, kError };
 // "HEALTH_OK", "HEALTH_WARN", "HEALTH_ERR"
 std::string_view health_name(HealthLevel level);
+// "ok", "warning", "error": of one thing.
+std::string_view level_name(HealthLevel level);
+
+// Less of a disk is free: nearly full, as the alert SliceDiskFills has it.
+inline constexpr double kNearlyFull = 0.1;
 
 struct Finding {
   HealthLevel level = HealthLevel::kWarning;

@@ -1,9 +1,9 @@
 #include "control/slicectl/heard.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "control/slicectl/metrics_text.h"
 #include "service/internal_call.h"
 
 namespace slice::slicectl {
@@ -87,17 +87,9 @@ std::vector<wire::ServerEntry> entries_of(const EnsembleConfig& config, const He
 
 std::map<std::string, double, std::less<>> figures_of(std::string_view metrics) {
   std::map<std::string, double, std::less<>> figures;
-  while (!metrics.empty()) {
-    const std::size_t end = std::min(metrics.find('\n'), metrics.size());
-    const std::string_view line = metrics.substr(0, end);
-    metrics.remove_prefix(std::min(end + 1, metrics.size()));
-    const std::size_t space = line.find(' ');
-    if (line.starts_with('#') || space == std::string_view::npos || line.find('{') < space) continue;
-    double value = 0;
-    const char* last = line.data() + line.size();
-    if (std::from_chars(line.data() + space + 1, last, value).ptr == last)
-      figures[std::string(line.substr(0, space))] = value;
-  }
+  for_each_sample(metrics, [&](const MetricSample& sample) {
+    if (sample.labels.empty()) figures[std::string(sample.name)] = sample.value;
+  });
   return figures;
 }
 

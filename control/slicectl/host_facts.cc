@@ -19,7 +19,9 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <utility>
 
+#include "common/whole_file.h"
 #include "control/slicectl/xdp_support.h"
 #include "control/xdp/reverse_path.h"
 
@@ -28,11 +30,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Empty where it cannot be read.
 std::string content_of(const std::string& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  constexpr std::size_t kMost = 64 << 20;  // bytes
+  auto file = read_whole_file(path, kMost);
+  return file ? std::move(file->bytes) : "";
 }
 
 std::string user_name(uid_t uid) {

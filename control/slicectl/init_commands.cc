@@ -8,9 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "control/slicectl/new_file.h"
+#include "control/slicectl/render_parts.h"
 #include "rpc/endpoint.h"
 
 namespace slice::slicectl {
@@ -51,17 +52,10 @@ std::uint16_t last_port(const Birth& birth) {
 }
 
 std::string table_of_hosts(const Birth& birth) {
-  std::size_t name_width = 4, address_width = 7;
-  for (const Host& host : birth.hosts) {
-    name_width = std::max(name_width, host.name.size());
-    address_width = std::max(address_width, rpc::address_text(host.address).size());
-  }
-  std::string text = fmt::format("{:<{}}  {:<{}}  SERVERS\n", "HOST", name_width, "ADDRESS", address_width);
-  for (const Host& host : birth.hosts) {
-    text += fmt::format("{:<{}}  {:<{}}  {}\n", host.name, name_width, rpc::address_text(host.address),
-                        address_width, names_on(host));
-  }
-  return text;
+  std::vector<std::vector<std::string>> rows{{"HOST", "ADDRESS", "SERVERS"}};
+  for (const Host& host : birth.hosts)
+    rows.push_back({host.name, rpc::address_text(host.address), names_on(host)});
+  return table(rows);
 }
 
 std::string told(const Birth& birth, const std::string& folder) {
@@ -96,7 +90,6 @@ std::string told(const Birth& birth, const std::string& folder) {
 }
 
 std::string told_as_json(const Birth& birth, const std::string& folder) {
-  using Json = nlohmann::ordered_json;
   Json hosts = Json::array();
   for (const Host& host : birth.hosts) {
     Json servers = Json::array();
@@ -110,14 +103,12 @@ std::string told_as_json(const Birth& birth, const std::string& folder) {
                      {"script", fmt::format("{}/{}", folder, script_name(host))},
                      {"servers", std::move(servers)}});
   }
-  return Json{{"ensemble", birth.name},
-              {"folder", folder},
-              {"virtual_address", rpc::address_text(birth.virtual_address)},
-              {"clients", birth.clients},
-              {"copies", birth.copies},
-              {"hosts", std::move(hosts)}}
-             .dump(2) +
-         "\n";
+  return dump({{"ensemble", birth.name},
+               {"folder", folder},
+               {"virtual_address", rpc::address_text(birth.virtual_address)},
+               {"clients", birth.clients},
+               {"copies", birth.copies},
+               {"hosts", std::move(hosts)}});
 }
 
 Status write_all(const Birth& birth, const std::string& folder) {

@@ -18,11 +18,10 @@
 #include "control/slicectl/new_file.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
+#include "service/membership.h"
 
 namespace slice::slicectl {
 namespace {
-
-constexpr std::uint32_t kNewcomer = 0xffffffff;  // a caller that is no server
 
 // "NAME", "ADDRESS", either with ":PORT".
 Result<rpc::Endpoint> parse_manager(const std::string& text) {
@@ -105,7 +104,7 @@ class Joining {
       : known_(std::move(known)),
         has_file_(has_file),
         keys_(known_),
-        channel_(loop_, {.keys = &keys_, .sender = kNewcomer, .generation = nullptr}),
+        channel_(loop_, {.keys = &keys_, .sender = service::kNobody, .generation = nullptr}),
         seams_{.loop = loop_, .channel = channel_, .config = known_, .timeout = timeout} {}
 
   // The ensemble's configuration, where this host may be one of its hosts.

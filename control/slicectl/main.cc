@@ -32,8 +32,6 @@ namespace slice::slicectl {
 namespace {
 
 constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kPartial = 3, kRefused = 4;
-// What slicectl calls itself to the ensemble: no server of the configuration.
-constexpr std::uint32_t kSender = 0xffffffff;
 
 struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
@@ -69,7 +67,7 @@ class Command {
       : arguments_(arguments),
         config_(config),
         keys_(config),
-        channel_(loop_, {.keys = &keys_, .sender = kSender, .generation = nullptr}),
+        channel_(loop_, {.keys = &keys_, .sender = service::kNobody, .generation = nullptr}),
         seams_{
             .loop = loop_, .channel = channel_, .config = config, .timeout = seconds_of(arguments.timeout)},
         format_(arguments.json ? Format::kJson : Format::kText) {}

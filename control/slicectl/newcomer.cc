@@ -4,13 +4,11 @@
 #include <cstdlib>
 
 #include "common/version.h"
+#include "control/slicectl/health.h"
 #include "rpc/endpoint.h"
 
 namespace slice::slicectl {
 namespace {
-
-// Times of files are those of the host that writes them, and programs compare them.
-constexpr std::int64_t kMostSkewNs = 1'000'000'000;
 
 Result<ServerRole> role_to_add(const std::string& name) {
   for (ServerRole role :
@@ -147,7 +145,7 @@ Status check_newcomer(const wire::ConfigurationResult& manager, WallTime asked, 
   const std::int64_t ahead = theirs < asked.ns      ? asked.ns - theirs
                              : theirs > answered.ns ? answered.ns - theirs
                                                     : 0;
-  if (std::abs(ahead) > kMostSkewNs) {
+  if (clock_is_off(ahead, 0)) {
     return fail(
         Errc::kInvalid,
         "this host's clock is {} s {} the manager's: files would have times that are wrong. Set it, as by "

@@ -92,6 +92,8 @@ Json time_json(nfs3::Time time) {
   return fmt::format("{}.{:09}", time.seconds, time.nanoseconds);
 }
 
+}  // namespace
+
 Json where_json(const EnsembleConfig& config, const Where& where) {
   const nfs3::Attributes& a = where.attributes;
   const routing::FileHandle& h = where.handle;
@@ -129,8 +131,6 @@ Json where_json(const EnsembleConfig& config, const Where& where) {
   if (where.map_error) json["map_error"] = where.map_error->message;
   return json;
 }
-
-}  // namespace
 
 std::string render_servers(const EnsembleConfig& config, const routing::RoutingTables& tables,
                            Format format) {

@@ -1,4 +1,5 @@
-// What the renderers of slicectl share: columns of text, JSON, and words for what they show. Private to them.
+// What the renderers of slicectl share: columns of text, JSON, and words for what they show. For them, and
+// for who shows the same elsewhere.
 #ifndef SLICE_CONTROL_SLICECTL_RENDER_PARTS_H
 #define SLICE_CONTROL_SLICECTL_RENDER_PARTS_H
 
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/slicectl/queries.h"
 #include "wire/manager.h"
 
 namespace slice::slicectl {
@@ -16,6 +18,8 @@ using Json = nlohmann::ordered_json;
 std::string dump(const Json& json);
 // Columns as wide as their widest cell, two spaces between, no spaces at line ends.
 std::string table(const std::vector<std::vector<std::string>>& rows);
+// What render_where() shows as JSON.
+Json where_json(const EnsembleConfig& config, const Where& where);
 std::string_view role_text(wire::Role role);
 std::string age_text(std::uint64_t milliseconds);
 // What an operator has said of a member, as JSON: beside what names it.

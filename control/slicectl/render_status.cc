@@ -72,7 +72,7 @@ std::string duration_text(std::int64_t ns) {
 
 Json finding_json(const Finding& finding, WallTime now) {
   Json json{{"name", finding.name},
-            {"level", finding.level == HealthLevel::kError ? "error" : "warning"},
+            {"level", level_name(finding.level)},
             {"server", finding.server.empty() ? Json(nullptr) : Json(finding.server)},
             {"what", finding.what}};
   json["since_seconds"] = finding.since_ns
@@ -115,13 +115,13 @@ MovesSum sum_of(const wire::MovesListResult& moves) {
   return sum;
 }
 
-constexpr std::array<wire::Role, kServerRoles> kRoles{wire::Role::kManager,     wire::Role::kDirectory,
-                                                      wire::Role::kSmallFile,   wire::Role::kStorage,
-                                                      wire::Role::kCoordinator, wire::Role::kProxy};
+constexpr std::array<wire::Role, kServerRoles> kRolesShown{wire::Role::kManager,     wire::Role::kDirectory,
+                                                           wire::Role::kSmallFile,   wire::Role::kStorage,
+                                                           wire::Role::kCoordinator, wire::Role::kProxy};
 
 std::string summary_text(const wire::MembersResult& members, const Heard& heard) {
   std::vector<std::vector<std::string>> rows;
-  for (wire::Role role : kRoles) {
+  for (wire::Role role : kRolesShown) {
     const RoleSum sum = sum_of(members, role);
     if (sum.members == 0) continue;
     rows.push_back(
@@ -142,7 +142,7 @@ std::string summary_text(const wire::MembersResult& members, const Heard& heard)
 
 Json summary_json(const wire::MembersResult& members) {
   Json json = Json::object();
-  for (wire::Role role : kRoles) {
+  for (wire::Role role : kRolesShown) {
     const RoleSum sum = sum_of(members, role);
     if (sum.members == 0) continue;
     json[std::string(role_text(role))] = {{"servers", sum.members},
@@ -156,8 +156,7 @@ Json summary_json(const wire::MembersResult& members) {
 std::string health_text(const Health& health, WallTime now) {
   std::string text = fmt::format("{}\n", health_name(health.level()));
   for (const Finding& each : health.findings)
-    text += fmt::format("  {:<7}  {}\n", each.level == HealthLevel::kError ? "error" : "warning",
-                        finding_text(each, now));
+    text += fmt::format("  {:<7}  {}\n", level_name(each.level), finding_text(each, now));
   return text;
 }
 

@@ -1,7 +1,6 @@
 #include "control/slicectl/top.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "control/slicectl/render_parts.h"
@@ -96,8 +95,8 @@ void append_table(std::string& text, const char* title, const std::vector<Load>&
   text += (text.empty() ? "" : "\n") + table(cells);
 }
 
-nlohmann::ordered_json loads_json(const char* key, const std::vector<Load>& loads, std::size_t rows) {
-  auto json = nlohmann::ordered_json::array();
+Json loads_json(const char* key, const std::vector<Load>& loads, std::size_t rows) {
+  Json json = Json::array();
   for (std::size_t i = 0; i < loads.size() && i < rows; ++i) {
     const Load& load = loads[i];
     json.push_back({{key, load.who},
@@ -149,12 +148,12 @@ std::string render_top(const Loads& loads, TopTables tables, std::size_t rows,
     }
     return text;
   }
-  nlohmann::ordered_json json;
+  Json json;
   for (const Table& each : all) {
     if (each.shown) json[each.name] = loads_json(each.key, each.loads, rows);
   }
   json["silent"] = silent;
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump(json);
 }
 
 }  // namespace slice::slicectl

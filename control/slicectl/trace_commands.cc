@@ -5,11 +5,11 @@
 #include <cctype>
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "common/did_you_mean.h"
+#include "control/slicectl/render_parts.h"
 #include "control/slicectl/trace_render.h"
 #include "control/slicectl/trace_tree.h"
 #include "service/internal_call.h"
@@ -146,10 +146,6 @@ bool TraceCommands::parsed() const {
   return trace_->parsed();
 }
 
-Task<int> TraceCommands::run(const Seams& seams, const Output& output) {
-  return trace(seams, output);
-}
-
 Result<wire::TraceFilter> TraceCommands::filter() const {
   wire::TraceFilter filter;
   if (!client_.empty()) {
@@ -170,7 +166,7 @@ Result<wire::TraceFilter> TraceCommands::filter() const {
   return filter;
 }
 
-Task<int> TraceCommands::trace(const Seams& seams, const Output& output) {
+Task<int> TraceCommands::run(const Seams& seams, const Output& output) {
   auto wanted = filter();
   if (!wanted) co_return output.say(wanted.error());
   auto time = parse_time(for_);
@@ -189,7 +185,7 @@ Task<int> TraceCommands::trace(const Seams& seams, const Output& output) {
     co_return output.say({Errc::kNotFound, fmt::format("no server has the name '{}'", server_)});
 
   Tracing tracing(seams, *wanted);
-  auto operations = nlohmann::ordered_json::array();
+  auto operations = Json::array();
   std::set<std::string> told;
   const MonoTime end = seams.loop.now() + *time;
   auto show = [&](bool last) {
@@ -215,9 +211,7 @@ Task<int> TraceCommands::trace(const Seams& seams, const Output& output) {
   show(true);
   const std::vector<std::string> silent = tracing.silent();
   if (output.format == Format::kJson) {
-    const nlohmann::ordered_json all{
-        {"operations", operations}, {"lost", tracing.lost()}, {"silent", silent}};
-    output.print(all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    output.print(dump({{"operations", operations}, {"lost", tracing.lost()}, {"silent", silent}}));
   } else if (tracing.lost() > 0) {
     output.report(fmt::format("{} operations are left off: more than could be kept; narrow what is watched",
                               tracing.lost()));

@@ -26,7 +26,6 @@ class TraceCommands {
   Task<int> run(const Seams& seams, const Output& output);
 
  private:
-  Task<int> trace(const Seams& seams, const Output& output);
   // All but the file.
   Result<wire::TraceFilter> filter() const;
 

@@ -1,14 +1,12 @@
 #include "control/slicectl/trace_render.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "control/slicectl/render_parts.h"
 #include "wire/nfs3.h"
 
 namespace slice::slicectl {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 std::string ms_text(Duration time) {
   const double ms = milliseconds(time);
@@ -122,20 +120,20 @@ class Renderer {
   const TraceJoiner& known_;
 };
 
-OrderedJson hop_json(const Renderer& names, const Hop& hop) {
+Json hop_json(const Renderer& names, const Hop& hop) {
   const wire::TraceRecord& record = hop.record;
-  OrderedJson json{{"server", names.name_of(hop.server)},
-                   {"operation", wire::operation_name(record.program, record.procedure)},
-                   {"milliseconds", milliseconds(record.took)},
-                   {"itself_milliseconds", milliseconds(hop.itself())},
-                   {"queued_milliseconds", milliseconds(record.waited)},
-                   {"outcome", outcome_text(record)},
-                   {"steps", OrderedJson::array()},
-                   {"steps_left_off", record.steps_left_off}};
+  Json json{{"server", names.name_of(hop.server)},
+            {"operation", wire::operation_name(record.program, record.procedure)},
+            {"milliseconds", milliseconds(record.took)},
+            {"itself_milliseconds", milliseconds(hop.itself())},
+            {"queued_milliseconds", milliseconds(record.waited)},
+            {"outcome", outcome_text(record)},
+            {"steps", Json::array()},
+            {"steps_left_off", record.steps_left_off}};
   for (const Hop::Step& each : hop.steps) {
-    OrderedJson step{{"kind", step_name(each.step.kind)},
-                     {"from_milliseconds", milliseconds(each.step.began)},
-                     {"milliseconds", milliseconds(each.step.took)}};
+    Json step{{"kind", step_name(each.step.kind)},
+              {"from_milliseconds", milliseconds(each.step.began)},
+              {"milliseconds", milliseconds(each.step.took)}};
     if (each.step.kind == TraceStep::Kind::kCall) {
       step["server"] = names.name_of(each.step);
       step["operation"] = wire::operation_name(each.step.program, each.step.procedure);
@@ -178,10 +176,10 @@ std::string render_operation(const TraceJoiner& known, const Hop& operation, con
                             ms_text(record.took));
 }
 
-OrderedJson operation_json(const TraceJoiner& known, const Hop& operation, const KnownPaths& paths) {
+Json operation_json(const TraceJoiner& known, const Hop& operation, const KnownPaths& paths) {
   const Renderer names(known);
   const wire::TraceRecord& record = operation.record;
-  OrderedJson json{
+  Json json{
       {"began", fmt::format("{}.{:09}", record.began.ns / 1'000'000'000, record.began.ns % 1'000'000'000)},
       {"operation", wire::operation_name(record.program, record.procedure)},
       {"milliseconds", milliseconds(record.took)},

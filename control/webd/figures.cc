@@ -1,39 +1,21 @@
 #include "control/webd/figures.h"
 
-#include <charconv>
+#include "control/slicectl/metrics_text.h"
 
 namespace slice::webd {
 namespace {
 
+using slicectl::MetricSample;
+
 constexpr std::string_view kPrefix = "slice_";  // of all that are ours
 
-// Of `name{label="value",...} number`; kept where the parts are what is looked for.
-struct Sample {
-  std::string_view name, labels;
-  double value = 0;
-};
-
-std::optional<Sample> read_sample(std::string_view line) {
-  const std::size_t space = line.rfind(' ');
-  if (line.empty() || line.front() == '#' || space == std::string_view::npos) return std::nullopt;
-  Sample sample;
-  const std::string_view number = line.substr(space + 1);
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), sample.value);
-  if (error != std::errc{} || end != number.data() + number.size()) return std::nullopt;
-  const std::string_view what = line.substr(0, space);
-  const std::size_t brace = what.find('{');
-  sample.name = what.substr(0, brace);
-  if (sample.name.starts_with(kPrefix)) sample.name.remove_prefix(kPrefix.size());
-  if (brace != std::string_view::npos) sample.labels = what.substr(brace);
-  return sample;
-}
-
-bool has(const Sample& sample, std::string_view label) {
+bool has(const MetricSample& sample, std::string_view label) {
   return sample.labels.find(label) != std::string_view::npos;
 }
 
-void add(Figures& figures, const Sample& sample) {
-  const std::string_view name = sample.name;
+void add(Figures& figures, const MetricSample& sample) {
+  std::string_view name = sample.name;
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   if (name == "nfs_latency_seconds_count" || name == "proxy_latency_seconds_count") {
     const bool writes = has(sample, R"(procedure="WRITE")") || has(sample, R"(procedure="COMMIT")");
     (has(sample, R"(procedure="READ")") ? figures.reads
@@ -56,11 +38,7 @@ void add(Figures& figures, const Sample& sample) {
 
 Figures figures_of(std::string_view metrics) {
   Figures figures;
-  while (!metrics.empty()) {
-    const std::size_t end = metrics.find('\n');
-    if (const auto sample = read_sample(metrics.substr(0, end))) add(figures, *sample);
-    metrics.remove_prefix(end == std::string_view::npos ? metrics.size() : end + 1);
-  }
+  slicectl::for_each_sample(metrics, [&](const MetricSample& sample) { add(figures, sample); });
   return figures;
 }
 

@@ -1,9 +1,6 @@
 // slice-webd: a page that shows an ensemble (docs/page.md).
-#include <arpa/inet.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 
 #include "common/log.h"
 #include "common/version.h"
@@ -16,8 +13,6 @@ namespace slice::webd {
 namespace {
 
 constexpr int kFailed = 1, kBadUsage = 2;
-// What it calls itself to the ensemble: no server of the configuration.
-constexpr std::uint32_t kSender = 0xffffffff;
 constexpr std::uint32_t kLoopback = 0x7f000000, kLoopbackMask = 0xff000000;
 
 struct Arguments {
@@ -71,7 +66,7 @@ int serve(const Arguments& arguments, const EnsembleConfig& config) {
     log_error("{}", begun.error().message);
     return kBadUsage;
   }
-  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = kSender, .generation = nullptr});
+  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = service::kNobody, .generation = nullptr});
   Watch watch({.loop = loop, .channel = channel, .config = config});
   Metrics metrics;
   http::Listener listener(loop, metrics,

@@ -1,11 +1,11 @@
 #include "control/webd/watch.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "control/slicectl/health.h"
 #include "control/slicectl/render.h"
+#include "control/slicectl/render_parts.h"
 #include "control/slicectl/render_status.h"
 #include "control/webd/pages.h"
 #include "service/membership.h"
@@ -13,17 +13,13 @@
 namespace slice::webd {
 namespace {
 
-using nlohmann::json;
+using slicectl::dump;
+using slicectl::Json;
 
 constexpr std::string_view kJsonType = "application/json", kWhere = "/where";
 
 std::shared_ptr<const std::string> text_of(std::string text) {
   return std::make_shared<const std::string>(std::move(text));
-}
-
-// A name may hold bytes that are no UTF-8.
-std::string dump(const json& what) {
-  return what.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::optional<unsigned> hex_digit(char c) {
@@ -101,7 +97,7 @@ void Watch::learn(const slicectl::Heard& heard) {
 }
 
 void Watch::make_now() {
-  json rates = json::object();
+  Json rates = Json::object();
   for (const auto& [name, each] : history_.now()) {
     rates[name] = {{"reads", each.reads},     {"writes", each.writes},
                    {"names", each.names},     {"failures", each.failures},
@@ -110,12 +106,15 @@ void Watch::make_now() {
   }
   now_ = text_of(fmt::format(R"({{"asked_ms":{},"status":{},"tables":{},"moves":{},"rates":{}}})", asked_ms_,
                              status_, shown_tables_, moves_, dump(rates)));
-  hour_ = text_of(history_.json());
+  hour_ = nullptr;
 }
 
 http::Page Watch::page(std::string_view path) {
   if (path == "/now.json") return {http::Status::kOk, kJsonType, now_};
-  if (path == "/history.json") return {http::Status::kOk, kJsonType, hour_};
+  if (path == "/history.json") {
+    if (hour_ == nullptr) hour_ = text_of(history_.json());
+    return {http::Status::kOk, kJsonType, hour_};
+  }
   if (path.starts_with(kWhere) && path.substr(kWhere.size()).starts_with('/')) {
     const auto name = decoded(path.substr(kWhere.size()));
     if (name) return {http::Status::kOk, kJsonType, where(*name)};
@@ -165,9 +164,9 @@ Task<void> Watch::ask_where(std::string path) {
   auto where = co_await slicectl::ask_where(seams(config), tables_, path);
   Place* asked = find(path);
   if (asked == nullptr) co_return;
-  json answer;
+  Json answer;
   if (where) {
-    answer = json::parse(slicectl::render_where(*config, *where, slicectl::Format::kJson), nullptr, false);
+    answer = slicectl::where_json(*config, *where);
     // With its bytes anybody could open the file.
     answer.erase("handle");
   } else {

@@ -28,9 +28,7 @@ class Watch {
   // The page's files, and its data; kNotFound: there is no such. docs/page.md describes these:
   //   /now.json      what slicectl shows of status, tables and moves, and what servers do a second
   //   /history.json  History::json()
-  //   /where/PATH    what slicectl shows of where a file is, but for its handle, which is for clients alone;
-  //   or that it
-  //                  is asked for
+  //   /where/PATH    what slicectl shows of where a file is, but for its handle, which is for clients alone
   http::Page page(std::string_view path);
 
  private:
@@ -63,7 +61,8 @@ class Watch {
   std::string status_ = "null", moves_ = "null", shown_tables_ = "null";  // JSON
   std::int64_t asked_ms_ = 0;
   History history_;
-  Text now_ = std::make_shared<const std::string>("{}"), hour_ = now_;
+  Text now_ = std::make_shared<const std::string>("{}");
+  Text hour_;                // null: to be made when somebody asks
   std::list<Place> places_;  // the oldest first
 };
 

@@ -46,13 +46,13 @@ def rules_are_good():
     return say(all(code == 0 for code, _ in checks), "rules, and their tests", checks)
 
 
-def get(netns, address, path="/metrics", timeout=10):
+def get(netns, address, path="/metrics", timeout=10, method="GET", headers=None):
     """Status and body of a page, asked for from a namespace."""
     connection = http.client.HTTPConnection(*address, timeout=timeout)
     with network.inside(netns):
         connection.sock = socket.create_connection(address, timeout)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
     finally:

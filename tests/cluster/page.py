@@ -1,11 +1,9 @@
 """The suite `page`: slice-webd over an ensemble, as Chromium shows it: servers, figures, a file's way, what is down, light and dark; and what
 others than browsers of this host get of it."""
 
-import contextlib
 import http.client
 import json
 import pathlib
-import socket
 import subprocess
 import threading
 import time
@@ -15,7 +13,7 @@ import browser
 import load
 import targets
 import uml
-from attacks import network
+from metrics import get
 
 LOCAL, WIDE = ("127.0.0.1", 2080), 2081  # on the proxy's host: for itself, and for a network
 RATE, SECONDS = 100, 30
@@ -49,17 +47,6 @@ class Webd:
         return self.process.poll() is None
 
 
-def get(netns, path, address=LOCAL, method="GET", headers=None, timeout=10):
-    """Status and body."""
-    connection = http.client.HTTPConnection(*address, timeout=timeout)
-    with network.inside(netns):
-        connection.sock = socket.create_connection(address, timeout)
-    with contextlib.closing(connection):
-        connection.request(method, path, headers=headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-
-
 def until(condition, seconds=20):
     """What the condition said last, which is true or the time is over."""
     end = time.monotonic() + seconds
@@ -74,7 +61,7 @@ class Page:
         self.url = f"http://{LOCAL[0]}:{LOCAL[1]}/"
 
     def now(self):
-        return json.loads(get(self.netns, "/now.json")[1])
+        return json.loads(get(self.netns, LOCAL, "/now.json")[1])
 
     def dom(self, fragment=""):
         return browser.dom(self.netns, self.url + fragment)
@@ -149,7 +136,7 @@ def a_file_has_a_way(page, folder):
     lit = {each["data-server"] for each in dom.all(data_server=None) if "on-way" in (each["class"] or "")}
     ok &= say(lit == shown, "and they are lit", f"{lit}, {shown}")
     ok &= say(any(each.text.startswith(f"/{written}: regular") for each in dom.elements if each.tag == "li"), "its name is shown as it is", lines)
-    answer = until(lambda: [each for each in [get(page.netns, "/where" + quote(f"/{written}"))[1]] if '"pending"' not in each])
+    answer = until(lambda: [each for each in [get(page.netns, LOCAL, "/where" + quote(f"/{written}"))[1]] if '"pending"' not in each])
     ok &= say(answer and not any(f'"{word}"' in answer[0] for word in FOR_OTHERS), "its handle is for clients alone", answer)
     missing = page.dom("#/there/is/none")
     return ok & say(len(missing.all(data_error=None)) == 1, "a file that there is not is told of", missing.all(data_error=None))
@@ -208,13 +195,13 @@ def others_get_nothing(page, webd, wide):
     host = page.target.facts["addresses"][page.target.proxy]
     client = page.target.netns
     ok = say(refused(client, (host, LOCAL[1])), "other hosts do not reach it")
-    ok &= say(get(page.netns, "/", (host, WIDE))[0] == 200 and refused(client, (host, WIDE)), "where it is for a network, hosts of others are refused")
-    ok &= say(get(page.netns, "/now.json", headers={"Host": "evil.example"})[0] == 421, "it has no name that others give it")
-    ok &= say(get(page.netns, "/now.json", method="POST")[0] == 405, "it takes no orders")
-    odd = {path: get(page.netns, path)[0] for path in ("/where/%", "/where/%zz", "/where/%2", "/../etc/passwd", "/page.css/..", "/where", "/nothing")}
+    ok &= say(get(page.netns, (host, WIDE), "/")[0] == 200 and refused(client, (host, WIDE)), "where it is for a network, hosts of others are refused")
+    ok &= say(get(page.netns, LOCAL, "/now.json", headers={"Host": "evil.example"})[0] == 421, "it has no name that others give it")
+    ok &= say(get(page.netns, LOCAL, "/now.json", method="POST")[0] == 405, "it takes no orders")
+    odd = {path: get(page.netns, LOCAL, path)[0] for path in ("/where/%", "/where/%zz", "/where/%2", "/../etc/passwd", "/page.css/..", "/where", "/nothing")}
     ok &= say(set(odd.values()) <= {400, 404}, "odd paths", odd)
     before = resident(webd)
-    answers = {get(page.netns, f"/where/{quote('x' * 200)}{i}")[0] for i in range(1500)}
+    answers = {get(page.netns, LOCAL, f"/where/{quote('x' * 200)}{i}")[0] for i in range(1500)}
     ok &= say(answers == {200} and webd.lives() and wide.lives(), "many files at once", answers)
     ok &= say(resident(webd) - before < 16 << 20, "in little memory", resident(webd) - before)
     return ok & say(until(lambda: page.now()["status"]["manager_answers"]), "and it goes on", page.now()["status"])
@@ -222,7 +209,7 @@ def others_get_nothing(page, webd, wide):
 
 def refused(netns, address):
     try:
-        return get(netns, "/", address, timeout=3) is None
+        return get(netns, address, "/", timeout=3) is None
     except (OSError, http.client.HTTPException):
         return True
 

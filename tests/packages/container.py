@@ -8,21 +8,15 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 import sys
 import time
+
+from root import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTAINER = ROOT / "deploy/container"
 IMAGE, BRIDGE = "localhost/slice", "slice-containers"
 PATIENCE = 300  # seconds
-
-
-def run(*command, check=True):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if check and done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
-    return done.stdout
 
 
 def compose():

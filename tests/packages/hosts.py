@@ -6,11 +6,11 @@ import contextlib
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import time
 
 import machine
+from root import run
 
 import uml  # of tests/cluster, which machine.py finds
 
@@ -40,13 +40,6 @@ BEGUN = time.monotonic()
 
 def say(text):
     print(f"{time.monotonic() - BEGUN:6.1f} s: {text}", flush=True)
-
-
-def run(*command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Told:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 CACHE = pathlib.Path(os.environ.get("SLICE_CACHE", pathlib.Path.home() / ".cache/slice")) / "roots"
@@ -22,6 +23,14 @@ def said(*command, **more):
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode != 0:
         raise NoRoot(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def run(*command, check=True):
+    """What it says on standard output; ends this program where that fails."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if check and done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return done.stdout
 
 
