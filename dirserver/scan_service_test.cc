@@ -114,7 +114,11 @@ TEST_F(ScanServiceTest, RefusesSitesThatThereAreNot) {
 }
 
 TEST_F(ScanServiceTest, IsForTheEnsembleAlone) {
-  ScanService service(context_, store());
+  Stays stays(loop_);
+  CellStore cells(store(), metrics_, 1 << 20, [](SiteId) { return true; }, stays);
+  service::SiteGate gate(loop_);
+  Snapshots snapshots(context_, cells, gate);
+  ScanService service(context_, store(), snapshots);
   rpc::Call call;
   call.procedure = static_cast<std::uint32_t>(wire::ScanProcedure::kScan);
   rpc::XdrWriter out;

@@ -29,6 +29,7 @@ Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceConte
 DirectoryServer::DirectoryServer(service::ServiceContext& context, OpenStore open_store)
     : context_(context), open_store_(std::move(open_store)) {}
 DirectoryServer::~DirectoryServer() {
+  if (snapshots_) snapshots_->drop_all();
   store_.reset();  // operations that wait for it end now, while there is still a volume
 }
 
@@ -46,7 +47,8 @@ Task<Status> DirectoryServer::start() {
   peer_service_ = std::make_unique<PeerService>(
       volume_->names, volume_->parts, volume_->participant, volume_->intentions, volume_->peers,
       [this](const wire::CellsArgs& args) { return site_cells_->take(args); });
-  scan_ = std::make_unique<ScanService>(context_, *store_);
+  snapshots_ = std::make_unique<Snapshots>(context_, volume_->cells, site_cells_->gate());
+  scan_ = std::make_unique<ScanService>(context_, *store_, *snapshots_);
   moves_->start();
   co_return Status{};
 }

@@ -9,6 +9,7 @@
 #include "dirserver/across/peer_service.h"
 #include "dirserver/authority_service.h"
 #include "dirserver/background/site_cells.h"
+#include "dirserver/background/snapshots.h"
 #include "dirserver/nfs_service.h"
 #include "dirserver/scan_service.h"
 #include "dirserver/volume.h"
@@ -46,6 +47,7 @@ class DirectoryServer : public service::Role {
   std::unique_ptr<NfsService> nfs_;
   std::unique_ptr<AuthorityService> authority_;
   std::unique_ptr<PeerService> peer_service_;
+  std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<ScanService> scan_;
 };
 

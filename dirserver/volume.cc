@@ -28,20 +28,10 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       names(context, cells, placement, held, peers, parts),
       changes({context, names, peers, parts, intentions, duplicates, space, reclaimer}) {}
 
-// What must not change in the life of a store: where names are depends on it.
-std::string Volume::format() const {
-  const VolumeConfig& volume = context.config.volume;
-  std::string text = fmt::format(
-      "cells 1 volume={} policy={} hash={} sites={}", volume.id.value,
-      volume.policy == VolumeConfig::NamePolicy::kNameHashing ? "name-hashing" : "mkdir-switching",
-      volume.hash == VolumeConfig::NameHash::kMd5 ? "md5" : "siphash13", placement.sites());
-  return text;
-}
-
 Task<Status> Volume::start() {
   auto stored = cells.store().get(format_key());
   if (!stored) co_return fail(stored.error(), "the store's format");
-  std::string expected = format();
+  std::string expected = format_text(context.config.volume, placement.sites());
   if (!*stored) {
     SLICE_CO_RETURN_IF_ERROR(co_await create(expected));
   } else if (**stored != expected) {

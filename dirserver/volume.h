@@ -59,7 +59,6 @@ class Volume {
   void follow_tables();
   Status adopt(SiteId site);
   void release(SiteId site);
-  std::string format() const;
 };
 
 }  // namespace slice::dirserver

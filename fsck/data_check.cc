@@ -8,6 +8,7 @@
 
 #include "dirserver/cells/cells.h"
 #include "dirserver/fsck/keys.h"
+#include "fsck/object_cursor.h"
 #include "routing/copies.h"
 
 namespace slice::fsck {
@@ -23,37 +24,7 @@ using wire::ObjectName;
 using State = wire::ScanValue::State;
 
 constexpr std::size_t kAtOnce = 64;  // files that are looked at together
-constexpr std::uint32_t kPage = 1000;
 constexpr std::uint64_t kBytesEach = 64;  // of a suspect
-
-// The objects of one server, one after the other.
-class ObjectCursor {
- public:
-  ObjectCursor(ObjectSource& source, VolumeId volume) : source_(source), after_{volume, {}, {}} {}
-  ObjectSource& source() { return source_; }
-  // The next file that it has something of; nothing at the end.
-  Task<Result<std::optional<FileId>>> at() {
-    while (page_.empty() && !end_) {
-      auto listed = co_await source_.list({after_, kPage});
-      if (!listed) co_return fail(std::move(listed).error());
-      for (const ObjectName& name : listed->objects) {
-        if (name.volume == after_.volume && name.kind == wire::ObjectKind::kFile)
-          page_.push_back(name.fileid);
-      }
-      end_ = listed->end || listed->objects.empty();
-      if (!listed->objects.empty()) after_ = listed->objects.back();
-      std::reverse(page_.begin(), page_.end());
-    }
-    co_return page_.empty() ? std::nullopt : std::optional(page_.back());
-  }
-  void next() { page_.pop_back(); }
-
- private:
-  ObjectSource& source_;
-  ObjectName after_;
-  std::vector<FileId> page_;  // the first one last
-  bool end_ = false;
-};
 
 using Holders = std::vector<ObjectSource*>;
 

@@ -9,6 +9,7 @@
 
 #include "dirserver/fsck/local_source.h"
 #include "dirserver/fsck/testing/volume.h"
+#include "fsck/testing/fake_server.h"
 #include "routing/copies.h"
 
 namespace slice::fsck {
@@ -27,44 +28,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr std::uint64_t kThreshold = 65536, kUnit = 65536;
-
-// What a data server has, as a test says.
-class FakeServer : public service::ObjectSource {
- public:
-  using ObjectSource::ObjectSource;
-  Task<Result<wire::ObjectListResult>> list(wire::ObjectListArgs args) override {
-    if (silent) co_return fail(Errc::kTimedOut, "{} does not answer", server().name);
-    wire::ObjectListResult result;
-    for (const auto& [file, stat] : objects) {
-      const wire::ObjectName name{args.after.volume, file, wire::ObjectKind::kFile};
-      if (name <= args.after) continue;
-      result.end = result.objects.size() < args.limit;
-      if (!result.end) break;
-      result.objects.push_back(name);
-    }
-    co_return result;
-  }
-  Task<Result<wire::ObjectStatResult>> stat(wire::ObjectName object) override {
-    ++stats;
-    if (between) between(object.fileid);
-    auto found = objects.find(object.fileid);
-    if (found == objects.end())
-      co_return wire::ObjectStatResult{.status = nfs3::Status::kNoEnt, .extents = {}};
-    co_return found->second;
-  }
-  // It has these bytes of the file.
-  void has(FileId file, std::uint64_t offset, std::uint64_t length) {
-    wire::ObjectStatResult& stat = objects[file];
-    stat.end = std::max(stat.end, offset + length);
-    stat.allocated += length;
-    stat.extents.push_back({offset, length, 0});
-  }
-
-  std::map<FileId, wire::ObjectStatResult> objects;
-  bool silent = false;
-  unsigned stats = 0;
-  std::function<void(FileId)> between;
-};
 
 // As a store that others change meanwhile.
 class LiveSource : public dirserver::fsck::CellSource {

@@ -25,6 +25,7 @@ namespace {
 constexpr const char* kFormatFile = "FORMAT";
 constexpr std::size_t kMostOfFormat = 4096, kToldOfFormat = 512;  // bytes
 constexpr const char* kFormatNew = "FORMAT.new";
+constexpr const char* kFilling = "RESTORING";
 
 tl::unexpected<Error> system_error(const std::string& folder, std::string_view what) {
   return fail(Errc::kIo, "data directory '{}': {}: {}", folder, what, std::strerror(errno));
@@ -129,6 +130,11 @@ Result<DataDirectory> DataDirectory::claim(const ServerConfig& server, VolumeId 
     if (errno != EWOULDBLOCK) return system_error(server.data, "locking");
     return fail(Errc::kExists, "data directory '{}' is in use by another process", server.data);
   }
+  if (::faccessat(folder.get(), kFilling, F_OK, 0) == 0) {
+    return fail(Errc::kInvalid,
+                "data directory '{}': bringing it back from a backup did not end: empty it and begin again",
+                server.data);
+  }
   auto is_new = check_format(folder.get(), server, expected_format(server, volume, format));
   if (!is_new) return fail(std::move(is_new).error());
   auto unused = is_empty(folder.get(), server, kOfUnused);
@@ -136,14 +142,28 @@ Result<DataDirectory> DataDirectory::claim(const ServerConfig& server, VolumeId 
   struct statvfs space{};
   if (::fstatvfs(folder.get(), &space) != 0) return system_error(server.data, "asking for free space");
   std::uint64_t free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-  return DataDirectory(folder.release(), free_bytes, *is_new, !*unused);
+  return DataDirectory(server.data, folder.release(), free_bytes, *is_new, !*unused);
 }
 
 DataDirectory::DataDirectory(DataDirectory&& other) noexcept
-    : folder_fd_(std::exchange(other.folder_fd_, -1)),
+    : folder_(std::move(other.folder_)),
+      folder_fd_(std::exchange(other.folder_fd_, -1)),
       free_bytes_(other.free_bytes_),
       is_new_(other.is_new_),
       served_(other.served_) {}
+
+Status DataDirectory::begin_filling() {
+  Descriptor file(::openat(folder_fd_, kFilling, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (file.get() < 0 || ::fsync(file.get()) != 0 || ::fsync(folder_fd_) != 0)
+    return system_error(folder_, kFilling);
+  return {};
+}
+
+Status DataDirectory::end_filling() {
+  if (::fsync(folder_fd_) != 0 || ::unlinkat(folder_fd_, kFilling, 0) != 0 || ::fsync(folder_fd_) != 0)
+    return system_error(folder_, kFilling);
+  return {};
+}
 
 DataDirectory::~DataDirectory() {
   if (folder_fd_ >= 0) ::close(folder_fd_);

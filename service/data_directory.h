@@ -15,8 +15,9 @@ class DataDirectory {
  public:
   // Makes the folder where there is none (mode 0700) and locks it. A new one gets the file FORMAT, durably:
   // four lines, `format VERSION`, `role ROLE`, `volume ID`, `server NAME`; it is checked afterwards.
-  // kInvalid: it belongs to another server, role or volume, its format is another version, or it has files
-  // but no FORMAT. kExists: another process has it. kIo: the system refuses.
+  // kInvalid: it belongs to another server, role or volume, its format is another version, it has files
+  // but no FORMAT, or it was being filled from a backup and that did not end. kExists: another process has
+  // it. kIo: the system refuses.
   static Result<DataDirectory> claim(const ServerConfig& server, VolumeId volume, std::uint32_t format);
 
   DataDirectory(DataDirectory&& other) noexcept;
@@ -30,9 +31,19 @@ class DataDirectory {
   // A server has stored something here: there is more than FORMAT, the kept tables and the record.
   bool served() const { return served_; }
 
+  // From when the first ends well until the second does nobody claims it again: it is being filled, and would
+  // be taken for whole. Durable.
+  Status begin_filling();
+  Status end_filling();
+
  private:
-  DataDirectory(int folder_fd, std::uint64_t free_bytes, bool is_new, bool served)
-      : folder_fd_(folder_fd), free_bytes_(free_bytes), is_new_(is_new), served_(served) {}
+  DataDirectory(std::string folder, int folder_fd, std::uint64_t free_bytes, bool is_new, bool served)
+      : folder_(std::move(folder)),
+        folder_fd_(folder_fd),
+        free_bytes_(free_bytes),
+        is_new_(is_new),
+        served_(served) {}
+  std::string folder_;
   int folder_fd_;
   std::uint64_t free_bytes_;
   bool is_new_, served_;

@@ -98,6 +98,23 @@ TEST_F(DataDirectoryTest, GoesOnWhereAFirstStartWasInterrupted) {
   EXPECT_TRUE(data->is_new());
 }
 
+TEST_F(DataDirectoryTest, RefusesOneThatIsOnlyHalfFilled) {
+  {
+    auto data = claim();
+    ASSERT_TRUE(data->begin_filling());
+    std::ofstream(server_.data + "/half") << "of it";
+  }
+  refused(Errc::kInvalid, "empty it and begin again");
+  std::filesystem::remove_all(server_.data);
+  {
+    auto data = claim();
+    ASSERT_TRUE(data->begin_filling());
+    std::ofstream(server_.data + "/all") << "of it";
+    ASSERT_TRUE(data->end_filling());
+  }
+  EXPECT_TRUE(claim()->served());
+}
+
 TEST_F(DataDirectoryTest, RefusesADamagedFormatWithoutEchoingControlCharacters) {
   std::filesystem::create_directories(server_.data);
   std::ofstream(server_.data + "/FORMAT") << "\033[31m" << std::string(2000, 'x');

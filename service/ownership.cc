@@ -170,6 +170,11 @@ Task<Status> Ownership::grant(const wire::Tables& tables) {
   });
 }
 
+Task<Status> Ownership::grant_again(const wire::Tables& tables, WallTime now) {
+  record_ = Record{.server = self_.index, .version = static_cast<std::uint64_t>(now.ns)};
+  co_return co_await grant(tables);
+}
+
 Task<Status> Ownership::offer(wire::SiteMove move, std::uint64_t attempt) {
   co_return co_await replace([&](Record& record) -> Result<bool> {
     for (std::uint32_t site : move.sites) {

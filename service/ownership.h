@@ -46,6 +46,9 @@ class Ownership {
 
   // Records the sites that the server has by these tables; durable when it ends well. There was no record.
   Task<Status> grant(const wire::Tables& tables);
+  // The same where there was a record and it is lost, with all else: for data that comes back from a backup.
+  // `now`: wall clock; the record's number of changes begins there, beyond that of the one that was lost.
+  Task<Status> grant_again(const wire::Tables& tables, WallTime now);
   // kInvalid: there is a record, and these tables say otherwise; unless they only do not know of a move yet.
   Status check(const wire::Tables& tables) const;
   // These tables, which check() takes, with the moves that they do not know of yet.

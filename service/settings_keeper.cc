@@ -11,14 +11,13 @@
 namespace slice::service {
 namespace {
 
-constexpr const char* kSettingsCopy = "settings.copy";
 constexpr std::uint32_t kSettingsMagic = 0x534c5345;  // "SLSE"
 constexpr std::uint32_t kSettingsFormat = 2, kWithoutSlowOperations = 1;
 
 }  // namespace
 
 Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
-  auto copy = co_await read_file(disk, kSettingsCopy);
+  auto copy = co_await read_file(disk, kSettingsFile);
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::SettingsResult kept;
   std::string why = copy ? "it does not decode" : copy.error().message;
@@ -35,7 +34,7 @@ Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
     if (!is_ours)
       why = fmt::format("magic {:#x}, format {}; format {} is expected", magic, format, kSettingsFormat);
   }
-  log_warning("the kept settings, {}, are unusable: {}", kSettingsCopy, why);
+  log_warning("the kept settings, {}, are unusable: {}", kSettingsFile, why);
   co_return std::nullopt;
 }
 
@@ -44,7 +43,7 @@ Task<Status> keep_settings(storage::Disk& disk, const Settings& settings) {
   out.u32(kSettingsMagic);
   out.u32(kSettingsFormat);
   encode(out, wire::SettingsResult{settings});
-  return replace_file(disk, kSettingsCopy, out.take());
+  return replace_file(disk, kSettingsFile, out.take());
 }
 
 Task<void> SettingsKeeper::load_kept() {

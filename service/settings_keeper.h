@@ -15,6 +15,8 @@
 
 namespace slice::service {
 
+inline constexpr const char* kSettingsFile = "settings.copy";
+
 // Of a run before; nothing where there are none that can be used, with a log line where there should be.
 Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk);
 // Durable when it ends well. Calls must not overlap.

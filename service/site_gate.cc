@@ -26,7 +26,9 @@ void SiteGate::hold(const std::vector<std::uint32_t>& sites) {
 }
 
 void SiteGate::release(const std::vector<std::uint32_t>& sites) {
-  for (std::uint32_t site : sites) held_.erase(site);
+  for (std::uint32_t site : sites) {
+    if (auto found = held_.find(site); found != held_.end()) held_.erase(found);
+  }
   wake(entering_);
 }
 

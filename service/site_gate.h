@@ -56,7 +56,7 @@ class SiteGate {
   Task<bool> released(std::uint32_t site);
   bool holds(std::uint32_t site) const { return all_ ? !held_.empty() : held_.contains(site); }
 
-  // Requests of these sites wait from now on, until release().
+  // Requests of these sites wait from now on, until each hold() has had its release().
   void hold(const std::vector<std::uint32_t>& sites);
   void release(const std::vector<std::uint32_t>& sites);
   // Ends when every request of these sites that had entered before has left: true; false after `patience`.
@@ -113,7 +113,7 @@ class SiteGate {
   // Who would wait long, by site, with a number each.
   std::multimap<std::uint32_t, std::pair<std::uint64_t, std::function<void()>>> stops_;
   std::uint64_t last_stop_ = 0;
-  std::set<std::uint32_t> held_;
+  std::multiset<std::uint32_t> held_;
   std::vector<OneShot<bool>> entering_, draining_;
 };
 

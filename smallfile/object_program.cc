@@ -31,6 +31,7 @@ ObjectProgram::ObjectProgram(service::ServiceContext& context, Store& store, Sit
   on<wire::ObjectCommitArgs>(ObjectProcedure::kCommit, [this](const auto& args) { return commit(args); });
   on<wire::ObjectStatArgs>(ObjectProcedure::kStat, [this](const auto& args) { return stat(args); });
   on<wire::ObjectListArgs>(ObjectProcedure::kList, [this](const auto& args) { return list(args); });
+  on<wire::ObjectImageArgs>(ObjectProcedure::kImage, [this](const auto& args) { return image(args); });
   on<wire::PlaceFileArgs>(ObjectProcedure::kPlaceFile,
                           [this](const auto& args) { return sites_.place(args); });
 }
@@ -147,6 +148,33 @@ wire::ObjectListResult ObjectProgram::list(const wire::ObjectListArgs& args) {
   auto listed = list_objects(store_, context_.handles.volume(), args);
   if (listed) return std::move(*listed);
   return {.status = failed("LIST", args.after, listed.error()), .objects = {}};
+}
+
+// What is here, as STAT.
+Task<wire::ObjectImageResult> ObjectProgram::image(const wire::ObjectImageArgs& args) {
+  wire::ObjectImageResult result{.status = check(args.object), .mtime = {}, .runs = {}};
+  if (result.status != nfs3::Status::kOk) co_return result;
+  auto there = store_.stat(args.object.fileid);
+  auto image = there ? co_await store_.image(args.object.fileid)
+                     : Result<Store::Image>(fail(std::move(there).error()));
+  if (!image) {
+    result.status = failed("IMAGE", args.object, image.error());
+    co_return result;
+  }
+  result.end = image->seen.end;
+  result.epoch = image->seen.epoch;
+  result.mtime = image->seen.mtime;
+  std::size_t bytes = 0;
+  for (const Store::Run& run : image->runs) {
+    if (run.offset < args.offset) continue;
+    if (bytes + run.data.size() > wire::kMaxImageBytes) {
+      result.next = run.offset;
+      break;
+    }
+    bytes += run.data.size();
+    result.runs.push_back({run.offset, std::string(as_text(run.data.view()))});
+  }
+  co_return result;
 }
 
 }  // namespace slice::smallfile

@@ -1,6 +1,6 @@
 // ObjectProgram: the internal object program (wire/object.h) of the small-file server: TRUNCATE, REMOVE,
-// COMMIT, STAT, LIST and PLACE_FILE of the bytes below the threshold, for directory servers, coordinators,
-// slicectl, slice-fsck and other small-file servers. One loop.
+// COMMIT, STAT, LIST, PLACE_FILE and IMAGE of the bytes below the threshold, for directory servers,
+// coordinators, slicectl, slice-fsck, slice-backup and other small-file servers. One loop.
 #ifndef SLICE_SMALLFILE_OBJECT_PROGRAM_H
 #define SLICE_SMALLFILE_OBJECT_PROGRAM_H
 
@@ -31,6 +31,7 @@ class ObjectProgram : public service::InternalProgram {
   Task<wire::ObjectCommitResult> commit(const wire::ObjectCommitArgs& args);
   wire::ObjectStatResult stat(const wire::ObjectStatArgs& args);
   wire::ObjectListResult list(const wire::ObjectListArgs& args);
+  Task<wire::ObjectImageResult> image(const wire::ObjectImageArgs& args);
   // kInval: it is no file of this volume.
   nfs3::Status check(const wire::ObjectName& object) const;
   SiteId site_of(FileId file) const;

@@ -51,17 +51,25 @@ class KvIterator {
   virtual Status status() const = 0;  // why it is not valid, where that is an error
 };
 
-class KvStore {
+// What can be read: a store as it is at each moment, or one moment of it.
+class KvReader {
  public:
-  KvStore() = default;
-  KvStore(const KvStore&) = delete;
-  KvStore& operator=(const KvStore&) = delete;
-  virtual ~KvStore() = default;
+  KvReader() = default;
+  KvReader(const KvReader&) = delete;
+  KvReader& operator=(const KvReader&) = delete;
+  virtual ~KvReader() = default;
 
   // Nothing where there is no such key. kCorrupt, kIo.
   virtual Result<std::optional<std::string>> get(std::string_view key) const = 0;
-  // A view of the store as it is now, over keys in [begin, end).
+  // A view of what is there now, over keys in [begin, end).
   virtual std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const = 0;
+};
+
+class KvStore : public KvReader {
+ public:
+  // The store as it is now, for as long as the result lives, which must not outlive the store. Meanwhile what
+  // is replaced keeps its room.
+  virtual std::unique_ptr<KvReader> snapshot() const = 0;
   // Bytes of keys and values in [begin, end), about. The default goes through all of them.
   virtual std::uint64_t bytes_between(std::string_view begin, std::string_view end) const;
   // Applies the batch: readers see it at once. It is durable when durable(position) has ended well.

@@ -151,6 +151,33 @@ TYPED_TEST(KvStoreTest, AnIteratorKeepsItsView) {
   EXPECT_EQ(this->keys("a", "z"), "a=2 c=2 ");
 }
 
+TYPED_TEST(KvStoreTest, ASnapshotIsOfOneMoment) {
+  this->put("a", "1");
+  this->put("b", "1");
+  auto before = this->made_.store->snapshot();
+  this->put("a", "2");
+  this->put("c", "2");
+  WriteBatch batch;
+  batch.erase("b");
+  ASSERT_TRUE(this->made_.store->apply(batch).has_value());
+  auto after = this->made_.store->snapshot();
+  for (int i = 0; i < 100; ++i) this->put("a", std::to_string(i));
+  auto all = [](const KvReader& reader) {
+    std::string out;
+    for (auto at = reader.iterate("", "z"); at->valid(); at->next()) {
+      out += at->key();
+      out += at->value();
+    }
+    return out;
+  };
+  EXPECT_EQ(all(*before), "a1b1");
+  EXPECT_EQ(all(*after), "a2c2");
+  EXPECT_EQ(before->get("b").value(), "1");
+  EXPECT_EQ(before->get("c").value(), std::nullopt);
+  EXPECT_EQ(after->get("a").value(), "2");
+  EXPECT_EQ(this->get("a"), "99");
+}
+
 TYPED_TEST(KvStoreTest, AnIteratorStaysWhereItIsWhileOthersWrite) {
   this->put("a", "1");
   this->put("b", "1");

@@ -27,8 +27,9 @@ const MemoryMedium::Version* MemoryMedium::visible(const Versions& versions, std
 // Looks at the store as it was at one position, whatever is applied meanwhile.
 class MemoryIterator : public KvIterator {
  public:
-  MemoryIterator(const MemoryStore& store, std::string_view begin, std::string_view end)
-      : store_(store), at_position_(store.applied_), begin_(begin), end_(end) {
+  MemoryIterator(const MemoryStore& store, std::uint64_t position, std::string_view begin,
+                 std::string_view end)
+      : store_(store), at_position_(position), begin_(begin), end_(end) {
     view_ = store_.views_.insert(at_position_);
     seek(begin_);
   }
@@ -75,6 +76,24 @@ class MemoryIterator : public KvIterator {
   bool valid_ = false, corrupt_ = false;
 };
 
+class MemorySnapshot : public KvReader {
+ public:
+  explicit MemorySnapshot(const MemoryStore& store)
+      : store_(store), position_(store.applied_), view_(store.views_.insert(position_)) {}
+  ~MemorySnapshot() override { store_.views_.erase(view_); }
+  Result<std::optional<std::string>> get(std::string_view key) const override {
+    return store_.get_at(key, position_);
+  }
+  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override {
+    return std::make_unique<MemoryIterator>(store_, position_, begin, end);
+  }
+
+ private:
+  const MemoryStore& store_;
+  const std::uint64_t position_;
+  const std::multiset<std::uint64_t>::iterator view_;
+};
+
 MemoryStore::MemoryStore(Loop& loop, MemoryMedium& medium, Options options)
     : loop_(loop),
       medium_(medium),
@@ -87,17 +106,25 @@ MemoryStore::~MemoryStore() {
 }
 
 Result<std::optional<std::string>> MemoryStore::get(std::string_view key) const {
+  return get_at(key, applied_);
+}
+
+Result<std::optional<std::string>> MemoryStore::get_at(std::string_view key, std::uint64_t position) const {
   if (!*alive_) return fail(Errc::kIo, "memory store: crashed");
   auto found = medium_.keys_.find(key);
   if (found == medium_.keys_.end()) return std::optional<std::string>();
-  const auto* version = MemoryMedium::visible(found->second, applied_);
+  const auto* version = MemoryMedium::visible(found->second, position);
   if (version == nullptr || !version->value) return std::optional<std::string>();
   if (version->corrupt) return fail(Errc::kCorrupt, "memory store: a value fails its checksum");
   return version->value;
 }
 
 std::unique_ptr<KvIterator> MemoryStore::iterate(std::string_view begin, std::string_view end) const {
-  return std::make_unique<MemoryIterator>(*this, begin, end);
+  return std::make_unique<MemoryIterator>(*this, applied_, begin, end);
+}
+
+std::unique_ptr<KvReader> MemoryStore::snapshot() const {
+  return std::make_unique<MemorySnapshot>(*this);
 }
 
 Result<LogPosition> MemoryStore::apply(const WriteBatch& batch) {

@@ -27,6 +27,7 @@ class MemoryMedium {
  private:
   friend class MemoryStore;
   friend class MemoryIterator;
+  friend class MemorySnapshot;
   struct Version {
     std::uint64_t position = 0;
     std::optional<std::string> value;
@@ -51,6 +52,7 @@ class MemoryStore : public KvStore {
 
   Result<std::optional<std::string>> get(std::string_view key) const override;
   std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override;
+  std::unique_ptr<KvReader> snapshot() const override;
   Result<LogPosition> apply(const WriteBatch& batch) override;
   Task<Status> durable(LogPosition position) override;
   LogPosition durable_position() const override { return LogPosition{medium_.durable_}; }
@@ -70,10 +72,12 @@ class MemoryStore : public KvStore {
 
  private:
   friend class MemoryIterator;
+  friend class MemorySnapshot;
   struct Waiter {
     std::uint64_t position;
     OneShot<Status> done;
   };
+  Result<std::optional<std::string>> get_at(std::string_view key, std::uint64_t position) const;
   void start_sync();
   void end_sync(std::uint64_t up_to);
   void drop_old_versions(MemoryMedium::Versions& versions) const;

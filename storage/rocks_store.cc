@@ -80,11 +80,13 @@ class Counting {
 class RocksIterator : public KvIterator {
  public:
   using Passed = std::function<void(std::uint64_t deleted, std::string_view begin, std::string_view end)>;
-  RocksIterator(rocksdb::DB& db, std::string_view begin, std::string_view end, Passed passed)
+  RocksIterator(rocksdb::DB& db, std::string_view begin, std::string_view end, Passed passed,
+                const rocksdb::Snapshot* moment = nullptr)
       : begin_(begin), end_(end), upper_(end_), passed_(std::move(passed)) {
     passed_before_ = rocksdb::get_perf_context()->internal_delete_skipped_count;
     rocksdb::ReadOptions options;
     options.iterate_upper_bound = &upper_;
+    options.snapshot = moment;
     at_.reset(db.NewIterator(options));
     at_->Seek(begin_);
   }
@@ -152,9 +154,12 @@ rocksdb::Options rocks_options(const RocksStore::Options& options) {
   return out;
 }
 
-Result<std::optional<std::string>> get_from(rocksdb::DB& db, std::string_view key) {
+Result<std::optional<std::string>> get_from(rocksdb::DB& db, std::string_view key,
+                                            const rocksdb::Snapshot* moment = nullptr) {
   std::string value;
-  rocksdb::Status status = db.Get(rocksdb::ReadOptions(), as_slice(key), &value);
+  rocksdb::ReadOptions options;
+  options.snapshot = moment;
+  rocksdb::Status status = db.Get(options, as_slice(key), &value);
   if (status.ok()) return std::optional<std::string>(std::move(value));
   if (status.IsNotFound()) return std::optional<std::string>();
   return tl::unexpected(error_of(status, "get"));
@@ -167,15 +172,34 @@ class SilentLog : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
+// Deleted keys that a reader of an old moment steps over are no reason to clear them away.
+void passed_by_reader(std::uint64_t, std::string_view, std::string_view) {}
+
+class RocksSnapshot : public KvReader {
+ public:
+  explicit RocksSnapshot(rocksdb::DB& db) : db_(db), moment_(db.GetSnapshot()) {}
+  ~RocksSnapshot() override { db_.ReleaseSnapshot(moment_); }
+  Result<std::optional<std::string>> get(std::string_view key) const override {
+    return get_from(db_, key, moment_);
+  }
+  std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override {
+    return std::make_unique<RocksIterator>(db_, begin, end, passed_by_reader, moment_);
+  }
+
+ private:
+  rocksdb::DB& db_;
+  const rocksdb::Snapshot* moment_;
+};
+
 class ReadOnlyRocks : public KvStore {
  public:
   ReadOnlyRocks(std::unique_ptr<RocksGuard> guard, std::unique_ptr<rocksdb::DB> db)
       : guard_(std::move(guard)), db_(std::move(db)) {}
   Result<std::optional<std::string>> get(std::string_view key) const override { return get_from(*db_, key); }
   std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override {
-    return std::make_unique<RocksIterator>(*db_, begin, end,
-                                           [](std::uint64_t, std::string_view, std::string_view) {});
+    return std::make_unique<RocksIterator>(*db_, begin, end, passed_by_reader);
   }
+  std::unique_ptr<KvReader> snapshot() const override { return std::make_unique<RocksSnapshot>(*db_); }
   Result<LogPosition> apply(const WriteBatch&) override {
     return fail(Errc::kDenied, "kv store: it is open for reading alone");
   }
@@ -248,6 +272,8 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
           passed(deleted, from, to);
         });
   }
+
+  std::unique_ptr<KvReader> snapshot() { return std::make_unique<RocksSnapshot>(*db_); }
 
   std::uint64_t bytes_between(std::string_view begin, std::string_view end) const {
     rocksdb::SizeApproximationOptions options;
@@ -589,6 +615,9 @@ Result<std::optional<std::string>> RocksStore::get(std::string_view key) const {
 }
 std::unique_ptr<KvIterator> RocksStore::iterate(std::string_view begin, std::string_view end) const {
   return impl_->iterate(begin, end);
+}
+std::unique_ptr<KvReader> RocksStore::snapshot() const {
+  return impl_->snapshot();
 }
 std::uint64_t RocksStore::bytes_between(std::string_view begin, std::string_view end) const {
   return impl_->bytes_between(begin, end);

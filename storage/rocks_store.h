@@ -40,6 +40,7 @@ class RocksStore : public KvStore {
 
   Result<std::optional<std::string>> get(std::string_view key) const override;
   std::unique_ptr<KvIterator> iterate(std::string_view begin, std::string_view end) const override;
+  std::unique_ptr<KvReader> snapshot() const override;
   std::uint64_t bytes_between(std::string_view begin, std::string_view end) const override;
   Result<LogPosition> apply(const WriteBatch& batch) override;
   Task<Status> durable(LogPosition position) override;

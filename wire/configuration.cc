@@ -2,10 +2,13 @@
 
 #include <string_view>
 
+#include "wire/codec.h"
+
 namespace slice::wire {
 namespace {
 
-constexpr std::uint32_t kMaxReason = 4096, kMaxVersion = 255;  // bytes
+constexpr std::uint32_t kMaxReason = 4096, kMaxVersion = 255, kMaxName = 255;  // bytes
+constexpr std::uint32_t kMaxFiles = 16;
 
 }  // namespace
 
@@ -21,6 +24,23 @@ bool decode(ByteView bytes, ConfigurationResult& out) {
   out.version = std::string(in.text(kMaxVersion));
   out.now_ns = in.u64();
   out.text = std::string(in.text(kMaxConfigurationText));
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const StateResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.files.size()));
+  for (const StateFile& file : result.files) {
+    out.text(file.name);
+    out.text(file.contents);
+  }
+}
+bool decode(ByteView bytes, StateResult& out) {
+  rpc::XdrReader in(bytes);
+  decode_list(in, kMaxFiles, out.files, [](rpc::XdrReader& each) {
+    StateFile file{.name = std::string(each.text(kMaxName)), .contents = {}};
+    file.contents = std::string(each.text(kMaxStateBytes));
+    return file;
+  });
   return in.complete();
 }
 

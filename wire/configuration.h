@@ -1,10 +1,12 @@
 // GET_CONFIGURATION of the manager program: what a host needs to know that is to become one of the ensemble's
-// (docs/install.md). No arguments. The key is not in it: who asks has it, since the answer is a session's.
+// (docs/install.md). The key is not in it: who asks has it, since the answer is a session's. GET_STATE: what
+// the manager keeps, for backups. Both without arguments.
 #ifndef SLICE_WIRE_CONFIGURATION_H
 #define SLICE_WIRE_CONFIGURATION_H
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "wire/manager.h"
 
@@ -20,6 +22,19 @@ inline constexpr std::uint32_t kMaxConfigurationText = 2 << 20;  // bytes; a rep
 
 void encode(rpc::XdrWriter& out, const ConfigurationResult& result);
 bool decode(ByteView bytes, ConfigurationResult& out);
+
+// Files of the manager's data directory, without their checksums (service/durable_file.h).
+struct StateFile {
+  std::string name, contents;
+  bool operator==(const StateFile&) const = default;
+};
+struct StateResult {
+  std::vector<StateFile> files;  // empty: it has no state, or cannot read it
+};
+inline constexpr std::uint32_t kMaxStateBytes = 3 << 20;  // of all files
+
+void encode(rpc::XdrWriter& out, const StateResult& result);
+bool decode(ByteView bytes, StateResult& out);
 
 }  // namespace slice::wire
 

@@ -334,10 +334,16 @@ TEST(ObjectMessages, Codec) {
   check_message(
       PlaceFileArgs{7, 8, 9, FileId{42}, PlaceFileArgs::What::kBytes, Epoch{2}, 5, {3, 4}, handle()});
   check_message(PlaceResult{NfsStatus::kNotSync, 5, Verifier{6}});
+  check_message(ObjectImageArgs{name, 1 << 20});
+  check_message(ObjectImageResult{NfsStatus::kOk, 9, Epoch{5}, {3, 4}, {{0, "abc"}, {8192, ""}}, 1 << 20});
+  check_message(ObjectImageResult{.status = NfsStatus::kNoEnt, .mtime = {}, .runs = {}});
 }
 
 TEST(ScanMessages, Codec) {
-  check_message(ScanArgs{SiteId{3}, {"a key", "another"}, "begin", "end", 77});
+  check_message(ScanArgs{SiteId{3}, {"a key", "another"}, "begin", "end", 77, 1ull << 40});
+  check_message(SnapshotArgs{SnapshotStep::kDrop, 77});
+  check_message(SnapshotResult{NfsStatus::kOk, {0, 5}});
+  check_message(SnapshotResult{.status = NfsStatus::kJukebox, .sites = {}});
   check_message(ScanArgs{});
   ScanResult result{.values = {{}, {ScanValue::State::kPresent, "v"}, {ScanValue::State::kUnreadable, "why"}},
                     .cells = {{"k1", "v1"}, {"k2", ""}},

@@ -24,7 +24,8 @@ enum class ManagerProcedure : std::uint32_t {
   kMoveSites = 8,  // this and those below: wire/moves.h
   kMoves = 9,
   kChangeMoves = 10,
-  kGetConfiguration = 11  // wire/configuration.h
+  kGetConfiguration = 11,  // this and those below: wire/configuration.h
+  kGetState = 12
 };
 
 enum class Role : std::uint32_t {

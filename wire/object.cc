@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t kMaxExtents = 1024;
 constexpr std::uint32_t kMaxObjects = 4096;
 constexpr std::uint32_t kMaxAlso = 4096;  // servers
+constexpr std::uint32_t kMaxRuns = 4096;
 
 void encode_name(XdrWriter& out, const ObjectName& name) {
   out.u32(name.volume.value);
@@ -293,6 +294,46 @@ bool decode(ByteView bytes, PlaceResult& out) {
   decode_status(in, out.status);
   out.number = in.u64();
   out.verifier = Verifier{in.u64()};
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectImageArgs& args) {
+  encode_name(out, args.object);
+  out.u64(args.offset);
+}
+bool decode(ByteView bytes, ObjectImageArgs& out) {
+  XdrReader in(bytes);
+  out.object = decode_name(in);
+  out.offset = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const ObjectImageResult& result) {
+  encode_status(out, result.status);
+  if (result.status != nfs3::Status::kOk) return;
+  out.u64(result.end);
+  out.u32(result.epoch.value);
+  nfs3::encode(out, result.mtime);
+  out.u32(static_cast<std::uint32_t>(result.runs.size()));
+  for (const ObjectRun& run : result.runs) {
+    out.u64(run.offset);
+    out.text(run.data);
+  }
+  out.u64(result.next);
+}
+bool decode(ByteView bytes, ObjectImageResult& out) {
+  XdrReader in(bytes);
+  out = {};
+  if (!decode_status(in, out.status)) return in.complete();
+  out.end = in.u64();
+  out.epoch = Epoch{in.u32()};
+  nfs3::decode(in, out.mtime);
+  decode_list(in, kMaxRuns, out.runs, [](XdrReader& each) {
+    ObjectRun run{.offset = each.u64(), .data = {}};
+    run.data = std::string(each.text(kMaxImageBytes));
+    return run;
+  });
+  out.next = in.u64();
   return in.complete();
 }
 

@@ -1,9 +1,10 @@
 // The object program of the data servers: what managers ask of the bytes of a file. slice-stored serves all
-// of it but PLACE_FILE; slice-smallfiled serves TRUNCATE, REMOVE, COMMIT, STAT, LIST and PLACE_FILE for the
-// bytes below the threshold.
+// of it but PLACE_FILE and IMAGE; slice-smallfiled serves TRUNCATE, REMOVE, COMMIT, STAT, LIST, PLACE_FILE
+// and IMAGE for the bytes below the threshold.
 #ifndef SLICE_WIRE_OBJECT_H
 #define SLICE_WIRE_OBJECT_H
 
+#include <string>
 #include <vector>
 
 #include "common/ids.h"
@@ -26,7 +27,8 @@ enum class ObjectProcedure : std::uint32_t {
   kCopy = 10,
   kDiscard = 11,
   kPlace = 12,
-  kPlaceFile = 13
+  kPlaceFile = 13,
+  kImage = 14
 };
 
 // Objects are named by (volume, fileID, kind).
@@ -153,6 +155,27 @@ struct PlaceResult {
   Verifier verifier;
 };
 
+// IMAGE: what a small-file server has of a file, for a backup: its bytes from `offset` on by runs without
+// holes, as many as fit, as they were at one moment.
+inline constexpr std::size_t kMaxImageBytes = 2 << 20;
+struct ObjectImageArgs {
+  ObjectName object;
+  std::uint64_t offset = 0;
+};
+struct ObjectRun {
+  std::uint64_t offset = 0;
+  std::string data;
+  bool operator==(const ObjectRun&) const = default;
+};
+struct ObjectImageResult {
+  nfs3::Status status = nfs3::Status::kOk;  // kNoEnt: nothing of it is here
+  std::uint64_t end = 0;
+  Epoch epoch;
+  nfs3::Time mtime;
+  std::vector<ObjectRun> runs;
+  std::uint64_t next = 0;  // where the rest begins; 0: that is all
+};
+
 // clang-format off
 #define SLICE_WIRE_OBJECT_MESSAGES(X) \
   X(ObjectReadArgs) \
@@ -170,7 +193,9 @@ struct PlaceResult {
   X(ObjectStatusResult) \
   X(PlaceArgs) \
   X(PlaceFileArgs) \
-  X(PlaceResult)
+  X(PlaceResult) \
+  X(ObjectImageArgs) \
+  X(ObjectImageResult)
 // clang-format on
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \

@@ -47,6 +47,7 @@ void encode(XdrWriter& out, const ScanArgs& args) {
   out.text(args.begin);
   out.text(args.end);
   out.u32(args.limit);
+  out.u64(args.snapshot);
 }
 bool decode(ByteView bytes, ScanArgs& out) {
   XdrReader in(bytes);
@@ -55,6 +56,35 @@ bool decode(ByteView bytes, ScanArgs& out) {
   out.begin = key(in);
   out.end = key(in);
   out.limit = in.u32();
+  out.snapshot = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const SnapshotArgs& args) {
+  out.u32(static_cast<std::uint32_t>(args.step));
+  out.u64(args.number);
+}
+bool decode(ByteView bytes, SnapshotArgs& out) {
+  XdrReader in(bytes);
+  const std::uint32_t step = in.u32();
+  if (step > static_cast<std::uint32_t>(SnapshotStep::kDrop)) in.fail();
+  out.step = static_cast<SnapshotStep>(step);
+  out.number = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const SnapshotResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.status));
+  if (result.status != nfs3::Status::kOk) return;
+  out.u32(static_cast<std::uint32_t>(result.sites.size()));
+  for (std::uint32_t site : result.sites) out.u32(site);
+}
+bool decode(ByteView bytes, SnapshotResult& out) {
+  XdrReader in(bytes);
+  out = {};
+  out.status = static_cast<nfs3::Status>(in.u32());
+  if (!in.ok() || out.status != nfs3::Status::kOk) return in.complete();
+  decode_list(in, kMaxSites, out.sites, [](XdrReader& each) { return each.u32(); });
   return in.complete();
 }
 

@@ -153,7 +153,7 @@ TopEntry decode_top_entry(rpc::XdrReader& in) {
 struct ProgramNames {
   std::uint32_t program;
   std::string_view name;
-  std::array<std::string_view, 14> procedures;
+  std::array<std::string_view, 15> procedures;
 };
 // As the enumerations of wire/*.h have them.
 constexpr std::array kInternalNames{
@@ -161,7 +161,7 @@ constexpr std::array kInternalNames{
     ProgramNames{kObjectProgram,
                  "object",
                  {"NULL", "READ", "WRITE", "TRUNCATE", "REMOVE", "STAT", "LIST", "COMMIT", "RECALL",
-                  "FORWARD", "COPY", "DISCARD", "PLACE", "PLACE_FILE"}},
+                  "FORWARD", "COPY", "DISCARD", "PLACE", "PLACE_FILE", "IMAGE"}},
     ProgramNames{kCoordinatorProgram,
                  "coordinator",
                  {"NULL", "TRUNCATE", "REMOVE", "SESSION", "LAYOUT", "MISSED", "MAP", "MOVE", "RECEIVE",
@@ -169,12 +169,16 @@ constexpr std::array kInternalNames{
     ProgramNames{kManagerProgram,
                  "manager",
                  {"NULL", "HEARTBEAT", "DRAW_VERIFIER", "GET_TABLES", "MEMBERS", "OFFER_TABLES", "CLAIM",
-                  "CHANGE_SERVER", "MOVE_SITES", "MOVES", "CHANGE_MOVES"}},
+                  "CHANGE_SERVER", "MOVE_SITES", "MOVES", "CHANGE_MOVES", "GET_CONFIGURATION", "GET_STATE"}},
     ProgramNames{kDirectoryProgram,
                  "directory",
                  {"NULL", "LOCK", "PREPARE", "FINISH", "OUTCOME", "READ", "TOUCH", "REVOKE", "LIST", "OWNER",
                   "CELLS"}},
-    ProgramNames{kScanProgram, "scan", {"NULL", "SCAN"}},
+    ProgramNames{kScanProgram, "scan", {"NULL", "SCAN", "SNAPSHOT"}},
+    ProgramNames{kAdminProgram,
+                 "admin",
+                 {"NULL", "METRICS", "MISDIRECTED", "NEW_TABLES", "NEW_SETTINGS", "GET_SETTINGS", "RELOAD",
+                  "TRACE", "TOP", "ABOUT"}},
     ProgramNames{kMovesProgram,
                  "moves",
                  {"NULL", "MOVE", "ABORT", "PREPARE", "OFFER", "TAKE", "WITHDRAW", "LATE_WRITES"}},

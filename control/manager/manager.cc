@@ -5,7 +5,9 @@
 
 #include "control/manager/configuration.h"
 #include "control/manager/members.h"
+#include "service/durable_file.h"
 #include "service/internal_call.h"
+#include "service/settings_keeper.h"
 #include "wire/coordinator.h"
 #include "wire/layout.h"
 
@@ -72,6 +74,7 @@ Manager::Manager(service::ServiceContext& context)
     (result.refused.empty() ? configurations_given_ : configurations_refused_).add();
     return result;
   });
+  on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
 }
 
 Task<Status> Manager::start() {
@@ -134,6 +137,20 @@ Task<rpc::Outcome> Manager::tables(rpc::XdrWriter& results) {
   if (survey_) co_return rpc::Outcome::kError;
   encode(results, state_.tables);
   co_return rpc::Outcome::kReply;
+}
+
+Task<wire::StateResult> Manager::files_of_state() {
+  auto lock = co_await change_.lock();  // nobody replaces them meanwhile
+  wire::StateResult result;
+  for (const char* name : {kStateFile, service::kSettingsFile}) {
+    auto contents = co_await service::read_file(context_.disk, name, wire::kMaxStateBytes);
+    if (contents) {
+      result.files.push_back({name, std::string(as_text(contents->view()))});
+    } else if (contents.error().code != Errc::kNotFound) {
+      log_warning("a backup lacks {}: {}", name, contents.error().message);
+    }
+  }
+  co_return result;
 }
 
 Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) {

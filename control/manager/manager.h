@@ -15,6 +15,7 @@
 #include "service/context.h"
 #include "service/internal_program.h"
 #include "service/process.h"
+#include "wire/configuration.h"
 
 namespace slice::manager {
 
@@ -67,6 +68,8 @@ class Manager : public service::InternalProgram, public service::Role {
   // kError while there is a survey: nobody knows.
   Task<rpc::Outcome> draw(rpc::XdrWriter& results);
   Task<rpc::Outcome> tables(rpc::XdrWriter& results);
+  // As they are on the disk.
+  Task<wire::StateResult> files_of_state();
   // What the heartbeat asks of its sender, whose tables may be newer than the state's (it was restored from
   // an old copy).
   bool wants_tables(const wire::HeartbeatArgs& args);

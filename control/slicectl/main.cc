@@ -352,6 +352,8 @@ int join_ensemble(const JoinCommands& join, const Arguments& arguments) {
   return usage ? kBadUsage : kFailed;
 }
 
+constexpr const char *kFsck = "slice-fsck", *kBackup = "slice-backup";
+
 std::filesystem::path own_path() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error);
@@ -367,9 +369,10 @@ int become(std::vector<std::string> words) {
   return kBadUsage;
 }
 
-// The checker of names, which lies beside this program: control/ knows no server's cells.
-int fsck(const Arguments& arguments, const std::vector<std::string>& given) {
-  std::vector<std::string> words{own_path().replace_filename("slice-fsck").string(), "--config",
+// Programs that lie beside this one: control/ knows no server's cells.
+int become_beside(const std::string& program, const Arguments& arguments,
+                  const std::vector<std::string>& given) {
+  std::vector<std::string> words{own_path().replace_filename(program).string(), "--config",
                                  arguments.config};
   if (arguments.json) words.emplace_back("--json");
   if (arguments.timeout_given) words.insert(words.end(), {"--timeout", fmt::format("{}", arguments.timeout)});
@@ -392,7 +395,7 @@ int files_only_on(const Arguments& arguments, const std::string& name) {
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
     Arguments as_text = arguments;
     as_text.json = false;
-    ::_exit(fsck(as_text, {"--only-on", name}));
+    ::_exit(become_beside(kFsck, as_text, {"--only-on", name}));
   }
   int status = 0;
   if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
@@ -465,6 +468,10 @@ int main(int argc, char** argv) {
       "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help");
   fsck_command->prefix_command()->fallthrough(false);
   fsck_command->set_help_flag();
+  auto* backup_command = app.add_subcommand(
+      "backup", "takes backups, and brings servers back: runs slice-backup with what follows; backup --help");
+  backup_command->prefix_command()->fallthrough(false);
+  backup_command->set_help_flag();
   InitCommands init(app);
   JoinCommands join(app);
   auto* support_command = app.add_subcommand(
@@ -481,7 +488,7 @@ int main(int argc, char** argv) {
       "is shown), or do not have "
       "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
       "(server remove --lost).\n"
-      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
+      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. backup: see there.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -493,7 +500,8 @@ int main(int argc, char** argv) {
   if (support_command->parsed()) return support(arguments);
   if (init.parsed()) return init_ensemble(init, arguments);
   if (join.parsed()) return join_ensemble(join, arguments);
-  if (fsck_command->parsed()) return fsck(arguments, fsck_command->remaining());
+  if (fsck_command->parsed()) return become_beside(kFsck, arguments, fsck_command->remaining());
+  if (backup_command->parsed()) return become_beside(kBackup, arguments, backup_command->remaining());
   auto policy_change = policy.change();
   if (policy.parsed() && !policy_change) {
     say(policy_change.error());

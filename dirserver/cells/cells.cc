@@ -227,6 +227,13 @@ std::string format_key() {
   return key_start(SiteId{0xffffffff}, CellKind::kFormat, 0);
 }
 
+std::string format_text(const VolumeConfig& volume, std::uint32_t sites) {
+  return fmt::format(
+      "cells 1 volume={} policy={} hash={} sites={}", volume.id.value,
+      volume.policy == VolumeConfig::NamePolicy::kNameHashing ? "name-hashing" : "mkdir-switching",
+      volume.hash == VolumeConfig::NameHash::kMd5 ? "md5" : "siphash13", sites);
+}
+
 KeyRange range_of(SiteId site) {
   std::string begin(4, '\0'), end(4, '\0');
   store_be(reinterpret_cast<std::uint8_t*>(begin.data()), site.value);

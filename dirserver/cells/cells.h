@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/config.h"
 #include "common/ids.h"
 #include "common/loop.h"
 #include "common/result.h"
@@ -263,6 +264,10 @@ SiteId site_of_key(std::string_view key);
 CellKind kind_of_key(std::string_view key);
 // The position in a name cell's key, the number at the end of any other.
 std::uint64_t last_number(std::string_view key);
+
+// What the format's key has: of a volume, what must not change in the life of a store, since where names are
+// depends on it.
+std::string format_text(const VolumeConfig& volume, std::uint32_t sites);
 
 // ---- values: encode never fails; decode answers kCorrupt with what was wrong ----
 std::string encode(const AttributeCell& cell);

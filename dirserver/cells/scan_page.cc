@@ -36,7 +36,7 @@ std::optional<std::string> key_behind(std::string_view key, unsigned bit) {
 
 class Page {
  public:
-  Page(const storage::KvStore& store, const wire::ScanArgs& args)
+  Page(const storage::KvReader& store, const wire::ScanArgs& args)
       : store_(store), args_(args), limit_(std::min(args.limit, wire::kMaxScanBytes)) {}
 
   wire::ScanResult read() {
@@ -126,7 +126,7 @@ class Page {
     return good;
   }
 
-  const storage::KvStore& store_;
+  const storage::KvReader& store_;
   const wire::ScanArgs& args_;
   std::uint32_t limit_;
   std::uint64_t bytes_ = 0;
@@ -136,7 +136,7 @@ class Page {
 
 }  // namespace
 
-wire::ScanResult scan_page(const storage::KvStore& store, const wire::ScanArgs& args) {
+wire::ScanResult scan_page(const storage::KvReader& store, const wire::ScanArgs& args) {
   auto good = [&](const std::string& key) { return of_site(key, args.site); };
   bool range = !args.begin.empty() || !args.end.empty();
   // The end may be where the next site begins.

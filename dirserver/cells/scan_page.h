@@ -9,7 +9,7 @@ namespace slice::dirserver {
 
 // What SCAN answers (wire/scan.h). kInval where a key is not of the site or too long. Synchronous: everything
 // in the result is of one moment.
-wire::ScanResult scan_page(const storage::KvStore& store, const wire::ScanArgs& args);
+wire::ScanResult scan_page(const storage::KvReader& store, const wire::ScanArgs& args);
 
 }  // namespace slice::dirserver
 

@@ -17,14 +17,17 @@ void Stays::begin(SiteId site) {
 void Stays::end(SiteId site) {
   stays_.erase(site.value);
   gone_.insert(site.value);
-  thaw(site);
+  if (auto found = frozen_.find(site.value); found != frozen_.end()) open(found);
 }
 
 void Stays::thaw(SiteId site) {
   auto found = frozen_.find(site.value);
-  if (found == frozen_.end()) return;
-  std::vector<OneShot<bool>> waiting = std::exchange(found->second, {});
-  frozen_.erase(found);
+  if (found != frozen_.end() && --found->second.times == 0) open(found);
+}
+
+void Stays::open(std::map<std::uint32_t, Frozen>::iterator frozen) {
+  const std::vector<OneShot<bool>> waiting = std::move(frozen->second.waiting);
+  frozen_.erase(frozen);
   for (const OneShot<bool>& each : waiting) {
     loop_.post([each] { each.set(true); });
   }
@@ -41,7 +44,7 @@ bool Stays::gone(SiteId site) const {
 Task<bool> Stays::until_open(SiteId site, Stay stay) {
   for (auto found = frozen_.find(site.value); found != frozen_.end(); found = frozen_.find(site.value)) {
     OneShot<bool> thawed;
-    found->second.push_back(thawed);
+    found->second.waiting.push_back(thawed);
     co_await thawed;
   }
   co_return of(site) == stay;

@@ -1,7 +1,8 @@
 // Stays: which sites are here, told by stays: from when a site came until it went. What goes on by itself
 // remembers the stay that it began in, since a site that went may have come back with other contents, and a
-// second one of its kind. For the end of a move a site can be frozen: what is there may be read, and is not
-// changed, until the site goes or all is as before (docs/moves.md). One loop.
+// second one of its kind. A site can be frozen, for the end of a move (docs/moves.md) or for a moment that is
+// the same at all servers (background/snapshots.h): what is there may be read, and is not changed, until the
+// site goes or all is as before. One loop.
 #ifndef SLICE_DIRSERVER_STORE_STAYS_H
 #define SLICE_DIRSERVER_STORE_STAYS_H
 
@@ -29,7 +30,8 @@ class Stays {
   void begin(SiteId site);
   void end(SiteId site);
 
-  void freeze(SiteId site) { frozen_[site.value]; }
+  // Until each freeze() has had its thaw().
+  void freeze(SiteId site) { ++frozen_[site.value].times; }
   void thaw(SiteId site);
   // It is frozen, or was here and went: nothing of it may be changed.
   bool closed(SiteId site) const;
@@ -42,10 +44,16 @@ class Stays {
   Task<bool> until_open(SiteId site, Stay stay);
 
  private:
+  struct Frozen {
+    unsigned times = 0;
+    std::vector<OneShot<bool>> waiting;  // for its end
+  };
+  void open(std::map<std::uint32_t, Frozen>::iterator frozen);
+
   Loop& loop_;
   std::uint64_t last_ = 0;
   std::map<std::uint32_t, Stay> stays_;
-  std::map<std::uint32_t, std::vector<OneShot<bool>>> frozen_;  // who waits for its end
+  std::map<std::uint32_t, Frozen> frozen_;
   std::set<std::uint32_t> gone_;
 };
 

@@ -25,6 +25,7 @@ class WatchedStore : public storage::KvStore {
   std::unique_ptr<storage::KvIterator> iterate(std::string_view begin, std::string_view end) const override {
     return store_.iterate(begin, end);
   }
+  std::unique_ptr<storage::KvReader> snapshot() const override { return store_.snapshot(); }
   Result<storage::LogPosition> apply(const storage::WriteBatch& batch) override {
     watch_("before records are applied");
     auto position = store_.apply(batch);

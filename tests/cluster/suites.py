@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import backup
 import block_maps
 import crashes
 import damage
@@ -27,6 +28,7 @@ import page
 import power_cut
 import refused
 import reload
+import rolling
 import session_keys
 import sites
 import storms
@@ -375,11 +377,13 @@ SUITES = {
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
     "hostile": (hostile.hostile, "attacks of clients, one after another, beside a kernel client and slice-load: what is others' is untouched, and served"),
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
+    "backup": (backup.backup, "a backup is taken under load; disks of a directory server, the small-file server and the manager are lost and made anew from it: no wrong byte"),
     "lost-manager-state": (lost_manager_state.lost_manager_state, "a manager that lost its state takes the tables from the others, and servers go by their own records: no byte is looked for elsewhere"),
     "grow": (grow.grow, "storage nodes are added and one is emptied while all work and some are killed: sites move with their data, nobody sees an error"),
     "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
+    "rolling": (rolling.rolling, "every process is restarted, one after another, under a kernel client and slice-load: nobody sees an error"),
     "trace": (tracing.trace, "one storage node's disk is slow: slicectl trace names it, hop by hop, and slicectl top who causes the load"),
     "wanted": (wanted.wanted, "storage sites are moved with their data by bpftool: `sites` follows, every byte is right, wrong entries are cleared"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
@@ -395,4 +399,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"backup", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

@@ -17,7 +17,7 @@ PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|http|wire|storage|routing|servic
 FINDING = re.compile(r'add\((?:[^;]*?)"([A-Z]+(?:_[A-Z]+)*)"')
 CHECK = re.compile(r'(?:good|bad)\((?:[\w:() ]+, )?"([a-z-]+)"')
 LONGEST_LINE = 100
-PROGRAMS = ["slice-managerd", "slice-dird", "slice-smallfiled", "slice-stored", "slice-coordd", "slice-proxyd", "slice-hostd", "slice-fsck", "slicectl", "slice-load"]
+PROGRAMS = ["slice-managerd", "slice-dird", "slice-smallfiled", "slice-stored", "slice-coordd", "slice-proxyd", "slice-hostd", "slice-fsck", "slice-backup", "slicectl", "slice-load"]
 
 
 def documents():

@@ -25,6 +25,7 @@ ALLOWED = {
     "storagenode": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "coordinator": {"service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "fsck": {"dirserver", "smallfile", "storagenode", "coordinator", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
+    "backup": {"fsck", "dirserver", "smallfile", "service", "routing", "wire", "rpc", "storage", "common"},
     "proxy": {"service", "routing", "wire", "rpc", "common", "bpf/shared"},
     "control": {"proxy", "service", "http", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
     "hostd": {"control", "proxy", "coordinator", "dirserver", "service", "smallfile", "storagenode"},

@@ -16,7 +16,7 @@ import root
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "build/packages"
-PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8,
+PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-backup": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8,
             "slice-smallfiled": 8, "slice-stored": 8}
 LEFT_EMPTY = ("bin", "lib", "lib/systemd/system", "lib/sysusers.d", "share/doc", "share")  # of Slice by purging
 MOST_EXPOSED = 25  # tenths, of `systemd-analyze security`

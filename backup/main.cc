@@ -1,0 +1,354 @@
+// slice-backup: takes a backup of an ensemble that serves, and brings a server back from one
+// (docs/operations.md). `slicectl backup` and `slicectl restore` run it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "backup/format.h"
+#include "backup/restore.h"
+#include "backup/take.h"
+#include "common/log.h"
+#include "common/version.h"
+#include "dirserver/fsck/remote_source.h"
+#include "fsck/online.h"
+#include "rpc/client.h"
+#include "rpc/epoll_loop.h"
+#include "service/data_directory.h"
+#include "service/internal_call.h"
+#include "service/membership.h"
+#include "storage/posix_disk.h"
+#include "wire/manager.h"
+
+namespace slice::backup {
+namespace {
+
+using dirserver::fsck::RemoteSource;
+using Json = nlohmann::ordered_json;
+
+constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kNotAsItWas = 3;
+constexpr std::uint32_t kDataFormat = 1;  // as servers claim their data directories
+constexpr std::size_t kNotesShown = 20;
+
+struct Arguments {
+  std::string config = "/etc/slice/ensemble.toml";
+  std::string folder, server, data;
+  double timeout = 30;
+  bool all_notes = false, json = false;
+
+  Duration patience() const {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout));
+  }
+};
+
+// Text for people, a line at a time, or one JSON object at the end.
+void line(const Arguments& arguments, const std::string& text) {
+  if (!arguments.json) std::printf("%s\n", text.c_str());
+}
+void print(const Arguments& arguments, const Json& all) {
+  if (arguments.json) std::printf("%s\n", all.dump(2).c_str());
+}
+
+int say(const Error& error, int code = kFailed) {
+  std::fprintf(stderr, "slice-backup: %s\n", error.message.c_str());
+  return code;
+}
+
+// What both need of an ensemble that runs.
+class Ensemble {
+ public:
+  Ensemble(const EnsembleConfig& config, Duration timeout)
+      : keys_(config),
+        channel_(loop_, {.keys = &keys_, .sender = service::kNobody, .generation = nullptr}),
+        cells_({.loop = loop_, .channel = channel_, .config = config, .timeout = timeout}) {}
+  Status open(const TlsConfig& tls) {
+    SLICE_RETURN_IF_ERROR(keys_.use_tls(tls));
+    return run(cells_.take_tables());
+  }
+  template <class T>
+  T run(Task<T> task) {
+    return rpc::run_to_end(loop_, std::move(task));
+  }
+  rpc::EpollLoop& loop() { return loop_; }
+  rpc::Channel& channel() { return channel_; }
+  RemoteSource& cells() { return cells_; }
+  const std::shared_ptr<const routing::RoutingTables>& tables() const { return cells_.tables(); }
+
+ private:
+  rpc::EpollLoop loop_;
+  rpc::KeyRing keys_;
+  rpc::SocketChannel channel_;
+  RemoteSource cells_;
+};
+
+// ---- taking ----
+
+int take(const EnsembleConfig& config, const TlsConfig& tls, const Arguments& arguments) {
+  std::error_code error;
+  if (std::filesystem::exists(arguments.folder, error))
+    return say({Errc::kExists, fmt::format("{} is there already", arguments.folder)}, kBadUsage);
+  const std::string part = arguments.folder + ".part";
+  if (!std::filesystem::create_directory(part, error))
+    return say({Errc::kIo, fmt::format("{} cannot be made: {}", part,
+                                       error ? error.message() : "of a backup that was not finished")});
+  std::filesystem::permissions(part, std::filesystem::perms::owner_all, error);
+  Ensemble ensemble(config, arguments.patience());
+  if (Status opened = ensemble.open(tls); !opened) return say(opened.error());
+  auto taken = ensemble.run(take_backup({.loop = ensemble.loop(),
+                                         .channel = ensemble.channel(),
+                                         .config = config,
+                                         .tables = ensemble.tables(),
+                                         .folder = part,
+                                         .timeout = arguments.patience(),
+                                         .say = [&](const std::string& what) { line(arguments, what); }}));
+  if (!taken) return say(taken.error());
+  std::filesystem::rename(part, arguments.folder, error);
+  if (error) return say({Errc::kIo, fmt::format("{}: {}", arguments.folder, error.message())});
+  const double waited = std::chrono::duration<double, std::milli>(taken->held).count();
+  line(arguments, fmt::format("{}: {} cells, {} small files; clients waited {:.1f} ms", arguments.folder,
+                              taken->cells, taken->files, waited));
+  print(arguments, {{"folder", arguments.folder},
+                    {"cells", taken->cells},
+                    {"small_files", taken->files},
+                    {"clients_waited_ms", waited}});
+  return kGood;
+}
+
+// ---- looking ----
+
+// False: it is damaged.
+bool show_file(const Arguments& arguments, Reader& file, Json& all) {
+  std::uint64_t records = 0;
+  auto record = file.next();
+  for (; record && *record; record = file.next()) ++records;
+  const Header& header = file.header();
+  const std::string_view role = wire::role_name(header.role);
+  line(arguments, fmt::format("{}: {} server, {} sites, {} records{}", header.server, role,
+                              header.sites.size(), records, record ? "" : ", DAMAGED"));
+  all.push_back({{"server", header.server},
+                 {"role", role},
+                 {"taken_ns", header.taken.ns},
+                 {"sites", header.sites.size()},
+                 {"records", records},
+                 {"damaged", !record}});
+  if (!record) say(record.error());
+  return record.has_value();
+}
+
+int show(const Arguments& arguments) {
+  int code = kGood;
+  Json all = Json::array();
+  for (wire::Role role : {wire::Role::kDirectory, wire::Role::kSmallFile, wire::Role::kManager}) {
+    auto files = open_all(arguments.folder, role);
+    if (!files && files.error().code == Errc::kNotFound) continue;
+    if (!files) return say(files.error());
+    for (const auto& file : *files) {
+      if (!show_file(arguments, *file, all)) code = kFailed;
+    }
+  }
+  if (all.empty()) return say({Errc::kNotFound, fmt::format("{} is no backup", arguments.folder)});
+  print(arguments, {{"files", std::move(all)}});
+  return code;
+}
+
+// ---- bringing back ----
+
+Task<bool> pause(Loop& loop, Duration duration) {
+  co_await loop.sleep(duration);
+  co_return true;
+}
+
+constexpr Duration kAskedAgain = std::chrono::milliseconds(500);
+constexpr Duration kNoticed = std::chrono::seconds(8);  // that a server is away, by the manager
+constexpr std::uint64_t kMissedMs = 2500;               // a heartbeat comes each second
+
+// Waits until the manager has noticed that the server is away. kInvalid: it hears it.
+Status check_away(Ensemble& ensemble, const EnsembleConfig& config, const std::string& name,
+                  Duration timeout) {
+  const ServerConfig& manager = *config.first(ServerRole::kManager);
+  bool missed = false;
+  for (Duration waited{}; waited < kNoticed; waited += kAskedAgain) {
+    auto members = ensemble.run(service::internal_call<wire::MembersResult>(
+        ensemble.channel(), {manager.address, manager.port}, wire::kManagerProgram,
+        wire::ManagerProcedure::kMembers, service::NoArguments{}, timeout));
+    if (!members) return fail(members.error(), manager.name);
+    const auto found = std::find_if(members->members.begin(), members->members.end(),
+                                    [&](const wire::Member& each) { return each.entry.name == name; });
+    if (found == members->members.end() || !found->alive) return {};
+    if (missed && found->age_ms < kMissedMs) break;  // it has come back
+    missed = missed || found->age_ms >= kMissedMs;
+    if (!missed && waited > 2 * std::chrono::milliseconds(kMissedMs)) break;
+    if (waited == Duration{})
+      std::fprintf(stderr, "slice-backup: %s was heard of a moment ago\n", name.c_str());
+    ensemble.run(pause(ensemble.loop(), kAskedAgain));
+  }
+  return fail(Errc::kInvalid, "{} runs: stop it first", name);
+}
+
+class Notes {
+ public:
+  explicit Notes(const Arguments& arguments) : arguments_(arguments) {}
+  void add(const Note& note) {
+    ++count_;
+    if (arguments_.json) all_.push_back({{"file", note.file.value}, {"what", note.what}});
+    if (arguments_.all_notes || count_ <= kNotesShown)
+      line(arguments_, fmt::format("file {:#x} {}", note.file.value, note.what));
+  }
+  Json end() {
+    if (!arguments_.all_notes && count_ > kNotesShown)
+      line(arguments_, fmt::format("... and {} more (--all)", count_ - kNotesShown));
+    return std::move(all_);
+  }
+
+ private:
+  const Arguments& arguments_;
+  Json all_ = Json::array();
+  std::uint64_t count_ = 0;
+};
+
+// What came of it; an error: nothing did.
+Result<Json> restore_directory(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
+  fsck::OnlineData data(ensemble.channel(), seams.config, ensemble.tables(), arguments.patience());
+  SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
+  for (const std::string& silent : ensemble.run(data.find_servers()))
+    std::fprintf(stderr, "slice-backup: %s does not answer; it holds no sites\n", silent.c_str());
+  auto restored = ensemble.run(restore_names(seams, data.servers()));
+  if (!restored) return fail(std::move(restored).error());
+  line(arguments,
+       fmt::format("{}: {} cells; of the files since then {} were written, {} cut, {} removed",
+                   seams.self.name, restored->cells, restored->grown, restored->cut, restored->gone));
+  return Json{{"server", seams.self.name},
+              {"cells", restored->cells},
+              {"written_since", restored->grown},
+              {"cut_since", restored->cut},
+              {"removed_since", restored->gone}};
+}
+
+Result<Json> restore_small_files(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
+  auto then = open_all(arguments.folder, wire::Role::kDirectory);
+  if (!then) return fail(std::move(then).error());
+  auto restored = ensemble.run(restore_files(seams, ensemble.cells(), *then));
+  if (!restored) return fail(std::move(restored).error());
+  line(arguments,
+       fmt::format("{}: {} files; bytes of {} are lost, of {} older than they were; {} were removed "
+                   "since",
+                   seams.self.name, restored->files, restored->lost, restored->older, restored->unused));
+  return Json{{"server", seams.self.name},
+              {"files", restored->files},
+              {"lost", restored->lost},
+              {"older", restored->older},
+              {"removed_since", restored->unused}};
+}
+
+Result<Json> restore_manager(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
+  auto restored = ensemble.run(restore_state(seams));
+  if (!restored) return fail(std::move(restored).error());
+  line(arguments, fmt::format("{}: {} files of its state", seams.self.name, *restored));
+  return Json{{"server", seams.self.name}, {"state_files", *restored}};
+}
+
+int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments& arguments) {
+  const ServerConfig* found = config.find(arguments.server);
+  if (found == nullptr)
+    return say({Errc::kNotFound, fmt::format("no server has the name '{}'", arguments.server)}, kBadUsage);
+  ServerConfig self = *found;
+  if (!arguments.data.empty()) self.data = arguments.data;
+  const bool is_manager = self.role == ServerRole::kManager;
+  if (!is_manager && self.role != ServerRole::kDirectory && self.role != ServerRole::kSmallFile) {
+    return say({Errc::kInvalid,
+                fmt::format("'{}' is a {} server: backups are of directory servers, small-file servers and "
+                            "the manager",
+                            self.name, role_name(self.role))},
+               kBadUsage);
+  }
+  auto files = open_all(arguments.folder, static_cast<wire::Role>(self.role));
+  if (!files) return say(files.error());
+  Ensemble ensemble(config, arguments.patience());
+  if (!is_manager) {
+    if (Status opened = ensemble.open(tls); !opened) return say(opened.error());
+    Status away = check_away(ensemble, config, self.name, arguments.patience());
+    if (!away) return say(away.error());
+  }
+  auto claim = service::DataDirectory::claim(self, config.volume.id, kDataFormat);
+  if (!claim) return say(claim.error());
+  if (claim->served())
+    return say({Errc::kExists, fmt::format("{} holds data of {}: move it away first", self.data, self.name)});
+  if (Status begun = claim->begin_filling(); !begun) return say(begun.error());
+  auto disk = storage::PosixDisk::open(ensemble.loop(), self.data);
+  if (!disk) return say(disk.error());
+  Notes notes(arguments);
+  bool as_it_was = true;
+  const RestoreSeams seams{.loop = ensemble.loop(),
+                           .disk = **disk,
+                           .self = self,
+                           .config = config,
+                           .tables = ensemble.tables(),
+                           .files = *files,
+                           .note = [&](const Note& note) {
+                             as_it_was = false;
+                             notes.add(note);
+                           }};
+  auto restored = is_manager                            ? restore_manager(ensemble, seams, arguments)
+                  : self.role == ServerRole::kDirectory ? restore_directory(ensemble, seams, arguments)
+                                                        : restore_small_files(ensemble, seams, arguments);
+  if (!restored) return say(restored.error());
+  if (Status whole = claim->end_filling(); !whole) return say(whole.error());
+  (*restored)["notes"] = notes.end();
+  print(arguments, *restored);
+  return as_it_was ? kGood : kNotAsItWas;
+}
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("slice-backup: takes a backup of an ensemble that serves, and brings a server back from one");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--config", arguments.config, "the ensemble's configuration")
+      ->take_last()  // slicectl gives its own first
+      ->capture_default_str();
+  app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer of a server")
+      ->take_last()
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  app.add_flag("--json", arguments.json, "JSON instead of text");
+  auto* take_command = app.add_subcommand(
+      "take", "what directory servers, small-file servers and the manager have, into files of a new folder");
+  take_command->add_option("folder", arguments.folder, "is made, and gets its name when all is there")
+      ->required();
+  auto* show_command = app.add_subcommand("show", "what a backup has; reads all of it");
+  show_command->add_option("folder", arguments.folder, "that `take` made")->required();
+  auto* restore_command = app.add_subcommand(
+      "restore",
+      "makes the data directory of a server whose disk was lost, on its host, before it is started");
+  restore_command->add_option("server", arguments.server, "its name")->required();
+  restore_command->add_option("folder", arguments.folder, "that `take` made")->required();
+  restore_command->add_option("--data", arguments.data, "its data directory; default: as configured");
+  restore_command->add_flag("--all", arguments.all_notes, "names every file that is not as it was");
+  app.footer(
+      "Exit codes: 0 done; 1 not done; 2 wrong usage or configuration; 3 restored, and files are not as they "
+      "were (each is named).");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kGood : kBadUsage;
+  }
+  configure_log("slice-backup", LogLevel::kWarning);
+  while (arguments.folder.size() > 1 && arguments.folder.back() == '/') arguments.folder.pop_back();
+  if (show_command->parsed()) return show(arguments);
+  auto file = load_ensemble(arguments.config);
+  if (!file) return say(file.error(), kBadUsage);
+  const TlsConfig tls = file->network.tls.of("slicectl");
+  auto config = service::learn_members(std::move(*file), tls);
+  if (!config) return say(config.error());
+  return take_command->parsed() ? take(*config, tls, arguments) : restore(*config, tls, arguments);
+}
+
+}  // namespace
+}  // namespace slice::backup
+
+int main(int argc, char** argv) {
+  return slice::backup::main(argc, argv);
+}

@@ -1,0 +1,74 @@
+"""The suite `rolling`: every process of an ensemble is restarted, one after another, as a package's upgrade does it, while a kernel client and
+slice-load work. With `--from FOLDER` the ensemble begins with the programs there, of an older build, and each process comes back as the new one: what
+works between the two is what may be upgraded so."""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import uml
+from load import Lasting
+
+ORDER = ("manager", "coord", "dir", "small", "store", "proxy")  # docs/operations.md, "Upgrading"
+SECONDS_EACH = 9  # until the next, about: back, whole again, and some work
+# Of a client's operation. A server is away for a second; who found it away tries again within two.
+LONGEST_SECONDS = 8.0
+BACK_SECONDS = 30
+
+
+def say(ok, what, got=""):
+    print(f"{'ok' if ok else 'not ok'} rolling {what}{'' if ok else f': {got}'}", flush=True)
+    return ok
+
+
+def version(folder):
+    return subprocess.run([folder / "slicectl", "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def comes_back(target, name):
+    """The process is restarted with the programs of target.bin_dir; the seconds until all is well again."""
+    start = time.monotonic()
+    target.restart(name)
+    target.wait_serving(BACK_SECONDS)
+    while target.slicectl("status", check=False).returncode != 0 and time.monotonic() < start + BACK_SECONDS:
+        time.sleep(0.2)
+    return time.monotonic() - start
+
+
+def restarted_one_after_another(target, new):
+    names = [name for beginning in ORDER for name in target.servers(beginning)]
+    target.bin_dir = new
+    target.settings[target.settings.index("--bin") + 1] = str(new)
+    times = {}
+    for name in names:
+        before = time.monotonic()
+        times[name] = round(comes_back(target, name), 1)
+        time.sleep(max(0, before + SECONDS_EACH - time.monotonic()))
+    return say(max(times.values()) < BACK_SECONDS, f"each of {len(names)} processes is back, and all is well again, after seconds: {times}", times)
+
+
+def rolling(ensembles, options):
+    new = pathlib.Path(ensembles.bin_dir or uml.ROOT / "build/release/bin")
+    old = options.old_programs or new
+    print(f"from {old} ({version(old)}) to {new} ({version(new)})", flush=True)
+    ensembles.bin_dir = old
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slice-rolling-", dir="/dev/shm"))
+        target = stack.enter_context(ensembles.make("rolling", directories=2, storage=3))
+        seconds = (len(target.process_names) + 3) * SECONDS_EACH
+        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(seconds)]
+        client = stack.enter_context(target.client(command, output=sys.stdout, options="actimeo=0", timeout=seconds + 240))
+        if not client.says("ready"):
+            return say(False, "the client gets ready", client.wait())
+        with Lasting(target, options, folder) as load:
+            ok = restarted_one_after_another(target, new)
+        ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
+        ok &= say(client.wait() == 0, "nor did the kernel client")
+        for what, times in json.loads(client.text.splitlines()[-1]).items():
+            ok &= say(times["longest"][0] < LONGEST_SECONDS, f"{what}: the longest of {times['operations']} took {times['longest'][:6]} s", times["longest"])
+        found = target.slicectl("fsck", "--data", check=False)
+        return ok & say(found.returncode == 0, "fsck --data is clean", found.stdout)
