@@ -11,7 +11,8 @@ ScanService::ScanService(service::ServiceContext& context, const storage::KvStor
       context_(context),
       store_(store),
       snapshots_(snapshots),
-      pages_(context.metrics.counter("scan_pages_total", "pages of cells read by slicectl fsck and slicectl backup")),
+      pages_(context.metrics.counter("scan_pages_total",
+                                     "pages of cells read by slicectl fsck and slicectl backup")),
       cells_(context.metrics.counter("scan_cells_total", "cells in those pages")),
       gaps_(context.metrics.counter("scan_unreadable_total",
                                     "ranges of cells that the store could not read for them")) {

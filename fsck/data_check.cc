@@ -23,7 +23,7 @@ using service::ObjectSource;
 using wire::ObjectName;
 using State = wire::ScanValue::State;
 
-constexpr std::size_t kAtOnce = 64;  // files that are looked at together
+constexpr std::size_t kAtOnce = 64;       // files that are looked at together
 constexpr std::uint64_t kBytesEach = 64;  // of a suspect
 
 using Holders = std::vector<ObjectSource*>;

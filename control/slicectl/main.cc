@@ -372,8 +372,7 @@ int become(std::vector<std::string> words) {
 // Programs that lie beside this one: control/ knows no server's cells.
 int become_beside(const std::string& program, const Arguments& arguments,
                   const std::vector<std::string>& given) {
-  std::vector<std::string> words{own_path().replace_filename(program).string(), "--config",
-                                 arguments.config};
+  std::vector<std::string> words{own_path().replace_filename(program).string(), "--config", arguments.config};
   if (arguments.json) words.emplace_back("--json");
   if (arguments.timeout_given) words.insert(words.end(), {"--timeout", fmt::format("{}", arguments.timeout)});
   words.insert(words.end(), given.begin(), given.end());
