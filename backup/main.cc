@@ -1,8 +1,14 @@
 // slice-backup: takes a backup of an ensemble that serves, and brings a server back from one
-// (docs/operations.md). `slicectl backup` and `slicectl restore` run it.
+// (docs/operations.md). `slicectl backup` runs it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -85,31 +91,55 @@ class Ensemble {
 
 // ---- taking ----
 
+Result<Taken> take_into(const std::string& folder, const EnsembleConfig& config, const TlsConfig& tls,
+                        const Arguments& arguments) {
+  Ensemble ensemble(config, arguments.patience());
+  SLICE_RETURN_IF_ERROR(ensemble.open(tls));
+  return ensemble.run(take_backup({.loop = ensemble.loop(),
+                                   .channel = ensemble.channel(),
+                                   .config = config,
+                                   .tables = ensemble.tables(),
+                                   .folder = folder,
+                                   .timeout = arguments.patience(),
+                                   .say = [&](const std::string& what) { line(arguments, what); }}));
+}
+
+Status sync_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool done = fd >= 0 && ::fsync(fd) == 0;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  return done ? Status{} : fail(Errc::kIo, "{}: {}", path, std::strerror(error));
+}
+
+// Gives the folder its name, durably.
+Status rename_folder(const std::string& from, const std::string& to) {
+  SLICE_RETURN_IF_ERROR(sync_folder(from));
+  if (std::rename(from.c_str(), to.c_str()) != 0) return fail(Errc::kIo, "{}: {}", to, std::strerror(errno));
+  return sync_folder(std::filesystem::absolute(to).parent_path().string());
+}
+
 int take(const EnsembleConfig& config, const TlsConfig& tls, const Arguments& arguments) {
   std::error_code error;
-  if (std::filesystem::exists(arguments.folder, error))
-    return say({Errc::kExists, fmt::format("{} is there already", arguments.folder)}, kBadUsage);
-  const std::string part = arguments.folder + ".part";
+  const std::string &folder = arguments.folder, part = folder + ".part";
+  if (std::filesystem::exists(folder, error))
+    return say({Errc::kExists, fmt::format("{} is there already", folder)}, kBadUsage);
   if (!std::filesystem::create_directory(part, error))
-    return say({Errc::kIo, fmt::format("{} cannot be made: {}", part,
-                                       error ? error.message() : "of a backup that was not finished")});
-  std::filesystem::permissions(part, std::filesystem::perms::owner_all, error);
-  Ensemble ensemble(config, arguments.patience());
-  if (Status opened = ensemble.open(tls); !opened) return say(opened.error());
-  auto taken = ensemble.run(take_backup({.loop = ensemble.loop(),
-                                         .channel = ensemble.channel(),
-                                         .config = config,
-                                         .tables = ensemble.tables(),
-                                         .folder = part,
-                                         .timeout = arguments.patience(),
-                                         .say = [&](const std::string& what) { line(arguments, what); }}));
-  if (!taken) return say(taken.error());
-  std::filesystem::rename(part, arguments.folder, error);
-  if (error) return say({Errc::kIo, fmt::format("{}: {}", arguments.folder, error.message())});
+    return say({Errc::kIo, error
+                               ? fmt::format("{}: {}", part, error.message())
+                               : fmt::format("{} is there: another one is being taken, or was not finished; "
+                                             "remove it",
+                                             part)});
+  auto taken = take_into(part, config, tls, arguments);
+  Status named = taken ? rename_folder(part, folder) : fail(taken.error());
+  if (!named) {
+    std::filesystem::remove_all(part, error);
+    return say(named.error());
+  }
   const double waited = std::chrono::duration<double, std::milli>(taken->held).count();
-  line(arguments, fmt::format("{}: {} cells, {} small files; clients waited {:.1f} ms", arguments.folder,
-                              taken->cells, taken->files, waited));
-  print(arguments, {{"folder", arguments.folder},
+  line(arguments, fmt::format("{}: {} cells, {} small files; clients waited {:.1f} ms", folder, taken->cells,
+                              taken->files, waited));
+  print(arguments, {{"folder", folder},
                     {"cells", taken->cells},
                     {"small_files", taken->files},
                     {"clients_waited_ms", waited}});
@@ -161,14 +191,13 @@ Task<bool> pause(Loop& loop, Duration duration) {
 }
 
 constexpr Duration kAskedAgain = std::chrono::milliseconds(500);
-constexpr Duration kNoticed = std::chrono::seconds(8);  // that a server is away, by the manager
-constexpr std::uint64_t kMissedMs = 2500;               // a heartbeat comes each second
+constexpr Duration kNoticed = std::chrono::seconds(8);         // that a server is away, by the manager
+constexpr Duration kHeartbeatsCome = std::chrono::seconds(3);  // of one that runs, by then
+constexpr std::uint64_t kMissedMs = 2500;
 
 // Waits until the manager has noticed that the server is away. kInvalid: it hears it.
-Status check_away(Ensemble& ensemble, const EnsembleConfig& config, const std::string& name,
+Status check_away(Ensemble& ensemble, const ServerConfig& manager, const std::string& name,
                   Duration timeout) {
-  const ServerConfig& manager = *config.first(ServerRole::kManager);
-  bool missed = false;
   for (Duration waited{}; waited < kNoticed; waited += kAskedAgain) {
     auto members = ensemble.run(service::internal_call<wire::MembersResult>(
         ensemble.channel(), {manager.address, manager.port}, wire::kManagerProgram,
@@ -177,14 +206,25 @@ Status check_away(Ensemble& ensemble, const EnsembleConfig& config, const std::s
     const auto found = std::find_if(members->members.begin(), members->members.end(),
                                     [&](const wire::Member& each) { return each.entry.name == name; });
     if (found == members->members.end() || !found->alive) return {};
-    if (missed && found->age_ms < kMissedMs) break;  // it has come back
-    missed = missed || found->age_ms >= kMissedMs;
-    if (!missed && waited > 2 * std::chrono::milliseconds(kMissedMs)) break;
+    if (waited >= kHeartbeatsCome && found->age_ms < kMissedMs) break;
     if (waited == Duration{})
       std::fprintf(stderr, "slice-backup: %s was heard of a moment ago\n", name.c_str());
     ensemble.run(pause(ensemble.loop(), kAskedAgain));
   }
   return fail(Errc::kInvalid, "{} runs: stop it first", name);
+}
+
+// What others have of it does not change, and is all there: kUnavailable: sites move from it or to it.
+Status find_data_servers(Ensemble& ensemble, fsck::OnlineData& data, std::uint32_t server) {
+  SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
+  for (const wire::SiteMove& move : data.moves()) {
+    if (move.from == server || move.to == server)
+      return fail(Errc::kUnavailable, "sites of it move (slicectl moves): wait, or abort move {}",
+                  move.id.value);
+  }
+  for (const std::string& silent : ensemble.run(data.find_servers()))
+    std::fprintf(stderr, "slice-backup: %s does not answer; it holds no sites\n", silent.c_str());
+  return {};
 }
 
 class Notes {
@@ -196,6 +236,7 @@ class Notes {
     if (arguments_.all_notes || count_ <= kNotesShown)
       line(arguments_, fmt::format("file {:#x} {}", note.file.value, note.what));
   }
+  bool any() const { return count_ > 0; }
   Json end() {
     if (!arguments_.all_notes && count_ > kNotesShown)
       line(arguments_, fmt::format("... and {} more (--all)", count_ - kNotesShown));
@@ -211,9 +252,7 @@ class Notes {
 // What came of it; an error: nothing did.
 Result<Json> restore_directory(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
   fsck::OnlineData data(ensemble.channel(), seams.config, ensemble.tables(), arguments.patience());
-  SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
-  for (const std::string& silent : ensemble.run(data.find_servers()))
-    std::fprintf(stderr, "slice-backup: %s does not answer; it holds no sites\n", silent.c_str());
+  SLICE_RETURN_IF_ERROR(find_data_servers(ensemble, data, seams.self.index));
   auto restored = ensemble.run(restore_names(seams, data.servers()));
   if (!restored) return fail(std::move(restored).error());
   line(arguments,
@@ -227,6 +266,8 @@ Result<Json> restore_directory(Ensemble& ensemble, const RestoreSeams& seams, co
 }
 
 Result<Json> restore_small_files(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
+  fsck::OnlineData data(ensemble.channel(), seams.config, ensemble.tables(), arguments.patience());
+  SLICE_RETURN_IF_ERROR(find_data_servers(ensemble, data, seams.self.index));
   auto then = open_all(arguments.folder, wire::Role::kDirectory);
   if (!then) return fail(std::move(then).error());
   auto restored = ensemble.run(restore_files(seams, ensemble.cells(), *then));
@@ -268,7 +309,8 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
   Ensemble ensemble(config, arguments.patience());
   if (!is_manager) {
     if (Status opened = ensemble.open(tls); !opened) return say(opened.error());
-    Status away = check_away(ensemble, config, self.name, arguments.patience());
+    const ServerConfig& manager = *config.first(ServerRole::kManager);
+    Status away = check_away(ensemble, manager, self.name, arguments.patience());
     if (!away) return say(away.error());
   }
   auto claim = service::DataDirectory::claim(self, config.volume.id, kDataFormat);
@@ -279,17 +321,13 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
   auto disk = storage::PosixDisk::open(ensemble.loop(), self.data);
   if (!disk) return say(disk.error());
   Notes notes(arguments);
-  bool as_it_was = true;
   const RestoreSeams seams{.loop = ensemble.loop(),
                            .disk = **disk,
                            .self = self,
                            .config = config,
                            .tables = ensemble.tables(),
                            .files = *files,
-                           .note = [&](const Note& note) {
-                             as_it_was = false;
-                             notes.add(note);
-                           }};
+                           .note = [&notes](const Note& note) { notes.add(note); }};
   auto restored = is_manager                            ? restore_manager(ensemble, seams, arguments)
                   : self.role == ServerRole::kDirectory ? restore_directory(ensemble, seams, arguments)
                                                         : restore_small_files(ensemble, seams, arguments);
@@ -297,7 +335,7 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
   if (Status whole = claim->end_filling(); !whole) return say(whole.error());
   (*restored)["notes"] = notes.end();
   print(arguments, *restored);
-  return as_it_was ? kGood : kNotAsItWas;
+  return notes.any() ? kNotAsItWas : kGood;
 }
 
 int main(int argc, char** argv) {
@@ -336,6 +374,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? kGood : kBadUsage;
   }
   configure_log("slice-backup", LogLevel::kWarning);
+  ::umask(S_IRWXG | S_IRWXO);  // names and bytes of everybody
   while (arguments.folder.size() > 1 && arguments.folder.back() == '/') arguments.folder.pop_back();
   if (show_command->parsed()) return show(arguments);
   auto file = load_ensemble(arguments.config);

@@ -14,7 +14,7 @@ import uml
 from load import Lasting
 
 ORDER = ("manager", "coord", "dir", "small", "store", "proxy")  # docs/operations.md, "Upgrading"
-SECONDS_EACH = 9  # until the next, about: back, whole again, and some work
+SECONDS_EACH = 8  # with --scale 1, until the next, about: back, whole again, and some work
 # Of a client's operation. A server is away for a second; who found it away tries again within two.
 LONGEST_SECONDS = 8.0
 BACK_SECONDS = 30
@@ -39,7 +39,7 @@ def comes_back(target, name):
     return time.monotonic() - start
 
 
-def restarted_one_after_another(target, new):
+def restarted_one_after_another(target, new, seconds_each):
     names = [name for beginning in ORDER for name in target.servers(beginning)]
     target.bin_dir = new
     target.settings[target.settings.index("--bin") + 1] = str(new)
@@ -47,7 +47,7 @@ def restarted_one_after_another(target, new):
     for name in names:
         before = time.monotonic()
         times[name] = round(comes_back(target, name), 1)
-        time.sleep(max(0, before + SECONDS_EACH - time.monotonic()))
+        time.sleep(max(0, before + seconds_each - time.monotonic()))
     return say(max(times.values()) < BACK_SECONDS, f"each of {len(names)} processes is back, and all is well again, after seconds: {times}", times)
 
 
@@ -59,13 +59,14 @@ def rolling(ensembles, options):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slice-rolling-", dir="/dev/shm"))
         target = stack.enter_context(ensembles.make("rolling", directories=2, storage=3))
-        seconds = (len(target.process_names) + 3) * SECONDS_EACH
+        seconds_each = SECONDS_EACH * options.scale
+        seconds = (len(target.process_names) + 3) * seconds_each
         command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(seconds)]
         client = stack.enter_context(target.client(command, output=sys.stdout, options="actimeo=0", timeout=seconds + 240))
         if not client.says("ready"):
             return say(False, "the client gets ready", client.wait())
         with Lasting(target, options, folder) as load:
-            ok = restarted_one_after_another(target, new)
+            ok = restarted_one_after_another(target, new, seconds_each)
         ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
         ok &= say(client.wait() == 0, "nor did the kernel client")
         for what, times in json.loads(client.text.splitlines()[-1]).items():

@@ -144,6 +144,7 @@ void object_program(Maker& make) {
     make.internal(kProgram, P::kStat, wire::ObjectStatArgs{object});
     make.internal(kProgram, P::kList, wire::ObjectListArgs{object, 10});
     make.internal(kProgram, P::kCommit, wire::ObjectCommitArgs{object, {}});
+    make.internal(kProgram, P::kImage, wire::ObjectImageArgs{object, 8192});
   }
   wire::PlaceArgs place;
   place.handle = make.handle(2);
@@ -220,6 +221,10 @@ void directory_program(Maker& make) {
   scan.begin = "a";
   scan.end = "z";
   make.internal(wire::kScanProgram, wire::ScanProcedure::kScan, scan);
+  scan.snapshot = 9;
+  make.internal(wire::kScanProgram, wire::ScanProcedure::kScan, scan);
+  make.internal(wire::kScanProgram, wire::ScanProcedure::kSnapshot,
+                wire::SnapshotArgs{wire::SnapshotStep::kTake, 9});
 }
 
 void moves_program(Maker& make) {
@@ -246,6 +251,7 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kManagerProgram, P::kDrawVerifier, wire::DrawVerifierArgs{200});
   make.internal(wire::kManagerProgram, P::kGetTables);
   make.internal(wire::kManagerProgram, P::kMembers);
+  make.internal(wire::kManagerProgram, P::kGetState);
   make.internal(wire::kManagerProgram, P::kOfferTables, wire::OfferTablesArgs{200, {}});
   make.internal(wire::kManagerProgram, P::kChangeServer, wire::ChangeServerArgs{});
   make.internal(wire::kManagerProgram, P::kClaim, wire::ClaimArgs{200, true, false, 1, {{1, Generation{1}}}});
