@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -27,7 +28,8 @@ constexpr std::size_t kScratch = 256 << 10;
 constexpr Duration kConnectPatience = std::chrono::seconds(3);
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);  // between attempts to connect
 constexpr Duration kLongestPause = std::chrono::milliseconds(200);
-constexpr int kUserTimeoutMs = 10'000;  // unacknowledged bytes that long: the peer's host is gone
+constexpr std::size_t kMuchPending = 128 << 10;  // bytes: 10 ms at 100 Mbit/s
+constexpr int kUserTimeoutMs = 10'000;           // unacknowledged bytes that long: the peer's host is gone
 
 }  // namespace
 
@@ -36,7 +38,11 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
   Impl(EpollLoop& loop, Options options)
       : loop_(loop), options_(std::move(options)), scratch_(kScratch), next_xid_(first_xid(loop)) {}
   ~Impl() {
-    for (auto& [to, peer] : peers_) peer->abandon();
+    for (auto& [to, lanes] : peers_) {
+      for (auto& peer : lanes) {
+        if (peer) peer->abandon();
+      }
+    }
   }
   Task<Result<Response>> call(Request request);
   void round_end() {
@@ -63,6 +69,7 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
 
+    std::size_t pending_bytes() const { return pending_bytes_; }
     bool full(std::size_t more) const {
       return pending_.size() >= owner_.options_.max_calls_per_connection ||
              pending_bytes_ + more > owner_.options_.max_queued_per_connection;
@@ -125,7 +132,10 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     if (request.urgency == Urgency::kBackground) return Kind::kBackground;
     return request.long_answer || request.arguments.size() > kShort ? Kind::kData : Kind::kShort;
   }
-  std::map<std::pair<Endpoint, Kind>, std::unique_ptr<Peer>> peers_;
+  // The connections of a kind, opened as they are needed.
+  using Lanes = std::array<std::unique_ptr<Peer>, kDataConnections>;
+  Peer& peer_for(const Request& request);
+  std::map<std::pair<Endpoint, Kind>, Lanes> peers_;
   std::vector<Peer*> dirty_, flushing_;  // with calls to send at the end of the round
   LogLimiter log_limit_{1};
 };
@@ -360,10 +370,27 @@ void SocketChannel::Impl::Peer::timed_out(Xid xid) {
   if (silent && state_ == State::kUp) broken(ETIMEDOUT);
 }
 
+// The one with the least to send and to be answered; one more is opened where that is much.
+SocketChannel::Impl::Peer& SocketChannel::Impl::peer_for(const Request& request) {
+  const Kind kind = kind_of(request);
+  Lanes& lanes = peers_[{request.to, kind}];
+  const std::size_t most = kind == Kind::kData ? lanes.size() : 1;
+  std::unique_ptr<Peer>* best = nullptr;
+  for (std::size_t i = 0; i < most; ++i) {
+    if (!lanes[i]) {
+      if (best == nullptr || (*best)->pending_bytes() > kMuchPending) {
+        lanes[i] = std::make_unique<Peer>(*this, request.to);
+        best = &lanes[i];
+      }
+      break;
+    }
+    if (best == nullptr || lanes[i]->pending_bytes() < (*best)->pending_bytes()) best = &lanes[i];
+  }
+  return **best;
+}
+
 Task<Result<Response>> SocketChannel::Impl::call(Request request) {
-  auto& peer = peers_[{request.to, kind_of(request)}];
-  if (!peer) peer = std::make_unique<Peer>(*this, request.to);
-  Peer& to = *peer;
+  Peer& to = peer_for(request);
   if (to.full(request.arguments.size())) {
     co_return fail(Errc::kUnavailable, "too many calls wait for {}", to_string(request.to));
   }

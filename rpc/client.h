@@ -1,10 +1,10 @@
-// SocketChannel: internal calls over TCP, up to three connections an endpoint, shared by all callers of the
-// loop and opened again when they break: one for short calls, one for those that carry data, so that what has
-// little time, as leases have, does not wait behind megabytes, and one for data that nobody waits for, so
-// that clients' data does not wait behind a move's. With the ensemble's keys each is a session
-// (rpc/session.h).
-// Calls of one connection travel together: what is called in one round of the loop leaves in one write, and
-// answers come in any order.
+// SocketChannel: internal calls over TCP, a few connections an endpoint, shared by all callers of the loop
+// and opened again when they break: one for short calls, up to kDataConnections for those that carry data, so
+// that what has little time, as leases have, does not wait behind megabytes, and one for data that nobody
+// waits for, so that clients' data does not wait behind a move's. Links share themselves out by connection:
+// of one that many clients read from, a single one of ours would have little. With the ensemble's keys each
+// is a session (rpc/session.h). Calls of one connection travel together: what is called in one round of the
+// loop leaves in one write, and answers come in any order.
 #ifndef SLICE_RPC_CLIENT_H
 #define SLICE_RPC_CLIENT_H
 
@@ -27,6 +27,7 @@ class SocketChannel : public Channel {
     std::size_t max_calls_per_connection = 4096;  // under way; one more fails with kUnavailable
     std::size_t max_queued_per_connection = 256 << 20;  // bytes of calls under way; likewise
   };
+  static constexpr std::size_t kDataConnections = 4;
   static constexpr std::size_t kShort = 16 << 10;  // bytes of arguments; 1 ms at 100 Mbit/s
   SocketChannel(EpollLoop& loop, Options options);
   // No call may be under way, unless the loop does not run any more.
