@@ -21,7 +21,7 @@ using rpc::XdrReader;
 using rpc::XdrWriter;
 
 constexpr std::uint32_t kMagic = 0x534c424b;  // "SLBK"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kFormatVersion = 1;
 constexpr std::size_t kFrame = 8;  // length and checksum
 constexpr std::size_t kMaxPayload = 16 << 20;
 constexpr std::size_t kMaxText = 4096;
@@ -36,7 +36,7 @@ tl::unexpected<Error> system_error(const std::string& path) {
 
 void encode(XdrWriter& out, const Header& header) {
   out.u32(kMagic);
-  out.u32(kVersion);
+  out.u32(kFormatVersion);
   out.u32(header.volume.value);
   out.u32(static_cast<std::uint32_t>(header.role));
   out.text(header.server);
@@ -51,8 +51,8 @@ Status decode(ByteView bytes, Header& header) {
   XdrReader in(bytes);
   if (static_cast<Kind>(in.u32()) != Kind::kHeader || in.u32() != kMagic)
     return fail(Errc::kCorrupt, "it is no file of a backup");
-  if (const std::uint32_t version = in.u32(); version != kVersion)
-    return fail(Errc::kInvalid, "it is of version {}, this program reads {}", version, kVersion);
+  if (const std::uint32_t version = in.u32(); version != kFormatVersion)
+    return fail(Errc::kInvalid, "it is of version {}, this program reads {}", version, kFormatVersion);
   header.volume = VolumeId{in.u32()};
   header.role = static_cast<wire::Role>(in.u32());
   header.server = std::string(in.text(kMaxText));

@@ -7,7 +7,7 @@
 namespace slice::wire {
 namespace {
 
-constexpr std::uint32_t kMaxReason = 4096, kMaxVersion = 255, kMaxName = 255;  // bytes
+constexpr std::uint32_t kMaxReason = 4096, kMaxVersion = 255, kMaxFileName = 255;  // bytes
 constexpr std::uint32_t kMaxFiles = 16;
 
 }  // namespace
@@ -37,7 +37,7 @@ void encode(rpc::XdrWriter& out, const StateResult& result) {
 bool decode(ByteView bytes, StateResult& out) {
   rpc::XdrReader in(bytes);
   decode_list(in, kMaxFiles, out.files, [](rpc::XdrReader& each) {
-    StateFile file{.name = std::string(each.text(kMaxName)), .contents = {}};
+    StateFile file{.name = std::string(each.text(kMaxFileName)), .contents = {}};
     file.contents = std::string(each.text(kMaxStateBytes));
     return file;
   });
