@@ -282,9 +282,12 @@ class Guest:
     # --- end --------------------------------------------------------------------------
 
     def poll(self):
-        """The command's exit code once it has ended, else None."""
+        """The command's exit code once it has ended, else None; what ended by a signal has that of SIGKILL."""
         done = self.folder / "exit"
-        return int(done.read_text()) if done.exists() else None
+        said = done.read_text().strip() if done.exists() else ""  # made, and then written
+        if not said:
+            return None
+        return int(said) if said.isdigit() else 128 + signal.SIGKILL
 
     def says(self, word):
         """Waits until the command has printed a line with the word: true, or false where it ended or the time ran out first."""
