@@ -82,6 +82,17 @@ class Reader {
   const std::string& path() const { return path_; }
   // The next record; nothing at the end. kCorrupt, with the place: a record that does not decode, or no end.
   Result<std::optional<Record>> next();
+  // The same of a file that has records of one kind alone; `kind`: what that is called. kCorrupt: another
+  // one.
+  template <class Kind>
+  Result<std::optional<Kind>> next_of(std::string_view kind) {
+    auto record = next();
+    if (!record) return fail(std::move(record).error());
+    if (!*record) return std::optional<Kind>();
+    Kind* found = std::get_if<Kind>(&**record);
+    if (found == nullptr) return damaged(fmt::format("a record that is no {}", kind));
+    return std::optional<Kind>(std::move(*found));
+  }
 
  private:
   Reader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}

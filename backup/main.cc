@@ -1,14 +1,10 @@
 // slice-backup: takes a backup of an ensemble that serves, and brings a server back from one
 // (docs/operations.md). `slicectl backup` runs it.
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,10 +14,8 @@
 #include "backup/take.h"
 #include "common/log.h"
 #include "common/version.h"
-#include "dirserver/fsck/remote_source.h"
+#include "fsck/ensemble.h"
 #include "fsck/online.h"
-#include "rpc/client.h"
-#include "rpc/epoll_loop.h"
 #include "service/data_directory.h"
 #include "service/internal_call.h"
 #include "service/membership.h"
@@ -31,7 +25,7 @@
 namespace slice::backup {
 namespace {
 
-using dirserver::fsck::RemoteSource;
+using fsck::Ensemble;
 using Json = nlohmann::ordered_json;
 
 constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kNotAsItWas = 3;
@@ -62,61 +56,34 @@ int say(const Error& error, int code = kFailed) {
   return code;
 }
 
-// What both need of an ensemble that runs.
-class Ensemble {
- public:
-  Ensemble(const EnsembleConfig& config, Duration timeout)
-      : keys_(config),
-        channel_(loop_, {.keys = &keys_, .sender = service::kNobody, .generation = nullptr}),
-        cells_({.loop = loop_, .channel = channel_, .config = config, .timeout = timeout}) {}
-  Status open(const TlsConfig& tls) {
-    SLICE_RETURN_IF_ERROR(keys_.use_tls(tls));
-    return run(cells_.take_tables());
-  }
-  template <class T>
-  T run(Task<T> task) {
-    return rpc::run_to_end(loop_, std::move(task));
-  }
-  rpc::EpollLoop& loop() { return loop_; }
-  rpc::Channel& channel() { return channel_; }
-  RemoteSource& cells() { return cells_; }
-  const std::shared_ptr<const routing::RoutingTables>& tables() const { return cells_.tables(); }
-
- private:
-  rpc::EpollLoop loop_;
-  rpc::KeyRing keys_;
-  rpc::SocketChannel channel_;
-  RemoteSource cells_;
-};
-
 // ---- taking ----
 
-Result<Taken> take_into(const std::string& folder, const EnsembleConfig& config, const TlsConfig& tls,
+// Gives a folder another name beside it, durably.
+Status rename_folder(Ensemble& ensemble, const std::filesystem::path& from, const std::filesystem::path& to) {
+  auto parent = storage::PosixDisk::open(ensemble.loop(), std::filesystem::absolute(to).parent_path());
+  if (!parent) return fail(std::move(parent).error());
+  storage::Disk& disk = **parent;
+  SLICE_RETURN_IF_ERROR(ensemble.run(disk.sync_folder(from.filename())));
+  SLICE_RETURN_IF_ERROR(ensemble.run(disk.rename(from.filename(), to.filename())));
+  return ensemble.run(disk.sync_folder(""));
+}
+
+// Into the folder `part`, which is given its name when all is there.
+Result<Taken> take_into(const std::string& part, const EnsembleConfig& config, const TlsConfig& tls,
                         const Arguments& arguments) {
   Ensemble ensemble(config, arguments.patience());
-  SLICE_RETURN_IF_ERROR(ensemble.open(tls));
-  return ensemble.run(take_backup({.loop = ensemble.loop(),
-                                   .channel = ensemble.channel(),
-                                   .config = config,
-                                   .tables = ensemble.tables(),
-                                   .folder = folder,
-                                   .timeout = arguments.patience(),
-                                   .say = [&](const std::string& what) { line(arguments, what); }}));
-}
-
-Status sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool done = fd >= 0 && ::fsync(fd) == 0;
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  return done ? Status{} : fail(Errc::kIo, "{}: {}", path, std::strerror(error));
-}
-
-// Gives the folder its name, durably.
-Status rename_folder(const std::string& from, const std::string& to) {
-  SLICE_RETURN_IF_ERROR(sync_folder(from));
-  if (std::rename(from.c_str(), to.c_str()) != 0) return fail(Errc::kIo, "{}: {}", to, std::strerror(errno));
-  return sync_folder(std::filesystem::absolute(to).parent_path().string());
+  SLICE_RETURN_IF_ERROR(ensemble.use_tls(tls));
+  SLICE_RETURN_IF_ERROR(ensemble.run(ensemble.cells().take_tables()));
+  auto taken = ensemble.run(take_backup({.loop = ensemble.loop(),
+                                         .channel = ensemble.channel(),
+                                         .config = config,
+                                         .tables = ensemble.cells().tables(),
+                                         .folder = part,
+                                         .timeout = arguments.patience(),
+                                         .say = [&](const std::string& what) { line(arguments, what); }}));
+  if (!taken) return fail(std::move(taken).error());
+  SLICE_RETURN_IF_ERROR(rename_folder(ensemble, part, arguments.folder));
+  return taken;
 }
 
 int take(const EnsembleConfig& config, const TlsConfig& tls, const Arguments& arguments) {
@@ -131,10 +98,9 @@ int take(const EnsembleConfig& config, const TlsConfig& tls, const Arguments& ar
                                              "remove it",
                                              part)});
   auto taken = take_into(part, config, tls, arguments);
-  Status named = taken ? rename_folder(part, folder) : fail(taken.error());
-  if (!named) {
+  if (!taken) {
     std::filesystem::remove_all(part, error);
-    return say(named.error());
+    return say(taken.error());
   }
   const double waited = std::chrono::duration<double, std::milli>(taken->held).count();
   line(arguments, fmt::format("{}: {} cells, {} small files; clients waited {:.1f} ms", folder, taken->cells,
@@ -214,17 +180,24 @@ Status check_away(Ensemble& ensemble, const ServerConfig& manager, const std::st
   return fail(Errc::kInvalid, "{} runs: stop it first", name);
 }
 
-// What others have of it does not change, and is all there: kUnavailable: sites move from it or to it.
-Status find_data_servers(Ensemble& ensemble, fsck::OnlineData& data, std::uint32_t server) {
-  SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
+// kUnavailable: sites move from it or to it.
+Status check_still(const fsck::OnlineData& data, std::uint32_t server) {
   for (const wire::SiteMove& move : data.moves()) {
     if (move.from == server || move.to == server)
       return fail(Errc::kUnavailable, "sites of it move (slicectl moves): wait, or abort move {}",
                   move.id.value);
   }
-  for (const std::string& silent : ensemble.run(data.find_servers()))
-    std::fprintf(stderr, "slice-backup: %s does not answer; it holds no sites\n", silent.c_str());
   return {};
+}
+
+// Of a server that is no manager: its ensemble goes on without it, and what it is to have does not change.
+Status check_ready(Ensemble& ensemble, fsck::OnlineData& data, const TlsConfig& tls,
+                   const EnsembleConfig& config, const ServerConfig& self, Duration timeout) {
+  SLICE_RETURN_IF_ERROR(ensemble.use_tls(tls));
+  SLICE_RETURN_IF_ERROR(ensemble.run(ensemble.cells().take_tables()));
+  SLICE_RETURN_IF_ERROR(check_away(ensemble, *config.first(ServerRole::kManager), self.name, timeout));
+  SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
+  return check_still(data, self.index);
 }
 
 class Notes {
@@ -250,9 +223,10 @@ class Notes {
 };
 
 // What came of it; an error: nothing did.
-Result<Json> restore_directory(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
-  fsck::OnlineData data(ensemble.channel(), seams.config, ensemble.tables(), arguments.patience());
-  SLICE_RETURN_IF_ERROR(find_data_servers(ensemble, data, seams.self.index));
+Result<Json> restore_directory(Ensemble& ensemble, fsck::OnlineData& data, const RestoreSeams& seams,
+                               const Arguments& arguments) {
+  for (const std::string& silent : ensemble.run(data.find_servers()))
+    std::fprintf(stderr, "slice-backup: %s does not answer; it holds no sites\n", silent.c_str());
   auto restored = ensemble.run(restore_names(seams, data.servers()));
   if (!restored) return fail(std::move(restored).error());
   line(arguments,
@@ -266,8 +240,6 @@ Result<Json> restore_directory(Ensemble& ensemble, const RestoreSeams& seams, co
 }
 
 Result<Json> restore_small_files(Ensemble& ensemble, const RestoreSeams& seams, const Arguments& arguments) {
-  fsck::OnlineData data(ensemble.channel(), seams.config, ensemble.tables(), arguments.patience());
-  SLICE_RETURN_IF_ERROR(find_data_servers(ensemble, data, seams.self.index));
   auto then = open_all(arguments.folder, wire::Role::kDirectory);
   if (!then) return fail(std::move(then).error());
   auto restored = ensemble.run(restore_files(seams, ensemble.cells(), *then));
@@ -307,11 +279,10 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
   auto files = open_all(arguments.folder, static_cast<wire::Role>(self.role));
   if (!files) return say(files.error());
   Ensemble ensemble(config, arguments.patience());
+  fsck::OnlineData data(ensemble.channel(), config, ensemble.cells().tables(), arguments.patience());
   if (!is_manager) {
-    if (Status opened = ensemble.open(tls); !opened) return say(opened.error());
-    const ServerConfig& manager = *config.first(ServerRole::kManager);
-    Status away = check_away(ensemble, manager, self.name, arguments.patience());
-    if (!away) return say(away.error());
+    Status ready = check_ready(ensemble, data, tls, config, self, arguments.patience());
+    if (!ready) return say(ready.error());
   }
   auto claim = service::DataDirectory::claim(self, config.volume.id, kDataFormat);
   if (!claim) return say(claim.error());
@@ -325,11 +296,11 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
                            .disk = **disk,
                            .self = self,
                            .config = config,
-                           .tables = ensemble.tables(),
+                           .tables = data.tables(),
                            .files = *files,
                            .note = [&notes](const Note& note) { notes.add(note); }};
   auto restored = is_manager                            ? restore_manager(ensemble, seams, arguments)
-                  : self.role == ServerRole::kDirectory ? restore_directory(ensemble, seams, arguments)
+                  : self.role == ServerRole::kDirectory ? restore_directory(ensemble, data, seams, arguments)
                                                         : restore_small_files(ensemble, seams, arguments);
   if (!restored) return say(restored.error());
   if (Status whole = claim->end_filling(); !whole) return say(whole.error());

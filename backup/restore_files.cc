@@ -1,6 +1,7 @@
 // Of a small-file server, and of a manager.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "backup/restore.h"
@@ -8,7 +9,6 @@
 #include "common/metrics.h"
 #include "dirserver/cells/cells.h"
 #include "service/durable_file.h"
-#include "service/ownership.h"
 #include "smallfile/store.h"
 #include "smallfile/zone_store.h"
 #include "storage/rocks_store.h"
@@ -33,15 +33,13 @@ class ImageCursor {
   // Nothing at the end.
   Result<const Image*> at() {
     if (image_ || ended_) return image_ ? &*image_ : nullptr;
-    auto record = file_.next();
-    if (!record) return fail(std::move(record).error());
-    ended_ = !*record;
-    if (ended_) return nullptr;
-    Image* image = std::get_if<Image>(&**record);
-    if (image == nullptr || image->file <= last_)
-      return fail(Errc::kCorrupt, "{}: files are not in order", file_.path());
-    last_ = image->file;
+    auto image = file_.next_of<Image>("file");
+    if (!image) return fail(std::move(image).error());
     image_ = std::move(*image);
+    ended_ = !image_;
+    if (ended_) return nullptr;
+    if (image_->file <= last_) return fail(Errc::kCorrupt, "{}: files are not in order", file_.path());
+    last_ = image_->file;
     return &*image_;
   }
   void next() { image_.reset(); }
@@ -69,13 +67,10 @@ class CellsThen {
     Cursor& at = readers_[found->second];
     const std::string key = dirserver::attribute_key(site, file);
     while (!at.ended && at.cell.key < key) {
-      auto record = at.file->next();
-      if (!record) return fail(std::move(record).error());
-      at.ended = !*record;
-      if (at.ended) break;
-      Cell* cell = std::get_if<Cell>(&**record);
-      if (cell == nullptr) return fail(Errc::kCorrupt, "{}: a record that is no cell", at.file->path());
-      at.cell = std::move(*cell);
+      auto cell = at.file->next_of<Cell>("cell");
+      if (!cell) return fail(std::move(cell).error());
+      at.ended = !*cell;
+      if (*cell) at.cell = std::move(**cell);
     }
     if (at.ended || at.cell.key != key) return std::optional<AttributeCell>();
     auto decoded = dirserver::decode_attribute_cell(site, at.cell.value);
@@ -108,9 +103,7 @@ class Files {
       SLICE_CO_RETURN_IF_ERROR(co_await read_site(SiteId{site}));
     SLICE_CO_RETURN_IF_ERROR(pass_images(std::nullopt));
     SLICE_CO_RETURN_IF_ERROR(co_await close());
-    service::Ownership record(seams_.loop, seams_.disk, seams_.self);
-    Status granted = co_await record.grant_again(seams_.tables->wire(), seams_.loop.wall());
-    if (!granted) co_return fail(std::move(granted).error());
+    SLICE_CO_RETURN_IF_ERROR(co_await record_sites(seams_));
     co_return restored_;
   }
 
@@ -129,7 +122,7 @@ class Files {
         seams_.loop, seams_.disk, *records_, zones_, metrics_,
         {.threshold = seams_.config.volume.threshold,
          .sites = seams_.config.site_counts[static_cast<std::size_t>(wire::Role::kSmallFile)],
-         .site_of = [this](FileId file) { return seams_.tables->small_file_site(file); }});
+         .site_of = [this](FileId file) { return zone_of(file); }});
     if (!store) co_return fail(std::move(store).error());
     store_ = std::move(*store);
     co_return Status{};
@@ -147,16 +140,18 @@ class Files {
       const FileId file = cell->self.cell.fileid;
       if (!cell->regular() || !owns(file)) continue;
       SLICE_CO_RETURN_IF_ERROR(pass_images(file));
-      auto image = image_of(file);
-      if (!image) co_return fail(std::move(image).error());
+      auto cursor = cursor_at(file);
+      if (!cursor) co_return fail(std::move(cursor).error());
       auto then = then_.of(site, file);
       if (!then) co_return fail(std::move(then).error());
-      SLICE_CO_RETURN_IF_ERROR(co_await restore(*cell, *then, *image));
-      if (*image != nullptr) next();
+      SLICE_CO_RETURN_IF_ERROR(
+          co_await restore(*cell, *then, *cursor != nullptr ? *(*cursor)->at() : nullptr));
+      if (*cursor != nullptr) (*cursor)->next();
     }
   }
 
-  bool owns(FileId file) const { return wire::has_site(own_, seams_.tables->small_file_site(file).value); }
+  SiteId zone_of(FileId file) const { return seams_.tables->small_file_site(file); }
+  bool owns(FileId file) const { return wire::has_site(own_, zone_of(file).value); }
 
   // Images of files below `file` have no attribute cell by now.
   Status pass_images(std::optional<FileId> file) {
@@ -172,19 +167,15 @@ class Files {
     return {};
   }
 
-  // Null: there is none.
-  Result<const Image*> image_of(FileId file) {
+  // Whose image is the file's; null: there is none.
+  Result<ImageCursor*> cursor_at(FileId file) {
     for (ImageCursor& cursor : cursors_) {
       auto image = cursor.at();
       if (!image) return fail(std::move(image).error());
-      if (*image != nullptr && (*image)->file == file) {
-        at_ = &cursor;
-        return *image;
-      }
+      if (*image != nullptr && (*image)->file == file) return &cursor;
     }
     return nullptr;
   }
-  void next() { at_->next(); }
 
   static bool same(const AttributeCell& a, const AttributeCell& b) {
     return a.epoch == b.epoch && a.size == b.size && a.mtime == b.mtime;
@@ -250,7 +241,12 @@ class Files {
   Task<Status> close() {
     SLICE_CO_RETURN_IF_ERROR(co_await store_->durable_all());
     SLICE_CO_RETURN_IF_ERROR(co_await store_->save());
-    for (const Lost& lost : lost_) SLICE_CO_RETURN_IF_ERROR(co_await damage(lost));
+    std::set<SiteId> zones;
+    for (const Lost& lost : lost_) {
+      SLICE_CO_RETURN_IF_ERROR(co_await damage(lost));
+      zones.insert(zone_of(lost.file));
+    }
+    for (SiteId zone : zones) SLICE_CO_RETURN_IF_ERROR(co_await zones_.sync(zone));
     SLICE_CO_RETURN_IF_ERROR(co_await store_->record_end());
     store_.reset();
     Status end = records_->record_end();
@@ -261,14 +257,13 @@ class Files {
   Task<Status> damage(const Lost& lost) {
     auto stat = store_->stat(lost.file);
     if (!stat) co_return fail(std::move(stat).error());
-    const SiteId zone = seams_.tables->small_file_site(lost.file);
     for (const wire::ObjectExtent& extent : stat->extents) {
       if (extent.offset < lost.from) continue;
       Buffer bytes;
       std::fill_n(bytes.extend(extent.length), extent.length, kLost);
-      SLICE_CO_RETURN_IF_ERROR(co_await zones_.write(zone, extent.place, bytes.view()));
+      SLICE_CO_RETURN_IF_ERROR(co_await zones_.write(zone_of(lost.file), extent.place, bytes.view()));
     }
-    co_return co_await zones_.sync(zone);
+    co_return Status{};
   }
 
   RestoreSeams seams_;
@@ -280,7 +275,6 @@ class Files {
   std::unique_ptr<Store> store_;
   std::vector<std::uint32_t> own_;
   std::vector<ImageCursor> cursors_;
-  ImageCursor* at_ = nullptr;
   std::vector<Lost> lost_;
   RestoredFiles restored_;
 };
@@ -302,15 +296,15 @@ Task<Result<std::uint64_t>> restore_state(RestoreSeams seams) {
   Reader& file = *seams.files.front();
   std::uint64_t count = 0;
   for (;; ++count) {
-    auto record = file.next();
-    if (!record) co_return fail(std::move(record).error());
-    if (!*record) co_return count;
-    StateFile* state = std::get_if<StateFile>(&**record);
-    const bool good = state != nullptr && !state->name.empty() && state->name.find('/') == std::string::npos;
-    if (!good) co_return fail(Errc::kCorrupt, "{}: a record that is no file of a manager", file.path());
+    auto state = file.next_of<StateFile>("file of a manager");
+    if (!state) co_return fail(std::move(state).error());
+    if (!*state) co_return count;
+    const std::string& name = (*state)->name;
+    if (name.empty() || name.find('/') != std::string::npos)
+      co_return fail(Errc::kCorrupt, "{}: '{}' is no file of a manager", file.path(), name);
     Buffer contents;
-    contents.append(as_bytes(state->contents));
-    SLICE_CO_RETURN_IF_ERROR(co_await service::replace_file(seams.disk, state->name, std::move(contents)));
+    contents.append(as_bytes((*state)->contents));
+    SLICE_CO_RETURN_IF_ERROR(co_await service::replace_file(seams.disk, name, std::move(contents)));
   }
 }
 

@@ -1,6 +1,5 @@
 // Of a directory server.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -10,8 +9,8 @@
 #include "common/metrics.h"
 #include "dirserver/cells/cells.h"
 #include "fsck/object_cursor.h"
-#include "service/ownership.h"
 #include "storage/rocks_store.h"
+#include "wire/moves.h"
 #include "wire/nfs_status.h"
 
 namespace slice::backup {
@@ -22,6 +21,7 @@ using dirserver::CellKind;
 using fsck::ObjectCursor;
 using service::ObjectSource;
 
+constexpr std::size_t kLeastKey = 5;  // bytes: its site and kind
 constexpr std::size_t kBatchBytes = 256 << 10;
 constexpr std::chrono::seconds kTelling{60};   // servers have told of what they store by then
 constexpr std::size_t kLookedAtTogether = 64;  // files that are looked at together
@@ -46,13 +46,10 @@ class Names {
       if (!numbered_.contains(site)) SLICE_CO_RETURN_IF_ERROR(skip_file_ids(SiteId{site}, 1));
     }
     SLICE_CO_RETURN_IF_ERROR(apply());
-    if (Status durable = co_await store_->durable(last_); !durable)
-      co_return fail(std::move(durable).error());
-    if (Status end = store_->record_end(); !end) co_return fail(std::move(end).error());
+    SLICE_CO_RETURN_IF_ERROR(co_await store_->durable(last_));
+    SLICE_CO_RETURN_IF_ERROR(store_->record_end());
     store_.reset();
-    service::Ownership record(seams_.loop, seams_.disk, seams_.self);
-    Status granted = co_await record.grant_again(seams_.tables->wire(), seams_.loop.wall());
-    if (!granted) co_return fail(std::move(granted).error());
+    SLICE_CO_RETURN_IF_ERROR(co_await record_sites(seams_));
     co_return restored_;
   }
 
@@ -65,14 +62,13 @@ class Names {
   Task<Status> read(Reader& file, const std::vector<std::uint32_t>& own) {
     told_ = nfs3::time_of(WallTime{file.header().taken.ns - std::chrono::nanoseconds(kTelling).count()});
     while (true) {
-      auto record = file.next();
-      if (!record) co_return fail(std::move(record).error());
-      if (!*record) break;
-      Cell* cell = std::get_if<Cell>(&**record);
-      if (cell == nullptr || cell->key.size() < 5)
+      auto cell = file.next_of<Cell>("cell");
+      if (!cell) co_return fail(std::move(cell).error());
+      if (!*cell) break;
+      if ((*cell)->key.size() < kLeastKey)
         co_return fail(Errc::kCorrupt, "{}: a record that is no cell", file.path());
-      if (wire::has_site(own, dirserver::site_of_key(cell->key).value))
-        SLICE_CO_RETURN_IF_ERROR(co_await take(std::move(*cell)));
+      if (wire::has_site(own, dirserver::site_of_key((*cell)->key).value))
+        SLICE_CO_RETURN_IF_ERROR(co_await take(std::move(**cell)));
     }
     co_return co_await look_at_files();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "service/ownership.h"
 #include "wire/moves.h"
 
 namespace slice::backup {
@@ -25,6 +26,11 @@ Status check_files(const RestoreSeams& seams, const std::vector<std::uint32_t>& 
     if (having > 1) return fail(Errc::kCorrupt, "site {} is in {} files of the backup", site, having);
   }
   return {};
+}
+
+Task<Status> record_sites(const RestoreSeams& seams) {
+  service::Ownership record(seams.loop, seams.disk, seams.self);
+  co_return co_await record.grant_again(seams.tables->wire(), seams.loop.wall());
 }
 
 }  // namespace slice::backup

@@ -1,4 +1,4 @@
-// What all restores look at first.
+// What restores begin and end with.
 #ifndef SLICE_BACKUP_SITES_H
 #define SLICE_BACKUP_SITES_H
 
@@ -11,6 +11,8 @@ namespace slice::backup {
 // kInvalid: a file is of another volume, or made for what this one is not. kNotFound: one of these sites is
 // in no file. kCorrupt: one is in two.
 Status check_files(const RestoreSeams& seams, const std::vector<std::uint32_t>& own);
+// In the end: writes the server's record of its sites, by the manager's tables.
+Task<Status> record_sites(const RestoreSeams& seams);
 
 }  // namespace slice::backup
 

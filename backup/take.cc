@@ -8,6 +8,7 @@
 
 #include "backup/format.h"
 #include "dirserver/cells/cells.h"
+#include "fsck/object_cursor.h"
 #include "service/internal_call.h"
 #include "wire/nfs_status.h"
 
@@ -22,8 +23,7 @@ constexpr unsigned kTries = 10;  // for a moment at which all keep still
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr Duration kStepTimeout = wire::kMostHeld;
 constexpr std::uint32_t kScanBytes = 256 << 10;  // so that clients are not held up for long
-constexpr std::uint32_t kListed = 256;           // files that are asked for together
-constexpr std::size_t kImagesAtOnce = 16;        // that are under way
+constexpr std::size_t kImagesAtOnce = 16;
 
 class Taker {
  public:
@@ -175,37 +175,37 @@ class Taker {
   Task<Status> read_files(const ServerEntry& server) {
     auto writer = begin(server.name, server.role, wire::sites_of(seams_.tables->wire(), server.name));
     if (!writer) co_return fail(std::move(writer).error());
-    wire::ObjectName after{seams_.config.volume.id, {}, {}};
-    for (bool more = true; more;) {
-      auto listed =
-          co_await ask<wire::ObjectListResult>(server, wire::kObjectProgram, wire::ObjectProcedure::kList,
-                                               wire::ObjectListArgs{after, kListed}, seams_.timeout);
-      if (!listed) co_return fail(std::move(listed).error());
-      if (listed->status != nfs3::Status::kOk)
-        co_return fail(Errc::kUnavailable, "{} answered {}", server.name, nfs3::status_name(listed->status));
-      more = !listed->end && !listed->objects.empty();
-      if (!listed->objects.empty()) after = listed->objects.back();
-      SLICE_CO_RETURN_IF_ERROR(co_await read_some(server, **writer, std::move(listed->objects)));
+    service::RemoteObjects objects(seams_.channel, server, seams_.timeout);
+    fsck::ObjectCursor files(objects, seams_.config.volume.id);
+    std::vector<FileId> some;
+    while (true) {
+      auto file = co_await files.at();
+      if (!file) co_return fail(std::move(file).error());
+      if (*file) {
+        files.next();
+        // Of a site that was moved to another server it may have some yet.
+        if (owns(server, **file)) some.push_back(**file);
+      }
+      if (!*file || some.size() == kImagesAtOnce) {
+        SLICE_CO_RETURN_IF_ERROR(co_await read_some(server, **writer, std::exchange(some, {})));
+      }
+      if (!*file) break;
     }
     taken_.files += (*writer)->records();
     co_return end(**writer, server.name, "files");
   }
 
-  Task<Status> read_some(const ServerEntry& server, Writer& writer, std::vector<wire::ObjectName> objects) {
-    // Of a site that was moved to another server it may have some yet.
-    std::erase_if(objects, [&](const wire::ObjectName& each) {
-      return each.volume != seams_.config.volume.id || each.kind != wire::ObjectKind::kFile ||
-             !seams_.tables->owns(server.server, wire::Role::kSmallFile,
-                                  seams_.tables->small_file_site(each.fileid));
-    });
-    for (std::size_t at = 0; at < objects.size(); at += kImagesAtOnce) {
-      std::vector<Task<Result<std::optional<Image>>>> asked;
-      for (std::size_t i = at; i < std::min(at + kImagesAtOnce, objects.size()); ++i)
-        asked.push_back(read_file(server, objects[i]));
-      for (auto& image : co_await slice::all(std::move(asked))) {
-        if (!image) co_return fail(std::move(image).error());
-        if (*image) SLICE_CO_RETURN_IF_ERROR(writer.add(std::move(**image)));
-      }
+  bool owns(const ServerEntry& server, FileId file) const {
+    return seams_.tables->owns(server.server, wire::Role::kSmallFile, seams_.tables->small_file_site(file));
+  }
+
+  Task<Status> read_some(const ServerEntry& server, Writer& writer, std::vector<FileId> files) {
+    std::vector<Task<Result<std::optional<Image>>>> asked;
+    for (FileId file : files)
+      asked.push_back(read_file(server, {seams_.config.volume.id, file, wire::ObjectKind::kFile}));
+    for (auto& image : co_await slice::all(std::move(asked))) {
+      if (!image) co_return fail(std::move(image).error());
+      if (*image) SLICE_CO_RETURN_IF_ERROR(writer.add(std::move(**image)));
     }
     co_return Status{};
   }

@@ -9,13 +9,11 @@
 #include "common/version.h"
 #include "dirserver/fsck/checker.h"
 #include "dirserver/fsck/local_source.h"
-#include "dirserver/fsck/remote_source.h"
 #include "fsck/data_check.h"
+#include "fsck/ensemble.h"
 #include "fsck/offline.h"
 #include "fsck/online.h"
 #include "fsck/only_copies.h"
-#include "rpc/client.h"
-#include "rpc/epoll_loop.h"
 #include "service/internal_call.h"
 #include "service/membership.h"
 #include "wire/manager.h"
@@ -142,14 +140,14 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
   auto known = service::learn_members(std::move(file), tls);
   if (!known) return say(known.error());
   const EnsembleConfig& config = *known;
-  rpc::EpollLoop loop;
-  rpc::KeyRing keys(config);
-  if (Status used = keys.use_tls(tls); !used) return say(used.error());
-  rpc::SocketChannel channel(loop, {.keys = &keys, .sender = service::kNobody, .generation = nullptr});
+  const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
+  Ensemble ensemble(config, timeout);
+  if (Status used = ensemble.use_tls(tls); !used) return say(used.error());
+  rpc::EpollLoop& loop = ensemble.loop();
+  rpc::Channel& channel = ensemble.channel();
   tell_whom_it_waits_for(loop, channel, config, arguments);
   const Options options = options_of(arguments, memory);
-  const auto timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.timeout));
-  RemoteSource source({.loop = loop, .channel = channel, .config = config, .timeout = timeout});
+  RemoteSource& source = ensemble.cells();
   if (auto taken = rpc::run_to_end(loop, source.take_tables()); !taken) {
     if (arguments.data || !arguments.only_on.empty())
       return say(taken.error());  // what is where by the configuration proves nothing

@@ -47,8 +47,7 @@ def unwell(target):
 
 def restarted_one_after_another(target, new, seconds_each):
     names = [name for beginning in ORDER for name in target.servers(beginning)]
-    target.bin_dir = new
-    target.settings[target.settings.index("--bin") + 1] = str(new)
+    target.use_programs(new)
     times = {}
     for name in names:
         before = time.monotonic()

@@ -118,6 +118,11 @@ class Slice:
         """With nothing in between."""
         self._ensemble("restart", name, "--kill")
 
+    def use_programs(self, folder):
+        """What is started from now on is of this folder."""
+        self.bin_dir = folder
+        self.settings[self.settings.index("--bin") + 1] = str(folder)
+
     def restart(self, name):
         """As `systemctl restart` does: a clean stop, and a start at once."""
         self._ensemble("restart", name)
