@@ -209,6 +209,31 @@ TEST_F(SiteCellsTest, AMoveThatIsGivenUpLeavesNothing) {
   EXPECT_EQ(make(*from, "more"), NfsStatus::kOk);
 }
 
+TEST_F(SiteCellsTest, OtherTablesComeWhileTheNewOwnerRefuses) {
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(make(*from, "n" + std::to_string(i)), NfsStatus::kOk);
+  tell(1000);
+  loop_.advance(2s);
+  ASSERT_EQ(tell(1000).phase, MovePhase::kCopying);
+  from->crash.set([&](std::string_view point) {
+    if (point == "site.cells-sending")
+      from->tables.set(routing::RoutingTables::make(config_, from->managers).value());
+    return false;
+  });
+  const std::uint64_t later = loop_.wall().ns + std::uint64_t{3600'000'000'000};
+  auto withdrawn = run(service::internal_call<wire::MovesResult>(
+      network_, to->endpoint(), wire::kMovesProgram, MovesProcedure::kWithdraw,
+      wire::WithdrawSitesArgs{move, later}));
+  ASSERT_TRUE(withdrawn);
+  std::string trouble;
+  for (int i = 0; i < 2000 && trouble.empty(); ++i) {
+    loop_.advance(5ms);
+    trouble = tell(1000).trouble;
+  }
+  EXPECT_THAT(trouble, HasSubstr("dir2 does not take cells: the attempt is over there"));
+  until(MovePhase::kDone);
+  EXPECT_TRUE(look_up(*to, "n999"));
+}
+
 TEST_F(SiteCellsTest, DecisionAndPromiseGoAlongAndAreCarriedOutThere) {
   ASSERT_EQ(make(*from, "a"), NfsStatus::kOk);
   const auto file = look_up(*from, "a");
