@@ -13,6 +13,7 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,8 @@ STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]
 PROCESSES = "cluster|ext4|interop|kernels|packages|packet|plain"  # ctest labels
 JUNIT, SAID = "ctest.junit", "ctest.txt"
 LONGEST = 12  # tests that are named, of a run of ctest
+TELLS = re.compile(r"\bnot ok\b|FAILED|\[  FAILED|NOT HIT|WRONG|wrong|Traceback|[Ee]rror:|Sanitizer|Failure$")
+TOLD = 30  # lines, of a test that failed
 IDLE = [str(ROOT / "tests" / "idle.sh")]
 
 
@@ -37,13 +40,14 @@ class Tally:
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, [], []
 
-    def add(self, name, ok, skipped=False, why=""):
+    def add(self, name, ok, skipped=False, why="", said=""):
+        """`why` it was skipped; what it `said`, of which the lines that tell of its failure are shown at the end again."""
         if skipped:
             self.skipped.append(f"{name}: {why}" if why else name)
         elif ok:
             self.passed += 1
         else:
-            self.failed.append(name)
+            self.failed.append((name, [line for line in said.splitlines() if TELLS.search(line)][-TOLD:]))
 
 
 def say(text):
@@ -123,13 +127,15 @@ def read_results(tally, preset, folder):
         suite = suites.get(name)
         if suite is None:
             skipped = case.get("status") == "disabled" or case.find("skipped") is not None
-            said = [line for line in (case.findtext("system-out") or "").splitlines() if line.startswith("SKIPPED ")]
-            tally.add(f"{preset}/{name}", ok, skipped, "; ".join(line.removeprefix("SKIPPED ") for line in said))
+            said = case.findtext("system-out") or ""
+            why = [line.removeprefix("SKIPPED ") for line in said.splitlines() if line.startswith("SKIPPED ")]
+            tally.add(f"{preset}/{name}", ok, skipped, "; ".join(why), said)
             continue
         for inner in suite.iter("testcase"):
             skip = inner.find("skipped")
             tally.add(f"{preset}/{name}/{inner.get('classname')}.{inner.get('name')}", inner.find("failure") is None,
-                      skip is not None, (skip.get("message") or "").strip() if skip is not None else "")
+                      skip is not None, (skip.get("message") or "").strip() if skip is not None else "",
+                      "".join(failure.get("message") or "" for failure in inner.iter("failure")))
         if not ok and suite.find(".//failure") is None:
             tally.add(f"{preset}/{name} (ended badly outside of its cases)", False)
 
@@ -205,7 +211,10 @@ def main():
         say(f"{stage}: {time.monotonic() - began:.0f} s")
     for name in tally.skipped:
         print(f"SKIPPED {name}")
-    for name in tally.failed:
+    for name, told in tally.failed:
+        for line in told:
+            print(f"  {name}: {line}")
+    for name, _ in tally.failed:
         print(f"FAILED {name}")
     print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
     return 1 if tally.failed or tally.passed == 0 else 0
