@@ -352,10 +352,10 @@ Task<NfsStatus> Layouts::put(File& file, const routing::FileHandle& handle, wire
 // not any more.
 Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, std::uint32_t server,
                                StripeRange stripes) {
-  const routing::RoutingTables& tables = *context_.tables.get();
+  const auto tables = context_.tables.get();
   if (stripes.end - stripes.first > 1) {
     if (file.moving &&
-        routing::has(tables.copies_of(SiteId{file.moving->site}, routing::copies_of(handle)), server)) {
+        routing::has(tables->copies_of(SiteId{file.moving->site}, routing::copies_of(handle)), server)) {
       file.moving.reset();
       co_await change(file);
     }
@@ -363,7 +363,7 @@ Task<bool> Layouts::no_copy_at(File& file, const routing::FileHandle& handle, st
   }
   auto layout = of(handle, stripes.first);
   if (!layout) co_return false;
-  auto copies = routing::copies_of_stripe(tables, *layout, handle, stripes.first);
+  auto copies = routing::copies_of_stripe(*tables, *layout, handle, stripes.first);
   if (routing::has(copies.all, server)) co_return false;
   if (routing::has(copies.written, server)) {
     file.moving.reset();

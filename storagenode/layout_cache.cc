@@ -81,7 +81,8 @@ void LayoutCache::drop_all_of(std::uint32_t coordinator) {
 
 Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   Session& session = sessions_[coordinator];
-  const wire::ServerEntry* entry = context_.tables.get()->server(coordinator);
+  const auto tables = context_.tables.get();
+  const wire::ServerEntry* entry = tables->server(coordinator);
   if (session.asking || entry == nullptr) co_return;
   session.asking = true;
   MonoTime asked = context_.loop.now();

@@ -1,6 +1,8 @@
 // A storage node's part in mirrored files, with a fake coordinator and a fake node that has the other copy.
 #include "storagenode/mirrors.h"
 
+#include <functional>
+
 #include "bpf/shared/file_handle.h"
 #include "routing/copies.h"
 #include "storagenode/testing/server_fixture.h"
@@ -17,6 +19,7 @@ class FakeCoordinator : public rpc::Program {
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
     switch (static_cast<wire::CoordinatorProcedure>(call.procedure)) {
       case wire::CoordinatorProcedure::kSession:
+        if (before_session) before_session();
         encode(results,
                wire::SessionResult{.session = session, .milliseconds = 3000, .version = layout.version});
         co_return rpc::Outcome::kReply;
@@ -33,6 +36,7 @@ class FakeCoordinator : public rpc::Program {
     }
   }
   std::uint64_t session = 1;
+  std::function<void()> before_session;  // while it is asked for one
   unsigned missed = 0, asked = 0;
   std::uint32_t owner = 0;            // of the file's site, as it knows
   NfsStatus status = NfsStatus::kOk;  // of layouts
@@ -190,6 +194,17 @@ TEST_F(MirroredFileTest, AWriteOutlivesASessionWhileWhichNothingWasMissed) {
   auto late = write_late("late", [&] { coordinator.session = 2; });
   EXPECT_EQ(late.status, NfsStatus::kOk);
   EXPECT_EQ(metrics_.counter("mirror_sessions_lost_total").value(), 1u);
+}
+
+TEST_F(MirroredFileTest, OtherTablesComeWhileASessionIsRenewed) {
+  ASSERT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  coordinator.session = 2;
+  coordinator.before_session = [this] {
+    tables_.set(routing::RoutingTables::make(config_, tables_.get()->wire()).value());
+  };
+  loop_.advance(std::chrono::seconds(3));
+  EXPECT_EQ(metrics_.counter("mirror_sessions_lost_total").value(), 1u);
+  EXPECT_EQ(write_stripe("efgh").status, NfsStatus::kOk);
 }
 
 // Its renewals were late: it is soon there again, and whoever is told to come again comes much later.

@@ -257,12 +257,12 @@ Task<Status> SiteCells::send(Try leaving, Batch& batch) {
   if (changes.empty()) co_return Status{};
   const wire::SiteMove& move = leaving->sites->move();
   if (!leaving->sites->live()) co_return fail(Errc::kUnavailable, "{}", leaving->sites->trouble());
-  const wire::ServerEntry* member = context_.tables.get()->server(move.to);
-  if (member == nullptr) co_return fail(Errc::kNotFound, "server {} is no member", move.to);
-  const wire::ServerEntry to = *member;  // other tables may come during the call
+  const auto tables = context_.tables.get();
+  const wire::ServerEntry* to = tables->server(move.to);
+  if (to == nullptr) co_return fail(Errc::kNotFound, "server {} is no member", move.to);
   co_await context_.crash.reach("site.cells-sending");
   auto result = co_await service::internal_call<wire::PeerResult>(
-      context_.channel, to.endpoint, wire::kDirectoryProgram, wire::DirectoryProcedure::kCells,
+      context_.channel, to->endpoint, wire::kDirectoryProgram, wire::DirectoryProcedure::kCells,
       wire::CellsArgs{.move = move.id,
                       .attempt = leaving->sites->attempt(),
                       .number = ++leaving->sent,
@@ -270,7 +270,7 @@ Task<Status> SiteCells::send(Try leaving, Batch& batch) {
       kCallTimeout);
   if (!result) co_return fail(std::move(result.error()));
   if (result->status != PeerStatus::kOk) {
-    co_return fail(Errc::kUnavailable, "{} does not take cells: {}", to.name,
+    co_return fail(Errc::kUnavailable, "{} does not take cells: {}", to->name,
                    result->status == PeerStatus::kRefused ? "the attempt is over there" : "it cannot write");
   }
   co_return Status{};

@@ -68,6 +68,10 @@ MAX_COMMON_FILES = 46  # sources, headers and tests together: a thing enters whe
 MAX_LINES = 700
 
 
+# What is reached through the tables of now, and not held by a pointer of one's own.
+OF_TABLES = re.compile(r"^( *)(?:if \()?const [\w:]+ ?[*&] ?(\w+) = [*&]?[\w.>-]*\b(?:tables|settings)\.get\(\)")
+
+
 def folder_of(path: str) -> str | None:
     for folder in ALLOWED:
         if path.startswith(folder + "/"):
@@ -125,8 +129,27 @@ def check_rules(path: str, text: str) -> list[str]:
         wrong.append(f"{path}: holds a TODO: do it, or say in docs/ what is not there")
     if not path.startswith(("bpf/", "routing/", "tests/")) and ROUTING_CORE.search(text):
         wrong.append(f"{path}: decides a site by itself: ask routing::place_of() or routing::RoutingTables")
+    wrong += check_tables(path, text)
     if path.endswith(".h"):
         wrong += check_header(path, text)
+    return wrong
+
+
+def check_tables(path: str, text: str) -> list[str]:
+    """Other tables may come during any co_await, and those of before it go."""
+    wrong, lines = [], text.splitlines()
+    for at, line in enumerate(lines):
+        found = OF_TABLES.match(line)
+        awaits = waited = False
+        for number, later in enumerate(lines[at + 1:] if found else (), at + 2):
+            if later.strip() and len(later) - len(later.lstrip()) < len(found[1]):
+                break  # its block ends
+            if waited and re.search(rf"\b{found[2]}\b", later):
+                wrong.append(f"{path}:{number}: {found[2]} is of tables that may be gone since a co_await: "
+                             "hold them by a `const auto tables = ...tables.get();`")
+                break
+            awaits |= "co_await" in later
+            waited |= awaits and later.rstrip().endswith((";", "{"))  # at the end of that statement
     return wrong
 
 
