@@ -29,7 +29,6 @@ using fsck::Ensemble;
 using Json = nlohmann::ordered_json;
 
 constexpr int kGood = 0, kFailed = 1, kBadUsage = 2, kNotAsItWas = 3;
-constexpr std::uint32_t kDataFormat = 1;  // as servers claim their data directories
 constexpr std::size_t kNotesShown = 20;
 
 struct Arguments {
@@ -159,7 +158,6 @@ Task<bool> pause(Loop& loop, Duration duration) {
 constexpr Duration kAskedAgain = std::chrono::milliseconds(500);
 constexpr Duration kNoticed = std::chrono::seconds(8);         // that a server is away, by the manager
 constexpr Duration kHeartbeatsCome = std::chrono::seconds(3);  // of one that runs, by then
-constexpr std::uint64_t kMissedMs = 2500;
 
 // Waits until the manager has noticed that the server is away. kInvalid: it hears it.
 Status check_away(Ensemble& ensemble, const ServerConfig& manager, const std::string& name,
@@ -172,7 +170,7 @@ Status check_away(Ensemble& ensemble, const ServerConfig& manager, const std::st
     const auto found = std::find_if(members->members.begin(), members->members.end(),
                                     [&](const wire::Member& each) { return each.entry.name == name; });
     if (found == members->members.end() || !found->alive) return {};
-    if (waited >= kHeartbeatsCome && found->age_ms < kMissedMs) break;
+    if (waited >= kHeartbeatsCome && found->age_ms < wire::kMissedHeartbeatMs) break;
     if (waited == Duration{})
       std::fprintf(stderr, "slice-backup: %s was heard of a moment ago\n", name.c_str());
     ensemble.run(pause(ensemble.loop(), kAskedAgain));
@@ -284,7 +282,7 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
     Status ready = check_ready(ensemble, data, tls, config, self, arguments.patience());
     if (!ready) return say(ready.error());
   }
-  auto claim = service::DataDirectory::claim(self, config.volume.id, kDataFormat);
+  auto claim = service::DataDirectory::claim(self, config.volume.id);
   if (!claim) return say(claim.error());
   if (claim->served())
     return say({Errc::kExists, fmt::format("{} holds data of {}: move it away first", self.data, self.name)});

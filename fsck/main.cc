@@ -30,7 +30,6 @@ using dirserver::fsck::RemoteSource;
 using dirserver::fsck::Report;
 
 constexpr int kClean = 0, kFindings = 1, kUnread = 2;
-constexpr std::uint64_t kMissedHeartbeatMs = 2000;  // there is one each second
 
 struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
@@ -125,7 +124,7 @@ void tell_whom_it_waits_for(rpc::EpollLoop& loop, rpc::Channel& channel, const E
   for (const wire::Member& each : members->members) {
     const bool asked = each.entry.role == wire::Role::kDirectory ||
                        (arguments.data && static_cast<std::size_t>(each.entry.role) < wire::kSiteClasses);
-    const bool heard = each.alive && each.age_ms < kMissedHeartbeatMs;
+    const bool heard = each.alive && each.age_ms < wire::kMissedHeartbeatMs;
     if (heard || !asked || each.entry.name == arguments.only_on) continue;
     std::fprintf(
         stderr,

@@ -12,7 +12,6 @@
 namespace slice::fsck {
 namespace {
 
-constexpr std::uint32_t kDataFormat = 1;  // as data servers claim their directories
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
 bool has_bytes(ServerRole role) {
@@ -72,7 +71,7 @@ Task<Status> OfflineData::open_folder(const ServerConfig& server) {
                    "{}: no data directory {} on this host: name a copy with --folder {}=FOLDER", server.name,
                    there.data, server.name);
   }
-  auto claim = service::DataDirectory::claim(there, config_.volume.id, kDataFormat);
+  auto claim = service::DataDirectory::claim(there, config_.volume.id);
   if (!claim) co_return fail(claim.error(), server.name);
   auto disk = storage::PosixDisk::open(loop_, there.data);
   if (!disk) co_return fail(disk.error(), server.name);

@@ -11,6 +11,9 @@
 
 namespace slice::service {
 
+// Version of what data directories hold, by their role's document in docs/formats.
+inline constexpr std::uint32_t kDataFormat = 1;
+
 class DataDirectory {
  public:
   // Makes the folder where there is none (mode 0700) and locks it. A new one gets the file FORMAT, durably:
@@ -18,7 +21,8 @@ class DataDirectory {
   // kInvalid: it belongs to another server, role or volume, its format is another version, it has files
   // but no FORMAT, or it was being filled from a backup and that did not end. kExists: another process has
   // it. kIo: the system refuses.
-  static Result<DataDirectory> claim(const ServerConfig& server, VolumeId volume, std::uint32_t format);
+  static Result<DataDirectory> claim(const ServerConfig& server, VolumeId volume,
+                                     std::uint32_t format = kDataFormat);
 
   DataDirectory(DataDirectory&& other) noexcept;
   DataDirectory& operator=(DataDirectory&&) = delete;

@@ -70,7 +70,7 @@ Status HostedServer::claim_data() {
     disk_ = std::make_unique<storage::MemoryDisk>(host_.loop);
     return {};
   }
-  auto data = DataDirectory::claim(self_, host_.config.volume.id, kind_.data_format);
+  auto data = DataDirectory::claim(self_, host_.config.volume.id);
   if (!data) return fail(std::move(data).error());
   data_.emplace(std::move(*data));
   if (data_->is_new()) log_info("new data directory {}", self_.data);

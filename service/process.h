@@ -59,8 +59,6 @@ using MakeRole = std::function<std::unique_ptr<Role>(ServiceContext&)>;
 struct ServerKind {
   ServerRole role = ServerRole::kDirectory;
   bool draws_verifier = false;  // data servers: waits for the manager at start
-  std::uint32_t data_format =
-      1;  // version of the data directory's format: written at first start, checked afterwards
   MakeRole make;
   // Tables of a run before, of which anybody may have changed entries by hand, for a start without the
   // manager's; none: the role has none.

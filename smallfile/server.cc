@@ -126,10 +126,9 @@ std::string SmallFileServer::detail() const {
 
 service::ServerKind server_kind() {
   return {
-      .role = ServerRole::kSmallFile,
-      .draws_verifier = true,
-      .data_format = kDataFormat,
-      .make = [](service::ServiceContext& context) { return std::make_unique<SmallFileServer>(context); }};
+      .role = ServerRole::kSmallFile, .draws_verifier = true, .make = [](service::ServiceContext& context) {
+        return std::make_unique<SmallFileServer>(context);
+      }};
 }
 
 }  // namespace slice::smallfile

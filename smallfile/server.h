@@ -18,9 +18,6 @@
 
 namespace slice::smallfile {
 
-// Version of what the data directory holds (docs/formats/smallfile-store.md).
-inline constexpr std::uint32_t kDataFormat = 1;
-
 class SmallFileServer : public service::Role {
  public:
   // Opens the store of map records. The default: RocksDB in the folder `maps` of the data directory.

@@ -54,10 +54,7 @@ std::unique_ptr<service::Role> make_storage_server(service::ServiceContext& cont
 }
 
 service::ServerKind server_kind() {
-  return {.role = ServerRole::kStorage,
-          .draws_verifier = true,
-          .data_format = kFormatVersion,
-          .make = make_storage_server};
+  return {.role = ServerRole::kStorage, .draws_verifier = true, .make = make_storage_server};
 }
 
 }  // namespace slice::storagenode

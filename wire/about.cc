@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "rpc/endpoint.h"
 #include "rpc/xdr.h"
 #include "wire/codec.h"
 
@@ -11,7 +12,8 @@ namespace {
 std::string networks_text(const std::vector<Network>& networks) {
   std::string text;
   for (const Network& each : networks)
-    text += fmt::format("{}{:#010x}/{}", text.empty() ? "" : " ", each.address, std::popcount(each.mask));
+    text += fmt::format("{}{}/{}", text.empty() ? "" : " ", rpc::address_text(each.address),
+                        std::popcount(each.mask));
   return text;
 }
 
@@ -39,7 +41,7 @@ std::vector<SharedKey> shared_keys(const EnsembleConfig& config) {
   add("[network] cover", config.network.cover_all ? "all" : "heads");
   add("[network] internal", networks_text(config.network.internal));
   add("[network] tls", config.network.tls.used());
-  add("[proxy] virtual_address", fmt::format("{:#010x}", config.proxy.virtual_address));
+  add("[proxy] virtual_address", rpc::address_text(config.proxy.virtual_address));
   add("[proxy] nfs_port", config.proxy.nfs_port);
   return keys;
 }

@@ -191,9 +191,11 @@ struct OfferTablesResult {
 struct Member {
   ServerEntry entry;
   HeartbeatArgs last;
-  std::uint64_t age_ms = 0;
+  std::uint64_t age_ms = 0;  // of the last heartbeat
   bool alive = false;
-};  // age of the last heartbeat
+};
+// A heartbeat comes each second: who was not heard of for so long has missed one.
+inline constexpr std::uint64_t kMissedHeartbeatMs = 2000;
 struct MembersResult {
   Generation generation;
   SettingsGeneration settings;  // in force

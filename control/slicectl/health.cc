@@ -17,8 +17,6 @@ namespace {
 constexpr std::int64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 // New tables and settings take a heartbeat to get everywhere.
 constexpr std::uint64_t kLateMs = 2000;
-// A heartbeat comes each second: who has missed one, and does not answer either, is down.
-constexpr std::uint64_t kMissedMs = 2000;
 // So long a manager that has started may not have heard everybody yet.
 constexpr std::int64_t kManagerSettlesNs = 5 * kSecond;
 // Heartbeats tell of the last second, and so of the time before a move ended.
@@ -131,7 +129,8 @@ class Judge {
     }
     const bool answers = own != nullptr && !own->silence;
     // What a server does before it serves may keep it from its heartbeats.
-    const bool missed = heard_.members && !answers && serves(member.last) && member.age_ms > kMissedMs;
+    const bool missed =
+        heard_.members && !answers && serves(member.last) && member.age_ms > wire::kMissedHeartbeatMs;
     const bool silent = !member.alive || missed;
     if (silent && !(answers && manager_has_just_started())) {
       // MANAGER_SILENT says it already.

@@ -29,8 +29,6 @@ void add(Figures& figures, const MetricSample& sample) {
     figures.by_xdp += sample.value;
   } else if (name == "process_cpu_seconds_total") {
     figures.cpu_seconds += sample.value;
-  } else if (name == "process_resident_memory_bytes") {
-    figures.resident_bytes = sample.value;
   }
 }
 

@@ -16,7 +16,6 @@ struct Figures {
   double seconds = 0;  // that these calls took, together
   double by_xdp = 0;   // of a proxy: requests that XDP sent on; the calls above are user space's
   double cpu_seconds = 0;
-  double resident_bytes = 0;
 
   double calls() const { return reads + writes + names; }
 };

@@ -29,7 +29,6 @@ slice_nfs_failures_total{procedure="READ"} 1
 slice_xdp_outcomes_total{outcome="ROUTED_READ"} 100
 slice_xdp_outcomes_total{outcome="PASSED_TCP"} 50
 process_cpu_seconds_total 2.25
-process_resident_memory_bytes 1048576
 )";
 
 TEST(Figures, AreSumsOverProcedures) {
@@ -41,7 +40,6 @@ TEST(Figures, AreSumsOverProcedures) {
   EXPECT_EQ(figures.seconds, 2);
   EXPECT_EQ(figures.by_xdp, 100);
   EXPECT_EQ(figures.cpu_seconds, 2.25);
-  EXPECT_EQ(figures.resident_bytes, 1048576);
 }
 
 TEST(Figures, WhatIsNoMetricIsPassedOver) {

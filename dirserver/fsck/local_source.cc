@@ -13,7 +13,6 @@ namespace slice::dirserver::fsck {
 namespace {
 
 constexpr std::uint64_t kCacheBytes = 8 << 20;  // of each store: it is read in order
-constexpr std::uint32_t kDataFormat = 1;        // as slice-dird claims its data directory
 
 bool has_cells(const storage::KvStore& store, SiteId site) {
   KeyRange range{attribute_key(site, {}).substr(0, 4),
@@ -75,7 +74,7 @@ Result<LocalSource::Store> open_store(const EnsembleConfig& config, ServerConfig
         "or ask the running servers, without --offline",
         server.name, server.data, server.name);
   }
-  auto claim = service::DataDirectory::claim(server, config.volume.id, kDataFormat);
+  auto claim = service::DataDirectory::claim(server, config.volume.id);
   if (!claim && claim.error().code == Errc::kExists) {
     return fail(Errc::kExists, "{} is running (it holds {}): stop it, or check without --offline",
                 server.name, server.data);
