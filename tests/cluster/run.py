@@ -9,6 +9,7 @@ Needs root.
 """
 
 import argparse
+import os
 import pathlib
 import sys
 import time
@@ -73,6 +74,7 @@ def main() -> int:
     parser.add_argument("--one-process", action="store_true", help="with suites of their own ensembles or --own: all servers of an ensemble in one process")
     parser.add_argument("--disk", choices=("ext4",), help="with suites of their own ensembles or --own: data on a file system like this, on a loop device, "
                         "in place of --run-dir")
+    parser.add_argument("--slow-disk", type=int, metavar="MS", help="each fsync of the ensemble's processes takes so long, as on a slow disk; for data in memory")
     parser.add_argument("--folder", help="what ganesha exports, or local uses (default: a new one in /var/tmp)")
     parser.add_argument("--programs", type=pathlib.Path, help="folder of the test programs (default: the newest build)")
     parser.add_argument("--seed", type=int, default=1)
@@ -91,10 +93,12 @@ def main() -> int:
     unknown = [name for name in options.suite if name not in suites.SUITES]
     if unknown:
         parser.error(f"no such suite: {', '.join(unknown)}")
-    if (options.disk or options.one_process) and not (options.own or all(name in suites.OWN_ENSEMBLES for name in options.suite)):
-        parser.error("--disk and --one-process need an ensemble of its own: --own")
+    if (options.disk or options.one_process or options.slow_disk) and not (options.own or all(name in suites.OWN_ENSEMBLES for name in options.suite)):
+        parser.error("--disk, --one-process and --slow-disk need an ensemble of its own: --own")
     uml.exit_on_signals()
     options.programs = suites.find_programs(options.programs)
+    if options.slow_disk:
+        os.environ |= {"LD_PRELOAD": str(options.programs / "skip_fsync.so"), "SLICE_SLOW_FSYNC": "*", "SLICE_SLOW_FSYNC_MS": str(options.slow_disk)}
     failed = run_on_disk(options) if options.disk else run_suites(options)
     return 1 if failed else 0
 
