@@ -1,6 +1,7 @@
 // slice-fsck: proves that a volume's name space is whole, and that its bytes are where they should be
 // (docs/operations.md). `slicectl fsck` runs it.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -14,6 +15,8 @@
 #include "fsck/offline.h"
 #include "fsck/online.h"
 #include "fsck/only_copies.h"
+#include "fsck/paths.h"
+#include "fsck/progress.h"
 #include "service/internal_call.h"
 #include "service/membership.h"
 #include "wire/manager.h"
@@ -35,6 +38,7 @@ struct Arguments {
   std::string config = "/etc/slice/ensemble.toml";
   bool offline = false, json = false, data = false;
   std::string only_on;
+  std::vector<std::string> paths_of;  // fileIDs
   std::string memory = "1GiB";
   double timeout = 30;
   std::uint64_t limit = Options{}.limit;
@@ -67,7 +71,8 @@ Result<Report> check_names(CellSource& source, const EnsembleConfig& config, con
   routing::TableHolder tables(
       routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
   Placement placement(config, tables);
-  return rpc::run_to_end(loop, dirserver::fsck::check(source, placement, loop, options));
+  Progress shown(source);
+  return rpc::run_to_end(loop, dirserver::fsck::check(shown, placement, loop, options));
 }
 
 int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
@@ -98,8 +103,18 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   return show(*report, arguments);
 }
 
+Result<std::vector<FilePaths>> paths_of(CellSource& source, const EnsembleConfig& config,
+                                        std::vector<FileId> files, rpc::EpollLoop& loop) {
+  // The name space's policy counts, and not who has which site.
+  routing::TableHolder tables(
+      routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
+  const Placement placement(config, tables);
+  Progress shown(source);
+  return rpc::run_to_end(loop, find_paths(shown, placement, std::move(files)));
+}
+
 Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData data, rpc::EpollLoop& loop,
-                               const VolumeConfig& volume, const Arguments& arguments) {
+                               const EnsembleConfig& config, const Arguments& arguments) {
   // Moves and tables as they are together.
   SLICE_RETURN_IF_ERROR(rpc::run_to_end(loop, data.refresh()));
   const wire::ServerEntry* server = wire::find_member(source.tables()->wire(), arguments.only_on);
@@ -108,8 +123,33 @@ Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData data, rpc::Epoll
   const auto map_piece = [&data](routing::FileHandle handle, std::uint64_t stripe) {
     return data.map_piece(handle, stripe);
   };
-  return rpc::run_to_end(loop, find_only_copies({source, *data.tables(), volume, data.moves(), map_piece},
-                                                server->server, arguments.limit));
+  auto found =
+      rpc::run_to_end(loop, find_only_copies({source, *data.tables(), config.volume, data.moves(), map_piece},
+                                             server->server, arguments.limit));
+  if (!found) return found;
+  std::vector<FileId> files;
+  for (const OnlyCopies::File& each : found->files) files.push_back(each.file);
+  auto paths = paths_of(source, config, std::move(files), loop);
+  if (!paths) return fail(std::move(paths).error());
+  for (std::size_t i = 0; i < paths->size(); ++i) found->files[i].paths = std::move((*paths)[i].paths);
+  return found;
+}
+
+// slicectl path.
+int show_paths(RemoteSource& source, const EnsembleConfig& config, rpc::EpollLoop& loop,
+               const Arguments& arguments) {
+  std::vector<FileId> files;
+  for (const std::string& each : arguments.paths_of) {
+    auto file = parse_fileid(each);
+    if (!file) return say(file.error());
+    files.push_back(*file);
+  }
+  auto found = paths_of(source, config, std::move(files), loop);
+  if (!found) return say(found.error());
+  std::fputs(render(*found, arguments.json).c_str(), stdout);
+  const bool all =
+      std::all_of(found->begin(), found->end(), [](const FilePaths& each) { return !each.paths.empty(); });
+  return all ? kClean : kFindings;
 }
 
 // Who reads names of a server that is silent waits for it: then the operator is told at once for whom.
@@ -152,9 +192,10 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
       return say(taken.error());  // what is where by the configuration proves nothing
     std::fprintf(stderr, "slice-fsck: %s: using the configuration's tables\n", taken.error().message.c_str());
   }
+  if (!arguments.paths_of.empty()) return show_paths(source, config, loop, arguments);
   if (!arguments.only_on.empty()) {
-    auto found = only_copies(source, OnlineData(channel, config, source.tables(), timeout), loop,
-                             config.volume, arguments);
+    auto found =
+        only_copies(source, OnlineData(channel, config, source.tables(), timeout), loop, config, arguments);
     if (!found) return say(found.error());
     std::fputs(render(*found, arguments.only_on, arguments.json).c_str(), stdout);
     return found->found == 0 ? kClean : kFindings;
@@ -211,6 +252,8 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
                "where the tables have its site (with --offline: the servers' own records)");
   app.add_option("--only-on", arguments.only_on,
                  "a storage server, which may be away: only which files have bytes there and nowhere else");
+  app.add_option("--path", arguments.paths_of,
+                 "fileIDs: only under which paths these files are (slicectl path)");
   app.add_option(
          "--folder", arguments.given_folders,
          "NAME=FOLDER: where the data directory of a server is, or a copy of it; may be given several "
@@ -231,6 +274,9 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
   }
   if (!arguments.only_on.empty() && (arguments.offline || arguments.data)) {
     return say({Errc::kInvalid, "--only-on goes with neither --offline nor --data"});
+  }
+  if (!arguments.paths_of.empty() && (arguments.offline || arguments.data || !arguments.only_on.empty())) {
+    return say({Errc::kInvalid, "--path goes with none of --offline, --data and --only-on"});
   }
   if (!arguments.offline && !arguments.folders.empty()) {
     return say({Errc::kInvalid, "--folder is for stores that are read: give --offline, too"});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dirserver/cells/cells.h"
+#include "dirserver/fsck/finding.h"
 #include "dirserver/fsck/keys.h"
 #include "routing/copies.h"
 
@@ -82,7 +83,7 @@ Task<Result<OnlyCopies>> find_only_copies(OnlyCopiesSeams seams, std::uint32_t s
       auto has = co_await pass.has_bytes_of(*cell);
       if (!has) co_return fail(std::move(has).error());
       if (!*has) continue;
-      if (found.found++ < limit) found.files.push_back({file, cell->size});
+      if (found.found++ < limit) found.files.push_back({.file = file, .size = cell->size, .paths = {}});
     }
   }
   co_return found;
@@ -92,15 +93,18 @@ std::string render(const OnlyCopies& found, std::string_view server, bool json) 
   if (json) {
     nlohmann::ordered_json out{
         {"server", server}, {"found", found.found}, {"files", nlohmann::ordered_json::array()}};
-    for (const auto& [file, size] : found.files)
-      out["files"].push_back({{"fileid", file.value}, {"size", size}});
-    return out.dump(2) + "\n";
+    for (const auto& [file, size, paths] : found.files)
+      out["files"].push_back({{"fileid", file.value}, {"size", size}, {"paths", paths}});
+    return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
   if (found.found == 0) return fmt::format("no file has bytes on {} and nowhere else\n", server);
-  std::string text =
-      fmt::format("{} file{} bytes on {} and nowhere else; find MOUNTPOINT -inum NUMBER shows a name:\n",
-                  found.found, found.found == 1 ? " has" : "s have", server);
-  for (const auto& [file, size] : found.files) text += fmt::format("  {} ({} bytes)\n", file.value, size);
+  std::string text = fmt::format("{} file{} bytes on {} and nowhere else:\n", found.found,
+                                 found.found == 1 ? " has" : "s have", server);
+  for (const auto& [file, size, paths] : found.files) {
+    text += fmt::format("  {:#x} ({} bytes)", file.value, size);
+    for (const std::string& path : paths) text += "  " + dirserver::fsck::in_quotes(path);
+    text += "\n";
+  }
   if (found.found > found.files.size())
     text += fmt::format("  and {} more\n", found.found - found.files.size());
   return text;

@@ -30,6 +30,7 @@ struct OnlyCopies {
   struct File {
     FileId file;
     std::uint64_t size = 0;
+    std::vector<std::string> paths;  // find_paths()
   };
   std::uint64_t found = 0;  // files
   std::vector<File> files;  // the first ones, in the order of sites and fileIDs

@@ -39,6 +39,7 @@ struct Arguments {
   double timeout = 5;
   bool timeout_given = false;
   std::string path, name, match;
+  std::vector<std::string> fileids;
   std::uint64_t stripe = 0;
   std::string to;
   bool every_site = false, check = false;
@@ -447,6 +448,11 @@ int main(int argc, char** argv) {
                    "whether every process goes by them, and every server's record says the same");
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
+  auto* path = app.add_subcommand(
+      "path",
+      "under which paths files are, by the fileIDs that trace, top, fsck and logs tell: runs slice-fsck");
+  path->add_option("fileid", arguments.fileids, "0x1000000000007, or an inode number as ls -i shows it")
+      ->required();
   PolicyCommands policy(app, arguments.path);
   ServerCommands server(app);
   MoveCommands move_sites(app);
@@ -487,7 +493,8 @@ int main(int argc, char** argv) {
       "is shown), or do not have "
       "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
       "(server remove --lost).\n"
-      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. backup: see there.");
+      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. path: 1 one has none. "
+      "backup: see there.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -500,6 +507,11 @@ int main(int argc, char** argv) {
   if (init.parsed()) return init_ensemble(init, arguments);
   if (join.parsed()) return join_ensemble(join, arguments);
   if (fsck_command->parsed()) return become_beside(kFsck, arguments, fsck_command->remaining());
+  if (path->parsed()) {
+    std::vector<std::string> words{"--path"};
+    words.insert(words.end(), arguments.fileids.begin(), arguments.fileids.end());
+    return become_beside(kFsck, arguments, words);
+  }
   if (backup_command->parsed()) return become_beside(kBackup, arguments, backup_command->remaining());
   auto policy_change = policy.change();
   if (policy.parsed() && !policy_change) {

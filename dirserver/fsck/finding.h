@@ -103,6 +103,8 @@ class Report {
 // One line a finding, then what was counted. `mode`: "offline" or "online".
 std::string render_text(const Report& report, std::string_view mode);
 std::string render_json(const Report& report, std::string_view mode);
+// A name or path on one line, whatever bytes it has.
+std::string in_quotes(std::string_view name);
 
 }  // namespace slice::dirserver::fsck
 

@@ -10,22 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// One line, whatever bytes the name has.
-std::string in_quotes(std::string_view name) {
-  std::string text = "\"";
-  for (char c : name) {
-    auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      text += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      text += fmt::format("\\x{:02x}", byte);
-    } else {
-      text += c;
-    }
-  }
-  return text + "\"";
-}
-
 std::string line(const Finding& finding) {
   std::string text = fmt::format("{:<12}  site {}", kind_name(finding.kind), finding.site.value);
   if (finding.file.value != 0) text += fmt::format("  file {:#x}", finding.file.value);
@@ -92,6 +76,21 @@ Json list(const std::vector<Finding>& findings) {
 }
 
 }  // namespace
+
+std::string in_quotes(std::string_view name) {
+  std::string text = "\"";
+  for (char c : name) {
+    auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      text += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7f) {
+      text += fmt::format("\\x{:02x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  return text + "\"";
+}
 
 std::string render_text(const Report& report, std::string_view mode) {
   std::string text;

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """The paper's Figure 3: how the untar load scales with directory servers, under mkdir switching with p = 1/N and under name hashing.
 
-    figure3.py [--json] [--objects N] [--processes N,...] [--servers N,...] [--wait US] [--folder DIR]
+    figure3.py [--json] [--objects N] [--processes N,...] [--servers N,...] [--wait US] [--share S] [--folder DIR]
 
-This machine cannot run N servers side by side as N machines would, so the figure is taken in two ways.
+This machine cannot run N servers side by side as N machines would, so the figure is taken in three ways.
+
+By shares, with --share 0.08: each directory server gets so much of a processor and no more (shares.py), which makes servers the limit at any
+number, and the most processes of --processes unpack as fast as that lets them. Mkdir switching is run with p = 1 too.
 
 By processor time: the load really runs on N servers through the proxy; the processor time of each is measured. The busiest server is
 what N machines would wait for, so calls / its seconds is what they could do together at most.
@@ -18,6 +21,7 @@ both of them what was measured here over a virtual link."""
 import sys
 
 import bench
+import shares
 import simulate
 
 POLICIES = ("mkdir-switching", "name-hashing")
@@ -32,6 +36,31 @@ def load(options, folder, servers, policy):
             said["read"] = read_cost(options, slice_)
     said["busy"] = {name: used for name, used in said["processor_seconds"].items() if name.startswith("dir")}
     return said
+
+
+def throttled(options, folder, servers, policy, probability):
+    """untar_bench's answer, of servers with shares."""
+    with bench.ensemble(options, folder, directories=servers, policy=policy, probability=probability) as slice_, shares.Shares(options.share) as groups:
+        groups.give({name: pid for name, pid in slice_.pids().items() if name.startswith("dir")})
+        return bench.client(options, slice_, "untar_bench", "--processes", options.most, "--objects", options.objects, "--pids", bench.pids(slice_, "dir"))
+
+
+def by_shares(options, folder):
+    rows, figures = [["policy", "servers", "calls/s", "speed-up", "us a call", "evenness"]], []
+    for policy, probability in (("name-hashing", None), ("mkdir-switching", None), ("mkdir-switching", 1)):
+        name = policy if probability is None else f"{policy}-p{probability}"
+        first = None
+        for servers in (int(n) for n in options.servers.split(",")):
+            said = throttled(options, folder, servers, policy, probability)
+            busy = list(said["processor_seconds"].values())
+            rate, each, even = said["calls"] / said["seconds"], sum(busy) / said["calls"] * 1e6, sum(busy) / len(busy) / max(busy)
+            first = first or rate
+            rows.append([name, servers, f"{rate:.0f}", f"{rate / first:.2f}", f"{each:.1f}", f"{even:.2f}"])
+            bench.say("  ".join(map(str, rows[-1])))
+            figures += [bench.figure(f"{name}_{servers}_calls_per_second", "1/s", rate), bench.figure(f"{name}_{servers}_speedup", "ratio", rate / first),
+                        bench.figure(f"{name}_{servers}_us_per_call", "us", each), bench.figure(f"{name}_{servers}_evenness", "ratio", even)]
+    bench.finish(options, "figure3", figures, bench.table(rows) + f"\n{options.share:.0%} of a processor for each directory server; {options.most} processes unpack "
+                 f"{options.objects} files and folders each; evenness: processor time of the mean server over that of the busiest")
 
 
 def read_cost(options, slice_):
@@ -62,6 +91,7 @@ def main():
     parser.add_argument("--processes", default="1,4,8,16", help="of the simulation; the real load has the most of them")
     parser.add_argument("--servers", default="1,2,4,8")
     parser.add_argument("--wait", type=float, default=200, help="microseconds of network and disk in each call")
+    parser.add_argument("--share", type=float, help="of a processor for each directory server")
     options = parser.parse_args()
     processes = [int(n) for n in options.processes.split(",")]
     options.most = max(processes)
@@ -69,6 +99,9 @@ def main():
              *(f"simulated {n}, s" for n in processes)]]
     figures = []
     with bench.scratch(options) as folder:
+        if options.share:
+            by_shares(options, folder)
+            return 0
         for policy in POLICIES:
             first = load(options, folder, 1, policy)
             for servers in (int(n) for n in options.servers.split(",")):

@@ -158,6 +158,7 @@ def is_lost(scene, node):
     shutil.rmtree(scene.folder / "data/store3")
     done = scene.ask(*lose)
     ok &= say(done.returncode == 4 and "1 file has bytes on store3 and nowhere else" in done.stderr, "lost: a file with one copy is in the way", done.stderr)
+    ok &= say(f'"/{alone}"' in done.stderr, f"lost: it is {alone}, says the refusal", done.stderr)
     scene.files.remove(alone)
     scene.files.written.remove(alone)
     silent = scene.until(lambda: (done := scene.ask(*lose)).returncode == 0 or "is alive" not in done.stderr, grow.MOVES_SECONDS)
