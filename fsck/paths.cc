@@ -139,7 +139,7 @@ class PathFinder {
     std::set<FileId> below;
     for (FileId at = directory; at != kRootId;) {
       if (auto known = directories_.find(at); known != directories_.end()) {
-        path = known->second + path;
+        path.insert(0, known->second);
         break;
       }
       // A cycle is there only where the name space is damaged.
@@ -150,7 +150,7 @@ class PathFinder {
       auto name = co_await name_in(at, (*cell)->parent);
       if (!name) co_return fail(std::move(name).error());
       if (name->empty()) co_return std::optional<std::string>();
-      path = "/" + *name + path;
+      path.insert(0, "/" + *name);
       at = (*cell)->parent.fileid;
     }
     directories_[directory] = path;

@@ -380,6 +380,39 @@ int become_beside(const std::string& program, const Arguments& arguments,
   return become(std::move(words));
 }
 
+// The commands that are such programs.
+class ProgramsBeside {
+ public:
+  // `fileids`: where those go that `path` is given.
+  ProgramsBeside(CLI::App& app, std::vector<std::string>& fileids)
+      : path_(
+            *app.add_subcommand("path",
+                                "under which paths files are, by the fileIDs that trace, top, fsck and logs "
+                                "tell: runs slice-fsck")),
+        fsck_(*app.add_subcommand(
+            "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help")),
+        backup_(*app.add_subcommand(
+            "backup",
+            "takes backups, and brings servers back: runs slice-backup with what follows; backup --help")) {
+    path_.add_option("fileid", fileids, "0x1000000000007, or an inode number as ls -i shows it")->required();
+    for (CLI::App* each : {&fsck_, &backup_}) {
+      each->prefix_command()->fallthrough(false);
+      each->set_help_flag();
+    }
+  }
+  bool parsed() const { return path_.parsed() || fsck_.parsed() || backup_.parsed(); }
+  int run(const Arguments& arguments) const {
+    if (backup_.parsed()) return become_beside(kBackup, arguments, backup_.remaining());
+    if (fsck_.parsed()) return become_beside(kFsck, arguments, fsck_.remaining());
+    std::vector<std::string> words{"--path"};
+    words.insert(words.end(), arguments.fileids.begin(), arguments.fileids.end());
+    return become_beside(kFsck, arguments, words);
+  }
+
+ private:
+  CLI::App &path_, &fsck_, &backup_;
+};
+
 int support(const Arguments& arguments) {
   const std::filesystem::path program = own_path();
   return become({(program.parent_path().parent_path() / "lib/slice/slice-support").string(), program.string(),
@@ -448,11 +481,6 @@ int main(int argc, char** argv) {
                    "whether every process goes by them, and every server's record says the same");
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
-  auto* path = app.add_subcommand(
-      "path",
-      "under which paths files are, by the fileIDs that trace, top, fsck and logs tell: runs slice-fsck");
-  path->add_option("fileid", arguments.fileids, "0x1000000000007, or an inode number as ls -i shows it")
-      ->required();
   PolicyCommands policy(app, arguments.path);
   ServerCommands server(app);
   MoveCommands move_sites(app);
@@ -469,14 +497,7 @@ int main(int argc, char** argv) {
   metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
   auto* reload = app.add_subcommand(
       "reload", "has the manager read its ensemble.toml again, and give everybody its exports and limits");
-  auto* fsck_command = app.add_subcommand(
-      "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help");
-  fsck_command->prefix_command()->fallthrough(false);
-  fsck_command->set_help_flag();
-  auto* backup_command = app.add_subcommand(
-      "backup", "takes backups, and brings servers back: runs slice-backup with what follows; backup --help");
-  backup_command->prefix_command()->fallthrough(false);
-  backup_command->set_help_flag();
+  const ProgramsBeside beside(app, arguments.fileids);
   InitCommands init(app);
   JoinCommands join(app);
   auto* support_command = app.add_subcommand(
@@ -506,13 +527,7 @@ int main(int argc, char** argv) {
   if (support_command->parsed()) return support(arguments);
   if (init.parsed()) return init_ensemble(init, arguments);
   if (join.parsed()) return join_ensemble(join, arguments);
-  if (fsck_command->parsed()) return become_beside(kFsck, arguments, fsck_command->remaining());
-  if (path->parsed()) {
-    std::vector<std::string> words{"--path"};
-    words.insert(words.end(), arguments.fileids.begin(), arguments.fileids.end());
-    return become_beside(kFsck, arguments, words);
-  }
-  if (backup_command->parsed()) return become_beside(kBackup, arguments, backup_command->remaining());
+  if (beside.parsed()) return beside.run(arguments);
   auto policy_change = policy.change();
   if (policy.parsed() && !policy_change) {
     say(policy_change.error());
