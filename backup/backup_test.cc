@@ -347,11 +347,7 @@ class RestoreFilesTest : public RestoreTest {
     write_cells();
   }
   Result<RestoredFiles> restore() {
-    auto store = std::make_unique<storage::MemoryStore>(manual_, medium_);
-    dirserver::fsck::testing::apply(*store, volume_.stored());
-    std::vector<LocalSource::Store> stores;
-    stores.push_back({.server = "dir1", .cells = std::move(store), .claim = {}});
-    LocalSource cells(std::move(stores), 64);
+    LocalSource cells(dirserver::fsck::testing::stores_of(manual_, medium_, volume_.stored()), 64);
     auto then = open_all(backup_.path, wire::Role::kDirectory).value();
     return rpc::run_to_end(loop_, restore_files(seams("small1"), cells, then));
   }

@@ -89,11 +89,7 @@ class DataCheckTest : public ::testing::Test {
 
   Report check(bool live = false) {
     storage::MemoryMedium medium;
-    auto store = std::make_unique<storage::MemoryStore>(loop_, medium);
-    dirserver::fsck::testing::apply(*store, volume_.stored());
-    std::vector<LocalSource::Store> stores;
-    stores.push_back({.server = "dir1", .cells = std::move(store), .claim = {}});
-    LocalSource local(std::move(stores), 64);
+    LocalSource local(dirserver::fsck::testing::stores_of(loop_, medium, volume_.stored()), 64);
     LiveSource live_source(local);
     dirserver::fsck::CellSource& cells =
         live ? static_cast<dirserver::fsck::CellSource&>(live_source) : local;

@@ -66,13 +66,22 @@ Options options_of(const Arguments& arguments, std::uint64_t memory) {
   return options;
 }
 
-Result<Report> check_names(CellSource& source, const EnsembleConfig& config, const Options& options,
-                           rpc::EpollLoop& loop) {
+// The end of task(cells, placement), which reads names; its progress is shown. The name space's policy counts
+// for a placement, and not who has which site.
+template <class MakeTask>
+auto read_names(CellSource& source, const EnsembleConfig& config, rpc::EpollLoop& loop, MakeTask task) {
   routing::TableHolder tables(
       routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
-  Placement placement(config, tables);
+  const Placement placement(config, tables);
   Progress shown(source);
-  return rpc::run_to_end(loop, dirserver::fsck::check(shown, placement, loop, options));
+  return rpc::run_to_end(loop, task(shown, placement));
+}
+
+Result<Report> check_names(CellSource& source, const EnsembleConfig& config, const Options& options,
+                           rpc::EpollLoop& loop) {
+  return read_names(source, config, loop, [&](CellSource& cells, const Placement& placement) {
+    return dirserver::fsck::check(cells, placement, loop, options);
+  });
 }
 
 int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments) {
@@ -105,12 +114,9 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
 
 Result<std::vector<FilePaths>> paths_of(CellSource& source, const EnsembleConfig& config,
                                         std::vector<FileId> files, rpc::EpollLoop& loop) {
-  // The name space's policy counts, and not who has which site.
-  routing::TableHolder tables(
-      routing::RoutingTables::make(config, routing::RoutingTables::initial(config)).value());
-  const Placement placement(config, tables);
-  Progress shown(source);
-  return rpc::run_to_end(loop, find_paths(shown, placement, std::move(files)));
+  return read_names(source, config, loop, [&](CellSource& cells, const Placement& placement) {
+    return find_paths(cells, placement, std::move(files));
+  });
 }
 
 Result<OnlyCopies> only_copies(RemoteSource& source, OnlineData data, rpc::EpollLoop& loop,

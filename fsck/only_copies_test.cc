@@ -50,11 +50,7 @@ class OnlyCopiesTest : public ::testing::Test {
   }
   OnlyCopies find(const std::string& server, std::uint64_t limit = 100) {
     storage::MemoryMedium medium;
-    auto store = std::make_unique<storage::MemoryStore>(loop_, medium);
-    dirserver::fsck::testing::apply(*store, volume_.stored());
-    std::vector<LocalSource::Store> stores;
-    stores.push_back({.server = "dir1", .cells = std::move(store), .claim = {}});
-    LocalSource cells(std::move(stores), 64);
+    LocalSource cells(dirserver::fsck::testing::stores_of(loop_, medium, volume_.stored()), 64);
     std::optional<Result<OnlyCopies>> found;
     auto map = [this](routing::FileHandle, std::uint64_t stripe) -> Task<Result<wire::MapPiece>> {
       asked_.push_back(stripe);

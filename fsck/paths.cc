@@ -27,16 +27,16 @@ class PathFinder {
 
   Task<Result<std::vector<FilePaths>>> find(std::vector<FileId> files) {
     std::vector<FilePaths> found;
-    std::set<FileId> by_names;
+    std::map<FileId, std::uint32_t> left;  // names to be found yet, of what is no directory
     for (FileId file : files) {
       auto cell = co_await attributes(file);
       if (!cell) co_return fail(std::move(cell).error());
       found.push_back({.file = file, .exists = cell->has_value(), .links = 0, .paths = {}});
       if (!*cell) continue;
       found.back().links = (*cell)->directory() ? 1 : (*cell)->nlink;
-      if (!(*cell)->directory() && (*cell)->nlink > 0) by_names.insert(file);
+      if (!(*cell)->directory() && (*cell)->nlink > 0) left[file] = (*cell)->nlink;
     }
-    SLICE_CO_RETURN_IF_ERROR(co_await read_names(found, by_names));
+    SLICE_CO_RETURN_IF_ERROR(co_await read_names(std::move(left)));
     for (FilePaths& each : found) {
       if (!each.exists) continue;
       auto paths = co_await paths_of(each.file);
@@ -89,29 +89,23 @@ class PathFinder {
     }
   }
 
-  Task<Status> read_names(const std::vector<FilePaths>& found, const std::set<FileId>& wanted) {
-    std::map<FileId, std::uint32_t> left;
-    for (const FilePaths& each : found) {
-      if (wanted.contains(each.file)) left[each.file] = each.links;
-    }
-    std::vector<SiteId> sites;
+  Task<Status> read_names(std::map<FileId, std::uint32_t> left) {
     std::set<SiteId> first;
-    for (FileId file : wanted) first.insert(dirserver::fsck::home_of(file));
-    sites.assign(first.begin(), first.end());
+    for (const auto& each : left) first.insert(dirserver::fsck::home_of(each.first));
+    std::vector<SiteId> sites(first.begin(), first.end());
     for (std::uint32_t site = 0; site < placement_.sites(); ++site) {
       if (!first.contains(SiteId{site})) sites.push_back(SiteId{site});
     }
+    const auto take = [&](FileId directory, const NameEntry& entry) {
+      auto of = left.find(entry.target.cell.fileid);
+      if (of == left.end()) return true;
+      links_[of->first].push_back({directory, entry.name});
+      if (--of->second == 0) left.erase(of);
+      return !left.empty();
+    };
     for (std::size_t i = 0; i < sites.size() && !left.empty(); ++i) {
-      SLICE_CO_RETURN_IF_ERROR(co_await each_name(sites[i], dirserver::range_of(sites[i], CellKind::kName),
-                                                  [&](FileId directory, const NameEntry& entry) {
-                                                    const FileId file = entry.target.cell.fileid;
-                                                    if (!wanted.contains(file)) return true;
-                                                    links_[file].push_back({directory, entry.name});
-                                                    if (auto of = left.find(file);
-                                                        of != left.end() && --of->second == 0)
-                                                      left.erase(of);
-                                                    return !left.empty();
-                                                  }));
+      const auto names = dirserver::range_of(sites[i], CellKind::kName);
+      SLICE_CO_RETURN_IF_ERROR(co_await each_name(sites[i], names, take));
     }
     co_return Status{};
   }

@@ -22,11 +22,7 @@ class PathsTest : public ::testing::TestWithParam<Policy> {
  protected:
   Result<std::vector<FilePaths>> try_to_find(std::vector<FileId> files) {
     storage::MemoryMedium medium;
-    auto store = std::make_unique<storage::MemoryStore>(loop_, medium);
-    dirserver::fsck::testing::apply(*store, volume_.stored());
-    std::vector<LocalSource::Store> stores;
-    stores.push_back({.server = "dir1", .cells = std::move(store), .claim = {}});
-    LocalSource cells(std::move(stores), 64);
+    LocalSource cells(dirserver::fsck::testing::stores_of(loop_, medium, volume_.stored()), 64);
     std::optional<Result<std::vector<FilePaths>>> found;
     spawn([](Task<Result<std::vector<FilePaths>>> task, auto& out) -> Task<void> {
       out = co_await std::move(task);

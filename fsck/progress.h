@@ -35,7 +35,7 @@ class Progress : public dirserver::fsck::CellSource {
 
   void tell(SiteId site) {
     std::fprintf(stderr, "\r\033[Kslice-fsck: at site %u of %u, %llu cells read", site.value + 1, sites(),
-                 static_cast<unsigned long long>(cells_));
+                 cells_);
     std::fflush(stderr);
     told_ = true;
     next_ = Clock::now() + std::chrono::seconds(1);

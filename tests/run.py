@@ -31,7 +31,7 @@ STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]
 PROCESSES = "cluster|ext4|interop|kernels|packages|packet|plain"  # ctest labels
 JUNIT, SAID = "ctest.junit", "ctest.txt"
 LONGEST = 12  # tests that are named, of a run of ctest
-TELLS = re.compile(r"\bnot ok\b|FAILED|\[  FAILED|NOT HIT|WRONG|wrong|Traceback|[Ee]rror:|Sanitizer|Failure$")
+TELLS = re.compile(r"\bnot ok\b|FAILED|NOT HIT|WRONG|wrong|Traceback|[Ee]rror:|Sanitizer|Failure$")
 TOLD = 30  # lines, of a test that failed
 IDLE = [str(ROOT / "tests" / "idle.sh")]
 

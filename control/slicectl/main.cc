@@ -39,7 +39,6 @@ struct Arguments {
   double timeout = 5;
   bool timeout_given = false;
   std::string path, name, match;
-  std::vector<std::string> fileids;
   std::uint64_t stripe = 0;
   std::string to;
   bool every_site = false, check = false;
@@ -383,8 +382,7 @@ int become_beside(const std::string& program, const Arguments& arguments,
 // The commands that are such programs.
 class ProgramsBeside {
  public:
-  // `fileids`: where those go that `path` is given.
-  ProgramsBeside(CLI::App& app, std::vector<std::string>& fileids)
+  explicit ProgramsBeside(CLI::App& app)
       : path_(
             *app.add_subcommand("path",
                                 "under which paths files are, by the fileIDs that trace, top, fsck and logs "
@@ -394,7 +392,7 @@ class ProgramsBeside {
         backup_(*app.add_subcommand(
             "backup",
             "takes backups, and brings servers back: runs slice-backup with what follows; backup --help")) {
-    path_.add_option("fileid", fileids, "0x1000000000007, or an inode number as ls -i shows it")->required();
+    path_.add_option("fileid", fileids_, "0x1000000000007, or an inode number as ls -i shows it")->required();
     for (CLI::App* each : {&fsck_, &backup_}) {
       each->prefix_command()->fallthrough(false);
       each->set_help_flag();
@@ -405,12 +403,13 @@ class ProgramsBeside {
     if (backup_.parsed()) return become_beside(kBackup, arguments, backup_.remaining());
     if (fsck_.parsed()) return become_beside(kFsck, arguments, fsck_.remaining());
     std::vector<std::string> words{"--path"};
-    words.insert(words.end(), arguments.fileids.begin(), arguments.fileids.end());
+    words.insert(words.end(), fileids_.begin(), fileids_.end());
     return become_beside(kFsck, arguments, words);
   }
 
  private:
   CLI::App &path_, &fsck_, &backup_;
+  std::vector<std::string> fileids_;  // that `path` is given
 };
 
 int support(const Arguments& arguments) {
@@ -497,7 +496,7 @@ int main(int argc, char** argv) {
   metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
   auto* reload = app.add_subcommand(
       "reload", "has the manager read its ensemble.toml again, and give everybody its exports and limits");
-  const ProgramsBeside beside(app, arguments.fileids);
+  const ProgramsBeside beside(app);
   InitCommands init(app);
   JoinCommands join(app);
   auto* support_command = app.add_subcommand(

@@ -49,11 +49,8 @@ class CheckerTest : public ::testing::TestWithParam<Policy> {
   Report check(Options options = {}) { return check_cells(volume_.stored(), options); }
   Report check_cells(const std::map<std::string, std::string>& cells, Options options = {}) {
     storage::MemoryMedium medium;
-    auto store = std::make_unique<storage::MemoryStore>(loop_, medium);
-    testing::apply(*store, cells);
+    auto stores = testing::stores_of(loop_, medium, cells);
     for (const std::string& key : unreadable_) medium.corrupt(key);
-    std::vector<LocalSource::Store> stores;
-    stores.push_back({.server = "dir1", .cells = std::move(store), .claim = {}});
     LocalSource source(std::move(stores), 64);
     std::optional<Result<Report>> report;
     spawn(keep(fsck::check(source, volume_.placement(), loop_, options), report));

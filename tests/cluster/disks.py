@@ -9,6 +9,11 @@ import subprocess
 SIZE = 16 << 30  # of the sparse file: what is written is what it takes
 
 
+def slow_syncs(programs, pattern, milliseconds):
+    """The environment of processes whose syncs of files that fit the pattern take so much longer (skip_fsync.cc)."""
+    return {"LD_PRELOAD": str(programs / "skip_fsync.so"), "SLICE_SLOW_FSYNC": pattern, "SLICE_SLOW_FSYNC_MS": str(milliseconds)}
+
+
 class Disk:
     """Entered, `folder` is a mounted file system that nobody else uses. What a killed run of this name left goes first."""
 

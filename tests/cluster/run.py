@@ -98,7 +98,7 @@ def main() -> int:
     uml.exit_on_signals()
     options.programs = suites.find_programs(options.programs)
     if options.slow_disk:
-        os.environ |= {"LD_PRELOAD": str(options.programs / "skip_fsync.so"), "SLICE_SLOW_FSYNC": "*", "SLICE_SLOW_FSYNC_MS": str(options.slow_disk)}
+        os.environ |= disks.slow_syncs(options.programs, "*", options.slow_disk)
     failed = run_on_disk(options) if options.disk else run_suites(options)
     return 1 if failed else 0
 

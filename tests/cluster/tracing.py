@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import disks
 import targets
 from attacks import rpc
 
@@ -183,7 +184,7 @@ def top(scene):
 @contextlib.contextmanager
 def slow_disk(target):
     """The syncs of one server's data take longer, from its next start on."""
-    spoil = {"LD_PRELOAD": str(target.programs / "skip_fsync.so"), "SLICE_SLOW_FSYNC": f"*/data/{SLOW}/*", "SLICE_SLOW_FSYNC_MS": str(SLOW_MS)}
+    spoil = disks.slow_syncs(target.programs, f"*/data/{SLOW}/*", SLOW_MS)
     target.stop(SLOW)
     os.environ.update(spoil)
     try:

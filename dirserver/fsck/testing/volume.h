@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/manual_loop.h"
 #include "dirserver/cells/placement.h"
@@ -149,6 +151,16 @@ inline void apply(storage::KvStore& store, const std::map<std::string, std::stri
   storage::WriteBatch batch;
   for (const auto& [key, value] : cells) batch.put(key, value);
   ASSERT_TRUE(store.apply(batch).has_value());
+}
+
+// For a LocalSource: one server's store in memory, with these cells. `loop` and `medium` outlive it.
+inline std::vector<LocalSource::Store> stores_of(Loop& loop, storage::MemoryMedium& medium,
+                                                 const std::map<std::string, std::string>& cells) {
+  auto store = std::make_unique<storage::MemoryStore>(loop, medium);
+  testing::apply(*store, cells);
+  std::vector<LocalSource::Store> stores;
+  stores.push_back({.server = "dir1", .cells = std::move(store), .claim = {}});
+  return stores;
 }
 
 }  // namespace slice::dirserver::fsck::testing
