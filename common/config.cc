@@ -135,8 +135,7 @@ void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& vol
   constexpr std::array<std::string_view, 2> kHashes{"md5", "siphash13"};
   volume.policy = static_cast<VolumeConfig::NamePolicy>(section.choice("name_policy", kPolicies, 0));
   volume.hash = static_cast<VolumeConfig::NameHash>(section.choice("name_hash", kHashes, 0));
-  // -1 stands for "not given" until the directory servers are counted.
-  volume.mkdir_probability = section.fraction("mkdir_probability").value_or(-1);
+  volume.mkdir_probability = section.fraction("mkdir_probability");
   volume.root_mode = section.mode("root_mode", 0755);
   volume.root_uid = section.number32("root_uid", 0);
   volume.root_gid = section.number32("root_gid", 0);
@@ -398,7 +397,6 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   if (top.has("key_file") && key_file.empty()) top.refuse("key_file", "a path is expected");
   if (top.has("data_folder")) config.data_folder = top.text("data_folder");
   if (!config.data_folder.starts_with('/')) top.refuse("data_folder", "an absolute path is expected");
-  config.volume.mkdir_probability = -1;
   if (const toml::table* table = top.table("volume")) read_volume(refusals, *table, config.volume);
   if (const toml::table* table = top.table("sites")) read_sites(refusals, *table, config.site_counts);
   const toml::table* proxy = top.table("proxy");
@@ -550,10 +548,6 @@ Result<EnsembleConfig> parse_ensemble(std::string_view text, const std::string& 
   auto lines = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n'));
   read_root(refusals, parsed.table(), config, std::max(lines, 1u));
   if (refusals.error()) return fail(*refusals.error());
-  if (config.volume.mkdir_probability < 0) {
-    config.volume.mkdir_probability_is_default = true;
-    config.volume.mkdir_probability = 1.0 / static_cast<double>(config.count(ServerRole::kDirectory));
-  }
   if (config.volume.copies > config.count(ServerRole::kStorage)) {
     return fail(Errc::kInvalid, "{}: [volume] copies: {} copies need as many storage nodes", path,
                 config.volume.copies);

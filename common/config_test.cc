@@ -108,7 +108,7 @@ TEST_F(ConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config->volume.policy, VolumeConfig::NamePolicy::kNameHashing);
   EXPECT_EQ(config->volume.hash, VolumeConfig::NameHash::kSipHash13);
   EXPECT_EQ(config->volume.root_mode, 01777u);
-  EXPECT_DOUBLE_EQ(config->volume.mkdir_probability, 1.0);
+  EXPECT_EQ(config->volume.mkdir_probability, std::nullopt);
   EXPECT_THAT(config->site_counts, ElementsAre(64, 64, 256, 64));
   EXPECT_EQ(config->proxy.virtual_address, 0x0a4d0001u);
   EXPECT_EQ(config->proxy.xdp, ProxyConfig::Xdp::kGeneric);

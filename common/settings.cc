@@ -31,10 +31,8 @@ void compare_volumes(Keys& keys, const VolumeConfig& a, const VolumeConfig& b) {
       .compare("[volume] name_hash", a.hash, b.hash)
       .compare("[volume] root_mode", a.root_mode, b.root_mode)
       .compare("[volume] root_uid", a.root_uid, b.root_uid)
-      .compare("[volume] root_gid", a.root_gid, b.root_gid);
-  // What is default goes by the number of directory servers, and those may have become more.
-  if (a.mkdir_probability_is_default && b.mkdir_probability_is_default) return;
-  keys.compare("[volume] mkdir_probability", a.mkdir_probability, b.mkdir_probability);
+      .compare("[volume] root_gid", a.root_gid, b.root_gid)
+      .compare("[volume] mkdir_probability", a.mkdir_probability, b.mkdir_probability);
 }
 
 void compare_networks(Keys& keys, const NetworkConfig& a, const NetworkConfig& b) {

@@ -93,15 +93,12 @@ TEST(Settings, FixedDifferencesNameWhatNoReloadChanges) {
   EXPECT_THAT(fixed_differences(running, read, {"store1"}), IsEmpty());
 }
 
-// The default goes by the number of directory servers in the file, and those that came since may be in it.
-TEST(Settings, ADefaultOfMkdirProbabilityIsNoDifference) {
+TEST(Settings, NoProbabilityOfMkdirIsAnotherThanZero) {
   EnsembleConfig running = config(), read = config();
-  running.volume.mkdir_probability = 1;
-  running.volume.mkdir_probability_is_default = true;
-  read.volume.mkdir_probability = 0.5;
-  read.volume.mkdir_probability_is_default = true;
+  running.volume.mkdir_probability.reset();
+  read.volume.mkdir_probability.reset();
   EXPECT_THAT(fixed_differences(running, read, {}), IsEmpty());
-  read.volume.mkdir_probability_is_default = false;
+  read.volume.mkdir_probability = 0;
   EXPECT_THAT(fixed_differences(running, read, {}), ElementsAre("[volume] mkdir_probability"));
 }
 

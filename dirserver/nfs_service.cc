@@ -54,6 +54,21 @@ NfsService::NfsService(Volume& volume, service::SiteGate& gate)
   serve<nfs3::HandleView>(Procedure::kPathconf, ops::pathconf, volume.names);
 }
 
+// A MKDIR that servers have passed on until nobody may any more goes by its name's hash, as those of the
+// version before have it while an ensemble is upgraded: the directory is made here, the name at its parent's
+// server.
+std::optional<routing::Route> NfsService::place_of(const service::NfsRequest& request) const {
+  auto place = NfsProgram::place_of(request);
+  const bool stray = place && request.procedure == Procedure::kMkdir && volume_.new_directories.used() &&
+                     request.call.relays >= service::Relay::kMaxRelays && !volume_.peers.owns(place->site);
+  nfs3::MkdirArgs args;
+  if (!stray || !nfs3::decode_arguments(request.call.arguments, args)) return place;
+  const std::uint64_t hash = volume_.placement.place(cell_of(request.handle), args.where.name).hash;
+  const SiteId by_hash{static_cast<std::uint32_t>(hash) & (volume_.placement.sites() - 1)};
+  if (volume_.peers.owns(by_hash)) place->site = by_hash;
+  return place;
+}
+
 Task<service::NfsAnswer> NfsService::around(const Operation& operation, service::NfsRequest& request,
                                             rpc::XdrWriter& results) {
   if (remembered(request.procedure)) return around_change(operation, request, results);

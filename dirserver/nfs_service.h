@@ -16,6 +16,8 @@ class NfsService : public service::NfsProgram {
   Task<service::NfsAnswer> around(const Operation& operation, service::NfsRequest& request,
                                   rpc::XdrWriter& results) override;
 
+  std::optional<routing::Route> place_of(const service::NfsRequest& request) const override;
+
  private:
   // `what`: all that the operation may touch.
   template <class Args, class... What>

@@ -17,16 +17,18 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       locks(context.loop),
       held(context.loop),
       duplicates(context.loop, context.metrics, duplicate_options),
-      space(context),
+      members(context),
+      space(context, members),
+      new_directories(context, members),
       servers(context),
       truncations(context, cells, locks, held, servers, duplicates),
       cuts(context, cells, held, peers, duplicates),
       reclaimer(context, cells, locks, servers, placement.sites()),
       parts(context, cells, held, peers),
       intentions(context, cells, peers),
-      participant({context, cells, held, peers, parts, placement, reclaimer}),
+      participant({context, cells, held, peers, parts, placement, reclaimer, [this] { return space.low(); }}),
       names(context, cells, placement, held, peers, parts),
-      changes({context, names, peers, parts, intentions, duplicates, space, reclaimer}) {}
+      changes({context, names, peers, parts, intentions, duplicates, space, new_directories, reclaimer}) {}
 
 Task<Status> Volume::start() {
   auto stored = cells.store().get(format_key());

@@ -9,6 +9,8 @@
 #include "dirserver/across/participant.h"
 #include "dirserver/background/cuts.h"
 #include "dirserver/background/data_servers.h"
+#include "dirserver/background/members.h"
+#include "dirserver/background/new_directories.h"
 #include "dirserver/background/reclaimer.h"
 #include "dirserver/background/space.h"
 #include "dirserver/background/truncations.h"
@@ -42,7 +44,9 @@ class Volume {
   service::FileLocks locks;  // of truncations
   LockTable held;            // of changes over several servers
   DuplicateCache duplicates;
+  Members members;
   SpaceMonitor space;
+  NewDirectories new_directories;
   DataServers servers;
   Truncations truncations;
   Cuts cuts;

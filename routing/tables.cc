@@ -13,16 +13,6 @@
 namespace slice::routing {
 namespace {
 
-// Where it is not configured it goes by who is a member, which tables of one generation tell everybody alike;
-// files of processes that came later list more servers. Two who differ would pass a MKDIR to and fro.
-double mkdir_probability(const EnsembleConfig& config, const wire::Tables& tables) {
-  if (!config.volume.mkdir_probability_is_default) return config.volume.mkdir_probability;
-  const auto servers =
-      std::count_if(tables.servers.begin(), tables.servers.end(),
-                    [](const wire::ServerEntry& each) { return each.role == wire::Role::kDirectory; });
-  return 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(servers, 1));
-}
-
 slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables) {
   slice_config core{};
   core.abi = SLICE_MAP_ABI;
@@ -37,7 +27,7 @@ slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables)
   core.name_hash = config.volume.hash == VolumeConfig::NameHash::kSipHash13 ? SLICE_NAME_HASH_SIPHASH13
                                                                             : SLICE_NAME_HASH_MD5;
   core.threshold = config.volume.threshold;
-  core.mkdir_limit = static_cast<std::uint64_t>(std::ldexp(mkdir_probability(config, tables), 32));
+  core.mkdir_limit = static_cast<std::uint64_t>(std::ldexp(config.volume.mkdir_probability.value_or(0), 32));
   std::copy(config.name_key.begin(), config.name_key.end(), core.name_key);
   for (std::size_t c = 0; c < wire::kSiteClasses; ++c) core.site_mask[c] = config.site_counts[c] - 1;
   return core;

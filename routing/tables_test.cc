@@ -146,28 +146,10 @@ TEST(RoutingTables, HashesNamesByTheVolumesHash) {
             sample_tables(config)->name_hash(FileId{1}, std::string(255, 'x')));
 }
 
-// A server that came later has a file that lists more servers: it must decide as the others do.
-TEST(RoutingTables, TheDefaultShareOfMkdirsIsThatOfTheTables) {
-  auto config = sample_config(), longer = sample_config();
-  config.volume.mkdir_probability_is_default = longer.volume.mkdir_probability_is_default = true;
-  config.volume.mkdir_probability = 1;
-  longer.volume.mkdir_probability = 0.5;
-  ServerConfig added;
-  added.index = static_cast<std::uint32_t>(longer.servers.size());
-  added.name = "dir2";
-  added.role = ServerRole::kDirectory;
-  added.address = 0x0a4d1602;
-  longer.servers.push_back(added);
-  auto limit = [](const EnsembleConfig& of, const wire::Tables& tables) {
-    return RoutingTables::make(of, tables).value()->core().mkdir_limit;
-  };
-  wire::Tables tables = RoutingTables::initial(config);
-  EXPECT_EQ(limit(config, tables), std::uint64_t{1} << 32);
-  EXPECT_EQ(limit(longer, tables), limit(config, tables));
-  tables.servers.push_back(
-      {.server = 8, .role = wire::Role::kDirectory, .endpoint = {added.address, 2049}, .name = "dir2"});
-  EXPECT_EQ(limit(config, tables), std::uint64_t{1} << 31);
-  EXPECT_EQ(limit(longer, tables), limit(config, tables));
+TEST(RoutingTables, WithoutAProbabilityAMkdirGoesToItsDirectory) {
+  auto config = sample_config();
+  config.volume.mkdir_probability.reset();
+  EXPECT_EQ(sample_tables(config)->name_site(nfs3::Procedure::kMkdir, SiteId{6}, 0), SiteId{6});
 }
 
 TEST(RoutingTables, RedirectsTheShareOfMkdirsThatTheVolumeWants) {

@@ -121,6 +121,10 @@ class NfsProgram : public rpc::Program {
     return operation(request, results);
   }
 
+  // Where the request is to be done: by the routing core's word, or by an override's. Nothing for arguments
+  // that the routing core does not take.
+  virtual std::optional<routing::Route> place_of(const NfsRequest& request) const;
+
   LateWrites& late_writes() { return late_writes_; }
 
   std::uint32_t number() const override { return nfs3::kProgram; }
@@ -144,8 +148,6 @@ class NfsProgram : public rpc::Program {
   // What stands before the operation; nothing where it may run.
   std::optional<NfsAnswer> admit(NfsRequest& request);
   void refuse(const NfsRequest& request, rpc::Refused why);
-  // The site that has the request; nothing for arguments that the routing core does not take.
-  std::optional<routing::Route> place_of(const NfsRequest& request) const;
   // Of those that this server's gate is for; nothing where the request passes none.
   std::optional<std::uint32_t> gated_site(const NfsRequest& request,
                                           const std::optional<routing::Route>& place) const;

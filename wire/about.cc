@@ -32,10 +32,8 @@ std::vector<SharedKey> shared_keys(const EnsembleConfig& config) {
   add("[volume] name_policy",
       volume.policy == VolumeConfig::NamePolicy::kNameHashing ? "name-hashing" : "mkdir-switching");
   add("[volume] name_hash", volume.hash == VolumeConfig::NameHash::kMd5 ? "md5" : "siphash13");
-  // Its default goes by the number of servers, which grows.
-  add("[volume] mkdir_probability", volume.mkdir_probability_is_default
-                                        ? std::string("default")
-                                        : fmt::format("{}", volume.mkdir_probability));
+  add("[volume] mkdir_probability",
+      volume.mkdir_probability ? fmt::format("{}", *volume.mkdir_probability) : std::string("default"));
   for (std::size_t i = 0; i < config.site_counts.size(); ++i)
     add(fmt::format("[sites] {}", role_name(static_cast<ServerRole>(i))), config.site_counts[i]);
   add("[network] cover", config.network.cover_all ? "all" : "heads");

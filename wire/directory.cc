@@ -47,7 +47,7 @@ void put(XdrWriter& out, const LockItem& item) {
 }
 void get(XdrReader& in, LockItem& item) {
   std::uint32_t kind = in.u32();
-  if (kind > static_cast<std::uint32_t>(LockItem::Kind::kRename)) in.fail();
+  if (kind > static_cast<std::uint32_t>(LockItem::Kind::kNew)) in.fail();
   item.kind = static_cast<LockItem::Kind>(kind);
   item.exclusive = in.boolean();
   get(in, item.cell);

@@ -58,6 +58,7 @@ struct LockItem {
     kName = 1,
     kPart = 2,    // value: a PartNames
     kRename = 3,  // the volume's lock of directory renames; at the server of site 0
+    kNew = 4,     // value: a fileID of the site `cell` for a new cell, 8 bytes; empty: it takes none now
   };
   Kind kind = Kind::kCell;
   bool exclusive = false;

@@ -38,6 +38,7 @@ void Initiator::give_up() {
   gone_.clear();
   revoked_.clear();
   rename_lock_ = false;
+  new_.reset();
   if (!id_) return;
   if (!handed_over_) {
     seams_.locks.release(*id_);
@@ -151,6 +152,10 @@ Task<bool> Initiator::lock_at(std::uint32_t server, std::vector<LockItem> items)
   contacted_.emplace(server, site);
   wire::LockArgs args{.id = name_of(*id_), .age = age_, .items = items};
   auto result = co_await seams_.peers.call<wire::LockResult>(site, wire::DirectoryProcedure::kLock, args);
+  // Whatever is wrong with that server, one of before who does not know the word: it can be done without it.
+  const bool for_new = std::any_of(items.begin(), items.end(),
+                                   [](const LockItem& item) { return item.kind == LockItem::Kind::kNew; });
+  if (for_new && (!result || result->status != wire::PeerStatus::kOk)) refused_new_ = true;
   if (!result || result->status != wire::PeerStatus::kOk || result->values.size() != items.size()) {
     co_return false;
   }
@@ -195,6 +200,10 @@ bool Initiator::keep(const LockItem& item, const std::string& value) {
       return true;
     }
     case LockItem::Kind::kPart:
+      return true;
+    case LockItem::Kind::kNew:
+      refused_new_ = value.size() != sizeof(std::uint64_t);
+      if (!refused_new_) new_ = {ref.site, FileId{load_be<std::uint64_t>(as_bytes(value).data())}};
       return true;
   }
   return false;

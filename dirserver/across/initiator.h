@@ -71,6 +71,14 @@ class Initiator {
   // site.
   std::optional<std::uint64_t> names_elsewhere(FileId directory, std::uint32_t sites) const;
   bool holds_rename_lock() const { return rename_lock_; }
+  // A fileID of another server's for a new cell.
+  struct HeldNew {
+    SiteId site;
+    FileId fileid;
+  };
+  const HeldNew* held_new() const { return new_ ? &*new_ : nullptr; }
+  // One was asked for and not had: this change is not to ask again.
+  bool refused_new() const { return refused_new_; }
   const HeldCell* read(const CellRef& ref) const;
   bool gone(const CellRef& directory) const { return gone_.contains(directory); }
   bool revoked(FileId directory) const { return revoked_.contains(directory); }
@@ -121,6 +129,8 @@ class Initiator {
   std::set<CellRef> gone_;
   std::set<FileId> revoked_;
   bool rename_lock_ = false;
+  std::optional<HeldNew> new_;
+  bool refused_new_ = false;
 };
 
 }  // namespace slice::dirserver

@@ -8,14 +8,21 @@ Status carry_out(const CellStep& step, ReclaimQueue& reclaimer, Transaction& tra
   const CellRef& ref = step.cell.self.cell;
   auto cell = transaction.load(ref);
   if (!cell) return fail(std::move(cell.error()));
-  if (*cell == nullptr) {
-    return fail(Errc::kCorrupt, "a change was prepared for file {:#x}, which is gone", ref.fileid.value);
+  if ((*cell == nullptr) != (step.how == CellStep::How::kCreate)) {
+    return fail(Errc::kCorrupt, "a change was prepared for file {:#x}, which is not as it was",
+                ref.fileid.value);
   }
-  if (step.erase) {
-    erase_object(reclaimer, transaction, **cell, freed);
-  } else {
-    **cell = step.cell;
-    transaction.change(**cell);
+  switch (step.how) {
+    case CellStep::How::kChange:
+      **cell = step.cell;
+      transaction.change(**cell);
+      break;
+    case CellStep::How::kErase:
+      erase_object(reclaimer, transaction, **cell, freed);
+      break;
+    case CellStep::How::kCreate:
+      transaction.create(step.cell);
+      break;
   }
   return {};
 }

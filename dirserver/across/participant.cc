@@ -32,6 +32,8 @@ std::vector<WantedLock> locks_of(const LockItem& item) {
               {{item.cell.file, Position{item.position}}, LockMode::kExclusive}};
     case LockItem::Kind::kRename:
       return {{kRenameLock, LockMode::kExclusive}};
+    case LockItem::Kind::kNew:  // value_of() locks what it gives
+      return {};
   }
   return {};
 }
@@ -114,7 +116,7 @@ Task<wire::LockResult> Participant::lock(const wire::LockArgs& args) {
   storage::LogPosition shown;
   for (const LockItem& item : args.items) {
     if (!seams_.peers.owns(item.cell.site)) co_return refused(PeerStatus::kMisdirected);
-    Value value = value_of(item, shown);
+    Value value = value_of(owner, item, shown);
     if (!value) {
       log_error("a cell that is to be locked cannot be read: {}", value.error().message);
       co_return refused(PeerStatus::kFailed);
@@ -143,7 +145,8 @@ Task<bool> Participant::lock_item(LockOwner owner, LockItem item) {
   co_return !over(owner.id);
 }
 
-Participant::Value Participant::value_of(const LockItem& item, storage::LogPosition& shown) {
+Participant::Value Participant::value_of(const LockOwner& owner, const LockItem& item,
+                                         storage::LogPosition& shown) {
   shown = std::max(shown, seams_.cells.pending(item.cell.file));
   CellRef ref = ref_of(item.cell);
   switch (item.kind) {
@@ -169,6 +172,8 @@ Participant::Value Participant::value_of(const LockItem& item, storage::LogPosit
       return part_value(ref);
     case LockItem::Kind::kRename:
       return std::string();
+    case LockItem::Kind::kNew:
+      return new_value(owner, ref.site);
   }
   return std::string();
 }
@@ -184,6 +189,18 @@ Participant::Value Participant::part_value(const CellRef& directory) {
     names.sites.add(SiteId{site});
   }
   return encode_value(names);
+}
+
+// A fileID that nobody else has or will have.
+Participant::Value Participant::new_value(const LockOwner& owner, SiteId site) {
+  if (seams_.low_on_space()) return std::string();
+  auto fileid = Transaction(seams_.cells).allocate(site);
+  if (!fileid && fileid.error().code == Errc::kUnavailable) return std::string();  // the site is about to go
+  if (!fileid) return fail(std::move(fileid.error()));
+  seams_.locks.try_acquire(owner, {*fileid, {}}, LockMode::kExclusive);
+  std::uint8_t bytes[sizeof(fileid->value)];
+  store_be(bytes, fileid->value);
+  return std::string(as_text(ByteView(bytes)));
 }
 
 // ---- PREPARE ----

@@ -35,6 +35,7 @@ class Participant {
     DirectoryParts& parts;
     const Placement& placement;
     ReclaimQueue& reclaimer;
+    std::function<bool()> low_on_space;  // nothing new is to come here
   };
   explicit Participant(const Seams& seams);
 
@@ -67,7 +68,8 @@ class Participant {
   bool over(const TransactionId& id) const;
   void forget(const TransactionId& id);
   Task<bool> lock_item(LockOwner owner, wire::LockItem item);
-  Value value_of(const wire::LockItem& item, storage::LogPosition& shown);
+  Value value_of(const LockOwner& owner, const wire::LockItem& item, storage::LogPosition& shown);
+  Value new_value(const LockOwner& owner, SiteId site);
   Value part_value(const CellRef& directory);
   // The server has all these sites, and none is about to move.
   Task<bool> here(std::vector<SiteId> sites);

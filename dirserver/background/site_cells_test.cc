@@ -4,18 +4,15 @@
 
 #include <gmock/gmock.h>
 
-#include "dirserver/server.h"
+#include "dirserver/testing/two_servers.h"
 #include "service/internal_call.h"
-#include "service/testing/service_fixture.h"
-#include "service/testing/side.h"
-#include "storage/memory_store.h"
 #include "wire/moves.h"
 
 namespace slice::dirserver {
+namespace {
 
 using NfsStatus = nfs3::Status;
-
-namespace {
+using testing::Side;
 
 using namespace std::chrono_literals;
 using nfs3::Procedure;
@@ -25,21 +22,11 @@ using wire::MovePhase;
 using wire::MovesProcedure;
 using wire::PeerStatus;
 
-struct Side : service::testing::Side {
-  using service::testing::Side::Side;
-  storage::MemoryMedium medium;
-  storage::MemoryStore* store = nullptr;
-  std::unique_ptr<DirectoryServer> server;
-  std::unique_ptr<rpc::Dispatcher> dispatcher;
-};
-
-class SiteCellsTest : public service::testing::ServiceFixture {
+class SiteCellsTest : public testing::TwoServers {
  protected:
   static constexpr SiteId kSite = kRootSite;
 
-  SiteCellsTest() : ServiceFixture("manager1", service::testing::two_directories()) {
-    from = side("dir1");
-    to = side("dir2");
+  SiteCellsTest() {
     move = {.id = wire::MoveId{5},
             .site_class = wire::Role::kDirectory,
             .from = from->self.index,
@@ -47,51 +34,8 @@ class SiteCellsTest : public service::testing::ServiceFixture {
             .begun = Generation{1},
             .sites = {kSite.value}};
   }
-  ~SiteCellsTest() override {
-    for (Side* each : {from.get(), to.get()}) {
-      bool ended = false;
-      start_void(each->server->stop(), [&ended] { ended = true; });
-      loop_.run_until([&ended] { return ended; });
-    }
-    loop_.advance(20s);
-  }
-
-  std::unique_ptr<Side> side(const std::string& name) {
-    auto made = std::make_unique<Side>(loop_, config_, handles_, network_, name);
-    EXPECT_TRUE(run(made->ownership.grant(made->tables.get()->wire())));
-    Side& of = *made;
-    of.server = std::make_unique<DirectoryServer>(
-        of.context, [this, &of](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
-          auto store = std::make_unique<storage::MemoryStore>(loop_, of.medium);
-          of.store = store.get();
-          return std::unique_ptr<storage::KvStore>(std::move(store));
-        });
-    EXPECT_TRUE(run(of.server->start()));
-    of.dispatcher = std::make_unique<rpc::Dispatcher>(of.metrics);
-    for (auto* program : of.server->programs()) of.dispatcher->add(*program);
-    of.network.attach(of.endpoint(), of.dispatcher.get());
-    client.attach(of.endpoint(), of.dispatcher.get());
-    return made;
-  }
 
   // ---- what a client does ----
-  template <class Args>
-  Task<Result<rpc::Response>> send(const Side& at, Procedure procedure, const Args& args,
-                                   std::uint32_t xid = 0) {
-    rpc::XdrWriter out;
-    nfs3::encode_arguments(out, args);
-    rpc::Request request{.to = at.endpoint(),
-                         .program = nfs3::kProgram,
-                         .version = nfs3::kVersion,
-                         .procedure = static_cast<std::uint32_t>(procedure),
-                         .arguments = out.take(),
-                         .timeout = 20s,
-                         .credential = rpc::AuthSys{.uid = 0, .gid = 0}};
-    // As a proxy passes on what a client has sent, again where the number is one of before.
-    if (xid != 0) request.on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{xid}};
-    return (xid != 0 ? network_ : client).call(std::move(request));
-  }
-  routing::HandleBytes root() const { return handles_.mint(routing::root_handle(config_.volume)); }
   NfsStatus make(const Side& at, std::string_view name, std::uint32_t xid = 0) {
     const routing::HandleBytes directory = root();
     auto response =
@@ -114,12 +58,6 @@ class SiteCellsTest : public service::testing::ServiceFixture {
     }
     if (status != NfsStatus::kOk) return std::nullopt;
     return handles_.open(ok.object)->fileid;
-  }
-  static NfsStatus status_of(const Result<rpc::Response>& response) {
-    EXPECT_TRUE(response) << response.error().message;
-    if (!response) return NfsStatus::kServerFault;
-    rpc::XdrReader in(response->results());
-    return static_cast<NfsStatus>(in.u32());
   }
 
   // ---- what the manager does ----
@@ -155,8 +93,7 @@ class SiteCellsTest : public service::testing::ServiceFixture {
     ASSERT_TRUE(at.store->apply(batch));
   }
 
-  rpc::InProcessNetwork client{network_, rpc::Endpoint{0x0a4d0102, 900}, 0xffffffff};
-  std::unique_ptr<Side> from, to;
+  std::unique_ptr<Side>&from = first, &to = second;
   wire::SiteMove move;
 };
 
@@ -242,7 +179,7 @@ TEST_F(SiteCellsTest, DecisionAndPromiseGoAlongAndAreCarriedOutThere) {
   AttributeCell cell = *decode_attribute_cell(kSite, *stored);
   cell.mode = 0600;
   const TransactionId id{kSite, 9, 1};
-  put(*from, prepared_key(kSite, id), encode(PreparedRecord{id, false, {kSite, {CellStep{false, cell}}}}));
+  put(*from, prepared_key(kSite, id), encode(PreparedRecord{id, false, {kSite, {CellStep{CellStep::How::kChange, cell}}}}));
   put(*from, intention_key(id), encode(IntentionRecord{id, {kSite}}));
   until(MovePhase::kDone);
   const wire::FinishArgs finish{name_of(id), true, kSite};

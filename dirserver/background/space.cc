@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "service/internal_call.h"
-#include "wire/manager.h"
 
 namespace slice::dirserver {
 
@@ -28,18 +26,13 @@ bool SpaceMonitor::low() {
 }
 
 Task<SpaceMonitor::Figures> SpaceMonitor::volume() {
-  bool stale = !volume_known_ || context_.loop.now() - volume_at_ >= kVolumeMaxAge;
-  if (stale && !asking_) {
-    // With figures at hand nobody waits for the manager: the next caller gets the new ones.
-    if (volume_known_) {
-      spawn(ask_manager());
-    } else {
-      co_await ask_manager();
-    }
-  }
+  // With figures at hand nobody waits for the manager: the next caller gets the new ones.
+  co_await members_.first();
+  const std::vector<wire::Member>& members = members_.get();
+  if (added_up_ != members_.version()) add_up(members);
   storage::Space here = own();
-  co_return Figures{.total_bytes = volume_known_ ? total_bytes_ : here.total_bytes,
-                    .free_bytes = volume_known_ ? free_bytes_ : here.free_bytes,
+  co_return Figures{.total_bytes = total_bytes_ != 0 ? total_bytes_ : here.total_bytes,
+                    .free_bytes = total_bytes_ != 0 ? free_bytes_ : here.free_bytes,
                     .other_files = other_files_,
                     .free_files = (here.free_bytes + other_room_) / kBytesPerFile};
 }
@@ -70,31 +63,22 @@ double SpaceMonitor::part_of(const wire::Member& node, const std::vector<wire::M
   return std::min(1.0, own * all_bytes / (all_sites * static_cast<double>(node.last.total_bytes)));
 }
 
-Task<void> SpaceMonitor::ask_manager() {
-  const ServerConfig* manager = context_.config.first(ServerRole::kManager);
-  if (manager == nullptr) co_return;
-  asking_ = true;
-  auto result = co_await service::internal_call<wire::MembersResult>(
-      context_.channel, {manager->address, manager->port}, wire::kManagerProgram,
-      wire::ManagerProcedure::kMembers, service::NoArguments{}, std::chrono::seconds(1));
-  asking_ = false;
-  if (!result) co_return;
+void SpaceMonitor::add_up(const std::vector<wire::Member>& members) {
+  added_up_ = members_.version();
   std::uint64_t total = 0, free = 0;
   other_files_ = other_room_ = 0;
-  for (const wire::Member& member : result->members) {
+  for (const wire::Member& member : members) {
     if (member.entry.role == wire::Role::kDirectory && member.entry.server != context_.self.index) {
       other_files_ += member.last.objects;
       if (member.alive) other_room_ += member.last.free_bytes;
     }
-    const double part = part_of(member, result->members);
+    const double part = part_of(member, members);
     total += static_cast<std::uint64_t>(part * static_cast<double>(member.last.total_bytes));
     free += static_cast<std::uint64_t>(part * static_cast<double>(member.last.free_bytes));
   }
-  if (total == 0) co_return;
+  if (total == 0) return;
   total_bytes_ = total;
   free_bytes_ = free;
-  volume_known_ = true;
-  volume_at_ = context_.loop.now();
 }
 
 }  // namespace slice::dirserver

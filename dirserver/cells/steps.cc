@@ -5,11 +5,8 @@
 namespace slice::dirserver {
 namespace {
 
-// The first byte of a step.
-constexpr std::uint8_t kPutCell = 10, kEraseCell = 11;
-
 void write(CellWriter& out, const CellStep& step) {
-  out.number(step.erase ? kEraseCell : kPutCell);
+  out.number(static_cast<std::uint8_t>(step.how));
   out.text(encode(step.cell));
 }
 
@@ -23,10 +20,11 @@ void write(CellWriter& out, const NameStep& step) {
 
 Result<Step> read_step(SiteId site, CellReader& in) {
   auto kind = in.number<std::uint8_t>();
-  if (kind == kPutCell || kind == kEraseCell) {
+  const auto how = static_cast<CellStep::How>(kind);
+  if (how >= CellStep::How::kChange && how <= CellStep::How::kCreate) {
     auto cell = decode_attribute_cell(site, in.text());
     if (!cell) return fail(std::move(cell.error()));
-    return CellStep{kind == kEraseCell, std::move(*cell)};
+    return CellStep{how, std::move(*cell)};
   }
   NameStep step;
   step.how = static_cast<NameStep::How>(kind);

@@ -15,7 +15,8 @@ namespace slice::dirserver {
 
 // The attribute cell as it shall be, or that it goes (with the file's bytes, where it has some).
 struct CellStep {
-  bool erase = false;
+  enum class How : std::uint8_t { kChange = 10, kErase = 11, kCreate = 12 };
+  How how = How::kChange;
   AttributeCell cell;
 };
 

@@ -18,7 +18,8 @@ PreparedRecord sample() {
                 .target = cell.self};
   PreparedRecord record{
       .id = {SiteId{2}, 0x1122334455667788, 5}, .rename_lock = true, .what = {SiteId{3}, {}}};
-  record.what.steps = {CellStep{false, cell}, name, CellStep{true, cell}};
+  record.what.steps = {CellStep{CellStep::How::kChange, cell}, name, CellStep{CellStep::How::kErase, cell},
+                       CellStep{CellStep::How::kCreate, cell}};
   return record;
 }
 
@@ -28,15 +29,16 @@ TEST(Steps, ComeBackAsTheyWere) {
   ASSERT_TRUE(back.has_value()) << back.error().message;
   EXPECT_EQ(back->id, record.id);
   EXPECT_TRUE(back->rename_lock);
-  ASSERT_EQ(back->what.steps.size(), 3u);
+  ASSERT_EQ(back->what.steps.size(), 4u);
   const auto& cell = std::get<CellStep>(back->what.steps[0]);
-  EXPECT_FALSE(cell.erase);
+  EXPECT_EQ(cell.how, CellStep::How::kChange);
   EXPECT_EQ(cell.cell.symlink_target, "to/where");
   const auto& name = std::get<NameStep>(back->what.steps[1]);
   EXPECT_EQ(name.how, NameStep::How::kRetarget);
   EXPECT_EQ(name.name.size(), 255u);
   EXPECT_EQ(name.position, Position{77});
-  EXPECT_TRUE(std::get<CellStep>(back->what.steps[2]).erase);
+  EXPECT_EQ(std::get<CellStep>(back->what.steps[2]).how, CellStep::How::kErase);
+  EXPECT_EQ(std::get<CellStep>(back->what.steps[3]).how, CellStep::How::kCreate);
   EXPECT_EQ(encode(*back), encode(record));
 }
 

@@ -336,7 +336,7 @@ TEST_P(CheckerTest, ADecidedChangeExplainsWhatItWillMend) {
   ++volume_.cell(linked_).nlink;
   TransactionId id{SiteId{5}, 11, 1};
   SiteId site = home_of(file_);
-  SiteSteps what{site, {CellStep{.erase = true, .cell = volume_.cell(file_)}}};
+  SiteSteps what{site, {CellStep{.how = CellStep::How::kErase, .cell = volume_.cell(file_)}}};
   volume_.others()[prepared_key(site, id)] = encode(PreparedRecord{.id = id, .what = what});
   EXPECT_THAT(found(), ElementsAre(text(Kind::kOrphan, file_))) << "not decided: it mends nothing";
   volume_.others()[intention_key(id)] = encode(IntentionRecord{id, {site}});

@@ -220,10 +220,32 @@ NfsStatus Change::hold_rename_lock() {
 
 // ---- changing ----
 
-Answer<CellRef> Change::new_cell(SiteId site) {
+Answer<CellRef> Change::new_cell(const NamePlace& place, nfs3::FileType type) {
+  const auto generation = static_cast<std::uint32_t>(seams_.context.random()) | 1;
+  NewDirectories& directories = seams_.new_directories;
+  SiteId site = names.placement.site_of_new(place, type);
+  if (!names.cells.owns(site)) {
+    site = changes_.site_of(request);  // a stray MKDIR: NfsService::place_of()
+  } else if (type == nfs3::FileType::kDirectory && directories.used()) {
+    if (const Initiator::HeldNew* held = initiator.held_new())
+      return CellRef{held->site, held->fileid, generation};
+    const auto elsewhere = initiator.refused_new() ? std::nullopt : directories.elsewhere(place);
+    if (elsewhere) {
+      wire::LockItem item{
+          .kind = wire::LockItem::Kind::kNew, .exclusive = true, .cell = {*elsewhere, {}, 0}, .name = {}};
+      return refuse(need({.kind = Need::Kind::kLock, .item = std::move(item), .ref = {}, .key = {}}));
+    }
+    site = directories.here(place);
+  }
   auto fileid = transaction.allocate(site);
   if (!fileid) return refuse(fileid.error());
-  return CellRef{site, *fileid, static_cast<std::uint32_t>(seams_.context.random()) | 1};
+  return CellRef{site, *fileid, generation};
+}
+
+AttributeCell& Change::create(AttributeCell cell) {
+  if (names.cells.owns(cell.self.cell.site)) return transaction.create(std::move(cell));
+  far_.push_back(std::make_unique<Far>(Far{std::move(cell), true, false, false, true}));
+  return far_.back()->cell;
 }
 
 NfsStatus Change::rewrite(AttributeCell& cell) {
@@ -314,12 +336,16 @@ std::optional<Transaction::Key> Change::blocked() const {
   return std::nullopt;
 }
 
+std::optional<CellStep::How> Change::Far::step() const {
+  if (created) return CellStep::How::kCreate;
+  if (erased) return CellStep::How::kErase;
+  return changed ? std::optional(CellStep::How::kChange) : std::nullopt;
+}
+
 std::vector<SiteSteps> Change::steps() const {
   std::map<SiteId, std::vector<Step>> by_site;
   for (const auto& far : far_) {
-    if (far->changed || far->erased) {
-      by_site[far->cell.self.cell.site].emplace_back(CellStep{far->erased, far->cell});
-    }
+    if (auto how = far->step()) by_site[far->cell.self.cell.site].emplace_back(CellStep{*how, far->cell});
   }
   for (const auto& [site, step] : name_steps_) by_site[site].emplace_back(step);
   std::vector<SiteSteps> steps;
@@ -415,6 +441,7 @@ Task<Result<bool>> prepare(Change& change) {
 }  // namespace
 
 SiteId Changes::site_of(const NfsRequest& request) const {
+  if (request.gated_site) return SiteId{*request.gated_site};
   auto place = seams_.context.tables.get()->place_of(request.procedure, request.call.arguments);
   bool ours = place && place->site_class == wire::Role::kDirectory && seams_.peers.owns(place->site);
   return ours ? place->site : request.handle.directory_site;

@@ -12,6 +12,7 @@
 
 #include "dirserver/across/initiator.h"
 #include "dirserver/across/reclaim_queue.h"
+#include "dirserver/background/new_directories.h"
 #include "dirserver/background/space.h"
 #include "dirserver/ops/operation.h"
 #include "dirserver/store/duplicate_cache.h"
@@ -43,6 +44,7 @@ class Changes {
     Intentions& intentions;
     DuplicateCache& duplicates;
     SpaceMonitor& space;
+    NewDirectories& new_directories;
     ReclaimQueue& reclaimer;
   };
   // All must outlive this.
@@ -95,11 +97,12 @@ class Change {
   // ---- changing ----
   // Whether names and cells may only shrink: NOSPC for what adds some.
   bool low_on_space() const { return seams_.space.low(); }
-  // For a new object on one of this server's sites.
-  Answer<CellRef> new_cell(SiteId site);
+  // For a new object whose name is at `place`: NOSPC and what the store refuses, or JUKEBOX as above.
+  Answer<CellRef> new_cell(const NamePlace& place, nfs3::FileType type);
   // Says that `cell` was or will be changed. OK, or JUKEBOX as above.
   nfs3::Status rewrite(AttributeCell& cell);
-  AttributeCell& create(AttributeCell cell) { return transaction.create(std::move(cell)); }
+  // `cell.self.cell` is from new_cell().
+  AttributeCell& create(AttributeCell cell);
   // Names: entry.target is what was looked up; NOSPC from link(). The directory's counts and times follow.
   nfs3::Status link(const NamedEntry& entry, const Target& target);
   nfs3::Status unlink(const NamedEntry& entry);
@@ -144,6 +147,8 @@ class Change {
     bool exclusive = false;
     bool changed = false;
     bool erased = false;
+    bool created = false;
+    std::optional<CellStep::How> step() const;
   };
   nfs3::Status need(Need need);
   nfs3::Status need_cell(const CellRef& ref, LockMode mode);

@@ -85,8 +85,7 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
   if (!may(who, directory, service::kMayWrite | service::kMayExecute)) return refuse(nfs3::Status::kAcces);
   if (bad_time(attributes)) return refuse(nfs3::Status::kInval);
   if (change.low_on_space()) return refuse(nfs3::Status::kNoSpc);
-  SiteId site = change.names.placement.site_of_new(entry.place, type);
-  auto self = change.new_cell(site);
+  auto self = change.new_cell(entry.place, type);
   if (!self) return refuse(self.error());
 
   AttributeCell cell;

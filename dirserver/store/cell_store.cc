@@ -260,7 +260,10 @@ Result<AttributeCell*> Transaction::load(const CellRef& ref) {
   show(ref.fileid);
   auto cell = cells_.attributes(ref);
   if (!cell) return fail(std::move(cell.error()));
-  if (*cell == nullptr) return nullptr;
+  if (*cell == nullptr) {
+    missed_.push_back(ref.fileid);
+    return nullptr;
+  }
   attributes_.push_back(std::make_unique<CellSlot>(CellSlot{.cell = **cell, .names = {}}));
   return &attributes_.back()->cell;
 }
@@ -405,6 +408,7 @@ std::vector<Transaction::Key> Transaction::keys() const {
   }
   for (const auto& slot : buckets_) keys.push_back({slot->key.directory, slot->key.position, slot->changed});
   for (const PartSlot& slot : parts_) keys.push_back({slot.directory.fileid, {}, false});
+  for (FileId file : missed_) keys.push_back({file, {}, false});
   return keys;
 }
 

@@ -248,6 +248,7 @@ class Transaction {
 
   CellStore& cells_;
   std::vector<std::unique_ptr<CellSlot>> attributes_;
+  std::vector<FileId> missed_;  // of which there was no cell: one may be prepared
   std::vector<std::unique_ptr<BucketSlot>> buckets_;
   std::vector<PartSlot> parts_;
   std::vector<Touch> touches_;

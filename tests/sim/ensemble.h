@@ -22,7 +22,7 @@ struct EnsembleOptions {
   std::uint64_t seed = 1;
   unsigned directory_servers = 1;
   VolumeConfig::NamePolicy policy = VolumeConfig::NamePolicy::kMkdirSwitching;
-  double mkdir_probability = 0.5;
+  std::optional<double> mkdir_probability = 0.5;
   unsigned storage_nodes = 2;
   unsigned later = 0;                      // more of them, which are there when they come()
   unsigned copies = 1;                     // of new files

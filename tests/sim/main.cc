@@ -18,7 +18,7 @@ namespace slice::sim {
 namespace {
 
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
-                 [--policy mkdir-switching|name-hashing] [--mkdir-probability P] [--clients N] [--rounds N]
+                 [--policy mkdir-switching|name-hashing] [--mkdir-probability P|none] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--later N] [--copies N]
                  [--coordinators N] [--proxies N] [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log] [--version]
@@ -95,10 +95,7 @@ class Parser {
     SimulationOptions& simulation = arguments_.simulation;
     if (flag == "--policy") return set_policy(value);
     if (flag == "--placement") return set_placement(value);
-    if (flag == "--mkdir-probability") {
-      simulation.ensemble.mkdir_probability = std::atof(value);
-      return true;
-    }
+    if (flag == "--mkdir-probability") return set_probability(value);
     if (flag == "--point") {
       simulation.ensemble.dangerous = value;
       return true;
@@ -147,6 +144,11 @@ class Parser {
         hashing ? VolumeConfig::NamePolicy::kNameHashing : VolumeConfig::NamePolicy::kMkdirSwitching;
     return true;
   }
+  bool set_probability(const char* value) {
+    auto& probability = arguments_.simulation.ensemble.mkdir_probability;
+    probability = std::string_view(value) == "none" ? std::nullopt : std::optional(std::atof(value));
+    return true;
+  }
   bool set_placement(std::string_view value) {
     auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), value);
     if (found == kPlacementNames.end()) return false;
@@ -171,9 +173,11 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       "--placement "
       "{}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
-      simulation.ensemble.mkdir_probability, simulation.clients, simulation.rounds, simulation.operations,
-      simulation.crashes, simulation.ensemble.storage_nodes, simulation.ensemble.later,
-      simulation.ensemble.copies, simulation.ensemble.coordinators, simulation.ensemble.proxies,
+      simulation.ensemble.mkdir_probability ? fmt::format("{}", *simulation.ensemble.mkdir_probability)
+                                            : "none",
+      simulation.clients, simulation.rounds, simulation.operations, simulation.crashes,
+      simulation.ensemble.storage_nodes, simulation.ensemble.later, simulation.ensemble.copies,
+      simulation.ensemble.coordinators, simulation.ensemble.proxies,
       kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
       simulation.ensemble.manager ? " --manager" : "",

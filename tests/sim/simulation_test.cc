@@ -35,7 +35,7 @@ constexpr std::size_t kEachPoint = kPart ? 5 : 1;  // of the crash points, in th
 struct Ensemble {
   unsigned directory_servers;
   Policy policy;
-  double mkdir_probability;
+  std::optional<double> mkdir_probability;
 };
 
 SimulationOptions options_of(const Ensemble& ensemble, std::uint64_t seed) {
@@ -429,6 +429,7 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
 INSTANTIATE_TEST_SUITE_P(
     All, SimulationTest,
     ::testing::Values(Ensemble{1, Policy::kMkdirSwitching, 0.5}, Ensemble{1, Policy::kNameHashing, 0},
+                      Ensemble{3, Policy::kMkdirSwitching, std::nullopt},
                       Ensemble{2, Policy::kMkdirSwitching, 0.5}, Ensemble{4, Policy::kMkdirSwitching, 1},
                       Ensemble{2, Policy::kNameHashing, 0}, Ensemble{4, Policy::kNameHashing, 0}),
     [](const auto& param) {
