@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""container.py BASE FOLDER: the image of deploy/container/, of the packages that are there and the minimal Debian in the archive BASE; and an ensemble
-of containers, those of compose.yaml, at a bridge in namespaces of their own (run.py makes the outer ones and the folder, and all ends with them). A client
-writes a file, reads it back, and does so again with a container gone."""
+"""container.py BASE FOLDER: the image of deploy/container/, of the packages that are there and the minimal Debian in the archive BASE; and the ensemble
+of its compose.yaml, brought up by docker-compose over podman on a machine of its own, a namespace (run.py makes the outer ones and the folder, and all
+ends with them). A client on that machine writes a file, reads it back, and does so again with a container gone."""
 
 import json
 import os
 import pathlib
 import random
 import re
+import shutil
+import subprocess
 import sys
 import time
 
@@ -15,19 +17,14 @@ from root import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTAINER = ROOT / "deploy/container"
-IMAGE, BRIDGE = "localhost/slice", "slice-containers"
+IMAGE, MACHINE, PROJECT = "localhost/slice", "slice-containers", "slice"
+SERVERS = 8  # of slicectl init on three hosts
 PATIENCE = 300  # seconds
-
-
-def compose():
-    """{name: (address, words, capabilities)} and the command that makes the folder, as compose.yaml has them."""
-    text = (CONTAINER / "compose.yaml").read_text()
-    services = {}
-    for name, body in re.findall(r"^  (\w+):\n((?:    .*\n)+)", text.partition("\nservices:\n")[2].partition("\nvolumes:")[0] + "\n", re.M):
-        words = re.search(r"command: \[(.*)\]", body)[1].split(", ")
-        capabilities = re.search(r"cap_add: \[(.*)\]", body)
-        services[name] = (re.search(r"ipv4_address: ([\d.]+)", body)[1], words, capabilities[1].split(", ") if capabilities else [])
-    return services, re.search(r"^#\s+(slicectl init .*)$", text, re.M)[1].split()
+# No control groups, and fewer files and processes than any machine allows: podman's defaults may be more than this one does.
+LIMITS = """[containers]
+cgroups = "disabled"
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+"""
 
 
 def use_one_hierarchy():
@@ -37,50 +34,72 @@ def use_one_hierarchy():
         run("mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup")
 
 
-class Podman:
-    """With images and containers of its own."""
+def use_own_podman(folder):
+    """With images, containers and volumes of its own."""
+    for variable, name, text in (("CONTAINERS_STORAGE_CONF", "storage.conf",
+                                  f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n'),
+                                 ("CONTAINERS_CONF", "containers.conf", LIMITS)):
+        (folder / name).write_text(text)
+        os.environ[variable] = str(folder / name)
+
+
+def make_machine():
+    run("mount", "-t", "tmpfs", "tmpfs", "/run/netns")
+    run("ip", "netns", "add", MACHINE)
+    run("ip", "-n", MACHINE, "link", "set", "lo", "up")
+
+
+def on_machine(*command):
+    return ["nsenter", f"--net=/run/netns/{MACHINE}", *map(str, command)]
+
+
+class Service:
+    """podman's, as a compose program asks for it; for as long as it is open."""
 
     def __init__(self, folder):
-        self.folder = folder
-        conf = folder / "storage.conf"
-        conf.write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n')
-        os.environ["CONTAINERS_STORAGE_CONF"] = str(conf)
+        self.socket = folder / "podman.sock"
+        os.environ["DOCKER_HOST"] = f"unix://{self.socket}"
 
-    @staticmethod
-    def start(*words, name=None, network="none", capabilities=(), folder):
-        """With fewer files and processes than any machine allows: podman's defaults may be more than this one does."""
-        limits = [f"--ulimit={limit}=1024" for limit in ("nofile", "nproc")]
-        named = [f"--name={name}", "--detach"] if name else ["--rm"]
-        rights = [f"--cap-add={each}" for each in capabilities]
-        return run("podman", "run", *named, "--pull=never", "--cgroups=disabled", f"--network={network}", *limits, *rights,
-                   f"--volume={folder}:/ensemble", IMAGE, *words)
+    def __enter__(self):
+        self.process = subprocess.Popen(on_machine("podman", "system", "service", "--time=0", os.environ["DOCKER_HOST"]), stderr=subprocess.DEVNULL)
+        until = time.monotonic() + PATIENCE
+        while not self.socket.exists():
+            if self.process.poll() is not None or time.monotonic() > until:
+                sys.exit("podman's service does not start")
+            time.sleep(0.1)
+        return self
 
-
-def make_network(services):
-    run("mount", "-t", "tmpfs", "tmpfs", "/run/netns")
-    run("ip", "netns", "add", BRIDGE)
-    run("ip", "-n", BRIDGE, "link", "add", "br0", "type", "bridge")
-    run("ip", "-n", BRIDGE, "address", "add", "10.77.0.254/24", "dev", "br0")
-    run("ip", "-n", BRIDGE, "link", "set", "br0", "up")
-    for name, (address, _, _) in services.items():
-        run("ip", "netns", "add", name)
-        run("ip", "-n", BRIDGE, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-        run("ip", "-n", BRIDGE, "link", "set", name, "master", "br0", "up")
-        run("ip", "-n", name, "address", "add", f"{address}/24", "dev", "eth0")
-        for device in ("lo", "eth0"):
-            run("ip", "-n", name, "link", "set", device, "up")
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
 
 
-def wait_serving(count):
+def begin_ensemble(here):
+    """What compose.yaml says is to be done before, in its folder."""
+    text = (CONTAINER / "compose.yaml").read_text()
+    words = re.search(r"^#\s+(slicectl init .*)$", text, re.M)[1].split()
+    run("podman", "run", "--rm", "--pull=never", "--network=none", f"--volume={here}:/here", "--workdir=/here", IMAGE, *words)
+    shutil.copy(CONTAINER / "compose.yaml", here)
+
+
+def compose(here, *words):
+    return run(*on_machine("docker-compose", "--project-name", PROJECT, "--project-directory", here, "--file", here / "compose.yaml", *words))
+
+
+def container(name):
+    return f"{PROJECT}_{name}_1"
+
+
+def wait_serving():
     until, said = time.monotonic() + PATIENCE, ""
     while time.monotonic() < until:
-        said = run("podman", "exec", "alpha", "slicectl", "--json", "status", check=False)
+        said = run("podman", "exec", container("alpha"), "slicectl", "--json", "status", check=False)
         if said.startswith("{"):
             states = [each["state"] for each in json.loads(said)["servers"] if each["alive"]]
-            if len(states) == count and all(state.startswith("serving") for state in states):
+            if len(states) == SERVERS and all(state.startswith("serving") for state in states):
                 return
         time.sleep(0.5)
-    logs = "".join(f"---- {name}\n{run('podman', 'logs', name, check=False)[-3000:]}" for name in ("alpha", "beta", "gamma"))
+    logs = "".join(f"---- {name}\n{run('podman', 'logs', container(name), check=False)[-3000:]}" for name in ("alpha", "beta", "gamma"))
     sys.exit(f"not all serve: {said}\n{logs}")
 
 
@@ -89,32 +108,39 @@ def file_goes_and_comes(name, folder):
     there.write_bytes(random.Random(name).randbytes(300_000))
     address = f"nfs://10.77.0.1//{name}?version=3&nfsport=2049&mountport=20048"
     for source, target in ((there, address), (address, back)):
-        run("nsenter", f"--net=/run/netns/{BRIDGE}", "nfs-cp", source, target)
+        run(*on_machine("nfs-cp", source, target))
     if there.read_bytes() != back.read_bytes():
         sys.exit("the file is another than was written")
 
 
 def main():
-    services, init = compose()
     folder = pathlib.Path(sys.argv[2])
+    here = folder / "here"
+    here.mkdir()
     use_one_hierarchy()
-    podman = Podman(folder)
+    use_own_podman(folder)
     run("podman", "import", sys.argv[1], "localhost/slice-base")
     run(CONTAINER / "build.sh", IMAGE)
     print(f"the image is made: {run('podman', 'images', '--format', '{{.Size}}', IMAGE).strip()}", flush=True)
-    (folder / "made").mkdir()
-    try:
-        podman.start(*[word.replace("ensemble", "/ensemble/ensemble") for word in init], folder=folder / "made")
-        make_network(services)
-        for name, (_, words, capabilities) in services.items():
-            podman.start(*words, name=name, network=f"ns:/run/netns/{name}", capabilities=capabilities, folder=f"{folder}/made/ensemble")
-        wait_serving(sum(len(words) - words.count("--proxy") for _, words, _ in services.values()))
-        file_goes_and_comes("hello", folder)
-        run("podman", "kill", "gamma")
-        file_goes_and_comes("again", folder)
-        print("with a container gone a file goes and comes, too", flush=True)
-    finally:
-        run("podman", "rm", "--all", "--force", "--time=1", check=False)
+    make_machine()
+    begin_ensemble(here)
+    with Service(folder):
+        try:
+            begun = time.monotonic()
+            compose(here, "up", "--detach")
+            wait_serving()
+            print(f"docker-compose has brought the ensemble up, which serves after {time.monotonic() - begun:.0f} s", flush=True)
+            file_goes_and_comes("hello", folder)
+            compose(here, "stop", "--timeout", "0", "gamma")
+            file_goes_and_comes("again", folder)
+            if (state := run("podman", "inspect", "--format", "{{.State.Status}}", container("gamma")).strip()) != "exited":
+                sys.exit(f"the container that was stopped is {state}")
+            print("with a container gone a file goes and comes, too", flush=True)
+            compose(here, "down")
+            if left := run("podman", "ps", "--all", "--quiet"):
+                sys.exit(f"containers stay: {left}")
+        finally:
+            run("podman", "rm", "--all", "--force", "--time=1", check=False)
 
 
 if __name__ == "__main__":
