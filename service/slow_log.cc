@@ -49,12 +49,17 @@ std::string SlowLog::where_it_went(const wire::TraceRecord& record) {
 }
 
 void SlowLog::note(const wire::TraceRecord& record) {
-  if (!limits_[record.procedure % nfs3::kProcedureCount].allow()) return;
-  log_warning("slow {} took_ms={} client={} file={:#x} offset={} count={} status={} name={}: {}",
-              nfs3::procedure_name(record.procedure), in_ms(record.took), rpc::to_string(record.client),
-              record.file.value, record.offset, record.count,
-              record.answered ? nfs3::status_name(static_cast<nfs3::Status>(record.status)) : "none", server_,
-              where_it_went(record));
+  const bool is_mount = record.program == mount3::kProgram;
+  LogLimiter& limit = is_mount ? mount_limits_[record.procedure % mount3::kProcedureCount]
+                               : limits_[record.procedure % nfs3::kProcedureCount];
+  if (!limit.allow()) return;
+  const std::string what =
+      is_mount ? fmt::format("path='{}'", record.path)
+               : fmt::format("file={:#x} offset={} count={}", record.file.value, record.offset, record.count);
+  log_warning("slow {} took_ms={} client={} {} status={} name={}: {}",
+              wire::operation_name(record.program, record.procedure), in_ms(record.took),
+              rpc::to_string(record.client), what, record.answered ? wire::outcome_name(record) : "none",
+              server_, where_it_went(record));
 }
 
 }  // namespace slice::service

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/log.h"
+#include "wire/mount3.h"
 #include "wire/nfs3.h"
 #include "wire/trace.h"
 
@@ -17,6 +18,7 @@ class SlowLog {
  public:
   explicit SlowLog(std::string server) : server_(std::move(server)) {}
 
+  // Of a client's operation.
   void note(const wire::TraceRecord& record);
   // What took the most of it, at most three: "sync of objects/1 200 ms, itself 4 ms".
   static std::string where_it_went(const wire::TraceRecord& record);
@@ -24,6 +26,7 @@ class SlowLog {
  private:
   const std::string server_;
   std::array<LogLimiter, nfs3::kProcedureCount> limits_;
+  std::array<LogLimiter, mount3::kProcedureCount> mount_limits_;
 };
 
 }  // namespace slice::service

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/trace.h"
+#include "wire/mount3.h"
 #include "wire/nfs3.h"
 
 namespace slice::service {
@@ -19,16 +20,26 @@ void describe_range(rpc::XdrReader& in, std::uint32_t procedure, wire::TraceReco
   if (is_write) record.stable = in.u32();
 }
 
+// MNT and UMNT take a path.
+void describe_mount(const rpc::Call& call, wire::TraceRecord& record) {
+  const auto what = static_cast<mount3::Procedure>(call.procedure);
+  std::string_view path;
+  if (what != mount3::Procedure::kMnt && what != mount3::Procedure::kUmnt) return;
+  if (mount3::decode_path(call.arguments, path)) record.path = path;
+}
+
 }  // namespace
 
 wire::TraceRecord TracedProgram::describe(const rpc::Call& call) const {
   wire::TraceRecord record{.client = call.client,
                            .xid = call.xid,
                            .carried = call.carried.value,
+                           .internal = call.internal,
                            .program = program_.number(),
                            .procedure = call.procedure,
                            .received = static_cast<std::uint32_t>(call.arguments.size())};
   if (call.internal || call.forwarded) record.sender = call.sender;
+  if (record.program == mount3::kProgram) describe_mount(call, record);
   if (record.program != nfs3::kProgram) return record;
   rpc::XdrReader in(call.arguments);
   ByteView bytes;

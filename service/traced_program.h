@@ -1,5 +1,6 @@
-// TracedProgram: a program as a server serves it, each of whose calls is measured while somebody watches
-// (service/tracer.h): the one place where an operation of a server begins and ends. One loop.
+// TracedProgram: a program as a server serves it, or a proxy its MOUNT, each of whose calls is measured while
+// somebody watches (service/tracer.h): the one place where an operation of a server begins and ends. One
+// loop.
 #ifndef SLICE_SERVICE_TRACED_PROGRAM_H
 #define SLICE_SERVICE_TRACED_PROGRAM_H
 

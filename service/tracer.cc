@@ -21,9 +21,9 @@ void drop_received(std::deque<wire::TraceRecord>& ring, std::uint64_t number) {
 
 bool wanted(const wire::TraceFilter& filter, const wire::TraceRecord& record) {
   if (record.took < filter.slower) return false;
-  if (record.program != nfs3::kProgram) return true;
+  if (!wire::of_client(record)) return true;
   return (!filter.client || *filter.client == record.client.address) &&
-         (!filter.procedure || *filter.procedure == record.procedure) &&
+         (!filter.operation || *filter.operation == wire::TraceOperation{record.program, record.procedure}) &&
          (!filter.file || *filter.file == record.file);
 }
 
@@ -50,8 +50,7 @@ void Tracer::set_on() {
 
 void Tracer::finished(wire::TraceRecord record, MonoTime now) {
   const Duration slower_than(slower_than_.load(std::memory_order_relaxed));
-  const bool slow =
-      slower_than > Duration(0) && record.took >= slower_than && record.program == nfs3::kProgram;
+  const bool slow = slower_than > Duration(0) && record.took >= slower_than && wire::of_client(record);
   if (!slow && !watched_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (slow) {
@@ -59,7 +58,7 @@ void Tracer::finished(wire::TraceRecord record, MonoTime now) {
     slow_log_.note(record);
   }
   end_old(now);
-  if (counting_ && record.program == nfs3::kProgram) count(record);
+  if (counting_ && wire::of_client(record) && record.program == nfs3::kProgram) count(record);
   for (Watch& watch : watches_) {
     if (wanted(watch.filter, record)) keep(watch, record);
   }
@@ -72,7 +71,7 @@ void Tracer::count(const wire::TraceRecord& record) {
 }
 
 void Tracer::keep(Watch& watch, const wire::TraceRecord& record) {
-  auto& ring = record.program == nfs3::kProgram ? watch.calls : watch.internal;
+  auto& ring = wire::of_client(record) ? watch.calls : watch.internal;
   if (ring.size() >= kRing) {
     ring.pop_front();
     ++watch.lost;

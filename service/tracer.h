@@ -23,7 +23,7 @@ namespace slice::service {
 class Tracer {
  public:
   static constexpr std::size_t kMostWatches = 8;
-  static constexpr std::size_t kRing = 512;  // records of a watch: of NFS, and as many of internal calls
+  static constexpr std::size_t kRing = 512;  // records of a watch: of clients, and as many of internal calls
 
   // The server's name, and its data directory; empty: none. The metrics outlive it.
   Tracer(const std::string& name, std::string data, Metrics& metrics);

@@ -10,6 +10,7 @@
 #include "service/testing/service_fixture.h"
 #include "service/traced_program.h"
 #include "wire/authority.h"
+#include "wire/mount3.h"
 
 namespace slice::service {
 namespace {
@@ -67,7 +68,8 @@ TEST_F(TracerTest, WhatWasReceivedIsDroppedAndWhatGotLostComesAgain) {
 }
 
 TEST_F(TracerTest, FiltersByClientProcedureFileAndTime) {
-  const wire::TraceFilter filter{.client = 1, .procedure = 7, .file = FileId{9}, .slower = 10ms};
+  const wire::TraceFilter filter{
+      .client = 1, .operation = wire::TraceOperation{nfs3::kProgram, 7}, .file = FileId{9}, .slower = 10ms};
   EXPECT_TRUE(wanted(filter, nfs_record(1, 7, 10ms, FileId{9})));
   EXPECT_FALSE(wanted(filter, nfs_record(2, 7, 10ms, FileId{9})));
   EXPECT_FALSE(wanted(filter, nfs_record(1, 6, 10ms, FileId{9})));
@@ -79,6 +81,43 @@ TEST_F(TracerTest, FiltersByClientProcedureFileAndTime) {
   EXPECT_TRUE(wanted(filter, internal));
   internal.took = 9ms;
   EXPECT_FALSE(wanted(filter, internal));
+  // So may a LOOKUP that a proxy makes for itself.
+  wire::TraceRecord own = nfs_record(5, 3, 10ms);
+  own.internal = true;
+  EXPECT_TRUE(wanted(filter, own));
+}
+
+TEST_F(TracerTest, FiltersByOperationOfMountToo) {
+  const wire::TraceFilter filter{.operation = wire::TraceOperation{mount3::kProgram, 1}};
+  wire::TraceRecord mount = nfs_record(1, 1, 1ms);
+  EXPECT_FALSE(wanted(filter, mount));  // GETATTR, which has that number, too
+  mount.program = mount3::kProgram;
+  EXPECT_TRUE(wanted(filter, mount));
+  mount.procedure = 3;
+  EXPECT_FALSE(wanted(filter, mount));
+}
+
+TEST_F(TracerTest, TopCountsNoMountsAndNothingThatMembersAskForThemselves) {
+  tracer_.top({.lease_ms = 3000}, now_);
+  wire::TraceRecord mount = nfs_record(1, 1, 1ms), own = nfs_record(2, 3, 1ms);
+  mount.program = mount3::kProgram;
+  own.internal = true;
+  tracer_.finished(mount, now_);
+  tracer_.finished(own, now_);
+  EXPECT_TRUE(tracer_.top({.lease_ms = 3000}, now_ + 1s).clients.empty());
+}
+
+TEST_F(TracerTest, LogsASlowMountWithItsPath) {
+  ::testing::internal::CaptureStderr();
+  tracer_.log_slower(100ms);
+  wire::TraceRecord slow = nfs_record(0x0a4d0102, 1, 212ms);
+  slow.program = mount3::kProgram;
+  slow.path = "/a\n";
+  slow.status = 13;
+  tracer_.finished(slow, now_);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("slow MNT took_ms=212 client=10.77.1.2:800 path='/a\\x0a' "
+                                   "status=MNT3ERR_ACCES name=store1: itself 212 ms\n"));
 }
 
 TEST_F(TracerTest, TheRingIsBoundedAndSaysWhatIsLost) {

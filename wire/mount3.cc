@@ -9,8 +9,35 @@ using rpc::XdrReader;
 using rpc::XdrWriter;
 
 std::string_view procedure_name(std::uint32_t procedure) {
-  static constexpr std::array<std::string_view, 6> kNames{"NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"};
+  static constexpr std::array<std::string_view, kProcedureCount> kNames{"NULL", "MNT",     "DUMP",
+                                                                        "UMNT", "UMNTALL", "EXPORT"};
   return procedure < kNames.size() ? kNames[procedure] : "?";
+}
+
+std::string_view status_name(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return "MNT3_OK";
+    case Status::kPerm:
+      return "MNT3ERR_PERM";
+    case Status::kNoEnt:
+      return "MNT3ERR_NOENT";
+    case Status::kIo:
+      return "MNT3ERR_IO";
+    case Status::kAcces:
+      return "MNT3ERR_ACCES";
+    case Status::kNotDir:
+      return "MNT3ERR_NOTDIR";
+    case Status::kInval:
+      return "MNT3ERR_INVAL";
+    case Status::kNameTooLong:
+      return "MNT3ERR_NAMETOOLONG";
+    case Status::kNotSupp:
+      return "MNT3ERR_NOTSUPP";
+    case Status::kServerFault:
+      return "MNT3ERR_SERVERFAULT";
+  }
+  return "MNT3ERR_?";
 }
 
 bool decode_path(ByteView arguments, std::string_view& path) {

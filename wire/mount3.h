@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaxFlavors = 16;
 inline constexpr std::size_t kMaxEntries = 4096;  // of DUMP and EXPORT: more are left out
 
 enum class Procedure : std::uint32_t { kNull = 0, kMnt = 1, kDump = 2, kUmnt = 3, kUmntall = 4, kExport = 5 };
+inline constexpr std::uint32_t kProcedureCount = 6;
 std::string_view procedure_name(std::uint32_t procedure);  // "MNT"; "?" above 5
 
 enum class Status : std::uint32_t {
@@ -35,6 +36,7 @@ enum class Status : std::uint32_t {
   kNotSupp = 10004,
   kServerFault = 10006
 };
+std::string_view status_name(Status status);  // "MNT3ERR_ACCES"
 
 // MNT and UMNT take a path.
 bool decode_path(ByteView arguments, std::string_view& path);

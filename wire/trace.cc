@@ -7,12 +7,13 @@
 #include "wire/codec.h"
 #include "wire/internal.h"
 #include "wire/mount3.h"
+#include "wire/nfs_status.h"
 
 namespace slice::wire {
 namespace {
 
 // Bits of a filter: what it names.
-enum FilterField : std::uint32_t { kFilterClient = 1, kFilterProcedure = 2, kFilterFile = 4, kFilterAll = 7 };
+enum FilterField : std::uint32_t { kFilterClient = 1, kFilterOperation = 2, kFilterFile = 4, kFilterAll = 7 };
 
 void encode_span(rpc::XdrWriter& out, Duration time) {
   out.u64(static_cast<std::uint64_t>(time.count()));
@@ -36,10 +37,12 @@ std::uint16_t decode_any_port(rpc::XdrReader& in) {
 }
 
 void encode_filter(rpc::XdrWriter& out, const TraceFilter& filter) {
-  out.u32((filter.client ? kFilterClient : 0U) | (filter.procedure ? kFilterProcedure : 0U) |
+  out.u32((filter.client ? kFilterClient : 0U) | (filter.operation ? kFilterOperation : 0U) |
           (filter.file ? kFilterFile : 0U));
   out.u32(filter.client.value_or(0));
-  out.u32(filter.procedure.value_or(0));
+  const TraceOperation operation = filter.operation.value_or(TraceOperation{});
+  out.u32(operation.program);
+  out.u32(operation.procedure);
   out.u64(filter.file.value_or(FileId{}).value);
   encode_span(out, filter.slower);
 }
@@ -48,10 +51,11 @@ TraceFilter decode_filter(rpc::XdrReader& in) {
   TraceFilter filter;
   const std::uint32_t fields = in.u32();
   if (fields > kFilterAll) in.fail();
-  const std::uint32_t client = in.u32(), procedure = in.u32();
+  const std::uint32_t client = in.u32();
+  const TraceOperation operation{.program = in.u32(), .procedure = in.u32()};
   const FileId file{in.u64()};
   if ((fields & kFilterClient) != 0) filter.client = client;
-  if ((fields & kFilterProcedure) != 0) filter.procedure = procedure;
+  if ((fields & kFilterOperation) != 0) filter.operation = operation;
   if ((fields & kFilterFile) != 0) filter.file = file;
   filter.slower = decode_span(in);
   return filter;
@@ -87,10 +91,12 @@ void encode_record(rpc::XdrWriter& out, const TraceRecord& record) {
   encode_span(out, record.waited);
   encode_span(out, record.took);
   encode_address(out, record.client.address, record.client.port);
-  for (std::uint32_t each :
-       {record.xid.value, record.sender, record.carried, record.program, record.procedure})
-    out.u32(each);
+  for (std::uint32_t each : {record.xid.value, record.sender, record.carried}) out.u32(each);
+  out.boolean(record.internal);
+  out.u32(record.program);
+  out.u32(record.procedure);
   out.u64(record.file.value);
+  out.text(bounded(record.path));
   out.u64(record.offset);
   out.u32(record.count);
   out.u32(record.stable);
@@ -112,9 +118,11 @@ TraceRecord decode_record(rpc::XdrReader& in) {
   record.xid = Xid{in.u32()};
   record.sender = in.u32();
   record.carried = in.u32();
+  record.internal = in.boolean();
   record.program = in.u32();
   record.procedure = in.u32();
   record.file = FileId{in.u64()};
+  record.path = std::string(in.text(kMaxText));
   record.offset = in.u64();
   record.count = in.u32();
   record.stable = in.u32();
@@ -246,9 +254,21 @@ bool decode(ByteView bytes, TopResult& out) {
   return in.complete();
 }
 
+bool of_client(const TraceRecord& record) {
+  return !record.internal && (record.program == nfs3::kProgram || record.program == mount3::kProgram);
+}
+
+std::string_view outcome_name(const TraceRecord& record) {
+  if (!record.answered) return "no answer";
+  if (record.program == nfs3::kProgram) return nfs3::status_name(static_cast<nfs3::Status>(record.status));
+  const bool is_mnt = record.program == mount3::kProgram &&
+                      record.procedure == static_cast<std::uint32_t>(mount3::Procedure::kMnt);
+  return is_mnt ? mount3::status_name(static_cast<mount3::Status>(record.status)) : "answered";
+}
+
 std::string operation_name(std::uint32_t program, std::uint32_t procedure) {
   if (program == nfs3::kProgram) return std::string(nfs3::procedure_name(procedure));
-  if (program == mount3::kProgram) return fmt::format("MOUNT {}", mount3::procedure_name(procedure));
+  if (program == mount3::kProgram) return std::string(mount3::procedure_name(procedure));
   for (const ProgramNames& each : kInternalNames) {
     if (each.program != program) continue;
     if (procedure < each.procedures.size() && !each.procedures[procedure].empty())

@@ -20,12 +20,18 @@ inline constexpr std::size_t kMaxTraceSteps = 32;         // of a record
 inline constexpr std::size_t kMaxTopEntries = 256;        // of a list
 inline constexpr std::uint32_t kNoSender = 0xffff'ffffu;  // no member of the ensemble
 
+// A kind of operation of clients: a procedure of NFS or of MOUNT.
+struct TraceOperation {
+  std::uint32_t program = 0, procedure = 0;
+  bool operator==(const TraceOperation&) const = default;
+};
+
 // Which operations are wanted; what is not named does not matter.
 struct TraceFilter {
-  std::optional<std::uint32_t> client;     // address
-  std::optional<std::uint32_t> procedure;  // of NFS
-  std::optional<FileId> file;              // that its first handle names
-  Duration slower{};                       // took that long at least
+  std::optional<std::uint32_t> client;  // address
+  std::optional<TraceOperation> operation;
+  std::optional<FileId> file;  // that its first handle names
+  Duration slower{};           // took that long at least
 };
 
 // TRACE: what became of operations since `after`, and a lease to go on keeping it.
@@ -46,17 +52,24 @@ struct TraceRecord {
   Xid xid;                           // the client's
   std::uint32_t sender = kNoSender;  // the member that sent or passed it on
   std::uint32_t carried = 0;         // the xid of the message from there, or the client's
+  bool internal = false;             // the sender's own call, which it did not pass on for a client
   std::uint32_t program = 0, procedure = 0;
-  FileId file;  // 0: none, or a handle that is none
+  FileId file;            // 0: none, or a handle that is none
+  std::string path = {};  // of MNT and UMNT: as the client has it
   std::uint64_t offset = 0;
   std::uint32_t count = 0;               // bytes; of READ, WRITE and COMMIT, as the offset
   std::uint32_t stable = 0;              // of WRITE: 0 UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC
   bool answered = true;                  // false: dropped, or refused as malformed
-  std::uint32_t status = 0;              // of NFS; what others' results begin with
+  std::uint32_t status = 0;              // of NFS and MNT; what others' results begin with
   std::uint32_t received = 0, sent = 0;  // bytes of arguments and results
   std::vector<TraceStep> steps;
   std::uint32_t steps_left_off = 0;  // shorter ones
 };
+
+// Whether it is an operation of a client: of NFS or of MOUNT, and no member's own.
+bool of_client(const TraceRecord& record);
+// "NFS3ERR_STALE"; "MNT3ERR_ACCES"; "answered" where the results have no status; "no answer".
+std::string_view outcome_name(const TraceRecord& record);
 
 struct TraceResult {
   std::string refused;     // why nothing is kept; empty: it is
@@ -91,7 +104,7 @@ bool decode(ByteView bytes, TopArgs& out);
 void encode(rpc::XdrWriter& out, const TopResult& result);
 bool decode(ByteView bytes, TopResult& out);
 
-// "WRITE", "authority MERGE", "program 7 procedure 1".
+// "WRITE", "MNT", "authority MERGE", "program 7 procedure 1".
 std::string operation_name(std::uint32_t program, std::uint32_t procedure);
 
 }  // namespace slice::wire

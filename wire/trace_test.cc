@@ -4,6 +4,8 @@
 
 #include <tuple>
 
+#include "wire/internal.h"
+#include "wire/mount3.h"
 #include "wire/nfs3.h"
 
 namespace slice::wire {
@@ -44,9 +46,11 @@ TraceRecord sample_record() {
                      .xid = Xid{5},
                      .sender = 2,
                      .carried = 9,
+                     .internal = true,
                      .program = nfs3::kProgram,
                      .procedure = 7,
                      .file = FileId{77},
+                     .path = "/a",
                      .offset = 65536,
                      .count = 32768,
                      .stable = 2,
@@ -83,6 +87,7 @@ TEST(TraceCodecTest, ARecordComesAsItWent) {
   EXPECT_EQ(
       std::tie(a.offset, a.count, a.stable, a.answered, a.status, a.received, a.sent, a.steps_left_off),
       std::tie(b.offset, b.count, b.stable, b.answered, b.status, b.received, b.sent, b.steps_left_off));
+  EXPECT_EQ(std::tie(a.internal, a.path), std::tie(b.internal, b.path));
   EXPECT_EQ(a.began.ns, b.began.ns);
   EXPECT_EQ(a.waited, b.waited);
   ASSERT_EQ(b.steps.size(), 2u);
@@ -94,10 +99,12 @@ TEST(TraceCodecTest, ARecordComesAsItWent) {
 }
 
 TEST(TraceCodecTest, DecodersTrustNoLength) {
-  expect_sound_decoder(TraceArgs{.watch = 1,
-                                 .after = 2,
-                                 .lease_ms = 3000,
-                                 .filter = {.client = 5, .procedure = 7, .file = FileId{9}, .slower = 1ms}});
+  expect_sound_decoder(TraceArgs{
+      .watch = 1,
+      .after = 2,
+      .lease_ms = 3000,
+      .filter = {
+          .client = 5, .operation = TraceOperation{nfs3::kProgram, 7}, .file = FileId{9}, .slower = 1ms}});
   expect_sound_decoder(
       TraceResult{.refused = {}, .data = "d", .records = {sample_record(), sample_record()}});
   expect_sound_decoder(TopArgs{.lease_ms = 1});
@@ -124,8 +131,33 @@ TEST(TraceCodecTest, LongListsAndLeasesAreRefused) {
 
 TEST(TraceCodecTest, OperationsHaveNames) {
   EXPECT_EQ(operation_name(nfs3::kProgram, 7), "WRITE");
+  EXPECT_EQ(operation_name(mount3::kProgram, 1), "MNT");
   EXPECT_EQ(operation_name(0x20534c01, 2), "authority MERGE");
   EXPECT_EQ(operation_name(0x20534c01, 99), "program 0x20534c01 procedure 99");
+}
+
+TEST(TraceCodecTest, OutcomesHaveNames) {
+  TraceRecord record{.program = nfs3::kProgram, .procedure = 7, .status = 70, .steps = {}};
+  EXPECT_EQ(outcome_name(record), "NFS3ERR_STALE");
+  record = {.program = mount3::kProgram, .procedure = 1, .status = 13, .steps = {}};
+  EXPECT_EQ(outcome_name(record), "MNT3ERR_ACCES");
+  record.status = 4711;
+  EXPECT_EQ(outcome_name(record), "MNT3ERR_?");
+  record.procedure = 5;  // EXPORT, whose results begin with a boolean
+  EXPECT_EQ(outcome_name(record), "answered");
+  record.answered = false;
+  EXPECT_EQ(outcome_name(record), "no answer");
+}
+
+TEST(TraceCodecTest, WhatAMemberAsksForItselfIsNoClients) {
+  TraceRecord record{.program = nfs3::kProgram, .steps = {}};
+  EXPECT_TRUE(of_client(record));
+  record.program = mount3::kProgram;
+  EXPECT_TRUE(of_client(record));
+  record.program = nfs3::kProgram;
+  record.internal = true;
+  EXPECT_FALSE(of_client(record));
+  EXPECT_FALSE(of_client({.program = kAuthorityProgram, .steps = {}}));
 }
 
 }  // namespace

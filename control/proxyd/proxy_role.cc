@@ -126,7 +126,11 @@ Status ProxyRole::start_programs() {
   mount_ = std::make_unique<MountProgram>(context_.config, context_.settings, tables_, context_.channel,
                                           context_.metrics);
   mount_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
-  mount_dispatcher_->add(*mount_);
+  if (context_.tracer != nullptr) {
+    mount_dispatcher_->add(traced_mount_.emplace(*mount_, *context_.tracer, loop_, context_.handles));
+  } else {
+    mount_dispatcher_->add(*mount_);
+  }
   mount_dispatcher_->add(locks_.emplace(context_.metrics));
   auto served = serve(*mount_dispatcher_, config.mount_port);
   if (!served) return fail(served.error(), "MOUNT");

@@ -17,6 +17,7 @@
 #include "proxy/socket_worker.h"
 #include "rpc/server.h"
 #include "service/process.h"
+#include "service/traced_program.h"
 
 namespace slice::proxy {
 
@@ -60,6 +61,7 @@ class ProxyRole : public service::Role {
   std::unique_ptr<SharedState> shared_;
   Listeners listeners_;
   std::unique_ptr<MountProgram> mount_;
+  std::optional<service::TracedProgram> traced_mount_;
   std::optional<LockProgram> locks_;
   std::unique_ptr<PortmapProgram> portmap_;
   std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;

@@ -13,6 +13,8 @@
 #include "control/slicectl/trace_render.h"
 #include "control/slicectl/trace_tree.h"
 #include "service/internal_call.h"
+#include "wire/mount3.h"
+#include "wire/nfs3.h"
 
 namespace slice::slicectl {
 namespace {
@@ -119,15 +121,18 @@ Result<Duration> parse_time(std::string_view text) {
   return Duration(value * known->second);
 }
 
-Result<std::uint32_t> parse_procedure(std::string_view name) {
+Result<wire::TraceOperation> parse_operation(std::string_view name) {
   std::string upper(name);
   std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
   std::vector<std::string> known;
-  for (std::uint32_t i = 1; i < nfs3::kProcedureCount; ++i) {
-    known.emplace_back(nfs3::procedure_name(i));
-    if (known.back() == upper) return i;
+  for (const auto& [program, count] :
+       {std::pair{nfs3::kProgram, nfs3::kProcedureCount}, {mount3::kProgram, mount3::kProcedureCount}}) {
+    for (std::uint32_t i = 1; i < count; ++i) {
+      known.push_back(wire::operation_name(program, i));
+      if (known.back() == upper) return wire::TraceOperation{program, i};
+    }
   }
-  return fail(Errc::kInvalid, "'{}' is no operation of NFS{}", name, did_you_mean(upper, known));
+  return fail(Errc::kInvalid, "'{}' is no operation of NFS or MOUNT{}", name, did_you_mean(upper, known));
 }
 
 TraceCommands::TraceCommands(CLI::App& app)
@@ -135,7 +140,7 @@ TraceCommands::TraceCommands(CLI::App& app)
           "trace",
           "shows operations of clients as they end, each hop, and where the time went (docs/trace.md)")) {
   trace_->add_option("--client", client_, "of this address alone");
-  trace_->add_option("--op", op_, "of this kind alone, as WRITE");
+  trace_->add_option("--op", op_, "of this kind alone, as WRITE or MNT");
   trace_->add_option("--slower", slower_, "which took so long at least, as 50ms");
   trace_->add_option("--file", file_, "of this file or directory alone: its absolute path");
   trace_->add_option("--server", server_, "in which this server or proxy had a part");
@@ -154,9 +159,9 @@ Result<wire::TraceFilter> TraceCommands::filter() const {
     filter.client = *address;
   }
   if (!op_.empty()) {
-    auto procedure = parse_procedure(op_);
-    if (!procedure) return fail(std::move(procedure).error());
-    filter.procedure = *procedure;
+    auto operation = parse_operation(op_);
+    if (!operation) return fail(std::move(operation).error());
+    filter.operation = *operation;
   }
   if (!slower_.empty()) {
     auto slower = parse_time(slower_);

@@ -14,8 +14,8 @@ namespace slice::slicectl {
 
 // "50ms", "200us", "10s". kInvalid: what is no time.
 Result<Duration> parse_time(std::string_view text);
-// Of NFS, in any case of letters. kInvalid, with what was perhaps meant.
-Result<std::uint32_t> parse_procedure(std::string_view name);
+// Of NFS or MOUNT, in any case of letters. kInvalid, with what was perhaps meant.
+Result<wire::TraceOperation> parse_operation(std::string_view name);
 
 class TraceCommands {
  public:

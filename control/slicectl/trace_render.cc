@@ -3,6 +3,7 @@
 #include <array>
 
 #include "control/slicectl/render_parts.h"
+#include "wire/mount3.h"
 #include "wire/nfs3.h"
 
 namespace slice::slicectl {
@@ -39,10 +40,17 @@ bool is_write(const wire::TraceRecord& record) {
          record.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kWrite);
 }
 
-std::string outcome_text(const wire::TraceRecord& record) {
-  if (!record.answered) return "no answer";
-  if (record.program != nfs3::kProgram) return "answered";
-  return std::string(nfs3::status_name(static_cast<nfs3::Status>(record.status)));
+bool is_mnt(const wire::TraceRecord& record) {
+  return record.program == mount3::kProgram &&
+         record.procedure == static_cast<std::uint32_t>(mount3::Procedure::kMnt);
+}
+bool is_refused(const wire::TraceRecord& record) {
+  return (record.program == nfs3::kProgram || is_mnt(record)) && record.status != 0;
+}
+
+// What a client chose, which is to do nothing to a terminal.
+std::string quoted_path(const std::string& path) {
+  return Json(path).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 std::string file_text(FileId file, const KnownPaths& paths) {
@@ -98,8 +106,7 @@ class Renderer {
       text += fmt::format(", {} of it queued", ms_text(record.waited));
     if (after > Duration(0)) text += fmt::format(", from {} on", ms_text(after));
     if (sends > 1) text += fmt::format(", sent {} times", sends);
-    if (!record.answered || (record.program == nfs3::kProgram && record.status != 0))
-      text += ", " + outcome_text(record);
+    if (!record.answered || is_refused(record)) text += fmt::format(", {}", wire::outcome_name(record));
     text += "\n";
     for (const Hop::Step& each : hop.steps) step(text, hop, each, indent + 2);
     if (record.steps_left_off > 0)
@@ -127,7 +134,7 @@ Json hop_json(const Renderer& names, const Hop& hop) {
             {"milliseconds", milliseconds(record.took)},
             {"itself_milliseconds", milliseconds(hop.itself())},
             {"queued_milliseconds", milliseconds(record.waited)},
-            {"outcome", outcome_text(record)},
+            {"outcome", wire::outcome_name(record)},
             {"steps", Json::array()},
             {"steps_left_off", record.steps_left_off}};
   for (const Hop::Step& each : hop.steps) {
@@ -163,8 +170,9 @@ std::string render_operation(const TraceJoiner& known, const Hop& operation, con
   const wire::TraceRecord& record = operation.record;
   std::string text = fmt::format("{} {} {} {} client={} xid={:#x}", clock_text(record.began),
                                  wire::operation_name(record.program, record.procedure), ms_text(record.took),
-                                 outcome_text(record), rpc::to_string(record.client), record.xid.value);
+                                 wire::outcome_name(record), rpc::to_string(record.client), record.xid.value);
   if (record.file != FileId{}) text += " file=" + file_text(record.file, paths);
+  if (!record.path.empty()) text += " path=" + quoted_path(record.path);
   if (has_range(record)) text += fmt::format(" offset={} count={}", record.offset, record.count);
   if (is_write(record)) text += fmt::format(" {}", stable_name(record.stable));
   text += "\n";
@@ -183,11 +191,12 @@ Json operation_json(const TraceJoiner& known, const Hop& operation, const KnownP
       {"began", fmt::format("{}.{:09}", record.began.ns / 1'000'000'000, record.began.ns % 1'000'000'000)},
       {"operation", wire::operation_name(record.program, record.procedure)},
       {"milliseconds", milliseconds(record.took)},
-      {"outcome", outcome_text(record)},
+      {"outcome", wire::outcome_name(record)},
       {"client", rpc::to_string(record.client)},
       {"xid", record.xid.value}};
   if (record.file != FileId{}) json["fileid"] = fmt::format("{:#x}", record.file.value);
   if (auto path = paths.find(record.file.value); path != paths.end()) json["path"] = path->second;
+  if (!record.path.empty()) json["path"] = record.path;
   if (has_range(record)) {
     json["offset"] = record.offset;
     json["count"] = record.count;

@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "wire/nfs3.h"
-
 namespace slice::slicectl {
 namespace {
 
 constexpr unsigned kMostDepth = 8;  // of servers that wait for one another
-
-bool is_client_call(const wire::TraceRecord& record) {
-  return record.program == nfs3::kProgram;
-}
 
 void look_for_more(const Hop& hop, MostOfIt& most) {
   auto take = [&most](MostOfIt found) {
@@ -87,7 +81,7 @@ TraceJoiner::Waiting* TraceJoiner::called_by(const Waiting& caller, const TraceS
         record.carried != step.xid || record.program != step.program || record.procedure != step.procedure) {
       continue;
     }
-    const bool passed_on = is_client_call(record) && is_client_call(caller.record);
+    const bool passed_on = wire::of_client(record) && wire::of_client(caller.record);
     if (passed_on && (record.client != caller.record.client || record.xid != caller.record.xid)) continue;
     return &each;
   }
@@ -115,7 +109,7 @@ std::vector<std::unique_ptr<Hop>> TraceJoiner::round(bool last) {
   for (const bool passed_on : {false, true}) {
     if (passed_on && !last) continue;
     for (Waiting& each : waiting_) {
-      if (each.used || !is_client_call(each.record)) continue;
+      if (each.used || !wire::of_client(each.record)) continue;
       if ((each.record.sender != wire::kNoSender) != passed_on) continue;
       if (each.rounds == 0 && !last) continue;  // a server that was asked before may have more of it now
       operations.push_back(build(each, 0));

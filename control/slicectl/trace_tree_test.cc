@@ -7,6 +7,7 @@
 #include "control/slicectl/trace_commands.h"
 #include "control/slicectl/trace_render.h"
 #include "wire/internal.h"
+#include "wire/mount3.h"
 #include "wire/nfs3.h"
 
 namespace slice::slicectl {
@@ -55,6 +56,7 @@ class TraceTreeTest : public ::testing::Test {
             .client = {},
             .sender = kStore,
             .carried = 900,
+            .internal = true,
             .program = wire::kAuthorityProgram,
             .procedure = 2,
             .steps = {}};
@@ -168,14 +170,50 @@ TEST_F(TraceTreeTest, NamesTheDiskThatTookTheTime) {
   EXPECT_EQ(json["hop"]["steps"][0]["there"]["steps"][1]["there"]["operation"], "authority MERGE");
 }
 
+// What a proxy asks for itself while it looks for the path is a part of that, and no operation of a client.
+TEST_F(TraceTreeTest, AMountHasTheLookupsOfTheProxyBelowIt) {
+  wire::TraceRecord lookup{.took = 3ms,
+                           .client = {0x0a4d0201, 9},
+                           .xid = Xid{800},
+                           .sender = kProxy,
+                           .carried = 800,
+                           .internal = true,
+                           .program = nfs3::kProgram,
+                           .procedure = 3,
+                           .status = 2,
+                           .steps = {}};
+  wire::TraceRecord mount{.began = {1'700'000'000'000'000'000},
+                          .took = 5ms,
+                          .client = kClient,
+                          .xid = Xid{0x77},
+                          .program = mount3::kProgram,
+                          .procedure = 1,
+                          .path = "/a\x1b",
+                          .status = 2,
+                          .steps = {}};
+  mount.steps.push_back(call_step(kDirAt, nfs3::kProgram, 3, 800, 1ms, 4ms));
+  joiner_.add(kDir, lookup);
+  joiner_.add(kProxy, mount);
+  auto operations = joiner_.round(true);
+  ASSERT_EQ(operations.size(), 1u);
+  EXPECT_EQ(render_operation(joiner_, *operations[0], {}),
+            "22:13:20.000Z MNT 5.00 ms MNT3ERR_NOENT client=10.77.1.2:800 xid=0x77 path=\"/a\\u001b\"\n"
+            "  proxy1 MNT: 5.00 ms, itself 1.00 ms, MNT3ERR_NOENT\n"
+            "    dir1 LOOKUP: 3.00 ms, itself 3.00 ms, from 1.00 ms on, NFS3ERR_NOENT\n"
+            "  most of it: dir1 itself: 3.00 ms of 5.00 ms\n");
+  EXPECT_EQ(operation_json(joiner_, *operations[0], {})["path"], "/a\x1b");
+}
+
 TEST(TraceCommandsTest, TimesAndOperationsAreRead) {
   EXPECT_EQ(parse_time("50ms").value(), 50ms);
   EXPECT_EQ(parse_time("10s").value(), 10s);
   for (const char* wrong : {"", "5", "ms", "-1s", "1h", "99999999999s", "5msx"})
     EXPECT_FALSE(parse_time(wrong)) << wrong;
-  EXPECT_EQ(parse_procedure("write").value(), 7u);
-  EXPECT_NE(parse_procedure("WRIET").error().message.find("WRITE"), std::string::npos);
-  EXPECT_FALSE(parse_procedure("NULL"));
+  EXPECT_EQ(parse_operation("write").value(), (wire::TraceOperation{nfs3::kProgram, 7}));
+  EXPECT_EQ(parse_operation("mnt").value(), (wire::TraceOperation{mount3::kProgram, 1}));
+  EXPECT_EQ(parse_operation("EXPORT").value(), (wire::TraceOperation{mount3::kProgram, 5}));
+  EXPECT_NE(parse_operation("WRIET").error().message.find("WRITE"), std::string::npos);
+  EXPECT_FALSE(parse_operation("NULL"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 """The suite `trace`: one storage node's disk is slow (a preload makes its syncs take longer). `slicectl trace` names it, and its sync, for a WRITE over TCP and
-over UDP and for a COMMIT, hop by hop; filters leave out what they should; the log has the slow ones; `slicectl top` names the client and the file. When nobody
-watches, nothing is kept."""
+over UDP and for a COMMIT, hop by hop; MOUNT calls are shown, a slow one with the server that it waited for, and refused ones with why; filters leave out
+what they should; the log has the slow ones; `slicectl top` names the client and the file. When nobody watches, nothing is kept."""
 
 import concurrent.futures
 import contextlib
@@ -8,6 +8,8 @@ import json
 import os
 import pathlib
 import shutil
+import signal
+import struct
 import tempfile
 import threading
 import time
@@ -20,6 +22,8 @@ SLOW, SLOW_MS = "store2", 150
 SLOWER = "100ms"
 UNIT = 65536
 STRIPES = range(1, 17)
+MNT, UMNT, EXPORT = 1, 3, 5  # of MOUNT
+STANDSTILL = 0.4  # seconds, of a directory server that a mount waits for
 WATCH_SECONDS = 4  # of one trace; what is traced begins when every server has been asked, and ends long before
 
 
@@ -82,6 +86,34 @@ class Scene:
             caller.write(self.handle, self.stripes[SLOW][0] * UNIT, b"y" * 8192, rpc.UNSTABLE)
             caller.good(rpc.COMMIT, rpc.opaque(self.handle) + rpc.u64(0) + rpc.u32(0))
 
+    def mount_call(self, procedure, path=None, reserved=True):
+        """The first word of its results, if it has any."""
+        with rpc.Caller(self.target.netns, self.target.server, 20048, reserved=reserved, patience=20) as mount:
+            data = mount.call(rpc.MOUNT, 3, procedure, b"" if path is None else rpc.opaque(path))
+            self.client = mount.address
+        return struct.unpack_from("!I", data)[0] if data else None
+
+    def mount_and_be_refused(self):
+        self.mount_call(MNT, "/below")
+        self.mount_call(MNT, "/nothing")
+        self.mount_call(MNT, "/below", reserved=False)
+        self.mount_call(UMNT, "/below")
+        self.mount_call(EXPORT)
+
+    def mount_at_a_standstill(self):
+        """One mount while the directory server does nothing, and one after."""
+        pid = self.target.pids()["dir1"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                mounted = pool.submit(self.mount_call, MNT, "/below")
+                time.sleep(STANDSTILL)
+                os.kill(pid, signal.SIGCONT)
+                mounted.result()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.mount_call(MNT, "/")
+
     def write_all(self, transport="tcp"):
         for server in self.stripes:
             self.write(server, transport=transport)
@@ -125,6 +157,33 @@ def slow_commit(scene):
     return ok & say((SLOW, "object COMMIT") in [(name, operation) for name, operation, _ in way], f"COMMIT: that asks {SLOW}", way)
 
 
+def mounts(scene):
+    """Those of MOUNT that ask for nothing that a server has are the proxy's alone."""
+    with scene.caller() as caller:
+        caller.mkdir(scene.root, "below")
+    mnt, every, reads = scene.traced(scene.mount_and_be_refused, ["--op", "mnt"], ["--client", "10.77.1.2"], ["--op", "READ"])
+    shown = [(each["operation"], each["outcome"], each.get("path")) for each in mnt]
+    expected = [("MNT", "MNT3_OK", "/below"), ("MNT", "MNT3ERR_NOENT", "/nothing"), ("MNT", "MNT3ERR_ACCES", "/below")]
+    ok = say(shown == expected, "--op MNT: mounts are shown, refused ones with why", mnt)
+    ways = [list(hops(each["hop"])) for each in mnt]
+    asked = [[(name, operation) for name, operation, _ in way] for way in ways]
+    lookup = [(scene.target.proxy, "MNT"), ("dir1", "LOOKUP")]
+    ok &= say(asked == [lookup, lookup, lookup[:1]], "MNT: the proxy asks the directory server for the path", asked)
+    ok &= say([each["operation"] for each in every] == ["MNT", "MNT", "MNT", "UMNT", "EXPORT"], "all of MOUNT is shown, and each operation once", every)
+    return ok & say(not reads, "--op READ: mounts are left out", reads)
+
+
+def slow_mount(scene):
+    operations, = scene.traced(scene.mount_at_a_standstill, ["--op", "MNT", "--slower", "200ms"])
+    if not say(len(operations) == 1, "MNT: the slow one alone is shown", operations):
+        return False
+    operation = operations[0]
+    most = operation["most"]
+    ok = say(operation["outcome"] == "MNT3_OK" and operation["path"] == "/below" and operation["client"].startswith(f"{scene.client[0]}:"),
+             "MNT: who asked, and for what", operation)
+    return ok & say("dir1" in most["text"] and most["milliseconds"] > STANDSTILL * 1000 * 0.8, "MNT: the server that stood still is named", most)
+
+
 def as_text(scene):
     text, = scene.traced(lambda: scene.write(SLOW), ["--slower", SLOWER, "--file", "/slow"], text=True)
     print(text, flush=True)
@@ -152,6 +211,8 @@ def log_has_it(scene):
     log = (pathlib.Path(scene.target.facts["config"]).parent / "log" / f"{SLOW}.log").read_text()
     lines = [line for line in log.splitlines() if "slow WRITE took_ms=" in line]
     ok = say(any(f"file={scene.fileid:#x} " in line and f"name={SLOW}: sync of " in line for line in lines), "the log has a slow WRITE, and where it went", lines)
+    log = (pathlib.Path(scene.target.facts["config"]).parent / "log" / f"{scene.target.proxy}.log").read_text()
+    ok &= say("slow MNT took_ms=" in log and " path='/below' status=MNT3_OK " in log, "the log has the slow MNT", log)
     return ok & say(scene.target.metrics(SLOW)["slow_operations_total"] >= 4, "slow ones are counted", scene.target.metrics(SLOW))
 
 
@@ -216,6 +277,8 @@ def checks(scene):
     ok = one_slow_write(scene, "tcp", [scene.target.proxy, SLOW])
     ok &= one_slow_write(scene, "udp", [SLOW] if proxy else [scene.target.proxy, SLOW])
     ok &= slow_commit(scene)
+    ok &= mounts(scene)
+    ok &= slow_mount(scene)
     ok &= as_text(scene)
     ok &= filters_leave_out(scene)
     ok &= nothing_is_kept(scene)
