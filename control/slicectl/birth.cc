@@ -194,7 +194,7 @@ done
   text += fmt::format("place /etc/slice/ensemble.key <<'END'\n{}END\n", key);
   text += fmt::format("place /etc/slice/ensemble.toml <<'END'\n{}END\n", configuration);
   text += "chmod 644 /etc/slice/ensemble.toml\nslicectl check\n";
-  text += start_commands(host, "/etc/slice/ensemble.key");
+  text += start_commands(host, {"/etc/slice/ensemble.key"});
   return text + "}\nmain </dev/null\n";
 }
 

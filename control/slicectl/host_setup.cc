@@ -39,6 +39,14 @@ bool is_plain_folder(std::string_view folder) {
   return folder.starts_with('/') && std::all_of(folder.begin(), folder.end(), plain);
 }
 
+// For sh.
+std::string quoted(const std::string& path) {
+  if (is_plain_folder(path)) return path;
+  std::string text = "'";
+  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 // That no other host has, or could have.
 bool is_unreachable(std::uint32_t address) {
   return address >> 24 == 0 || address >> 24 == 127 || address >> 28 >= 14;
@@ -70,8 +78,9 @@ std::string servers_text(const Host& host) {
   return text;
 }
 
-std::string start_commands(const Host& host, const std::string& key_file) {
-  std::string text = key_file.empty() ? "" : fmt::format("chown slice: {}\n", key_file), units;
+std::string start_commands(const Host& host, const std::vector<std::string>& secrets) {
+  std::string text, units;
+  for (const std::string& file : secrets) text += fmt::format("chown slice: {}\n", quoted(file));
   for (const HostServer& server : host.servers) {
     const std::string unit = unit_of(server.role, server.name);
     units += " " + unit;

@@ -39,9 +39,9 @@ struct Host {
 };
 // Of the configuration: its [[server]].
 std::string servers_text(const Host& host);
-// For sh, as root there: the key's owner, where a file is named, folders for data elsewhere than in
-// kDataFolder, and units. Each line a command.
-std::string start_commands(const Host& host, const std::string& key_file);
+// For sh, as root there: the owner of these files, folders for data elsewhere than in kDataFolder, and units.
+// Each line a command.
+std::string start_commands(const Host& host, const std::vector<std::string>& secrets);
 
 // IPv4 addresses of a name; kNotFound with the resolver's reason.
 using Resolve = std::function<Result<std::vector<std::uint32_t>>(const std::string& name)>;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,21 @@ Result<std::string> own_name() {
   return std::string(name.data());
 }
 
+// Of these files, which all have to be there, those that the servers' user cannot read unless they are its
+// own.
+Result<std::vector<std::string>> secrets_among(const std::vector<std::string>& files) {
+  std::vector<std::string> secrets;
+  for (const std::string& file : files) {
+    struct stat facts{};
+    if (::stat(file.c_str(), &facts) != 0) {
+      return fail(Errc::kInvalid, "the configuration names {}, which the servers here need: {}", file,
+                  std::strerror(errno));
+    }
+    if ((facts.st_mode & S_IROTH) == 0) secrets.push_back(file);
+  }
+  return secrets;
+}
+
 Status run_script(const std::string& commands) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -112,6 +128,13 @@ class Joining {
     SLICE_RETURN_IF_ERROR(keys_.use_tls(known_.network.tls.of("slicectl")));
     const WallTime asked = loop_.wall();
     auto answer = rpc::run_to_end(loop_, ask_configuration(seams_));
+    if (!answer && !has_file_) {
+      return fail(
+          answer.error().code,
+          "{}. Where the ensemble has [network] session_keys or certificates, this host needs their files "
+          "and {} first",
+          answer.error().message, known_.path);
+    }
     if (!answer) return fail(std::move(answer).error());
     SLICE_RETURN_IF_ERROR(check_newcomer(*answer, asked, loop_.wall()));
     auto config = parse_ensemble(answer->text, known_.path);
@@ -212,8 +235,11 @@ Status JoinCommands::run(const std::string& path, Duration timeout, const Print&
     if (!name) return fail(std::move(name).error());
     options.host = std::move(*name);
   }
-  auto host = plan_newcomer(options, has_file ? *known : *config, *members);
+  const EnsembleConfig& here = has_file ? *known : *config;
+  auto host = plan_newcomer(options, here, *members);
   if (!host) return fail(std::move(host).error());
+  auto secrets = secrets_among(files_of_servers(*host, here));
+  if (!secrets) return fail(std::move(secrets).error());
 
   SLICE_RETURN_IF_ERROR(joining.write_configuration(*host));
   for (const HostServer& server : host->servers) {
@@ -222,7 +248,7 @@ Status JoinCommands::run(const std::string& path, Duration timeout, const Print&
     print(fmt::format("{} is a member, at {}:{}\n", server.name, rpc::address_text(host->address),
                       server.port));
   }
-  const std::string commands = start_commands(*host, has_file ? "" : folder_of(path) + "ensemble.key");
+  const std::string commands = start_commands(*host, *secrets);
   print(commands);
   if (!no_start_) SLICE_RETURN_IF_ERROR(run_script(commands));
   print(fmt::format(

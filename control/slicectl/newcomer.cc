@@ -155,6 +155,20 @@ Status check_newcomer(const wire::ConfigurationResult& manager, WallTime asked, 
   return {};
 }
 
+std::vector<std::string> files_of_servers(const Host& host, const EnsembleConfig& config) {
+  std::vector<std::string> files;
+  auto add = [&files](const std::string& file) {
+    if (!file.empty() && std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  };
+  add(config.key_file);
+  for (const std::string& file : config.network.session_key_files) add(file);
+  for (const HostServer& server : host.servers) {
+    const TlsConfig tls = config.network.tls.of(server.name);
+    for (const std::string* file : {&tls.certificate, &tls.key, &tls.authority, &tls.revoked}) add(*file);
+  }
+  return files;
+}
+
 Host servers_to_list(const Host& host, const EnsembleConfig& config) {
   Host listed = host;
   std::erase_if(listed.servers, [&](const HostServer& server) {

@@ -29,6 +29,9 @@ Result<Host> plan_newcomer(const NewcomerOptions& options, const EnsembleConfig&
 // kInvalid: another version, another time.
 Status check_newcomer(const wire::ConfigurationResult& manager, WallTime asked, WallTime answered);
 
+// The files that the host's servers read beside the configuration: keys, and those of TLS. Each once.
+std::vector<std::string> files_of_servers(const Host& host, const EnsembleConfig& config);
+
 // What of the host's servers the file has to have: those with data elsewhere than at the usual place.
 Host servers_to_list(const Host& host, const EnsembleConfig& config);
 

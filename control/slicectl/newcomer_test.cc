@@ -72,6 +72,25 @@ TEST_F(NewcomerTest, ListsWhatHasDataElsewhere) {
   EXPECT_THAT(names({.storage = {"/srv/a"}}), ElementsAre("store3:2055"));
 }
 
+TEST_F(NewcomerTest, ReadsTheFilesThatTheConfigurationNames) {
+  config_.key_file = "/etc/slice/ensemble.key";
+  EXPECT_THAT(files_of_servers(*plan(), config_), ElementsAre("/etc/slice/ensemble.key"));
+  config_.network.session_key_files = {"/s/a", "/s/b"};
+  config_.network.tls = {
+      .certificate = "/t/{name}.crt", .key = "/t/{name}.key", .authority = "/t/ca", .revoked = ""};
+  const Host host = *plan({.roles = {"storage", "small-file"}});
+  EXPECT_THAT(files_of_servers(host, config_),
+              ElementsAre("/etc/slice/ensemble.key", "/s/a", "/s/b", "/t/store3.crt", "/t/store3.key",
+                          "/t/ca", "/t/small2.crt", "/t/small2.key"));
+}
+
+TEST_F(NewcomerTest, CommandsGiveSecretsToTheServersUser) {
+  const std::string commands = start_commands(*plan(), {"/etc/slice/ensemble.key", "/srv/it's here"});
+  EXPECT_THAT(commands,
+              HasSubstr("chown slice: /etc/slice/ensemble.key\nchown slice: '/srv/it'\\''s here'\n"));
+  EXPECT_THAT(start_commands(*plan(), {}), ::testing::Not(HasSubstr("chown")));
+}
+
 TEST_F(NewcomerTest, RefusesWhatCannotBe) {
   add("store9", wire::Role::kStorage, kBeta, 2054, "beta");
   EXPECT_THAT(refusal({.host = "beta"}), HasSubstr("'beta' is the host of store9 at 10.77.0.12"));
