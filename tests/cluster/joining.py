@@ -1,24 +1,33 @@
-"""The suite `join`: of docs/install.md what the test `packages` leaves out. An ensemble that `slicectl init` plans, with session keys and certificates
-(docs/operations.md); its processes are confined as their units say. A fourth host joins with what it was brought; who has the key alone does not join."""
+"""The suite `join`: of docs/install.md what the test `packages` leaves out. An ensemble that `slicectl init` plans, with session keys, certificates
+(docs/operations.md) and the document's own firewall on each host; its processes are confined as their units say. A fourth host joins with what it was
+brought. Who is no host reaches no server, and who has the key alone does not join."""
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
 import random
+import re
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import targets
 import uml
+from attacks import network, rpc
 
+DOCUMENT = targets.ROOT / "docs/install.md"
+FIREWALL = re.compile(r"^    (nft .*)$", re.M)
 NETWORK, BITS, VIRTUAL = "10.77.0.{}", 16, "10.77.0.1"
 BEGUN, NEWCOMER = {"alpha": 11, "beta": 12, "gamma": 13}, {"delta": 14}
 CLIENT = 50
 USER = 64738  # of the processes, in place of slice: as in deploy/local/ensemble.py
+SERVER_PORTS = range(2049, 2064)
 SECRETS = ["ensemble.key", "session.key", "session-next.key"]  # the same on every host
 TLS = ["host.crt", "host.key", "authority.crt", "revoked.pem"]
 IN_FORCE = """
@@ -29,7 +38,7 @@ tls_key = "host.key"
 tls_authority = "authority.crt"
 tls_revoked = "revoked.pem"
 """
-SERVE_SECONDS, MOVE_SECONDS = 30, 60
+SERVE_SECONDS, MOVE_SECONDS, PROBE_SECONDS = 30, 60, 1.0
 LEAST_SITES = 200  # of 1024, that a fourth node gets
 
 
@@ -43,6 +52,15 @@ def run(*command, check=True):
     if check and done.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))}: exit code {done.returncode}: {done.stderr or done.stdout}")
     return done
+
+
+def firewall():
+    """The document's lines: for each host at the beginning, and for one more."""
+    begun, _, more = DOCUMENT.read_text().partition("### One more host")
+    lines = FIREWALL.findall(begun), FIREWALL.findall(more)
+    if not all(lines):
+        raise SystemExit(f"{DOCUMENT} has no lines of a firewall")
+    return lines
 
 
 class Hosts:
@@ -163,6 +181,34 @@ def begin(hosts, birth):
     return hosts.all_serve("three hosts of slicectl init serve, with session keys and certificates", 8)
 
 
+def reachable(hosts):
+    """Of all ports of servers those that a client gets a connection to, and those that answer a NULL call over UDP."""
+    found, waiting = set(), {}
+    for host, number in BEGUN.items():
+        for port in SERVER_PORTS:
+            for kind, name in ((socket.SOCK_STREAM, "tcp"), (socket.SOCK_DGRAM, "udp")):
+                one = network.open_socket(hosts.netns("client"), kind)
+                one.setblocking(False)
+                code = one.connect_ex((NETWORK.format(number), port))
+                if kind == socket.SOCK_DGRAM:
+                    one.send(rpc.nfs_call(0, b""))
+                elif code not in (0, errno.EINPROGRESS):
+                    raise OSError(code, os.strerror(code))
+                waiting[one] = f"{host}:{port}/{name}"
+    until = time.monotonic() + PROBE_SECONDS
+    while waiting and time.monotonic() < until:
+        streams = [one for one in waiting if one.type == socket.SOCK_STREAM]
+        readable, writable, _ = select.select([one for one in waiting if one not in streams], streams, [], until - time.monotonic())
+        for one in readable + writable:
+            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                found.add(waiting[one])
+            del waiting[one]
+            one.close()
+    for one in waiting:
+        one.close()
+    return found
+
+
 def file_goes_and_comes(hosts, name, what):
     """By libnfs's tool, which asks PORTMAP and MOUNT first."""
     there, back = hosts.folder / name, hosts.folder / f"{name}.back"
@@ -174,8 +220,30 @@ def file_goes_and_comes(hosts, name, what):
     return say(there.read_bytes() == back.read_bytes(), what)
 
 
-def join(hosts, *words):
-    return hosts.slicectl("delta", "--timeout", "3", "join", "--manager", NETWORK.format(BEGUN["alpha"]), "--host", "delta", "--no-start", *words, check=False)
+def shut(hosts):
+    open_before = reachable(hosts)
+    expected = {f"alpha:{port}/{kind}" for port in range(2049, 2055) for kind in ("tcp", "udp")}
+    expected |= {f"{host}:2054/{kind}" for host in ("beta", "gamma") for kind in ("tcp", "udp")}
+    ok = say(open_before == expected, "without a firewall a client reaches each server", sorted(open_before ^ expected))
+    lines, _ = firewall()
+    for host in BEGUN:
+        for line in lines:
+            hosts.on(host, "sh", "-c", line)
+    ok &= say(not (still := reachable(hosts)), "with the document's a client reaches none", sorted(still))
+    ok &= file_goes_and_comes(hosts, "shut", "and works")
+    return ok & hosts.all_serve("and servers have one another", 8)
+
+
+def let_in(hosts):
+    """The firewalls know the fourth host from now on, and it has one."""
+    begun, more = firewall()
+    for host, lines in [*((name, more) for name in BEGUN), ("delta", begun + more)]:
+        for line in lines:
+            hosts.on(host, "sh", "-c", line)
+
+
+def join(hosts):
+    return hosts.slicectl("delta", "--timeout", "3", "join", "--manager", NETWORK.format(BEGUN["alpha"]), "--host", "delta", "--no-start", check=False)
 
 
 def key_alone(hosts, birth):
@@ -226,6 +294,8 @@ def joining(ensembles, options):
         birth = Birth(hosts)
         ok = begin(hosts, birth)
         ok &= file_goes_and_comes(hosts, "begun", "a client works")
+        ok &= shut(hosts)
+        let_in(hosts)
         ok &= key_alone(hosts, birth)
         ok &= without(hosts, birth, "session.key")
         ok &= without(hosts, birth, "host.key")

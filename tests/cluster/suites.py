@@ -382,7 +382,7 @@ SUITES = {
     "lost-manager-state": (lost_manager_state.lost_manager_state, "a manager that lost its state takes the tables from the others, and servers go by their own records: no byte is looked for elsewhere"),
     "grow": (grow.grow, "storage nodes are added and one is emptied while all work and some are killed: sites move with their data, nobody sees an error"),
     "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
-    "join": (joining.joining, "docs/install.md: with session keys and certificates, a fourth host joins; who has the key alone does not"),
+    "join": (joining.joining, "docs/install.md: with session keys, certificates and its firewall on each host, a fourth host joins; who is no host reaches no server"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
     "rolling": (rolling.rolling, "every process is restarted, one after another, under a kernel client and slice-load: nobody sees an error"),
