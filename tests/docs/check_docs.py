@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Holds README and docs/ against what is: brings up the local ensemble with the README's own first command, runs every
 command block that is marked `sh run`, checks that links between documents and to files lead somewhere, that prose is
-wrapped, and that every program answers --help. Takes everything down again. With --links, runs nothing: seconds."""
+wrapped, and that every program answers --help. Takes everything down again. With --links, runs nothing: seconds.
+
+The ensemble is this program's own: what it mounts is seen in namespaces of its own, and what it starts ends with it, so one that somebody has up is
+left alone. Its data is on a file system with room: where the machine's disk is nearly full `slicectl status` says so, and ends with 3, as it has to."""
 
 import argparse
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/cluster"))
+import disks  # noqa: E402
+
 BLOCK = re.compile(r"^```sh run\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 PATH_IN_CODE = re.compile(r"`((?:bpf|common|rpc|http|wire|storage|routing|service|proxy|control|hostd|dirserver|smallfile|storagenode|coordinator|tests|deploy|docs)/[\w./-]*\w)`")
@@ -68,7 +75,23 @@ def run_block(path, block):
     return [f"{path.relative_to(ROOT)}: exit code {done.returncode} of\n{block}{done.stdout[-3000:]}{done.stderr[-3000:]}"]
 
 
+def mount(*words):
+    pathlib.Path(words[-1]).mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", *map(str, words)], check=True)
+
+
 def check_commands():
+    mount("-t", "tmpfs", "tmpfs", "/run/netns")
+    mount("-t", "bpf", "bpf", "/sys/fs/bpf")
+    with disks.Disk("ext4", "docs") as disk:
+        mount("--bind", disk.folder, ROOT / "run")  # where ./slice up has data
+        try:
+            return run_commands()
+        finally:
+            subprocess.run(["umount", "--lazy", ROOT / "run"], check=True)
+
+
+def run_commands():
     wrong, blocks = [], 0
     up = subprocess.run(["./slice", "up"], cwd=ROOT, capture_output=True, text=True, timeout=1800)
     print(up.stdout[-6000:])
@@ -90,7 +113,10 @@ def check_commands():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", action="store_true", help="look at links and paths alone, run nothing")
+    parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)  # in namespaces of its own
     given = parser.parse_args()
+    if not given.links and not given.apart:
+        os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", sys.executable, __file__, "--apart"])
     wrong, blocks = [], 0
     for path in documents():
         text = path.read_text()
