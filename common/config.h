@@ -148,7 +148,8 @@ struct VolumeConfig {
   Placement placement = Placement::kHash;  // of a new file
   enum class NamePolicy { kMkdirSwitching, kNameHashing } policy = NamePolicy::kMkdirSwitching;
   enum class NameHash { kMd5, kSipHash13 } hash = NameHash::kMd5;
-  // With which a new directory goes to the site that its name's hash gives. None: its parent's server decides.
+  // With which a new directory goes to the site that its name's hash gives. None: its parent's server
+  // decides.
   std::optional<double> mkdir_probability = {};
   std::uint32_t root_mode = 0755, root_uid = 0, root_gid = 0;
 };

@@ -179,7 +179,8 @@ TEST_F(SiteCellsTest, DecisionAndPromiseGoAlongAndAreCarriedOutThere) {
   AttributeCell cell = *decode_attribute_cell(kSite, *stored);
   cell.mode = 0600;
   const TransactionId id{kSite, 9, 1};
-  put(*from, prepared_key(kSite, id), encode(PreparedRecord{id, false, {kSite, {CellStep{CellStep::How::kChange, cell}}}}));
+  put(*from, prepared_key(kSite, id),
+      encode(PreparedRecord{id, false, {kSite, {CellStep{CellStep::How::kChange, cell}}}}));
   put(*from, intention_key(id), encode(IntentionRecord{id, {kSite}}));
   until(MovePhase::kDone);
   const wire::FinishArgs finish{name_of(id), true, kSite};
