@@ -59,13 +59,14 @@ def content(name, size):
 class Maker:
     """Makes files of every kind, in two parts, so that stores have some of them in tables and some in their logs."""
 
-    def __init__(self, target, root):
-        self.target, self.root = target, root
+    def __init__(self, target, root, content_of=content):
+        """content_of: the bytes of a file, by its name and size."""
+        self.target, self.root, self.content = target, root, content_of
 
     def file(self, caller, folder, name, size):
         handle = caller.create(folder, name)
         for at in range(0, size, CHUNK):
-            caller.write(handle, at, content(name, size)[at:at + CHUNK])
+            caller.write(handle, at, self.content(name, size)[at:at + CHUNK])
         return handle
 
     def first(self, caller):
@@ -86,7 +87,7 @@ class Maker:
         for number in range(0, 12, 3):
             caller.good(rpc.RENAME, rpc.opaque(self.names) + rpc.opaque(f"folder-{number}") + rpc.opaque(self.root) + rpc.opaque(f"renamed-{number}"))
         far = self.file(caller, self.root, "far", 70_000)
-        caller.write(far, FAR, content("far", 70_000))
+        caller.write(far, FAR, self.content("far", 70_000))
         cut = self.file(caller, self.folders["striped"], "cut", 200_000)
         caller.good(rpc.SETATTR, rpc.opaque(cut) + rpc.u32(0, 0, 0, 1) + rpc.u64(100_000) + rpc.u32(0, 0) + rpc.u32(0))
 

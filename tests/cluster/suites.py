@@ -25,6 +25,7 @@ import lost_manager_state
 import members
 import metrics
 import mirrors
+import old_store
 import page
 import power_cut
 import refused
@@ -384,6 +385,7 @@ SUITES = {
     "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
     "join": (joining.joining, "docs/install.md: with session keys, certificates and its firewall on each host, a fourth host joins; who is no host reaches no server"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
+    "old-store": (old_store.old_store, "stores that programs of before have left are opened: every name, attribute and byte is as it was"),
     "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
     "rolling": (rolling.rolling, "every process is restarted, one after another, under a kernel client and slice-load: nobody sees an error"),
     "trace": (tracing.trace, "one storage node's disk is slow: slicectl trace names it, hop by hop, and slicectl top who causes the load"),
@@ -401,4 +403,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"backup", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
