@@ -17,14 +17,6 @@ constexpr std::string_view kFormerVersion = "version";        // a key
 constexpr Duration kBreath = std::chrono::microseconds(100);  // between two pages, for others
 const std::string kBegin, kEnd(kKeySize + 1, '\xff');         // of all keys
 
-std::string key_of(FileId file, std::uint64_t number) {
-  std::string key(kKeySize, '\0');
-  auto* at = reinterpret_cast<std::uint8_t*>(key.data());
-  store_be(at, file.value);
-  store_be(at + 8, number);
-  return key;
-}
-
 FileId file_of(std::string_view key) {
   return FileId{load_be<std::uint64_t>(as_bytes(key).data())};
 }
@@ -33,6 +25,14 @@ std::uint64_t number_of(std::string_view key) {
 }
 
 }  // namespace
+
+std::string piece_key(FileId file, std::uint64_t number) {
+  std::string key(kKeySize, '\0');
+  auto* at = reinterpret_cast<std::uint8_t*>(key.data());
+  store_be(at, file.value);
+  store_be(at + 8, number);
+  return key;
+}
 
 std::string encode_piece_record(const wire::MapPiece& piece) {
   std::string record(kRecordSize, '\0');
@@ -60,16 +60,9 @@ Result<std::vector<std::uint32_t>> decode_piece_record(std::string_view record) 
   return sites;
 }
 
-BlockMaps::BlockMaps(service::ServiceContext& context, std::unique_ptr<storage::KvStore> store)
-    : context_(context),
-      store_(std::move(store)),
-      put_(context.metrics.counter("coordinator_map_pieces_put_total", "pieces of block maps made durable")),
-      failures_(context.metrics.counter("coordinator_map_failures_total",
-                                        "pieces of block maps that could not be read or written")) {}
-
-Result<wire::MapPiece> BlockMaps::stored(FileId file, std::uint64_t number) const {
+Result<wire::MapPiece> stored_piece(const storage::KvReader& store, FileId file, std::uint64_t number) {
   wire::MapPiece piece{.number = number, .sites = {}};
-  auto record = store_->get(key_of(file, number));
+  auto record = store.get(piece_key(file, number));
   if (!record) return fail(std::move(record).error());
   if (!*record) return piece;
   auto sites = decode_piece_record(**record);
@@ -78,10 +71,17 @@ Result<wire::MapPiece> BlockMaps::stored(FileId file, std::uint64_t number) cons
   return piece;
 }
 
+BlockMaps::BlockMaps(service::ServiceContext& context, std::unique_ptr<storage::KvStore> store)
+    : context_(context),
+      store_(std::move(store)),
+      put_(context.metrics.counter("coordinator_map_pieces_put_total", "pieces of block maps made durable")),
+      failures_(context.metrics.counter("coordinator_map_failures_total",
+                                        "pieces of block maps that could not be read or written")) {}
+
 Result<wire::MapPiece> BlockMaps::piece(FileId file, std::uint64_t number) const {
   auto old = old_.find({file, number});
   if (old != old_.end()) return old->second;
-  auto piece = stored(file, number);
+  auto piece = latest(file, number);
   if (!piece) note_failure(file, piece.error());
   return piece;
 }
@@ -92,13 +92,13 @@ void BlockMaps::note_failure(FileId file, const Error& error) const {
 }
 
 Task<Status> BlockMaps::put(FileId file, wire::MapPiece piece) {
-  auto old = stored(file, piece.number);
+  auto old = latest(file, piece.number);
   if (!old) {
     note_failure(file, old.error());
     co_return fail(std::move(old).error());
   }
   storage::WriteBatch batch;
-  batch.put(key_of(file, piece.number), encode_piece_record(piece));
+  batch.put(piece_key(file, piece.number), encode_piece_record(piece));
   auto position = store_->apply(batch);
   if (!position) {
     note_failure(file, position.error());
@@ -122,8 +122,8 @@ Task<Status> BlockMaps::forget(FileId file) {
   storage::LogPosition last;
   for (;;) {
     storage::WriteBatch batch;
-    auto at = store_->iterate(key_of(file, 0), key_of(file, kLast));
-    for (at->seek(key_of(file, 0)); at->valid() && batch.changes().size() < kErasedAtOnce; at->next()) {
+    auto at = store_->iterate(piece_key(file, 0), piece_key(file, kLast));
+    for (at->seek(piece_key(file, 0)); at->valid() && batch.changes().size() < kErasedAtOnce; at->next()) {
       batch.erase(std::string(at->key()));
     }
     SLICE_CO_RETURN_IF_ERROR(at->status());
@@ -163,9 +163,9 @@ Status BlockMaps::receive(const std::vector<wire::MovedPiece>& pieces, std::uint
   storage::WriteBatch batch;
   for (const wire::MovedPiece& each : pieces) {
     if (each.piece.sites.empty()) {
-      batch.erase(key_of(each.file, each.piece.number));
+      batch.erase(piece_key(each.file, each.piece.number));
     } else {
-      batch.put(key_of(each.file, each.piece.number), encode_piece_record(each.piece));
+      batch.put(piece_key(each.file, each.piece.number), encode_piece_record(each.piece));
     }
   }
   if (version > 0) {
@@ -191,7 +191,7 @@ Task<Status> BlockMaps::erase(Which which) {
     end = page->end;
     after = page->last;
     storage::WriteBatch batch;
-    for (const wire::MovedPiece& each : page->pieces) batch.erase(key_of(each.file, each.piece.number));
+    for (const wire::MovedPiece& each : page->pieces) batch.erase(piece_key(each.file, each.piece.number));
     if (!batch.empty()) {
       auto position = store_->apply(batch);
       if (!position) co_return fail(std::move(position).error());

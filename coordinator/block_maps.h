@@ -17,6 +17,9 @@
 
 namespace slice::coordinator {
 
+// As BlockMaps::piece(), of a store that nobody changes.
+Result<wire::MapPiece> stored_piece(const storage::KvReader& store, FileId file, std::uint64_t number);
+
 class BlockMaps {
  public:
   using OpenStore = std::function<Result<std::unique_ptr<storage::KvStore>>(service::ServiceContext&)>;
@@ -32,7 +35,9 @@ class BlockMaps {
   Task<Status> forget(FileId file);
   // ---- for moves of sites (docs/moves.md) ----
   // As piece(), but as it was put last, durable or not; so do those below.
-  Result<wire::MapPiece> latest(FileId file, std::uint64_t number) const { return stored(file, number); }
+  Result<wire::MapPiece> latest(FileId file, std::uint64_t number) const {
+    return stored_piece(*store_, file, number);
+  }
   using Which = std::function<bool(FileId)>;
   // Pieces behind the one with this key, in the order of files; `limit` of all files are looked at.
   struct Page {
@@ -58,7 +63,6 @@ class BlockMaps {
   Status record_end() { return store_->record_end(); }
 
  private:
-  Result<wire::MapPiece> stored(FileId file, std::uint64_t number) const;
   void note_failure(FileId file, const Error& error) const;
 
   service::ServiceContext& context_;
@@ -72,6 +76,7 @@ class BlockMaps {
   mutable LogLimiter log_{20};
 };
 
+std::string piece_key(FileId file, std::uint64_t number);
 std::string encode_piece_record(const wire::MapPiece& piece);
 // kCorrupt where it is none.
 Result<std::vector<std::uint32_t>> decode_piece_record(std::string_view record);

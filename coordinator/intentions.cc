@@ -9,6 +9,17 @@ namespace slice::coordinator {
 
 using storage::LogSequence;
 
+Status replay_record(OpenIntentions& open, LogSequence sequence, ByteView record) {
+  auto decoded = decode_record(record);
+  if (!decoded) return fail(std::move(decoded).error());
+  if (const auto* intention = std::get_if<Intention>(&*decoded)) {
+    open.emplace(sequence, *intention);
+  } else {
+    for (LogSequence cleared : std::get<Cleared>(*decoded).intentions) open.erase(cleared);
+  }
+  return {};
+}
+
 Intentions::Intentions(service::ServiceContext& context, Options options)
     : context_(context),
       options_(options),
@@ -29,24 +40,13 @@ Task<Result<std::shared_ptr<Intentions>>> Intentions::open(service::ServiceConte
   log_options.segment_bytes = options.segment_bytes;
   auto log = co_await storage::Log::open(
       context.loop, context.disk, context.metrics, log_options,
-      [self](LogSequence sequence, ByteView record) { return self->replay(sequence, record); });
+      [self](LogSequence sequence, ByteView record) { return replay_record(self->open_, sequence, record); });
   if (!log) co_return fail(log.error(), "intention log");
   self->log_ = std::move(*log);
   co_await context.crash.reach("intentions.recovered");
   self->open_gauge_.set(self->open_.size());
   owed.assign(self->open_.begin(), self->open_.end());
   co_return self;
-}
-
-Status Intentions::replay(LogSequence sequence, ByteView record) {
-  auto decoded = decode_record(record);
-  if (!decoded) return fail(std::move(decoded).error());
-  if (const auto* intention = std::get_if<Intention>(&*decoded)) {
-    open_.emplace(sequence, *intention);
-  } else {
-    for (LogSequence cleared : std::get<Cleared>(*decoded).intentions) open_.erase(cleared);
-  }
-  return {};
 }
 
 void Intentions::note_failure(const Error& error) {

@@ -16,6 +16,11 @@
 
 namespace slice::coordinator {
 
+// By the sequence that its record has.
+using OpenIntentions = std::map<storage::LogSequence, Intention>;
+// `open` with the next record of a log that is read from its beginning. kCorrupt.
+Status replay_record(OpenIntentions& open, storage::LogSequence sequence, ByteView record);
+
 class Intentions : public std::enable_shared_from_this<Intentions> {
  public:
   struct Options {
@@ -50,7 +55,7 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   Task<void> flush();
 
   // By present sequence: each has been greater than those of before when it was appended.
-  const std::map<storage::LogSequence, Intention>& open() const { return open_; }
+  const OpenIntentions& open() const { return open_; }
   std::size_t open_count() const { return open_.size(); }
   // False when the log takes nothing any more (its disk failed).
   bool healthy() const { return healthy_; }
@@ -58,7 +63,6 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
  private:
   Intentions(service::ServiceContext& context, Options options);
 
-  Status replay(storage::LogSequence sequence, ByteView record);
   Result<storage::LogSequence> append(ByteView record);
   Status append_cleared();
   storage::LogSequence present(storage::LogSequence sequence) const;
@@ -70,7 +74,7 @@ class Intentions : public std::enable_shared_from_this<Intentions> {
   service::ServiceContext& context_;
   Options options_;
   std::unique_ptr<storage::Log> log_;
-  std::map<storage::LogSequence, Intention> open_;
+  OpenIntentions open_;
   // What was carried forward: its first sequence, by which its operation knows it, to the present one.
   std::map<storage::LogSequence, storage::LogSequence> carried_;
   std::set<storage::LogSequence> left_;      // nobody goes on with them; as their operations knew them

@@ -191,6 +191,7 @@ class DataCheck {
 
   Task<Result<std::vector<Finding>>> nameless(FileId file, const Holders& holders) {
     std::vector<Finding> found;
+    if (under_way(file).removal) co_return found;
     for (ObjectSource* holder : holders) {
       auto stat = co_await holder->stat(name_of(file));
       if (!stat) co_return fail(std::move(stat).error());
@@ -255,16 +256,26 @@ class DataCheck {
     });
   }
 
+  UnderWay under_way(FileId file) const { return seams_.under_way ? seams_.under_way(file) : UnderWay(); }
+
+  // The stripe is on its way to or from this server.
+  bool moves_by(const UnderWay& under_way, const routing::FileHandle& handle, std::uint64_t stripe,
+                std::uint32_t server) const {
+    const auto has = [&](SiteId site) {
+      return routing::has(seams_.tables->copies_of(site, routing::copies_of(handle)), server);
+    };
+    return std::any_of(under_way.moves.begin(), under_way.moves.end(), [&](const UnderWay::Move& each) {
+      return each.stripe == stripe && (has(each.from) || has(each.to));
+    });
+  }
+
   // The first stripe that the node has bytes of and no site; nothing where there is none.
   Task<Result<std::optional<std::uint64_t>>> foreign_stripe(const AttributeCell& cell,
                                                             const ObjectSource& node,
                                                             const wire::ObjectStatResult& stat) {
     const routing::FileHandle handle = dirserver::handle_of(cell.self);
     const bool mapped = routing::has_layout(handle);
-    if (mapped && !seams_.map_piece) {
-      ++report_.unmapped;
-      co_return std::nullopt;
-    }
+    const UnderWay operations = mapped ? under_way(handle.fileid) : UnderWay();
     wire::FileLayout layout;
     std::optional<std::uint64_t> piece;
     for (const wire::ObjectExtent& extent : stat.extents) {
@@ -273,6 +284,10 @@ class DataCheck {
       for (std::uint64_t stripe = extent.offset >> handle.stripe_shift; stripe <= last; ++stripe) {
         if (mapped && piece != wire::piece_of(stripe)) {
           auto got = co_await seams_.map_piece(handle, stripe);
+          if (!got && got.error().code == Errc::kNotFound) {
+            ++report_.unmapped;
+            co_return std::nullopt;
+          }
           if (!got) co_return fail(std::move(got).error());
           layout.piece = std::move(*got);
           piece = wire::piece_of(stripe);
@@ -280,7 +295,8 @@ class DataCheck {
         auto copies = routing::copies_of_stripe(*seams_.tables, layout, handle, stripe).all;
         if (routing::has(copies, node.server().server)) continue;
         const SiteId site = routing::site_of_stripe(*seams_.tables, layout, handle, stripe);
-        if (!routing::has_layout(handle) && moves_by(wire::Role::kStorage, site.value, node.server().server))
+        if (mapped ? moves_by(operations, handle, stripe, node.server().server)
+                   : moves_by(wire::Role::kStorage, site.value, node.server().server))
           continue;
         co_return stripe;
       }

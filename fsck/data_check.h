@@ -21,6 +21,16 @@
 
 namespace slice::fsck {
 
+// What a coordinator has begun with a file, and not ended.
+struct UnderWay {
+  bool removal = false;
+  struct Move {
+    std::uint64_t stripe = 0;
+    SiteId from, to;
+  };
+  std::vector<Move> moves;
+};
+
 struct DataSeams {
   dirserver::fsck::CellSource& cells;
   // Of every data server that holds sites, or held some.
@@ -32,9 +42,11 @@ struct DataSeams {
   const std::vector<wire::SiteMove>* moves = nullptr;
   // Brings tables and moves up to date, before files are looked at once more. None: they do not change.
   std::function<Task<Status>()> refresh = nullptr;
-  // The piece of a block-mapped file's map that has this stripe. None: maps cannot be had, and where bytes of
-  // such files should be is not checked.
-  std::function<Task<Result<wire::MapPiece>>(routing::FileHandle, std::uint64_t stripe)> map_piece = nullptr;
+  // The piece of the map of a file with a layout that has this stripe. kNotFound: it cannot be had, and where
+  // the file's bytes should be is not checked.
+  std::function<Task<Result<wire::MapPiece>>(routing::FileHandle, std::uint64_t stripe)> map_piece;
+  // None: by the time a file is looked at once more it has ended.
+  std::function<UnderWay(FileId)> under_way = nullptr;
 };
 
 // Adds to `report`. An error: cells, or what a server has, cannot be read.

@@ -11,6 +11,7 @@
 #include "dirserver/fsck/testing/volume.h"
 #include "fsck/testing/fake_server.h"
 #include "routing/copies.h"
+#include "wire/listed_site.h"
 
 namespace slice::fsck {
 namespace {
@@ -99,10 +100,11 @@ class DataCheckTest : public ::testing::Test {
                     .config = config_,
                     .loop = loop_,
                     .moves = &moves_};
-    if (map_)
-      seams.map_piece = [this](routing::FileHandle, std::uint64_t stripe) -> Task<Result<wire::MapPiece>> {
-        co_return wire::MapPiece{.number = wire::piece_of(stripe), .sites = *map_};
-      };
+    seams.map_piece = [this](routing::FileHandle, std::uint64_t stripe) -> Task<Result<wire::MapPiece>> {
+      if (!map_) co_return fail(Errc::kNotFound, "its coordinator is not here");
+      co_return wire::MapPiece{.number = wire::piece_of(stripe), .sites = *map_};
+    };
+    seams.under_way = [this](FileId file) { return under_way_[file]; };
     Report report(100);
     std::optional<Status> ended;
     spawn([](const DataSeams& with, const dirserver::fsck::Options& options, Report& into,
@@ -132,7 +134,8 @@ class DataCheckTest : public ::testing::Test {
   std::shared_ptr<const routing::RoutingTables> tables_;
   std::vector<wire::SiteMove> moves_;
   std::vector<std::unique_ptr<service::ObjectSource>> servers_;
-  std::optional<std::vector<std::uint32_t>> map_;
+  std::optional<std::vector<std::uint32_t>> map_;  // none: it cannot be had
+  std::map<FileId, UnderWay> under_way_;
   dirserver::fsck::Options options_;
   Status status_;
 };
@@ -235,7 +238,42 @@ TEST_F(DataCheckTest, CopiesOfMirroredFilesAreAtHome) {
   }
   server("small1").objects.erase(file);
   volume_.cell(file).stored->clear();
+  Report report = check();
+  EXPECT_TRUE(report.clean() && report.complete());
+  EXPECT_EQ(report.unmapped, 2u) << "nobody says where they should be";
+  map_.emplace();  // where the hash has them
   EXPECT_THAT(found(), IsEmpty());
+  EXPECT_EQ(check().unmapped, 0u);
+  // Each copy at one of the two, alone: then the other one has a stripe that is none of its own.
+  map_.emplace(wire::kStripesOfPiece, wire::listed_site({index("store1"), index("small2")}));
+  EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr(begins("stray", file)),
+                                         HasSubstr("store2 has bytes of stripe 0"))));
+}
+
+TEST_F(DataCheckTest, AStripeThatACoordinatorMovesMayBeAtBothItsPlaces) {
+  const FileId file = make(kRootId, "file", 3 * kUnit);
+  volume_.cell(file).self.flags = SLICE_HANDLE_BLOCK_MAPPED;
+  server("store1").objects.erase(file);
+  server("store2").objects.erase(file);
+  server("store1").has(file, kUnit, 2 * kUnit);
+  server("store2").has(file, 2 * kUnit, kUnit);
+  map_.emplace(wire::kStripesOfPiece, wire::listed_site({index("store1")}));
+  const SiteId from{wire::listed_site({index("store1")})}, to{wire::listed_site({index("store2")})};
+  EXPECT_THAT(found(), ElementsAre(AllOf(HasSubstr(begins("stray", file)), HasSubstr("stripe 2"))));
+  under_way_[file].moves = {{1, from, to}};
+  EXPECT_THAT(found(), SizeIs(1)) << "another stripe";
+  under_way_[file].moves = {{2, from, to}};
+  EXPECT_THAT(found(), IsEmpty());
+  under_way_[file].moves = {{2, to, from}};
+  EXPECT_THAT(found(), IsEmpty()) << "it has come, and is not given back there yet";
+}
+
+TEST_F(DataCheckTest, BytesThatACoordinatorIsToFreeAreNoFinding) {
+  const FileId gone{0x3000000009999}, other{0x3000000009998};
+  server("store1").has(gone, 1 << 20, 4096);
+  server("store1").has(other, 1 << 20, 4096);
+  under_way_[gone].removal = true;
+  EXPECT_THAT(found(), ElementsAre(HasSubstr(begins("nameless", other))));
 }
 
 // It has no class any more, and what it had is elsewhere.

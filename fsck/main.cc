@@ -101,12 +101,18 @@ int offline(std::uint64_t memory, EnsembleConfig file, const Arguments& argument
   if (!arguments.data) return show(*report, arguments);
   OfflineData data(loop, config, arguments.folders);
   if (Status opened = rpc::run_to_end(loop, data.open()); !opened) return say(opened.error());
+  for (const std::string& name : data.absent())
+    std::fprintf(stderr, "slice-fsck: there is no data directory of %s here, which has block maps\n",
+                 name.c_str());
   const DataSeams seams{.cells = **source,
                         .servers = data.servers(),
                         .tables = data.tables(),
                         .config = config,
                         .loop = loop,
-                        .moves = &data.moves()};
+                        .moves = &data.moves(),
+                        .map_piece = [&data](routing::FileHandle handle,
+                                             std::uint64_t stripe) { return data.map_piece(handle, stripe); },
+                        .under_way = [&data](FileId file) { return data.under_way(file); }};
   if (Status checked = rpc::run_to_end(loop, check_data(seams, options, *report)); !checked)
     return say(checked.error());
   return show(*report, arguments);

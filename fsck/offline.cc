@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
+#include "service/manager_session.h"
 #include "service/ownership.h"
 #include "smallfile/stopped_objects.h"
 #include "storage/posix_disk.h"
@@ -14,20 +16,23 @@ namespace {
 
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
-bool has_bytes(ServerRole role) {
-  return role == ServerRole::kStorage || role == ServerRole::kSmallFile;
+constexpr ServerRole kRoles[] = {ServerRole::kStorage, ServerRole::kSmallFile, ServerRole::kCoordinator};
+
+bool is_of(ServerRole role) {
+  return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
 }
 
 }  // namespace
 
 Task<Status> OfflineData::open() {
+  SLICE_CO_RETURN_IF_ERROR(co_await open_folders());
   wire::Tables tables = routing::RoutingTables::initial(config_);
-  for (ServerRole role : {ServerRole::kStorage, ServerRole::kSmallFile}) {
+  for (ServerRole role : kRoles) {
     for (std::uint32_t& owner : tables.sites[static_cast<std::size_t>(role)]) owner = kNobody;
   }
-  for (const ServerConfig& server : config_.servers) {
-    if (!has_bytes(server.role)) continue;
-    if (Status opened = co_await open_folder(server); !opened) co_return opened;
+  for (const Folder& folder : opened_) {
+    const ServerConfig& server = *folder.server;
+    SLICE_CO_RETURN_IF_ERROR(co_await read_record(server, *folder.disk));
     for (std::uint32_t site : records_[server.name]) {
       std::uint32_t& owner = tables.sites[static_cast<std::size_t>(server.role)].at(site);
       if (owner != kNobody) {
@@ -38,27 +43,77 @@ Task<Status> OfflineData::open() {
     }
   }
   finish_moves(tables);
+  // Sites that none of the coordinators here has are of those that are not.
+  if (!absent_.empty()) {
+    auto& sites = tables.sites[static_cast<std::size_t>(ServerRole::kCoordinator)];
+    std::replace(sites.begin(), sites.end(), kNobody, config_.find(absent_.front())->index);
+  }
   SLICE_CO_RETURN_IF_ERROR(check_sites(tables));
-  tables.layout_sites = layout_sites_;
-  // Sites of servers that were removed, which are nobody's for good.
-  auto removed = std::find_if(config_.servers.begin(), config_.servers.end(),
-                              [](const ServerConfig& each) { return each.role == ServerRole::kRemoved; });
-  if (removed != config_.servers.end())
-    std::replace(tables.layout_sites.begin(), tables.layout_sites.end(), kNobody, removed->index);
+  give_layout_sites(tables);
   auto made = routing::RoutingTables::make(config_, tables);
   if (!made) co_return fail(std::move(made).error());
   tables_ = std::move(*made);
+  co_return co_await open_sources();
+}
+
+// Of sites that no record has for files with a layout: they were of servers that are lost or were removed,
+// and stay these servers' for good.
+void OfflineData::give_layout_sites(wire::Tables& tables) const {
+  tables.layout_sites = layout_sites_;
+  auto removed = std::find_if(config_.servers.begin(), config_.servers.end(),
+                              [](const ServerConfig& each) { return each.role == ServerRole::kRemoved; });
+  for (std::size_t site = 0; site < tables.layout_sites.size(); ++site) {
+    std::uint32_t& owner = tables.layout_sites[site];
+    if (owner != kNobody) continue;
+    if (kept_ && site < kept_->layout_sites.size()) {
+      owner = kept_->layout_sites[site];
+    } else if (removed != config_.servers.end()) {
+      owner = removed->index;
+    }
+  }
+}
+
+Task<Status> OfflineData::open_sources() {
+  const routing::HandleCodec handles(config_);
   for (Folder& folder : opened_) {
     const wire::ServerEntry& entry = *tables_->server(folder.server->index);
     if (folder.server->role == ServerRole::kStorage) {
       servers_.push_back(std::make_unique<storagenode::StoppedObjects>(loop_, *folder.disk, entry));
-      continue;
+    } else if (folder.server->role == ServerRole::kSmallFile) {
+      auto small = co_await smallfile::StoppedObjects::open(loop_, *folder.disk, folder.path, entry, config_,
+                                                            *tables_);
+      if (!small) co_return fail(std::move(small).error());
+      servers_.push_back(std::move(*small));
+    } else {
+      auto layouts = co_await coordinator::StoppedLayouts::open(loop_, folder.path, handles);
+      if (!layouts) co_return fail(layouts.error(), entry.name);
+      coordinators_.emplace(entry.server, std::move(*layouts));
     }
-    auto small =
-        co_await smallfile::StoppedObjects::open(loop_, *folder.disk, folder.path, entry, config_, *tables_);
-    if (!small) co_return fail(std::move(small).error());
-    servers_.push_back(std::move(*small));
   }
+  co_return Status{};
+}
+
+// A server that was declared lost has nothing that counts, whatever is on its disk.
+Task<Status> OfflineData::open_folders() {
+  std::map<const ServerConfig*, Error> missing;
+  for (const ServerConfig& server : config_.servers) {
+    if (!is_of(server.role)) continue;
+    Status opened = co_await open_folder(server);
+    if (opened) continue;
+    if (opened.error().code != Errc::kNotFound) co_return opened;
+    missing.emplace(&server, opened.error());
+  }
+  const auto lost = [this](const ServerConfig& server) {
+    return kept_ && server.index < kept_->servers.size() && kept_->servers[server.index].lost.value != 0;
+  };
+  for (const auto& [server, error] : missing) {
+    if (server->role == ServerRole::kCoordinator) {
+      absent_.push_back(server->name);
+    } else if (!lost(*server)) {
+      co_return fail(Error(error));
+    }
+  }
+  std::erase_if(opened_, [&](const Folder& each) { return lost(*each.server); });
   co_return Status{};
 }
 
@@ -75,7 +130,8 @@ Task<Status> OfflineData::open_folder(const ServerConfig& server) {
   if (!claim) co_return fail(claim.error(), server.name);
   auto disk = storage::PosixDisk::open(loop_, there.data);
   if (!disk) co_return fail(disk.error(), server.name);
-  SLICE_CO_RETURN_IF_ERROR(co_await read_record(server, **disk));
+  auto kept = co_await service::read_kept_tables(**disk);
+  if (kept && (!kept_ || kept_->generation < kept->generation)) kept_ = std::move(kept);
   opened_.push_back({&server, there.data, std::move(*claim), std::move(*disk)});
   co_return Status{};
 }
@@ -119,7 +175,7 @@ void OfflineData::finish_moves(wire::Tables& tables) const {
 }
 
 Status OfflineData::check_sites(const wire::Tables& tables) const {
-  for (ServerRole role : {ServerRole::kStorage, ServerRole::kSmallFile}) {
+  for (ServerRole role : kRoles) {
     const auto& sites = tables.sites[static_cast<std::size_t>(role)];
     for (std::size_t site = 0; site < sites.size(); ++site) {
       if (sites[site] == kNobody) {
@@ -128,6 +184,31 @@ Status OfflineData::check_sites(const wire::Tables& tables) const {
     }
   }
   return {};
+}
+
+const coordinator::StoppedLayouts* OfflineData::coordinator_of(FileId file) const {
+  const SiteId site = tables_->coordinator_site(file);
+  auto found = coordinators_.find(tables_->server_of(wire::Role::kCoordinator, site).server);
+  return found == coordinators_.end() ? nullptr : found->second.get();
+}
+
+Task<Result<wire::MapPiece>> OfflineData::map_piece(routing::FileHandle handle, std::uint64_t stripe) {
+  const coordinator::StoppedLayouts* layouts = coordinator_of(handle.fileid);
+  if (layouts == nullptr) co_return fail(Errc::kNotFound, "its coordinator's data directory is not here");
+  co_return layouts->piece(handle.fileid, wire::piece_of(stripe));
+}
+
+UnderWay OfflineData::under_way(FileId file) const {
+  UnderWay found;
+  const coordinator::StoppedLayouts* layouts = coordinator_of(file);
+  const std::vector<coordinator::Intention>* owed = layouts == nullptr ? nullptr : layouts->owed(file);
+  if (owed == nullptr) return found;
+  for (const coordinator::Intention& each : *owed) {
+    found.removal = found.removal || each.operation == coordinator::Operation::kRemove;
+    if (each.operation == coordinator::Operation::kMove)
+      found.moves.push_back({each.stripe, SiteId{each.from_site}, SiteId{each.to_site}});
+  }
+  return found;
 }
 
 }  // namespace slice::fsck

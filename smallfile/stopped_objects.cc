@@ -1,12 +1,8 @@
 #include "smallfile/stopped_objects.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "storage/posix_disk.h"
 #include "storage/rocks_store.h"
 #include "wire/nfs_status.h"
 
@@ -16,35 +12,10 @@ namespace {
 constexpr std::uint64_t kRecordCache = 8 << 20;
 constexpr std::uint32_t kMaxListed = 4096;
 
-// The journal and what says how far it went, in a new folder of the temporary ones.
-Result<std::string> copy_of_journal(const std::string& folder) {
-  std::error_code error;
-  std::string place = (std::filesystem::temp_directory_path(error) / "slice-fsck-XXXXXX").string();
-  if (error || ::mkdtemp(place.data()) == nullptr) return fail(Errc::kIo, "no temporary folder can be made");
-  for (const char* name : {"journal", "journal.end"}) {
-    const std::string from = folder + "/" + name;
-    if (!std::filesystem::exists(from, error)) continue;
-    std::filesystem::copy(from, place + "/" + name, std::filesystem::copy_options::recursive, error);
-    if (error) {
-      std::error_code ignored;
-      std::filesystem::remove_all(place, ignored);
-      return fail(Errc::kIo, "{} cannot be copied to {}: {}", from, place, error.message());
-    }
-  }
-  return place;
-}
-
 }  // namespace
 
 StoppedObjects::StoppedObjects(Loop& loop, storage::Disk& disk, wire::ServerEntry server, VolumeId volume)
     : ObjectSource(std::move(server)), loop_(loop), volume_(volume), disk_(disk), zones_(loop, disk_) {}
-
-StoppedObjects::~StoppedObjects() {
-  store_.reset();
-  journal_.reset();
-  std::error_code ignored;
-  if (!copy_.empty()) std::filesystem::remove_all(copy_, ignored);
-}
 
 Task<Result<std::unique_ptr<StoppedObjects>>> StoppedObjects::open(Loop& loop, storage::Disk& disk,
                                                                    std::string folder,
@@ -63,17 +34,14 @@ Task<Status> StoppedObjects::open_store(const std::string& folder, const Ensembl
   auto records = storage::open_rocks_read_only({.folder = folder + "/maps", .cache_bytes = kRecordCache});
   if (!records) co_return fail(std::move(records).error());
   records_ = std::move(*records);
-  auto copy = copy_of_journal(folder);
-  if (!copy) co_return fail(std::move(copy).error());
-  copy_ = std::move(*copy);
-  auto journal = storage::PosixDisk::open(loop_, copy_);
+  auto journal = storage::LogCopy::make(loop_, folder, "journal");
   if (!journal) co_return fail(std::move(journal).error());
   journal_ = std::move(*journal);
   StoreOptions options{.threshold = config.volume.threshold,
                        .sites = config.site_counts[static_cast<std::size_t>(wire::Role::kSmallFile)],
                        .site_of = [&tables](FileId file) { return tables.small_file_site(file); },
                        .saves = false};
-  auto store = co_await Store::open(loop_, *journal_, *records_, zones_, metrics_, std::move(options));
+  auto store = co_await Store::open(loop_, journal_->disk(), *records_, zones_, metrics_, std::move(options));
   if (!store) co_return fail(std::move(store).error());
   store_ = std::move(*store);
   co_return Status{};

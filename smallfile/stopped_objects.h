@@ -12,6 +12,7 @@
 #include "service/object_source.h"
 #include "smallfile/store.h"
 #include "smallfile/zone_store.h"
+#include "storage/log_copy.h"
 #include "storage/read_only_disk.h"
 
 namespace slice::smallfile {
@@ -25,7 +26,6 @@ class StoppedObjects : public service::ObjectSource {
                                                             const EnsembleConfig& config,
                                                             const routing::RoutingTables& tables);
   StoppedObjects(Loop& loop, storage::Disk& disk, wire::ServerEntry server, VolumeId volume);
-  ~StoppedObjects() override;
 
   Task<Result<wire::ObjectListResult>> list(wire::ObjectListArgs args) override;
   Task<Result<wire::ObjectStatResult>> stat(wire::ObjectName object) override;
@@ -40,9 +40,7 @@ class StoppedObjects : public service::ObjectSource {
   DiskZoneStore zones_;
   Metrics metrics_;
   std::unique_ptr<storage::KvStore> records_;
-  // Of the journal a copy, since opening one cuts what was being written.
-  std::string copy_;
-  std::unique_ptr<storage::Disk> journal_;
+  std::unique_ptr<storage::LogCopy> journal_;
   std::unique_ptr<Store> store_;
 };
 

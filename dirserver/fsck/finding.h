@@ -85,7 +85,7 @@ class Report {
   unsigned passes = 0;
   std::uint64_t suspects = 0;  // what was looked at by itself, since it looked odd in a pass
   std::uint64_t busy = 0;      // cells that changed each time they were looked at again
-  std::uint64_t unmapped = 0;  // block-mapped objects whose maps could not be had
+  std::uint64_t unmapped = 0;  // objects of files with a layout whose maps could not be had
   std::uint64_t skipped = 0;   // suspicions that there was no memory for
   bool cycles_checked = true;
   std::set<std::string> gaps;  // where they begin: the same one may be met twice

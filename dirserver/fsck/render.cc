@@ -102,8 +102,8 @@ std::string render_text(const Report& report, std::string_view mode) {
   for (const std::string& each : omissions(report)) text += each + "\n";
   if (report.unmapped > 0) {
     text += fmt::format(
-        "{} objects of block-mapped files: where their bytes should be was not checked, which coordinators "
-        "know\n",
+        "{} objects of files with copies or block maps: where their bytes should be was not checked, which "
+        "coordinators know\n",
         report.unmapped);
   }
   if (std::uint64_t unfinished = report.count(Kind::kUnfinished); unfinished > 0) {

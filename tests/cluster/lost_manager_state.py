@@ -128,11 +128,11 @@ class Scene:
         ok &= self.until(lambda: self.slicectl("tables", "--check"), lambda done: done.returncode == 0, f"{what}: slicectl tables --check")
         return ok & self.bytes_found(f"{what}: fsck --data", {}) & self.files.write(1)
 
-    def bytes_found(self, what, expected, *flags):
-        """What `slicectl fsck --data` says of bytes: {kind: how many}."""
+    def bytes_found(self, what, expected, *flags, unmapped=0):
+        """What `slicectl fsck --data` says of bytes: {kind: how many}, and of how many objects nobody said where their bytes should be."""
         def as_expected(done):
-            counts = json.loads(done.stdout)["counts"] if done.stdout else None
-            return counts == expected and done.returncode == (1 if expected else 0)
+            said = json.loads(done.stdout) if done.stdout else None
+            return said and (said["counts"], said["totals"]["unmapped_objects"]) == (expected, unmapped) and done.returncode == (1 if expected else 0)
 
         return self.until(lambda: self.slicectl("fsck", "--json", "--data", *flags), as_expected, what)
 
@@ -270,6 +270,32 @@ def bytes_at_the_wrong_place(scene, _before):
     return ok & scene.bytes_found("and all is whole", {})
 
 
+def copies_at_the_wrong_place(scene, _before):
+    """The same of a file with two copies, a stripe of which has gone to a node that came later: block maps say so, which the stopped coordinator has."""
+    target = scene.target
+    target.slicectl("policy", "set", "/", "--copies", "2")
+    ok = scene.files.write(1)
+    target.slicectl("move", f"/{scene.files.written[-1]}", "--stripe", "3", "--to", "store4")
+    names = target.process_names
+    scene.kill(names)
+    there = scene.objects("store4")
+    ok &= say(len(there) == 1, "offline: one object is at the node that came later", there)
+    ok &= scene.bytes_found("offline: copies are where maps and records have them", {}, "--offline")
+    place = scene.data / "store4" / there[0]
+    kept = place.rename(scene.data / "kept")  # with its holes
+    shutil.copy(scene.data / "store1" / there[0], place)
+    ok &= scene.bytes_found("offline: copies at a node that has another stripe", {"stray": 1}, "--offline")
+    kept.rename(place)
+    coordinator = scene.data / "coord1"
+    coordinator.rename(coordinator.with_name("away"))
+    ok &= scene.bytes_found("offline: without the coordinator's maps", {}, "--offline", unmapped=4)
+    coordinator.with_name("away").rename(coordinator)
+    scene.start(names)
+    target.wait_serving()
+    wrong = scene.files.wrong()
+    return ok & say(not wrong, "every byte is right after that", ", ".join(wrong)) & scene.bytes_found("and all is whole, copies too", {})
+
+
 def lost_manager_state(ensembles, options):
     with tempfile.TemporaryDirectory(prefix="slice-lost-state-", dir="/dev/shm") as folder, ensembles.make("lost", storage=3) as target:
         scene = Scene(target, folder)
@@ -281,6 +307,7 @@ def lost_manager_state(ensembles, options):
         before = scene.tables()
         ok = say(before["classes"] == dealt["classes"] and before["generation"] == dealt["generation"] + 2, f"{added} is added, has started, and holds no sites")
         ok &= say({name: pid for name, pid in target.pids().items() if name != added} == pids, "nobody was restarted for that")
-        steps = [manager_alone, everything_restarts, records_alone, *([pinned_alone] if target.has_xdp else []), nobody_knows, record_is_lost, data_is_lost, bytes_at_the_wrong_place]
+        steps = [manager_alone, everything_restarts, records_alone, *([pinned_alone] if target.has_xdp else []), nobody_knows, record_is_lost, data_is_lost, bytes_at_the_wrong_place,
+                 copies_at_the_wrong_place]
         wanted = options.only.split(",") if options.only else [step.__name__ for step in steps]
         return ok & all([step(scene, before) for step in steps if step.__name__ in wanted])
