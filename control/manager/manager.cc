@@ -14,6 +14,7 @@
 namespace slice::manager {
 namespace {
 
+constexpr const char* kTablesCopy = "tables.copy";  // docs/formats/manager-state.md
 constexpr Duration kAnnounceTimeout = std::chrono::seconds(2);
 constexpr Duration kEmptiedTimeout = std::chrono::seconds(2);  // who asks waits for it
 
@@ -89,7 +90,11 @@ Task<Status> Manager::start() {
                   context_.config.path);
     }
     auto lock = co_await change_.lock();
-    if (Status saved = co_await adopt(std::move(*loaded)); !saved) co_return saved;
+    const wire::Tables known = loaded->tables;
+    if (Status saved = co_await adopt(std::move(*loaded)); !saved) {
+      co_await keep_copy(known);  // by which the next start knows the members
+      co_return saved;
+    }
   } else if (loaded.error().code == Errc::kNotFound) {
     survey_.emplace(context_.config, entries_, records_);
     waits_for_ = "until every server has told what it holds";
@@ -478,7 +483,17 @@ Task<Status> Manager::adopt(ManagerState next) {
   drawn_gauge_.set(state_.drawn.value);
   if (wire::digest(context_.tables.get()->wire()) != digest_) context_.tables.set(std::move(*tables));
   if (published) announce();
+  if (published) co_await keep_copy(state_.tables);
   co_return Status{};
+}
+
+// A start knows the members' numbers by the copy (service/membership.h), before it has read the state. With
+// an older one those of the file that came since would get numbers of others.
+Task<void> Manager::keep_copy(wire::Tables tables) {
+  rpc::XdrWriter out;
+  encode(out, tables);
+  if (Status kept = co_await service::replace_file(context_.disk, kTablesCopy, out.take()); !kept)
+    log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
 }
 
 void Manager::announce() {

@@ -80,6 +80,7 @@ class Manager : public service::InternalProgram, public service::Role {
   // Newer tables than the state's, as a process has them.
   Task<Status> take_over(const wire::Tables& offered);
   Task<Status> adopt(ManagerState next);  // durably; with the lock held
+  Task<void> keep_copy(wire::Tables tables);
   // Has every process that is alive take the tables now, and not with its next heartbeat.
   void announce();
   void tell(rpc::Endpoint process);

@@ -6,6 +6,7 @@
 #include "control/manager/testing/manager_fixture.h"
 #include "service/admin_program.h"
 #include "service/internal_program.h"
+#include "service/manager_session.h"
 #include "wire/coordinator.h"
 #include "wire/layout.h"
 
@@ -52,6 +53,24 @@ TEST_F(MembershipTest, AServerIsAddedWhileAllServe) {
   ASSERT_EQ(members->members.size(), 8u);
   EXPECT_EQ(members->members[7].entry.name, "store3");
   EXPECT_TRUE(members->members[7].alive);
+}
+
+// A process knows them before it knows the state, and the file may list others behind those of the birth.
+TEST_F(MembershipTest, AStartKnowsTheMembersByTheNewestTables) {
+  EXPECT_EQ(change(true, "store3", wire::Role::kStorage, kFree)->refused, "");
+  auto kept = run(service::read_kept_tables(disk_));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->generation, Generation{2});
+  EXPECT_EQ(kept->servers.size(), 8u);
+  // Where they are lost, or older: it cannot serve, and the next start can.
+  ASSERT_TRUE(run(disk_.remove("tables.copy")));
+  service::testing::add_server(config_, "another", ServerRole::kStorage);
+  auto started = restart();
+  ASSERT_FALSE(started);
+  EXPECT_THAT(started.error().message, HasSubstr("server 7 is 'store3'"));
+  kept = run(service::read_kept_tables(disk_));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->servers.size(), 8u);
 }
 
 TEST_F(MembershipTest, ThereAreNotMoreServersThanAProxyHasRoomFor) {
