@@ -28,18 +28,19 @@ class BalanceTest : public ::testing::Test {
   // Evens out; how many copies moved.
   std::size_t even_out(const std::vector<wire::ServerShare>& shares) {
     Balance balance(shares);
-    for (const Servers& each : stripes_) balance.count(each);
+    for (std::size_t i = 0; i < stripes_.size(); ++i) balance.count({stripes_[i], bytes_of_(i)});
     if (!balance.plan()) return 0;
     std::size_t moved = 0;
     for (std::size_t at = 0; at < stripes_.size(); at += kPiece) {
       const std::size_t end = std::min(at + kPiece, stripes_.size());
-      const std::vector<Servers> piece(&stripes_[at], &stripes_[at] + (end - at));
+      std::vector<Balance::Stripe> piece;
+      for (std::size_t i = at; i < end; ++i) piece.push_back({stripes_[i], bytes_of_(i)});
       for (const auto& [i, there] : balance.moves_of(piece, *tables_, random_)) {
         std::size_t other = 0;
         for (std::size_t copy = 0; copy < there.size(); ++copy)
-          other += there[copy] != piece[i][copy] ? 1 : 0;
+          other += there[copy] != piece[i].copies[copy] ? 1 : 0;
         EXPECT_EQ(other, 1u) << "one copy goes, the others stay in their places";
-        EXPECT_EQ(std::set<std::uint32_t>(there.begin(), there.end()).size(), piece[i].size());
+        EXPECT_EQ(std::set<std::uint32_t>(there.begin(), there.end()).size(), piece[i].copies.size());
         stripes_[at + i] = there;
         ++moved;
       }
@@ -51,8 +52,9 @@ class BalanceTest : public ::testing::Test {
     double has = 0, all = 0;
     for (std::size_t i = first; i < std::min(first + count, stripes_.size()); ++i) {
       const Servers& each = stripes_[i];
-      has += routing::has(each, server) ? 1 : 0;
-      all += static_cast<double>(each.size());
+      const auto bytes = static_cast<double>(bytes_of_(i));
+      has += routing::has(each, server) ? bytes : 0;
+      all += static_cast<double>(each.size()) * bytes;
     }
     return has / all;
   }
@@ -66,6 +68,7 @@ class BalanceTest : public ::testing::Test {
   std::shared_ptr<const routing::RoutingTables> tables_;
   std::vector<std::uint32_t> nodes_;
   std::vector<Servers> stripes_;
+  std::function<std::uint64_t(std::size_t)> bytes_of_ = [](std::size_t) { return 1; };  // by position
   std::uint64_t seed_ = 3, left_ = 0;
   Random random_ = [this] { return slice_mix64(++seed_); };
 };
@@ -110,6 +113,35 @@ TEST_F(BalanceTest, LittleIsLeftAsItIs) {
   EXPECT_EQ(even_out({}), 0u);
   stripes_.clear();
   EXPECT_EQ(even_out(alike(3)), 0u);
+}
+
+// A quarter of all stripes has nearly all bytes; by stripes nothing would go to the fourth of them.
+TEST_F(BalanceTest, BytesCountAndNotStripes) {
+  const std::uint64_t large = 1 << 20, small = 1 << 12;
+  bytes_of_ = [&](std::size_t i) { return i < 3000 ? large : small; };
+  for (std::size_t i = 0; i < 3000; ++i) stripes_.push_back({nodes_[i % 3]});
+  for (std::size_t i = 0; i < 1000; ++i) stripes_.push_back({nodes_[3]});
+  EXPECT_LT(part_of(nodes_[3]), 0.002);
+  EXPECT_NEAR(static_cast<double>(even_out(alike(4))), 750, 10) << "large ones";
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(part_of(nodes_[i]), 0.25, 0.002) << i;
+  EXPECT_LE(left_, 2 * large);
+  EXPECT_EQ(even_out(alike(4)), 0u) << "it is so";
+}
+
+TEST_F(BalanceTest, StripesOfAllSizesAreMixed) {
+  bytes_of_ = [](std::size_t i) { return std::uint64_t{1} << (12 + i % 9); };
+  for (std::size_t i = 0; i < 9000; ++i) stripes_.push_back({nodes_[i / 9 % 3], nodes_[(i / 9 + 1) % 3]});
+  EXPECT_GT(even_out(alike(5)), 0u);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(part_of(nodes_[i]), 0.2, 0.2 * Balance::kStray) << i;
+}
+
+TEST_F(BalanceTest, WhatHasNoBytesIsLeftAlone) {
+  bytes_of_ = [](std::size_t i) { return i < 300 ? 0 : 1000; };
+  for (std::size_t i = 0; i < 300; ++i) stripes_.push_back({nodes_[0]});
+  for (std::size_t i = 0; i < 300; ++i) stripes_.push_back({nodes_[i % 3]});
+  EXPECT_EQ(even_out(alike(3)), 0u);
+  even_out(alike(4));
+  for (std::size_t i = 0; i < 300; ++i) EXPECT_EQ(stripes_[i], Servers{nodes_[0]});
 }
 
 TEST_F(BalanceTest, CopiesStayOnDistinctHosts) {

@@ -174,7 +174,8 @@ Task<bool> Evacuation::move(const routing::FileHandle& handle, std::uint64_t str
                          handle.fileid.value);
     co_return false;
   }
-  if (!co_await parts_.move.run_at_pace(handle, stripe, SiteId{*to}, options_.bytes_per_second))
+  const std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
+  if (!co_await parts_.move.run_at_pace(handle, stripe, SiteId{*to}, unit, options_.bytes_per_second))
     co_return false;
   moved_.add();
   co_await context_.crash.reach("evacuation.moved");

@@ -16,12 +16,6 @@ std::uint64_t stripes_of(std::uint64_t size, const routing::FileHandle& handle) 
   return size == 0 ? 0 : ((size - 1) >> handle.stripe_shift) + 1;
 }
 
-// What a file has of a piece.
-std::uint64_t part_of(const service::SizedFile& file, std::uint64_t piece) {
-  const std::uint64_t stripes = stripes_of(file.size, file.handle), first = piece * wire::kStripesOfPiece;
-  return std::min(stripes - std::min(stripes, first), wire::kStripesOfPiece);
-}
-
 }  // namespace
 
 Task<Status> Pieces::recorded(Visit visit) {
@@ -37,7 +31,7 @@ Task<Status> Pieces::recorded(Visit visit) {
     for (std::size_t i = 0; i < page.pieces.size(); ++i) {
       if (stopping_) co_return fail(Errc::kUnavailable, "it stops");
       const wire::MapPiece& piece = page.pieces[i].piece;
-      if (const auto& file = (*known)[i]) co_await visit(file->handle, piece, part_of(*file, piece.number));
+      if (const auto& file = (*known)[i]) co_await visit(file->handle, piece, file->size);
     }
   }
   co_return Status{};
@@ -71,7 +65,7 @@ Task<Status> Pieces::by_hash(wire::ServerEntry node, Visit visit) {
         auto piece = maps_.piece(files[i], wire::piece_of(first));
         if (!piece) co_return fail(std::move(piece).error());
         if (!piece->sites.empty()) continue;  // one of recorded()
-        co_await visit(file->handle, std::move(*piece), std::min(stripes - first, wire::kStripesOfPiece));
+        co_await visit(file->handle, std::move(*piece), stat->end);
       }
     }
   }

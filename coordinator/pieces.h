@@ -13,9 +13,9 @@ namespace slice::coordinator {
 
 class Pieces {
  public:
-  // Of the piece's stripes the first `stripes` are there, as far as is known; none may be.
+  // The file goes up to `end`, as far as is known; that may be before the piece.
   using Visit =
-      std::function<Task<void>(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes)>;
+      std::function<Task<void>(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end)>;
   // All outlive it.
   Pieces(service::ServiceContext& context, FileGate& gate, const BlockMaps& maps)
       : context_(context), gate_(gate), maps_(maps) {}

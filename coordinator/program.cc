@@ -194,7 +194,7 @@ Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::MoveArgs& ar
 }
 
 Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::SpreadArgs& args) {
-  co_return wire::CoordinatorResult{parts_.spreading.begin(args)};
+  co_return wire::CoordinatorResult{co_await parts_.spreading.begin(args)};
 }
 
 Task<wire::EmptiedResult> CoordinatorProgram::serve(const wire::EmptiedArgs& args) {

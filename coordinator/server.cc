@@ -155,6 +155,7 @@ Task<Status> Coordinator::start() {
   programs_->go_on();
   programs_->resync.start();
   programs_->evacuation.start();
+  SLICE_CO_RETURN_IF_ERROR(co_await programs_->spreading.start());
   programs_->sites.start();
   programs_->moves.start();
   co_return Status{};

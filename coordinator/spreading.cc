@@ -1,26 +1,75 @@
 #include "coordinator/spreading.h"
 
+#include <utility>
+
+#include "coordinator/spread_record.h"
 #include "wire/listed_site.h"
+#include "wire/nfs_status.h"
 
 namespace slice::coordinator {
 
 using NfsStatus = nfs3::Status;
+
+namespace {
+
+constexpr Duration kTablesPause = std::chrono::milliseconds(200);
+
+std::string mebibytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+}  // namespace
 
 Spreading::Spreading(service::ServiceContext& context, Parts parts, std::uint64_t bytes_per_second)
     : context_(context),
       parts_(parts),
       bytes_per_second_(bytes_per_second),
       pieces_(context, parts.gate, parts.maps),
+      recording_(context.loop),
       moved_(context.metrics.counter("coordinator_spread_stripes_total",
                                      "stripes moved to even out what storage servers have")),
+      moved_bytes_(context.metrics.counter("coordinator_spread_bytes_total",
+                                           "bytes of stripes moved to even out what storage servers have")),
       failed_(
           context.metrics.counter("coordinator_spread_failures_total",
-                                  "stripes that could not be moved to even out what storage servers have")) {}
+                                  "stripes that could not be moved to even out what storage servers have")),
+      left_gauge_(context.metrics.gauge("coordinator_spread_left_bytes",
+                                        "bytes that are to go still to even out what storage servers have")) {
+}
 
-NfsStatus Spreading::begin(const wire::SpreadArgs& args) {
-  if (stopping_ || context_.tables.get()->generation() < args.known) return NfsStatus::kJukebox;
-  if (!working_) spawn(work(args.shares));
-  return NfsStatus::kOk;
+Task<Status> Spreading::start() {
+  auto recorded = co_await read_spread(context_.disk);
+  if (!recorded) co_return fail(std::move(recorded).error());
+  if (!*recorded) co_return Status{};
+  wanted_ = std::move(**recorded);
+  ++asked_;
+  log_info("files with a layout are evened out on, as was asked for before this start");
+  working_ = true;
+  spawn(work());
+  co_return Status{};
+}
+
+Task<NfsStatus> Spreading::begin(wire::SpreadArgs args) {
+  auto lock = co_await recording_.lock();
+  if (stopping_ || context_.tables.get()->generation() < args.known) co_return NfsStatus::kJukebox;
+  if (args.shares.empty() && !wanted_) co_return NfsStatus::kOk;
+  Status recorded = args.shares.empty() ? co_await forget_spread(context_.disk)
+                                        : co_await record_spread(context_.disk, args);
+  if (!recorded) {
+    log_error("what is to be evened out cannot be recorded: {}", recorded.error().message);
+    co_return nfs3::status_of(recorded.error());
+  }
+  ++asked_;
+  if (args.shares.empty()) {
+    log_info("files with a layout are not evened out any more");
+    wanted_.reset();
+    show(0);
+    co_return NfsStatus::kOk;
+  }
+  wanted_ = std::move(args);
+  co_await context_.crash.reach("spread.recorded");
+  if (!std::exchange(working_, true)) spawn(work());
+  co_return NfsStatus::kOk;
 }
 
 void Spreading::stop() {
@@ -28,35 +77,84 @@ void Spreading::stop() {
   pieces_.stop();
 }
 
-std::string Spreading::detail() const {
-  if (!working_) return "";
-  return counting_ ? "counts stripes, to even them out" : fmt::format("evens out stripes, {} to go", left_);
+void Spreading::show(std::uint64_t left) {
+  left_ = left;
+  left_gauge_.set(left);
 }
 
-Task<void> Spreading::work(std::vector<wire::ServerShare> shares) {
-  working_ = counting_ = true;
-  Balance balance(shares);
-  auto counted = co_await each_piece(
-      [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
-        for (const Balance::Servers& each : copies_of(handle, piece, stripes)) balance.count(each);
-        co_return;
-      });
-  counting_ = false;
-  const std::uint64_t moved = moved_.value(), failed = failed_.value();
-  if (counted && balance.plan()) {
-    left_ = balance.left();
-    log_info(
-        "files with a layout are not where they should be by the servers' shares: {} copies of stripes go",
-        left_);
-    counted = co_await each_piece(
-        [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
-          co_await spread(handle, std::move(piece), stripes, balance);
-          left_ = balance.left();
-        });
-    log_info("{} stripes were moved, {} were not", moved_.value() - moved, failed_.value() - failed);
+std::string Spreading::detail() const {
+  if (!goes_on()) return "";
+  if (phase_ == Phase::kCounting) return "counts bytes, to even them out";
+  if (phase_ == Phase::kMoving) return fmt::format("evens out files, {} to go", mebibytes(left_));
+  return "waits to even out files" + (trouble_.empty() ? "" : ": " + trouble_);
+}
+
+Task<void> Spreading::work() {
+  while (wanted_ && !stopping_) {
+    const std::uint64_t asked = asked_;
+    const wire::SpreadArgs args = *wanted_;
+    phase_ = Phase::kWaiting;
+    while (context_.tables.get()->generation() < args.known && !leaves_off(asked))
+      co_await context_.loop.sleep(kTablesPause);
+    // After a start no node has a session yet.
+    co_await parts_.sessions.settled();
+    if (leaves_off(asked)) continue;
+    Status passed = co_await pass(args.shares);
+    show(0);
+    if (leaves_off(asked)) continue;
+    trouble_ = passed ? "" : passed.error().message;
+    if (passed) {
+      co_await done(asked);
+      continue;
+    }
+    log_warning("files are not evened out yet: {}", trouble_);
+    phase_ = Phase::kWaiting;
+    const MonoTime until = context_.loop.now() + kPause;
+    while (context_.loop.now() < until && !leaves_off(asked)) co_await context_.loop.sleep(kTablesPause);
   }
-  if (!counted) log_warning("stripes are not evened out: {}", counted.error().message);
   working_ = false;
+}
+
+Task<void> Spreading::done(std::uint64_t asked) {
+  auto lock = co_await recording_.lock();
+  if (leaves_off(asked)) co_return;
+  co_await context_.crash.reach("spread.done");
+  // Where that cannot be noted, it is found to be so once more.
+  if (Status forgotten = co_await forget_spread(context_.disk); !forgotten)
+    log_warning("that files are evened out cannot be recorded: {}", forgotten.error().message);
+  wanted_.reset();
+}
+
+Task<Status> Spreading::pass(std::vector<wire::ServerShare> shares) {
+  const std::uint64_t asked = asked_;
+  phase_ = Phase::kCounting;
+  // It may be long since they were found.
+  const auto tables = context_.tables.get();
+  std::erase_if(shares, [&](const wire::ServerShare& each) {
+    const wire::ServerEntry* server = tables->server(each.server);
+    return server == nullptr || server->role != wire::Role::kStorage || server->drained ||
+           server->lost.value != 0;
+  });
+  Balance balance(shares);
+  SLICE_CO_RETURN_IF_ERROR(co_await each_piece(
+      [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end) -> Task<void> {
+        for (const Balance::Stripe& each : stripes_of(handle, piece, end)) balance.count(each);
+        co_return;
+      }));
+  if (leaves_off(asked) || !balance.plan()) co_return Status{};
+  phase_ = Phase::kMoving;
+  show(balance.left());
+  log_info("files with a layout are not where they should be by the servers' shares: {} go",
+           mebibytes(left_));
+  const std::uint64_t moved = moved_.value(), bytes = moved_bytes_.value(), failed = failed_.value();
+  Status gone = co_await each_piece(
+      [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end) -> Task<void> {
+        co_await spread(handle, std::move(piece), end, balance, asked);
+        if (!leaves_off(asked)) show(balance.left());
+      });
+  log_info("{} stripes of {} were moved, {} were not", moved_.value() - moved,
+           mebibytes(moved_bytes_.value() - bytes), failed_.value() - failed);
+  co_return gone;
 }
 
 Task<Status> Spreading::each_piece(Pieces::Visit visit) {
@@ -65,9 +163,10 @@ Task<Status> Spreading::each_piece(Pieces::Visit visit) {
   for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
     if (!parts_.sessions.live(node->server)) continue;
     Status there = co_await pieces_.by_hash(
-        *node, [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes) -> Task<void> {
-          const auto copies = copies_of(handle, piece, 1);
-          if (copies.front().front() == node->server) co_await visit(handle, std::move(piece), stripes);
+        *node, [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end) -> Task<void> {
+          const auto first = routing::copies_of_stripe(*context_.tables.get(), {.piece = piece}, handle,
+                                                       piece.number * wire::kStripesOfPiece);
+          if (first.all.front() == node->server) co_await visit(handle, std::move(piece), end);
         });
     if (!there && stopping_) co_return there;
     if (!there)
@@ -76,31 +175,41 @@ Task<Status> Spreading::each_piece(Pieces::Visit visit) {
   co_return Status{};
 }
 
-std::vector<Balance::Servers> Spreading::copies_of(const routing::FileHandle& handle,
-                                                   const wire::MapPiece& piece, std::uint64_t stripes) const {
+std::vector<Balance::Stripe> Spreading::stripes_of(const routing::FileHandle& handle,
+                                                   const wire::MapPiece& piece, std::uint64_t end) const {
   const routing::RoutingTables& tables = *context_.tables.get();
   const wire::FileLayout layout{.piece = piece};
-  std::vector<Balance::Servers> copies;
-  for (std::uint64_t i = 0; i < stripes; ++i) {
+  // What is below is at a small-file server.
+  const std::uint64_t begin = routing::mirrored(handle) ? 0 : context_.config.volume.threshold;
+  std::vector<Balance::Stripe> stripes;
+  for (std::uint64_t i = 0; i < wire::kStripesOfPiece; ++i) {
     const std::uint64_t stripe = piece.number * wire::kStripesOfPiece + i;
-    copies.push_back(routing::copies_of_stripe(tables, layout, handle, stripe).all);
+    const std::uint64_t first = stripe << handle.stripe_shift;
+    if (first >= end) break;
+    const std::uint64_t last = std::min(end, first + (std::uint64_t{1} << handle.stripe_shift));
+    stripes.push_back({.copies = routing::copies_of_stripe(tables, layout, handle, stripe).all,
+                       .bytes = last - std::min(last, std::max(first, begin))});
   }
-  return copies;
+  return stripes;
 }
 
 // What cannot be moved now is for another time.
-Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t stripes,
-                             Balance& balance) {
-  const auto moves =
-      balance.moves_of(copies_of(handle, piece, stripes), *context_.tables.get(), context_.random);
+Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end,
+                             Balance& balance, std::uint64_t asked) {
+  if (leaves_off(asked)) co_return;
+  const auto stripes = stripes_of(handle, piece, end);
+  const auto moves = balance.moves_of(stripes, *context_.tables.get(), context_.random);
   auto pass = parts_.gate.enter(handle.fileid);
   co_await parts_.sessions.settled();
   for (const auto& [i, servers] : moves) {
-    if (stopping_ || !parts_.gate.open(handle.fileid)) co_return;
+    if (leaves_off(asked) || !parts_.gate.open(handle.fileid)) co_return;
+    const std::uint64_t bytes = stripes[i].bytes;
     const bool moved =
         co_await parts_.move.run_at_pace(handle, piece.number * wire::kStripesOfPiece + i,
-                                         SiteId{wire::listed_site(servers)}, bytes_per_second_);
+                                         SiteId{wire::listed_site(servers)}, bytes, bytes_per_second_);
     (moved ? moved_ : failed_).add();
+    if (moved) moved_bytes_.add(bytes);
+    co_await context_.crash.reach("spread.moved");
   }
 }
 

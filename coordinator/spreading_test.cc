@@ -1,6 +1,8 @@
 #include "coordinator/spreading.h"
 
+#include "coordinator/spread_record.h"
 #include "coordinator/testing/layout_fixture.h"
+#include "service/durable_file.h"
 
 namespace slice::coordinator {
 
@@ -71,6 +73,106 @@ TEST_F(SpreadingTest, WhatCameLaterGetsItsPartOfFilesThatTheHashHasPlaced) {
   EXPECT_NEAR(static_cast<double>(on("store3", mirrored, 90)), 60, 2) << "a third of 180 copies";
   EXPECT_EQ(on("store3", mirrored), on("store3", mirrored, 90)) << "behind its end the hash says where it is";
   EXPECT_EQ(process().metric("coordinator_spread_failures_total"), 0u);
+}
+
+// Whoever dies in the middle goes on, and forgets it when it is done.
+TEST_F(SpreadingTest, AStartGoesOnWithIt) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(60);
+  store3_comes();
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  kill_at("spread.moved", 5);
+  ASSERT_TRUE(loop_.run_until([&] { return kills_ == 1; }));
+  boot();
+  keep_sessions();
+  EXPECT_LT(on("store3", mapped, 60), 10u);
+  EXPECT_NE(process().role.detail().find("even"), std::string::npos) << process().role.detail();
+  pass_seconds(30);
+  for (const char* name : {"store1", "store2", "store3"})
+    EXPECT_NEAR(static_cast<double>(on(name, mapped, 60)), 20, 2) << name;
+  EXPECT_EQ(process().role.detail().find("even"), std::string::npos) << process().role.detail();
+  EXPECT_EQ(process().metric("coordinator_spread_left_bytes"), 0u);
+  EXPECT_EQ(process().metric("coordinator_spread_bytes_total"),
+            process().metric("coordinator_spread_stripes_total") * kUnit);
+  kill();
+  boot();
+  keep_sessions();
+  EXPECT_EQ(process().role.detail().find("even"), std::string::npos) << "it was done";
+}
+
+TEST_F(SpreadingTest, WhoWasDrainedSinceIsToGetNothing) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(60);
+  store3_comes();
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  kill_at("spread.moved", 5);
+  ASSERT_TRUE(loop_.run_until([&] { return kills_ == 1; }));
+  change_tables([&](wire::Tables& tables) { tables.servers[index("store3")].drained = true; });
+  boot();
+  keep_sessions();
+  pass_seconds(30);
+  EXPECT_EQ(on("store3", mapped, 60), 0u) << "it was emptied";
+  EXPECT_EQ(process().metric("coordinator_spread_failures_total"), 0u);
+  EXPECT_EQ(process().role.detail().find("even"), std::string::npos) << process().role.detail();
+}
+
+TEST_F(SpreadingTest, WithoutSharesItIsGivenUpForGood) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(60);
+  store3_comes();
+  const auto give_up = [&] {
+    return ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kSpread, wire::SpreadArgs{}).status;
+  };
+  EXPECT_EQ(give_up(), NfsStatus::kOk) << "of nothing";
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  while (on("store3", mapped, 60) < 3) loop_.advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(give_up(), NfsStatus::kOk);
+  const std::size_t there = on("store3", mapped, 60);
+  pass_seconds(15);
+  EXPECT_LE(on("store3", mapped, 60), there + 1) << "what was under way has come";
+  kill();
+  boot();
+  keep_sessions();
+  pass_seconds(15);
+  EXPECT_LE(on("store3", mapped, 60), there + 1);
+  EXPECT_EQ(spread(), NfsStatus::kOk) << "and once more";
+  pass_seconds(15);
+  EXPECT_NEAR(static_cast<double>(on("store3", mapped, 60)), 20, 2);
+}
+
+TEST_F(SpreadingTest, OtherSharesTakeThePlaceOfThoseThatGoOn) {
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(200);
+  store3_comes();
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  while (on("store3", mapped, 200) < 3) loop_.advance(std::chrono::milliseconds(1));
+  wire::SpreadArgs args{.known = tables_.get()->generation(),
+                        .shares = {{index("store1"), 1}, {index("store2"), 1}, {index("store3"), 8}}};
+  EXPECT_EQ(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kSpread, args).status, NfsStatus::kOk);
+  pass_seconds(60);
+  EXPECT_NEAR(static_cast<double>(on("store3", mapped, 200)), 160, 4);
+}
+
+TEST_F(SpreadingTest, WhatIsRecordedIsReadOrRefused) {
+  const wire::SpreadArgs args{Generation{9}, {{3, 1ull << 40}, {4, 2}}};
+  EXPECT_FALSE(run(read_spread(disk_))->has_value());
+  ASSERT_TRUE(run(record_spread(disk_, args)));
+  auto read = run(read_spread(disk_));
+  ASSERT_TRUE(read && *read);
+  EXPECT_EQ((**read).known, args.known);
+  EXPECT_EQ((**read).shares.size(), 2u);
+  EXPECT_EQ((**read).shares[0].weight, 1ull << 40);
+  Buffer later = std::move(run(service::read_file(disk_, kSpreadFile)).value());
+  store_be(later.data() + 4, std::uint32_t{2});
+  ASSERT_TRUE(run(service::replace_file(disk_, kSpreadFile, std::move(later))));
+  EXPECT_EQ(run(read_spread(disk_)).error().code, Errc::kCorrupt) << "of a later version";
+  ASSERT_TRUE(run(forget_spread(disk_)));
+  ASSERT_TRUE(run(forget_spread(disk_))) << "twice";
+  EXPECT_FALSE(run(read_spread(disk_))->has_value());
 }
 
 TEST_F(SpreadingTest, WhatCannotBeMovedStaysAndIsCounted) {

@@ -65,7 +65,9 @@ MoveCommands::MoveCommands(CLI::App& app)
   move_->add_option("sites", sites_, "which: 3, or 3,7-9")->required();
   move_->add_option("server", server_, "where to")->required();
   rebalance_->add_option("--class", class_, "of this class alone");
-  rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
+  auto* dry_run = rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
+  rebalance_->add_flag("--stop", stop_, "has coordinators leave off evening out files; moves of sites go on")
+      ->excludes(dry_run);
   moves_->add_flag("--watch", watch_, "until none goes on any more");
   abort_->add_option("move", id_, "its number")->required();
   limit_->add_option("rate", rate_, "bytes a second, e.g. 100MiB; 0: as fast as it goes")->required();
@@ -114,6 +116,13 @@ Task<int> MoveCommands::move(const Seams& seams, const Output& output) {
 }
 
 Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
+  if (stop_) {
+    auto tables = co_await ask_tables(seams);
+    if (!tables) co_return output.say(tables.error());
+    if (Status stopped = co_await stop_spreading(seams, **tables); !stopped)
+      co_return output.say(stopped.error());
+    co_return output.print(output.format == Format::kJson ? "{}\n" : "coordinators even out files no more\n");
+  }
   std::optional<wire::Role> only;
   if (!class_.empty()) {
     auto site_class = parse_class(class_);

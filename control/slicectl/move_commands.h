@@ -34,7 +34,7 @@ class MoveCommands {
   CLI::App *site_, *move_, *rebalance_, *moves_, *pause_, *resume_, *abort_, *limit_;
   std::string class_, sites_, server_, rate_;
   std::uint64_t id_ = 0;
-  bool dry_run_ = false, watch_ = false;
+  bool dry_run_ = false, stop_ = false, watch_ = false;
 };
 
 }  // namespace slice::slicectl

@@ -94,11 +94,10 @@ Task<Status> carry_out(const Seams& seams, Plan plan) {
   co_return Status{};
 }
 
-Task<Status> spread_layouts(const Seams& seams, const Known& known) {
-  wire::SpreadArgs args{.known = known.tables->generation(), .shares = {}};
-  for (const Share& each : shares_of(known.members, wire::Role::kStorage))
-    args.shares.push_back({each.server, each.weight});
-  for (const wire::ServerEntry* each : known.tables->servers(wire::Role::kCoordinator)) {
+namespace {
+
+Task<Status> ask_to_spread(const Seams& seams, const routing::RoutingTables& tables, wire::SpreadArgs args) {
+  for (const wire::ServerEntry* each : tables.servers(wire::Role::kCoordinator)) {
     auto result = co_await service::internal_call<wire::CoordinatorResult>(
         seams.channel, each->endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSpread, args,
         seams.timeout);
@@ -107,6 +106,20 @@ Task<Status> spread_layouts(const Seams& seams, const Known& known) {
       co_return fail(Errc::kUnavailable, "{} answered {}", each->name, nfs3::status_name(result->status));
   }
   co_return Status{};
+}
+
+}  // namespace
+
+Task<Status> spread_layouts(const Seams& seams, const Known& known) {
+  wire::SpreadArgs args{.known = known.tables->generation(), .shares = {}};
+  for (const Share& each : shares_of(known.members, wire::Role::kStorage))
+    args.shares.push_back({each.server, each.weight});
+  if (args.shares.empty()) co_return fail(Errc::kUnavailable, "no storage server is alive");
+  co_return co_await ask_to_spread(seams, *known.tables, std::move(args));
+}
+
+Task<Status> stop_spreading(const Seams& seams, const routing::RoutingTables& tables) {
+  co_return co_await ask_to_spread(seams, tables, {.known = tables.generation(), .shares = {}});
 }
 
 }  // namespace slice::slicectl

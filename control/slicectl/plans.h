@@ -33,8 +33,10 @@ Result<Plan> plan_without(const Known& known, const wire::ServerEntry& server);
 
 Task<Status> carry_out(const Seams& seams, Plan plan);
 // Has all coordinators even out where files with a layout are, which no move of sites takes along; ends when
-// they are about to.
+// they have recorded that. kUnavailable: one of them has not.
 Task<Status> spread_layouts(const Seams& seams, const Known& known);
+// Has them leave off, likewise.
+Task<Status> stop_spreading(const Seams& seams, const routing::RoutingTables& tables);
 
 }  // namespace slice::slicectl
 

@@ -70,13 +70,12 @@ Task<NfsStatus> MoveOperation::run(routing::FileHandle handle, std::uint64_t str
 }
 
 Task<bool> MoveOperation::run_at_pace(routing::FileHandle handle, std::uint64_t stripe, SiteId site,
-                                      std::uint64_t bytes_per_second) {
+                                      std::uint64_t bytes, std::uint64_t bytes_per_second) {
   Duration pause = kFirstPaceNap;
   for (int i = 0; i < kPaceTries; ++i, pause *= 2) {
     const NfsStatus status = co_await run(handle, stripe, site);
     if (status == NfsStatus::kOk) {
-      const std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
-      const auto takes = std::chrono::nanoseconds(unit * 1'000'000'000 / bytes_per_second);
+      const auto takes = std::chrono::nanoseconds(bytes * 1'000'000'000 / bytes_per_second);
       co_return co_await gate_.pause(handle.fileid, takes);
     }
     if (status != NfsStatus::kJukebox || !co_await gate_.pause(handle.fileid, pause)) break;

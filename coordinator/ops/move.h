@@ -21,9 +21,9 @@ class MoveOperation {
   // (RoutingTables::is_left); of listed ones those of as many servers as the file has copies. kStale: the
   // file was removed.
   Task<nfs3::Status> run(routing::FileHandle handle, std::uint64_t stripe, SiteId site);
-  // As run(), again for a while where the answer is kJukebox; then waits as long as a stripe takes at this
-  // rate. False: the stripe is where it was, or the file's site is held.
-  Task<bool> run_at_pace(routing::FileHandle handle, std::uint64_t stripe, SiteId site,
+  // As run(), again for a while where the answer is kJukebox; then waits as long as so many bytes take at
+  // this rate. False: the stripe is where it was, or the file's site is held.
+  Task<bool> run_at_pace(routing::FileHandle handle, std::uint64_t stripe, SiteId site, std::uint64_t bytes,
                          std::uint64_t bytes_per_second);
   // Nothing moves now.
   bool idle() const { return busy_.empty(); }

@@ -1,10 +1,11 @@
 """The suite `members`: the procedures of docs/operations.md by which a storage node comes and goes for good, carried out as they are written. A
 node that was removed is refused with what it has on its disk, one that comes again by its name begins with nothing; the manager is
-killed in between. df and status show those who are there."""
+killed in between. df and status show those who are there. And files with two copies are evened out over one that comes, whoever dies."""
 
 import json
 import pathlib
 import shutil
+import signal
 import struct
 import tempfile
 import time
@@ -18,6 +19,7 @@ FSSTAT = 18
 REMOVED = "was removed from the ensemble"
 ENDS_SECONDS = 10  # in which a process notices that it is no member any more
 POLICY_SECONDS = 3  # in which all directory servers go by a policy
+SESSION_SECONDS = 5  # after which a coordinator that has started would act
 COMES_SECONDS = 20  # in which figures that are told once a second have come everywhere
 
 
@@ -174,6 +176,44 @@ def is_lost(scene, node):
     return ok & scene.good("lost, at the end")
 
 
+def dies_evening_out(scene, hosts):
+    """The coordinator is killed by itself when it has moved some stripes, and started again; then it waits for its storage nodes."""
+    hosts.end("coord1", signal.SIGTERM)
+    hosts.start("coord1", crash_at="spread.moved:5")
+    scene.target.wait_serving()
+    scene.tell("rebalance", "--class", "storage")
+    ok = say(scene.until(lambda: hosts.pid("coord1") is None), "evened out: the coordinator dies in the middle")
+    hosts.start("coord1")
+    return ok
+
+
+def evens_out(scene, _node):
+    """docs/block-maps.md, "Evening out": store4 comes, and files get their parts of it though the coordinator dies in the middle, and the manager.
+    Then it is to have less, which is given up in the middle."""
+    added, hosts = scene.target.add_storage_node(4), scene.target.hosts()
+    scene.target.wait_serving()
+    hosts.load()
+    ok = dies_evening_out(scene, hosts)
+    scene.target.kill_and_start("manager1")
+    scene.target.wait_serving()
+    ok &= say(scene.until(lambda: "even" not in scene.ask("status").stdout), "evened out: it is done, and nobody has asked again", scene.ask("status").stdout)
+    moved = scene.target.metrics("coord1")["coordinator_spread_stripes_total"]
+    there, nodes = scene.stripes(scene.files.written), ("store1", "store2", added)
+    share = there.total() / len(nodes)
+    ok &= say(moved > 0 and all(abs(there[name] - share) <= 0.1 * share for name in nodes), f"evened out: {moved} stripes after the start, each node has its share", there)
+    for name, weight in (("store1", "4TiB"), ("store2", "4TiB"), (added, "1TiB")):
+        scene.tell("server", "set", name, "--weight", weight)
+    ok &= dies_evening_out(scene, hosts)
+    ok &= say(scene.until(lambda: scene.ask("rebalance", "--stop").returncode == 0), "given up: rebalance --stop")
+    scene.target.kill_and_start("coord1")
+    scene.target.wait_serving()
+    time.sleep(SESSION_SECONDS)
+    ok &= say("even" not in scene.ask("status").stdout, "given up: nothing is evened out", scene.ask("status").stdout)
+    now = scene.stripes(scene.files.written)
+    ok &= say(there[added] - 10 <= now[added] < there[added], f"given up: {now[added]} of {there[added]} copies of stripes stay", now)
+    return ok & scene.moved("given up") & scene.good("given up")
+
+
 def members(ensembles, options):
     with tempfile.TemporaryDirectory(prefix="slice-members-", dir="/dev/shm") as folder, ensembles.make("members", storage=2) as target:
         files = lost_manager_state.Files(target, folder)
@@ -184,7 +224,7 @@ def members(ensembles, options):
         target.add_storage_node(3)
         target.wait_serving()
         ok = scene.shows("without sites", ["store1", "store2", "store3"], node)
-        for step in (comes, goes, comes_again, is_lost):
+        for step in (comes, goes, comes_again, is_lost, evens_out):
             start = time.monotonic()
             ok &= step(scene, node)
             print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)

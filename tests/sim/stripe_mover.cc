@@ -11,6 +11,7 @@ namespace {
 constexpr rpc::Endpoint kStripeMover{0x0a4d01fe, 700};  // 10.77.1.254
 constexpr std::uint32_t kNoServer = 0xffffffff;         // no server
 constexpr Duration kMoveTimeout = std::chrono::seconds(10);
+constexpr double kStops = 0.2;  // of what is told to a coordinator of evening out
 
 }  // namespace
 
@@ -62,11 +63,13 @@ Task<void> StripeMover::spread() {
   const auto coordinators = ensemble_.tables().servers(wire::Role::kCoordinator);
   const wire::ServerEntry& chosen = *coordinators[random_.below(coordinators.size())];
   wire::SpreadArgs args;
-  for (std::uint32_t node : nodes()) args.shares.push_back({node, random_.below(4)});
+  const bool stops = random_.chance(kStops);
+  for (std::uint32_t node : stops ? std::vector<std::uint32_t>() : nodes())
+    args.shares.push_back({node, random_.below(4)});
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
       socket_, chosen.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSpread, args,
       kMoveTimeout);
-  ensemble_.trace().note("{} evens out: {}", chosen.name,
+  ensemble_.trace().note("{} {}: {}", chosen.name, stops ? "leaves off" : "evens out",
                          result ? nfs3::status_name(result->status) : "no answer");
 }
 
