@@ -1,5 +1,6 @@
 #include "storage/log_copy.h"
 
+#include <fmt/core.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -18,7 +19,8 @@ Result<std::unique_ptr<LogCopy>> LogCopy::make(Loop& loop, const std::string& fo
   for (const std::string& each : {name, name + ".end"}) {
     const std::string from = folder + "/" + each;
     if (!std::filesystem::exists(from, error)) continue;
-    std::filesystem::copy(from, place + "/" + each, std::filesystem::copy_options::recursive, error);
+    const std::string to = fmt::format("{}/{}", place, each);
+    std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);
     if (error) return fail(Errc::kIo, "{} cannot be copied to {}: {}", from, place, error.message());
   }
   auto disk = PosixDisk::open(loop, place);

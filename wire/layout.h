@@ -158,8 +158,8 @@ struct EmptiedResult {
 };
 
 // SPREAD: the receiver is to even out, in the background, on which storage servers files of its are that have
-// a layout (docs/block-maps.md). kOk: it is about to, or goes on with it. kJukebox: it has older tables than
-// `known`, by which the shares were found.
+// a layout (docs/block-maps.md); without shares, no more. kOk: that is durable. kJukebox: it has older tables
+// than `known`, by which the shares were found.
 struct ServerShare {
   std::uint32_t server = 0;
   std::uint64_t weight = 0;  // its part of all weights; 0: what it has stays
