@@ -17,7 +17,7 @@ Result<std::unique_ptr<LogCopy>> LogCopy::make(Loop& loop, const std::string& fo
   if (error || ::mkdtemp(place.data()) == nullptr) return fail(Errc::kIo, "no temporary folder can be made");
   auto copy = std::make_unique<LogCopy>(place);
   for (const std::string& each : {name, name + ".end"}) {
-    const std::string from = folder + "/" + each;
+    const std::string from = fmt::format("{}/{}", folder, each);
     if (!std::filesystem::exists(from, error)) continue;
     const std::string to = fmt::format("{}/{}", place, each);
     std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);

@@ -133,7 +133,7 @@ def pack(folder, instance, seen, archive):
 
 
 def record(name, programs):
-    with targets.Ensembles("fs1-record", bin_dir=programs) as ensembles, ensembles.make("store", directories=2, storage=3) as target:
+    with targets.Ensembles("record", bin_dir=programs) as ensembles, ensembles.make("store", directories=2, storage=3) as target:
         seen = fill(Volume(target))
         archive = STORES / f"{name}.tar.xz"
         pack(pathlib.Path(target.facts["config"]).parent, target.instance, seen, archive)
