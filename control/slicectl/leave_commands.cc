@@ -7,6 +7,7 @@ namespace slice::slicectl {
 namespace {
 
 constexpr Duration kLookPause = std::chrono::milliseconds(300);
+constexpr Duration kHeardPatience = std::chrono::seconds(3);  // several heartbeats
 
 bool concerns(const wire::MoveState& move, std::uint32_t server) {
   return going_on(move) && (move.move.from == server || move.move.to == server);
@@ -95,11 +96,28 @@ Task<int> LeaveCommands::give_sites_to_others(const Seams& seams, const Output& 
   }
 }
 
+// So that a status that is asked for next is of after it, and not of what the last heartbeats said.
+Task<void> LeaveCommands::until_heard(const Seams& seams, Generation generation) {
+  const MonoTime end = seams.loop.now() + kHeardPatience;
+  while (seams.loop.now() < end) {
+    auto heard = co_await ask_members(seams);
+    const bool all =
+        heard && std::all_of(heard->members.begin(), heard->members.end(), [&](const wire::Member& each) {
+          return !each.alive || each.last.generation >= generation;
+        });
+    if (all) co_return;
+    co_await seams.loop.sleep(kLookPause);
+  }
+}
+
 Task<int> LeaveCommands::remove_when_empty(const Seams& seams, const Output& output) {
   std::string reported;
   while (true) {
     auto changed = co_await ask_for(seams, wire::ServerChange::kRemove);
-    if (changed) co_return output.print(render_change(*changed, output.format));
+    if (changed) {
+      co_await until_heard(seams, changed->generation);
+      co_return output.print(render_change(*changed, output.format));
+    }
     if (changed.error().code != Errc::kInvalid) co_return output.say(changed.error());
     if (std::exchange(reported, changed.error().message) != changed.error().message)
       output.report("waiting: " + reported);

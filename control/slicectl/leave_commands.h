@@ -36,6 +36,7 @@ class LeaveCommands {
   Task<int> give_up(const Seams& seams, const Output& output);
   // Until no site is left on the server, which is lost. 0, or the exit code.
   Task<int> give_sites_to_others(const Seams& seams, const Output& output);
+  Task<void> until_heard(const Seams& seams, Generation generation);
   Task<int> remove_when_empty(const Seams& seams, const Output& output);
 
   FilesOnlyOn files_only_on_;

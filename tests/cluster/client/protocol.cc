@@ -308,7 +308,7 @@ void write_verifiers_are_steady(Session& session) {
   for (int i = 0; i < 10; ++i) {
     const Handle file = session.create("verifier." + std::to_string(i));
     for (std::uint64_t offset : {0ULL, 70000ULL, 140000ULL, 210000ULL}) {
-      verifiers.insert(session.write(file, offset, pattern(1, 0, 5000), UNSTABLE));
+      verifiers.merge(session.write(file, offset, pattern(1, 0, 5000), UNSTABLE));
     }
     verifiers.insert(session.commit(file));
   }

@@ -144,9 +144,9 @@ fattr3 Session::attributes(const Handle& object) {
   return (*got)->GETATTR3res_u.resok.obj_attributes;
 }
 
-std::string Session::write(const Handle& file, std::uint64_t offset, std::string_view bytes,
-                           stable_how stable) {
-  std::string verifier;
+std::set<std::string> Session::write(const Handle& file, std::uint64_t offset, std::string_view bytes,
+                                     stable_how stable) {
+  std::set<std::string> verifiers;
   while (!bytes.empty()) {
     const auto written = nfs_.call(kWrite, write_arguments(file, offset, bytes.substr(0, kPiece), stable));
     must((*written)->status, "WRITE at " + std::to_string(offset));
@@ -155,11 +155,11 @@ std::string Session::write(const Handle& file, std::uint64_t offset, std::string
       throw RpcError("WRITE answers a count of " + std::to_string(result.count));
     }
     if (result.committed < stable) throw RpcError("WRITE is committed less than was asked for");
-    verifier.assign(result.verf, sizeof result.verf);
+    verifiers.emplace(result.verf, sizeof result.verf);
     offset += result.count;
     bytes.remove_prefix(result.count);
   }
-  return verifier;
+  return verifiers;
 }
 
 std::string Session::read(const Handle& file, std::uint64_t offset, std::size_t size) {
