@@ -94,6 +94,8 @@ MOVED = [
 ]
 # While storage nodes are drained one after another, which mirrored files that a client writes have stripes on.
 EMPTIED = cases_of("coordinator", "write overwrite", "map.refitted evacuation.refitted evacuation.moved")
+# While mirrored files that a client writes are evened out, by weights that change.
+EVENED = cases_of("coordinator", "write overwrite", "spread.recorded spread.moved spread.done")
 # While sites of a class are moved from server to server, and a client works on what they have: the old owner, the new one, the manager.
 OF_ALL = ("site.prepared site.joined site.copied site.offering site.offered site.given site.taken site.freed site.done "
           "site.withdrawn site.cleared site.recording site.recorded site.took")
@@ -461,6 +463,27 @@ def emptied(scene):
     return while_an_operator(scene, EMPTIED, Draining)
 
 
+class Weighing(Operator):
+    """Gives one storage node after another most of the weight, and evens out by that."""
+
+    SECONDS = 5
+    LITTLE, MUCH = "1TiB", "3TiB"
+
+    def run(self):
+        nodes = self.scene.of_role("storage")
+        for turn in itertools.count():
+            for number, node in enumerate(nodes):
+                self.scene.slice.slicectl("server", "set", node, "--weight", self.MUCH if number == turn % len(nodes) else self.LITTLE, check=False)
+            self.scene.slice.slicectl("rebalance", check=False)
+            if self.stopping.wait(self.SECONDS):
+                return
+
+
+def evened(scene):
+    scene.slice.slicectl("policy", "set", "/evened", "--copies", "2", "--stripe-unit", "64KiB")
+    return while_an_operator(scene, EVENED, Weighing)
+
+
 class MovingSites(Operator):
     """Moves all sites of a class round its servers, some at a time."""
 
@@ -534,6 +557,7 @@ SCENES = {
     "directory-sites": (moved_directory_sites, {"directories": 3, "storage": 2, "probability": 1}, ["--transport", "udp"]),
     "block-mapped": (block_mapped, {"storage": 3}, []),
     "emptied": (emptied, {"storage": 4}, []),
+    "evened": (evened, {"storage": 4}, []),
     "one-copy": (one_copy, {"storage": 3}, ["--far"]),
     "two-copies": (two_copies, {"storage": 3}, []),
     "names": (names, {"directories": 2, "storage": 2, "probability": 1}, ["--transport", "udp"]),
@@ -589,7 +613,7 @@ def play_all(target, options):
 
 
 def crashes(target, options):
-    moved = [*MOVED, *EMPTIED, *SITES, *SMALL_FILE_SITES, *COORDINATOR_SITES, *DIRECTORY_SITES]
+    moved = [*MOVED, *EMPTIED, *EVENED, *SITES, *SMALL_FILE_SITES, *COORDINATOR_SITES, *DIRECTORY_SITES]
     cases = [*ONE_COPY, *TWO_COPIES, *WITHOUT_ONE, *MADE_WHOLE, *PLACED, *moved, *NAMES]
     covered = {case.point for case in cases} | ELSEWHERE
     missing, strange = named_points() - covered, covered - named_points()
