@@ -164,9 +164,9 @@ class Cases {
   void write(File& file, std::uint64_t offset, const std::string& bytes, stable_how stable,
              std::set<std::string>* verifiers = nullptr) {
     for (std::uint64_t at = 0; at < bytes.size(); at += kPiece) {
-      const std::string verifier =
+      auto answered =
           session_->write(file.handle, offset + at, std::string_view(bytes).substr(at, kPiece), stable);
-      if (verifiers != nullptr) verifiers->insert(verifier);
+      if (verifiers != nullptr) verifiers->merge(answered);
     }
     file.content.put(offset, bytes);
   }
