@@ -337,9 +337,12 @@ def small2_is_added(scene):
     moved = collections.Counter(new for old, new in zip(before, scene.owners("small-file")) if old != new)
     ok &= say(moved == {added: len(before) / 2} and scene.owners() == storage, f"{what}: {moved.total()} sites have moved, to it alone", moved)
     ok &= scene.whole(what)
-    zones = (pathlib.Path(scene.target.facts["config"]).parent / "data" / added / "zones").glob("*.zone")
-    size = sum(path.stat().st_blocks * 512 for path in zones)
-    ok &= say(size > 1 << 18, f"{what}: {size} bytes are on its disk")
+    zones = pathlib.Path(scene.target.facts["config"]).parent / "data" / added / "zones"
+
+    def size():
+        return sum(path.stat().st_blocks * 512 for path in zones.glob("*.zone"))
+    # Until they are saved, some seconds later, they are in its journal.
+    ok &= say(scene.until(lambda: size() > 1 << 18), f"{what}: {size()} bytes are on its disk")
     return ok & say({name: pid for name, pid in scene.target.pids().items() if name != added} == pids, f"{what}: nobody was restarted for that")
 
 
