@@ -216,8 +216,7 @@ class Worker {
     for (;;) {
       std::set<std::string> verifiers;
       for (std::uint64_t at = 0; at < size; at += 32768) {
-        verifiers.merge(
-            session_.write(file, offset + at, std::string_view(bytes).substr(at, 32768), stable));
+        verifiers.merge(session_.write(file, offset + at, std::string_view(bytes).substr(at, 32768), stable));
       }
       if (stable != UNSTABLE) break;
       verifiers.insert(session_.commit(file));

@@ -77,7 +77,8 @@ class Session {
   fattr3 attributes(const Handle& object);
   // Writes all bytes, in as many calls as the server's short counts ask for; returns the write verifiers of
   // all: a server may have restarted between two.
-  std::set<std::string> write(const Handle& file, std::uint64_t offset, std::string_view bytes, stable_how stable);
+  std::set<std::string> write(const Handle& file, std::uint64_t offset, std::string_view bytes,
+                              stable_how stable);
   // Reads up to `size` bytes, less at the end of the file, in pieces of 32 KiB.
   std::string read(const Handle& file, std::uint64_t offset, std::size_t size);
   // Returns the verifier.
