@@ -39,6 +39,17 @@ class SpreadingTest : public testing::LayoutFixture {
     store1_.has = store2_.has = {FileId{77}};
     the_file().attributes.size = stripes * kUnit;
   }
+  // A mapped file of 60 stripes is to be evened out over all three, and the process dies in the middle.
+  routing::FileHandle dies_in_the_middle() {
+    const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+    layout(mapped, 0, true);
+    reaches(60);
+    store3_comes();
+    EXPECT_EQ(spread(), NfsStatus::kOk);
+    kill_at("spread.moved", 5);
+    EXPECT_TRUE(loop_.run_until([&] { return kills_ == 1; }));
+    return mapped;
+  }
   testing::FakeObjects store3_;
 };
 
@@ -77,13 +88,7 @@ TEST_F(SpreadingTest, WhatCameLaterGetsItsPartOfFilesThatTheHashHasPlaced) {
 
 // Whoever dies in the middle goes on, and forgets it when it is done.
 TEST_F(SpreadingTest, AStartGoesOnWithIt) {
-  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
-  layout(mapped, 0, true);
-  reaches(60);
-  store3_comes();
-  EXPECT_EQ(spread(), NfsStatus::kOk);
-  kill_at("spread.moved", 5);
-  ASSERT_TRUE(loop_.run_until([&] { return kills_ == 1; }));
+  const routing::FileHandle mapped = dies_in_the_middle();
   boot();
   keep_sessions();
   EXPECT_LT(on("store3", mapped, 60), 10u);
@@ -102,13 +107,7 @@ TEST_F(SpreadingTest, AStartGoesOnWithIt) {
 }
 
 TEST_F(SpreadingTest, WhoWasDrainedSinceIsToGetNothing) {
-  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
-  layout(mapped, 0, true);
-  reaches(60);
-  store3_comes();
-  EXPECT_EQ(spread(), NfsStatus::kOk);
-  kill_at("spread.moved", 5);
-  ASSERT_TRUE(loop_.run_until([&] { return kills_ == 1; }));
+  const routing::FileHandle mapped = dies_in_the_middle();
   change_tables([&](wire::Tables& tables) { tables.servers[index("store3")].drained = true; });
   boot();
   keep_sessions();

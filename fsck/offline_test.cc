@@ -11,7 +11,7 @@
 #include "coordinator/block_maps.h"
 #include "coordinator/intention_format.h"
 #include "rpc/epoll_loop.h"
-#include "service/durable_file.h"
+#include "service/manager_session.h"
 #include "service/ownership.h"
 #include "service/testing/sample_config.h"
 #include "smallfile/store.h"
@@ -57,9 +57,7 @@ class OfflineTest : public ::testing::Test {
       service::Ownership record(loop_, disk, server(name));
       SLICE_CO_RETURN_IF_ERROR(co_await record.load());
       SLICE_CO_RETURN_IF_ERROR(co_await record.grant(tables_));
-      rpc::XdrWriter kept;
-      encode(kept, tables_);
-      co_return co_await service::replace_file(disk, "tables.copy", kept.take());
+      co_return co_await service::keep_tables(disk, tables_);
     });
     if (server(name).role == ServerRole::kCoordinator) maps(name, {});
     if (server(name).role == ServerRole::kSmallFile) small_files(name);

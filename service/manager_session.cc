@@ -42,6 +42,12 @@ Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
   co_return std::nullopt;
 }
 
+Task<Status> keep_tables(storage::Disk& disk, wire::Tables tables) {
+  rpc::XdrWriter out;
+  encode(out, tables);
+  co_return co_await replace_file(disk, kCopy, out.take());
+}
+
 class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const Seams& seams)
@@ -358,9 +364,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Task<void> keep(const wire::Tables& tables) {
-    rpc::XdrWriter out;
-    encode(out, tables);
-    Status kept = co_await replace_file(seams_.disk, kCopy, out.take());
+    Status kept = co_await keep_tables(seams_.disk, tables);
     if (!kept && copy_log_.allow())
       log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
   }

@@ -21,6 +21,8 @@ namespace slice::service {
 // The tables of a run before, of generation 1 and later, in a data directory; nothing where there are none
 // that can be used.
 Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk);
+// Keeps them, in place of others. Durable when it ends well; calls must not overlap.
+Task<Status> keep_tables(storage::Disk& disk, wire::Tables tables);
 
 // Why a call to the manager failed, as operators are told of it.
 std::string why_the_manager_refuses(const Error& error);

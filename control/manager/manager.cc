@@ -7,6 +7,7 @@
 #include "control/manager/members.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
+#include "service/manager_session.h"
 #include "service/settings_keeper.h"
 #include "wire/coordinator.h"
 #include "wire/layout.h"
@@ -14,7 +15,6 @@
 namespace slice::manager {
 namespace {
 
-constexpr const char* kTablesCopy = "tables.copy";  // docs/formats/manager-state.md
 constexpr Duration kAnnounceTimeout = std::chrono::seconds(2);
 constexpr Duration kEmptiedTimeout = std::chrono::seconds(2);  // who asks waits for it
 
@@ -490,9 +490,7 @@ Task<Status> Manager::adopt(ManagerState next) {
 // A start knows the members' numbers by the copy (service/membership.h), before it has read the state. With
 // an older one those of the file that came since would get numbers of others.
 Task<void> Manager::keep_copy(wire::Tables tables) {
-  rpc::XdrWriter out;
-  encode(out, tables);
-  if (Status kept = co_await service::replace_file(context_.disk, kTablesCopy, out.take()); !kept)
+  if (Status kept = co_await service::keep_tables(context_.disk, std::move(tables)); !kept)
     log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
 }
 

@@ -5,7 +5,7 @@
 namespace slice::dirserver {
 
 const std::vector<wire::Member>& Members::get() {
-  const bool old = !asked_ || context_.loop.now() - asked_at_ >= kMaxAge;
+  const bool old = !answered_at_ || context_.loop.now() - *answered_at_ >= kMaxAge;
   if (old && !asking_) spawn(ask());
   return members_;
 }
@@ -17,12 +17,12 @@ Task<void> Members::first() {
 Task<void> Members::ask() {
   const ServerConfig* manager = context_.config.first(ServerRole::kManager);
   if (manager == nullptr) co_return;
-  asking_ = asked_ = true;
+  asking_ = true;
   auto result = co_await service::internal_call<wire::MembersResult>(
       context_.channel, {manager->address, manager->port}, wire::kManagerProgram,
       wire::ManagerProcedure::kMembers, service::NoArguments{}, std::chrono::seconds(1));
   asking_ = false;
-  asked_at_ = context_.loop.now();
+  answered_at_ = context_.loop.now();
   if (!result) co_return;
   members_ = std::move(result->members);
   ++version_;

@@ -3,6 +3,7 @@
 #ifndef SLICE_DIRSERVER_BACKGROUND_MEMBERS_H
 #define SLICE_DIRSERVER_BACKGROUND_MEMBERS_H
 
+#include <optional>
 #include <vector>
 
 #include "service/context.h"
@@ -30,8 +31,8 @@ class Members {
   service::ServiceContext& context_;
   std::vector<wire::Member> members_;
   std::uint64_t version_ = 0;
-  bool asking_ = false, asked_ = false;
-  MonoTime asked_at_{};
+  bool asking_ = false;
+  std::optional<MonoTime> answered_at_;  // or that it did not
 };
 
 }  // namespace slice::dirserver

@@ -28,8 +28,7 @@ std::optional<SiteId> NewDirectories::elsewhere(const NamePlace& place) {
     if (!best || server.of_each_site() < server_of(*best).of_each_site()) best = site;
   }
   if (!best || &server_of(*best) == &self) return std::nullopt;
-  server_of(*best).objects += kObjectsOfOne;
-  objects_ += kObjectsOfOne;
+  count(server_of(*best));
   return best;
 }
 
@@ -37,9 +36,13 @@ SiteId NewDirectories::here(const NamePlace& place) {
   follow();
   Server& self = servers_[context_.self.index];
   if (self.sites.empty()) return place.site;  // they have just gone, which the commit notices
-  self.objects += kObjectsOfOne;
-  objects_ += kObjectsOfOne;
+  count(self);
   return self.sites[(place.hash >> 32) % self.sites.size()];
+}
+
+void NewDirectories::count(Server& server) {
+  server.objects += kObjectsOfOne;
+  objects_ += kObjectsOfOne;
 }
 
 NewDirectories::Server& NewDirectories::server_of(SiteId site) {

@@ -43,6 +43,8 @@ class NewDirectories {
     double of_each_site() const { return objects / static_cast<double>(sites.size()); }
   };
   void follow();
+  // It has one directory more.
+  void count(Server& server);
   Server& server_of(SiteId site);
 
   service::ServiceContext& context_;

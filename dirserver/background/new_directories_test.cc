@@ -1,12 +1,11 @@
-// Where new directories go by what servers have: the rule, and what becomes of the calls that are handed
-// over.
+// Where new directories go by what servers have: the rule, and how another server gets them.
 #include "dirserver/background/new_directories.h"
 
 #include <gmock/gmock.h>
 
-#include <numeric>
 #include <set>
 
+#include "dirserver/testing/members_program.h"
 #include "dirserver/testing/two_servers.h"
 
 namespace slice::dirserver {
@@ -23,15 +22,9 @@ EnsembleConfig without_probability(EnsembleConfig config) {
   return config;
 }
 
-// Answers MEMBERS: of directory servers so many objects each.
-class FakeManager : public rpc::Program {
+// Of directory servers so many objects each.
+class FakeManager : public testing::MembersProgram {
  public:
-  std::uint32_t number() const override { return wire::kManagerProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call&, rpc::XdrWriter& results) override {
-    encode(results, members);
-    co_return rpc::Outcome::kReply;
-  }
   void say(std::uint32_t server, std::uint64_t objects, bool alive = true) {
     for (wire::Member& member : members.members) {
       if (member.entry.server != server) continue;
@@ -45,7 +38,6 @@ class FakeManager : public rpc::Program {
     member.alive = alive;
     members.members.push_back(member);
   }
-  wire::MembersResult members;
 };
 
 EnsembleConfig four_directories() {
@@ -70,7 +62,7 @@ class RuleTest : public service::testing::ServiceFixture {
     text = "d" + std::to_string(number);
     return placement.place({kRootSite, FileId{1}, 1}, text);
   }
-  // Of so many names: which servers get the directories; and so many new ones count in between for nothing.
+  // Which servers get the directories of so many names, each as though it was the first.
   std::map<std::uint32_t, int> shares(int names) {
     std::map<std::uint32_t, int> found;
     for (int i = 0; i < names; ++i) {
@@ -159,12 +151,13 @@ class ElsewhereTest : public testing::TwoServers {
       loop_.advance(2s);
     }
   }
-  Task<Result<rpc::Response>> send_mkdir(const Side& to, const routing::HandleBytes& in, std::string name,
-                                         std::uint32_t xid) {
-    co_return co_await send(to, Procedure::kMkdir, nfs3::MkdirArgs{.where = {in, name}}, xid);
-  }
   NfsStatus mkdir(const std::string& name, std::uint32_t xid) {
-    return took(run(send_mkdir(*first, root_, name, xid)));
+    const NfsStatus status = mkdir_at(*first, name, xid);
+    if (status == NfsStatus::kOk) EXPECT_TRUE(parent_shown) << "the parent is this server's";
+    return status;
+  }
+  NfsStatus mkdir_at(const Side& at, const std::string& name, std::uint32_t xid, std::uint8_t relays = 0) {
+    return took(run(send(at, Procedure::kMkdir, nfs3::MkdirArgs{.where = {root_, name}}, xid, relays)));
   }
   NfsStatus took(const Result<rpc::Response>& response) {
     NfsStatus status = status_of(response);
@@ -172,7 +165,7 @@ class ElsewhereTest : public testing::TwoServers {
     if (status != NfsStatus::kOk) return status;
     rpc::XdrReader in(response->results());
     EXPECT_TRUE(nfs3::decode_result(in, status, ok));
-    EXPECT_TRUE(ok.directory.after) << "the parent is this server's";
+    parent_shown = ok.directory.after.has_value();
     made = handles_.open(*ok.object).value();
     return status;
   }
@@ -204,6 +197,7 @@ class ElsewhereTest : public testing::TwoServers {
   routing::HandleBytes root_ = root();
   std::uint32_t next = 5000;
   routing::FileHandle made;
+  bool parent_shown = false;
 };
 
 TEST_F(ElsewhereTest, WhoHasFewerHasThem) {
@@ -261,19 +255,8 @@ TEST_F(ElsewhereTest, AStrayCallIsCarriedOutByTheHashOfItsName) {
     by_hash = {static_cast<std::uint32_t>(first->tables.get()->name_hash(FileId{1}, name)) &
                (config_.site_counts[kDirectory] - 1)};
   } while (!first->tables.get()->owns(second->self.index, wire::Role::kDirectory, by_hash));
-  rpc::XdrWriter out;
-  nfs3::encode_arguments(out, nfs3::MkdirArgs{.where = {root_, name}});
-  rpc::Request request{
-      .to = second->endpoint(),
-      .program = nfs3::kProgram,
-      .version = nfs3::kVersion,
-      .procedure = static_cast<std::uint32_t>(Procedure::kMkdir),
-      .arguments = out.take(),
-      .timeout = 20s,
-      .credential = rpc::AuthSys{.uid = 0, .gid = 0},
-      .on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .relays = service::Relay::kMaxRelays}};
-  auto response = run(network_.call(std::move(request)));
-  EXPECT_EQ(status_of(response), NfsStatus::kOk);
+  EXPECT_EQ(mkdir_at(*second, name, 1, service::Relay::kMaxRelays), NfsStatus::kOk);
+  EXPECT_TRUE(at_second(made));
   EXPECT_EQ(second->metrics.counter("nfs_misdirected_total").value(), 0u);
   EXPECT_EQ(mkdir(name, 2), NfsStatus::kExist);
 }

@@ -78,7 +78,7 @@ Answer<AttributeCell*> Change::load_far(const CellRef& ref, LockMode mode) {
   }
   for (const auto& far : far_) {
     if (far->cell.self.cell == ref && far->exclusive == held->exclusive) {
-      return far->erased ? nullptr : &far->cell;
+      return far->step == CellStep::How::kErase ? nullptr : &far->cell;
     }
   }
   if (!held->cell) return nullptr;
@@ -244,14 +244,14 @@ Answer<CellRef> Change::new_cell(const NamePlace& place, nfs3::FileType type) {
 
 AttributeCell& Change::create(AttributeCell cell) {
   if (names.cells.owns(cell.self.cell.site)) return transaction.create(std::move(cell));
-  far_.push_back(std::make_unique<Far>(Far{std::move(cell), true, false, false, true}));
+  far_.push_back(std::make_unique<Far>(Far{std::move(cell), true, CellStep::How::kCreate}));
   return far_.back()->cell;
 }
 
 NfsStatus Change::rewrite(AttributeCell& cell) {
   if (Far* far = far_of(cell)) {
     if (!far->exclusive) return need_cell(cell.self.cell, LockMode::kExclusive);
-    far->changed = true;
+    if (!far->step) far->step = CellStep::How::kChange;
     return NfsStatus::kOk;
   }
   transaction.change(cell);
@@ -305,7 +305,7 @@ NfsStatus Change::drop_link(AttributeCell& cell) {
   }
   if (Far* far = far_of(cell)) {
     if (!far->exclusive) return need_cell(cell.self.cell, LockMode::kExclusive);
-    far->erased = true;
+    far->step = CellStep::How::kErase;
     return NfsStatus::kOk;
   }
   erase_object(seams_.reclaimer, transaction, cell, freed_);
@@ -336,16 +336,10 @@ std::optional<Transaction::Key> Change::blocked() const {
   return std::nullopt;
 }
 
-std::optional<CellStep::How> Change::Far::step() const {
-  if (created) return CellStep::How::kCreate;
-  if (erased) return CellStep::How::kErase;
-  return changed ? std::optional(CellStep::How::kChange) : std::nullopt;
-}
-
 std::vector<SiteSteps> Change::steps() const {
   std::map<SiteId, std::vector<Step>> by_site;
   for (const auto& far : far_) {
-    if (auto how = far->step()) by_site[far->cell.self.cell.site].emplace_back(CellStep{*how, far->cell});
+    if (far->step) by_site[far->cell.self.cell.site].emplace_back(CellStep{*far->step, far->cell});
   }
   for (const auto& [site, step] : name_steps_) by_site[site].emplace_back(step);
   std::vector<SiteSteps> steps;

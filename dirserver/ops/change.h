@@ -145,10 +145,7 @@ class Change {
   struct Far {
     AttributeCell cell;
     bool exclusive = false;
-    bool changed = false;
-    bool erased = false;
-    bool created = false;
-    std::optional<CellStep::How> step() const;
+    std::optional<CellStep::How> step = {};  // what becomes of it; none: nothing
   };
   nfs3::Status need(Need need);
   nfs3::Status need_cell(const CellRef& ref, LockMode mode);

@@ -1,27 +1,13 @@
 #include "dirserver/testing/fixture.h"
-#include "wire/manager.h"
+#include "dirserver/testing/members_program.h"
 
 namespace slice::dirserver::testing {
 namespace {
 
 using FsstatTest = DirectoryFixture;
 
-// Answers MEMBERS with what the test says.
-class FakeManager : public rpc::Program {
- public:
-  std::uint32_t number() const override { return wire::kManagerProgram; }
-  std::uint32_t version() const override { return wire::kInternalVersion; }
-  Task<rpc::Outcome> handle(const rpc::Call&, rpc::XdrWriter& results) override {
-    ++calls;
-    encode(results, members);
-    co_return rpc::Outcome::kReply;
-  }
-  wire::MembersResult members;
-  int calls = 0;
-};
-
 TEST_F(FsstatTest, SumsTheLivingStorageNodes) {
-  FakeManager manager;
+  MembersProgram manager;
   auto add = [&](wire::Role role, const char* name, std::uint64_t total, std::uint64_t free, bool alive) {
     wire::Member member;
     member.entry.server = config_.find(name)->index;
@@ -56,7 +42,7 @@ TEST_F(FsstatTest, CountsNoNodeWithoutSites) {
   std::uint32_t with = config_.find("store1")->index, without = config_.find("store2")->index;
   for (std::uint32_t& owner : tables.sites[static_cast<std::size_t>(wire::Role::kStorage)]) owner = with;
   tables_.set(routing::RoutingTables::make(config_, tables).value());
-  FakeManager manager;
+  MembersProgram manager;
   for (std::uint32_t node : {with, without}) {
     wire::Member member;
     member.entry.server = node;
@@ -86,7 +72,7 @@ class ShareTest : public FsstatTest {
     tables_.set(routing::RoutingTables::make(config_, tables).value());
   }
   nfs3::FsstatOk with(std::uint64_t first, std::uint64_t second, bool drained = false) {
-    FakeManager manager;
+    MembersProgram manager;
     for (const auto& [name, total] : {std::pair{"store1", first}, {"store2", second}}) {
       wire::Member& member = manager.members.members.emplace_back();
       member.entry.server = config_.find(name)->index;
@@ -182,7 +168,7 @@ TEST_F(FileCountTest, GoesOnWhileTheyAreCounted) {
 }
 
 TEST_F(FileCountTest, WithThoseOfOtherDirectoryServers) {
-  FakeManager manager;
+  MembersProgram manager;
   auto add = [&](std::uint32_t server, std::uint64_t objects, std::uint64_t free, bool alive) {
     wire::Member member;
     member.entry.server = server;

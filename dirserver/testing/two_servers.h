@@ -65,7 +65,7 @@ class TwoServers : public service::testing::ServiceFixture {
 
   template <class Args>
   Task<Result<rpc::Response>> send(const Side& at, nfs3::Procedure procedure, const Args& args,
-                                   std::uint32_t xid = 0) {
+                                   std::uint32_t xid = 0, std::uint8_t relays = 0) {
     rpc::XdrWriter out;
     nfs3::encode_arguments(out, args);
     rpc::Request request{.to = at.endpoint(),
@@ -76,7 +76,7 @@ class TwoServers : public service::testing::ServiceFixture {
                          .timeout = std::chrono::seconds(20),
                          .credential = rpc::AuthSys{.uid = 0, .gid = 0}};
     // As a proxy passes on what a client has sent, again where the number is one of before.
-    if (xid != 0) request.on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{xid}};
+    if (xid != 0) request.on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{xid}, .relays = relays};
     return (xid != 0 ? network_ : client).call(std::move(request));
   }
   routing::HandleBytes root() const { return handles_.mint(routing::root_handle(config_.volume)); }
