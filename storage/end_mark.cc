@@ -80,6 +80,7 @@ Task<Result<std::optional<EndMark>>> EndMarkFile::read() {
   file_ = std::move(*file);
   mark_ = found->mark;
   count_ = found->count;
+  durable_ = false;  // the process before may have been killed between writing it and its sync
   co_return std::optional<EndMark>(mark_);
 }
 
@@ -100,10 +101,13 @@ Task<Status> EndMarkFile::record(EndMark mark) {
   auto lock = co_await writing_.lock();
   mark.end = std::max(mark.end, mark_.end);
   mark.begin = std::max(mark.begin, mark_.begin);
-  if (file_ && mark == mark_) co_return Status{};
-  Status status = file_ ? co_await write_slot(mark) : co_await make(mark);
+  if (file_ && mark == mark_ && durable_) co_return Status{};
+  Status status = !file_          ? co_await make(mark)
+                  : mark == mark_ ? co_await file_->sync()
+                                  : co_await write_slot(mark);
   if (status) {
     mark_ = mark;
+    durable_ = true;
   } else {
     file_.reset();  // what is in it is not known: the next one makes it anew
   }

@@ -71,6 +71,7 @@ class EndMarkFile : public std::enable_shared_from_this<EndMarkFile> {
   AsyncMutex writing_;
   std::unique_ptr<File> file_;
   EndMark mark_;
+  bool durable_ = false;  // mark_
   std::uint64_t count_ = 0;
 };
 
