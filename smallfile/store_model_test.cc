@@ -325,7 +325,7 @@ TEST(StoreCrashPoints, LosingPowerAtEachPointLosesNothingAcknowledged) {
   PointRun whole = run_points(0, Crash::kProcess);
   EXPECT_GT(whole.count, 40u);
   for (const char* name :
-       {"write journal", "sync journal", "sync folder journal", "remove journal", "open zones", "write zones",
+       {"write journal", "sync journal", "sync folder journal", "rename journal", "open zones", "write zones",
         "sync zones", "cut zones", "before records are applied", "after records are applied",
         "after records are durable"}) {
     EXPECT_TRUE(whole.points.contains(name)) << name;

@@ -55,7 +55,10 @@ class LogImpl final : public Log {
                                     "torn ends of the log that were cut off at a start",
                                     {{"log", options_.folder}})),
         torn_bytes_(metrics.counter("log_torn_bytes_total", "bytes of the torn ends that were cut off",
-                                    {{"log", options_.folder}})) {}
+                                    {{"log", options_.folder}})),
+        recycled_(metrics.counter("log_segments_recycled_total",
+                                  "segments of the log that were written over earlier ones",
+                                  {{"log", options_.folder}})) {}
 
   ~LogImpl() override { loop_.cancel(mark_timer_); }
 
@@ -79,13 +82,18 @@ class LogImpl final : public Log {
   std::string path(std::uint64_t first) const {
     return fmt::format("{}/{}", options_.folder, format::segment_name(first));
   }
+  // Beside the log's folder, in which every file is a segment.
+  std::string spare_folder() const { return options_.folder + ".spare"; }
 
   Task<Result<std::vector<std::uint64_t>>> find_segments();
+  Task<Status> find_spares();
   Task<Result<bool>> recover_segment(std::uint64_t first, bool newest, const Replay& replay);
   // Replays whole records; where they end.
   Result<std::size_t> replay_records(std::uint64_t first, ByteView bytes, const Replay& replay);
-  Task<Status> cut_tail(std::uint64_t first, ByteView bytes, std::size_t end);
+  Task<Status> cut_tail(std::uint64_t first, ByteView bytes, std::size_t end, bool recycled);
   Task<Status> start_segment();
+  Task<Status> end_segment();
+  Task<Status> retire(std::uint64_t first);
   Status check_end() const;
   void mark_later();
 
@@ -99,6 +107,7 @@ class LogImpl final : public Log {
   Options options_;
 
   std::deque<Segment> segments_;  // oldest first; the last is the active one
+  std::vector<std::string> spares_;
   std::unique_ptr<File> active_;
   std::uint32_t salt_ = 0;  // of the active segment
 
@@ -113,7 +122,7 @@ class LogImpl final : public Log {
   std::optional<EndMark> marked_;  // what the mark said at the start
   TimerId mark_timer_ = TimerId::kNone;
 
-  Counter &records_written_, &bytes_written_, &syncs_, &torn_tails_, &torn_bytes_;
+  Counter &records_written_, &bytes_written_, &syncs_, &torn_tails_, &torn_bytes_, &recycled_;
 };
 
 // ---- recovery ----
@@ -141,6 +150,7 @@ Task<Status> LogImpl::recover(Replay replay) {
   }
   SLICE_CO_RETURN_IF_ERROR(check_end());
   durable_ = last_;
+  SLICE_CO_RETURN_IF_ERROR(co_await find_spares());
   if (active_ == nullptr) SLICE_CO_RETURN_IF_ERROR(co_await start_segment());
   SLICE_CO_RETURN_IF_ERROR(co_await mark_->record_begin(segments_.front().first_sequence - 1));
   co_return co_await mark_->record_end(durable_);
@@ -166,6 +176,17 @@ Task<Result<std::vector<std::uint64_t>>> LogImpl::find_segments() {
   }
   std::sort(found.begin(), found.end());
   co_return found;
+}
+
+Task<Status> LogImpl::find_spares() {
+  auto names = co_await disk_.list(spare_folder());
+  if (!names) co_return fail(names.error(), spare_folder());
+  for (const std::string& name : *names) spares_.push_back(fmt::format("{}/{}", spare_folder(), name));
+  while (spares_.size() > options_.spares) {
+    SLICE_CO_RETURN_IF_ERROR(co_await disk_.remove(spares_.back()));
+    spares_.pop_back();
+  }
+  co_return Status{};
 }
 
 // False where the segment was only half begun, and has been removed.
@@ -200,7 +221,7 @@ Task<Result<bool>> LogImpl::recover_segment(std::uint64_t first, bool newest, co
   segments_.push_back({first, *end});
   if (newest) {
     active_ = std::move(*file);
-    SLICE_CO_RETURN_IF_ERROR(co_await cut_tail(first, bytes.view(), *end));
+    SLICE_CO_RETURN_IF_ERROR(co_await cut_tail(first, bytes.view(), *end, header->recycled));
   }
   co_return true;
 }
@@ -219,16 +240,19 @@ Result<std::size_t> LogImpl::replay_records(std::uint64_t first, ByteView bytes,
   return at;
 }
 
-// Leaves the active segment ending at `end`, durably: what was replayed counts as durable from now on.
-Task<Status> LogImpl::cut_tail(std::uint64_t first, ByteView bytes, std::size_t end) {
+// Leaves the active segment ending at `end`, durably: what was replayed counts as durable from now on. Behind
+// it may be bytes of the segment that this one is written over, whose salt was another.
+Task<Status> LogImpl::cut_tail(std::uint64_t first, ByteView bytes, std::size_t end, bool recycled) {
   if (end < bytes.size()) {
     if (format::proves_durable(bytes.subspan(end), last_ + 1, salt_)) {
       co_return fail(Errc::kCorrupt, "{}: offset {}: bad record {}, which later records follow", path(first),
                      end, last_ + 1);
     }
     SLICE_CO_RETURN_IF_ERROR(check_end());
-    torn_tails_.add();
-    torn_bytes_.add(bytes.size() - end);
+    if (const std::size_t torn = format::torn_bytes(bytes.subspan(end), last_ + 1, recycled); torn > 0) {
+      torn_tails_.add();
+      torn_bytes_.add(torn);
+    }
     SLICE_CO_RETURN_IF_ERROR(co_await active_->truncate(end));
   }
   SLICE_CO_RETURN_IF_ERROR(co_await active_->sync());
@@ -311,21 +335,38 @@ Task<Status> LogImpl::write_batch(Buffer& batch) {
   co_return Status{};
 }
 
-// Called with every record up to durable_ on disk. The header is durable before a record may follow it.
+// Called with every record up to durable_ on disk. The header is durable before a record may follow it, and
+// before the segment has its name.
 Task<Status> LogImpl::start_segment() {
+  if (active_ != nullptr) SLICE_CO_RETURN_IF_ERROR(co_await end_segment());
   std::uint64_t first = durable_ + 1;
-  auto file = co_await disk_.open(path(first), Disk::Mode::kCreate);
-  if (!file) co_return fail(file.error(), path(first));
-  format::SegmentHeader header{.first_sequence = first, .salt = salt_from(loop_.wall().ns)};
+  const bool recycled = !spares_.empty();
+  const std::string made = recycled ? spares_.back() : path(first);
+  auto file = co_await disk_.open(made, Disk::Mode::kCreate);
+  if (!file) co_return fail(file.error(), made);
+  format::SegmentHeader header{
+      .first_sequence = first, .salt = salt_from(loop_.wall().ns), .recycled = recycled};
   Buffer bytes(format::kSegmentHeaderSize);
   format::encode(header, bytes.span());
   SLICE_CO_RETURN_IF_ERROR(co_await (*file)->write(0, bytes.view()));
   SLICE_CO_RETURN_IF_ERROR(co_await (*file)->sync());
+  if (recycled) {
+    std::erase(spares_, made);
+    SLICE_CO_RETURN_IF_ERROR(co_await disk_.rename(made, path(first)));
+    recycled_.add();
+  }
   SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.folder));
   active_ = std::move(*file);
   salt_ = header.salt;
   segments_.push_back({first, bytes.size()});
   co_return Status{};
+}
+
+// A finished segment ends with its last record: what is behind it, of the one that it was written over, goes.
+Task<Status> LogImpl::end_segment() {
+  if (active_->size() == segments_.back().bytes) co_return Status{};
+  SLICE_CO_RETURN_IF_ERROR(co_await active_->truncate(segments_.back().bytes));
+  co_return co_await active_->sync();
 }
 
 // Tells those who wait for records up to `up_to`. Through the loop: they may append again, or close the log.
@@ -374,11 +415,21 @@ Task<Status> LogImpl::trim(LogSequence sequence) {
   while (std::next(kept) != segments_.end() && std::next(kept)->first_sequence <= sequence.value) ++kept;
   SLICE_CO_RETURN_IF_ERROR(co_await mark_->record_begin(kept->first_sequence - 1));
   while (segments_.size() > 1 && segments_[1].first_sequence <= sequence.value) {
-    Status removed = co_await disk_.remove(path(segments_.front().first_sequence));
-    if (!removed && removed.error().code != Errc::kNotFound) co_return removed;
-    SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.folder));
+    SLICE_CO_RETURN_IF_ERROR(co_await retire(segments_.front().first_sequence));
     segments_.pop_front();
   }
+  co_return Status{};
+}
+
+// A spare is written over only after it has durably left the log.
+Task<Status> LogImpl::retire(std::uint64_t first) {
+  const bool keep = spares_.size() < options_.spares;
+  const std::string spare = fmt::format("{}/{}", spare_folder(), format::segment_name(first));
+  Status gone = keep ? co_await disk_.rename(path(first), spare) : co_await disk_.remove(path(first));
+  const bool there = gone.has_value();
+  if (!there && gone.error().code != Errc::kNotFound) co_return gone;
+  SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.folder));
+  if (keep && there) spares_.push_back(spare);
   co_return Status{};
 }
 

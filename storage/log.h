@@ -28,6 +28,7 @@ class Log {
     std::string folder = "log";
     std::uint64_t segment_bytes = 16 << 20;
     std::size_t max_record = (1 << 20) + 4096;  // bytes
+    std::size_t spares = 4;                     // segments kept for new ones when they are trimmed, at most
   };
 
   // Opens the log and calls `replay` for every whole record, oldest first. A torn tail (a record that was
@@ -50,7 +51,9 @@ class Log {
   // record stays in its place in memory, and the next sync tries again. Any other error: what is durable is
   // not known any more, and the log refuses everything until it is opened again.
   virtual Task<Status> sync(LogSequence sequence) = 0;
-  // Records before `sequence` are no longer needed: whole segments of them are deleted, never the newest.
+  // Records before `sequence` are no longer needed: whole segments of them go, never the newest. Some are
+  // kept for new ones, which are written over them: a sync of what was written before has no block to be
+  // noted by the file system, whose own journal is half of what the sync of a growing file costs.
   virtual Task<Status> trim(LogSequence sequence) = 0;
   // Has the next start know that everything durable by now was there: for a clean stop.
   virtual Task<Status> record_end() = 0;

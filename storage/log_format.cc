@@ -11,9 +11,11 @@ namespace {
 constexpr std::string_view kSuffix = ".log";
 
 // Places in a segment header.
-constexpr std::size_t kVersionAt = 8, kSaltAt = 12, kFirstAt = 16, kReservedAt = 24, kHeaderCrcAt = 28;
+constexpr std::size_t kVersionAt = 8, kSaltAt = 12, kFirstAt = 16, kFlagsAt = 24, kHeaderCrcAt = 28;
 // Places in a record header.
 constexpr std::size_t kCrcAt = 0, kLengthAt = 4, kSequenceAt = 8, kDurableAt = 16;
+
+constexpr std::uint32_t kRecycled = 1;  // a flag of the segment
 
 }  // namespace
 
@@ -23,7 +25,7 @@ void encode(const SegmentHeader& header, ByteSpan out) {
   store_be<std::uint32_t>(out.data() + kVersionAt, kVersion);
   store_be<std::uint32_t>(out.data() + kSaltAt, header.salt);
   store_be<std::uint64_t>(out.data() + kFirstAt, header.first_sequence);
-  store_be<std::uint32_t>(out.data() + kReservedAt, 0);
+  store_be<std::uint32_t>(out.data() + kFlagsAt, header.recycled ? kRecycled : 0);
   store_be<std::uint32_t>(out.data() + kHeaderCrcAt, crc32c(out.first(kHeaderCrcAt)));
 }
 
@@ -35,7 +37,8 @@ std::optional<SegmentHeader> decode_segment_header(ByteView bytes) {
     return std::nullopt;
   }
   return SegmentHeader{.first_sequence = load_be<std::uint64_t>(bytes.data() + kFirstAt),
-                       .salt = load_be<std::uint32_t>(bytes.data() + kSaltAt)};
+                       .salt = load_be<std::uint32_t>(bytes.data() + kSaltAt),
+                       .recycled = (load_be<std::uint32_t>(bytes.data() + kFlagsAt) & kRecycled) != 0};
 }
 
 void append_record(Buffer& out, std::uint64_t sequence, ByteView payload) {
@@ -74,6 +77,14 @@ bool proves_durable(ByteView bytes, std::uint64_t missing, std::uint32_t salt) {
     if (decode_record(bytes.subspan(at), salt)) return true;
   }
   return false;
+}
+
+std::size_t torn_bytes(ByteView bytes, std::uint64_t missing, bool recycled) {
+  if (!recycled) return bytes.size();
+  if (bytes.size() < kRecordHeaderSize) return 0;
+  if (load_be<std::uint64_t>(bytes.data() + kSequenceAt) != missing) return 0;
+  return std::min<std::size_t>(bytes.size(),
+                               kRecordHeaderSize + load_be<std::uint32_t>(bytes.data() + kLengthAt));
 }
 
 std::string segment_name(std::uint64_t first_sequence) {

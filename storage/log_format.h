@@ -20,6 +20,7 @@ inline constexpr std::size_t kRecordHeaderSize = 24;
 struct SegmentHeader {
   std::uint64_t first_sequence = 1;
   std::uint32_t salt = 0;  // start value of every record's checksum: bytes of another segment never fit
+  bool recycled = false;   // written over an earlier segment, of which bytes may follow the last record
 };
 void encode(const SegmentHeader& header, ByteSpan out);  // kSegmentHeaderSize bytes
 // Nothing where magic, version or checksum do not fit.
@@ -42,6 +43,10 @@ std::optional<Record> decode_record(ByteView bytes, std::uint32_t salt);
 // Behind a record `missing` that does not decode: whether some record in `bytes` proves that it was durable,
 // so that its loss is corruption and not a torn tail.
 bool proves_durable(ByteView bytes, std::uint64_t missing, std::uint32_t salt);
+
+// How many of `bytes`, behind the last whole record, may be of a batch that was being written: all; where the
+// segment is written over an earlier one, those of record `missing` if they begin with it.
+std::size_t torn_bytes(ByteView bytes, std::uint64_t missing, bool recycled);
 
 // "00000000000000a1.log" from the first sequence, and back.
 std::string segment_name(std::uint64_t first_sequence);
