@@ -79,6 +79,8 @@ class File {
   // Hints, without error or waiting: the range will be read soon; the range was written and may go to disk.
   virtual void will_read(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
   virtual void start_write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
+  // Every read is done at once, so that hints are of no use.
+  virtual bool in_memory() const { return false; }
 };
 
 struct Space {

@@ -250,6 +250,8 @@ class PosixFile : public File {
     return ranges;
   }
 
+  bool in_memory() const override { return io_.in_memory; }
+
   void will_read(std::uint64_t offset, std::uint64_t length) override {
     // Mostly it is there already: one byte tells, and spares waking a thread.
     std::uint8_t last = 0;

@@ -45,6 +45,7 @@ class TracedFile : public File {
     return file_->data_ranges(offset, limit);
   }
   void will_read(std::uint64_t offset, std::uint64_t length) override { file_->will_read(offset, length); }
+  bool in_memory() const override { return file_->in_memory(); }
   void start_write_back(std::uint64_t offset, std::uint64_t length) override {
     file_->start_write_back(offset, length);
   }

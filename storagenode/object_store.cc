@@ -55,13 +55,15 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
 // Reads ahead of a reader that goes forward, over what other nodes hold. Called when a read comes, since
 // several may be under way, and end in any order.
 void ObjectStore::prefetch(Object& object, std::uint64_t offset, std::uint64_t end) {
-  bool sequential = offset >= object.read_to && offset - object.read_to <= kSequentialGap && offset > 0;
-  object.read_to = end;
+  // Near where it was, also before it: of several READs under way a later one may come first.
+  bool near = offset + kSequentialGap >= object.read_to && offset <= object.read_to + kSequentialGap;
+  bool sequential = near && offset > 0;
+  object.read_to = sequential ? std::max(object.read_to, end) : end;
   if (!sequential) object.prefetched_to = end;
   if (!sequential || end >= object.end) return;
   if (object.prefetched_to >= end + options_.prefetch_bytes / 2) return;
   auto* open = table_.peek({object.name, end / kSegment});
-  if (open == nullptr) return;
+  if (open == nullptr || open->segment.file().in_memory()) return;
   std::uint64_t from = std::max(end, object.prefetched_to) % kSegment, left = options_.prefetch_bytes;
   auto ranges = open->segment.file().data_ranges(kDataStart + from, 8);
   if (!ranges) return;
