@@ -14,18 +14,24 @@ import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers")]
+import disks  # noqa: E402
 import ganesha  # noqa: E402
 import kernel_server  # noqa: E402
 import targets  # noqa: E402
 import uml  # noqa: E402
 
 SERVER_CPU, CLIENT_CPU = "0", "1"
-# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd; slice_all: as slice, its sessions
-# cover every byte, compared only where it is asked for.
-PEERS = {"ganesha": ganesha.Ganesha, "kernel": kernel_server.KernelServer}
-SYSTEMS = {"ganesha": "Ganesha", "kernel": "kernel", "slice": "Slice", "slice_one": "Slice, one process", "slice_all": "Slice, all covered"}
+# What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd; ganesha_dirsync: on a disk alone, an
+# ext4 of its own that is mounted dirsync, so that it answers CREATE and REMOVE when they are on the disk, as Slice does; slice_all: as slice,
+# its sessions cover every byte, compared only where it is asked for.
+PEERS = {"ganesha": ganesha.Ganesha, "kernel": kernel_server.KernelServer, "ganesha_dirsync": ganesha.GaneshaDirsync}
+SYSTEMS = {"ganesha": "Ganesha", "ganesha_dirsync": "Ganesha, dirsync", "kernel": "kernel", "slice": "Slice", "slice_one": "Slice, one process",
+           "slice_all": "Slice, all covered"}
+BASES = ("ganesha", "ganesha_dirsync")  # what others are held against
 ASKED_FOR = {"slice_all"}
 ALL = "all"  # of them that can run here
+# Where all systems of a comparison keep their data, and with what the names of its figures begin.
+PLACES = {"tmpfs": "", "ext4": "ext4_"}
 
 
 def say(text):
@@ -36,9 +42,21 @@ def arguments(about, folder="/dev/shm"):
     """A parser with what every benchmark takes."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--folder", default=folder, help="where the ensemble keeps its data")
+    parser.add_argument("--folder", default=folder, help="where the ensemble keeps its data (of `ops` and `peers`: on tmpfs)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     return parser
+
+
+@contextlib.contextmanager
+def place(options, kind):
+    """A new folder on tmpfs, or on a file system of that kind and of the run's own, removed afterwards, whatever ends the benchmark."""
+    if kind == "tmpfs":
+        with scratch(options) as folder:
+            yield folder
+    else:
+        uml.exit_on_signals()
+        with disks.Disk(kind, f"bench{os.getpid()}") as disk:
+            yield disk.folder
 
 
 @contextlib.contextmanager
@@ -75,6 +93,8 @@ def reach(target):
 
 def start(system, options, folder, until):
     """One of SYSTEMS, its processes on SERVER_CPU, running until `until` (an ExitStack) ends."""
+    if system == "ganesha_dirsync":
+        folder = until.enter_context(disks.Disk("ext4", f"dirsync{os.getpid()}", "dirsync")).folder
     if system in PEERS:
         target = PEERS[system](folder / system, cpus=SERVER_CPU)
     else:
@@ -114,13 +134,30 @@ def add_systems(parser):
     parser.add_argument("--systems", type=systems, default=ALL, help=f"by comma, of {', '.join(SYSTEMS)} (default: {ALL} that can run here)")
 
 
+def systems_on(kind, names):
+    """Those that there are in a place: nothing is on a disk by dirsync in memory."""
+    return [name for name in names if name != "ganesha_dirsync" or kind != "tmpfs"]
+
+
+def places(text):
+    """The argument --on."""
+    names = text.split(",")
+    if unknown := set(names) - set(PLACES):
+        raise argparse.ArgumentTypeError(f"no such place: {', '.join(unknown)}; there are: {', '.join(PLACES)}")
+    return names
+
+
+def add_places(parser):
+    parser.add_argument("--on", type=places, default=list(PLACES), help=f"where data lies, by comma, of {', '.join(PLACES)} (default: both, one after another)")
+
+
 def client_cpu():
     return CLIENT_CPU if (os.cpu_count() or 1) > 1 else SERVER_CPU
 
 
-def against_ganesha(systems_):
-    """Those of them that are held against Ganesha; none where it is not among them."""
-    return [name for name in systems_ if name != "ganesha"] if "ganesha" in systems_ else []
+def pairs(systems_):
+    """Who of them is held against whom: (system, base)."""
+    return [(name, base) for base in BASES if base in systems_ for name in systems_ if name not in BASES]
 
 
 def pinned(at):

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Operations and MB per second of a local ensemble through its proxy over TCP, beside NFS-Ganesha on the same machine, in
-the same run, with the same durability, and the kernel's own server where this kernel has one (nfsd): all keep their data in one folder's file system (tmpfs by default). Servers
-share processor 0, the client has processor 1. They take turns, --rounds times; figures are medians. `slice`: a process a
-server; `slice_one`: all servers in one slice-hostd.
+the same run, and the kernel's own server where this kernel has one (nfsd): all keep their data in one file system, tmpfs and then an ext4 of
+the run's own (--on). Servers share processor 0, the client has processor 1. They take turns, --rounds times; figures are medians. `slice`: a
+process a server; `slice_one`: all servers in one slice-hostd; `ganesha_dirsync`, on ext4: Ganesha on one that is mounted dirsync. Ganesha
+answers CREATE and REMOVE before they are on the disk, and with dirsync when they are, as Slice does.
+
+On ext4 what writes is measured alone, for --disk-seconds each: longer than what is deferred, Slice's saves of small files and ext4's commits,
+5 s each. A wrong reply ends the run.
 
 Also `proxy_over_direct_1mib`: records of 1 MiB through the proxy's TCP path against the same records on a direct
 connection to the storage node that owns them all (stripe unit 1 MiB, one storage node), the lesser of write and read.
 
-    ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--folder DIR] [--systems ganesha,kernel,slice,slice_one]
+    ops.py [--json] [--seconds N] [--rounds N] [--outstanding N] [--only OP,...] [--on tmpfs,ext4] [--disk-seconds N]
+           [--systems ganesha,ganesha_dirsync,kernel,slice,slice_one]
 """
 
 import contextlib
@@ -19,13 +24,16 @@ import bench
 from bench import targets, uml
 
 
-def measure(options, reach, *more):
+WRITES = "create_remove,write_8k,write_8k_sync,write_1m"
+
+
+def measure(options, reach, seconds, *more):
     """One run of ops_bench: {operation: {per_second, MB_per_second, processor_us}}."""
     command = uml.in_netns(reach.netns, "taskset", "-c", bench.client_cpu(), str(options.build / "bench/ops_bench"), "--json",
-                           "--server", reach.server, "--export", reach.export, "--seconds", str(options.seconds),
+                           "--server", reach.server, "--export", reach.export, "--seconds", str(seconds),
                            "--outstanding", str(options.outstanding),
                            "--pids", ",".join(f"{name}={pid}" for name, pid in reach.pids.items()), *more)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 30 * options.seconds)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 30 * seconds)
     if done.returncode != 0:
         raise SystemExit(f"ops: {done.stderr.strip()}")
     return json.loads(done.stdout)
@@ -50,48 +58,57 @@ def large_units(folder):
     return path
 
 
-def compare(options, folder, figures):
-    only = ["--only", options.only] if options.only else []
-    runs = {name: [] for name in options.systems}
+def take_turns(options, kind, systems, folder):
+    """What each system's runs said, by its name."""
+    only = options.only or (WRITES if kind != "tmpfs" else None)
+    seconds = options.seconds if kind == "tmpfs" else options.disk_seconds
+    runs = {name: [] for name in systems}
     with contextlib.ExitStack() as until:
-        reach = {name: bench.start(name, options, folder, until) for name in options.systems}
+        reach = {name: bench.start(name, options, folder, until) for name in systems}
         for turn in range(options.rounds):
-            bench.say(f"round {turn + 1} of {options.rounds}")
-            for name in options.systems:
-                runs[name].append(measure(options, reach[name], *only))
-    for operation in runs[options.systems[0]][0]:
-        moves = runs[options.systems[0]][0][operation]["MB_per_second"] > 0 and operation.endswith("_1m")
+            bench.say(f"{kind}, round {turn + 1} of {options.rounds}")
+            for name in systems:
+                runs[name].append(measure(options, reach[name], seconds, *(["--only", only] if only else [])))
+    return runs
+
+
+def compare(options, kind, folder, figures):
+    """The operations that were measured."""
+    systems, begin = bench.systems_on(kind, options.systems), bench.PLACES[kind]
+    runs = take_turns(options, kind, systems, folder)
+    operations = list(runs[systems[0]][0])
+    for operation in operations:
+        moves = runs[systems[0]][0][operation]["MB_per_second"] > 0 and operation.endswith("_1m")
         unit, key = ("MB/s", "MB_per_second") if moves else ("op/s", "per_second")
         rates, totals = {}, {}
         for name, their_runs in runs.items():
             rates[name] = median_of(their_runs, operation, key)
-            figures.append(bench.figure(f"{name}_{operation}", unit, rates[name]))
+            figures.append(bench.figure(f"{begin}{name}_{operation}", unit, rates[name]))
             total = 0.0
             for process in their_runs[0][operation]["processor_us"]:
                 used = median_of(their_runs, operation, "processor_us", process)
                 total += used
-                figures.append(bench.figure(f"{name}_{operation}_cpu_{process}", "us/op", used))
-            figures.append(bench.figure(f"{name}_{operation}_cpu_total", "us/op", total))
+                figures.append(bench.figure(f"{begin}{name}_{operation}_cpu_{process}", "us/op", used))
+            figures.append(bench.figure(f"{begin}{name}_{operation}_cpu_total", "us/op", total))
             totals[name] = total
-        for name in bench.against_ganesha(rates):
-            figures.append(bench.figure(f"{name}_over_ganesha_{operation}", "ratio", rates[name] / rates["ganesha"]))
-            figures.append(bench.figure(f"{name}_over_ganesha_{operation}_cpu", "ratio", totals[name] / totals["ganesha"]))
-    return list(runs[options.systems[0]][0])
+        for name, base in bench.pairs(systems):
+            figures.append(bench.figure(f"{begin}{name}_over_{base}_{operation}", "ratio", rates[name] / rates[base]))
+            figures.append(bench.figure(f"{begin}{name}_over_{base}_{operation}_cpu", "ratio", totals[name] / totals[base]))
+    return operations
 
 
-def readable(figures, operations, systems):
+def readable(figures, kind, operations, systems):
     """Each operation of each system; ratios to Ganesha."""
-    compared = bench.against_ganesha(systems)
+    pairs, begin = bench.pairs(systems), bench.PLACES[kind]
     value = {figure["name"]: figure["value"] for figure in figures}
-    rows = [["operation", *(f"{bench.SYSTEMS[system]} {what}" for system in systems for what in ("op/s or MB/s", "CPU us")),
-             *(f"{bench.SYSTEMS[system]} / Ganesha {what}" for system in compared for what in ("rate", "CPU"))]]
+    rows = [[f"operation, {kind}", *(f"{bench.SYSTEMS[system]} {what}" for system in systems for what in ("op/s or MB/s", "CPU us")),
+             *(f"{bench.SYSTEMS[system]} / {bench.SYSTEMS[base]} {what}" for system, base in pairs for what in ("rate", "CPU"))]]
     def cell(name, digits):
-        return f"{value[name]:.{digits}f}" if name in value else "-"
+        return f"{value[begin + name]:.{digits}f}" if begin + name in value else "-"
     for operation in operations:
         rows.append([operation, *(cell(f"{system}_{operation}{end}", 1) for system in systems for end in ("", "_cpu_total")),
-                     *(cell(f"{system}_over_ganesha_{operation}{end}", 2) for system in compared for end in ("", "_cpu"))])
-    rest = [figure for figure in figures if "direct" in figure["name"] or figure["name"].startswith("proxy_")]
-    return bench.table(rows) + "".join(f"\n{figure['name']}: {figure['value']:.2f} {figure['unit']}" for figure in rest)
+                     *(cell(f"{system}_over_{base}_{operation}{end}", 2) for system, base in pairs for end in ("", "_cpu"))])
+    return bench.table(rows)
 
 
 def proxy_over_direct(options, folder, figures):
@@ -102,8 +119,8 @@ def proxy_over_direct(options, folder, figures):
         for turn in range(options.rounds):
             bench.say(f"1 MiB records, round {turn + 1} of {options.rounds}")
             both = ("--only", "write_1m,read_1m")
-            proxied.append(measure(options, reach, *both))
-            direct.append(measure(options, reach, *both, "--data-server", storage))
+            proxied.append(measure(options, reach, options.seconds, *both))
+            direct.append(measure(options, reach, options.seconds, *both, "--data-server", storage))
     ratios = []
     for operation in ("write_1m", "read_1m"):
         through, straight = (median_of(runs, operation, "MB_per_second") for runs in (proxied, direct))
@@ -116,18 +133,25 @@ def proxy_over_direct(options, folder, figures):
 
 def main():
     parser = bench.arguments(__doc__)
-    parser.add_argument("--seconds", type=int, default=1, help="for each operation")
+    parser.add_argument("--seconds", type=int, default=1, help="for each operation, on tmpfs")
+    parser.add_argument("--disk-seconds", type=int, default=6, help="for each operation, on a disk")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=16)
     parser.add_argument("--only", help="operations, by comma")
     bench.add_systems(parser)
+    bench.add_places(parser)
     options = parser.parse_args()
-    figures = []
-    with bench.scratch(options) as folder:
-        operations = compare(options, folder, figures)
-        if "slice" in options.systems and not options.only:
-            proxy_over_direct(options, folder, figures)
-    bench.finish(options, "ops", figures, readable(figures, operations, options.systems))
+    figures, tables = [], []
+    for kind in options.on:
+        with bench.place(options, kind) as folder:
+            operations = compare(options, kind, folder, figures)
+            tables.append(readable(figures, kind, operations, bench.systems_on(kind, options.systems)))
+            if kind == "tmpfs" and "slice" in options.systems and not options.only:
+                more = []
+                proxy_over_direct(options, folder, more)
+                figures += more
+                tables += [f"{figure['name']}: {figure['value']:.2f} {figure['unit']}" for figure in more]
+    bench.finish(options, "ops", figures, "\n".join(tables))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """A SPEC-like load at several offered rates: a local ensemble through its proxy, beside NFS-Ganesha on the same machine, in the
-same run, with the same durability, and the kernel's own server where this kernel has one (nfsd): all keep their data in one folder's file system (tmpfs by default). Servers share
-processor 0, the generator (slice-load) has processor 1. Each rate: a warm-up, then an interval that is measured, and
-within it the processor time of all processes that serve, together. Every reply is checked. The systems take turns, --rounds times;
-of each rate the medians of the rounds count. `Slice`: a process a server; `Slice, one process`: all in one slice-hostd.
+same run, and the kernel's own server where this kernel has one (nfsd): all keep their data in one file system, tmpfs and then an ext4 of the
+run's own (--on), where Ganesha on one that is mounted dirsync is beside them (bench.py). Servers share processor 0, the generator (slice-load)
+has processor 1. Each rate: a warm-up, then an interval that is measured, and
+within it the processor time of all processes that serve, together. Every reply is checked, and a wrong one makes the exit code 1. The systems
+take turns, --rounds times; of each rate the medians of the rounds count. `Slice`: a process a server; `Slice, one process`: all in one slice-hostd.
 
     peers.py [--json] [--mix M] [--rates A,B,C] [--transport tcp|udp] [--clients N] [--bytes-per-op SIZE] [--warm-up S] [--interval S]
-             [--rounds N] [--systems ganesha,kernel,slice,slice_one] [--folder DIR] [--pictures DIR]
+             [--rounds N] [--systems ganesha,ganesha_dirsync,kernel,slice,slice_one] [--on tmpfs,ext4] [--pictures DIR]
 
---pictures keeps the reports and draws them: MIX-TRANSPORT.svg."""
+--pictures keeps the reports and draws them: MIX-TRANSPORT.svg, and MIX-TRANSPORT-ext4.svg."""
 
 import contextlib
 import json
@@ -38,10 +39,10 @@ def processor_seconds(pids):
 
 class Sampler:
     """Reads what slice-load says as it goes, and for each of its intervals the servers' processor time; and by how much the numbers
-    grew that `gauges` answers, {name: number}."""
+    grew that `gauges` answers, {name: number}. `begins` is called as soon as a load begins, its files being there."""
 
-    def __init__(self, process, pids, options, gauges=dict):
-        self.process, self.pids, self.options, self.gauges = process, pids, options, gauges
+    def __init__(self, process, pids, options, gauges=dict, begins=lambda: None):
+        self.process, self.pids, self.options, self.gauges, self.begins = process, pids, options, gauges, begins
         self.used, self.grown, self.samples = [], [], []
         self.thread = threading.Thread(target=self._watch)
         self.thread.start()
@@ -55,6 +56,7 @@ class Sampler:
         for line in self.process.stderr:
             bench.say(line.rstrip())
             if BEGINS.search(line):
+                self.begins()
                 self.samples.append(threading.Thread(target=self._sample, args=(len(self.used),)))
                 self.used.append(0)
                 self.grown.append({})
@@ -68,9 +70,10 @@ class Sampler:
         self.grown[at] = {name: number - gauges[name] for name, number in self.gauges().items()}
 
 
-def measure(options, folder, label, reach, gauges=dict, pin=True, keep=False):
+def measure(options, folder, label, reach, gauges=dict, begins=lambda: None, pin=True, keep=False):
     """One system's report, each point with the servers' processor time for an operation, `server_us`, and what became of `gauges`,
-    `grown`. `pin`: the generator has a processor of its own. `keep`: its files are not taken away, since the whole server will be."""
+    `grown`. `gauges`, `begins`: as Sampler's. `pin`: the generator has a processor of its own. `keep`: its files are not taken away,
+    since the whole server will be."""
     report = folder / f"{label.lower().replace(' ', '-')}.json"
     words = [*(["taskset", "-c", bench.client_cpu()] if pin else []), options.build / "bin/slice-load", "--server", reach.server, "--export", reach.export,
              "--mount-port", reach.mount_port, "--label", label, "--json", report, "--mix", options.mix, "--rates", options.rates,
@@ -81,7 +84,7 @@ def measure(options, folder, label, reach, gauges=dict, pin=True, keep=False):
     if options.bytes_per_op:
         words += ["--bytes-per-op", options.bytes_per_op]
     with subprocess.Popen(uml.in_netns(reach.netns, *map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as load:
-        sampler = Sampler(load, reach.pids.values(), options, gauges)
+        sampler = Sampler(load, reach.pids.values(), options, gauges, begins)
         sampler.join()
     if load.returncode not in (0, 1) or not report.exists():  # 1: wrong replies, which the figures tell
         raise SystemExit(f"slice-load against {label}: exit code {load.returncode}")
@@ -107,10 +110,10 @@ def median_of(reports):
     return {**reports[0], "points": middle}
 
 
-def figures_of(system, points):
+def figures_of(begin, system, points):
     figures = []
     for point in points:
-        at = f"{system}_{point['offered_per_second']:.0f}"
+        at = f"{begin}{system}_{point['offered_per_second']:.0f}"
         latency = point["latency_ns"]
         figures += [bench.figure(f"{at}_achieved", "op/s", point["achieved_per_second"]),
                     bench.figure(f"{at}_mean", "ms", latency["mean"] / 1e6), bench.figure(f"{at}_p50", "ms", latency["p50"] / 1e6),
@@ -124,13 +127,13 @@ def carried(point):
     return point["achieved_per_second"] >= 0.98 * point["offered_per_second"]
 
 
-def ratios(results):
-    """Of each other system to Ganesha, at each rate: processor time for an operation that was done; and the latency of the slowest
+def ratios(begin, results):
+    """Of each other system to Ganesha's, at each rate: processor time for an operation that was done; and the latency of the slowest
     hundredth, where both did what was offered: beyond that it says how long the overload lasted."""
     figures = []
-    for system in bench.against_ganesha(results):
-        for ours, theirs in zip(results[system]["points"], results["ganesha"]["points"]):
-            at = f"{system}_over_ganesha_{ours['offered_per_second']:.0f}"
+    for system, base in bench.pairs(results):
+        for ours, theirs in zip(results[system]["points"], results[base]["points"]):
+            at = f"{begin}{system}_over_{base}_{ours['offered_per_second']:.0f}"
             figures.append(bench.figure(f"{at}_cpu", "ratio", ours["server_us"] / theirs["server_us"]))
             if carried(ours) and carried(theirs):
                 figures.append(bench.figure(f"{at}_p99", "ratio", ours["latency_ns"]["p99"] / theirs["latency_ns"]["p99"]))
@@ -148,10 +151,10 @@ def readable(results):
     return bench.table(rows)
 
 
-def draw(options, results):
+def draw(options, kind, results):
     pictures = pathlib.Path(options.pictures)
     pictures.mkdir(parents=True, exist_ok=True)
-    name = f"{pathlib.Path(options.mix).stem}-{options.transport}"
+    name = f"{pathlib.Path(options.mix).stem}-{options.transport}" + ("" if kind == "tmpfs" else f"-{kind}")
     reports = []
     for system, report in results.items():
         reports.append(pictures / f"{name}-{system}.json")
@@ -160,12 +163,13 @@ def draw(options, results):
                    check=True)
 
 
-def take_turns(options, folder):
-    rounds = {name: [] for name in options.systems}
+def take_turns(options, kind, folder):
+    systems = bench.systems_on(kind, options.systems)
+    rounds = {name: [] for name in systems}
     with contextlib.ExitStack() as until:
-        reach = {name: bench.start(name, options, folder, until) for name in options.systems}
+        reach = {name: bench.start(name, options, folder, until) for name in systems}
         for turn in range(options.rounds):
-            bench.say(f"round {turn + 1} of {options.rounds}")
+            bench.say(f"{kind}, round {turn + 1} of {options.rounds}")
             for name, at in reach.items():
                 rounds[name].append(measure(options, folder, bench.SYSTEMS[name], at))
     return {name: median_of(reports) for name, reports in rounds.items()}
@@ -183,18 +187,24 @@ def main() -> int:
     parser.add_argument("--interval", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     bench.add_systems(parser)
+    bench.add_places(parser)
     parser.add_argument("--pictures", help="folder for the reports and the picture")
     options = parser.parse_args()
-    with bench.scratch(options) as folder:
-        results = take_turns(options, folder)
-    if options.pictures:
-        draw(options, results)
-    figures = [figure for system, report in results.items() for figure in figures_of(system, report["points"])]
-    over = sorted(ratios(results), key=lambda figure: figure["name"])
-    figures += over
-    said = "".join(f"\n{figure['name']}: {figure['value']:.2f}" for figure in over)
-    bench.finish(options, "peers", figures, readable(results) + said)
-    return 0
+    figures, said, wrong = [], [], 0
+    for kind in options.on:
+        begin = bench.PLACES[kind]
+        with bench.place(options, kind) as folder:
+            results = take_turns(options, kind, folder)
+        if options.pictures:
+            draw(options, kind, results)
+        over = sorted(ratios(begin, results), key=lambda figure: figure["name"])
+        figures += [figure for system, report in results.items() for figure in figures_of(begin, system, report["points"])] + over
+        said += [f"on {kind}", readable(results), *(f"{figure['name']}: {figure['value']:.2f}" for figure in over)]
+        wrong += sum(point["violations"] for report in results.values() for point in report["points"])
+    if wrong:
+        said.append(f"{wrong} WRONG REPLIES: the figures do not count")
+    bench.finish(options, "peers", figures, "\n".join(said))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ def slow_syncs(programs, pattern, milliseconds):
 
 
 class Disk:
-    """Entered, `folder` is a mounted file system that nobody else uses. What a killed run of this name left goes first."""
+    """Entered, `folder` is a mounted file system that nobody else uses. What a killed run of this name left goes first. `options`: of
+    mount(8), by comma."""
 
-    def __init__(self, kind, name):
-        self.kind = kind
+    def __init__(self, kind, name, options=""):
+        self.kind, self.options = kind, options
         self.image = pathlib.Path(f"/var/tmp/slice-disk-{name}.img")
         self.folder = self.image.with_suffix("")
 
@@ -29,11 +30,10 @@ class Disk:
             with open(self.image, "wb") as file:
                 file.truncate(SIZE)
             subprocess.run([f"mkfs.{self.kind}", "-q", self.image], check=True)
-            subprocess.run(["mount", "-o", "loop", self.image, self.folder], check=True)
+            subprocess.run(["mount", "-o", f"loop,{self.options}", self.image, self.folder], check=True)
         except BaseException:
             self.remove()
             raise
-        print(f"data on {self.kind} ({self.device()}): servers write and sync by threads and io_uring", flush=True)
         return self
 
     def __exit__(self, *_):

@@ -43,6 +43,7 @@ def run_suites(options):
 
 def run_on_disk(options):
     with disks.Disk(options.disk, options.instance) as disk:
+        print(f"data on {disk.kind} ({disk.device()}): servers write and sync by threads and io_uring", flush=True)
         options.run_dir = disk.folder
         failed = run_suites(options)
         flushes = disk.flushes()

@@ -71,5 +71,11 @@ class Ganesha(peer.Peer):
         self.pid = None
 
 
+class GaneshaDirsync(Ganesha):
+    """Another one beside it; its folder lies on a file system that is mounted dirsync."""
+
+    TITLE, LETTER = "Ganesha on dirsync", "d"
+
+
 if __name__ == "__main__":
     peer.main(Ganesha)
