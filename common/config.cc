@@ -417,6 +417,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   config.log_level = static_cast<LogLevel>(
       top.choice("log_level", kLogLevelNames, static_cast<std::size_t>(LogLevel::kInfo)));
   config.log_format = static_cast<LogFormat>(top.choice("log_format", kLogFormatNames, 0));
+  config.spin_us = top.number32("spin_us", 0, 0, kMostSpinUs);
   config.slow_operation_ms = top.number32("slow_operation_ms", 0, 0, kMostSlowOperationMs);
   if (const toml::table* table = top.table("limits")) read_limits(refusals, *table, config.limits);
   if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);

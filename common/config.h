@@ -128,6 +128,7 @@ struct ClientLimits {
 };
 
 inline constexpr std::uint32_t kMostSlowOperationMs = 3'600'000;
+inline constexpr std::uint32_t kMostSpinUs = 1000;
 inline constexpr std::uint32_t kMaxCopies = 3;
 // A power of two from 8 KiB, a block of the small-file server, to 1 GiB.
 constexpr bool is_stripe_unit(std::uint64_t bytes) {
@@ -180,6 +181,7 @@ struct EnsembleConfig {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   std::uint32_t slow_operation_ms = 0;  // from when on an operation is logged; 0: none is
+  std::uint32_t spin_us = 0;            // that loops look for work before they sleep; 0: they sleep at once
   ClientLimits limits;
   NetworkConfig network;
   MetricsConfig metrics;

@@ -152,6 +152,9 @@ TEST_F(ConfigTest, LimitsOfClientsAreTheFrontsUnlessTheyAreGiven) {
   EXPECT_EQ(parse(kGood).value().limits, ClientLimits{});
   EXPECT_EQ(parse(kGood).value().log_level, LogLevel::kInfo);
   EXPECT_EQ(parse(kGood).value().log_format, LogFormat::kText);
+  EXPECT_EQ(parse(kGood).value().spin_us, 0u);
+  EXPECT_EQ(parse("spin_us = 50\n" + std::string(kGood)).value().spin_us, 50u);
+  EXPECT_FALSE(parse("spin_us = 1001\n" + std::string(kGood)));
   EXPECT_EQ(parse("log_format = \"json\"\n" + std::string(kGood)).value().log_format, LogFormat::kJson);
   auto config = parse(with("[sites]", "[limits]\nmemory = \"1GiB\"\ncalls_of_address = 64\n[sites]"));
   ASSERT_TRUE(config) << config.error().message;

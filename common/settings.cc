@@ -145,7 +145,8 @@ std::vector<std::string> fixed_differences(const EnsembleConfig& running, const 
   keys.compare("name", running.name, read.name)
       .compare("data_folder", running.data_folder, read.data_folder)
       .compare("key_file", running.ensemble_key, read.ensemble_key)
-      .compare("log_format", running.log_format, read.log_format);
+      .compare("log_format", running.log_format, read.log_format)
+      .compare("spin_us", running.spin_us, read.spin_us);
   compare_volumes(keys, running.volume, read.volume);
   for (std::size_t i = 0; i < kSites.size(); ++i) {
     keys.compare(kSites[i], running.site_counts[i], read.site_counts[i]);

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -65,6 +66,30 @@ class Hook : public Loop::RoundEnd::Hook {
   std::function<void()> action_;
   std::vector<Hook*>& wanted_;
   State state_ = State::kIdle;
+};
+
+}  // namespace
+
+namespace {
+
+// Whether to look again before sleeping. By what came of it lately: a look that finds nothing costs what it
+// takes, and where that is the rule it is tried now and then alone.
+class Spinning {
+ public:
+  void set(Duration at_most) { at_most_ = at_most; }
+  bool pays() {
+    if (at_most_ == Duration(0)) return false;
+    return credit_ > 0 || ++slept_ % kTryEvery == 0;
+  }
+  Duration at_most() const { return at_most_; }
+  void came(bool something) { credit_ = std::clamp(credit_ + (something ? 1 : -1), 0, kMostCredit); }
+
+ private:
+  static constexpr int kMostCredit = 16;
+  static constexpr unsigned kTryEvery = 32;  // sleeps
+  Duration at_most_{0};
+  int credit_ = 0;
+  unsigned slept_ = 0;
 };
 
 }  // namespace
@@ -145,12 +170,12 @@ class EpollLoop::Impl {
   void wait_and_serve(MonoTime limit) {
     epoll_event events[kEventsARound];
     Duration wait = time_to_wait(limit);
-    timespec time{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
-    int n = ::epoll_pwait2(epoll_, events, kEventsARound, &time, nullptr);
-    if (n < 0 && errno != EINTR) {
-      std::perror("epoll_pwait2");
-      std::abort();
+    int n = 0;
+    if (wait > Duration(0) && spinning_.pays()) {
+      n = look(events, std::min(wait, spinning_.at_most()));
+      wait = time_to_wait(limit);
     }
+    if (n == 0) n = wait_for(events, wait);
     now_ = mono_now();
     for (int i = 0; i < n; ++i) {
       auto fd = static_cast<std::uint32_t>(events[i].data.u64);
@@ -162,6 +187,7 @@ class EpollLoop::Impl {
   }
 
   MonoTime now_ = mono_now();
+  Spinning spinning_;
   std::vector<std::function<void()>> posted_;
   std::atomic<bool> stop_{false};
 
@@ -174,6 +200,28 @@ class EpollLoop::Impl {
       std::perror("epoll_ctl");
       std::abort();
     }
+  }
+
+  using Events = epoll_event[kEventsARound];
+  // How many there are.
+  int wait_for(Events& events, Duration wait) {
+    timespec time{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+    int n = ::epoll_pwait2(epoll_, events, kEventsARound, &time, nullptr);
+    if (n < 0 && errno != EINTR) {
+      std::perror("epoll_pwait2");
+      std::abort();
+    }
+    return std::max(n, 0);
+  }
+  // The same without sleeping, until there are some or the time is over.
+  int look(Events& events, Duration time) {
+    const MonoTime end = mono_now() + time;
+    int n = 0;
+    do {
+      n = wait_for(events, Duration(0));
+    } while (n == 0 && mono_now() < end);
+    spinning_.came(n > 0);
+    return n;
   }
 
   // A handler may unwatch itself: its function lives until the round ends.
@@ -277,6 +325,10 @@ void EpollLoop::unwatch(int fd) {
 }
 Loop::RoundEnd EpollLoop::at_round_end(std::function<void()> action) {
   return impl_->at_round_end(std::move(action));
+}
+
+void EpollLoop::spin(Duration at_most) {
+  impl_->spinning_.set(at_most);
 }
 
 void EpollLoop::run() {

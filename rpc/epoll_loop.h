@@ -38,6 +38,10 @@ class EpollLoop : public Loop {
 
   [[nodiscard]] RoundEnd at_round_end(std::function<void()> action) override;
 
+  // Before it sleeps the loop looks for so long whether something comes, as long as something mostly does:
+  // sleeping and being woken costs more than a few looks. 0: it sleeps at once, as it does by itself.
+  void spin(Duration at_most);
+
   void run();
   void stop();  // from any thread or a handler; the loop has to live until it returns
   // Runs until `done` answers true, or `limit` has passed (then false). For tests.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -85,6 +87,37 @@ TEST(EpollLoop, ARoundEndsWithWhatIsWantedAlone) {
   loop.post(round);
   ASSERT_TRUE(loop.run_until([&] { return rounds == 6; }, 10s));
   EXPECT_EQ(ended, (std::vector<std::string>{"first second", "", "again", "again", "", ""}));
+}
+
+// What comes while it looks is served, timers come when they are due, and a sleep that nothing ends early is
+// none for a processor: looking that finds nothing is given up.
+TEST(EpollLoop, LooksBeforeItSleepsAsLongAsThatPays) {
+  EpollLoop loop;
+  loop.spin(200us);
+  int left = 300;
+  std::function<void()> soon = [&] {
+    if (--left > 0) loop.after(50us, soon);
+  };
+  loop.post(soon);
+  ASSERT_TRUE(loop.run_until([&] { return left == 0; }, 10s));
+  bool late = false;
+  loop.after(300us, [&] { late = true; });
+  ASSERT_TRUE(loop.run_until([&] { return late; }, 5s));
+
+  const auto used = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return Duration(time.tv_sec * 1'000'000'000 + time.tv_nsec);
+  };
+  int ticks = 0;
+  std::function<void()> seldom = [&] {
+    ++ticks;
+    loop.after(2ms, seldom);
+  };
+  loop.post(seldom);
+  const Duration before = used();
+  ASSERT_TRUE(loop.run_until([&] { return ticks == 200; }, 60s));
+  EXPECT_LT(used() - before, 200 * 100us) << "it looks for 200 us each time";
 }
 
 }  // namespace

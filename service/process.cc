@@ -134,6 +134,7 @@ class Process {
       }
     }
     watch_signals();
+    loop_.spin(std::chrono::microseconds(config_.spin_us));
     for (auto& server : servers_) server->begin();
     if (notify_.has_listener()) keep_telling();
     loop_.run();

@@ -99,6 +99,7 @@ Status ProxyRole::start_workers() {
       options.local = context_.local;
     } else {
       one->loop = std::make_unique<rpc::EpollLoop>();
+      one->loop->spin(std::chrono::microseconds(context_.config.spin_us));
     }
     one->worker = std::make_unique<SocketWorker>(shares_loop ? loop_ : *one->loop, context_.keys, options,
                                                  shared_->cache(), shared_->maps(), context_.metrics);
