@@ -57,6 +57,10 @@ class ByteClient {
                     [this] { return ensemble_.any_proxy(random_); });
   }
 
+  // The tables by which it finds servers, where it calls no proxy; until then those of the volume's birth,
+  // however many sites have moved. As those of a proxy they must not name servers that were removed.
+  void go_by(std::shared_ptr<const routing::RoutingTables> tables) { tables_ = std::move(tables); }
+
   // How often it has lost its proxy: what one knows of a file's size another may not.
   unsigned proxies() const { return stream_ ? stream_->connections() : 0; }
 
@@ -84,7 +88,7 @@ class ByteClient {
 
  private:
   rpc::Request request(Procedure procedure, const Buffer& arguments) {
-    const routing::RoutingTables& tables = ensemble_.tables();
+    const routing::RoutingTables& tables = tables_ ? *tables_ : ensemble_.tables();
     auto route = tables.place_of(procedure, arguments.view());
     rpc::Endpoint to = tables.server_of(route->site_class, route->site).endpoint;
     rpc::XdrReader in(arguments.view());
@@ -114,6 +118,7 @@ class ByteClient {
   rpc::Endpoint self_;
   SimSocket socket_;
   std::optional<StreamChannel> stream_;  // of one that calls a proxy
+  std::shared_ptr<const routing::RoutingTables> tables_;
 };
 
 std::vector<wire::Role> moved_classes(const EnsembleOptions& options) {
@@ -489,7 +494,10 @@ class ByteSimulation : public Rounds {
     return true;
   }
   bool wait_for_removal() {
-    return wait_for([&] { return *gone_; }, "a storage server cannot be removed") && wait_for_moves();
+    if (!wait_for([&] { return *gone_; }, "a storage server cannot be removed") || !wait_for_moves())
+      return false;
+    for (auto& client : clients_) client->go_by(sites_->tables());
+    return true;
   }
 
   void compare_copies() {
@@ -505,7 +513,7 @@ class ByteSimulation : public Rounds {
             if (self.options().ensemble.moves) co_await self.sites_->settle();
             reason = co_await self.difference();
             if (reason.empty() && self.options().ensemble.moves)
-              reason = self.ensemble().left_at_coordinators(self.sites_->tables());
+              reason = self.ensemble().left_at_coordinators(*self.sites_->tables());
             done = reason.empty();
             if (!done) co_await self.ensemble().loop().sleep(std::chrono::seconds(1));
             self.checking_ = false;
@@ -522,7 +530,7 @@ class ByteSimulation : public Rounds {
   }
   // Of two copies of a stripe, as their servers have them.
   Task<std::string> difference() {
-    const routing::RoutingTables& tables = options().ensemble.moves ? sites_->tables() : ensemble().tables();
+    const routing::RoutingTables& tables = options().ensemble.moves ? *sites_->tables() : ensemble().tables();
     if (options().ensemble.moves) {
       if (std::string left = ensemble().small_files_left(tables, removed_); !left.empty()) co_return left;
     }

@@ -100,7 +100,7 @@ struct SimEnsemble::Machine {
   storage::MemoryDisk disk;
   std::unique_ptr<Process> process;
   bool serving = false;
-  bool lost = false;         // for good
+  bool gone = false;         // for good: it was lost, or removed from the ensemble
   bool comes = false;        // later
   std::uint32_t number = 0;  // among the proxies
   std::uint64_t runs = 0;    // of its process
@@ -190,7 +190,8 @@ class SimEnsemble::Process {
                                                     .self = machine_.config,
                                                     .tables = tables_,
                                                     .served_before = machine_.served,
-                                                    .pid = ++machine_.runs});
+                                                    .pid = ++machine_.runs,
+                                                    .removed = [this] { loop_.post([this] { leave(); }); }});
     SLICE_CO_RETURN_IF_ERROR(co_await session_->load_kept());
     if (service::Ownership::applies_to(machine_.config.role)) context_.ownership = &session_->ownership();
     session_->start_heartbeats(verifier_, [](wire::HeartbeatArgs& args) { args.state = "serving"; });
@@ -199,6 +200,9 @@ class SimEnsemble::Process {
     if (draws) verifier_.see(co_await session_->draw_verifier());
     co_await session_->load_tables();
     co_return slice::Status{};
+  }
+  void leave() {
+    if (loop_.alive()) ensemble_.end(machine_);
   }
   Result<std::unique_ptr<storage::KvStore>> open_store() {
     storage::MemoryStore::Options options{
@@ -335,7 +339,7 @@ void SimEnsemble::kill(Machine& machine, std::string_view why) {
   machine.process->die(survivors, seed, has_proxies() && random_.chance(kHostDies));
   dead_.push_back(std::move(machine.process));
   loop_.after(random_.between(kShortestAbsence, kLongestAbsence), [this, &machine] {
-    if (!machine.process && !machine.lost) boot(machine);
+    if (!machine.process && !machine.gone) boot(machine);
   });
 }
 
@@ -345,9 +349,14 @@ SimEnsemble::Machine& SimEnsemble::machine(std::uint32_t server) {
 }
 
 void SimEnsemble::lose(std::uint32_t server) {
-  Machine& gone = machine(server);
-  gone.lost = true;
-  if (gone.process) kill(gone, "with its disk");
+  Machine& lost = machine(server);
+  lost.gone = true;
+  if (lost.process) kill(lost, "with its disk");
+}
+
+void SimEnsemble::end(Machine& machine) {
+  machine.gone = true;
+  kill(machine, "it was removed from the ensemble");
 }
 
 void SimEnsemble::come(std::uint32_t server) {
@@ -460,13 +469,13 @@ void SimEnsemble::calm() {
     machine->ill_until = {};
     // What could not be healed stays an error until then.
     if (machine->had_errors && machine->process) kill(*machine, "started anew after disk errors");
-    if (!machine->process && !machine->lost && !machine->comes) boot(*machine);
+    if (!machine->process && !machine->gone && !machine->comes) boot(*machine);
   }
 }
 
 bool SimEnsemble::all_serving() const {
   return std::all_of(machines_.begin(), machines_.end(),
-                     [](const auto& each) { return each->serving || each->lost || each->comes; });
+                     [](const auto& each) { return each->serving || each->gone || each->comes; });
 }
 
 rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {

@@ -65,7 +65,7 @@ class SimEnsemble {
   std::vector<std::uint32_t> to_come() const;
   // It dies now, with its disk, and never comes back.
   void lose(std::uint32_t server);
-  // But those that are lost, or have not come yet.
+  // But those that are lost or removed, or have not come yet.
   bool all_serving() const;
   // What a process complained about: empty as long as all is well.
   const std::string& failure() const { return failure_; }
@@ -108,6 +108,8 @@ class SimEnsemble {
   Machine& machine(std::uint32_t server);
   void boot(Machine& machine);
   void kill(Machine& machine, std::string_view why);
+  // As the process of a server that was removed from the ensemble ends, for good.
+  void end(Machine& machine);
   bool dies_at(Machine& machine, std::string_view point);
   Machine& any_machine();
   void schedule_kill(Duration within);

@@ -29,7 +29,7 @@ class SiteMover {
   Task<void> settle();
   // The same, begun now: becomes true then.
   std::shared_ptr<bool> settled();
-  const routing::RoutingTables& tables() const { return *tables_; }
+  const std::shared_ptr<const routing::RoutingTables>& tables() const { return tables_; }
 
  private:
   template <class R, class Args>
