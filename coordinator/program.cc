@@ -39,6 +39,7 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
   serve_by<wire::ReceiveArgs>(CoordinatorProcedure::kReceive);
   serve_by<wire::EmptiedArgs>(CoordinatorProcedure::kEmptied);
   serve_by<wire::SpreadArgs>(CoordinatorProcedure::kSpread);
+  serve_by<service::NoArguments>(CoordinatorProcedure::kSpreading);
 }
 
 // ---- whose it is ----
@@ -46,7 +47,7 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
 std::optional<FileId> CoordinatorProgram::file_of(const rpc::Call& call) const {
   if (!call.internal || is(call, CoordinatorProcedure::kNull) || is(call, CoordinatorProcedure::kSession) ||
       is(call, CoordinatorProcedure::kReceive) || is(call, CoordinatorProcedure::kEmptied) ||
-      is(call, CoordinatorProcedure::kSpread)) {
+      is(call, CoordinatorProcedure::kSpread) || is(call, CoordinatorProcedure::kSpreading)) {
     return std::nullopt;
   }
   // The arguments of all others begin with its handle.
@@ -195,6 +196,10 @@ Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::MoveArgs& ar
 
 Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::SpreadArgs& args) {
   co_return wire::CoordinatorResult{co_await parts_.spreading.begin(args)};
+}
+
+Task<wire::SpreadingResult> CoordinatorProgram::serve(const service::NoArguments&) {
+  co_return parts_.spreading.state();
 }
 
 Task<wire::EmptiedResult> CoordinatorProgram::serve(const wire::EmptiedArgs& args) {

@@ -13,6 +13,7 @@
 #include "coordinator/ops/truncate.h"
 #include "coordinator/sites.h"
 #include "coordinator/spreading.h"
+#include "service/internal_call.h"
 #include "service/internal_program.h"
 #include "wire/coordinator.h"
 
@@ -50,6 +51,7 @@ class CoordinatorProgram : public service::InternalProgram {
   Task<wire::CoordinatorResult> serve(const wire::MissedArgs& args);
   Task<wire::EmptiedResult> serve(const wire::EmptiedArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::SpreadArgs& args);
+  Task<wire::SpreadingResult> serve(const service::NoArguments& none);
   Task<wire::CoordinatorResult> serve(const wire::ReceiveArgs& args) { return parts_.sites.receive(args); }
 
   // The regular file that the call is of; nothing where it is of none.

@@ -9,6 +9,7 @@
 namespace slice::coordinator {
 
 using NfsStatus = nfs3::Status;
+using wire::SpreadPhase;
 
 namespace {
 
@@ -43,6 +44,7 @@ Task<Status> Spreading::start() {
   if (!*recorded) co_return Status{};
   wanted_ = std::move(**recorded);
   ++asked_;
+  show_begun();
   log_info("files with a layout are evened out on, as was asked for before this start");
   working_ = true;
   spawn(work());
@@ -63,10 +65,11 @@ Task<NfsStatus> Spreading::begin(wire::SpreadArgs args) {
   if (args.shares.empty()) {
     log_info("files with a layout are not evened out any more");
     wanted_.reset();
-    show(0);
+    show_ended(SpreadPhase::kGivenUp);
     co_return NfsStatus::kOk;
   }
   wanted_ = std::move(args);
+  show_begun();
   co_await context_.crash.reach("spread.recorded");
   if (!std::exchange(working_, true)) spawn(work());
   co_return NfsStatus::kOk;
@@ -77,38 +80,61 @@ void Spreading::stop() {
   pieces_.stop();
 }
 
+void Spreading::show_begun() {
+  rate_ = {};
+  shown_ = {.phase = SpreadPhase::kWaiting, .began_ns = static_cast<std::uint64_t>(context_.loop.wall().ns)};
+  show(0);
+}
+
+void Spreading::show_ended(SpreadPhase phase) {
+  shown_.phase = phase;
+  shown_.trouble.clear();
+  shown_.ended_ns = static_cast<std::uint64_t>(context_.loop.wall().ns);
+  show(0);
+}
+
 void Spreading::show(std::uint64_t left) {
-  left_ = left;
+  shown_.left_bytes = left;
   left_gauge_.set(left);
+}
+
+wire::SpreadingResult Spreading::state() const {
+  wire::SpreadingResult state = shown_;
+  // Also where a stripe takes long.
+  service::ByteRate rate = rate_;
+  rate.note(context_.loop.now(), shown_.moved_bytes);
+  if (state.phase == SpreadPhase::kMoving) state.bytes_a_second = rate.bytes_a_second();
+  return state;
 }
 
 std::string Spreading::detail() const {
   if (!goes_on()) return "";
-  if (phase_ == Phase::kCounting) return "counts bytes, to even them out";
-  if (phase_ == Phase::kMoving) return fmt::format("evens out files, {} to go", mebibytes(left_));
-  return "waits to even out files" + (trouble_.empty() ? "" : ": " + trouble_);
+  if (shown_.phase == SpreadPhase::kCounting) return "counts bytes, to even them out";
+  if (shown_.phase == SpreadPhase::kMoving)
+    return fmt::format("evens out files, {} to go", mebibytes(shown_.left_bytes));
+  return "waits to even out files" + (shown_.trouble.empty() ? "" : ": " + shown_.trouble);
 }
 
 Task<void> Spreading::work() {
   while (wanted_ && !stopping_) {
     const std::uint64_t asked = asked_;
     const wire::SpreadArgs args = *wanted_;
-    phase_ = Phase::kWaiting;
+    shown_.phase = SpreadPhase::kWaiting;
     while (context_.tables.get()->generation() < args.known && !leaves_off(asked))
       co_await context_.loop.sleep(kTablesPause);
     // After a start no node has a session yet.
     co_await parts_.sessions.settled();
     if (leaves_off(asked)) continue;
     Status passed = co_await pass(args.shares);
-    show(0);
     if (leaves_off(asked)) continue;
-    trouble_ = passed ? "" : passed.error().message;
+    show(0);
+    shown_.trouble = passed ? "" : passed.error().message;
     if (passed) {
       co_await done(asked);
       continue;
     }
-    log_warning("files are not evened out yet: {}", trouble_);
-    phase_ = Phase::kWaiting;
+    log_warning("files are not evened out yet: {}", shown_.trouble);
+    shown_.phase = SpreadPhase::kWaiting;
     const MonoTime until = context_.loop.now() + kPause;
     while (context_.loop.now() < until && !leaves_off(asked)) co_await context_.loop.sleep(kTablesPause);
   }
@@ -123,11 +149,12 @@ Task<void> Spreading::done(std::uint64_t asked) {
   if (Status forgotten = co_await forget_spread(context_.disk); !forgotten)
     log_warning("that files are evened out cannot be recorded: {}", forgotten.error().message);
   wanted_.reset();
+  show_ended(SpreadPhase::kDone);
 }
 
 Task<Status> Spreading::pass(std::vector<wire::ServerShare> shares) {
   const std::uint64_t asked = asked_;
-  phase_ = Phase::kCounting;
+  shown_.phase = SpreadPhase::kCounting;
   // It may be long since they were found.
   const auto tables = context_.tables.get();
   std::erase_if(shares, [&](const wire::ServerShare& each) {
@@ -142,10 +169,11 @@ Task<Status> Spreading::pass(std::vector<wire::ServerShare> shares) {
         co_return;
       }));
   if (leaves_off(asked) || !balance.plan()) co_return Status{};
-  phase_ = Phase::kMoving;
+  shown_.phase = SpreadPhase::kMoving;
   show(balance.left());
+  rate_.note(context_.loop.now(), shown_.moved_bytes);
   log_info("files with a layout are not where they should be by the servers' shares: {} go",
-           mebibytes(left_));
+           mebibytes(shown_.left_bytes));
   const std::uint64_t moved = moved_.value(), bytes = moved_bytes_.value(), failed = failed_.value();
   Status gone = co_await each_piece(
       [&](routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end) -> Task<void> {
@@ -193,6 +221,18 @@ std::vector<Balance::Stripe> Spreading::stripes_of(const routing::FileHandle& ha
   return stripes;
 }
 
+// A stripe was moved, or could not be.
+void Spreading::note(bool moved, std::uint64_t bytes) {
+  if (moved) {
+    shown_.moved_bytes += bytes;
+    rate_.note(context_.loop.now(), shown_.moved_bytes);
+  } else {
+    ++shown_.failed_stripes;
+  }
+  // The balance has told of all of the piece's at once.
+  show(shown_.left_bytes - std::min(shown_.left_bytes, bytes));
+}
+
 // What cannot be moved now is for another time.
 Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end,
                              Balance& balance, std::uint64_t asked) {
@@ -209,6 +249,7 @@ Task<void> Spreading::spread(routing::FileHandle handle, wire::MapPiece piece, s
                                          SiteId{wire::listed_site(servers)}, bytes, bytes_per_second_);
     (moved ? moved_ : failed_).add();
     if (moved) moved_bytes_.add(bytes);
+    if (!leaves_off(asked)) note(moved, bytes);
     co_await context_.crash.reach("spread.moved");
   }
 }

@@ -11,6 +11,7 @@
 #include "coordinator/layouts.h"
 #include "coordinator/ops/move.h"
 #include "coordinator/pieces.h"
+#include "service/byte_rate.h"
 
 namespace slice::coordinator {
 
@@ -36,11 +37,12 @@ class Spreading {
   Task<nfs3::Status> begin(wire::SpreadArgs args);
   void stop();
   bool goes_on() const { return wanted_.has_value(); }
+  // The coordinator program's SPREADING.
+  wire::SpreadingResult state() const;
   // For status: what it does; empty: nothing.
   std::string detail() const;
 
  private:
-  enum class Phase { kWaiting, kCounting, kMoving };
   // Until it is done, or given up.
   Task<void> work();
   // Evens out once, by these shares. An error: not everything could be read.
@@ -54,7 +56,11 @@ class Spreading {
                                           std::uint64_t end) const;
   Task<void> spread(routing::FileHandle handle, wire::MapPiece piece, std::uint64_t end, Balance& balance,
                     std::uint64_t asked);
+  // What is asked for begins, or begins again, and ends.
+  void show_begun();
+  void show_ended(wire::SpreadPhase phase);
   void show(std::uint64_t left);
+  void note(bool moved, std::uint64_t bytes);
 
   service::ServiceContext& context_;
   Parts parts_;
@@ -64,9 +70,8 @@ class Spreading {
   std::optional<wire::SpreadArgs> wanted_;  // as it is recorded
   std::uint64_t asked_ = 0;                 // how often
   bool working_ = false, stopping_ = false;
-  Phase phase_ = Phase::kWaiting;
-  std::string trouble_;  // why it waits
-  std::uint64_t left_ = 0;
+  wire::SpreadingResult shown_;
+  service::ByteRate rate_;
   Counter& moved_;
   Counter& moved_bytes_;
   Counter& failed_;

@@ -33,6 +33,9 @@ class SpreadingTest : public testing::LayoutFixture {
     for (const std::string& name : nodes_) args.shares.push_back({index(name), 1});
     return ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kSpread, args).status;
   }
+  wire::SpreadingResult state() {
+    return ask<wire::SpreadingResult>(wire::CoordinatorProcedure::kSpreading, service::NoArguments{});
+  }
   NfsStatus spread() { return spread(tables_.get()->generation()); }
   void reaches(std::uint64_t stripes) {
     store1_.end = store2_.end = store3_.end = stripes * kUnit;
@@ -93,7 +96,10 @@ TEST_F(SpreadingTest, AStartGoesOnWithIt) {
   keep_sessions();
   EXPECT_LT(on("store3", mapped, 60), 10u);
   EXPECT_NE(process().role.detail().find("even"), std::string::npos) << process().role.detail();
+  EXPECT_EQ(state().ended_ns, 0u);
+  EXPECT_NE(state().phase, wire::SpreadPhase::kNever);
   pass_seconds(30);
+  EXPECT_EQ(state().phase, wire::SpreadPhase::kDone);
   for (const char* name : {"store1", "store2", "store3"})
     EXPECT_NEAR(static_cast<double>(on(name, mapped, 60)), 20, 2) << name;
   EXPECT_EQ(process().role.detail().find("even"), std::string::npos) << process().role.detail();
@@ -140,6 +146,45 @@ TEST_F(SpreadingTest, WithoutSharesItIsGivenUpForGood) {
   EXPECT_EQ(spread(), NfsStatus::kOk) << "and once more";
   pass_seconds(15);
   EXPECT_NEAR(static_cast<double>(on("store3", mapped, 60)), 20, 2);
+}
+
+TEST_F(SpreadingTest, TellsHowFarItIs) {
+  using wire::SpreadPhase;
+  const routing::FileHandle mapped = handle(SLICE_HANDLE_BLOCK_MAPPED);
+  layout(mapped, 0, true);
+  reaches(60);
+  store3_comes();
+  EXPECT_EQ(state(), wire::SpreadingResult{}) << "nothing was asked for";
+  EXPECT_EQ(spread(), NfsStatus::kOk);
+  const auto began_ns = static_cast<std::uint64_t>(loop_.wall().ns);
+  EXPECT_EQ(state().ended_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(state().began_ns), static_cast<double>(began_ns), 1e9);
+  while (on("store3", mapped, 60) < 3) loop_.advance(std::chrono::milliseconds(1));
+  const wire::SpreadingResult early = state();
+  EXPECT_EQ(early.phase, SpreadPhase::kMoving);
+  EXPECT_GE(early.moved_bytes, 2 * kUnit);
+  EXPECT_EQ(early.moved_bytes % kUnit, 0u);
+  // While the piece goes on, too, stripe by stripe.
+  while (on("store3", mapped, 60) < 10) loop_.advance(std::chrono::milliseconds(1));
+  const wire::SpreadingResult later = state();
+  EXPECT_GE(later.moved_bytes, early.moved_bytes + 6 * kUnit);
+  EXPECT_EQ(later.moved_bytes + later.left_bytes, early.moved_bytes + early.left_bytes);
+  pass_seconds(15);
+  const wire::SpreadingResult done = state();
+  EXPECT_EQ(done.phase, SpreadPhase::kDone);
+  EXPECT_EQ(done.moved_bytes, process().metric("coordinator_spread_bytes_total"));
+  EXPECT_EQ(done.left_bytes, 0u);
+  EXPECT_EQ(done.bytes_a_second, 0u);
+  EXPECT_EQ(done.failed_stripes, 0u);
+  EXPECT_GT(done.ended_ns, done.began_ns);
+  EXPECT_EQ(spread(), NfsStatus::kOk) << "which counts anew";
+  EXPECT_EQ(state().moved_bytes, 0u);
+  EXPECT_EQ(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kSpread, wire::SpreadArgs{}).status,
+            NfsStatus::kOk);
+  EXPECT_EQ(state().phase, SpreadPhase::kGivenUp);
+  EXPECT_NE(state().ended_ns, 0u);
+  pass_seconds(5);
+  EXPECT_EQ(state().phase, SpreadPhase::kGivenUp) << "whatever a pass of before still does";
 }
 
 TEST_F(SpreadingTest, OtherSharesTakeThePlaceOfThoseThatGoOn) {

@@ -21,7 +21,8 @@ enum class CoordinatorProcedure : std::uint32_t {
   kMove = 7,
   kReceive = 8,
   kEmptied = 9,
-  kSpread = 10
+  kSpread = 10,
+  kSpreading = 11
 };
 
 struct CoordinatorTruncateArgs {

@@ -177,6 +177,8 @@ TEST(LayoutMessages, Codec) {
   check_message(EmptiedArgs{3, Generation{9}});
   check_message(SpreadArgs{Generation{9}, {{3, 1ull << 40}, {4, 0}}});
   check_message(SpreadArgs{});
+  check_message(SpreadingResult{});
+  check_message(SpreadingResult{SpreadPhase::kGivenUp, 1ull << 40, 2, 3, 1ull << 33, 5, 6, "store2 is away"});
   check_message(EmptiedResult{NfsStatus::kJukebox, 12, "a pass goes on"});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});

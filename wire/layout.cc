@@ -63,8 +63,9 @@ MapPiece decode_piece(XdrReader& in) {
   return piece;
 }
 
+constexpr std::size_t kMaxTrouble = 255;  // bytes of SpreadingResult::trouble
+constexpr std::size_t kMaxLeft = 255;     // bytes of EmptiedResult::left
 // With the most ranges of stripes.
-constexpr std::size_t kMaxLeft = 255;  // bytes of EmptiedResult::left
 constexpr std::size_t kMaxIntentionRecord = 128 + 16 * kMaxStripeRanges;
 
 void encode_longs(XdrWriter& out, const std::vector<std::uint64_t>& numbers) {
@@ -125,6 +126,49 @@ bool decode(ByteView bytes, SpreadArgs& out) {
     const std::uint32_t server = in.u32();
     out.shares.push_back({server, in.u64()});
   }
+  return in.complete();
+}
+
+std::string_view phase_name(SpreadPhase phase) {
+  switch (phase) {
+    case SpreadPhase::kNever:
+      return "never";
+    case SpreadPhase::kWaiting:
+      return "waiting";
+    case SpreadPhase::kCounting:
+      return "counting";
+    case SpreadPhase::kMoving:
+      return "moving";
+    case SpreadPhase::kDone:
+      return "done";
+    case SpreadPhase::kGivenUp:
+      return "given up";
+  }
+  return "?";
+}
+
+void encode(XdrWriter& out, const SpreadingResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.phase));
+  out.u64(result.moved_bytes);
+  out.u64(result.left_bytes);
+  out.u64(result.failed_stripes);
+  out.u64(result.bytes_a_second);
+  out.u64(result.began_ns);
+  out.u64(result.ended_ns);
+  out.text(std::string_view(result.trouble).substr(0, kMaxTrouble));
+}
+bool decode(ByteView bytes, SpreadingResult& out) {
+  XdrReader in(bytes);
+  const std::uint32_t phase = in.u32();
+  if (phase > static_cast<std::uint32_t>(SpreadPhase::kGivenUp)) in.fail();
+  out.phase = static_cast<SpreadPhase>(phase);
+  out.moved_bytes = in.u64();
+  out.left_bytes = in.u64();
+  out.failed_stripes = in.u64();
+  out.bytes_a_second = in.u64();
+  out.began_ns = in.u64();
+  out.ended_ns = in.u64();
+  out.trouble = std::string(in.text(kMaxTrouble));
   return in.complete();
 }
 

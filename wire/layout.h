@@ -169,6 +169,29 @@ struct SpreadArgs {
   std::vector<ServerShare> shares;
 };
 
+// SPREADING, without arguments: how far the receiver is with what SPREAD asked for last.
+enum class SpreadPhase : std::uint32_t {
+  kNever = 0,     // it was asked for nothing since it started, nor had to go on with anything
+  kWaiting = 1,   // for newer tables, or for servers: it begins again
+  kCounting = 2,  // what every server has
+  kMoving = 3,
+  kDone = 4,
+  kGivenUp = 5  // SPREAD without shares came
+};
+std::string_view phase_name(SpreadPhase phase);
+
+struct SpreadingResult {
+  SpreadPhase phase = SpreadPhase::kNever;
+  std::uint64_t moved_bytes = 0;     // since it was asked for, or the receiver started with it
+  std::uint64_t left_bytes = 0;      // kMoving: that are to go still
+  std::uint64_t failed_stripes = 0;  // that could not be moved, likewise
+  std::uint64_t bytes_a_second = 0;  // moved in the last seconds
+  std::uint64_t began_ns = 0;        // wall clock: when it was asked for, or the receiver started with it
+  std::uint64_t ended_ns = 0;        // 0: it has not
+  std::string trouble;               // why it waits, if that is known; at most 255 bytes
+  bool operator==(const SpreadingResult&) const = default;
+};
+
 // RECALL: layouts of the file with a version below `version` that this coordinator gave are void. With
 // `sites`: of all files of these coordinator sites.
 struct RecallArgs {
@@ -264,6 +287,7 @@ std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
   X(EmptiedArgs) \
   X(EmptiedResult) \
   X(SpreadArgs) \
+  X(SpreadingResult) \
   X(ReceiveArgs) \
   X(DiscardArgs)
 // clang-format on

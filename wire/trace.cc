@@ -173,7 +173,7 @@ constexpr std::array kInternalNames{
     ProgramNames{kCoordinatorProgram,
                  "coordinator",
                  {"NULL", "TRUNCATE", "REMOVE", "SESSION", "LAYOUT", "MISSED", "MAP", "MOVE", "RECEIVE",
-                  "EMPTIED", "SPREAD"}},
+                  "EMPTIED", "SPREAD", "SPREADING"}},
     ProgramNames{kManagerProgram,
                  "manager",
                  {"NULL", "HEARTBEAT", "DRAW_VERIFIER", "GET_TABLES", "MEMBERS", "OFFER_TABLES", "CLAIM",

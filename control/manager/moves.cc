@@ -144,7 +144,7 @@ wire::MovesListResult Moves::list() const {
         .move = each.move, .last = {}, .aborting = each.aborting, .began_ns = each.began_ns};
     if (auto seen = seen_.find(each.move.id); seen != seen_.end()) {
       state.last = seen->second.last;
-      state.bytes_a_second = seen->second.bytes_a_second;
+      state.bytes_a_second = seen->second.rate.bytes_a_second();
     }
     result.moves.push_back(std::move(state));
   }
@@ -201,14 +201,7 @@ Task<void> Moves::step(wire::MoveId id, std::uint64_t bytes_per_second, bool pau
 }
 
 void Moves::note(Seen& seen, const wire::MoveSitesResult& result) {
-  const MonoTime now = context_.loop.now();
-  if (result.copied_bytes >= seen.last.copied_bytes && seen.at != MonoTime{} && now > seen.at) {
-    const double seconds = std::chrono::duration<double>(now - seen.at).count();
-    const double fresh = static_cast<double>(result.copied_bytes - seen.last.copied_bytes) / seconds;
-    seen.bytes_a_second =
-        static_cast<std::uint64_t>(0.7 * static_cast<double>(seen.bytes_a_second) + 0.3 * fresh);
-  }
-  seen.at = now;
+  seen.rate.note(context_.loop.now(), result.copied_bytes);
   seen.last = result;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "control/manager/state.h"
+#include "service/byte_rate.h"
 #include "service/context.h"
 #include "wire/moves.h"
 
@@ -49,8 +50,7 @@ class Moves {
  private:
   struct Seen {
     wire::MoveSitesResult last;
-    std::uint64_t bytes_a_second = 0;
-    MonoTime at{};
+    service::ByteRate rate;
     bool busy = false;
   };
   const MoveRecord* find(wire::MoveId id) const;

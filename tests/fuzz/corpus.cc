@@ -183,6 +183,7 @@ void authority_and_coordinator(Maker& make) {
   make.internal(kProgram, C::kMove, wire::MoveArgs{make.handle(2), 1, 9});
   make.internal(kProgram, C::kEmptied, wire::EmptiedArgs{3, Generation{1}});
   make.internal(kProgram, C::kSpread, wire::SpreadArgs{Generation{1}, {{3, 1}, {4, 2}}});
+  make.internal(kProgram, C::kSpreading);
   make.internal(kProgram, C::kReceive,
                 wire::ReceiveArgs{.move = 1,
                                   .attempt = 2,
