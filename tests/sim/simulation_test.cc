@@ -265,6 +265,46 @@ TEST_P(ProxyTest, SitesAreMovedMeanwhile) {
   }
 }
 
+// As the product's process does; else it would answer, by layouts that it has no more. It hears of that by
+// its next heartbeat: some runs are over before.
+TEST(RemovalTest, AStorageNodeThatWasRemovedEndsAndNoClientAsksIt) {
+  configure_log("sim", LogLevel::kError);
+  unsigned died = 0;
+  for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
+    SimulationOptions given{.ensemble = {.seed = seed,
+                                         .storage_nodes = 3,
+                                         .later = 1,
+                                         .copies = 2,
+                                         .manager = true,
+                                         .moves = true,
+                                         .victims = ServerRole::kStorage},
+                            .operations = 4};
+    const EnsembleConfig config = make_config(given.ensemble);
+    std::string gone;  // where it was
+    unsigned asked = 0, read = 0;
+    const std::regex removed(" (\\w+): change 4: done");  // wire::ServerChange::kRemove
+    const auto has = [](std::string_view line, std::string_view what) {
+      return line.find(what) != line.npos;
+    };
+    SimulationResult result = simulate_bytes(given, [&](std::string_view line) {
+      std::match_results<std::string_view::const_iterator> name;
+      if (has(line, ": change 4: ") && std::regex_search(line.begin(), line.end(), name, removed)) {
+        const ServerConfig& server = *config.find(name[1].str());
+        gone = " -> " + rpc::to_string({server.address, server.port}) + " ";
+      } else if (has(line, " dies: it was removed")) {
+        ++died;
+      } else if (!gone.empty() && has(line, "network: 10.77.1.") && has(line, " READ ")) {
+        ++(has(line, gone) ? asked : read);
+      }
+    });
+    ASSERT_EQ(result.failure, "") << "seed " << seed;
+    EXPECT_NE(gone, "") << "seed " << seed;
+    EXPECT_EQ(asked, 0u) << "seed " << seed;
+    EXPECT_GT(read, 0u) << "seed " << seed;
+  }
+  EXPECT_GT(died, 0u);
+}
+
 TEST_P(ProxyTest, DirectorySitesAreMovedMeanwhile) {
   for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
     SimulationOptions given = names(seed);
