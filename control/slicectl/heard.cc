@@ -42,8 +42,10 @@ Task<HeardServer> hear_server(const Seams& seams, wire::ServerEntry entry) {
   const WallTime asked = seams.loop.wall();
   const MonoTime begun = seams.loop.now_exactly();
   auto about = co_await ask_itself<wire::AboutResult>(seams, heard.entry, wire::AdminProcedure::kAbout);
-  if (!about) co_return heard;
   const Duration round_trip = seams.loop.now_exactly() - begun;
+  if (heard.entry.role == wire::Role::kCoordinator)
+    heard.spread = co_await ask_spread(seams, heard.entry.endpoint);
+  if (!about) co_return heard;
   heard.inexact = round_trip / 2;
   heard.ahead_ns = static_cast<std::int64_t>(about->wall_ns) - asked.ns - heard.inexact.count();
   heard.about = std::move(*about);
@@ -104,6 +106,19 @@ Task<Heard> hear(const Seams& given) {
   heard.servers = co_await all(std::move(asked));
   heard.now = seams.loop.wall();
   co_return heard;
+}
+
+std::vector<Spread> spreads_of(const Heard& heard) {
+  std::vector<Spread> spreads;
+  for (const HeardServer& each : heard.servers) {
+    if (each.entry.role != wire::Role::kCoordinator) continue;
+    if (each.silence) {
+      spreads.push_back({each.entry.name, fail(*each.silence)});
+    } else if (each.spread) {
+      spreads.push_back({each.entry.name, *each.spread});
+    }
+  }
+  return spreads;
 }
 
 wire::MembersResult members_of(const Heard& heard) {

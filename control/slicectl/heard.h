@@ -22,8 +22,9 @@ struct HeardServer {
   std::optional<wire::AboutResult> about;  // none: it did not answer, or is of a version that knows no ABOUT
   std::int64_t ahead_ns = 0;               // its clock, of this host's; with `about` only
   Duration inexact{0};                     // by so much at most `ahead_ns` may be wrong
-  std::string metrics;                     // as it gave them
-  std::map<std::string, double, std::less<>> figures;  // of these, those that have no labels
+  std::optional<Result<wire::SpreadingResult>> spread;  // of a coordinator that answered
+  std::string metrics;                                  // as it gave them
+  std::map<std::string, double, std::less<>> figures;   // of these, those that have no labels
 
   // 0 where it has none of the name, which is without the prefix that all have.
   double figure(std::string_view name) const {
@@ -47,6 +48,9 @@ Task<Heard> hear(const Seams& seams);
 // The members as the manager tells of them; without it as they have answered themselves, and `generation` and
 // `settings` are the newest that anybody has.
 wire::MembersResult members_of(const Heard& heard);
+
+// How far coordinators are with evening out files.
+std::vector<Spread> spreads_of(const Heard& heard);
 
 // The value of each line of metrics without labels.
 std::map<std::string, double, std::less<>> figures_of(std::string_view metrics);

@@ -54,7 +54,8 @@ MoveCommands::MoveCommands(CLI::App& app)
       move_(site_->add_subcommand("move", "begins to; `slicectl moves` shows how far it is")),
       rebalance_(app.add_subcommand("rebalance",
                                     "moves sites until every server has its share of those of its class")),
-      moves_(app.add_subcommand("moves", "moves of sites that go on, and the last that have ended")),
+      moves_(app.add_subcommand(
+          "moves", "moves of sites that go on, and the last that have ended; what coordinators even out")),
       pause_(moves_->add_subcommand("pause", "copies nothing more for now")),
       resume_(moves_->add_subcommand("resume", "goes on copying")),
       abort_(moves_->add_subcommand("abort", "gives one up, whose sites are not given away yet")),
@@ -152,7 +153,7 @@ Task<int> MoveCommands::rebalance(const Seams& seams, const Output& output) {
   std::string text = only ? render_plan(*known->tables, plans.front(), output.format)
                           : render_plans(*known->tables, plans, output.format);
   if (spreads && output.format == Format::kText)
-    text += "coordinators even out files with copies or block maps (slicectl status)\n";
+    text += "coordinators even out files with copies or block maps (slicectl moves)\n";
   co_return output.print(text);
 }
 
@@ -161,7 +162,8 @@ Task<int> MoveCommands::moves(const Seams& seams, const Output& output) {
   if (!tables) co_return output.say(tables.error());
   auto moves = co_await ask_moves(seams);
   if (!moves) co_return output.say(moves.error());
-  co_return output.print(render_moves(**tables, *moves, seams.loop.wall(), output.format));
+  const std::vector<Spread> spreads = co_await ask_spreads(seams, **tables);
+  co_return output.print(render_moves(**tables, *moves, spreads, output.format));
 }
 
 Task<int> MoveCommands::watch(const Seams& seams, const Output& output) {
@@ -170,10 +172,14 @@ Task<int> MoveCommands::watch(const Seams& seams, const Output& output) {
     auto tables = co_await ask_tables(seams);
     auto moves = co_await ask_moves(seams);
     if (tables && moves) {
-      const std::string text = render_moves(**tables, *moves, seams.loop.wall(), output.format);
+      const std::vector<Spread> spreads = co_await ask_spreads(seams, **tables);
+      const std::string text = render_moves(**tables, *moves, spreads, output.format);
       // Back to where the last picture began.
       const std::string back = output.terminal && lines > 0 ? fmt::format("\x1b[{}A\x1b[J", lines) : "";
-      const bool over = std::none_of(moves->moves.begin(), moves->moves.end(), going_on);
+      auto some = [](const auto& all) {
+        return std::any_of(all.begin(), all.end(), [](const auto& each) { return going_on(each); });
+      };
+      const bool over = !some(moves->moves) && !some(spreads);
       if (output.terminal || over) output.print(back + text);
       lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
       if (over) co_return 0;

@@ -14,6 +14,12 @@ inline bool going_on(const wire::MoveState& move) {
   return move.ended_ns == 0;
 }
 
+// Also of one that does not answer, since nobody knows; but not of one that cannot tell.
+inline bool going_on(const Spread& spread) {
+  if (!spread.state) return spread.state.error().code != Errc::kInvalid;
+  return spread.state->phase != wire::SpreadPhase::kNever && spread.state->ended_ns == 0;
+}
+
 // What the manager tells of now.
 struct Known {
   wire::MembersResult members;

@@ -13,6 +13,11 @@
 namespace slice::slicectl {
 namespace {
 
+// Whoever is silent is not to hold up what the others tell.
+constexpr Duration kSpreadPatience = std::chrono::seconds(2);
+// Where nobody listens at a host that is there, as while a process restarts.
+constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
+
 constexpr Duration kJukeboxDelay = std::chrono::milliseconds(200);
 constexpr unsigned kJukeboxTries = 25;
 constexpr std::size_t kMaxStripes = 1 << 20;  // listed of one file
@@ -294,6 +299,24 @@ Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams) {
 
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args) {
   return have_manager<wire::ChangeMovesResult>(seams, wire::ManagerProcedure::kChangeMoves, args);
+}
+
+Task<Result<wire::SpreadingResult>> ask_spread(const Seams& seams, rpc::Endpoint coordinator) {
+  return service::internal_call<wire::SpreadingResult>(
+      seams.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSpreading,
+      service::NoArguments{}, seams.timeout, kRefusedPatience);
+}
+
+Task<std::vector<Spread>> ask_spreads(const Seams& given, const routing::RoutingTables& tables) {
+  Seams seams = given;
+  seams.timeout = std::min(given.timeout, kSpreadPatience);
+  std::vector<Task<Spread>> asked;
+  for (const wire::ServerEntry* each : tables.servers(wire::Role::kCoordinator)) {
+    asked.push_back([](const Seams& by, std::string name, rpc::Endpoint at) -> Task<Spread> {
+      co_return Spread{name, co_await ask_spread(by, at)};
+    }(seams, each->name, each->endpoint));
+  }
+  co_return co_await all(std::move(asked));
 }
 
 Task<Result<std::vector<ProcessMetrics>>> ask_metrics(const Seams& seams, std::string name) {

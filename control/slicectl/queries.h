@@ -18,6 +18,7 @@
 #include "wire/admin.h"
 #include "wire/authority.h"
 #include "wire/configuration.h"
+#include "wire/layout.h"
 #include "wire/moves.h"
 #include "wire/object.h"
 #include "wire/settings.h"
@@ -48,6 +49,17 @@ Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::Chan
 Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args);
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams);
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args);
+
+// How far a coordinator is with evening out files that have a layout.
+struct Spread {
+  std::string coordinator;
+  // kInvalid: it is of a version that cannot tell. Others: it does not answer.
+  Result<wire::SpreadingResult> state;
+};
+// Of all coordinators at once; in the order of the tables.
+Task<std::vector<Spread>> ask_spreads(const Seams& seams, const routing::RoutingTables& tables);
+// Of one.
+Task<Result<wire::SpreadingResult>> ask_spread(const Seams& seams, rpc::Endpoint coordinator);
 
 struct ProcessMetrics {
   std::string name;

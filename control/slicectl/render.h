@@ -39,8 +39,9 @@ struct Plan {
 };
 std::string render_plan(const routing::RoutingTables& tables, const Plan& plan, Format format);
 std::string render_plans(const routing::RoutingTables& tables, const std::vector<Plan>& plans, Format format);
+// Moves of sites, and what coordinators even out.
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
-                         WallTime now, Format format);
+                         const std::vector<Spread>& spreads, Format format);
 std::string render_settings(const wire::MoveSettings& settings, Format format);
 
 // "1.5 GiB"; exact below 1 KiB.

@@ -71,4 +71,18 @@ std::string said_text(const wire::ServerEntry& entry) {
   return text;
 }
 
+std::string ranges_text(const std::vector<std::uint64_t>& numbers, std::size_t most) {
+  std::string text;
+  std::size_t shown = 0;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i;
+    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
+    if (shown++ == most) return text + fmt::format(", ... ({} in all)", numbers.size());
+    if (!text.empty()) text += ", ";
+    text += i == j ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[j]);
+    i = j + 1;
+  }
+  return text;
+}
+
 }  // namespace slice::slicectl

@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 std::string dump(const Json& json);
 // Columns as wide as their widest cell, two spaces between, no spaces at line ends.
 std::string table(const std::vector<std::vector<std::string>>& rows);
+// "1-3, 7": what a person can read of many numbers, in order; `most` ranges of them.
+std::string ranges_text(const std::vector<std::uint64_t>& numbers, std::size_t most);
 // What render_where() shows as JSON.
 Json where_json(const EnsembleConfig& config, const Where& where);
 std::string_view role_text(wire::Role role);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/manager/manager.h"
+#include "control/slicectl/plans.h"
 #include "control/slicectl/queries.h"
 #include "control/slicectl/render_status.h"
 #include "service/admin_program.h"
@@ -307,6 +308,78 @@ TEST_F(SlicectlTest, ShowsWhoIsAlive) {
   EXPECT_THAT(text, Not(HasSubstr(" \n")));
   loop_.advance(7s);
   EXPECT_THAT(status(Format::kText), ::testing::ContainsRegex("no, [78][.][0-9] s"));
+}
+
+// SPREADING alone; of an older version it knows nothing of that.
+class FakeCoordinator : public rpc::Program {
+ public:
+  std::uint32_t number() const override { return wire::kCoordinatorProgram; }
+  std::uint32_t version() const override { return wire::kInternalVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    if (call.procedure != 11 || old) co_return rpc::Outcome::kNoProcedure;
+    encode(results, state);
+    co_return rpc::Outcome::kReply;
+  }
+  wire::SpreadingResult state;
+  bool old = false;
+};
+
+class SpreadsTest : public SlicectlTest {
+ protected:
+  SpreadsTest() { serve("coord1", coordinator_); }
+  std::vector<Spread> spreads() { return run(ask_spreads(seams_, *tables_.get())); }
+  std::string shown(Format format) { return render_moves(*tables_.get(), {}, spreads(), format); }
+  FakeCoordinator coordinator_;
+};
+
+TEST_F(SpreadsTest, ShowsNothingWhereNothingWasAskedFor) {
+  EXPECT_EQ(shown(Format::kText), "limit: as fast as it goes\nno sites are moved\n");
+  EXPECT_EQ(json::parse(shown(Format::kJson))["spreads"], json::array());
+  EXPECT_FALSE(going_on(spreads().front()));
+}
+
+TEST_F(SpreadsTest, ShowsABarItsPaceAndTheTimeLeft) {
+  coordinator_.state = {.phase = wire::SpreadPhase::kMoving,
+                        .moved_bytes = 1ull << 30,
+                        .left_bytes = 3ull << 30,
+                        .failed_stripes = 2,
+                        .bytes_a_second = 32 << 20,
+                        .began_ns = 5};
+  EXPECT_THAT(shown(Format::kText),
+              HasSubstr("\nEVENING OUT\n"
+                        "coord1       moving  [#####...............]  25 %, 1.0 GiB, 32.0 MiB/s, 96 s left, "
+                        "2 stripes could not be\n"));
+  const json said = json::parse(shown(Format::kJson))["spreads"];
+  EXPECT_EQ(said, json::parse(R"([{"coordinator": "coord1", "phase": "moving", "moved_bytes": 1073741824,
+    "left_bytes": 3221225472, "failed_stripes": 2, "bytes_per_second": 33554432, "trouble": "", "began_ns": 5,
+    "ended_ns": null, "seconds_left": 96}])"));
+  EXPECT_TRUE(going_on(spreads().front()));
+}
+
+TEST_F(SpreadsTest, ShowsWhyItWaitsAndWhatWasDone) {
+  coordinator_.state = {.phase = wire::SpreadPhase::kWaiting,
+                        .moved_bytes = 3 << 20,
+                        .began_ns = 5,
+                        .trouble = "store2 is away"};
+  EXPECT_THAT(shown(Format::kText),
+              HasSubstr("coord1       waiting  3.0 MiB moved so far  store2 is away\n"));
+  EXPECT_TRUE(going_on(spreads().front()));
+  coordinator_.state = {.phase = wire::SpreadPhase::kDone,
+                        .moved_bytes = 3 << 20,
+                        .began_ns = 1'000'000'000,
+                        .ended_ns = 43'000'000'000};
+  EXPECT_THAT(shown(Format::kText), HasSubstr("coord1       done  3.0 MiB moved in 42 s\n"));
+  EXPECT_FALSE(going_on(spreads().front()));
+}
+
+TEST_F(SpreadsTest, OneThatCannotTellIsNotWaitedForButOneThatIsSilentIs) {
+  coordinator_.old = true;
+  EXPECT_THAT(shown(Format::kText), HasSubstr("coord1       unknown    the peer does not serve"));
+  EXPECT_EQ(json::parse(shown(Format::kJson))["spreads"][0]["phase"], "unknown");
+  EXPECT_FALSE(going_on(spreads().front()));
+  silence("coord1");
+  EXPECT_THAT(shown(Format::kText), HasSubstr("coord1       unknown"));
+  EXPECT_TRUE(going_on(spreads().front()));
 }
 
 TEST_F(SlicectlTest, ShowsWhatWasSaidOfServersAndNoneThatWasRemoved) {

@@ -93,7 +93,8 @@ void Watch::learn(const slicectl::Heard& heard) {
     }
   }
   if (heard.moves && tables_ != nullptr)
-    moves_ = slicectl::render_moves(*tables_, *heard.moves, heard.now, slicectl::Format::kJson);
+    moves_ =
+        slicectl::render_moves(*tables_, *heard.moves, slicectl::spreads_of(heard), slicectl::Format::kJson);
 }
 
 void Watch::make_now() {

@@ -25,7 +25,6 @@ TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes m
 KILLS, BETWEEN_SECONDS, AWAY_SECONDS = 8, (1.0, 2.5), 5
 MOVES_SECONDS, SETTLES_SECONDS = 90, 30  # for moves to end, and for what is told and removed by and by
 GUEST_SECONDS = 1500  # at the most
-TOLD_SECONDS = 2.5  # until status shows what a coordinator has just begun
 PAUSE_MS = 20  # between two operations of a worker of `durability`: clients leave processors to those who move
 BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest: files that the host makes
 MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
@@ -412,9 +411,12 @@ def spread(scene):
     there = scene.stripes(old)
     ok &= say(there[added] == 0, f"{what}: none of {there.total()} of old files", there)
     scene.tell("rebalance")
-    time.sleep(TOLD_SECONDS)
-    ok &= scene.ended(what) & say(scene.until(lambda: "even" not in scene.ask("status").stdout, MOVES_SECONDS), f"{what}: coordinators have evened out",
-                                  scene.ask("status").stdout)
+    scene.tell("moves", "--watch")
+    spreads = json.loads(scene.tell("moves", "--json"))["spreads"]
+    evened = spreads and all(each["phase"] == "done" and each["left_bytes"] == 0 for each in spreads)
+    moved = sum(each["moved_bytes"] for each in spreads)
+    ok &= scene.ended(what) & say(evened and moved > 0, f"{what}: `moves --watch` ends when coordinators have evened out: {moved} bytes", spreads)
+    ok &= say(scene.until(lambda: "even" not in scene.ask("status").stdout), f"{what}: and so says `status`", scene.ask("status").stdout)
     there = scene.stripes(scene.files.written)
     share = there.total() / len(scene.target.servers("store"))
     good = all(abs(there[name] - share) <= 2 * STRAY * share for name in scene.target.servers("store"))

@@ -250,7 +250,16 @@ function showMoves(now) {
     else make("meter", far, undefined, {max: move.expected_bytes || 1, value: move.copied_bytes});
     make("td", row, [move.phase, move.trouble].filter(Boolean).join(": "));
   }
-  if (movesOf(now).length === 0) make("td", make("tr", body), "no sites are moved", {colspan: 7});
+  const spreads = (now.moves && now.moves.spreads) || [];
+  for (const spread of spreads) {
+    const row = make("tr", body, undefined, {"data-spread": spread.coordinator});
+    for (const text of ["", "evening out", "", spread.coordinator, ""]) make("td", row, text);
+    const far = make("td", row);
+    if (spread.phase !== "moving") far.textContent = `${bytes(spread.moved_bytes)} moved`;
+    else make("meter", far, undefined, {max: spread.moved_bytes + spread.left_bytes || 1, value: spread.moved_bytes});
+    make("td", row, [spread.phase, spread.trouble].filter(Boolean).join(": "));
+  }
+  if (movesOf(now).length + spreads.length === 0) make("td", make("tr", body), "no sites are moved", {colspan: 7});
 }
 
 // --- a request's way
