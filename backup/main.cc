@@ -188,6 +188,18 @@ Status check_still(const fsck::OnlineData& data, std::uint32_t server) {
   return {};
 }
 
+// kInvalid: it has none, as a server that was added in place of the lost one. What the lost one had is still
+// that one's, and would be missing.
+Status check_has_sites(const fsck::OnlineData& data, const ServerConfig& self) {
+  if (!wire::sites_of(data.tables()->wire(), self.name).empty()) return {};
+  return fail(
+      Errc::kInvalid,
+      "{} has no sites, so nothing of a backup is for it: start it as it is. The server that was lost "
+      "goes by its own name on another host, too: slicectl server set NAME --address ADDRESS, and "
+      "then restore NAME there",
+      self.name);
+}
+
 // Of a server that is no manager: its ensemble goes on without it, and what it is to have does not change.
 Status check_ready(Ensemble& ensemble, fsck::OnlineData& data, const TlsConfig& tls,
                    const EnsembleConfig& config, const ServerConfig& self, Duration timeout) {
@@ -195,6 +207,7 @@ Status check_ready(Ensemble& ensemble, fsck::OnlineData& data, const TlsConfig& 
   SLICE_RETURN_IF_ERROR(ensemble.run(ensemble.cells().take_tables()));
   SLICE_RETURN_IF_ERROR(check_away(ensemble, *config.first(ServerRole::kManager), self.name, timeout));
   SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
+  SLICE_RETURN_IF_ERROR(check_has_sites(data, self));
   return check_still(data, self.index);
 }
 

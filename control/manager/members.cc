@@ -93,8 +93,12 @@ Status set(const EnsembleConfig& config, const wire::ChangeServerArgs& args, Ser
 // drawn.
 Status lose(ServerEntry& known, ManagerState& next) {
   if (known.role != wire::Role::kStorage)
-    return fail(Errc::kInvalid, "{} is a {} server: what it has no other has, so it cannot be done without",
-                known.name, wire::role_name(known.role));
+    return fail(
+        Errc::kInvalid,
+        "{} is a {} server: what it has no other has, so it cannot be done without. It comes back by its "
+        "name, with its data or from a backup that has it, on another host after slicectl server set {} "
+        "--address",
+        known.name, wire::role_name(known.role), known.name);
   if (known.lost.value != 0) return {};  // it is so
   known.drained = true;
   known.lost = Verifier{++next.drawn.value};

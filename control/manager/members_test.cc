@@ -291,7 +291,9 @@ TEST_F(LossTest, AStorageServerThatIsSilentCanBeLost) {
 }
 
 TEST_F(LossTest, WhatOthersHaveNotCannotBeDoneWithout) {
-  EXPECT_THAT(lose("dir1"), HasSubstr("dir1 is a directory server: what it has no other has"));
+  const std::string refused = lose("dir1");
+  EXPECT_THAT(refused, HasSubstr("dir1 is a directory server: what it has no other has"));
+  EXPECT_THAT(refused, HasSubstr("slicectl server set dir1 --address")) << "the cure";
   EXPECT_THAT(lose("small1"), HasSubstr("small-file"));
   EXPECT_THAT(lose("proxy1"), HasSubstr("proxy"));
 }

@@ -18,6 +18,7 @@ SIZES = (0, 100, 5_000, 60_000, 200_000, 900_000)  # in turns
 CREATED_AFTER = 200
 WAITED_MS = 500  # at most, by clients, for the moment that is kept
 IO, RMDIR = 5, 13  # NFS3ERR_IO; the procedure
+ANOTHER_LEG = 29  # of a host that no server has
 UNFIT = {"dangling", "orphan", "entries", "link-count", "part", "known-part", "parent", "nameless", "names", "no-directory"}  # what two times side by side may be
 
 
@@ -185,12 +186,35 @@ def all_right(scene, what):
     return ok, shown
 
 
+def moves_to_another_host(target, name):
+    """That server, which is down: where it is started from now on, and what the manager knows."""
+    address = f"10.77.{ANOTHER_LEG}.2"
+    target.add_leg(f"host{ANOTHER_LEG}", f"{target.facts['proxy'].removesuffix('-proxy')}-host{ANOTHER_LEG}", f"10.77.{ANOTHER_LEG}")
+    config = pathlib.Path(target.facts["config"])
+    config.write_text(config.read_text().replace(f'"{target.facts["addresses"][name]}"', f'"{address}"'))
+    target.slicectl("server", "set", name, "--address", address)
+    target.facts["addresses"][name] = address
+
+
+def another_name_is_refused(scene):
+    """Whose server would have nothing of what was lost."""
+    target = scene.target
+    target.slicectl("server", "add", "dir3", "--role", "directory", "--address", f"10.77.{ANOTHER_LEG + 1}.2")
+    done = scene.slicectl("restore", "dir3", str(scene.backup))
+    target.slicectl("server", "remove", "dir3")
+    return say(done.returncode == 1 and "server set NAME --address" in done.stderr and not (scene.data / "dir3").exists(),
+               "what is lost does not come back by another name", f"{done.returncode} {done.stderr}")
+
+
 def directory_server_is_lost(scene):
+    """Its host, too."""
     scene.lose("dir2")
-    ok, said = scene.restore("dir2")
-    if not ok:
+    ok = another_name_is_refused(scene)
+    moves_to_another_host(scene.target, "dir2")
+    back, said = scene.restore("dir2")
+    if not back:
         return False
-    good, shown = all_right(scene, "a directory server's disk was lost")
+    good, shown = all_right(scene, "a directory server was lost with its host")
     ok &= good & say(said["cut_since"] > 0 and said["removed_since"] > 0, "what happened since is told", {**said, "notes": len(said["notes"])})
     found = scene.findings()
     ok &= say(not set(found) - UNFIT, f"fsck names what does not fit together: {found}", found)
