@@ -22,7 +22,12 @@ import uml
 from attacks import network, rpc
 
 DOCUMENT = targets.ROOT / "docs/install.md"
-FIREWALL = re.compile(r"^    (nft .*)$", re.M)
+FIREWALL = re.compile(r"^    (nft add .*)$", re.M)
+LASTING = re.compile(r"^    (nft list .*|systemctl enable .*)$", re.M)
+NFTABLES_CONF = "#!/usr/sbin/nft -f\n\nflush ruleset\n"  # Debian's, without its empty chains
+STARTS = re.compile(r"^ExecStart=(.*)$", re.M)  # of a unit
+# A namespace of mounts, where what a line in $1 finds and leaves in /etc is in the folder $0.
+OWN_ETC = 'mount --bind "$0/nftables.conf" /etc/nftables.conf && mount --bind "$0/system" /etc/systemd/system && eval "$1"'
 NETWORK, BITS, VIRTUAL = "10.77.0.{}", 16, "10.77.0.1"
 BEGUN, NEWCOMER = {"alpha": 11, "beta": 12, "gamma": 13}, {"delta": 14}
 CLIENT = 50
@@ -55,9 +60,9 @@ def run(*command, check=True):
 
 
 def firewall():
-    """The document's lines: for each host at the beginning, and for one more."""
+    """The document's lines: for each host at the beginning, for its restarts, and for one more host."""
     begun, _, more = DOCUMENT.read_text().partition("### One more host")
-    lines = FIREWALL.findall(begun), FIREWALL.findall(more)
+    lines = FIREWALL.findall(begun), LASTING.findall(begun), FIREWALL.findall(more)
     if not all(lines):
         raise SystemExit(f"{DOCUMENT} has no lines of a firewall")
     return lines
@@ -108,6 +113,12 @@ class Hosts:
 
     def on(self, host, *command, check=True):
         return run(*uml.in_netns(self.netns(host), *map(str, command)), check=check)
+
+    def own_etc(self, host):
+        return self.folder / f"{host}.etc"
+
+    def on_own_etc(self, host, line):
+        self.on(host, "env", "SYSTEMD_OFFLINE=1", "unshare", "--mount", "sh", "-c", OWN_ETC, self.own_etc(host), line)
 
     def etc(self, host):
         return self.folder / host
@@ -225,18 +236,36 @@ def shut(hosts):
     expected = {f"alpha:{port}/{kind}" for port in range(2049, 2055) for kind in ("tcp", "udp")}
     expected |= {f"{host}:2054/{kind}" for host in ("beta", "gamma") for kind in ("tcp", "udp")}
     ok = say(open_before == expected, "without a firewall a client reaches each server", sorted(open_before ^ expected))
-    lines, _ = firewall()
+    lines, _, _ = firewall()
     for host in BEGUN:
         for line in lines:
             hosts.on(host, "sh", "-c", line)
     ok &= say(not (still := reachable(hosts)), "with the document's a client reaches none", sorted(still))
     ok &= file_goes_and_comes(hosts, "shut", "and works")
-    return ok & hosts.all_serve("and servers have one another", 8)
+    ok &= hosts.all_serve("and servers have one another", 8)
+    return ok & restarted(hosts, expected)
+
+
+def restarted(hosts, expected):
+    """As hosts are that know nothing but what is in /etc: what is enabled there is started."""
+    _, lasting, _ = firewall()
+    for host in BEGUN:
+        (hosts.own_etc(host) / "system").mkdir(parents=True)
+        (hosts.own_etc(host) / "nftables.conf").write_text(NFTABLES_CONF)
+        for line in lasting:
+            hosts.on_own_etc(host, line)
+        hosts.on(host, "nft", "flush", "ruleset")
+    ok = say(not (missing := expected - reachable(hosts)), "nothing is left of it in a kernel that was started anew", sorted(missing))
+    for host in BEGUN:
+        for unit in (hosts.own_etc(host) / "system").glob("*.wants/*"):
+            hosts.on_own_etc(host, STARTS.search(unit.read_text())[1])
+    ok &= say(not (still := reachable(hosts)), "and with what the document has enabled a client reaches none again", sorted(still))
+    return ok & hosts.all_serve("servers have one another again", 8)
 
 
 def let_in(hosts):
     """The firewalls know the fourth host from now on, and it has one."""
-    begun, more = firewall()
+    begun, _, more = firewall()
     for host, lines in [*((name, more) for name in BEGUN), ("delta", begun + more)]:
         for line in lines:
             hosts.on(host, "sh", "-c", line)

@@ -60,5 +60,14 @@ systemctl stop slice.target
 becomes slice-proxy-network ActiveState inactive  # the last
 expect "all stop" "$(systemctl is-active $UNITS | sort -u)" inactive
 expect "the virtual address is gone" "$(ip -o address show to 10.77.0.1 | wc -l)" 0
+# docs/install.md, "Containers": who asks at the socket, as docker-compose does, is answered by a service that starts then.
+expect "podman does not run" "$(systemctl is-active podman.socket podman.service | sort -u)" inactive
+START_PODMAN
+expect "its socket is there, and it does not run yet" "$(systemctl is-active podman.socket podman.service | tr '\n' ' ')" "active inactive "
+said="$(timeout 300 perl -MIO::Socket::UNIX -e '
+  my $podman = IO::Socket::UNIX->new("PODMAN_SOCKET") or die "no connection: $!";
+  print $podman "GET /_ping HTTP/1.0\r\n\r\n";
+  print grep { /^HTTP|^OK$/ } <$podman>' | tr -d '\r' | tr '\n' ' ')"
+expect "it answers who asks" "$said" "HTTP/1.0 200 OK OK"
 echo "done after $(cut -d' ' -f1 /proc/uptime) s"
 exit "$((failures > 0))"

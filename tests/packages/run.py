@@ -19,6 +19,9 @@ PACKAGES = ROOT / "build/packages"
 PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-backup": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8,
             "slice-smallfiled": 8, "slice-stored": 8}
 LEFT_EMPTY = ("bin", "lib", "lib/systemd/system", "lib/sysusers.d", "share/doc", "share")  # of Slice by purging
+PODMAN = re.compile(r"^ *(systemctl start podman\S*)\n *DOCKER_HOST=unix://(\S+) docker-compose", re.M)
+PODMAN_UNITS = ("podman.socket", "podman.service", "podman-restart.service", "podman-auto-update.service", "podman-auto-update.timer")
+PODMAN_STORAGE = '[storage]\ndriver = "vfs"\ngraphroot = "/var/lib/containers/storage"\nrunroot = "/run/containers/storage"\n'
 MOST_EXPOSED = 25  # tenths, of `systemd-analyze security`
 COMPLETIONS = {"slicectl serv": "server servers", "slicectl server re": "remove", "slicectl metrics s": "small1 store1", "slicectl --ti": "--timeout",
                "slicectl jo": "join", "slicectl init --cl": "--clients",
@@ -81,10 +84,26 @@ def units(there):
         print(text.splitlines()[-1].strip(), flush=True)
 
 
+def install_podman(there):
+    """As on a host where nobody has started it yet. A guest's root takes no overlays, so that images would be kept as folders."""
+    there.install("podman", "crun")
+    there.run("systemctl", "--quiet", "disable", *PODMAN_UNITS)
+    (there.folder / "etc/containers/storage.conf").write_text(PODMAN_STORAGE)
+
+
+def host_script():
+    """With the lines that docs/install.md has for podman."""
+    text = pathlib.Path(__file__).with_name("host.sh").read_text()
+    found = PODMAN.search((ROOT / "docs/install.md").read_text())
+    expect(found, "docs/install.md does not start podman's socket")
+    return text.replace("START_PODMAN", found[1]).replace("PODMAN_SOCKET", found[2])
+
+
 def runs(there):
     """As the units have them, on a host of their own."""
     there.run("systemctl", "--quiet", "enable", *[f"{program}@{name}" for name, program in inside.SERVERS.items()])
-    with machine.Machine(there.folder, pathlib.Path(__file__).with_name("host.sh").read_text(), timeout=900) as host:
+    install_podman(there)
+    with machine.Machine(there.folder, host_script(), timeout=900) as host:
         code = host.wait()
     print(host.text, flush=True)
     expect(code == 0, f"exit code {code}\n{host.console[-6000:]}")
