@@ -1,6 +1,6 @@
 """The suite `rolling`: every process of an ensemble is restarted, one after another, as a package's upgrade does it, while a kernel client and
 slice-load work. With `--from FOLDER` the ensemble begins with the programs there, of an older build, and each process comes back as the new one: what
-works between the two is what may be upgraded so."""
+works between the two is what may be upgraded so. With `--from last` those are the last version's (last_version.py)."""
 
 import contextlib
 import json
@@ -10,14 +10,17 @@ import sys
 import tempfile
 import time
 
+import last_version
 import uml
 from load import Lasting
+from targets import ensemble
 
 ORDER = ("manager", "coord", "dir", "small", "store", "proxy")  # docs/operations.md, "Upgrading"
 SECONDS_EACH = 8  # with --scale 1, until the next, about: back, whole again, and some work
 # Of a client's operation. A server is away for a second; who found it away tries again within two.
 LONGEST_SECONDS = 8.0
 BACK_SECONDS = 30
+LAST = pathlib.Path("last")  # in place of a folder
 
 
 def say(ok, what, got=""):
@@ -26,7 +29,34 @@ def say(ok, what, got=""):
 
 
 def version(folder):
-    return subprocess.run([folder / "slicectl", "--version"], capture_output=True, text=True).stdout.strip()
+    return subprocess.run([folder / "slice-managerd", "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def begun_with(options, new):
+    """The folder of the programs that the ensemble begins with."""
+    if options.old_programs != LAST:
+        return (options.old_programs or new).resolve()
+    try:
+        return last_version.programs(options.programs.parent / "last-version")
+    except last_version.NotHere as why:
+        print(f"from this build to itself, since {why}", flush=True)
+        return new
+
+
+def upgraded_packages(folder, old, new):
+    """A folder of programs as it is when nobody was restarted yet: the servers are the old ones, slicectl is new."""
+    folder.mkdir()
+    for program in ensemble.PROGRAMS.values():
+        (folder / program).symlink_to(old / program)
+    (folder / "slicectl").symlink_to(new / "slicectl")
+    return folder
+
+
+def run_all(target, folder):
+    """Whether every process is a program of that folder."""
+    programs = {name: pathlib.Path(f"/proc/{pid}/exe").readlink() for name, pid in target.pids().items()}
+    others = {name: program for name, program in programs.items() if program != (folder / program.name).resolve()}
+    return say(not others, f"every process is of {folder}", others)
 
 
 def comes_back(target, name):
@@ -57,12 +87,12 @@ def restarted_one_after_another(target, new, seconds_each):
 
 
 def rolling(ensembles, options):
-    new = pathlib.Path(ensembles.bin_dir or uml.ROOT / "build/release/bin")
-    old = options.old_programs or new
+    new = pathlib.Path(ensembles.bin_dir or uml.ROOT / "build/release/bin").resolve()
+    old = begun_with(options, new)
     print(f"from {old} ({version(old)}) to {new} ({version(new)})", flush=True)
-    ensembles.bin_dir = old
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slice-rolling-", dir="/dev/shm"))
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slice-rolling-", dir="/dev/shm")))
+        ensembles.bin_dir = upgraded_packages(folder / "bin", old, new)
         target = stack.enter_context(ensembles.make("rolling", directories=2, storage=3))
         seconds_each = SECONDS_EACH * options.scale
         seconds = (len(target.process_names) + 3) * seconds_each
@@ -70,8 +100,10 @@ def rolling(ensembles, options):
         client = stack.enter_context(target.client(command, output=sys.stdout, options="actimeo=0", timeout=seconds + 240))
         if not client.says("ready"):
             return say(False, "the client gets ready", client.wait())
+        ok = run_all(target, old)
         with Lasting(target, options, folder) as load:
-            ok = restarted_one_after_another(target, new, seconds_each)
+            ok &= restarted_one_after_another(target, new, seconds_each)
+        ok &= run_all(target, new)
         ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
         ok &= say(client.wait() == 0, "nor did the kernel client")
         for what, times in json.loads(client.text.splitlines()[-1]).items():

@@ -83,7 +83,8 @@ def main() -> int:
     parser.add_argument("--json", type=pathlib.Path, help="where crashes writes its table, for machines")
     parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, configurations of storm, "
                         "beginnings of crash points, parts of names of damaged files, by comma")
-    parser.add_argument("--from", dest="old_programs", type=pathlib.Path, metavar="FOLDER", help="rolling: programs of an older build, which the ensemble begins with")
+    parser.add_argument("--from", dest="old_programs", type=pathlib.Path, metavar="FOLDER|last", help="rolling: programs of an older build, which the "
+                        "ensemble begins with; last: those of the last version, which are built where they are not yet (last_version.py)")
     parser.add_argument("--whole", action="store_true", help="damage: every region of every file, in place of a sample")
     parser.add_argument("suite", nargs="*")
     options = parser.parse_args()
