@@ -46,7 +46,7 @@ def begun_with(options, new):
 def upgraded_packages(folder, old, new):
     """A folder of programs as it is when nobody was restarted yet: the servers are the old ones, slicectl is new."""
     folder.mkdir()
-    for program in ensemble.PROGRAMS.values():
+    for program in [*ensemble.PROGRAMS.values(), ensemble.HOST_PROGRAM]:
         (folder / program).symlink_to(old / program)
     (folder / "slicectl").symlink_to(new / "slicectl")
     return folder
