@@ -332,6 +332,15 @@ SLICE_INLINE int slice_attr_learn(struct slice_attr_bucket* bucket, uint32_t way
   return 1;
 }
 
+// Attributes that cannot be learned say that the file has changed since its base: that counts no more, for
+// replies of data servers would show what was before a change that was acknowledged.
+SLICE_INLINE void slice_attr_outdate(struct slice_attr_bucket* bucket, uint32_t way, const uint8_t* fattr) {
+  const uint8_t* base = (const uint8_t*)bucket->entry[way].base;
+  if (slice_be64(fattr + SLICE_FATTR_CTIME) > slice_be64(base + SLICE_FATTR_CTIME)) {
+    bucket->flags[way] &= ~SLICE_ATTR_VALID;
+  }
+}
+
 // What a write's mtime must exceed to be the file's (the authority's own rule is merge_mtime,
 // authority_service.cc; with mtime set, this one waits for it where another SETATTR came later).
 SLICE_INLINE uint64_t slice_attr_mtime_floor(const uint8_t* fattr) {
@@ -387,8 +396,9 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
     slice_attr_overlay(entry, fattr, sum);
     return SLICE_OUTCOME_REPLY_PATCHED;
   }
-  int learned = current && slice_attr_holds_writes(bucket, event, config) &&
-                slice_attr_learn(bucket, way, fattr, config);
+  int holds = slice_attr_holds_writes(bucket, event, config);
+  int learned = current && holds && slice_attr_learn(bucket, way, fattr, config);
+  if (current && !holds) slice_attr_outdate(bucket, way, fattr);
   if (current && slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
   return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
 }

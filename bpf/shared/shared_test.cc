@@ -277,6 +277,27 @@ TEST_F(Cache, AWriteWithoutTraceEndsWhatWasKnown) {
   EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 200));
 }
 
+// Another file of the bucket was written without trace while the change of this one was under way: its reply
+// cannot be learned, and what was there before must not be shown any more.
+TEST_F(Cache, AChangeThatCannotBeLearnedEndsWhatWasKnown) {
+  config_.now_ms = 1000;
+  asked_ms_ = 1000;
+  absorb(1, 100, 100ull << 32);
+  asked_ms_ = 1010;
+  config_.now_ms = 1020;
+  ASSERT_TRUE(slice_attr_unremembered(bucket_.get(), 10, &config_));
+  ASSERT_NE(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  absorb(1, 100, 100ull << 32);
+  EXPECT_NE(slice_attr_peek(bucket_.get(), 9, &config_), 0u) << "it says nothing new";
+  absorb(1, 100, 101ull << 32);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  absorb(0, 0, 102ull << 32, SLICE_NFS_WRITE, 500);
+  EXPECT_EQ(outcome_, SLICE_OUTCOME_PATCH_LOST);
+  asked_ms_ = config_.now_ms = 1030;
+  absorb(1, 500, 103ull << 32);
+  EXPECT_NE(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+}
+
 TEST_F(Cache, AReplyThatIsVeryLateTeachesNothing) {
   config_.now_ms = SLICE_ATTR_LATE_MS + 100;
   asked_ms_ = 99;
