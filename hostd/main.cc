@@ -1,5 +1,5 @@
 // slice-hostd: several servers of an ensemble in one process (service/process.h).
-#include "control/manager/manager.h"
+#include "control/manager/role.h"
 #include "control/proxyd/proxy_role.h"
 #include "coordinator/server.h"
 #include "dirserver/server.h"

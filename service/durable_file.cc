@@ -1,13 +1,29 @@
 #include "service/durable_file.h"
 
+#include <utility>
+
 #include "common/crc32c.h"
 
 namespace slice::service {
 
+Buffer with_checksum(Buffer contents) {
+  const std::uint32_t crc = crc32c(contents.view());
+  store_be(contents.extend(kChecksumBytes), crc);
+  return contents;
+}
+
+Result<Buffer> without_checksum(Buffer stored, std::string_view name) {
+  if (stored.size() < kChecksumBytes) return fail(Errc::kCorrupt, "{}: cut short", name);
+  const std::size_t size = stored.size() - kChecksumBytes;
+  const auto crc = load_be<std::uint32_t>(stored.data() + size);
+  stored.resize(size);
+  if (crc32c(stored.view()) != crc) return fail(Errc::kCorrupt, "{}: its checksum does not fit", name);
+  return stored;
+}
+
 Task<Status> replace_file(storage::Disk& disk, std::string name, Buffer contents) {
   std::string beside = name + ".new";
-  std::uint32_t crc = crc32c(contents.view());
-  store_be(contents.extend(sizeof crc), crc);
+  contents = with_checksum(std::move(contents));
   {
     auto file = co_await disk.open(beside, storage::Disk::Mode::kCreate);
     if (!file) co_return fail(file.error(), beside);
@@ -28,12 +44,8 @@ Task<Result<Buffer>> read_file(storage::Disk& disk, std::string name, std::size_
   Buffer contents(size);
   auto got = co_await (*file)->read(0, contents.span());
   if (!got) co_return fail(got.error(), name);
-  std::uint32_t crc = 0;
-  if (*got != size || size < sizeof crc) co_return fail(Errc::kCorrupt, "{}: cut short", name);
-  crc = load_be<std::uint32_t>(contents.data() + size - sizeof crc);
-  contents.resize(size - sizeof crc);
-  if (crc32c(contents.view()) != crc) co_return fail(Errc::kCorrupt, "{}: its checksum does not fit", name);
-  co_return contents;
+  if (*got != size) co_return fail(Errc::kCorrupt, "{}: cut short", name);
+  co_return without_checksum(std::move(contents), name);
 }
 
 }  // namespace slice::service

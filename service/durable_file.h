@@ -3,12 +3,21 @@
 #ifndef SLICE_SERVICE_DURABLE_FILE_H
 #define SLICE_SERVICE_DURABLE_FILE_H
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "common/bytes.h"
 #include "storage/disk.h"
 
 namespace slice::service {
+
+inline constexpr std::size_t kChecksumBytes = 4;
+
+// The format without a file, for what is kept elsewhere.
+Buffer with_checksum(Buffer contents);
+// kCorrupt, with this name, where the checksum does not fit.
+Result<Buffer> without_checksum(Buffer stored, std::string_view name);
 
 // Durable when it ends well: a new file beside it is written, synced and renamed over it, and its folder (the
 // data directory itself) synced. `name` has no folder. Calls for one name must not overlap.

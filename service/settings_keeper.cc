@@ -16,9 +16,7 @@ constexpr std::uint32_t kSettingsFormat = 2, kWithoutSlowOperations = 1;
 
 }  // namespace
 
-Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
-  auto copy = co_await read_file(disk, kSettingsFile);
-  if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
+std::optional<Settings> decode_kept_settings(const Result<Buffer>& copy) {
   wire::SettingsResult kept;
   std::string why = copy ? "it does not decode" : copy.error().message;
   if (copy) {
@@ -29,21 +27,31 @@ Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
     Buffer settings(in.rest());
     if (format == kWithoutSlowOperations) std::memset(settings.extend(4), 0, 4);
     if (is_ours && decode(settings.view(), kept) && kept.settings.generation.value > 0) {
-      co_return std::move(kept.settings);
+      return std::move(kept.settings);
     }
     if (!is_ours)
       why = fmt::format("magic {:#x}, format {}; format {} is expected", magic, format, kSettingsFormat);
   }
   log_warning("the kept settings, {}, are unusable: {}", kSettingsFile, why);
-  co_return std::nullopt;
+  return std::nullopt;
 }
 
-Task<Status> keep_settings(storage::Disk& disk, const Settings& settings) {
+Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
+  auto copy = co_await read_file(disk, kSettingsFile);
+  if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
+  co_return decode_kept_settings(copy);
+}
+
+Buffer encode_kept_settings(const Settings& settings) {
   rpc::XdrWriter out;
   out.u32(kSettingsMagic);
   out.u32(kSettingsFormat);
   encode(out, wire::SettingsResult{settings});
-  return replace_file(disk, kSettingsFile, out.take());
+  return out.take();
+}
+
+Task<Status> keep_settings(storage::Disk& disk, const Settings& settings) {
+  return replace_file(disk, kSettingsFile, encode_kept_settings(settings));
 }
 
 Task<void> SettingsKeeper::load_kept() {

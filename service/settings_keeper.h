@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "common/bytes.h"
 #include "common/settings.h"
 #include "common/task.h"
 #include "routing/tables.h"
@@ -16,6 +17,11 @@
 namespace slice::service {
 
 inline constexpr const char* kSettingsFile = "settings.copy";
+
+// As `settings.copy` has them, but for the checksum.
+Buffer encode_kept_settings(const Settings& settings);
+// Nothing, with a log line, where they cannot be used.
+std::optional<Settings> decode_kept_settings(const Result<Buffer>& copy);
 
 // Of a run before; nothing where there are none that can be used, with a log line where there should be.
 Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk);

@@ -1,4 +1,5 @@
-// The manager program of slice-managerd: membership, tables, verifiers.
+// The manager program of slice-managerd: membership, tables, verifiers. Of several managers the one that
+// leads (wire/leader.h) answers; from the others the answer to everything else is SYSTEM_ERR.
 #ifndef SLICE_WIRE_MANAGER_H
 #define SLICE_WIRE_MANAGER_H
 
@@ -21,11 +22,12 @@ enum class ManagerProcedure : std::uint32_t {
   kOfferTables = 5,
   kClaim = 6,
   kChangeServer = 7,
-  kMoveSites = 8,  // this and those below: wire/moves.h
+  kMoveSites = 8,  // this and the next two: wire/moves.h
   kMoves = 9,
   kChangeMoves = 10,
-  kGetConfiguration = 11,  // this and those below: wire/configuration.h
-  kGetState = 12
+  kGetConfiguration = 11,  // this and the next: wire/configuration.h
+  kGetState = 12,
+  kLeader = 13  // wire/leader.h
 };
 
 enum class Role : std::uint32_t {

@@ -1,5 +1,5 @@
-// slice-managerd: the ensemble's manager (control/manager/manager.h).
-#include "control/manager/manager.h"
+// slice-managerd: the ensemble's manager (control/manager/role.h).
+#include "control/manager/role.h"
 
 int main(int argc, char** argv) {
   return slice::service::run_process(

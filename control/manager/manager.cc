@@ -20,9 +20,10 @@ constexpr Duration kEmptiedTimeout = std::chrono::seconds(2);  // who asks waits
 
 }  // namespace
 
-Manager::Manager(service::ServiceContext& context)
+Manager::Manager(service::ServiceContext& context, StateStore& store)
     : InternalProgram(wire::kManagerProgram),
       context_(context),
+      store_(store),
       change_(context.loop),
       state_{.drawn = {},
              .volume = {},
@@ -30,8 +31,9 @@ Manager::Manager(service::ServiceContext& context)
              .recorded = {}},
       records_(context.config, entries_),
       moves_(context, hooks_for_moves()),
-      settings_(context, {.members = entries_,
-                          .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
+      settings_(
+          context, store,
+          {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
       heard_(entries_.size()),
       alive_gauge_(context.metrics.gauge("manager_alive_processes", "processes heard of within 5 s")),
       drawn_gauge_(context.metrics.gauge("manager_largest_verifier_drawn",
@@ -80,7 +82,7 @@ Manager::Manager(service::ServiceContext& context)
 
 Task<Status> Manager::start() {
   SLICE_CO_RETURN_IF_ERROR(co_await settings_.start());
-  auto loaded = co_await load_state(context_.disk);
+  auto loaded = co_await load_state(store_);
   if (loaded) {
     SLICE_CO_RETURN_IF_ERROR(check_volume(context_.config, loaded->volume));
     for (const ServerConfig& server : context_.config.servers) {
@@ -124,10 +126,9 @@ Task<Status> Manager::change(Moves::Hooks::Change change_it) {
   co_return co_await adopt(std::move(next));
 }
 
-Task<void> Manager::stop() {
+void Manager::stop() {
   stopped_ = true;
   moves_.stop();
-  co_return;
 }
 
 std::string Manager::detail() const {
@@ -148,8 +149,11 @@ Task<wire::StateResult> Manager::files_of_state() {
   auto lock = co_await change_.lock();  // nobody replaces them meanwhile
   wire::StateResult result;
   for (const char* name : {kStateFile, service::kSettingsFile}) {
-    auto contents = co_await service::read_file(context_.disk, name, wire::kMaxStateBytes);
-    if (contents) {
+    auto contents = co_await store_.read(name);
+    if (contents && contents->size() > wire::kMaxStateBytes) {
+      log_warning("a backup lacks {}: {} bytes; at most {} are expected", name, contents->size(),
+                  wire::kMaxStateBytes);
+    } else if (contents) {
       result.files.push_back({name, std::string(as_text(contents->view()))});
     } else if (contents.error().code != Errc::kNotFound) {
       log_warning("a backup lacks {}: {}", name, contents.error().message);
@@ -470,7 +474,7 @@ Task<void> Manager::catch_up(const wire::HeartbeatArgs& args) {
 Task<Status> Manager::adopt(ManagerState next) {
   auto tables = routing::RoutingTables::make(context_.config, next.tables);
   if (!tables) co_return fail(std::move(tables).error());
-  SLICE_CO_RETURN_IF_ERROR(co_await save_state(context_.disk, next));
+  SLICE_CO_RETURN_IF_ERROR(co_await save_state(store_, next));
   const bool published = next.tables.generation != state_.tables.generation;
   state_ = std::move(next);
   heard_.resize(entries_.size());
@@ -490,13 +494,14 @@ Task<Status> Manager::adopt(ManagerState next) {
 // A start knows the members' numbers by the copy (service/membership.h), before it has read the state. With
 // an older one those of the file that came since would get numbers of others.
 Task<void> Manager::keep_copy(wire::Tables tables) {
+  if (stopped_) co_return;
   if (Status kept = co_await service::keep_tables(context_.disk, std::move(tables)); !kept)
     log_warning("the copy of the tables cannot be kept: {}", kept.error().message);
 }
 
 void Manager::announce() {
   for (std::size_t i = 0; i < heard_.size(); ++i) {
-    if (alive(heard_[i]) && entries_[i].role != wire::Role::kManager) tell(entries_[i].endpoint);
+    if (alive(heard_[i]) && i != context_.self.index) tell(entries_[i].endpoint);
   }
 }
 
@@ -551,11 +556,6 @@ void Manager::watch() {
   alive_gauge_.set(count_alive());
   if (survey_) spawn(settle());
   context_.loop.after(std::chrono::seconds(1), [this] { watch(); });
-}
-
-service::ServerKind server_kind() {
-  return {.role = ServerRole::kManager,
-          .make = [](service::ServiceContext& context) { return std::make_unique<Manager>(context); }};
 }
 
 }  // namespace slice::manager

@@ -1,6 +1,7 @@
-// Manager: the manager program of slice-managerd: who is alive, which tables are in force, and the sequence
-// that write verifiers are drawn from. A manager without a state deals no tables before it knows that there
-// are none in use (survey.h); until then it gives out neither tables nor verifiers. One loop.
+// Manager: the manager program of slice-managerd, for as long as it leads (role.h): who is alive, which
+// tables are in force, and the sequence that write verifiers are drawn from. What it knows beyond the state
+// is learned anew by each. A manager without a state deals no tables before it knows that there are none in
+// use (survey.h); until then it gives out neither tables nor verifiers. One loop.
 #ifndef SLICE_CONTROL_MANAGER_MANAGER_H
 #define SLICE_CONTROL_MANAGER_MANAGER_H
 
@@ -14,25 +15,26 @@
 #include "control/manager/survey.h"
 #include "service/context.h"
 #include "service/internal_program.h"
-#include "service/process.h"
 #include "wire/configuration.h"
+#include "wire/settings.h"
 
 namespace slice::manager {
 
-class Manager : public service::InternalProgram, public service::Role {
+class Manager : public service::InternalProgram {
  public:
   // A process that was silent for longer counts as dead.
   static constexpr Duration kPatience = std::chrono::seconds(5);
 
-  explicit Manager(service::ServiceContext& context);
+  // Both outlive it. It changes what `store` has, and nobody else does so meanwhile.
+  Manager(service::ServiceContext& context, StateStore& store);
 
   // Loads the state; where there is none, begins to find out what the ensemble has.
-  Task<Status> start() override;
-  std::vector<rpc::Program*> programs() override { return {this}; }
-  Task<void> stop() override;
-  std::string state() const override { return survey_ ? "waiting: " + waits_for_ : "serving"; }
-  std::string detail() const override;
-  Task<wire::ReloadResult> reload() override { return settings_.reload(); }
+  Task<Status> start();
+  // What is under way ends by itself, and finds the store closed.
+  void stop();
+  std::string state() const { return survey_ ? "waiting: " + waits_for_ : "serving"; }
+  std::string detail() const;
+  Task<wire::ReloadResult> reload() { return settings_.reload(); }
 
   const ManagerState& durable_state() const { return state_; }
   wire::MembersResult members() const;
@@ -68,7 +70,7 @@ class Manager : public service::InternalProgram, public service::Role {
   // kError while there is a survey: nobody knows.
   Task<rpc::Outcome> draw(rpc::XdrWriter& results);
   Task<rpc::Outcome> tables(rpc::XdrWriter& results);
-  // As they are on the disk.
+  // As they are stored.
   Task<wire::StateResult> files_of_state();
   // What the heartbeat asks of its sender, whose tables may be newer than the state's (it was restored from
   // an old copy).
@@ -90,6 +92,7 @@ class Manager : public service::InternalProgram, public service::Role {
   std::size_t count_alive() const;
 
   service::ServiceContext& context_;
+  StateStore& store_;
   AsyncMutex change_;   // one change of the state at a time
   ManagerState state_;  // while there is a survey: generation 0, and the servers of the configuration alone
   std::uint64_t digest_ = 0;                                               // of the state's tables
@@ -107,9 +110,6 @@ class Manager : public service::InternalProgram, public service::Role {
   Counter &offers_taken_, &offers_refused_, &differing_, &conflicts_;
   Counter &configurations_given_, &configurations_refused_;
 };
-
-// For service::run_process().
-service::ServerKind server_kind();
 
 }  // namespace slice::manager
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "control/manager/file_store.h"
 #include "control/manager/manager.h"
 #include "service/internal_call.h"
 #include "service/internal_program.h"
@@ -67,7 +68,7 @@ class MovesTest : public service::testing::ServiceFixture {
     // Three have all, the fourth came later.
     for (std::uint32_t site = 0; site < state.tables.sites[2].size(); ++site)
       state.tables.sites[2][site] = index(site % 2 == 0 ? "store1" : "store2");
-    EXPECT_TRUE(run(save_state(disk_, state)));
+    EXPECT_TRUE(run(save_state(store_, state)));
     restart();
     serve("store1", store1);
     serve("store2", store2);
@@ -81,14 +82,14 @@ class MovesTest : public service::testing::ServiceFixture {
   }
   void stop() {
     if (manager_ == nullptr) return;
-    start_void(manager_->stop(), [] {});
+    manager_->stop();
     silence("manager1");
     retired_.push_back(std::move(manager_));
     loop_.advance(20s);
   }
   void restart() {
     stop();
-    manager_ = std::make_unique<Manager>(context_);
+    manager_ = std::make_unique<Manager>(context_, store_);
     EXPECT_TRUE(run(manager_->start()));
     serve("manager1", *manager_);
     for (const char* name : {"store1", "store2", "store3"}) beat(name);
@@ -132,6 +133,7 @@ class MovesTest : public service::testing::ServiceFixture {
   const wire::Tables& tables() const { return manager_->durable_state().tables; }
 
   FakeServer store1, store2, store3;
+  FileStore store_{disk_};
   std::unique_ptr<Manager> manager_;
   std::vector<std::unique_ptr<Manager>> retired_;
 };

@@ -10,8 +10,9 @@
 
 namespace slice::manager {
 
-SettingsBook::SettingsBook(service::ServiceContext& context, Hooks hooks)
+SettingsBook::SettingsBook(service::ServiceContext& context, StateStore& store, Hooks hooks)
     : context_(context),
+      store_(store),
       hooks_(std::move(hooks)),
       change_(context.loop),
       reloads_(context.metrics.counter("manager_reloads_total",
@@ -25,7 +26,12 @@ SettingsBook::SettingsBook(service::ServiceContext& context, Hooks hooks)
 Task<Status> SettingsBook::start() {
   auto lock = co_await change_.lock();
   Settings of_file = settings_of(context_.config);
-  auto kept = co_await service::read_kept_settings(context_.disk);
+  const auto copy = co_await store_.read(service::kSettingsFile);
+  // Not to be taken for settings that are not there: those of the file would be published in their place.
+  if (!copy && (copy.error().code == Errc::kUnavailable || copy.error().code == Errc::kStale))
+    co_return fail(copy.error());
+  const bool never = !copy && copy.error().code == Errc::kNotFound;
+  auto kept = never ? std::nullopt : service::decode_kept_settings(copy);
   if (!kept) {
     of_file.generation = SettingsGeneration{1};
     co_return co_await publish(std::move(of_file));
@@ -111,7 +117,8 @@ void SettingsBook::warn_of_members(const EnsembleConfig& read, std::vector<std::
 
 Task<Status> SettingsBook::publish(Settings next) {
   co_await context_.crash.reach("settings.keeping");
-  SLICE_CO_RETURN_IF_ERROR(co_await service::keep_settings(context_.disk, next));
+  SLICE_CO_RETURN_IF_ERROR(
+      co_await store_.replace(service::kSettingsFile, service::encode_kept_settings(next)));
   co_await context_.crash.reach("settings.kept");
   generation_.set(next.generation.value);
   context_.settings.set(std::move(next));
@@ -126,7 +133,7 @@ Task<std::vector<std::string>> SettingsBook::tell_all() {
   const wire::SettingsNotice notice{generation()};
   std::vector<Told> told;
   for (const wire::ServerEntry& entry : hooks_.members) {
-    if (!hooks_.alive(entry.server) || entry.role == wire::Role::kManager) continue;
+    if (!hooks_.alive(entry.server) || entry.server == context_.self.index) continue;
     told.push_back({entry.name, {}});
     spawn([](rpc::Channel& channel, rpc::Endpoint to, wire::SettingsNotice what,
              OneShot<bool> answered) -> Task<void> {

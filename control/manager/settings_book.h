@@ -1,4 +1,4 @@
-// SettingsBook: the ensemble's settings (common/settings.h) as the manager has them: durable in
+// SettingsBook: the ensemble's settings (common/settings.h) as the manager has them: durable in its store as
 // `settings.copy`, published to every process, read again from its file on demand. A file that was edited
 // counts when it is read again, and not before: not at a restart either. One loop.
 #ifndef SLICE_CONTROL_MANAGER_SETTINGS_BOOK_H
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "control/manager/state_store.h"
 #include "service/context.h"
 #include "wire/settings.h"
 
@@ -22,10 +23,11 @@ class SettingsBook {
     const std::vector<wire::ServerEntry>& members;
     std::function<bool(std::uint32_t server)> alive;
   };
-  SettingsBook(service::ServiceContext& context, Hooks hooks);
+  // `store` outlives it.
+  SettingsBook(service::ServiceContext& context, StateStore& store, Hooks hooks);
 
   // Goes by those that were kept; where there are none publishes those of the file, as generation 1. Errors:
-  // they cannot be made durable.
+  // they cannot be made durable, or the store does not tell.
   Task<Status> start();
   // Reads the file again. Where it is wrong, or changes what cannot change now, nothing is changed; else its
   // settings are durable, and every living process has been told when this ends.
@@ -47,6 +49,7 @@ class SettingsBook {
   Task<Result<Settings>> ask(std::uint32_t server);
 
   service::ServiceContext& context_;
+  StateStore& store_;
   const Hooks hooks_;
   AsyncMutex change_;
   bool reloaded_ = false;  // in this run: then these are what the operator wants, whoever has others

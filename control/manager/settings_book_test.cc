@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "control/manager/file_store.h"
 #include "service/admin_program.h"
 #include "service/settings_keeper.h"
 #include "service/testing/service_fixture.h"
@@ -117,9 +118,9 @@ class SettingsBookTest : public service::testing::ServiceFixture {
     settings_.set(Settings{});
     config_.exports = load_ensemble(folder_.file())->exports;
     books_.push_back(std::make_unique<SettingsBook>(
-        context_, SettingsBook::Hooks{.members = members_, .alive = [this](std::uint32_t server) {
-                                        return alive_.contains(server);
-                                      }}));
+        context_, store_, SettingsBook::Hooks{.members = members_, .alive = [this](std::uint32_t server) {
+                                                return alive_.contains(server);
+                                              }}));
     ASSERT_TRUE(run(book().start()));
   }
   SettingsBook& book() { return *books_.back(); }
@@ -144,6 +145,7 @@ class SettingsBookTest : public service::testing::ServiceFixture {
   std::set<std::uint32_t> alive_;
   Metrics process_metrics_;
   std::vector<std::unique_ptr<FakeProcess>> processes_;
+  FileStore store_{disk_};
   std::vector<std::unique_ptr<SettingsBook>> books_;
 };
 

@@ -1,7 +1,6 @@
 #include "control/manager/state.h"
 
 #include "rpc/xdr.h"
-#include "service/durable_file.h"
 
 namespace slice::manager {
 namespace {
@@ -58,8 +57,8 @@ void decode_moves(rpc::XdrReader& in, ManagerState& state) {
 
 }  // namespace
 
-Task<Result<ManagerState>> load_state(storage::Disk& disk) {
-  auto contents = co_await service::read_file(disk, kStateFile);
+Task<Result<ManagerState>> load_state(StateStore& store) {
+  auto contents = co_await store.read(kStateFile);
   if (!contents) co_return fail(std::move(contents).error());
   rpc::XdrReader in(contents->view());
   std::uint32_t magic = in.u32();
@@ -86,7 +85,7 @@ Task<Result<ManagerState>> load_state(storage::Disk& disk) {
   co_return state;
 }
 
-Task<Status> save_state(storage::Disk& disk, const ManagerState& state) {
+Task<Status> save_state(StateStore& store, const ManagerState& state) {
   rpc::XdrWriter out;
   out.u32(kMagic);
   out.u32(kFormat);
@@ -99,7 +98,7 @@ Task<Status> save_state(storage::Disk& disk, const ManagerState& state) {
   for (const std::string& name : state.recorded) out.text(name);
   encode_moves(out, state);
   encode(out, state.tables);
-  return service::replace_file(disk, kStateFile, out.take());
+  return store.replace(kStateFile, out.take());
 }
 
 Status check_volume(const EnsembleConfig& config, const VolumeConfig& made_with) {

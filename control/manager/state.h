@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/config.h"
-#include "storage/disk.h"
+#include "control/manager/state_store.h"
 #include "wire/manager.h"
 #include "wire/moves.h"
 
@@ -35,11 +35,11 @@ struct ManagerState {
 
 inline constexpr const char* kStateFile = "manager.state";
 
-// kNotFound at the first start; kCorrupt where the file is damaged or of another format: never guessed at,
-// since a verifier drawn twice would lose clients' data.
-Task<Result<ManagerState>> load_state(storage::Disk& disk);
-// Durable when it ends well. Calls must not overlap.
-Task<Status> save_state(storage::Disk& disk, const ManagerState& state);
+// kNotFound at the first start; kCorrupt where it is damaged or of another format: never guessed at, since a
+// verifier drawn twice would lose clients' data. Other errors: the store's.
+Task<Result<ManagerState>> load_state(StateStore& store);
+// As StateStore::replace(). Calls must not overlap.
+Task<Status> save_state(StateStore& store, const ManagerState& state);
 
 // kInvalid where `config` has another volume, threshold, name policy or name hash than the volume was made
 // with: names and bytes lie where those say.

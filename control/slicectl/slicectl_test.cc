@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "control/manager/file_store.h"
 #include "control/manager/manager.h"
 #include "control/slicectl/plans.h"
 #include "control/slicectl/queries.h"
@@ -136,14 +137,15 @@ class SlicectlTest : public service::testing::ServiceFixture {
                          .verifier = verifier_,
                          .random = nullptr,
                          .crash = crash_points_},
-        manager_(manager_context_),
+        store_(disk_),
+        manager_(manager_context_, store_),
         directory_(context_),
         authority_(handles_),
         ctl_(network_, rpc::Endpoint{0x0a4d0201, 999}, 0xffffffff),
         seams_{.loop = loop_, .channel = ctl_, .config = config_, .timeout = 1s} {
     manager::ManagerState state{.drawn = {}, .volume = config_.volume, .tables = tables_.get()->wire()};
     state.tables.generation = Generation{1};
-    EXPECT_TRUE(run(save_state(disk_, state)));
+    EXPECT_TRUE(run(save_state(store_, state)));
     EXPECT_TRUE(run(manager_.start()));
     serve("manager1", manager_);
     serve("dir1", directory_.program());
@@ -177,6 +179,7 @@ class SlicectlTest : public service::testing::ServiceFixture {
   Result<Where> where(const std::string& path) { return run(ask_where(seams_, tables_.get(), path)); }
 
   service::ServiceContext manager_context_;
+  manager::FileStore store_;
   manager::Manager manager_;
   FakeDirectory directory_;
   FakeAuthority authority_;

@@ -253,6 +253,7 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kManagerProgram, P::kGetTables);
   make.internal(wire::kManagerProgram, P::kMembers);
   make.internal(wire::kManagerProgram, P::kGetState);
+  make.internal(wire::kManagerProgram, P::kLeader);
   make.internal(wire::kManagerProgram, P::kOfferTables, wire::OfferTablesArgs{200, {}});
   make.internal(wire::kManagerProgram, P::kChangeServer, wire::ChangeServerArgs{});
   make.internal(wire::kManagerProgram, P::kClaim, wire::ClaimArgs{200, true, false, 1, {{1, Generation{1}}}});

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/manager/manager.h"
+#include "control/manager/role.h"
 #include "coordinator/server.h"
 #include "dirserver/server.h"
 #include "service/internal_program.h"
@@ -221,7 +221,7 @@ class SimEnsemble::Process {
       case ServerRole::kStorage:
         return storagenode::make_storage_server(context_);
       case ServerRole::kManager:
-        return std::make_unique<manager::Manager>(context_);
+        return std::make_unique<manager::ManagerRole>(context_);
       case ServerRole::kProxy:
         return std::make_unique<SimProxy>(context_, loop_, ensemble_.network_, ensemble_.streams_,
                                           machine_.front());

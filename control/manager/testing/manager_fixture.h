@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/manager/file_store.h"
 #include "control/manager/manager.h"
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
@@ -20,7 +21,7 @@ class ManagerFixture : public service::testing::ServiceFixture {
   explicit ManagerFixture(bool has_state = true) : ServiceFixture("manager1") {
     if (has_state) {
       ManagerState state{.drawn = {}, .volume = config_.volume, .tables = dealt(1)};
-      EXPECT_TRUE(run(save_state(disk_, state)));
+      EXPECT_TRUE(run(save_state(store_, state)));
     }
     restart().value();
   }
@@ -37,7 +38,7 @@ class ManagerFixture : public service::testing::ServiceFixture {
   Result<bool> restart() {
     silence("manager1");
     if (manager_) retired_.push_back(std::move(manager_));
-    manager_ = std::make_unique<Manager>(context_);
+    manager_ = std::make_unique<Manager>(context_, store_);
     Status started = run(manager_->start());
     if (!started) return fail(std::move(started).error());
     serve("manager1", *manager_);
@@ -117,6 +118,7 @@ class ManagerFixture : public service::testing::ServiceFixture {
     return result->members.at(config_.find(name)->index);
   }
 
+  FileStore store_{disk_};
   std::unique_ptr<Manager> manager_;
   std::vector<std::unique_ptr<Manager>> retired_;
   bool taken_ = false;  // the last offer
