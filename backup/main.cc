@@ -17,7 +17,7 @@
 #include "fsck/ensemble.h"
 #include "fsck/online.h"
 #include "service/data_directory.h"
-#include "service/internal_call.h"
+#include "service/managers.h"
 #include "service/membership.h"
 #include "storage/posix_disk.h"
 #include "wire/manager.h"
@@ -160,13 +160,13 @@ constexpr Duration kNoticed = std::chrono::seconds(8);         // that a server 
 constexpr Duration kHeartbeatsCome = std::chrono::seconds(3);  // of one that runs, by then
 
 // Waits until the manager has noticed that the server is away. kInvalid: it hears it.
-Status check_away(Ensemble& ensemble, const ServerConfig& manager, const std::string& name,
+Status check_away(Ensemble& ensemble, const EnsembleConfig& config, const std::string& name,
                   Duration timeout) {
+  service::Managers managers(config);
   for (Duration waited{}; waited < kNoticed; waited += kAskedAgain) {
-    auto members = ensemble.run(service::internal_call<wire::MembersResult>(
-        ensemble.channel(), {manager.address, manager.port}, wire::kManagerProgram,
-        wire::ManagerProcedure::kMembers, service::NoArguments{}, timeout));
-    if (!members) return fail(members.error(), manager.name);
+    auto members = ensemble.run(managers.call<wire::MembersResult>(
+        ensemble.channel(), wire::ManagerProcedure::kMembers, service::NoArguments{}, timeout));
+    if (!members) return fail(members.error(), "the manager");
     const auto found = std::find_if(members->members.begin(), members->members.end(),
                                     [&](const wire::Member& each) { return each.entry.name == name; });
     if (found == members->members.end() || !found->alive) return {};
@@ -205,7 +205,7 @@ Status check_ready(Ensemble& ensemble, fsck::OnlineData& data, const TlsConfig& 
                    const EnsembleConfig& config, const ServerConfig& self, Duration timeout) {
   SLICE_RETURN_IF_ERROR(ensemble.use_tls(tls));
   SLICE_RETURN_IF_ERROR(ensemble.run(ensemble.cells().take_tables()));
-  SLICE_RETURN_IF_ERROR(check_away(ensemble, *config.first(ServerRole::kManager), self.name, timeout));
+  SLICE_RETURN_IF_ERROR(check_away(ensemble, config, self.name, timeout));
   SLICE_RETURN_IF_ERROR(ensemble.run(data.refresh()));
   SLICE_RETURN_IF_ERROR(check_has_sites(data, self));
   return check_still(data, self.index);

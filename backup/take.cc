@@ -10,6 +10,7 @@
 #include "dirserver/cells/cells.h"
 #include "fsck/object_cursor.h"
 #include "service/internal_call.h"
+#include "service/managers.h"
 #include "wire/nfs_status.h"
 
 namespace slice::backup {
@@ -241,9 +242,9 @@ class Taker {
     const ServerConfig& manager = *seams_.config.first(ServerRole::kManager);
     auto writer = begin(manager.name, wire::Role::kManager, {});
     if (!writer) co_return fail(std::move(writer).error());
-    auto state = co_await service::internal_call<wire::StateResult>(
-        seams_.channel, {manager.address, manager.port}, wire::kManagerProgram,
-        wire::ManagerProcedure::kGetState, service::NoArguments{}, seams_.timeout);
+    service::Managers managers(seams_.config);
+    auto state = co_await managers.call<wire::StateResult>(seams_.channel, wire::ManagerProcedure::kGetState,
+                                                           service::NoArguments{}, seams_.timeout);
     if (!state) co_return fail(state.error(), manager.name);
     if (state->files.empty()) co_return fail(Errc::kUnavailable, "{} has no state", manager.name);
     for (StateFile& file : state->files) SLICE_CO_RETURN_IF_ERROR((*writer)->add(std::move(file)));

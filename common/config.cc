@@ -101,6 +101,57 @@ void read_metrics(Refusals& refusals, const toml::table& table, MetricsConfig& m
   section.finish();
 }
 
+// `http://` or `https://`, a host, a port, and nothing behind it.
+bool is_plain_url(std::string_view url, std::string_view scheme) {
+  if (!url.starts_with(scheme)) return false;
+  url.remove_prefix(scheme.size());
+  const std::size_t colon = url.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view host = url.substr(0, colon), port = url.substr(colon + 1);
+  std::uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '.'; };
+  return error == std::errc{} && end == port.data() + port.size() && number != 0 &&
+         std::all_of(host.begin(), host.end(), plain);
+}
+
+void read_managers(Refusals& refusals, const toml::table& table, EnsembleConfig& config) {
+  Section section(refusals, table, "[managers]", line_of(table));
+  ManagersConfig& managers = config.managers;
+  bool all_https = true;
+  for (const std::string& url : section.texts("etcd")) {
+    const bool https = is_plain_url(url, "https://");
+    all_https = all_https && https;
+    if (!https && !is_plain_url(url, "http://"))
+      section.refuse("etcd", "'{}' is not https://HOST:PORT or http://HOST:PORT", url);
+    if (std::find(managers.etcd.begin(), managers.etcd.end(), url) != managers.etcd.end())
+      section.refuse("etcd", "'{}' is there twice", url);
+    managers.etcd.push_back(url);
+  }
+  if (managers.etcd.empty() || managers.etcd.size() > kMaxEtcdMembers)
+    section.refuse("etcd", "the URLs of 1 to {} members are expected", kMaxEtcdMembers);
+  managers.etcd_prefix = section.text("etcd_prefix", "/slice/" + config.name);
+  if (!managers.etcd_prefix.starts_with('/') || managers.etcd_prefix.ends_with('/') ||
+      managers.etcd_prefix.size() > 255)
+    section.refuse("etcd_prefix", "'/', and 1 to 254 bytes that do not end with '/', are expected");
+  for (auto& [key, path] : {std::pair<const char*, std::string&>{"etcd_user", managers.etcd_user},
+                            {"etcd_tls_authority", managers.etcd_tls_authority},
+                            {"etcd_tls_certificate", managers.etcd_tls_certificate},
+                            {"etcd_tls_key", managers.etcd_tls_key}}) {
+    if (std::string given = section.text(key, ""); !given.empty()) path = path_beside(config, given);
+  }
+  if (managers.etcd_tls_certificate.empty() != managers.etcd_tls_key.empty())
+    section.refuse("etcd_tls_certificate", "etcd_tls_certificate and etcd_tls_key belong together");
+  const bool tls = !managers.etcd_tls_authority.empty() || !managers.etcd_tls_certificate.empty();
+  if (tls && !all_https) section.refuse("etcd", "with files of TLS all members are https://");
+  managers.lease_s = section.number32("lease_seconds", managers.lease_s, 1, 60);
+  if (!managers.etcd_user.empty() && !all_https)
+    config.warnings.push_back(
+        fmt::format("{}:{}: etcd_user over http://: whoever listens on the way has the password", config.path,
+                    section.line("etcd_user")));
+  section.finish();
+}
+
 void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& volume) {
   Section section(refusals, table, "[volume]", line_of(table));
   volume.id = VolumeId{section.number32("id", 1, 1)};
@@ -369,8 +420,13 @@ void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::
                    kRoleNames[role], config.site_counts[role]);
     }
   }
-  if (count[static_cast<std::size_t>(ServerRole::kManager)] > 1) {
-    refusals.add(last_line, "more than one server has the role 'manager'");
+  const std::uint32_t managers = count[static_cast<std::size_t>(ServerRole::kManager)];
+  if (managers > 1 && !config.managers.shared()) {
+    refusals.add(last_line,
+                 "more than one server has the role 'manager': they need [managers], where they share their "
+                 "state");
+  } else if (managers > kMaxManagers) {
+    refusals.add(last_line, "more than {} servers have the role 'manager'", kMaxManagers);
   }
 }
 
@@ -422,6 +478,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   if (const toml::table* table = top.table("limits")) read_limits(refusals, *table, config.limits);
   if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);
   if (const toml::table* table = top.table("metrics")) read_metrics(refusals, *table, config.metrics);
+  if (const toml::table* table = top.table("managers")) read_managers(refusals, *table, config);
   std::vector<std::uint32_t> lines;
   if (const toml::array* entries = top.tables("server")) {
     for (const toml::node& entry : *entries) {

@@ -107,6 +107,18 @@ struct MetricsConfig {
 };
 inline constexpr std::uint32_t kMaxCountedClients = 4096;
 
+// How an ensemble of several managers shares its state (control/manager/registry.h): in etcd.
+struct ManagersConfig {
+  std::vector<std::string>
+      etcd;                 // URLs of its members, without a path; empty: the one manager has it in a file
+  std::string etcd_prefix;  // of its keys there
+  std::string etcd_user;    // path of a file with USER:PASSWORD; empty: none is asked for
+  std::string etcd_tls_authority, etcd_tls_certificate, etcd_tls_key;  // PEM; paths; empty: none
+  std::uint32_t lease_s = 2;  // how long a leader may be silent, seconds
+  bool shared() const { return !etcd.empty(); }
+};
+inline constexpr std::size_t kMaxEtcdMembers = 9, kMaxManagers = 16;
+
 struct ExportConfig {
   std::uint32_t network = 0, mask = 0;  // client address & mask == network
   bool read_only = false;
@@ -185,6 +197,7 @@ struct EnsembleConfig {
   ClientLimits limits;
   NetworkConfig network;
   MetricsConfig metrics;
+  ManagersConfig managers;
   ProxyConfig proxy;
   std::vector<ServerConfig> servers;
   std::vector<std::string> warnings;  // what is allowed but hardly meant; for the log, one line each

@@ -603,6 +603,55 @@ TEST_F(ConfigTest, RefusesTheSecondManager) {
   EXPECT_THAT(config.error().message, HasSubstr("more than one server has the role 'manager'"));
 }
 
+constexpr std::string_view kSecondManager =
+    "[[server]]\nname = \"m2\"\nrole = \"manager\"\naddress = \"10.77.9.2\"\ndata = \"/data/m2\"\n";
+
+TEST_F(ConfigTest, ManagersThatShareTheirStateMayBeMany) {
+  const std::string text = std::string(kGood) + std::string(kSecondManager) + R"(
+[managers]
+etcd = ["https://10.77.9.3:2379", "https://etcd-2.example:2379"]
+etcd_user = "etcd.user"
+etcd_tls_authority = "/etc/etcd/ca.pem"
+lease_seconds = 3
+)";
+  auto config = parse(text);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->count(ServerRole::kManager), 2u);
+  EXPECT_TRUE(config->managers.shared());
+  EXPECT_EQ(config->managers.etcd.at(1), "https://etcd-2.example:2379");
+  EXPECT_EQ(config->managers.etcd_prefix, "/slice/" + config->name);
+  EXPECT_TRUE(config->managers.etcd_user.ends_with("/etcd.user"));
+  EXPECT_TRUE(config->managers.etcd_user.starts_with("/"));
+  EXPECT_EQ(config->managers.lease_s, 3u);
+  EXPECT_TRUE(config->warnings.empty());
+  EXPECT_FALSE(parse(std::string(kGood))->managers.shared());
+}
+
+TEST_F(ConfigTest, RefusesManagersThatCannotShare) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"etcd = []", "the URLs of 1 to 9 members"},
+      {"etcd = [\"10.77.9.3:2379\"]", "is not https://HOST:PORT"},
+      {"etcd = [\"http://10.77.9.3\"]", "is not https://HOST:PORT"},
+      {"etcd = [\"http://10.77.9.3:2379/v3\"]", "is not https://HOST:PORT"},
+      {"etcd = [\"http://a@b:2379\"]", "is not https://HOST:PORT"},
+      {"etcd = [\"http://a:0\"]", "is not https://HOST:PORT"},
+      {"etcd = [\"http://a:2379\", \"http://a:2379\"]", "is there twice"},
+      {"etcd = [\"http://a:2379\"]\netcd_tls_authority = \"ca\"", "all members are https://"},
+      {"etcd = [\"https://a:2379\"]\netcd_tls_key = \"key\"", "belong together"},
+      {"etcd = [\"http://a:2379\"]\netcd_prefix = \"slice\"", "'/', and 1 to 254 bytes"},
+      {"etcd = [\"http://a:2379\"]\nlease_seconds = 0", "0 is not between 1 and 60"},
+      {"etcd = [\"http://a:2379\"]\nlease = 4", "lease"},
+  };
+  for (const auto& [lines, why] : bad) {
+    auto config = parse(std::string(kGood) + "[managers]\n" + lines + "\n");
+    ASSERT_FALSE(config) << lines;
+    EXPECT_THAT(config.error().message, HasSubstr(why)) << lines;
+  }
+  auto warned = parse(std::string(kGood) + "[managers]\netcd = [\"http://a:2379\"]\netcd_user = \"u\"\n");
+  ASSERT_TRUE(warned);
+  EXPECT_THAT(warned->warnings.at(0), HasSubstr("whoever listens on the way has the password"));
+}
+
 TEST_F(ConfigTest, NeverCrashesOnACutOrMangledFile) {
   for (std::size_t length = 0; length < kGood.size(); ++length) {
     auto cut = parse(kGood.substr(0, length));

@@ -45,6 +45,16 @@ void compare_networks(Keys& keys, const NetworkConfig& a, const NetworkConfig& b
       .compare("[network] tls_revoked", a.tls.revoked, b.tls.revoked);
 }
 
+void compare_managers(Keys& keys, const ManagersConfig& a, const ManagersConfig& b) {
+  keys.compare("[managers] etcd", a.etcd, b.etcd)
+      .compare("[managers] etcd_prefix", a.etcd_prefix, b.etcd_prefix)
+      .compare("[managers] etcd_user", a.etcd_user, b.etcd_user)
+      .compare("[managers] etcd_tls_authority", a.etcd_tls_authority, b.etcd_tls_authority)
+      .compare("[managers] etcd_tls_certificate", a.etcd_tls_certificate, b.etcd_tls_certificate)
+      .compare("[managers] etcd_tls_key", a.etcd_tls_key, b.etcd_tls_key)
+      .compare("[managers] lease_seconds", a.lease_s, b.lease_s);
+}
+
 void compare_proxies(Keys& keys, const ProxyConfig& a, const ProxyConfig& b) {
   keys.compare("[proxy] virtual_address", a.virtual_address, b.virtual_address)
       .compare("[proxy] nfs_port", a.nfs_port, b.nfs_port)
@@ -152,6 +162,7 @@ std::vector<std::string> fixed_differences(const EnsembleConfig& running, const 
     keys.compare(kSites[i], running.site_counts[i], read.site_counts[i]);
   }
   compare_networks(keys, running.network, read.network);
+  compare_managers(keys, running.managers, read.managers);
   keys.compare("[metrics]", running.metrics.served, read.metrics.served)
       .compare("[metrics] port", running.metrics.port, read.metrics.port)
       .compare("[metrics] scrapers", running.metrics.scrapers, read.metrics.scrapers)

@@ -17,7 +17,7 @@
 #include "fsck/only_copies.h"
 #include "fsck/paths.h"
 #include "fsck/progress.h"
-#include "service/internal_call.h"
+#include "service/managers.h"
 #include "service/membership.h"
 #include "wire/manager.h"
 
@@ -167,11 +167,10 @@ int show_paths(RemoteSource& source, const EnsembleConfig& config, rpc::EpollLoo
 // Who reads names of a server that is silent waits for it: then the operator is told at once for whom.
 void tell_whom_it_waits_for(rpc::EpollLoop& loop, rpc::Channel& channel, const EnsembleConfig& config,
                             const Arguments& arguments) {
-  const ServerConfig& manager = *config.first(ServerRole::kManager);
+  service::Managers managers(config);
   auto members = rpc::run_to_end(
-      loop, service::internal_call<wire::MembersResult>(
-                channel, {manager.address, manager.port}, wire::kManagerProgram,
-                wire::ManagerProcedure::kMembers, service::NoArguments{}, std::chrono::seconds(1)));
+      loop, managers.call<wire::MembersResult>(channel, wire::ManagerProcedure::kMembers,
+                                               service::NoArguments{}, std::chrono::seconds(1)));
   if (!members) return;  // of which taking its tables tells
   for (const wire::Member& each : members->members) {
     const bool asked = each.entry.role == wire::Role::kDirectory ||

@@ -4,6 +4,7 @@
 
 #include "routing/file_handle.h"
 #include "service/internal_call.h"
+#include "service/managers.h"
 #include "wire/coordinator.h"
 #include "wire/nfs_status.h"
 
@@ -28,15 +29,15 @@ Task<std::vector<std::string>> OnlineData::find_servers() {
 }
 
 Task<Status> OnlineData::refresh() {
-  const ServerConfig& manager = *config_.first(ServerRole::kManager);
+  service::Managers managers(config_);
   auto ask = [&]<class R>(wire::ManagerProcedure procedure) {
-    return service::internal_call<R>(channel_, {manager.address, manager.port}, wire::kManagerProgram,
-                                     procedure, service::NoArguments{}, timeout_);
+    return managers.call<R>(channel_, procedure, service::NoArguments{}, timeout_);
   };
+  const std::string manager = config_.first(ServerRole::kManager)->name;
   auto moves = co_await ask.template operator()<wire::MovesListResult>(wire::ManagerProcedure::kMoves);
-  if (!moves) co_return fail(moves.error(), manager.name);
+  if (!moves) co_return fail(moves.error(), manager);
   auto tables = co_await ask.template operator()<wire::Tables>(wire::ManagerProcedure::kGetTables);
-  if (!tables) co_return fail(tables.error(), manager.name);
+  if (!tables) co_return fail(tables.error(), manager);
   auto made = routing::RoutingTables::make(config_, *tables);
   if (!made) co_return fail(std::move(made).error());
   tables_ = std::move(*made);

@@ -8,8 +8,8 @@
 #include "common/log.h"
 #include "rpc/call.h"
 #include "service/durable_file.h"
-#include "service/internal_call.h"
 #include "service/log_backoff.h"
+#include "service/managers.h"
 #include "service/ownership.h"
 #include "service/settings_keeper.h"
 
@@ -17,6 +17,8 @@ namespace slice::service {
 namespace {
 
 constexpr Duration kRetryDelay = std::chrono::milliseconds(200);
+// Of a heartbeat where there are several managers: another one may lead by now.
+constexpr Duration kShortTimeout = std::chrono::seconds(1);
 constexpr const char* kCopy = "tables.copy";
 
 }  // namespace
@@ -52,6 +54,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(const Seams& seams)
       : seams_(seams),
+        ensemble_(seams.config),
         ownership_(seams.loop, seams.disk, seams.self),
         started_ns_(static_cast<std::uint64_t>(seams.loop.wall().ns)),
         heard_(seams.loop.now()),
@@ -71,8 +74,6 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
                                 "processes should show the same within a second")),
         verifier_(seams.metrics.gauge("write_verifier",
                                       "the largest write verifier known, which data servers answer")) {
-    const ServerConfig* manager = seams.config.first(ServerRole::kManager);
-    manager_ = {manager->address, manager->port};
     ownership_.on_change([this] { put_in_use(); });
     if (seams.settings == nullptr) return;
     settings_.emplace(SettingsKeeper::Seams{.loop = seams.loop,
@@ -81,7 +82,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
                                             .live = *seams.settings,
                                             .tables = seams.tables,
                                             .self = seams.self,
-                                            .manager = manager_});
+                                            .managers = ensemble_});
   }
   Ownership& ownership() { return ownership_; }
 
@@ -130,7 +131,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       if (self->seams_.self.role == ServerRole::kProxy) break;
       self->waits_for_ = why;
       if (self->waiting_log_.allow(self->seams_.loop.now(), why)) {
-        log_warning("waiting for the manager at {} to have tables: {}{}", rpc::to_string(self->manager_), why,
+        log_warning("waiting for the manager at {} to have tables: {}{}", self->ensemble_.text(), why,
                     self->holding_ == wire::Holding::kData ? "; here is data, and its own were lost" : "");
       }
       co_await self->seams_.loop.sleep(kRetryDelay);
@@ -141,9 +142,9 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
 
   Task<Verifier> draw_verifier() {
     while (true) {
-      auto drawn = co_await internal_call<wire::DrawVerifierResult>(
-          seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kDrawVerifier,
-          wire::DrawVerifierArgs{seams_.self.index}, kStartTimeout);
+      auto drawn = co_await ensemble_.call<wire::DrawVerifierResult>(
+          seams_.channel, wire::ManagerProcedure::kDrawVerifier, wire::DrawVerifierArgs{seams_.self.index},
+          kStartTimeout);
       if (drawn) {
         waits_for_.clear();
         verifier_.set(drawn->verifier.value);
@@ -151,8 +152,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       }
       waits_for_ = why_the_manager_refuses(drawn.error());
       if (waiting_log_.allow(seams_.loop.now(), waits_for_)) {
-        log_warning("waiting for the manager at {} to draw a verifier: {}", rpc::to_string(manager_),
-                    waits_for_);
+        log_warning("waiting for the manager at {} to draw a verifier: {}", ensemble_.text(), waits_for_);
       }
       co_await seams_.loop.sleep(kRetryDelay);
     }
@@ -176,9 +176,9 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     while (!self->ended_ && !self->removed_) {
       const wire::HeartbeatArgs args = self->told(verifier, fill);
       MonoTime next = self->seams_.loop.now() + kInterval;
-      auto result = co_await internal_call<wire::HeartbeatResult>(
-          self->seams_.channel, self->manager_, wire::kManagerProgram, wire::ManagerProcedure::kHeartbeat,
-          args, kHeartbeatTimeout);
+      auto result = co_await self->ensemble_.call<wire::HeartbeatResult>(
+          self->seams_.channel, wire::ManagerProcedure::kHeartbeat, args,
+          self->ensemble_.several() ? kShortTimeout : kHeartbeatTimeout);
       if (self->ended_) co_return;
       co_await learn(self, result, verifier);
       if (self->ended_) co_return;
@@ -290,8 +290,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
                          .version = ownership_.version(),
                          .sites = had ? ownership_.sites() : std::vector<wire::OwnedSite>(),
                          .layout_sites = had ? ownership_.layout_sites() : std::vector<std::uint32_t>()};
-    auto result = co_await internal_call<wire::ClaimResult>(
-        seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kClaim, args, kStartTimeout);
+    auto result = co_await ensemble_.call<wire::ClaimResult>(seams_.channel, wire::ManagerProcedure::kClaim,
+                                                             args, kStartTimeout);
     if (!result) co_return fail(result.error().code, "{}", why_the_manager_refuses(result.error()));
     if (result->verdict == wire::ClaimVerdict::kLost) {
       co_return fail(
@@ -315,9 +315,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   Task<void> offer() {
     if (!managers_) co_return;
     wire::OfferTablesArgs args{seams_.self.index, *managers_};
-    auto result = co_await internal_call<wire::OfferTablesResult>(
-        seams_.channel, manager_, wire::kManagerProgram, wire::ManagerProcedure::kOfferTables, args,
-        kHeartbeatTimeout);
+    auto result = co_await ensemble_.call<wire::OfferTablesResult>(
+        seams_.channel, wire::ManagerProcedure::kOfferTables, args, kHeartbeatTimeout);
     if (ended_ || !copy_log_.allow()) co_return;
     if (result && result->taken) {
       log_info("tables of generation {} were offered to the manager", args.tables.generation.value);
@@ -328,9 +327,8 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Task<Status> take_tables() {
-    auto tables = co_await internal_call<wire::Tables>(seams_.channel, manager_, wire::kManagerProgram,
-                                                       wire::ManagerProcedure::kGetTables, NoArguments{},
-                                                       kStartTimeout);
+    auto tables = co_await ensemble_.call<wire::Tables>(seams_.channel, wire::ManagerProcedure::kGetTables,
+                                                        NoArguments{}, kStartTimeout);
     if (!tables) co_return fail(tables.error().code, "{}", why_the_manager_refuses(tables.error()));
     if (ended_) co_return fail(Errc::kUnavailable, "this server stops");
     const Generation own = seams_.tables.get()->generation();
@@ -392,6 +390,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     }
     generation_.set(tables.generation.value);
     ownership_.saw(tables);
+    ensemble_.learn(tables);
     managers_ = std::move(tables);
     put_in_use();
     co_return true;
@@ -405,10 +404,10 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Seams seams_;
+  Managers ensemble_;  // of which one is asked
   Ownership ownership_;
   std::optional<SettingsKeeper> settings_;
   std::optional<wire::Tables> managers_;  // those in use, as the manager has them
-  rpc::Endpoint manager_;
   std::uint64_t started_ns_;
   MonoTime heard_;                      // when the manager answered a heartbeat last
   std::optional<MonoTime> late_since_;  // newer tables or settings are known of

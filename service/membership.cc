@@ -7,9 +7,9 @@
 #include "common/log.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
-#include "service/internal_call.h"
 #include "service/log_backoff.h"
 #include "service/manager_session.h"
+#include "service/managers.h"
 #include "storage/posix_disk.h"
 #include "wire/manager.h"
 
@@ -17,7 +17,6 @@ namespace slice::service {
 namespace {
 
 constexpr Duration kMembersTimeout = std::chrono::seconds(1);
-constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);  // nobody listens there
 constexpr Duration kPause = std::chrono::milliseconds(500);
 
 // Nothing where this server has no tables of a run before.
@@ -35,15 +34,14 @@ std::optional<wire::Tables> kept_tables(const EnsembleConfig& config, const std:
 class Asking {
  public:
   explicit Asking(const EnsembleConfig& config)
-      : manager_(*config.first(ServerRole::kManager)),
+      : managers_(config),
         keys_(config),
         channel_(loop_, {.keys = &keys_, .sender = kNobody, .generation = nullptr}) {}
   Status use_tls(const TlsConfig& tls) { return keys_.use_tls(tls); }
   Result<std::vector<Member>> ask() {
     auto members = rpc::run_to_end(
-        loop_, internal_call<wire::MembersResult>(channel_, {manager_.address, manager_.port},
-                                                  wire::kManagerProgram, wire::ManagerProcedure::kMembers,
-                                                  NoArguments{}, kMembersTimeout, kRefusedPatience));
+        loop_, managers_.call<wire::MembersResult>(channel_, wire::ManagerProcedure::kMembers, NoArguments{},
+                                                   kMembersTimeout, Managers::kRefusedPatience));
     if (!members) return fail(members.error().code, "{}", why_the_manager_refuses(members.error()));
     std::vector<wire::ServerEntry> entries;
     for (wire::Member& member : members->members) entries.push_back(std::move(member.entry));
@@ -51,14 +49,14 @@ class Asking {
   }
   void pause() { rpc::run_to_end(loop_, wait()); }
   MonoTime now() const { return loop_.now(); }
-  rpc::Endpoint manager() const { return {manager_.address, manager_.port}; }
+  std::string managers() const { return managers_.text(); }
 
  private:
   Task<Status> wait() {
     co_await loop_.sleep(kPause);
     co_return Status{};
   }
-  const ServerConfig manager_;
+  Managers managers_;
   rpc::EpollLoop loop_;
   rpc::KeyRing keys_;
   rpc::SocketChannel channel_;
@@ -76,7 +74,7 @@ Result<EnsembleConfig> ask_manager(EnsembleConfig config, const std::vector<std:
     if (listed) return config;
     if (log.allow(asking.now(), members.error().message)) {
       log_warning("waiting for the manager at {}, which knows whether these servers are members: {}",
-                  rpc::to_string(asking.manager()), members.error().message);
+                  asking.managers(), members.error().message);
     }
     asking.pause();
   }
@@ -104,7 +102,7 @@ Result<EnsembleConfig> learn_members(EnsembleConfig config, const std::vector<st
     if (kept && (!newest || kept->generation > newest->generation)) newest = std::move(kept);
   }
   if (newest) return with_members(std::move(config), members_of(newest->servers));
-  if (has_manager) return config;  // there is nobody else to ask
+  if (has_manager && !config.managers.shared()) return config;  // there is nobody else to ask
   return ask_manager(std::move(config), names, listed);
 }
 

@@ -7,6 +7,7 @@
 #include "rpc/xdr.h"
 #include "service/durable_file.h"
 #include "service/internal_call.h"
+#include "service/managers.h"
 
 namespace slice::service {
 namespace {
@@ -61,7 +62,7 @@ Task<void> SettingsKeeper::load_kept() {
 Task<void> SettingsKeeper::learn() {
   if (seams_.self.role == ServerRole::kManager) co_return;
   auto lock = co_await change_.lock();
-  auto settings = co_await ask(seams_.manager);
+  auto settings = co_await ask_manager();
   if (settings) {
     co_await adopt(std::move(*settings));
     co_return;
@@ -93,16 +94,22 @@ Task<void> SettingsKeeper::ask_all() {
 }
 
 Task<void> SettingsKeeper::catch_up(SettingsGeneration generation) {
-  if (seams_.self.role == ServerRole::kManager) co_return;  // its role has them, and keeps them
   auto lock = co_await change_.lock();
   if (seams_.live.get()->generation >= generation) co_return;
-  if (auto settings = co_await ask(seams_.manager)) co_await adopt(std::move(*settings));
+  if (auto settings = co_await ask_manager()) co_await adopt(std::move(*settings));
 }
 
 Task<Result<Settings>> SettingsKeeper::ask(rpc::Endpoint process) {
   auto result = co_await internal_call<wire::SettingsResult>(seams_.channel, process, wire::kAdminProgram,
                                                              wire::AdminProcedure::kGetSettings,
                                                              NoArguments{}, kTimeout);
+  if (!result) co_return fail(std::move(result).error());
+  co_return std::move(result->settings);
+}
+
+Task<Result<Settings>> SettingsKeeper::ask_manager() {
+  auto result = co_await seams_.managers.call<wire::SettingsResult>(
+      seams_.channel, wire::AdminProcedure::kGetSettings, NoArguments{}, kTimeout);
   if (!result) co_return fail(std::move(result).error());
   co_return std::move(result->settings);
 }

@@ -28,6 +28,8 @@ Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk);
 // Durable when it ends well. Calls must not overlap.
 Task<Status> keep_settings(storage::Disk& disk, const Settings& settings);
 
+class Managers;
+
 class SettingsKeeper {
  public:
   static constexpr Duration kTimeout = std::chrono::seconds(1);  // of one question
@@ -40,7 +42,7 @@ class SettingsKeeper {
     LiveSettings& live;
     const routing::TableHolder& tables;  // where the other processes are
     const ServerConfig& self;
-    rpc::Endpoint manager;
+    Managers& managers;
   };
   explicit SettingsKeeper(const Seams& seams) : seams_(seams), change_(seams.loop) {}
 
@@ -49,11 +51,13 @@ class SettingsKeeper {
   // Before the server serves: takes the manager's, and where that does not answer the newest that any other
   // process has. Ends within two time-outs; then what there is has to do.
   Task<void> learn();
-  // Takes the manager's, where those in force are older than this generation.
+  // Takes the manager's, where those in force are older than this generation, which no manager's are that
+  // leads.
   Task<void> catch_up(SettingsGeneration generation);
 
  private:
   Task<Result<Settings>> ask(rpc::Endpoint process);
+  Task<Result<Settings>> ask_manager();
   Task<void> ask_all();
   Task<void> adopt(Settings settings);
 

@@ -5,6 +5,7 @@
 #include "rpc/xdr.h"
 #include "service/admin_program.h"
 #include "service/durable_file.h"
+#include "service/managers.h"
 #include "service/testing/service_fixture.h"
 
 namespace slice::service {
@@ -23,14 +24,13 @@ class SettingsKeeperTest : public testing::ServiceFixture {
   SettingsKeeperTest() : ServiceFixture("store1") { restart(); }
   void restart() {
     settings_.set(settings_of(config_));
-    keepers_.push_back(
-        std::make_unique<SettingsKeeper>(SettingsKeeper::Seams{.loop = loop_,
-                                                               .channel = network_,
-                                                               .disk = disk_,
-                                                               .live = settings_,
-                                                               .tables = tables_,
-                                                               .self = self_,
-                                                               .manager = endpoint("manager1")}));
+    keepers_.push_back(std::make_unique<SettingsKeeper>(SettingsKeeper::Seams{.loop = loop_,
+                                                                              .channel = network_,
+                                                                              .disk = disk_,
+                                                                              .live = settings_,
+                                                                              .tables = tables_,
+                                                                              .self = self_,
+                                                                              .managers = managers_}));
   }
   SettingsKeeper& keeper() { return *keepers_.back(); }
   // Lets a process have these.
@@ -53,6 +53,7 @@ class SettingsKeeperTest : public testing::ServiceFixture {
   }
   std::uint64_t generation() const { return settings_.get()->generation.value; }
 
+  Managers managers_{config_};
   std::vector<std::unique_ptr<SettingsKeeper>> keepers_;
   std::vector<std::unique_ptr<AdminProgram>> processes_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "service/internal_call.h"
+#include "service/managers.h"
 #include "wire/manager.h"
 
 namespace slice::storagenode {
@@ -77,14 +77,15 @@ void Node::forget(FileId file) {
 
 // Unstable bytes were lost by a failed fsync: with a new verifier their writers notice and write them again.
 Task<Status> Node::renew_verifier() {
-  const ServerConfig* manager = context.config.first(ServerRole::kManager);
-  if (manager == nullptr) co_return fail(Errc::kUnavailable, "the configuration has no manager");
+  if (context.config.first(ServerRole::kManager) == nullptr)
+    co_return fail(Errc::kUnavailable, "the configuration has no manager");
+  service::Managers managers(context.config);
+  managers.learn(context.tables.get()->wire());
   Status status;
   for (int i = 0; i < kRenewTries; ++i) {
     if (i > 0) co_await context.loop.sleep(kRenewPause);
-    auto drawn = co_await service::internal_call<wire::DrawVerifierResult>(
-        context.channel, {manager->address, manager->port}, wire::kManagerProgram,
-        wire::ManagerProcedure::kDrawVerifier, wire::DrawVerifierArgs{context.self.index});
+    auto drawn = co_await managers.call<wire::DrawVerifierResult>(
+        context.channel, wire::ManagerProcedure::kDrawVerifier, wire::DrawVerifierArgs{context.self.index});
     if (drawn) {
       context.verifier.see(drawn->verifier);
       log_warning("drew a new write verifier after a failed fsync verifier={}", drawn->verifier.value);

@@ -1,5 +1,7 @@
 #include "wire/about.h"
 
+#include <fmt/ranges.h>
+
 #include <bit>
 
 #include "rpc/endpoint.h"
@@ -39,6 +41,9 @@ std::vector<SharedKey> shared_keys(const EnsembleConfig& config) {
   add("[network] cover", config.network.cover_all ? "all" : "heads");
   add("[network] internal", networks_text(config.network.internal));
   add("[network] tls", config.network.tls.used());
+  // Who shares its state elsewhere would be a second leader.
+  add("[managers] etcd", fmt::format("{}", fmt::join(config.managers.etcd, " ")));
+  add("[managers] etcd_prefix", config.managers.etcd_prefix);
   add("[proxy] virtual_address", rpc::address_text(config.proxy.virtual_address));
   add("[proxy] nfs_port", config.proxy.nfs_port);
   return keys;

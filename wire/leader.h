@@ -20,9 +20,10 @@ struct StorePlace {
 inline constexpr std::uint32_t kMaxStorePlaces = 16;
 
 struct LeaderResult {
-  bool leads = false;   // this manager does
-  std::string leader;   // the name of who does, as this manager knows; empty: nobody, or it does not know
-  std::string trouble;  // why this one cannot lead, where it can not; empty: it could, or does
+  bool leads = false;          // this manager does
+  std::uint64_t since_ms = 0;  // for how long it has
+  std::string leader;          // the name of who does, as this one knows; empty: nobody, or it does not know
+  std::string trouble;         // why this one cannot lead; empty: it could, or does
   std::vector<StorePlace> places;  // none: the managers share nothing, and there is one
 };
 

@@ -11,6 +11,7 @@
 #include "wire/coordinator.h"
 #include "wire/directory.h"
 #include "wire/layout.h"
+#include "wire/leader.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
@@ -155,6 +156,7 @@ const std::vector<Try>& tries() {
                                        message<SnapshotArgs>,
                                        message<SnapshotResult>,
                                        message<wire::StateResult>,
+                                       message<wire::LeaderResult>,
                                        message<mount3::MntResult>,
                                        message<std::vector<mount3::MountEntry>>,
                                        message<std::vector<mount3::ExportEntry>>,

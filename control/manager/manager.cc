@@ -364,7 +364,11 @@ Task<wire::ChangeServerResult> Manager::change_server(wire::ChangeServerArgs arg
   std::optional<wire::ServerEntry> was;
   Status changed{};
   if (args.change == wire::ServerChange::kLose) changed = check_silent(args.entry.name);
-  if (args.change == wire::ServerChange::kRemove) {
+  const bool itself = args.entry.name == context_.self.name && context_.config.managers.shared();
+  if (args.change == wire::ServerChange::kRemove && itself)
+    changed = fail(Errc::kInvalid, "{} is the manager that leads: stop it first, so that another one does",
+                   args.entry.name);
+  if (changed && args.change == wire::ServerChange::kRemove) {
     ManagerState tried = state_;
     changed = change_members(context_.config, args, tried);
     if (changed) changed = co_await check_emptied(args.entry.name);

@@ -50,7 +50,7 @@ Status add(const EnsembleConfig& config, const wire::ChangeServerArgs& args, Man
   wire::Tables& tables = next.tables;
   if (!is_server_name(wanted.name))
     return fail(Errc::kInvalid, "a name is 1 to 63 letters, digits, '-', '_' or '.'");
-  if (wanted.role == wire::Role::kManager)
+  if (wanted.role == wire::Role::kManager && !config.managers.shared())
     return fail(Errc::kInvalid, "the manager is where every process's configuration says");
   if (wanted.role > wire::Role::kProxy) return fail(Errc::kInvalid, "that is no role of a member");
   if (const ServerEntry* known = wire::find_member(tables, wanted.name)) {
@@ -66,6 +66,11 @@ Status add(const EnsembleConfig& config, const wire::ChangeServerArgs& args, Man
     return {};  // it is so
   }
   SLICE_RETURN_IF_ERROR(check_endpoint(config, tables, wanted));
+  if (wanted.role == wire::Role::kManager &&
+      std::count_if(tables.servers.begin(), tables.servers.end(), [](const ServerEntry& each) {
+        return each.role == wire::Role::kManager;
+      }) >= static_cast<std::ptrdiff_t>(kMaxManagers))
+    return fail(Errc::kTooLarge, "an ensemble has {} managers at most", kMaxManagers);
   if (tables.servers.size() >= kMaxServers)
     return fail(Errc::kTooLarge, "an ensemble has {} servers at most, with those that were removed",
                 kMaxServers);
@@ -109,8 +114,9 @@ Status lose(ServerEntry& known, ManagerState& next) {
   return {};
 }
 
-Status remove(ServerEntry& known, ManagerState& next) {
-  if (known.role == wire::Role::kManager) return fail(Errc::kInvalid, "the manager cannot be removed");
+Status remove(const EnsembleConfig& config, ServerEntry& known, ManagerState& next) {
+  if (known.role == wire::Role::kManager && !config.managers.shared())
+    return fail(Errc::kInvalid, "the manager cannot be removed");
   const auto& servers = next.tables.servers;
   const bool last = std::none_of(servers.begin(), servers.end(), [&](const ServerEntry& each) {
     return each.role == known.role && each.server != known.server;
@@ -165,7 +171,7 @@ Status change_members(const EnsembleConfig& config, const wire::ChangeServerArgs
     case ServerChange::kSet:
       return set(config, args, *known, tables);
     case ServerChange::kRemove:
-      return remove(*known, next);
+      return remove(config, *known, next);
     case ServerChange::kLose:
       return lose(*known, next);
     default:

@@ -221,6 +221,22 @@ TEST_F(RemovalTest, ItsProcessIsToldAtOnce) {
   network_.attach({kFree, 2049}, nullptr);
 }
 
+TEST_F(RemovalTest, OfManagersThatShareTheirStateOthersComeAndGo) {
+  auto add_manager = [&](const std::string& name) {
+    wire::ServerEntry entry{.role = wire::Role::kManager, .endpoint = {kFree + 7, 2049}, .name = name};
+    return ask<wire::ChangeServerResult>(wire::ManagerProcedure::kChangeServer,
+                                         wire::ChangeServerArgs{.entry = entry})
+        ->refused;
+  };
+  EXPECT_THAT(add_manager("manager2"), HasSubstr("is where every process's configuration says"));
+  config_.managers.etcd = {"http://10.77.9.9:2379"};
+  EXPECT_EQ(add_manager("manager2"), "");
+  EXPECT_EQ(tables_told()->servers.back().name, "manager2");
+  EXPECT_THAT(remove("manager1")->refused, HasSubstr("manager1 is the manager that leads"));
+  EXPECT_EQ(remove("manager2")->refused, "");
+  EXPECT_EQ(tables_told()->servers.back().role, wire::Role::kRemoved);
+}
+
 TEST_F(RemovalTest, WhatHasSomethingStays) {
   EXPECT_THAT(remove("store1")->refused, HasSubstr("has 512 storage sites"));
   EXPECT_THAT(remove("manager1")->refused, HasSubstr("the manager cannot be removed"));

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "common/log.h"
+#include "control/manager/etcd_registry.h"
 #include "control/manager/file_store.h"
+#include "control/manager/shared_store.h"
 #include "service/durable_file.h"
 #include "service/settings_keeper.h"
 
@@ -37,6 +39,25 @@ class TermStore : public StateStore {
   bool closed_ = false;
 };
 
+// The engine that the configuration names. kInvalid: it cannot be used as it is configured.
+Result<std::unique_ptr<StateStore>> store_of(service::ServiceContext& context) {
+  const ManagersConfig& config = context.config.managers;
+  if (!config.shared()) return std::make_unique<FileStore>(context.disk, context.self.name);
+  EtcdRegistry::Credentials credentials;
+  if (!config.etcd_user.empty()) {
+    auto read = read_credentials(config.etcd_user);
+    if (!read) return fail(std::move(read).error());
+    credentials = std::move(*read);
+  }
+  return std::make_unique<SharedStore>(
+      SharedStore::Seams{.loop = context.loop,
+                         .metrics = context.metrics,
+                         .self = context.self.name,
+                         .lease = std::chrono::seconds(config.lease_s),
+                         .random = context.random},
+      std::make_unique<EtcdRegistry>(context.loop, context.metrics, config, std::move(credentials)));
+}
+
 }  // namespace
 
 struct ManagerRole::Term {
@@ -44,15 +65,16 @@ struct ManagerRole::Term {
   TermStore store;
   Manager manager;
   bool serves = false;  // it has its state
+  MonoTime since{};     // if so
 };
 
-ManagerRole::ManagerRole(service::ServiceContext& context)
-    : ManagerRole(context, std::make_unique<FileStore>(context.disk, context.self.name)) {}
+ManagerRole::ManagerRole(service::ServiceContext& context) : ManagerRole(context, store_of(context)) {}
 
-ManagerRole::ManagerRole(service::ServiceContext& context, std::unique_ptr<StateStore> store)
+ManagerRole::ManagerRole(service::ServiceContext& context, Result<std::unique_ptr<StateStore>> store)
     : InternalProgram(wire::kManagerProgram),
       context_(context),
-      store_(std::move(store)),
+      unfit_(store ? Status{} : fail(store.error())),
+      store_(store ? std::move(*store) : std::make_unique<FileStore>(context.disk)),
       alone_(store_->leads()),
       leads_(context.metrics.gauge("manager_leads", "1: this manager leads; 0: another one, or none, does")),
       terms_(context.metrics.counter("manager_terms_total", "times that this manager became the leader")),
@@ -65,10 +87,12 @@ ManagerRole::ManagerRole(service::ServiceContext& context, std::unique_ptr<State
 ManagerRole::~ManagerRole() = default;
 
 Task<Status> ManagerRole::start() {
+  if (!unfit_) co_return fail(unfit_.error());
   if (alone_) {
     term_ = std::make_shared<Term>(context_, *store_);
     SLICE_CO_RETURN_IF_ERROR(co_await term_->manager.start());
     term_->serves = true;
+    term_->since = context_.loop.now();
     leads_.set(1);
     terms_.add();
     co_return Status{};
@@ -90,14 +114,19 @@ Task<void> ManagerRole::lead(ManagerRole& self, std::shared_ptr<Term> term) {
   if (started) started = co_await term->manager.start();
   if (self.term_ != term) co_return;  // it is over already
   if (!started) {
-    self.trouble_ = started.error().message;
-    log_error("this manager cannot lead: {}", self.trouble_);
+    // A term that is over already says nothing of the next.
+    const bool over = started.error().code == Errc::kStale;
+    if (!over) {
+      self.trouble_ = started.error().message;
+      log_error("this manager cannot lead: {}", self.trouble_);
+    }
     self.end();
-    co_await self.store_->resign(kFailedPause);
+    co_await self.store_->resign(over ? Duration(0) : kFailedPause);
     co_return;
   }
   self.trouble_.clear();
   term->serves = true;
+  term->since = self.context_.loop.now();
   self.leads_.set(1);
   self.terms_.add();
   log_info("this manager leads");
@@ -179,7 +208,11 @@ Task<wire::ReloadResult> ManagerRole::reload() {
 wire::LeaderResult ManagerRole::leader() const {
   wire::LeaderResult result{
       .leads = leads(), .leader = store_->leader(), .trouble = trouble_, .places = store_->places()};
-  if (result.leads) result.leader = context_.self.name;
+  if (result.leads) {
+    result.leader = context_.self.name;
+    result.since_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(context_.loop.now() - term_->since).count());
+  }
   // Its own lease, with which it does not lead yet, or no more.
   if (!result.leads && result.leader == context_.self.name) result.leader.clear();
   return result;

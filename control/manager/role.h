@@ -26,8 +26,8 @@ class ManagerRole : public service::InternalProgram, public service::Role {
 
   // The engine that the configuration names.
   explicit ManagerRole(service::ServiceContext& context);
-  // `context` outlives it.
-  ManagerRole(service::ServiceContext& context, std::unique_ptr<StateStore> store);
+  // `context` outlives it. With an error for a store it does not start, and says that.
+  ManagerRole(service::ServiceContext& context, Result<std::unique_ptr<StateStore>> store);
   ~ManagerRole() override;
 
   // Where it always leads, an error of the state is the process's.
@@ -55,6 +55,7 @@ class ManagerRole : public service::InternalProgram, public service::Role {
   void forget_retired();
 
   service::ServiceContext& context_;
+  const Status unfit_;
   std::unique_ptr<StateStore> store_;
   bool alone_ = false;  // nobody else can lead
   std::shared_ptr<Term> term_;

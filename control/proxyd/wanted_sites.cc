@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "service/internal_call.h"
-
 namespace slice::proxy {
 namespace {
 
 constexpr Duration kTimeout = std::chrono::seconds(3);
-
-rpc::Endpoint manager_of(const EnsembleConfig& config) {
-  const ServerConfig* manager = config.first(ServerRole::kManager);
-  return {manager->address, manager->port};
-}
 
 bool has_ended(const wire::MoveState& move) {
   return move.ended_ns != 0;
@@ -23,7 +16,7 @@ bool has_ended(const wire::MoveState& move) {
 
 WantedSites::WantedSites(service::ServiceContext& context)
     : context_(context),
-      manager_(manager_of(context.config)),
+      managers_(context.config),
       asked_total_(context.metrics.counter("proxy_wanted_asked_total",
                                            "sites whose move was begun for an entry of wanted")),
       done_(context.metrics.counter("proxy_wanted_done_total",
@@ -53,9 +46,9 @@ Task<void> WantedSites::look(WantedSites& self) {
     });
   });
   if (wishes.empty()) co_return;
-  auto moves = co_await service::internal_call<wire::MovesListResult>(
-      self.context_.channel, self.manager_, wire::kManagerProgram, wire::ManagerProcedure::kMoves,
-      service::NoArguments{}, kTimeout);
+  self.managers_.learn(self.context_.tables.get()->wire());
+  auto moves = co_await self.managers_.call<wire::MovesListResult>(
+      self.context_.channel, wire::ManagerProcedure::kMoves, service::NoArguments{}, kTimeout);
   if (!moves) {
     if (self.silence_log_.allow()) {
       log_warning("{} sites are wanted elsewhere, and the manager does not answer: {}", wishes.size(),
@@ -166,8 +159,8 @@ Task<Result<wire::StartMovesResult>> WantedSites::start_moves(const std::vector<
   wire::StartMovesArgs args{
       .site_class = wishes.front().site_class, .to = wishes.front().server - 1, .sites = {}};
   for (const Wish& wish : wishes) args.sites.push_back(wish.site);
-  return service::internal_call<wire::StartMovesResult>(context_.channel, manager_, wire::kManagerProgram,
-                                                        wire::ManagerProcedure::kMoveSites, args, kTimeout);
+  return managers_.call<wire::StartMovesResult>(context_.channel, wire::ManagerProcedure::kMoveSites, args,
+                                                kTimeout);
 }
 
 void WantedSites::refuse(const Wish& wish, std::string_view why) {

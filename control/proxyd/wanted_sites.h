@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "proxy/tables/tables.h"
 #include "service/context.h"
+#include "service/managers.h"
 #include "wire/moves.h"
 
 namespace slice::proxy {
@@ -58,7 +59,7 @@ class WantedSites {
   void clear(const Wish& wish);
 
   service::ServiceContext& context_;
-  const rpc::Endpoint manager_;
+  service::Managers managers_;
   Tables tables_;
   std::map<std::uint32_t, Asked> asked_;  // by key
   LogLimiter refused_log_{20}, silence_log_{1}, done_log_{20};

@@ -43,6 +43,7 @@ class Doctor {
     check_configuration();
     check_key_file();
     check_key();
+    check_managers();
     check_same_configuration();
     check_clock();
     check_servers();
@@ -96,6 +97,31 @@ class Doctor {
       bad(Level::kWarning, "key",
           fmt::format("not compared: the manager does not answer ({})", heard_.manager_silence->message),
           "start the manager, then ask again");
+    }
+  }
+
+  // Of several: that one leads, and that what they share their state in is whole.
+  void check_managers() {
+    if (!config_.managers.shared()) return;
+    const wire::LeaderResult* said = leadership(heard_);
+    if (said == nullptr) return;  // "key" and "reachable" say why
+    std::vector<std::string> ill;
+    for (const wire::StorePlace& each : said->places) {
+      if (!each.trouble.empty()) ill.push_back(fmt::format("{}: {}", each.place, each.trouble));
+    }
+    if (said->leader.empty()) {
+      bad(Level::kError, "managers",
+          fmt::format("none of {} leads{}{}", config_.count(ServerRole::kManager),
+                      said->trouble.empty() ? "" : ": ", said->trouble),
+          "docs/operations.md, \"Several managers\"");
+    } else {
+      good("managers", fmt::format("{} of {} leads", said->leader, config_.count(ServerRole::kManager)));
+    }
+    if (ill.empty()) {
+      good("etcd", fmt::format("{} members are well", said->places.size()));
+    } else {
+      bad(Level::kWarning, "etcd", fmt::format("{}", fmt::join(ill, "; ")),
+          "docs/operations.md, \"Several managers\"");
     }
   }
 

@@ -47,6 +47,7 @@ class Judge {
 
   Health judge() {
     check_manager();
+    check_places();
     for (const wire::Member& each : members_.members) {
       if (each.entry.role != wire::Role::kRemoved) check_member(each);
     }
@@ -101,14 +102,36 @@ class Judge {
       const std::int64_t heard = ago(each.about->manager_silent_ms);
       since = std::max(since.value_or(heard), heard);
     }
-    add(Level::kError, "MANAGER_SILENT", manager.name,
+    const bool several = config_.managers.shared();
+    add(Level::kError, "MANAGER_SILENT", several ? "" : manager.name,
         fmt::format("the manager does not answer ({}): what runs serves on; what starts waits for it, and no "
                     "site moves",
                     heard_.manager_silence->message),
-        at_its_host("start", {.role = wire::Role::kManager,
-                              .endpoint = {manager.address, manager.port},
-                              .name = manager.name}),
+        several ? std::string("docs/operations.md, \"Several managers\"")
+                : at_its_host("start", {.role = wire::Role::kManager,
+                                        .endpoint = {manager.address, manager.port},
+                                        .name = manager.name}),
         since);
+  }
+
+  // Where managers share their state. Without most of it none leads, and MANAGER_SILENT says so.
+  void check_places() {
+    const wire::LeaderResult* said = leadership(heard_);
+    if (said == nullptr) return;
+    std::vector<std::string> ill;
+    for (const wire::StorePlace& each : said->places) {
+      if (!each.trouble.empty()) ill.push_back(fmt::format("{}: {}", each.place, each.trouble));
+    }
+    if (ill.empty()) return;
+    const std::size_t places = said->places.size();
+    const std::size_t spare = (places - 1) / 2;
+    add(Level::kWarning, "ETCD_DEGRADED", "",
+        fmt::format("{} of {} members of etcd are not well ({}): {}", ill.size(), places,
+                    fmt::join(ill, "; "),
+                    ill.size() < spare    ? "it bears another loss"
+                    : ill.size() == spare ? "with one more none of the managers leads"
+                                          : "none of the managers leads"),
+        "docs/operations.md, \"Several managers\"");
   }
 
   void check_member(const wire::Member& member) {
@@ -151,6 +174,10 @@ class Judge {
   }
 
   bool manager_has_just_started() const {
+    const wire::LeaderResult* said = leadership(heard_);
+    if (said != nullptr && said->leads &&
+        static_cast<std::int64_t>(said->since_ms) * kMillisecond < kManagerSettlesNs)
+      return true;
     return std::any_of(members_.members.begin(), members_.members.end(), [this](const wire::Member& each) {
       return each.entry.role == wire::Role::kManager &&
              heard_.now.ns - static_cast<std::int64_t>(each.last.started_ns) < kManagerSettlesNs;

@@ -110,6 +110,45 @@ class HealthTest : public service::testing::ServiceFixture {
   Heard heard_;
 };
 
+TEST_F(HealthTest, MembersOfEtcdThatAreNotWellAreAWarning) {
+  config_.managers.etcd = {"http://a:2379", "http://b:2379", "http://c:2379"};
+  wire::LeaderResult& said = own("manager1").leader.emplace();
+  said = {.leads = true, .since_ms = 60'000, .leader = "manager1", .trouble = "", .places = {}};
+  for (const std::string& each : config_.managers.etcd) said.places.push_back({each, ""});
+  for (HeardServer& each : heard_.servers) each.about->shared = wire::shared_keys(config_);
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_THAT(render_status(config_, heard_, health(), Format::kText),
+              ::testing::ContainsRegex("etcd +3 of 3 well +manager1 leads"));
+  said.places[1].trouble = "no answer";
+  EXPECT_EQ(only().name, "ETCD_DEGRADED");
+  EXPECT_EQ(only().level, HealthLevel::kWarning);
+  EXPECT_THAT(only().what,
+              HasSubstr("1 of 3 members of etcd are not well (http://b:2379: no answer): with one more"));
+  const auto json = nlohmann::json::parse(render_status(config_, heard_, health(), Format::kJson));
+  EXPECT_EQ(json["leader"], "manager1");
+  EXPECT_EQ(json["etcd"][1]["trouble"], "no answer");
+}
+
+TEST_F(HealthTest, WhoIsNotHeardYetByANewLeaderIsNotSaidToBe) {
+  config_.managers.etcd = {"http://a:2379"};
+  for (HeardServer& each : heard_.servers) each.about->shared = wire::shared_keys(config_);
+  wire::LeaderResult& said = own("manager1").leader.emplace();
+  said = {.leads = true, .since_ms = 700, .leader = "manager1", .trouble = "", .places = {}};
+  member("store1").alive = false;
+  EXPECT_THAT(names(), IsEmpty());
+  said.since_ms = 60'000;
+  EXPECT_THAT(names(), ElementsAre("UNHEARD store1"));
+}
+
+TEST_F(HealthTest, OfSeveralManagersNoneNeedBeTheOneThatIsSilent) {
+  config_.managers.etcd = {"http://a:2379"};
+  for (HeardServer& each : heard_.servers) each.about->shared = wire::shared_keys(config_);
+  lose_manager();
+  EXPECT_EQ(health().findings.front().name, "MANAGER_SILENT");
+  EXPECT_EQ(health().findings.front().server, "");
+  EXPECT_THAT(health().findings.front().cure, HasSubstr("Several managers"));
+}
+
 TEST_F(HealthTest, IsWellWhereNothingIsWrong) {
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_EQ(health().level(), HealthLevel::kOk);

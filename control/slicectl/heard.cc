@@ -5,6 +5,7 @@
 
 #include "control/slicectl/metrics_text.h"
 #include "service/internal_call.h"
+#include "service/managers.h"
 
 namespace slice::slicectl {
 namespace {
@@ -16,9 +17,9 @@ constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
 
 template <class R>
 Task<Result<R>> ask_the_manager(const Seams& seams, wire::ManagerProcedure procedure) {
-  const ServerConfig* manager = seams.config.first(ServerRole::kManager);
-  return service::internal_call<R>(seams.channel, {manager->address, manager->port}, wire::kManagerProgram,
-                                   procedure, service::NoArguments{}, seams.timeout, kRefusedPatience);
+  service::Managers managers(seams.config);
+  co_return co_await managers.call<R>(seams.channel, procedure, service::NoArguments{}, seams.timeout,
+                                      kRefusedPatience);
 }
 
 template <class R>
@@ -49,6 +50,12 @@ Task<HeardServer> hear_server(const Seams& seams, wire::ServerEntry entry) {
   heard.inexact = round_trip / 2;
   heard.ahead_ns = static_cast<std::int64_t>(about->wall_ns) - asked.ns - heard.inexact.count();
   heard.about = std::move(*about);
+  if (heard.entry.role == wire::Role::kManager && seams.config.managers.shared()) {
+    auto leader = co_await service::internal_call<wire::LeaderResult>(
+        seams.channel, heard.entry.endpoint, wire::kManagerProgram, wire::ManagerProcedure::kLeader,
+        service::NoArguments{}, seams.timeout, kRefusedPatience);
+    if (leader) heard.leader = std::move(*leader);
+  }
   co_return heard;
 }
 
@@ -119,6 +126,14 @@ std::vector<Spread> spreads_of(const Heard& heard) {
     }
   }
   return spreads;
+}
+
+const wire::LeaderResult* leadership(const Heard& heard) {
+  const wire::LeaderResult* some = nullptr;
+  for (const HeardServer& each : heard.servers) {
+    if (each.leader && (some == nullptr || each.leader->leads)) some = &*each.leader;
+  }
+  return some;
 }
 
 wire::MembersResult members_of(const Heard& heard) {

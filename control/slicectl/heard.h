@@ -12,6 +12,7 @@
 
 #include "control/slicectl/queries.h"
 #include "wire/about.h"
+#include "wire/leader.h"
 
 namespace slice::slicectl {
 
@@ -23,8 +24,9 @@ struct HeardServer {
   std::int64_t ahead_ns = 0;               // its clock, of this host's; with `about` only
   Duration inexact{0};                     // by so much at most `ahead_ns` may be wrong
   std::optional<Result<wire::SpreadingResult>> spread;  // of a coordinator that answered
-  std::string metrics;                                  // as it gave them
-  std::map<std::string, double, std::less<>> figures;   // of these, those that have no labels
+  std::optional<wire::LeaderResult> leader;            // of one of several managers that answers
+  std::string metrics;                                 // as it gave them
+  std::map<std::string, double, std::less<>> figures;  // of these, those that have no labels
 
   // 0 where it has none of the name, which is without the prefix that all have.
   double figure(std::string_view name) const {
@@ -44,6 +46,10 @@ struct Heard {
 
 // Asks the manager, and then all servers at once; takes no longer than `seams.timeout`.
 Task<Heard> hear(const Seams& seams);
+
+// What the managers that share their state say of who leads, and of where they share it: the leader where it
+// answers, else one of the others; null: there are none, or none answers.
+const wire::LeaderResult* leadership(const Heard& heard);
 
 // The members as the manager tells of them; without it as they have answered themselves, and `generation` and
 // `settings` are the newest that anybody has.

@@ -1,12 +1,12 @@
 #include "control/slicectl/queries.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "routing/copies.h"
 #include "service/internal_call.h"
 #include "service/manager_session.h"
+#include "service/managers.h"
 #include "wire/coordinator.h"
 #include "wire/listed_site.h"
 
@@ -21,11 +21,6 @@ constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
 constexpr Duration kJukeboxDelay = std::chrono::milliseconds(200);
 constexpr unsigned kJukeboxTries = 25;
 constexpr std::size_t kMaxStripes = 1 << 20;  // listed of one file
-
-rpc::Endpoint manager_of(const EnsembleConfig& config) {
-  const ServerConfig* manager = config.first(ServerRole::kManager);
-  return {manager->address, manager->port};
-}
 
 tl::unexpected<Error> no_manager(const Error& error) {
   return fail(error.code, "the manager does not answer: {}", service::why_the_manager_refuses(error));
@@ -239,10 +234,8 @@ class Finder {
 // Of its manager program, or of the admin program, which its process serves as all do.
 template <class R, class Procedure, class Args>
 Task<Result<R>> ask_manager(const Seams& seams, Procedure procedure, Args args) {
-  constexpr bool kAdmin = std::is_same_v<Procedure, wire::AdminProcedure>;
-  auto result = co_await service::internal_call<R>(seams.channel, manager_of(seams.config),
-                                                   kAdmin ? wire::kAdminProgram : wire::kManagerProgram,
-                                                   procedure, args, seams.timeout);
+  service::Managers managers(seams.config);
+  auto result = co_await managers.call<R>(seams.channel, procedure, std::move(args), seams.timeout);
   if (!result) co_return no_manager(result.error());
   co_return result;
 }

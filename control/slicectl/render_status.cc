@@ -130,6 +130,12 @@ std::string summary_text(const wire::MembersResult& members, const Heard& heard)
              ? ""
              : fmt::format("{} of {} free", bytes_text(sum.free_bytes), bytes_text(sum.total_bytes))});
   }
+  if (const wire::LeaderResult* said = leadership(heard)) {
+    const auto well = std::count_if(said->places.begin(), said->places.end(),
+                                    [](const wire::StorePlace& each) { return each.trouble.empty(); });
+    rows.push_back({"  etcd", fmt::format("{} of {} well", well, said->places.size()),
+                    said->leader.empty() ? "no manager leads" : said->leader + " leads"});
+  }
   if (heard.moves) {
     const MovesSum sum = sum_of(*heard.moves);
     rows.push_back({"  moves", sum.moves == 0 ? "none" : fmt::format("{} under way", sum.moves),
@@ -219,6 +225,12 @@ std::string render_status(const EnsembleConfig& config, const Heard& heard, cons
             {"settings", members.settings.value},
             {"alive", alive},
             {"roles", summary_json(members)}};
+  if (const wire::LeaderResult* said = leadership(heard)) {
+    json["leader"] = said->leader.empty() ? Json(nullptr) : Json(said->leader);
+    json["etcd"] = Json::array();
+    for (const wire::StorePlace& each : said->places)
+      json["etcd"].push_back({{"member", each.place}, {"trouble", each.trouble}});
+  }
   json["moves"] = heard.moves ? Json(sum_of(*heard.moves).moves) : Json(nullptr);
   json["servers"] = std::move(servers);
   return dump(json);

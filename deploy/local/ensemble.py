@@ -3,10 +3,11 @@
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
     ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
-                   [--one-process] [--unprivileged] [--patience SECONDS]
+                   [--managers N --etcd [MEMBERS]] [--one-process] [--unprivileged] [--patience SECONDS]
                                         make the namespaces, start every process, wait until all serve; --one-process: all servers are
                                         one slice-hostd on one host, and call each other without sockets; --unprivileged: each process with
-                                        the user, capabilities and system calls that its unit in deploy/systemd says; --patience: how
+                                        the user, capabilities and system calls that its unit in deploy/systemd says; --managers: several,
+                                        that share their state in an etcd of so many members (3), on hosts of their own; --patience: how
                                         long that may take (default 30), where the machine is emulated
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
@@ -60,6 +61,11 @@ FIRST_SPARE_SMALL_FILE_LEG = 60  # and of small-file servers
 MAX_SMALL_FILE_SERVERS = 16
 FIRST_SPARE_COORDINATOR_LEG = 80  # and of coordinators
 MAX_COORDINATORS = 8
+FIRST_SPARE_MANAGER_LEG = 100  # and of managers
+MAX_MANAGERS = 7
+FIRST_ETCD_LEG = 120  # of members of etcd, where the managers share their state in one
+MAX_ETCD_MEMBERS = 7
+ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 
 
 UNWELL = 3  # exit code of `slicectl status` where something is wrong
@@ -98,9 +104,33 @@ def with_servers(text, option, role, name, wanted, leg, most):
     return "\n[[server]]\n".join([head, *servers])
 
 
-def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, policy=None, probability=None, copies=None, one_process=None, xdp=None):
+def with_etcd(text, members):
+    """The configuration of managers that share their state in an etcd of so many members."""
+    if not 1 <= members <= MAX_ETCD_MEMBERS:
+        raise Failure(f"--etcd {members}: from 1 to {MAX_ETCD_MEMBERS}")
+    urls = ", ".join(f'"http://10.77.{FIRST_ETCD_LEG + number}.2:{ETCD_PORT}"' for number in range(1, members + 1))
+    head, bracket, servers = text.partition("\n[[server]]\n")
+    return f"{head}\n[managers]\netcd = [{urls}]\n{bracket}{servers}"
+
+
+def etcd_members(config):
+    """Its etcd's members, as servers are described."""
+    urls = config.get("managers", {}).get("etcd", [])
+    return [{"name": f"etcd{number}", "role": "etcd", "address": re.match(r"http://([0-9.]+):", url)[1]} for number, url in enumerate(urls, 1)]
+
+
+def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, managers=None, etcd=None, policy=None, probability=None, copies=None,
+           one_process=None, xdp=None):
     """A template of ensemble.toml with that many servers of each role, added at its end on hosts of their own, that policy for names, and
-    that many copies of new files; one_process: of servers that share a process; xdp: so attached."""
+    that many copies of new files; etcd: with so many members of it; one_process: of servers that share a process; xdp: so attached."""
+    if (managers or 1) > 1 and not etcd:
+        raise Failure(f"--managers {managers}: they share their state: --etcd")
+    if etcd and one_process:
+        raise Failure("--etcd: not with --one-process")
+    if managers is not None:
+        text = with_servers(text, "--managers", "manager", "manager", managers, FIRST_SPARE_MANAGER_LEG, MAX_MANAGERS)
+    if etcd:
+        text = with_etcd(text, etcd)
     if storage is not None:
         text = with_servers(text, "--storage", "storage", "store", storage, FIRST_SPARE_STORAGE_LEG, MAX_STORAGE_NODES)
     if small_files is not None:
@@ -149,10 +179,12 @@ class Ensemble:
         (self.dir / "pid").mkdir(exist_ok=True)
         template = pathlib.Path(self.template or ROOT / "deploy/local/ensemble.toml")
         text = shaped(template.read_text(), **self.shape).replace("@RUN@", str(self.dir)).replace("@INSTANCE@", self.instance)
-        servers = tomllib.loads(text)["server"]
+        config = tomllib.loads(text)
+        servers = config["server"]
         self.check_servers(servers)
         self.config_path.write_text(text)
-        self.processes_path.write_text(json.dumps(self.processes_of(in_start_order(servers))) + "\n")
+        etcd = {member["name"]: [member["name"]] for member in etcd_members(config)}
+        self.processes_path.write_text(json.dumps({**etcd, **self.processes_of(in_start_order(servers))}) + "\n")
         self.unprivileged_path.unlink(missing_ok=True)
         if self.unprivileged:
             self.unprivileged_path.touch()
@@ -163,7 +195,8 @@ class Ensemble:
 
     def check_servers(self, servers):
         """Where there is a volume already, its servers are those that it was made with: the file's list is read when a volume is made."""
-        if not self.config_path.exists() or not any((self.dir / "data").rglob("manager.state")):
+        made = any((self.dir / "data").rglob("manager.state")) or (self.dir / "data/etcd1").exists()
+        if not self.config_path.exists() or not made:
             return
         names = {s["name"] for s in servers}
         made_with = {s["name"] for s in tomllib.loads(self.config_path.read_text())["server"]}
@@ -179,6 +212,7 @@ class Ensemble:
             raise Failure(f"no ensemble '{self.instance}' here: {self.config_path} does not exist; run `up` first")
         self.config = tomllib.loads(self.config_path.read_text())
         self.servers = self.config["server"]
+        self.etcd = etcd_members(self.config)
         self.processes = self.processes_of(in_start_order(self.servers))
         if self.processes_path.exists():  # of the last `up`, whatever this one was told
             self.processes = json.loads(self.processes_path.read_text())
@@ -187,10 +221,10 @@ class Ensemble:
         self.virtual = self.config["proxy"]["virtual_address"]
 
     def server(self, name):
-        for server in self.servers:
+        for server in [*self.servers, *self.etcd]:
             if server["name"] == name:
                 return server
-        raise Failure(f"no server '{name}'; there are: {', '.join(s['name'] for s in self.servers)}")
+        raise Failure(f"no server '{name}'; there are: {', '.join(s['name'] for s in [*self.servers, *self.etcd])}")
 
     def process(self, name):
         """The process which is that, or serves that server."""
@@ -223,7 +257,7 @@ class Ensemble:
         return int(octets[2])
 
     def legs(self):
-        return sorted({self.leg_number(s) for s in self.servers if self.host_ns(s) != self.proxy_ns()})
+        return sorted({self.leg_number(s) for s in [*self.servers, *self.etcd] if self.host_ns(s) != self.proxy_ns()})
 
     def add_leg(self, name, namespace, net):
         """A veth: `name` in the proxy's namespace with NET.1, eth0 in `namespace` with NET.2 and the default route."""
@@ -280,13 +314,16 @@ class Ensemble:
         servers = [self.server(server) for server in self.processes[name]]
         if self.pid(name) is not None:
             raise Failure(f"{name} runs already")
-        program = self.bin / (HOST_PROGRAM if self.one_process else PROGRAMS[servers[0]["role"]])
-        if not program.exists():
-            raise Failure(f"{program} does not exist: build first")
+        if servers[0]["role"] == "etcd":
+            words = self.etcd_command(servers[0])
+        else:
+            program = self.bin / (HOST_PROGRAM if self.one_process else PROGRAMS[servers[0]["role"]])
+            if not program.exists():
+                raise Failure(f"{program} does not exist: build first")
+            words = [*(self.confinement(program) if self.unprivileged else []), str(program), "--config", str(self.config_path), "--name", *self.processes[name]]
         log = open(self.dir / "log" / f"{name}.log", "ab")
         process = subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{self.host_ns(servers[0])}", *(self.confinement(program) if self.unprivileged else []),
-             str(program), "--config", str(self.config_path), "--name", *self.processes[name]],
+            ["nsenter", f"--net=/run/netns/{self.host_ns(servers[0])}", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, **({"SLICE_CRASH_AT": crash_at} if crash_at else {})})
         log.close()
@@ -295,6 +332,21 @@ class Ensemble:
         (self.dir / "pid" / name).write_text(f"{process.pid} {started}\n")
         self.children = getattr(self, "children", {})
         self.children[name] = process
+
+    def etcd_command(self, member):
+        """A member of the managers' etcd: with the times of docs/operations.md, and with what would be forgotten taken away now and then."""
+        program = shutil.which("etcd")
+        if program is None:
+            raise Failure("there is no etcd here: Debian's etcd-server has it")
+
+        def url(of, port):
+            return f"http://{of['address']}:{port}"
+        peers = ",".join(f"{each['name']}={url(each, ETCD_PEER_PORT)}" for each in self.etcd)
+        return [program, "--name", member["name"], "--data-dir", str(self.dir / "data" / member["name"]), "--logger", "zap", "--log-outputs", "stderr",
+                "--listen-client-urls", url(member, ETCD_PORT), "--advertise-client-urls", url(member, ETCD_PORT),
+                "--listen-peer-urls", url(member, ETCD_PEER_PORT), "--initial-advertise-peer-urls", url(member, ETCD_PEER_PORT),
+                "--initial-cluster", peers, "--initial-cluster-token", self.instance, "--heartbeat-interval", "50", "--election-timeout", "500",
+                "--pre-vote", "--auto-compaction-mode", "revision", "--auto-compaction-retention", "1000"]
 
     def confinement(self, program):
         """The words before a program's that confine it as its unit does, when that unit's preparations are done here."""
@@ -371,6 +423,7 @@ class Ensemble:
             run("mount", "-t", "bpf", "bpf", "/sys/fs/bpf", check=False)
         try:
             self.make_network()
+            (self.dir / "data").mkdir(exist_ok=True)
             for name in self.processes:
                 self.start(name)
             self.wait_serving() if patience is None else self.wait_serving(patience)
@@ -390,8 +443,8 @@ class Ensemble:
     def namespaces(self):
         return {"client": self.client_ns(), "proxy": self.proxy_ns(), "virtual": self.virtual,
                 "config": str(self.config_path), "pids": self.status(),
-                "hosts": {s["name"]: self.host_ns(s) for s in self.servers},
-                "addresses": {s["name"]: s["address"] for s in self.servers},
+                "hosts": {s["name"]: self.host_ns(s) for s in [*self.servers, *self.etcd]},
+                "addresses": {s["name"]: s["address"] for s in [*self.servers, *self.etcd]},
                 "processes": {s["name"]: self.process(s["name"]) for s in self.servers}}
 
 
@@ -407,6 +460,8 @@ def main():
     parser.add_argument("--storage", type=int, help="storage nodes (default: as many as the template has)")
     parser.add_argument("--small-files", type=int, help="small-file servers (default: as many as the template has)")
     parser.add_argument("--coordinators", type=int, help="coordinators (default: as many as the template has)")
+    parser.add_argument("--managers", type=int, help="managers (default: as many as the template has); several share their state: --etcd")
+    parser.add_argument("--etcd", type=int, nargs="?", const=3, metavar="MEMBERS", help="the managers' state is in an etcd of so many members (3)")
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
@@ -421,7 +476,7 @@ def main():
     if given.check_arguments:
         return 0
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
-                        small_files=given.small_files, coordinators=given.coordinators,
+                        small_files=given.small_files, coordinators=given.coordinators, managers=given.managers, etcd=given.etcd,
                         policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:

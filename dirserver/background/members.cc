@@ -1,6 +1,7 @@
 #include "dirserver/background/members.h"
 
-#include "service/internal_call.h"
+#include <chrono>
+#include <utility>
 
 namespace slice::dirserver {
 
@@ -15,12 +16,11 @@ Task<void> Members::first() {
 }
 
 Task<void> Members::ask() {
-  const ServerConfig* manager = context_.config.first(ServerRole::kManager);
-  if (manager == nullptr) co_return;
+  if (context_.config.first(ServerRole::kManager) == nullptr) co_return;
   asking_ = true;
-  auto result = co_await service::internal_call<wire::MembersResult>(
-      context_.channel, {manager->address, manager->port}, wire::kManagerProgram,
-      wire::ManagerProcedure::kMembers, service::NoArguments{}, std::chrono::seconds(1));
+  managers_.learn(context_.tables.get()->wire());
+  auto result = co_await managers_.call<wire::MembersResult>(
+      context_.channel, wire::ManagerProcedure::kMembers, service::NoArguments{}, std::chrono::seconds(1));
   asking_ = false;
   answered_at_ = context_.loop.now();
   if (!result) co_return;

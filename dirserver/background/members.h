@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "service/context.h"
+#include "service/managers.h"
 #include "wire/manager.h"
 
 namespace slice::dirserver {
@@ -15,7 +16,7 @@ class Members {
  public:
   static constexpr Duration kMaxAge = std::chrono::seconds(1);
 
-  explicit Members(service::ServiceContext& context) : context_(context) {}
+  explicit Members(service::ServiceContext& context) : context_(context), managers_(context.config) {}
 
   // As the manager said last, at most kMaxAge before the call before this one; empty before it ever answered.
   // Where that is old it is asked again meanwhile.
@@ -29,6 +30,7 @@ class Members {
   Task<void> ask();
 
   service::ServiceContext& context_;
+  service::Managers managers_;
   std::vector<wire::Member> members_;
   std::uint64_t version_ = 0;
   bool asking_ = false;

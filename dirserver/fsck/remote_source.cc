@@ -1,6 +1,7 @@
 #include "dirserver/fsck/remote_source.h"
 
 #include "service/internal_call.h"
+#include "service/managers.h"
 #include "wire/nfs_status.h"
 
 namespace slice::dirserver::fsck {
@@ -18,10 +19,9 @@ RemoteSource::RemoteSource(const Seams& seams)
 }
 
 Task<Status> RemoteSource::take_tables() {
-  const ServerConfig* manager = seams_.config.first(ServerRole::kManager);
-  auto tables = co_await service::internal_call<wire::Tables>(
-      seams_.channel, {manager->address, manager->port}, wire::kManagerProgram,
-      wire::ManagerProcedure::kGetTables, service::NoArguments{}, seams_.timeout);
+  service::Managers managers(seams_.config);
+  auto tables = co_await managers.call<wire::Tables>(seams_.channel, wire::ManagerProcedure::kGetTables,
+                                                     service::NoArguments{}, seams_.timeout);
   if (!tables) co_return fail(tables.error(), "the manager does not answer");
   auto made = routing::RoutingTables::make(seams_.config, *tables);
   if (!made) co_return fail(std::move(made).error());
