@@ -15,7 +15,7 @@ namespace slice::wire {
 // One of the places where managers share their state: a member of etcd.
 struct StorePlace {
   std::string place;    // its URL
-  std::string trouble;  // why it did not answer this manager the last time; empty: it did
+  std::string trouble;  // what is wrong with it, as this manager sees it; empty: nothing
 };
 inline constexpr std::uint32_t kMaxStorePlaces = 16;
 

@@ -81,7 +81,6 @@ class EtcdRegistry::Impl : public std::enable_shared_from_this<Impl> {
       uncertain = uncertain || result.error().code != Errc::kUnavailable;
       if (!refused) {
         failures_.add();
-        members_[at].trouble = result.error().message;
         if (current_ == at) current_ = (at + 1) % members_.size();
       }
       last = std::move(result).error();
@@ -113,7 +112,7 @@ class EtcdRegistry::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Member {
     std::string url;
-    std::string trouble;  // the last time; empty: it was well
+    std::string trouble;  // when it was looked at; empty: it was well
   };
 
   Task<Result<HttpClient::Response>> post(std::size_t at, std::string_view path, std::string body,
@@ -142,10 +141,7 @@ class EtcdRegistry::Impl : public std::enable_shared_from_this<Impl> {
         co_return fail(Errc::kCorrupt, "{}", response.error().message);
       }
       if (!response) co_return fail(std::move(response).error());
-      if (response->status == 200) {
-        members_[at].trouble.clear();
-        co_return std::move(response->body);
-      }
+      if (response->status == 200) co_return std::move(response->body);
       Error error = etcd::refusal_of(response->status, response->body);
       if (error.code == Errc::kStale && !credentials_.user.empty() && !again) {
         token_.clear();  // it is over: another one

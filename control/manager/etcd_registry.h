@@ -16,7 +16,7 @@ namespace slice::manager {
 class EtcdRegistry : public Registry {
  public:
   static constexpr Duration kTimeout = std::chrono::milliseconds(500);  // of one request to one member
-  static constexpr Duration kProbe = std::chrono::seconds(5);           // between looks at all members
+  static constexpr Duration kProbe = std::chrono::seconds(2);           // between looks at all members
 
   struct Credentials {
     std::string user, password;  // no user: etcd asks for none

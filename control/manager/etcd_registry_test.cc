@@ -202,9 +202,9 @@ void ask_everything(const std::function<void(Duration)>& pause, Registry& regist
   auto run = [&loop](auto task) { return rpc::run_to_end(loop, std::move(task)); };
   EXPECT_EQ(run(registry.leader())->since, 0u);
   EXPECT_EQ(run(registry.read("state"))->revision, 0u);
-  auto lease = run(registry.grant(2s));
+  auto lease = run(registry.grant(20s));
   ASSERT_TRUE(lease) << lease.error().message;
-  EXPECT_GE(lease->time, 2s);
+  EXPECT_GE(lease->time, 20s);
   EXPECT_TRUE(run(registry.keep(lease->id)));
   EXPECT_EQ(run(registry.keep(lease->id + 99)).error().code, Errc::kNotFound);
   EXPECT_EQ(run(registry.stand("other 1", lease->id + 99)).error().code, Errc::kNotFound);
@@ -237,10 +237,15 @@ void ask_everything(const std::function<void(Duration)>& pause, Registry& regist
   auto second = run(registry.write("state", as_bytes("second"), first->now.revision, mine->since));
   EXPECT_TRUE(second->written);
   EXPECT_GT(second->now.revision, first->now.revision);
+  // Which takes its time on a busy machine: made again, it is found there.
   const std::string large(Registry::kMaxContents, '\xff');
   auto third = run(registry.write("state", as_bytes(large), second->now.revision, mine->since));
+  for (int tries = 0; !third && tries < 20; ++tries) {
+    (void)run(registry.keep(lease->id));
+    third = run(registry.write("state", as_bytes(large), second->now.revision, mine->since));
+  }
   ASSERT_TRUE(third) << third.error().message;
-  EXPECT_TRUE(third->written);
+  EXPECT_TRUE(third->written || as_text(third->now.contents.view()) == large);
   EXPECT_EQ(as_text(run(registry.read("state"))->contents.view()), large);
   EXPECT_EQ(run(registry.read("settings"))->revision, 0u);
 
@@ -261,7 +266,8 @@ TEST_F(EtcdTest, AnswersAsARegistryDoes) {
   ASSERT_TRUE(is_up(*registry));
   ask_everything([this](Duration time) { (void)run(pause(time)); }, *registry, loop_);
   EXPECT_EQ(count("manager_etcd_bad_answers_total"), 0u);
-  EXPECT_EQ(registry->places().front().trouble, "");
+  EXPECT_TRUE(loop_.run_until([&] { return registry->places().front().trouble.empty(); }, 20s))
+      << registry->places().front().trouble;
 }
 TEST_F(EtcdTest, TheOneInMemoryDoesTheSame) {
   testing::MemoryRegistry::Shared shared(loop_);
@@ -285,10 +291,12 @@ TEST_F(EtcdTest, GoesOnToAMemberThatAnswers) {
   EXPECT_GE(failures, 2u);
   ASSERT_TRUE(run(registry->leader()));
   EXPECT_EQ(count("manager_etcd_failures_total"), failures) << "who answered is asked first";
-  (void)run(pause(1500ms));  // all are looked at
-  EXPECT_NE(registry->places().at(0).trouble, "");
-  EXPECT_NE(registry->places().at(1).trouble, "");
-  EXPECT_EQ(registry->places().at(2).trouble, "");
+  auto troubles = [&] {  // by looks at all of them
+    std::vector<bool> ill;
+    for (const wire::StorePlace& each : registry->places()) ill.push_back(!each.trouble.empty());
+    return ill;
+  };
+  EXPECT_TRUE(loop_.run_until([&] { return troubles() == std::vector<bool>{true, true, false}; }, 20s));
   (void)run(pause(2 * EtcdRegistry::kTimeout));
 }
 
@@ -362,7 +370,7 @@ TEST_F(EtcdTest, BadAnswersAreErrors) {
     EXPECT_TRUE(written.error().code == Errc::kTimedOut || written.error().code == Errc::kUnavailable)
         << "it is not known whether it was written";
     EXPECT_GE(count("manager_etcd_failures_total"), failures + 6);
-    EXPECT_NE(registry->places().front().trouble, "");
+    EXPECT_TRUE(loop_.run_until([&] { return !registry->places().front().trouble.empty(); }, 5s));
     registry.reset();
     (void)run(pause(100ms));
   }

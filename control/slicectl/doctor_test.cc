@@ -109,6 +109,24 @@ TEST_F(DoctorTest, ComparesKeysAndConfigurations) {
   EXPECT_THAT(found(), ElementsAre("error key: this host's key differs from the manager's"));
 }
 
+TEST_F(DoctorTest, SaysWhoLeadsOfSeveralManagersAndHowTheirEtcdIs) {
+  config_.managers.etcd = {"http://a:2379", "http://b:2379"};
+  for (HeardServer& each : heard_.servers) each.about->shared = wire::shared_keys(config_);
+  wire::LeaderResult& said = own("manager1").leader.emplace();
+  said = {.leads = true,
+          .leader = "manager1",
+          .trouble = "",
+          .places = {{"http://a:2379", ""}, {"http://b:2379", ""}}};
+  EXPECT_THAT(found(), IsEmpty());
+  const std::string text = render_checks(diagnose(config_, host_, heard_), Format::kText);
+  EXPECT_THAT(text, HasSubstr("ok       managers: manager1 of 1 leads\n"));
+  EXPECT_THAT(text, HasSubstr("ok       etcd: 2 members are well\n"));
+  said.places[1].trouble = "no answer";
+  EXPECT_THAT(found(), ElementsAre("warning etcd: http://b:2379: no answer"));
+  said = {.trouble = "its disk is full", .places = {}};
+  EXPECT_THAT(found(), ElementsAre("error managers: none of 1 leads: its disk is full"));
+}
+
 TEST_F(DoctorTest, ComparesTheClockAndSaysHowExactly) {
   own("manager1").ahead_ns = 3'200'000'000;
   EXPECT_THAT(found(), ElementsAre("error clock: 3200.0 ms behind manager1's, to within 0.2 ms"));

@@ -130,7 +130,7 @@ class Judge {
                     fmt::join(ill, "; "),
                     ill.size() < spare    ? "it bears another loss"
                     : ill.size() == spare ? "with one more none of the managers leads"
-                                          : "none of the managers leads"),
+                                          : "without a majority none of the managers leads"),
         "docs/operations.md, \"Several managers\"");
   }
 

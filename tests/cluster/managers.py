@@ -58,7 +58,7 @@ class Scene(grow.Scene):
         return names[-1] if good else None
 
     @staticmethod
-    def until(good, patience):
+    def until(good, patience=grow.SETTLES_SECONDS):
         end = time.monotonic() + patience
         while not (is_so := good()) and time.monotonic() < end:
             time.sleep(0.05)
@@ -82,7 +82,11 @@ class Scene(grow.Scene):
     def drawn(self):
         """A verifier, by the restart of a storage node."""
         self.target.restart("store1")
-        self.target.wait_serving()
+        pid = self.target.pids()["store1"]
+
+        def serves():
+            return any((server["name"], server["pid"], server["state"]) == ("store1", pid, "serving") for server in self.status().get("servers", []))
+        say(self.until(serves, 30), "store1 is restarted, and serves")
         return self.target.metrics("store1")["write_verifier"]
 
 
