@@ -24,9 +24,9 @@ struct HeardServer {
   std::int64_t ahead_ns = 0;               // its clock, of this host's; with `about` only
   Duration inexact{0};                     // by so much at most `ahead_ns` may be wrong
   std::optional<Result<wire::SpreadingResult>> spread;  // of a coordinator that answered
-  std::optional<wire::LeaderResult> leader;            // of one of several managers that answers
-  std::string metrics;                                 // as it gave them
-  std::map<std::string, double, std::less<>> figures;  // of these, those that have no labels
+  std::optional<wire::LeaderResult> leader;             // of one of several managers that answers
+  std::string metrics;                                  // as it gave them
+  std::map<std::string, double, std::less<>> figures;   // of these, those that have no labels
 
   // 0 where it has none of the name, which is without the prefix that all have.
   double figure(std::string_view name) const {
