@@ -334,6 +334,8 @@ Error refusal_of(long status, std::string_view answer) {
   if (auto parsed = object(answer)) {
     code = number(*parsed, "code").value_or(0);
     if (auto said = text(*parsed, "message"); said && !said->empty()) why = shown(*said);
+  } else if (!answer.empty()) {
+    why += ": " + shown(answer);
   }
   // google.rpc.Code.
   constexpr std::uint64_t kInvalidArgument = 3, kNotFound = 5, kPermissionDenied = 7, kResourceExhausted = 8,
