@@ -24,7 +24,7 @@ import bench
 PATIENCE = 60  # seconds to take its ensemble down in, for one that took too long
 SHORT = {
     "xdp": ["--rounds", "2"],
-    "ops": ["--rounds", "1", "--only", "null,getattr,lookup,create_remove,read_8k,write_8k"],
+    "ops": ["--rounds", "1", "--disk-seconds", "1", "--only", "null,getattr,lookup,create_remove,read_8k,write_8k"],
     "peers": ["--rounds", "1", "--rates", "200,400", "--warm-up", "0.5", "--interval", "1"],
     "store": ["--rounds", "1", "--megabytes", "64"],
     "bigdir": ["--entries", "20000", "--removals", "5000"],

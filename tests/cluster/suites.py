@@ -63,7 +63,7 @@ def in_client(target, command, **settings):
 
 def kernel_server(target, options):
     """`peers --systems kernel`, small, on a machine whose kernel has nfsd: the guest. Its figures say nothing, but there are some."""
-    command = ["python3", uml.ROOT / "tests/bench/peers.py", "--json", "--systems", "kernel", "--build", options.programs.parent, "--rates", "400",
+    command = ["python3", uml.ROOT / "tests/bench/peers.py", "--json", "--systems", "kernel", "--on", "tmpfs", "--build", options.programs.parent, "--rates", "400",
                "--bytes-per-op", "50KiB", "--clients", "1", "--rounds", "1", "--warm-up", "1", "--interval", "3"]
     with target.client([str(word) for word in command], output=sys.stdout, mount=False, modules=KERNEL_SERVER_MODULES) as guest:
         code = guest.wait()
