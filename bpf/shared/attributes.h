@@ -396,10 +396,14 @@ SLICE_INLINE uint32_t slice_attr_apply(struct slice_attr_bucket* bucket, uint32_
     slice_attr_overlay(entry, fattr, sum);
     return SLICE_OUTCOME_REPLY_PATCHED;
   }
-  int holds = slice_attr_holds_writes(bucket, event, config);
-  int learned = current && holds && slice_attr_learn(bucket, way, fattr, config);
-  if (current && !holds) slice_attr_outdate(bucket, way, fattr);
-  if (current && slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
+  if (!current) return SLICE_OUTCOME_REPLY;
+  int learned = 0;
+  if (slice_attr_holds_writes(bucket, event, config)) {
+    learned = slice_attr_learn(bucket, way, fattr, config);
+  } else {
+    slice_attr_outdate(bucket, way, fattr);
+  }
+  if (slice_attr_overlay(entry, fattr, sum)) return SLICE_OUTCOME_REPLY_PATCHED;
   return learned ? SLICE_OUTCOME_REPLY_LEARNED : SLICE_OUTCOME_REPLY;
 }
 
