@@ -23,6 +23,7 @@ namespace slice::service {
 class Managers {
  public:
   static constexpr Duration kFindTimeout = std::chrono::milliseconds(500);  // for who leads
+  // Where nobody listens at a host that is there, as while a process restarts.
   static constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
 
   // Of the configuration, as it is now.

@@ -105,10 +105,7 @@ class Doctor {
     if (!config_.managers.shared()) return;
     const wire::LeaderResult* said = leadership(heard_);
     if (said == nullptr) return;  // "key" and "reachable" say why
-    std::vector<std::string> ill;
-    for (const wire::StorePlace& each : said->places) {
-      if (!each.trouble.empty()) ill.push_back(fmt::format("{}: {}", each.place, each.trouble));
-    }
+    const std::vector<std::string> ill = ill_places(*said);
     if (said->leader.empty()) {
       bad(Level::kError, "managers",
           fmt::format("none of {} leads{}{}", config_.count(ServerRole::kManager),

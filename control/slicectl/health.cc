@@ -118,10 +118,7 @@ class Judge {
   void check_places() {
     const wire::LeaderResult* said = leadership(heard_);
     if (said == nullptr) return;
-    std::vector<std::string> ill;
-    for (const wire::StorePlace& each : said->places) {
-      if (!each.trouble.empty()) ill.push_back(fmt::format("{}: {}", each.place, each.trouble));
-    }
+    const std::vector<std::string> ill = ill_places(*said);
     if (ill.empty()) return;
     const std::size_t places = said->places.size();
     const std::size_t spare = (places - 1) / 2;

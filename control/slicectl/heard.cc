@@ -12,21 +12,19 @@ namespace {
 
 // Whoever does not answer a small question by then is not well, whatever --timeout allows.
 constexpr Duration kPatience = std::chrono::seconds(2);
-// Where nobody listens at a host that is there, as while a process restarts.
-constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
+using service::Managers;
 
 template <class R>
-Task<Result<R>> ask_the_manager(const Seams& seams, wire::ManagerProcedure procedure) {
-  service::Managers managers(seams.config);
-  co_return co_await managers.call<R>(seams.channel, procedure, service::NoArguments{}, seams.timeout,
-                                      kRefusedPatience);
+Task<Result<R>> ask_the_manager(const Seams& seams, Managers& managers, wire::ManagerProcedure procedure) {
+  return managers.call<R>(seams.channel, procedure, service::NoArguments{}, seams.timeout,
+                          Managers::kRefusedPatience);
 }
 
 template <class R>
 Task<Result<R>> ask_itself(const Seams& seams, const wire::ServerEntry& server,
                            wire::AdminProcedure procedure) {
   return service::internal_call<R>(seams.channel, server.endpoint, wire::kAdminProgram, procedure,
-                                   service::NoArguments{}, seams.timeout, kRefusedPatience);
+                                   service::NoArguments{}, seams.timeout, Managers::kRefusedPatience);
 }
 
 // Its metrics first: the time that a connection takes is then no part of the second question, by which clocks
@@ -43,17 +41,17 @@ Task<HeardServer> hear_server(const Seams& seams, wire::ServerEntry entry) {
   const WallTime asked = seams.loop.wall();
   const MonoTime begun = seams.loop.now_exactly();
   auto about = co_await ask_itself<wire::AboutResult>(seams, heard.entry, wire::AdminProcedure::kAbout);
-  const Duration round_trip = seams.loop.now_exactly() - begun;
-  if (heard.entry.role == wire::Role::kCoordinator)
-    heard.spread = co_await ask_spread(seams, heard.entry.endpoint);
   if (!about) co_return heard;
+  const Duration round_trip = seams.loop.now_exactly() - begun;
   heard.inexact = round_trip / 2;
   heard.ahead_ns = static_cast<std::int64_t>(about->wall_ns) - asked.ns - heard.inexact.count();
   heard.about = std::move(*about);
+  if (heard.entry.role == wire::Role::kCoordinator)
+    heard.spread = co_await ask_spread(seams, heard.entry.endpoint);
   if (heard.entry.role == wire::Role::kManager && seams.config.managers.shared()) {
     auto leader = co_await service::internal_call<wire::LeaderResult>(
         seams.channel, heard.entry.endpoint, wire::kManagerProgram, wire::ManagerProcedure::kLeader,
-        service::NoArguments{}, seams.timeout, kRefusedPatience);
+        service::NoArguments{}, seams.timeout, Managers::kRefusedPatience);
     if (leader) heard.leader = std::move(*leader);
   }
   co_return heard;
@@ -61,15 +59,16 @@ Task<HeardServer> hear_server(const Seams& seams, wire::ServerEntry entry) {
 
 Task<void> hear_manager(const Seams& seams, Heard& heard) {
   using Procedure = wire::ManagerProcedure;
-  auto members = co_await ask_the_manager<wire::MembersResult>(seams, Procedure::kMembers);
+  Managers managers(seams.config);
+  auto members = co_await ask_the_manager<wire::MembersResult>(seams, managers, Procedure::kMembers);
   if (!members) {
     heard.manager_silence = std::move(members).error();
     co_return;
   }
   heard.members = std::move(*members);
-  auto tables = co_await ask_the_manager<wire::Tables>(seams, Procedure::kGetTables);
+  auto tables = co_await ask_the_manager<wire::Tables>(seams, managers, Procedure::kGetTables);
   if (tables) heard.tables = std::move(*tables);
-  auto moves = co_await ask_the_manager<wire::MovesListResult>(seams, Procedure::kMoves);
+  auto moves = co_await ask_the_manager<wire::MovesListResult>(seams, managers, Procedure::kMoves);
   if (moves) heard.moves = std::move(*moves);
 }
 
@@ -134,6 +133,14 @@ const wire::LeaderResult* leadership(const Heard& heard) {
     if (each.leader && (some == nullptr || each.leader->leads)) some = &*each.leader;
   }
   return some;
+}
+
+std::vector<std::string> ill_places(const wire::LeaderResult& said) {
+  std::vector<std::string> ill;
+  for (const wire::StorePlace& each : said.places) {
+    if (!each.trouble.empty()) ill.push_back(fmt::format("{}: {}", each.place, each.trouble));
+  }
+  return ill;
 }
 
 wire::MembersResult members_of(const Heard& heard) {

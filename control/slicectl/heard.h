@@ -51,6 +51,9 @@ Task<Heard> hear(const Seams& seams);
 // answers, else one of the others; null: there are none, or none answers.
 const wire::LeaderResult* leadership(const Heard& heard);
 
+// Of those places the ones that are not well, each with its trouble.
+std::vector<std::string> ill_places(const wire::LeaderResult& said);
+
 // The members as the manager tells of them; without it as they have answered themselves, and `generation` and
 // `settings` are the newest that anybody has.
 wire::MembersResult members_of(const Heard& heard);

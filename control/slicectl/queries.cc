@@ -15,8 +15,6 @@ namespace {
 
 // Whoever is silent is not to hold up what the others tell.
 constexpr Duration kSpreadPatience = std::chrono::seconds(2);
-// Where nobody listens at a host that is there, as while a process restarts.
-constexpr Duration kRefusedPatience = std::chrono::milliseconds(100);
 
 constexpr Duration kJukeboxDelay = std::chrono::milliseconds(200);
 constexpr unsigned kJukeboxTries = 25;
@@ -297,7 +295,7 @@ Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wi
 Task<Result<wire::SpreadingResult>> ask_spread(const Seams& seams, rpc::Endpoint coordinator) {
   return service::internal_call<wire::SpreadingResult>(
       seams.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSpreading,
-      service::NoArguments{}, seams.timeout, kRefusedPatience);
+      service::NoArguments{}, seams.timeout, service::Managers::kRefusedPatience);
 }
 
 Task<std::vector<Spread>> ask_spreads(const Seams& given, const routing::RoutingTables& tables) {

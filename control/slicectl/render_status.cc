@@ -131,8 +131,7 @@ std::string summary_text(const wire::MembersResult& members, const Heard& heard)
              : fmt::format("{} of {} free", bytes_text(sum.free_bytes), bytes_text(sum.total_bytes))});
   }
   if (const wire::LeaderResult* said = leadership(heard)) {
-    const auto well = std::count_if(said->places.begin(), said->places.end(),
-                                    [](const wire::StorePlace& each) { return each.trouble.empty(); });
+    const std::size_t well = said->places.size() - ill_places(*said).size();
     rows.push_back({"  etcd", fmt::format("{} of {} well", well, said->places.size()),
                     said->leader.empty() ? "no manager leads" : said->leader + " leads"});
   }
