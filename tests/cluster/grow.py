@@ -16,6 +16,7 @@ import time
 import load as loads
 import lost_manager_state
 import power_cut
+import steps
 import uml
 
 FILES, TREE = 24, 20  # of libnfs, 16 stripes each; and of each kernel client's tree
@@ -146,11 +147,11 @@ class Scene:
         return sum(move["copied_bytes"] for move in self.going() or [])
 
     @staticmethod
-    def until(good, patience=SETTLES_SECONDS):
+    def until(good, patience=SETTLES_SECONDS, pause=0.3):
         """Asks until the answer is good, or time is over; whether it is."""
         end = time.monotonic() + patience
         while not (is_so := good()) and time.monotonic() < end:
-            time.sleep(0.3)
+            time.sleep(pause)
         return bool(is_so)
 
     def stripes(self, names):
@@ -460,12 +461,12 @@ def grow(ensembles, options):
     """--only: scenarios, steps, or both."""
     wanted = options.only.split(",") if options.only else []
     names = [name for name in SCENARIOS if name in wanted] or list(SCENARIOS)
-    steps = [name for name in wanted if name not in SCENARIOS]
-    chosen = {name: [step for step in SCENARIOS[name].steps if not steps or step.__name__ in steps] for name in names}
-    return any(chosen.values()) and all([play(ensembles, options, name, steps) for name, steps in chosen.items() if steps])
+    some = [name for name in wanted if name not in SCENARIOS]
+    chosen = {name: [step for step in SCENARIOS[name].steps if not some or step.__name__ in some] for name in names}
+    return any(chosen.values()) and all([play(ensembles, options, name, theirs) for name, theirs in chosen.items() if theirs])
 
 
-def play(ensembles, options, name, steps):
+def play(ensembles, options, name, chosen):
     print(f"== {name}", flush=True)
     scenario = SCENARIOS[name]
     shape = {"small_files": 1, "directories": 1, **scenario.shape}
@@ -476,11 +477,8 @@ def play(ensembles, options, name, steps):
         if not files.write(FILES):
             return False
         with working(target, options, folder) as clients:
-            scene, ok = Scene(target, options, files, clients), True
-            for step in steps:
-                start = time.monotonic()
-                ok &= step(scene)
-                print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)
+            scene = Scene(target, options, files, clients)
+            ok = steps.carry_out(chosen, scene)
             ok &= clients.end() & scene.clean("at the end", "tables", "--check") & scene.clean("at the end", "fsck", "--data")
             print(f"in all: {figures(scene.seen.values())}", flush=True)
             if not ok:

@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 import time
 
+import steps
 import uml
 
 NOTICED_SECONDS = 12  # a heartbeat is missed for 5 s
@@ -200,9 +201,4 @@ STEPS = [support_tells_no_secret, watched, strangers, examined]
 
 def health(ensembles, _options):
     with ensembles.make("health", directories=2) as target:
-        scene, ok = Scene(target), True
-        for step in STEPS:
-            start = time.monotonic()
-            ok &= step(scene)
-            print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)
-        return ok
+        return steps.carry_out(STEPS, Scene(target))

@@ -3,6 +3,7 @@ go; members of etcd are killed, one and all of them; then every manager and all 
 leader's death. A kernel client and slice-load work all the time, and notice nothing. How long nobody led is printed."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import time
 
 import grow
 import lost_manager_state
+import steps
 import uml
 from load import Lasting
 
@@ -57,12 +59,7 @@ class Scene(grow.Scene):
         say(good, f"{what}: {names[-1]} leads after {time.monotonic() - start:.1f} s", self.ask("status").stdout)
         return names[-1] if good else None
 
-    @staticmethod
-    def until(good, patience=grow.SETTLES_SECONDS):
-        end = time.monotonic() + patience
-        while not (is_so := good()) and time.monotonic() < end:
-            time.sleep(0.05)
-        return bool(is_so)
+    until = staticmethod(functools.partial(grow.Scene.until, pause=0.05))  # how long it takes is measured
 
     def whole(self, what):
         """All is as it should be, and nobody has noticed anything."""
@@ -206,11 +203,7 @@ def managers(ensembles, options):
         if not client.says("ready"):
             return say(False, "the client gets ready", client.wait())
         with Lasting(target, options, folder) as load:
-            scene, ok = Scene(target, options, files, load), True
-            for step in STEPS:
-                start = time.monotonic()
-                ok &= step(scene)
-                print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)
+            ok = steps.carry_out(STEPS, Scene(target, options, files, load))
         ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
         ok &= say(client.wait() == 0, "nor did the kernel client")
         for what, times in json.loads(client.text.splitlines()[-1]).items():

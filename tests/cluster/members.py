@@ -13,6 +13,7 @@ import time
 from attacks import rpc
 import grow
 import lost_manager_state
+import steps
 
 FILES = 12  # of libnfs; 16 stripes each
 FSSTAT = 18
@@ -224,10 +225,7 @@ def members(ensembles, options):
         target.add_storage_node(3)
         target.wait_serving()
         ok = scene.shows("without sites", ["store1", "store2", "store3"], node)
-        for step in (comes, goes, comes_again, is_lost, evens_out):
-            start = time.monotonic()
-            ok &= step(scene, node)
-            print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)
+        ok &= steps.carry_out((comes, goes, comes_again, is_lost, evens_out), scene, node)
         if not ok:
             print(scene.ask("status").stdout, scene.ask("moves").stdout, sep="\n")
         return ok

@@ -7,6 +7,7 @@ import time
 
 import lost_manager_state
 import sites
+import steps
 
 FILES = 6
 MOVED = 48  # sites of one node
@@ -123,11 +124,8 @@ def wanted(ensembles, _options):
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             return False
-        scene, ok = Scene(target, files), True
-        for step in (moved, wrong_entries, somebody_is_away):
-            start = time.monotonic()
-            ok &= step(scene)
-            print(f"{step.__name__}: {time.monotonic() - start:.0f} s", flush=True)
+        scene = Scene(target, files)
+        ok = steps.carry_out((moved, wrong_entries, somebody_is_away), scene)
         for words in (("tables", "--check"), ("fsck", "--data")):
             done = [None]
 
