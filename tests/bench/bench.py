@@ -134,6 +134,18 @@ def add_systems(parser):
     parser.add_argument("--systems", type=systems, default=ALL, help=f"by comma, of {', '.join(SYSTEMS)} (default: {ALL} that can run here)")
 
 
+def take_turns(options, kind, folder, measure):
+    """The systems there are in a place, one after another, --rounds times: what measure(name, reach) said in each, by name."""
+    said = {name: [] for name in systems_on(kind, options.systems)}
+    with contextlib.ExitStack() as until:
+        reach = {name: start(name, options, folder, until) for name in said}
+        for turn in range(options.rounds):
+            say(f"{kind}, round {turn + 1} of {options.rounds}")
+            for name, at in reach.items():
+                said[name].append(measure(name, at))
+    return said
+
+
 def systems_on(kind, names):
     """Those that there are in a place: nothing is on a disk by dirsync in memory."""
     return [name for name in names if name != "ganesha_dirsync" or kind != "tmpfs"]
@@ -226,6 +238,17 @@ def processor_ticks():
     """Of all processors of this machine since its start, whoever used them, and how many of them were idle."""
     ticks = [int(tick) for tick in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     return sum(ticks), ticks[3] + ticks[4]
+
+
+def machine_gauges():
+    """Numbers that grow, of which busy() makes a share."""
+    ticks, idle = processor_ticks()
+    return {"ticks": ticks, "idle": idle}
+
+
+def busy(grown):
+    """How busy this machine's processors were, by whomever, where machine_gauges() have grown so."""
+    return 1 - grown["idle"] / grown["ticks"]
 
 
 def directories(slice_):

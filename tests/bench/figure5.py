@@ -52,8 +52,7 @@ def gauges(slice_):
     """Seconds that arms were busy, of each role; processors' ticks."""
     said = json.loads(slice_.slicectl("--json", "metrics", "--match", BUSY).stdout)["processes"]
     busy = {role: sum(each["metrics"][BUSY] for each in said if each["process"].startswith(role)) for role in ("small", "store")}
-    ticks, idle = bench.processor_ticks()
-    return {**busy, "ticks": ticks, "idle": idle}
+    return {**busy, **bench.machine_gauges()}
 
 
 def measure_slice(options, folder, nodes):
@@ -66,7 +65,7 @@ def measure_slice(options, folder, nodes):
         grown = point.pop("grown")
         for role, arms in zip(("small", "store"), options.arms):
             point[f"{role}_arms"] = grown[role] / (nodes * arms * options.interval)
-        point["machine"] = 1 - grown["idle"] / grown["ticks"]
+        point["machine"] = bench.busy(grown)
     return report
 
 

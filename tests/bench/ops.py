@@ -15,7 +15,6 @@ connection to the storage node that owns them all (stripe unit 1 MiB, one storag
            [--systems ganesha,ganesha_dirsync,kernel,slice,slice_one]
 """
 
-import contextlib
 import json
 import statistics
 import subprocess
@@ -58,24 +57,12 @@ def large_units(folder):
     return path
 
 
-def take_turns(options, kind, systems, folder):
-    """What each system's runs said, by its name."""
-    only = options.only or (WRITES if kind != "tmpfs" else None)
-    seconds = options.seconds if kind == "tmpfs" else options.disk_seconds
-    runs = {name: [] for name in systems}
-    with contextlib.ExitStack() as until:
-        reach = {name: bench.start(name, options, folder, until) for name in systems}
-        for turn in range(options.rounds):
-            bench.say(f"{kind}, round {turn + 1} of {options.rounds}")
-            for name in systems:
-                runs[name].append(measure(options, reach[name], seconds, *(["--only", only] if only else [])))
-    return runs
-
-
 def compare(options, kind, folder, figures):
     """The operations that were measured."""
-    systems, begin = bench.systems_on(kind, options.systems), bench.PLACES[kind]
-    runs = take_turns(options, kind, systems, folder)
+    only = options.only or (WRITES if kind != "tmpfs" else None)
+    seconds = options.seconds if kind == "tmpfs" else options.disk_seconds
+    runs = bench.take_turns(options, kind, folder, lambda _, at: measure(options, at, seconds, *(["--only", only] if only else [])))
+    systems, begin = list(runs), bench.PLACES[kind]
     operations = list(runs[systems[0]][0])
     for operation in operations:
         moves = runs[systems[0]][0][operation]["MB_per_second"] > 0 and operation.endswith("_1m")

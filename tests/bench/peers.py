@@ -11,7 +11,6 @@ take turns, --rounds times; of each rate the medians of the rounds count. `Slice
 
 --pictures keeps the reports and draws them: MIX-TRANSPORT.svg, and MIX-TRANSPORT-ext4.svg."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -163,18 +162,6 @@ def draw(options, kind, results):
                    check=True)
 
 
-def take_turns(options, kind, folder):
-    systems = bench.systems_on(kind, options.systems)
-    rounds = {name: [] for name in systems}
-    with contextlib.ExitStack() as until:
-        reach = {name: bench.start(name, options, folder, until) for name in systems}
-        for turn in range(options.rounds):
-            bench.say(f"{kind}, round {turn + 1} of {options.rounds}")
-            for name, at in reach.items():
-                rounds[name].append(measure(options, folder, bench.SYSTEMS[name], at))
-    return {name: median_of(reports) for name, reports in rounds.items()}
-
-
 def main() -> int:
     parser = bench.arguments(__doc__)
     parser.add_argument("--mix", default="specsfs")
@@ -194,7 +181,8 @@ def main() -> int:
     for kind in options.on:
         begin = bench.PLACES[kind]
         with bench.place(options, kind) as folder:
-            results = take_turns(options, kind, folder)
+            rounds = bench.take_turns(options, kind, folder, lambda name, at: measure(options, folder, bench.SYSTEMS[name], at))
+        results = {name: median_of(reports) for name, reports in rounds.items()}
         if options.pictures:
             draw(options, kind, results)
         over = sorted(ratios(begin, results), key=lambda figure: figure["name"])

@@ -26,12 +26,11 @@ def shape(servers, options):
 
 
 def gauges(pids):
-    ticks, idle = bench.processor_ticks()
-    return {**{name: peers.processor_seconds([pid]) for name, pid in pids.items()}, "ticks": ticks, "idle": idle}
+    return {**{name: peers.processor_seconds([pid]) for name, pid in pids.items()}, **bench.machine_gauges()}
 
 
 def measure(options, folder, servers):
-    """The one point of its report; `used` are seconds of processor time by server, `machine` a share."""
+    """The one point of its report; `used` are seconds of processor time by server, among what else has grown, `machine` a share."""
     options.rates = f"{servers * options.rate:g}"
     with bench.ensemble(options, folder, **shape(servers, options)) as slice_, shares.Shares(options.share) as groups:
         reach = bench.reach(slice_)
@@ -39,9 +38,8 @@ def measure(options, folder, servers):
         report = peers.measure(options, folder, f"Slice {servers}", reach, gauges=lambda: gauges(slow), begins=lambda: groups.give(slow), pin=False,
                                keep=True)
     point = report["points"][0]
-    grown = point.pop("grown")
-    point["machine"] = 1 - grown.pop("idle") / grown.pop("ticks")
-    point["used"] = grown
+    point["used"] = point.pop("grown")
+    point["machine"] = bench.busy(point["used"])
     return point
 
 
@@ -59,7 +57,7 @@ def figures_of(servers, point, first, options):
     for role, beginning in ROLES.items():
         used = of_role(point, beginning)
         figures += [bench.figure(f"{at}_{role}_busiest", "share", max(used) / options.interval / options.share),
-                    bench.figure(f"{at}_{role}_evenness", "ratio", sum(used) / len(used) / max(used))]
+                    bench.figure(f"{at}_{role}_evenness", "ratio", sum(used) / len(used) / max(used) if any(used) else 1)]
     return figures
 
 
