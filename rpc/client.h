@@ -27,7 +27,7 @@ class SocketChannel : public Channel {
     std::size_t max_calls_per_connection = 4096;  // under way; one more fails with kUnavailable
     std::size_t max_queued_per_connection = 256 << 20;  // bytes of calls under way; likewise
   };
-  static constexpr std::size_t kDataConnections = 4;
+  static constexpr std::size_t kDataConnections = 8;
   static constexpr std::size_t kShort = 16 << 10;  // bytes of arguments; 1 ms at 100 Mbit/s
   SocketChannel(EpollLoop& loop, Options options);
   // No call may be under way, unless the loop does not run any more.
