@@ -323,6 +323,23 @@ void read_emulated_disk(Refusals& refusals, const toml::table& table, EmulatedDi
   section.finish();
 }
 
+// Where what a server keeps lies: on its own disk, or on storage nodes.
+void read_backing(Section& section, ServerConfig& server) {
+  static constexpr std::array<std::string_view, 2> kBackings = {"local", "replicated"};
+  const bool replicated = section.choice("backing", kBackings, 0) == 1;
+  const bool may = server.role == ServerRole::kDirectory || server.role == ServerRole::kSmallFile ||
+                   server.role == ServerRole::kCoordinator;
+  if (replicated && !may) {
+    section.refuse("backing",
+                   "only directory servers, small-file servers and coordinators have a backing set");
+  }
+  if (!replicated) {
+    if (section.has("backing_copies")) section.refuse("backing_copies", "it needs backing = \"replicated\"");
+    return;
+  }
+  server.backing_copies = section.number32("backing_copies", 2, 1, kMaxBackingCopies);
+}
+
 void read_server(Refusals& refusals, const toml::table& table, ServerConfig& server) {
   Section section(refusals, table, "[[server]]", line_of(table));
   server.name = section.text("name");
@@ -345,6 +362,7 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
     }
     server.data = std::filesystem::path(server.data).lexically_normal().string();
   }
+  read_backing(section, server);
   server.weight = section.size("weight", 0);
   if (section.has("weight") && server.weight == 0) section.refuse("weight", "more than 0 is expected");
   for (auto& [key, place] :

@@ -42,6 +42,7 @@ struct EmulatedDiskConfig {
   bool operator==(const EmulatedDiskConfig&) const = default;
 };
 
+inline constexpr std::uint32_t kMaxBackingCopies = 3;
 inline constexpr std::size_t kMaxServers = 1023;  // entries of the proxy's servers table
 
 struct ServerConfig {
@@ -50,9 +51,12 @@ struct ServerConfig {
   std::uint32_t index = 0;  // how messages name it: its number among the members, from 0
   std::uint32_t address =
       0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
-  std::uint16_t port = 2049;                 // NFS and internal programs, TCP and UDP
-  std::uint16_t metrics_port = 0;            // 0: that of [metrics]
-  std::string data;                          // data directory; empty for a proxy
+  std::uint16_t port = 2049;       // NFS and internal programs, TCP and UDP
+  std::uint16_t metrics_port = 0;  // 0: that of [metrics]
+  std::string data;                // data directory; empty for a proxy
+  // What it keeps lies on so many storage nodes (docs/backing.md), and the data directory has what can be
+  // made anew from there; 0: all is in the data directory.
+  std::uint32_t backing_copies = 0;
   std::uint64_t cache_bytes = 256ull << 20;  // memory for cached data or cells
   // As the volume is born; from then on the tables say so (wire/manager.h).
   std::uint64_t weight = 0;                         // its share of sites; 0: not said

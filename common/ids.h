@@ -21,6 +21,7 @@ using Generation = Id<struct GenerationTag, std::uint64_t>;                  // 
 using SettingsGeneration = Id<struct SettingsGenerationTag, std::uint64_t>;  // of the settings
 using Xid = Id<struct XidTag, std::uint32_t>;                                // ONC RPC transaction number
 using Epoch = Id<struct EpochTag, std::uint32_t>;                            // truncation epoch of a file
+using BackingEpoch = Id<struct BackingEpochTag, std::uint64_t>;  // of a backing set: one owner's time
 using Verifier = Id<struct VerifierTag, std::uint64_t>;  // NFSv3 write verifier, one ensemble-wide sequence
 
 }  // namespace slice

@@ -1,6 +1,6 @@
 // The internal programs' numbers. Their messages: authority.h, object.h, coordinator.h, manager.h, admin.h,
-// scan.h, moves.h. All are version 1, sealed with the ensemble's key, idempotent, and refused from outside
-// (rpc::Outcome::kDenied).
+// scan.h, moves.h, backing.h. All are version 1, sealed with the ensemble's key, idempotent, and refused from
+// outside (rpc::Outcome::kDenied).
 #ifndef SLICE_WIRE_INTERNAL_H
 #define SLICE_WIRE_INTERNAL_H
 
@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kAdminProgram = 0x20534c05;        // every proce
 inline constexpr std::uint32_t kDirectoryProgram = 0x20534c06;    // slice-dird, among themselves
 inline constexpr std::uint32_t kScanProgram = 0x20534c07;         // slice-dird
 inline constexpr std::uint32_t kMovesProgram = 0x20534c08;        // every server that has sites
+inline constexpr std::uint32_t kBackingProgram = 0x20534c09;      // slice-stored
 inline constexpr std::uint32_t kInternalVersion = 1;
 inline constexpr std::size_t kHandleSize = 56;
 

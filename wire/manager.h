@@ -27,7 +27,11 @@ enum class ManagerProcedure : std::uint32_t {
   kChangeMoves = 10,
   kGetConfiguration = 11,  // this and the next: wire/configuration.h
   kGetState = 12,
-  kLeader = 13  // wire/leader.h
+  kLeader = 13,        // wire/leader.h
+  kBackingClaim = 14,  // this and the next three: wire/backing.h
+  kBackingMembers = 15,
+  kBackingSpare = 16,
+  kBackingSets = 17
 };
 
 enum class Role : std::uint32_t {

@@ -7,6 +7,7 @@
 #include "wire/about.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/backing.h"
 #include "wire/configuration.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
@@ -137,8 +138,9 @@ const std::vector<Try>& tries() {
 #define X(Message) message<Message>,
                                        SLICE_WIRE_OBJECT_MESSAGES(X) SLICE_WIRE_MANAGER_MESSAGES(X)
                                            SLICE_WIRE_DIRECTORY_MESSAGES(X) SLICE_WIRE_LAYOUT_MESSAGES(X)
+                                               SLICE_WIRE_BACKING_MESSAGES(X)
 #undef X
-                                               message<FetchArgs>,
+                                                   message<FetchArgs>,
                                        message<PolicyArgs>,
                                        message<PolicyResult>,
                                        message<FetchResult>,
