@@ -8,7 +8,7 @@
 #include "backup/sites.h"
 #include "common/metrics.h"
 #include "dirserver/cells/cells.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "smallfile/store.h"
 #include "smallfile/zone_store.h"
 #include "storage/rocks_store.h"
@@ -304,7 +304,7 @@ Task<Result<std::uint64_t>> restore_state(RestoreSeams seams) {
       co_return fail(Errc::kCorrupt, "{}: '{}' is no file of a manager", file.path(), name);
     Buffer contents;
     contents.append(as_bytes((*state)->contents));
-    SLICE_CO_RETURN_IF_ERROR(co_await service::replace_file(seams.disk, name, std::move(contents)));
+    SLICE_CO_RETURN_IF_ERROR(co_await storage::replace_file(seams.disk, name, std::move(contents)));
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 namespace slice::coordinator {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::uint32_t kFormat = 1;
 }  // namespace
 
 Task<Result<std::optional<wire::SpreadArgs>>> read_spread(storage::Disk& disk) {
-  auto contents = co_await service::read_file(disk, kSpreadFile);
+  auto contents = co_await storage::read_file(disk, kSpreadFile);
   if (!contents && contents.error().code == Errc::kNotFound) co_return std::nullopt;
   if (!contents) co_return fail(contents.error(), kSpreadFile);
   rpc::XdrReader in(contents->view());
@@ -31,7 +31,7 @@ Task<Status> record_spread(storage::Disk& disk, wire::SpreadArgs args) {
   out.u32(kMagic);
   out.u32(kFormat);
   encode(out, args);
-  co_return co_await service::replace_file(disk, kSpreadFile, out.take());
+  co_return co_await storage::replace_file(disk, kSpreadFile, out.take());
 }
 
 Task<Status> forget_spread(storage::Disk& disk) {

@@ -2,7 +2,7 @@
 
 #include "coordinator/spread_record.h"
 #include "coordinator/testing/layout_fixture.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 namespace slice::coordinator {
 
@@ -210,9 +210,9 @@ TEST_F(SpreadingTest, WhatIsRecordedIsReadOrRefused) {
   EXPECT_EQ((**read).known, args.known);
   EXPECT_EQ((**read).shares.size(), 2u);
   EXPECT_EQ((**read).shares[0].weight, 1ull << 40);
-  Buffer later = std::move(run(service::read_file(disk_, kSpreadFile)).value());
+  Buffer later = std::move(run(storage::read_file(disk_, kSpreadFile)).value());
   store_be(later.data() + 4, std::uint32_t{2});
-  ASSERT_TRUE(run(service::replace_file(disk_, kSpreadFile, std::move(later))));
+  ASSERT_TRUE(run(storage::replace_file(disk_, kSpreadFile, std::move(later))));
   EXPECT_EQ(run(read_spread(disk_)).error().code, Errc::kCorrupt) << "of a later version";
   ASSERT_TRUE(run(forget_spread(disk_)));
   ASSERT_TRUE(run(forget_spread(disk_))) << "twice";

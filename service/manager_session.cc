@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 #include "rpc/call.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/log_backoff.h"
 #include "service/managers.h"
 #include "service/ownership.h"
@@ -31,7 +31,7 @@ std::string why_the_manager_refuses(const Error& error) {
 }
 
 Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
-  auto copy = co_await read_file(disk, kCopy);
+  auto copy = co_await storage::read_file(disk, kCopy);
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   wire::Tables tables;
   bool decodes = false;
@@ -47,7 +47,7 @@ Task<std::optional<wire::Tables>> read_kept_tables(storage::Disk& disk) {
 Task<Status> keep_tables(storage::Disk& disk, wire::Tables tables) {
   rpc::XdrWriter out;
   encode(out, tables);
-  co_return co_await replace_file(disk, kCopy, out.take());
+  co_return co_await storage::replace_file(disk, kCopy, out.take());
 }
 
 class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "service/admin_program.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
 
@@ -242,7 +242,7 @@ TEST_F(ManagerSessionTest, ACopyOfAnOlderVersionIsUsed) {
   const std::size_t places = unlost - 4 - 28 * tables.servers.size();
   for (std::size_t length :
        {of_birth, unlost, places, places - 4}) {  // the last without layout sites, of which there are none
-    ASSERT_TRUE(run(replace_file(disk_, "tables.copy", Buffer(now.view().first(length)))));
+    ASSERT_TRUE(run(storage::replace_file(disk_, "tables.copy", Buffer(now.view().first(length)))));
     tables_.set(routing::RoutingTables::make(config_, routing::RoutingTables::initial(config_)).value());
     ManagerSession later(seams());
     load(later);
@@ -567,9 +567,9 @@ TEST_F(ManagerSessionTest, EndsItsHeartbeatsWithItself) {
 class DurableFileTest : public testing::ServiceFixture {
  protected:
   DurableFileTest() : testing::ServiceFixture("store1") {}
-  Status write(std::string_view text) { return run(replace_file(disk_, "state", Buffer(as_bytes(text)))); }
+  Status write(std::string_view text) { return run(storage::replace_file(disk_, "state", Buffer(as_bytes(text)))); }
   Result<std::string> read() {
-    auto contents = run(read_file(disk_, "state"));
+    auto contents = run(storage::read_file(disk_, "state"));
     if (!contents) return fail(std::move(contents).error());
     return std::string(as_text(contents->view()));
   }
@@ -588,7 +588,7 @@ TEST_F(DurableFileTest, IsTheOldOrTheNewOneAfterACrashAtAnyPoint) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     for (std::uint64_t point = 0; point < 8; ++point) {
       storage::MemoryDisk disk(loop_);
-      ASSERT_TRUE(run(replace_file(disk, "state", Buffer(as_bytes("old")))));
+      ASSERT_TRUE(run(storage::replace_file(disk, "state", Buffer(as_bytes("old")))));
       std::uint64_t begin = disk.operations();
       bool crashed = false;
       disk.set_fault([&](const auto&) -> std::optional<Error> {
@@ -597,10 +597,10 @@ TEST_F(DurableFileTest, IsTheOldOrTheNewOneAfterACrashAtAnyPoint) {
         disk.crash(storage::MemoryDisk::Crash::kSeeded, seed);
         return Error{Errc::kIo, "crash"};
       });
-      Status written = run(replace_file(disk, "state", Buffer(as_bytes("new"))));
+      Status written = run(storage::replace_file(disk, "state", Buffer(as_bytes("new"))));
       disk.set_fault(nullptr);
       if (!crashed) disk.crash(storage::MemoryDisk::Crash::kDropUnsynced);
-      auto contents = run(read_file(disk, "state"));
+      auto contents = run(storage::read_file(disk, "state"));
       ASSERT_TRUE(contents) << contents.error().message;
       std::string text(as_text(contents->view()));
       if (written) {
@@ -616,7 +616,7 @@ TEST_F(DurableFileTest, IsTheOldOrTheNewOneAfterACrashAtAnyPoint) {
 
 TEST_F(DurableFileTest, RefusesWhatIsDamagedOrTooLarge) {
   ASSERT_TRUE(write("contents"));
-  EXPECT_EQ(run(read_file(disk_, "state", 4)).error().code, Errc::kTooLarge);
+  EXPECT_EQ(run(storage::read_file(disk_, "state", 4)).error().code, Errc::kTooLarge);
   ASSERT_TRUE(disk_.corrupt("state", 3, 0x10));
   EXPECT_EQ(read().error().code, Errc::kCorrupt);
   auto file = run(disk_.open("state", storage::Disk::Mode::kMustExist)).value();

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "rpc/xdr.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 namespace slice::service {
 namespace {
@@ -120,14 +120,14 @@ Task<Status> Ownership::replace(Change change) {
   if (!changes) co_return fail(std::move(changes).error());
   if (!*changes) co_return Status{};
   ++next.version;
-  SLICE_CO_RETURN_IF_ERROR(co_await replace_file(disk_, kFile, encoded(next)));
+  SLICE_CO_RETURN_IF_ERROR(co_await storage::replace_file(disk_, kFile, encoded(next)));
   record_ = std::move(next);
   if (changed_) changed_();
   co_return Status{};
 }
 
 Task<Status> Ownership::load() {
-  auto contents = co_await read_file(disk_, kFile);
+  auto contents = co_await storage::read_file(disk_, kFile);
   if (!contents && contents.error().code == Errc::kNotFound) co_return Status{};
   if (!contents) co_return fail(std::move(contents).error());
   Record record;

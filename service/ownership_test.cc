@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "rpc/xdr.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/testing/service_fixture.h"
 
 namespace slice::service {
@@ -238,7 +238,7 @@ TEST_F(MoveTest, ARecordOfTheFirstFormatIsRead) {
   out.u32(0x534c4f57);
   out.u32(1);
   encode(out, std::vector<wire::OwnedSite>{{3, Generation{1}}, {9, Generation{2}}});
-  ASSERT_TRUE(run(replace_file(disk_, "ownership", out.take())));
+  ASSERT_TRUE(run(storage::replace_file(disk_, "ownership", out.take())));
   auto old = loaded();
   ASSERT_TRUE(old);
   EXPECT_EQ((*old)->sites().size(), 2u);

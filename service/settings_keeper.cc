@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "rpc/xdr.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/internal_call.h"
 #include "service/managers.h"
 
@@ -38,7 +38,7 @@ std::optional<Settings> decode_kept_settings(const Result<Buffer>& copy) {
 }
 
 Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
-  auto copy = co_await read_file(disk, kSettingsFile);
+  auto copy = co_await storage::read_file(disk, kSettingsFile);
   if (!copy && copy.error().code == Errc::kNotFound) co_return std::nullopt;
   co_return decode_kept_settings(copy);
 }
@@ -52,7 +52,7 @@ Buffer encode_kept_settings(const Settings& settings) {
 }
 
 Task<Status> keep_settings(storage::Disk& disk, const Settings& settings) {
-  return replace_file(disk, kSettingsFile, encode_kept_settings(settings));
+  return storage::replace_file(disk, kSettingsFile, encode_kept_settings(settings));
 }
 
 Task<void> SettingsKeeper::load_kept() {

@@ -4,7 +4,7 @@
 
 #include "rpc/xdr.h"
 #include "service/admin_program.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/managers.h"
 #include "service/testing/service_fixture.h"
 
@@ -65,7 +65,7 @@ TEST_F(SettingsKeeperTest, ACopyOfAnEarlierVersionIsRead) {
   out.u32(1);
   encode(out, wire::SettingsResult{settings(7)});
   out.rewind(out.size() - 4);
-  ASSERT_TRUE(run(replace_file(disk_, "settings.copy", out.take())));
+  ASSERT_TRUE(run(storage::replace_file(disk_, "settings.copy", out.take())));
   auto kept = run(read_kept_settings(disk_));
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(*kept, settings(7));
@@ -121,7 +121,7 @@ TEST_F(SettingsKeeperTest, WhatCannotBeUsedIsNoCopy) {
     out.u32(0x534c5345);
     out.u32(1);
     encode(out, wire::SettingsResult{settings(3)});
-    ASSERT_TRUE(run(replace_file(disk_, "settings.copy", Buffer(out.view().first(bytes)))));
+    ASSERT_TRUE(run(storage::replace_file(disk_, "settings.copy", Buffer(out.view().first(bytes)))));
     EXPECT_FALSE(run(read_kept_settings(disk_))) << bytes << " bytes of it";
   }
   ASSERT_TRUE(run(keep_settings(disk_, settings(0))));

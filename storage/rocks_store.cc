@@ -8,6 +8,7 @@
 #include <rocksdb/perf_context.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
 #include <sys/statvfs.h>
 
@@ -254,13 +255,10 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     closed_ = true;
     stop_clearing_ = true;
     clearer_.reset();
-    rocksdb::Status status = db_->FlushWAL(true);
-    if (!status.ok()) {
-      log_error("kv store: last sync failed: {}", status.ToString());
-    } else if (!failed_) {
-      mark_end(db_->GetLatestSequenceNumber());
-    }
-    fail_waiters(Error{Errc::kUnavailable, "kv store: closed"});  // they may still read
+    if (!options_.without_log) sync_at_end();
+    const Error closed{Errc::kUnavailable, "kv store: closed"};
+    fail_waiters(closed);  // they may still read
+    for (const auto& done : std::exchange(checkpoints_, {})) done.set(tl::unexpected(closed));
     db_.reset();
   }
 
@@ -285,7 +283,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     return status.ok() ? bytes : 0;
   }
 
-  Result<LogPosition> apply(const WriteBatch& batch) {
+  Result<LogPosition> apply(const WriteBatch& batch, std::string_view key = {}, std::string_view value = {}) {
     if (failed_) return fail(Errc::kIo, "kv store: a sync failed before; no change is taken until a restart");
     if (closed_) return fail(Errc::kUnavailable, "kv store: closed");
     if (batch.empty()) return LogPosition{applied_};
@@ -297,20 +295,44 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
           change.value ? changes.Put(change.key, *change.value) : changes.Delete(change.key);
       if (!status.ok()) return tl::unexpected(error_of(status, "batch"));
     }
-    if (!has_space(bytes)) {
-      refused_.add();
-      return fail(Errc::kNoSpace, "kv store: less than {} bytes free in {}", min_free_.load(),
-                  options_.folder);
-    }
-    rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &changes);
+    SLICE_RETURN_IF_ERROR(check_space(bytes));
+    if (!key.empty()) changes.Put(as_slice(key), as_slice(value));
+    rocksdb::WriteOptions how;
+    how.disableWAL = options_.without_log;
+    rocksdb::Status status = db_->Write(how, &changes);
     if (!status.ok()) {
-      if (status.IsNoSpace()) start_sync(true);  // lets the thread bring it back when there is space
+      // Lets the thread bring it back when there is space.
+      if (status.IsNoSpace() && !options_.without_log) start_sync(true);
       return tl::unexpected(error_of(status, "write"));
     }
     changes_.add();
     keys_.add(batch.changes().size());
     applied_ = db_->GetLatestSequenceNumber();
+    if (options_.without_log) durable_ = applied_;
     return LogPosition{applied_};
+  }
+
+  Status check_space(std::uint64_t bytes) {
+    if (has_space(bytes)) return {};
+    refused_.add();
+    return fail(Errc::kNoSpace, "kv store: less than {} bytes free in {}", min_free_.load(), options_.folder);
+  }
+
+  Task<Status> checkpoint(std::string folder) {
+    if (closed_) co_return fail(Errc::kUnavailable, "kv store: closed");
+    OneShot<Status> done;
+    checkpoints_.push_back(done);
+    clearer_->start([this, folder = std::move(folder), done] {
+      rocksdb::Checkpoint* made = nullptr;
+      rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
+      std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+      // 0: what is in memory is written out first, however little it is.
+      if (status.ok()) status = checkpoint->CreateCheckpoint(folder, 0);
+      tell_loop([done, status](Impl&) {
+        done.set(status.ok() ? Status{} : Status(tl::unexpected(error_of(status, "checkpoint"))));
+      });
+    });
+    co_return co_await done;
   }
 
   Task<Status> durable(LogPosition position) {
@@ -331,7 +353,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
     space_known_ = false;
   }
   Status record_end() {
-    if (failed_ || closed_) return {};  // what is durable is not known, or recorded
+    if (failed_ || closed_ || options_.without_log) return {};  // what is durable is not known, or recorded
     std::uint64_t end = applied_;
     rocksdb::Status status = db_->FlushWAL(true);
     if (!status.ok()) return tl::unexpected(error_of(status, "sync"));
@@ -339,6 +361,15 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   }
 
  private:
+  void sync_at_end() {
+    rocksdb::Status status = db_->FlushWAL(true);
+    if (!status.ok()) {
+      log_error("kv store: last sync failed: {}", status.ToString());
+    } else if (!failed_) {
+      mark_end(db_->GetLatestSequenceNumber());
+    }
+  }
+
   // A deleted key costs every iterator what a key costs until a compaction drops it, which may be never where
   // little else is written: a directory that was emptied would stay slow to list. When enough time has gone
   // into them, as much as the last compaction took at least, the range is compacted.
@@ -569,6 +600,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   std::uint64_t passed_for_clearing_ = kMostDeletedPassed;
 
   std::multimap<std::uint64_t, OneShot<Status>> waiters_;
+  std::vector<OneShot<Status>> checkpoints_;  // ended ones, too
   bool sync_posted_ = false, syncing_ = false;
   bool failed_ = false;
   bool closed_ = false;
@@ -590,17 +622,21 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
 };
 
 Result<std::unique_ptr<RocksStore>> RocksStore::open(Loop& loop, Metrics& metrics, const Options& options) {
-  auto guard = RocksGuard::open(options.folder);
-  if (!guard) return fail(std::move(guard).error());
   rocksdb::Options rocks = rocks_options(options);
-  (*guard)->watch(rocks);
+  std::unique_ptr<RocksGuard> guard;  // of the log
+  if (!options.without_log) {
+    auto watching = RocksGuard::open(options.folder);
+    if (!watching) return fail(std::move(watching).error());
+    guard = std::move(*watching);
+    guard->watch(rocks);
+  }
   rocksdb::DB* opened = nullptr;
   rocksdb::Status status = rocksdb::DB::Open(rocks, options.folder, &opened);
   std::unique_ptr<rocksdb::DB> db(opened);
-  SLICE_RETURN_IF_ERROR((*guard)->check(status, opened));
+  if (guard) SLICE_RETURN_IF_ERROR(guard->check(status, opened));
   if (!status.ok()) return tl::unexpected(error_of(status, fmt::format("open {}", options.folder)));
-  SLICE_RETURN_IF_ERROR((*guard)->record_start(*db));
-  auto impl = std::make_shared<Impl>(loop, metrics, options, std::move(*guard), std::move(db));
+  if (guard) SLICE_RETURN_IF_ERROR(guard->record_start(*db));
+  auto impl = std::make_shared<Impl>(loop, metrics, options, std::move(guard), std::move(db));
   impl->start_thread();
   return std::unique_ptr<RocksStore>(new RocksStore(std::move(impl)));
 }
@@ -615,6 +651,16 @@ Result<std::optional<std::string>> RocksStore::get(std::string_view key) const {
 }
 std::unique_ptr<KvIterator> RocksStore::iterate(std::string_view begin, std::string_view end) const {
   return impl_->iterate(begin, end);
+}
+Result<LogPosition> RocksStore::apply_with(const WriteBatch& batch, std::string_view key,
+                                           std::string_view value) {
+  return impl_->apply(batch, key, value);
+}
+Status RocksStore::check_space(std::uint64_t bytes) {
+  return impl_->check_space(bytes);
+}
+Task<Status> RocksStore::checkpoint(std::string folder) {
+  return impl_->checkpoint(std::move(folder));
 }
 std::unique_ptr<KvReader> RocksStore::snapshot() const {
   return impl_->snapshot();

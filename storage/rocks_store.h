@@ -31,6 +31,9 @@ class RocksStore : public KvStore {
     // Of changes not yet in a table file, twice while one is written; kMostMemory at most.
     std::uint64_t memory_bytes = kMostMemory;
     std::uint64_t min_free_bytes = 8ull << 20;
+    // Changes are durable when they are in a table, sooner or later, and in no log of this store: for who has
+    // one of his own (logged_store.h). Then durable() has nothing to wait for, and says nothing.
+    bool without_log = false;
   };
   // Opens and recovers; blocks meanwhile. `loop` must outlive the store; every method is called on its
   // thread.
@@ -47,6 +50,15 @@ class RocksStore : public KvStore {
   LogPosition durable_position() const override;
   Status record_end() override;
   void set_min_free(std::uint64_t bytes) override;
+
+  // As apply(), with one key more.
+  Result<LogPosition> apply_with(const WriteBatch& batch, std::string_view key, std::string_view value);
+  // kNoSpace: a change of so many bytes would be refused.
+  Status check_space(std::uint64_t bytes);
+  // Has everything that is applied now, and perhaps some of what is meanwhile, lie in `folder`, as files that
+  // never change: hard links, where the file system is the same. The folder's parent exists, and the folder
+  // does not. On a thread of its own; ends with kUnavailable where the store is closed.
+  Task<Status> checkpoint(std::string folder);
 
  private:
   class Impl;

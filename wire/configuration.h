@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kMaxConfigurationText = 2 << 20;  // bytes; a rep
 void encode(rpc::XdrWriter& out, const ConfigurationResult& result);
 bool decode(ByteView bytes, ConfigurationResult& out);
 
-// Files of the manager's data directory, without their checksums (service/durable_file.h).
+// Files of the manager's data directory, without their checksums (storage/durable_file.h).
 struct StateFile {
   std::string name, contents;
   bool operator==(const StateFile&) const = default;

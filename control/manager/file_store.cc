@@ -2,16 +2,16 @@
 
 #include <utility>
 
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 namespace slice::manager {
 
 Task<Result<Buffer>> FileStore::read(std::string name) {
-  return service::read_file(disk_, std::move(name));
+  return storage::read_file(disk_, std::move(name));
 }
 
 Task<Status> FileStore::replace(std::string name, Buffer contents) {
-  return service::replace_file(disk_, std::move(name), std::move(contents));
+  return storage::replace_file(disk_, std::move(name), std::move(contents));
 }
 
 }  // namespace slice::manager

@@ -1,5 +1,5 @@
 // FileStore: the state of an ensemble's only manager, in files of its data directory, which nobody else
-// changes: it always leads. Each is replaced whole (service/durable_file.h). One loop.
+// changes: it always leads. Each is replaced whole (storage/durable_file.h). One loop.
 #ifndef SLICE_CONTROL_MANAGER_FILE_STORE_H
 #define SLICE_CONTROL_MANAGER_FILE_STORE_H
 

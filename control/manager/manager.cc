@@ -5,7 +5,7 @@
 
 #include "control/manager/configuration.h"
 #include "control/manager/members.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/internal_call.h"
 #include "service/manager_session.h"
 #include "service/settings_keeper.h"

@@ -8,7 +8,7 @@
 #include "control/manager/testing/manager_fixture.h"
 #include "rpc/xdr.h"
 #include "service/admin_program.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/internal_call.h"
 
 namespace slice::manager {
@@ -152,7 +152,7 @@ TEST_F(ManagerTest, AStateOfBeforeThereWereRecordsIsRead) {
   encode(out, state.tables);
   const Buffer now = out.take();  // with a number of layout sites, 0, and what came later, behind all
   const std::size_t length = now.size() - later_than_places(state.tables) - 4;
-  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
+  ASSERT_TRUE(run(storage::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
   ASSERT_TRUE(restart());
   EXPECT_EQ(draw()->verifier, Verifier{10});
   EXPECT_EQ(claim_nothing("store1", false)->verdict, wire::ClaimVerdict::kGrant);
@@ -180,7 +180,7 @@ TEST_F(ManagerTest, AStateWithDrainedServersOutsideItsTablesIsRead) {
   encode(out, tables);
   const Buffer now = out.take();
   const std::size_t length = now.size() - later_than_places(tables);
-  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
+  ASSERT_TRUE(run(storage::replace_file(disk_, kStateFile, Buffer(now.view().first(length)))));
   for (int starts = 0; starts < 2; ++starts) {
     ASSERT_TRUE(restart());
     EXPECT_TRUE(member("store2").entry.drained);

@@ -6,7 +6,7 @@
 #include "control/manager/etcd_registry.h"
 #include "control/manager/file_store.h"
 #include "control/manager/shared_store.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 #include "service/settings_keeper.h"
 
 namespace slice::manager {
@@ -150,11 +150,11 @@ Task<Status> ManagerRole::take_over_files(StateStore& store) {
   const auto shared = co_await store.read(kStateFile);
   if (shared || shared.error().code != Errc::kNotFound) co_return Status{};
   for (const char* name : {service::kSettingsFile, kStateFile}) {  // the state last: it ends this
-    auto own = co_await service::read_file(context_.disk, kStateFile);
+    auto own = co_await storage::read_file(context_.disk, kStateFile);
     if (!own && own.error().code == Errc::kNotFound) co_return Status{};
     if (own && name != kStateFile) {
       if (auto there = co_await store.read(name); there) continue;
-      own = co_await service::read_file(context_.disk, name);
+      own = co_await storage::read_file(context_.disk, name);
       if (!own) continue;
     }
     if (!own) co_return fail(std::move(own).error());

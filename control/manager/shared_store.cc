@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/config.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 namespace slice::manager {
 namespace {
@@ -41,14 +41,14 @@ class SharedStore::Impl : public std::enable_shared_from_this<Impl> {
     if (self->entry_.since != term || !self->leads()) co_return fail(self->not_leading());
     self->revisions_[name] = stored->revision;
     if (stored->revision == 0) co_return fail(Errc::kNotFound, "{}: nothing is stored", name);
-    co_return service::without_checksum(std::move(stored->contents), name);
+    co_return storage::without_checksum(std::move(stored->contents), name);
   }
 
   static Task<Status> replace(std::shared_ptr<Impl> self, std::string name, Buffer contents) {
-    if (contents.size() + service::kChecksumBytes > Registry::kMaxContents)
+    if (contents.size() + storage::kChecksumBytes > Registry::kMaxContents)
       co_return fail(Errc::kTooLarge, "{}: {} bytes; at most {} can be shared", name, contents.size(),
-                     Registry::kMaxContents - service::kChecksumBytes);
-    const Buffer stored = service::with_checksum(std::move(contents));
+                     Registry::kMaxContents - storage::kChecksumBytes);
+    const Buffer stored = storage::with_checksum(std::move(contents));
     if (!self->leads()) co_return fail(self->not_leading());
     const Revision term = self->entry_.since, before = self->revisions_[name];
     for (bool again = false;; again = true) {

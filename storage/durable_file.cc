@@ -1,10 +1,10 @@
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 #include <utility>
 
 #include "common/crc32c.h"
 
-namespace slice::service {
+namespace slice::storage {
 
 Buffer with_checksum(Buffer contents) {
   const std::uint32_t crc = crc32c(contents.view());
@@ -21,11 +21,11 @@ Result<Buffer> without_checksum(Buffer stored, std::string_view name) {
   return stored;
 }
 
-Task<Status> replace_file(storage::Disk& disk, std::string name, Buffer contents) {
+Task<Status> replace_file(Disk& disk, std::string name, Buffer contents) {
   std::string beside = name + ".new";
   contents = with_checksum(std::move(contents));
   {
-    auto file = co_await disk.open(beside, storage::Disk::Mode::kCreate);
+    auto file = co_await disk.open(beside, Disk::Mode::kCreate);
     if (!file) co_return fail(file.error(), beside);
     SLICE_CO_RETURN_IF_ERROR(co_await (*file)->truncate(0));
     SLICE_CO_RETURN_IF_ERROR(co_await (*file)->write(0, contents.view()));
@@ -35,8 +35,8 @@ Task<Status> replace_file(storage::Disk& disk, std::string name, Buffer contents
   co_return co_await disk.sync_folder("");
 }
 
-Task<Result<Buffer>> read_file(storage::Disk& disk, std::string name, std::size_t limit) {
-  auto file = co_await disk.open(name, storage::Disk::Mode::kMustExist);
+Task<Result<Buffer>> read_file(Disk& disk, std::string name, std::size_t limit) {
+  auto file = co_await disk.open(name, Disk::Mode::kMustExist);
   if (!file) co_return fail(std::move(file).error());
   std::uint64_t size = (*file)->size();
   if (size > limit)
@@ -48,4 +48,4 @@ Task<Result<Buffer>> read_file(storage::Disk& disk, std::string name, std::size_
   co_return without_checksum(std::move(contents), name);
 }
 
-}  // namespace slice::service
+}  // namespace slice::storage

@@ -1,7 +1,7 @@
 // Small files that are replaced whole or not at all, with a checksum behind their contents: the manager's
 // state and every process's copy of the tables. Format: the contents, then their CRC-32C, big-endian.
-#ifndef SLICE_SERVICE_DURABLE_FILE_H
-#define SLICE_SERVICE_DURABLE_FILE_H
+#ifndef SLICE_STORAGE_DURABLE_FILE_H
+#define SLICE_STORAGE_DURABLE_FILE_H
 
 #include <cstddef>
 #include <string>
@@ -10,7 +10,7 @@
 #include "common/bytes.h"
 #include "storage/disk.h"
 
-namespace slice::service {
+namespace slice::storage {
 
 inline constexpr std::size_t kChecksumBytes = 4;
 
@@ -21,11 +21,11 @@ Result<Buffer> without_checksum(Buffer stored, std::string_view name);
 
 // Durable when it ends well: a new file beside it is written, synced and renamed over it, and its folder (the
 // data directory itself) synced. `name` has no folder. Calls for one name must not overlap.
-Task<Status> replace_file(storage::Disk& disk, std::string name, Buffer contents);
+Task<Status> replace_file(Disk& disk, std::string name, Buffer contents);
 
 // kNotFound where there is none, kCorrupt where the checksum does not fit, kTooLarge over `limit` bytes.
-Task<Result<Buffer>> read_file(storage::Disk& disk, std::string name, std::size_t limit = 16 << 20);
+Task<Result<Buffer>> read_file(Disk& disk, std::string name, std::size_t limit = 16 << 20);
 
-}  // namespace slice::service
+}  // namespace slice::storage
 
-#endif  // SLICE_SERVICE_DURABLE_FILE_H
+#endif  // SLICE_STORAGE_DURABLE_FILE_H
