@@ -8,9 +8,9 @@
 #include "backup/sites.h"
 #include "common/metrics.h"
 #include "dirserver/cells/cells.h"
-#include "storage/durable_file.h"
 #include "smallfile/store.h"
 #include "smallfile/zone_store.h"
+#include "storage/durable_file.h"
 #include "storage/rocks_store.h"
 
 namespace slice::backup {

@@ -8,6 +8,7 @@
 #include "coordinator/program.h"
 #include "coordinator/resync.h"
 #include "coordinator/spreading.h"
+#include "service/backing/logged_tables.h"
 #include "service/nfs_program.h"
 #include "service/site_moves.h"
 #include "storage/rocks_store.h"
@@ -15,12 +16,15 @@
 namespace slice::coordinator {
 namespace {
 
-Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
+storage::RocksStore::Options tables_of(const service::ServiceContext& context) {
   constexpr std::uint64_t kShare = 2;  // of the server's memory for caching, each
-  auto store = storage::RocksStore::open(context.loop, context.metrics,
-                                         {.folder = context.self.data + "/maps",
-                                          .cache_bytes = context.self.cache_bytes / kShare,
-                                          .memory_bytes = context.self.cache_bytes / kShare});
+  return {.folder = context.self.data + "/maps",
+          .cache_bytes = context.self.cache_bytes / kShare,
+          .memory_bytes = context.self.cache_bytes / kShare};
+}
+
+Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
+  auto store = storage::RocksStore::open(context.loop, context.metrics, tables_of(context));
   if (!store) return fail(std::move(store).error());
   return std::unique_ptr<storage::KvStore>(std::move(*store));
 }
@@ -137,7 +141,9 @@ Task<Status> Coordinator::start() {
   Intentions::Owed owed;
   auto intentions = co_await Intentions::open(context_, options_, owed);
   if (!intentions) co_return fail(std::move(intentions).error());
-  auto store = open_maps_(context_);
+  const bool backed = context_.self.backing_copies > 0;
+  auto store = backed ? co_await service::open_logged_tables(context_, "maps", tables_of(context_))
+                      : open_maps_(context_);
   if (!store) co_return fail(store.error(), "block maps");
   auto maps = std::make_unique<BlockMaps>(context_, std::move(*store));
   auto former = maps->former_version();

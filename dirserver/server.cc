@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "service/backing/logged_tables.h"
 #include "storage/rocks_store.h"
 
 namespace slice::dirserver {
@@ -13,15 +14,19 @@ std::uint64_t min_free(service::ServiceContext& context) {
   return context.settings.get()->reserve_of(context.self) / 4;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context) {
+storage::RocksStore::Options tables_of(service::ServiceContext& context) {
   storage::RocksStore::Options options;
   options.folder = context.self.data + "/cells";
   options.cache_bytes = context.self.cache_bytes / 4;
   options.memory_bytes = std::max<std::uint64_t>(context.self.cache_bytes / 4, 4 << 20);
   options.min_free_bytes = min_free(context);
-  auto store = storage::RocksStore::open(context.loop, context.metrics, options);
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context) {
+  auto store = storage::RocksStore::open(context.loop, context.metrics, tables_of(context));
   if (!store) return fail(std::move(store.error()));
   return std::unique_ptr<storage::KvStore>(std::move(*store));
 }
@@ -34,7 +39,9 @@ DirectoryServer::~DirectoryServer() {
 }
 
 Task<Status> DirectoryServer::start() {
-  auto store = open_store_(context_);
+  const bool backed = context_.self.backing_copies > 0;
+  auto store = backed ? co_await service::open_logged_tables(context_, "cells", tables_of(context_))
+                      : open_store_(context_);
   if (!store) co_return fail(std::move(store.error()));
   store_ = std::move(*store);
   volume_ = std::make_unique<Volume>(context_, *store_);

@@ -49,7 +49,8 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
       sockets_(host_.loop, {.keys = &host_.keys,
                             .sender = self.index,
                             .generation = [this] { return tables_.get()->generation(); }}),
-      channel_(&sockets_) {
+      channel_(&sockets_),
+      managers_(host_.config) {
   metrics_
       .gauge("configuration_warnings",
              "warnings of the configuration that the process started with; slicectl check shows them")
@@ -67,7 +68,8 @@ HostedServer::HostedServer(Host host, const ServerKind& kind, const ServerConfig
 
 Status HostedServer::claim_data() {
   if (self_.data.empty()) {
-    disk_ = std::make_unique<storage::MemoryDisk>(host_.loop);
+    local_disk_ = std::make_unique<storage::MemoryDisk>(host_.loop);
+    disk_ = local_disk_.get();
     return {};
   }
   auto data = DataDirectory::claim(self_, host_.config.volume.id);
@@ -80,9 +82,12 @@ Status HostedServer::claim_data() {
   }
   auto disk = storage::PosixDisk::open(host_.loop, self_.data);
   if (!disk) return fail(std::move(disk).error());
-  disk_ = std::move(*disk);
+  local_disk_ = std::move(*disk);
   emulate_disk();
-  disk_ = std::make_unique<storage::TracedDisk>(std::move(disk_), [this] { return tracer_.on(); });
+  local_disk_ =
+      std::make_unique<storage::TracedDisk>(std::move(local_disk_), [this] { return tracer_.on(); });
+  disk_ = local_disk_.get();
+  if (self_.backing_copies > 0) make_backing();
   return {};
 }
 
@@ -91,13 +96,30 @@ void HostedServer::emulate_disk() {
   const EmulatedDiskConfig& emulated = *self_.emulated_disk;
   log_warning("emulated_disk: operations wait as for {} arms of {} us and {} bytes/s: for measuring only",
               emulated.arms, emulated.access_us, emulated.bytes_per_second);
-  disk_ = std::make_unique<storage::EmulatedDisk>(
-      host_.loop, std::move(disk_),
+  local_disk_ = std::make_unique<storage::EmulatedDisk>(
+      host_.loop, std::move(local_disk_),
       storage::DiskModel::Options{.arms = emulated.arms,
                                   .access = std::chrono::microseconds(emulated.access_us),
                                   .bytes_per_second = emulated.bytes_per_second,
                                   .memory_bytes = emulated.memory_bytes},
       metrics_);
+}
+
+void HostedServer::make_backing() {
+  backing_.emplace(
+      BackingSet::Seams{.loop = host_.loop,
+                        .channel = *channel_,
+                        .metrics = metrics_,
+                        .managers = managers_,
+                        .server = self_.index,
+                        .name = self_.name,
+                        .copies = self_.backing_copies,
+                        .local = *local_disk_,
+                        .random = random_bits,
+                        .lost = [this](const std::string& why) { host_.end(kExitFailed, why); }});
+  backed_disk_ = std::make_unique<storage::TracedDisk>(std::make_unique<BackedDisk>(*backing_),
+                                                       [this] { return tracer_.on(); });
+  disk_ = backed_disk_.get();
 }
 
 Status HostedServer::serve_metrics() {
@@ -117,20 +139,22 @@ Status HostedServer::serve_metrics() {
 void HostedServer::begin() {
   std::function<std::optional<wire::Tables>()> hints;
   if (kind_.hints) hints = [this] { return kind_.hints(host_.config); };
-  session_.emplace(ManagerSession::Seams{.loop = host_.loop,
-                                         .channel = *channel_,
-                                         .metrics = metrics_,
-                                         .disk = *disk_,
-                                         .config = host_.config,
-                                         .self = self_,
-                                         .tables = tables_,
-                                         .settings = &settings_,
-                                         .served_before = data_ && data_->served(),
-                                         .hints = hints,
-                                         .removed = [this] {
-                                           removed_ = true;
-                                           host_.loop.post([this] { spawn(leave()); });
-                                         }});
+  session_.emplace(ManagerSession::Seams{
+      .loop = host_.loop,
+      .channel = *channel_,
+      .metrics = metrics_,
+      .disk = *disk_,
+      .config = host_.config,
+      .self = self_,
+      .tables = tables_,
+      .settings = &settings_,
+      .served_before = [this] { return backing_ ? !backing_->files().empty() : data_ && data_->served(); },
+      .hints = hints,
+      .removed =
+          [this] {
+            removed_ = true;
+            host_.loop.post([this] { spawn(leave()); });
+          }});
   if (Status served = serve_metrics(); !served) {
     host_.end(kExitFailed, served.error().message);
     return;
@@ -139,6 +163,13 @@ void HostedServer::begin() {
 }
 
 Task<void> HostedServer::start() {
+  if (backing_) {
+    if (Status opened = co_await backing_->open(); !opened) {
+      host_.end(kExitFailed, fmt::format("{} does not start: {}", self_.name, opened.error().message));
+      co_return;
+    }
+    if (stopping_) co_return;
+  }
   // The manager may have to be told of these tables before it has a verifier or tables to give.
   if (Status kept = co_await session_->load_kept(); !kept) {
     const std::string why = fmt::format("{} does not start: {}", self_.name, kept.error().message);
@@ -183,10 +214,7 @@ Task<void> HostedServer::start() {
   admin_.emplace(self_.name, metrics_, admin_hooks());
   dispatcher_.emplace(metrics_);
   dispatcher_->add(*admin_);
-  for (rpc::Program* program : role_->programs()) {
-    programs_.push_back(std::make_unique<TracedProgram>(*program, tracer_, host_.loop, handles_));
-    dispatcher_->add(*programs_.back());
-  }
+  for (rpc::Program* program : role_->programs()) add_program(*program);
   server_.emplace(host_.loop, *dispatcher_, metrics_, server_options());
   auto bound = server_->listen({self_.address, self_.port});
   if (!bound) {
@@ -199,6 +227,18 @@ Task<void> HostedServer::start() {
   log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
            rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
   host_.phase_changed();
+}
+
+void HostedServer::add_program(rpc::Program& program) {
+  programs_.push_back(std::make_unique<TracedProgram>(program, tracer_, host_.loop, handles_));
+  if (backing_) {
+    programs_.push_back(std::make_unique<FencedProgram>(
+        *programs_.back(), *backing_,
+        metrics_.counter("backing_unanswered_total",
+                         "calls that got no answer, since it was not sure that the backing set is this "
+                         "server's")));
+  }
+  dispatcher_->add(*programs_.back());
 }
 
 AdminProgram::Hooks HostedServer::admin_hooks() {
@@ -268,6 +308,7 @@ void HostedServer::keys_changed() {
 Task<void> HostedServer::stop() {
   if (std::exchange(stopping_, true)) co_return;
   if (serving_) co_await role_->stop();
+  if (backing_) co_await backing_->close();
 }
 
 Task<void> HostedServer::leave() {
@@ -284,6 +325,7 @@ Task<void> HostedServer::leave() {
 HostedServer::Phase HostedServer::phase() const {
   if (removed_ || unfit_) return Phase::kGone;
   if (serving_) return Phase::kServing;
+  if (backing_ && !backing_->waits_for().empty()) return Phase::kWaiting;
   return session_ && !session_->waits_for().empty() ? Phase::kWaiting : Phase::kStarting;
 }
 
@@ -296,7 +338,8 @@ std::string HostedServer::state() const {
     case Phase::kServing:
       return role_->state();
     case Phase::kWaiting:
-      return "waiting: " + session_->waits_for();
+      return "waiting: " +
+             (backing_ && !backing_->waits_for().empty() ? backing_->waits_for() : session_->waits_for());
     case Phase::kStarting:
       break;
   }

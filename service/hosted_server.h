@@ -13,6 +13,8 @@
 #include "rpc/local_first.h"
 #include "rpc/server.h"
 #include "service/admin_program.h"
+#include "service/backing/backed_disk.h"
+#include "service/backing/fenced_program.h"
 #include "service/crash_at.h"
 #include "service/data_directory.h"
 #include "service/manager_session.h"
@@ -71,6 +73,9 @@ class HostedServer {
 
  private:
   Task<void> start();
+  // Of a server with a backing set: makes what it needs; becomes the owner.
+  void make_backing();
+  void add_program(rpc::Program& program);
   // It is no member any more: stops, and serves nothing.
   Task<void> leave();
   AdminProgram::Hooks admin_hooks();
@@ -93,17 +98,21 @@ class HostedServer {
   std::optional<ProcessFigures> process_figures_;
   Tracer tracer_;
   std::optional<DataDirectory> data_;
-  std::unique_ptr<storage::Disk> disk_;
+  std::unique_ptr<storage::Disk> local_disk_;  // the data directory
+  std::optional<BackingSet> backing_;          // none: what it keeps is in the data directory
+  std::unique_ptr<storage::Disk> backed_disk_;
+  storage::Disk* disk_ = nullptr;  // where it keeps what it keeps
   rpc::SocketChannel sockets_;
   std::optional<rpc::InProcessNetwork> local_;
   std::optional<rpc::LocalFirst> local_first_;
   rpc::Channel* channel_;
+  Managers managers_;  // for the backing set
   std::optional<ManagerSession> session_;
   CrashPoints crash_;  // without fault injection none kills
   std::optional<ServiceContext> context_;
   std::unique_ptr<Role> role_;
   std::optional<AdminProgram> admin_;
-  std::vector<std::unique_ptr<TracedProgram>> programs_;
+  std::vector<std::unique_ptr<rpc::Program>> programs_;
   std::optional<rpc::Dispatcher> dispatcher_;
   std::optional<rpc::Server> server_;
   std::optional<MetricsPage> metrics_page_;

@@ -7,11 +7,11 @@
 
 #include "common/log.h"
 #include "rpc/call.h"
-#include "storage/durable_file.h"
 #include "service/log_backoff.h"
 #include "service/managers.h"
 #include "service/ownership.h"
 #include "service/settings_keeper.h"
+#include "storage/durable_file.h"
 
 namespace slice::service {
 namespace {
@@ -103,7 +103,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       had_copy_ = true;
       co_return Status{};
     }
-    if (seams_.served_before) holding_ = wire::Holding::kData;
+    if (served_before()) holding_ = wire::Holding::kData;
     auto hints = seams_.hints ? seams_.hints() : std::nullopt;
     if (hints && co_await adopt(*hints)) {
       log_info("tables of a run before, generation {}", hints->generation.value);
@@ -281,12 +281,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     if (other || self->holding_ != wire::Holding::kTables) (void)co_await refresh(self);
   }
 
+  bool served_before() const { return seams_.served_before && seams_.served_before(); }
+
   // Ends well where the manager knows of this server's record; makes it where it is the manager's will.
   Task<Status> claim() {
     const bool had = ownership_.known();
     wire::ClaimArgs args{.server = seams_.self.index,
                          .has_record = had,
-                         .has_data = seams_.served_before || had_copy_,
+                         .has_data = served_before() || had_copy_,
                          .version = ownership_.version(),
                          .sites = had ? ownership_.sites() : std::vector<wire::OwnedSite>(),
                          .layout_sites = had ? ownership_.layout_sites() : std::vector<std::uint32_t>()};

@@ -43,8 +43,8 @@ class ManagerSession {
     routing::TableHolder& tables;
     // That the server goes by; none: settings are no matter of it.
     LiveSettings* settings = nullptr;
-    // The data directory holds more than an empty server's: what it served.
-    bool served_before = false;
+    // Whether what it keeps is more than an empty server's: what it served. None: it is not.
+    std::function<bool()> served_before = nullptr;
     // What tells one run of the server from another; 0: the process's pid.
     std::uint64_t pid = 0;
     // A proxy's tables of a run before (ServerKind::hints); none: it has none.

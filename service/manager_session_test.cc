@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "service/admin_program.h"
-#include "storage/durable_file.h"
 #include "service/internal_call.h"
 #include "service/testing/service_fixture.h"
+#include "storage/durable_file.h"
 
 namespace slice::service {
 namespace {
@@ -343,7 +343,7 @@ TEST_F(ManagerSessionTest, AProxyGoesByItsHintsOrByTheConfiguration) {
 TEST_F(ManagerSessionTest, TellsTheManagerWhatItHolds) {
   EXPECT_EQ(told(seams()).holding, wire::Holding::kNothing);
   auto with_data = seams();
-  with_data.served_before = true;
+  with_data.served_before = [] { return true; };
   EXPECT_EQ(told(with_data).holding, wire::Holding::kData);
   EXPECT_TRUE(waits(with_data)) << "until then: now it has a copy";
   wire::HeartbeatArgs with_copy = told(with_data);
@@ -567,7 +567,9 @@ TEST_F(ManagerSessionTest, EndsItsHeartbeatsWithItself) {
 class DurableFileTest : public testing::ServiceFixture {
  protected:
   DurableFileTest() : testing::ServiceFixture("store1") {}
-  Status write(std::string_view text) { return run(storage::replace_file(disk_, "state", Buffer(as_bytes(text)))); }
+  Status write(std::string_view text) {
+    return run(storage::replace_file(disk_, "state", Buffer(as_bytes(text))));
+  }
   Result<std::string> read() {
     auto contents = run(storage::read_file(disk_, "state"));
     if (!contents) return fail(std::move(contents).error());

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "rpc/xdr.h"
-#include "storage/durable_file.h"
 #include "service/testing/service_fixture.h"
+#include "storage/durable_file.h"
 
 namespace slice::service {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "common/log.h"
 #include "rpc/xdr.h"
-#include "storage/durable_file.h"
 #include "service/internal_call.h"
 #include "service/managers.h"
+#include "storage/durable_file.h"
 
 namespace slice::service {
 namespace {

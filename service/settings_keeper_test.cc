@@ -4,9 +4,9 @@
 
 #include "rpc/xdr.h"
 #include "service/admin_program.h"
-#include "storage/durable_file.h"
 #include "service/managers.h"
 #include "service/testing/service_fixture.h"
+#include "storage/durable_file.h"
 
 namespace slice::service {
 namespace {

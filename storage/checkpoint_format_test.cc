@@ -29,10 +29,11 @@ TEST(CheckpointFormat, BatchesComeBack) {
 }
 
 TEST(CheckpointFormat, CheckpointsComeBack) {
-  const Checkpoint checkpoint{.position = {5, 6},
-                              .number = 7,
-                              .lineage = 8,
-                              .files = {{"000012.sst", "a-000012.sst", 1ull << 40, 9}, {"CURRENT", "b", 0, 0}}};
+  const Checkpoint checkpoint{
+      .position = {5, 6},
+      .number = 7,
+      .lineage = 8,
+      .files = {{"000012.sst", "a-000012.sst", 1ull << 40, 9}, {"CURRENT", "b", 0, 0}}};
   auto again = decode_checkpoint(encode(checkpoint).view());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->position, checkpoint.position);
@@ -53,14 +54,17 @@ TEST(CheckpointFormat, NamesOfFilesNameNoFolders) {
 TEST(CheckpointFormat, WhatIsCutOrChangedDoesNoHarm) {
   const Buffer batch = encode_batch(7, sample());
   const Buffer list = encode(Checkpoint{.files = {{"a", "b", 1, 2}, {"c", "d", 3, 4}}});
-  for (std::size_t n = 0; n < batch.size(); ++n) EXPECT_FALSE(decode_batch(Buffer(batch.view().first(n)).view()));
-  for (std::size_t n = 0; n < list.size(); ++n) EXPECT_FALSE(decode_checkpoint(Buffer(list.view().first(n)).view()));
+  for (std::size_t n = 0; n < batch.size(); ++n)
+    EXPECT_FALSE(decode_batch(Buffer(batch.view().first(n)).view()));
+  for (std::size_t n = 0; n < list.size(); ++n)
+    EXPECT_FALSE(decode_checkpoint(Buffer(list.view().first(n)).view()));
   EXPECT_FALSE(decode_position("short"));
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {
     for (const Buffer* each : {&batch, &list}) {
       Buffer changed = each->clone();
-      for (int i = 0; i < 3; ++i) changed.data()[random() % changed.size()] = static_cast<std::uint8_t>(random());
+      for (int i = 0; i < 3; ++i)
+        changed.data()[random() % changed.size()] = static_cast<std::uint8_t>(random());
       (void)decode_batch(changed.view());
       (void)decode_checkpoint(changed.view());
     }

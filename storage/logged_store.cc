@@ -21,9 +21,9 @@ namespace format = checkpoint_format;
 
 // Behind every key that anybody else uses; in it the position that the copy has.
 const std::string kPositionKey(16, '\xff');
-constexpr std::size_t kMaxRecord = 16 << 20;       // bytes of one batch
-constexpr std::size_t kCopyBytes = 1 << 20;        // of a table at once
-constexpr std::size_t kMaxCheckpoint = 64 << 20;   // bytes of the list of tables
+constexpr std::size_t kMaxRecord = 16 << 20;          // bytes of one batch
+constexpr std::size_t kCopyBytes = 1 << 20;           // of a table at once
+constexpr std::size_t kMaxCheckpoint = 64 << 20;      // bytes of the list of tables
 constexpr Duration kRetry = std::chrono::seconds(5);  // of a checkpoint that failed
 
 struct Record {
@@ -176,21 +176,22 @@ Task<Status> LoggedStore::Impl::read_checkpoint() {
 // All of it: what lies behind the checkpoint is needed, and what lies before it is at most a segment.
 Task<Result<std::vector<Record>>> LoggedStore::Impl::read_log() {
   std::vector<Record> records;
-  auto log = co_await Log::open(loop_, disk_, metrics_,
-                                {.folder = options_.name + ".log", .max_record = kMaxRecord},
-                                [&records](LogSequence sequence, ByteView bytes) -> Status {
-                                  auto batch = format::decode_batch(bytes);
-                                  if (!batch) return fail(Errc::kCorrupt, "a batch that does not decode");
-                                  records.push_back({sequence.value, std::move(*batch)});
-                                  return {};
-                                });
+  auto log =
+      co_await Log::open(loop_, disk_, metrics_, {.folder = options_.name + ".log", .max_record = kMaxRecord},
+                         [&records](LogSequence sequence, ByteView bytes) -> Status {
+                           auto batch = format::decode_batch(bytes);
+                           if (!batch) return fail(Errc::kCorrupt, "a batch that does not decode");
+                           records.push_back({sequence.value, std::move(*batch)});
+                           return {};
+                         });
   if (!log) co_return fail(std::move(log).error());
   log_ = std::move(*log);
   const std::uint64_t first = records.empty() ? log_->last().value + 1 : records.front().sequence;
   if (first > checkpoint_.position.sequence + 1 || log_->last().value < checkpoint_.position.sequence) {
-    co_return fail(Errc::kCorrupt,
-                   "key-value store {}: its checkpoint goes up to record {}, and its log has records {} to {}",
-                   options_.name, checkpoint_.position.sequence, first, log_->last().value);
+    co_return fail(
+        Errc::kCorrupt,
+        "key-value store {}: its checkpoint goes up to record {}, and its log has records {} to {}",
+        options_.name, checkpoint_.position.sequence, first, log_->last().value);
   }
   co_return records;
 }
@@ -240,8 +241,7 @@ Task<Result<bool>> LoggedStore::Impl::open_copy(const std::vector<Record>& recor
 
 // A copy has its lineage when it is whole, and never before.
 Task<Status> LoggedStore::Impl::rebuild_copy() {
-  if (Status gone = co_await local_->remove(lineage_file());
-      !gone && gone.error().code != Errc::kNotFound) {
+  if (Status gone = co_await local_->remove(lineage_file()); !gone && gone.error().code != Errc::kNotFound) {
     co_return gone;
   }
   SLICE_CO_RETURN_IF_ERROR(co_await local_->sync_folder(""));
@@ -303,8 +303,8 @@ Result<LogPosition> LoggedStore::Impl::apply(const WriteBatch& batch) {
   SLICE_RETURN_IF_ERROR(tables_->check_space(record.size()));
   auto sequence = log_->append(record.view());
   if (!sequence) return fail(std::move(sequence).error());
-  auto applied = tables_->apply_with(batch, kPositionKey,
-                                     format::encode(format::Position{sequence->value, run_}));
+  auto applied =
+      tables_->apply_with(batch, kPositionKey, format::encode(format::Position{sequence->value, run_}));
   if (!applied) {
     // The log has it, and the copy has not.
     intact_ = fail(Errc::kIo, "kv store: {}; no change is taken until a restart", applied.error().message);

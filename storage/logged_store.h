@@ -1,7 +1,7 @@
 // LoggedStore: a KvStore whose durability lies on a Disk that may be far away: a log of all batches
-// (storage/log.h), and now and then a checkpoint, which lets the log be cut. What is read is a RocksDB of this
-// host, without a log of its own: a copy that can be made anew from checkpoint and log, and is where it does
-// not fit them. Files on the disk, for a store of the name NAME (docs/formats/logged-store.md):
+// (storage/log.h), and now and then a checkpoint, which lets the log be cut. What is read is a RocksDB of
+// this host, without a log of its own: a copy that can be made anew from checkpoint and log, and is where it
+// does not fit them. Files on the disk, for a store of the name NAME (docs/formats/logged-store.md):
 //   NAME.log/..., NAME.log.end    every batch, in order
 //   NAME.checkpoint               which tables, up to which record of the log
 //   NAME.tables/...               the tables
@@ -27,8 +27,8 @@ namespace slice::storage {
 class LoggedStore : public KvStore {
  public:
   struct Options {
-    std::string name;                // of its files on the disk
-    RocksStore::Options tables;      // the copy; without_log is set by the store itself
+    std::string name;                       // of its files on the disk
+    RocksStore::Options tables;             // the copy; without_log is set by the store itself
     std::uint64_t log_bytes = 32ull << 20;  // a checkpoint is begun where the log is so long
     std::function<std::uint64_t()> random;  // 64 random bits
   };

@@ -117,10 +117,19 @@ BackingSet decode_backing_set(XdrReader& in) {
   return set;
 }
 
+void encode(XdrWriter& out, const BackingChange& change) {
+  out.u32(static_cast<std::uint32_t>(change.op));
+  out.text(change.path);
+  out.u64(change.offset);
+  out.u64(change.length);
+  out.opaque(change.bytes);
+}
+
 void encode(XdrWriter& out, const BackingAttachArgs& args) {
   encode_owner(out, args.owner);
   out.u64(args.former);
   out.boolean(args.empty);
+  out.u64(args.begins_behind);
 }
 
 bool decode(ByteView bytes, BackingAttachArgs& out) {
@@ -128,6 +137,7 @@ bool decode(ByteView bytes, BackingAttachArgs& out) {
   out.owner = decode_owner(in);
   out.former = in.u64();
   out.empty = in.boolean();
+  out.begins_behind = in.u64();
   return in.complete();
 }
 
@@ -176,21 +186,17 @@ bool decode(ByteView bytes, BackingStatusResult& out) {
 void encode(XdrWriter& out, const BackingChangeArgs& args) {
   encode_owner(out, args.owner);
   out.u64(args.number);
+  out.boolean(args.whole);
   const std::size_t count = encode_count(out, args.changes, kMaxBackingChanges);
-  for (std::size_t i = 0; i < count; ++i) {
-    const BackingChange& change = args.changes[i];
-    out.u32(static_cast<std::uint32_t>(change.op));
-    out.text(change.path);
-    out.u64(change.offset);
-    out.u64(change.length);
-    out.opaque(change.bytes);
-  }
+  for (std::size_t i = 0; i < count; ++i) encode(out, args.changes[i]);
 }
 
 bool decode(ByteView bytes, BackingChangeArgs& out) {
   XdrReader in(bytes);
   out.owner = decode_owner(in);
   out.number = in.u64();
+  if (out.number == 0) in.fail();
+  out.whole = in.boolean();
   decode_list(in, kMaxBackingChanges, out.changes, decode_change);
   return in.complete();
 }

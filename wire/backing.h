@@ -33,12 +33,12 @@ enum class BackingProcedure : std::uint32_t {
 // From a RENEW that a node answered: from when its owner sent it for that one, from when it came for the
 // node. So the owner's end is first (reconfiguration, "Fencing").
 inline constexpr Duration kBackingSession = std::chrono::seconds(3);
-inline constexpr std::size_t kMaxBackingPath = 255;              // bytes of a path below the set's folder
-inline constexpr std::size_t kMaxBackingChanges = 1024;          // of one CHANGE
+inline constexpr std::size_t kMaxBackingPath = 255;                // bytes of a path below the set's folder
+inline constexpr std::size_t kMaxBackingChanges = 1024;            // of one CHANGE
 inline constexpr std::size_t kMaxBackingBytes = (1 << 20) + 8192;  // of one WRITE or READ
-inline constexpr std::uint64_t kBackingPiece = 1 << 20;          // bytes that one digest is of
-inline constexpr std::size_t kMaxBackingDigests = 4096;          // of one answer
-inline constexpr std::size_t kMaxBackingListed = 1024;           // of one answer
+inline constexpr std::uint64_t kBackingPiece = 1 << 20;            // bytes that one digest is of
+inline constexpr std::size_t kMaxBackingDigests = 4096;            // of one answer
+inline constexpr std::size_t kMaxBackingListed = 1024;             // of one answer
 inline constexpr std::size_t kMaxBackingMembers = 3;
 
 enum class BackingStatus : std::uint32_t {
@@ -63,18 +63,24 @@ struct BackingOwner {
 
 // ATTACH: the first call of an owner, to each node of the set. From when it is answered kOk the node takes
 // calls from this owner alone, durably; what former ones had written is durable. Again by the same owner:
-// as RENEW, and the numbers of changes go on.
+// as RENEW, and the numbers of changes go on. A node that was started again needs one before all else.
 struct BackingAttachArgs {
   BackingOwner owner;
   std::uint64_t former = 0;  // that run of the server is known to have ended; 0: none is
-  bool empty = false;        // what is here of the set counts for nothing, and goes
+  // What is here of the set counts for nothing, and goes. Nothing where the owner was attached to this run of
+  // the node before.
+  bool empty = false;
+  // The owner's changes up to this number are not for this node, which takes those behind it (also where it
+  // had carried out some of the owner's, but not as many). For who comes into a set, or comes back.
+  std::uint64_t begins_behind = 0;
 };
 struct BackingAttachResult {
   BackingStatus status = BackingStatus::kOk;
   std::uint32_t wait_ms = 0;  // kHeld: until the session is over
   BackingEpoch known;         // the largest epoch that the node knows of, before this call; 0: no such set
   // What the node has is what the owner of `changed` had written up to its change of that number, neither
-  // more nor less; with 0 nobody can say. So two nodes with the same two numbers have the same bytes.
+  // more nor less; with 0 nobody can say. So two nodes with the same two numbers have the same bytes. That of
+  // a former owner until this one's first change; after `empty`: this one's epoch and 0.
   BackingEpoch changed;
   std::uint64_t applied = 0;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // of its disk, less its reserve
@@ -91,11 +97,11 @@ struct BackingStatusResult {
 enum class BackingOp : std::uint32_t {
   kWrite = 0,       // `bytes` at `offset`; extends the file, and makes it where there is none
   kTruncate = 1,    // to `length`; makes it where there is none
-  kPunch = 2,       // [offset, offset + length) gives its space back
+  kPunch = 2,       // [offset, offset + length) gives its space back; nothing where there is none
   kCreate = 3,      // an empty file where there is none
   kRemove = 4,      // nothing where there is none
   kRename = 5,      // to the path in `bytes`, in place of what is there; nothing where there is none
-  kSync = 6,        // durable when the call is answered: the file
+  kSync = 6,        // durable when the call is answered: the file; nothing where there is none
   kSyncFolder = 7,  // which names are in this folder ("": the set's own)
 };
 // What an owner does with its files, in its order. Paths are relative, of parts of letters, digits, '.', '_'
@@ -109,9 +115,14 @@ struct BackingChange {
 // CHANGE: the owner's calls are numbered from 1; a node carries them out in that order, each once, however
 // often and in whatever order they come. Answered when all is carried out, and what it says to sync is
 // durable; where something fails the rest of the call is not carried out, and the number is not used up.
+//
+// After a call that is `whole` the node knows what it has: (the owner's epoch, the call's number). After one
+// that is not it does not know, whatever was before. So the owner says it to members, and to others from
+// their first call on that finds them filled.
 struct BackingChangeArgs {
   BackingOwner owner;
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;  // not 0
+  bool whole = false;        // all that the set had before this call is on the node that gets it
   std::vector<BackingChange> changes;
 };
 struct BackingChangeResult {
@@ -212,7 +223,9 @@ struct BackingSetsResult {
   std::vector<BackingSet> sets;  // by server
 };
 
-// As a part of other messages and of the manager's state.
+// As a part of other messages.
+void encode(rpc::XdrWriter& out, const BackingChange& change);
+// Likewise, and of the manager's state.
 void encode(rpc::XdrWriter& out, const BackingSet& set);
 BackingSet decode_backing_set(rpc::XdrReader& in);
 

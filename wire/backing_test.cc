@@ -11,8 +11,7 @@ namespace {
 using wire_tests::check_message;
 
 constexpr BackingOwner kOwner{.server = 3, .epoch = BackingEpoch{7}, .instance = 0x1234567890abcdef};
-const BackingSet kSet{
-    .server = 3, .epoch = BackingEpoch{7}, .instance = 9, .copies = 2, .members = {5, 6}};
+const BackingSet kSet{.server = 3, .epoch = BackingEpoch{7}, .instance = 9, .copies = 2, .members = {5, 6}};
 
 TEST(BackingMessages, Codec) {
   check_message(BackingAttachArgs{kOwner, 8, true});
@@ -57,7 +56,8 @@ TEST(BackingMessages, PathsStayBelowTheSetsFolder) {
   for (const char* good : {"a", "log/00.log", "a/b/c", "x-y_z.1", "spread"}) {
     EXPECT_TRUE(is_backing_path(good)) << good;
   }
-  for (const char* bad : {"", "/", "/a", "a/", "a//b", "..", "a/../b", ".hidden", "a/.b", "a b", "a\nb", "a\\b"}) {
+  for (const char* bad :
+       {"", "/", "/a", "a/", "a//b", "..", "a/../b", ".hidden", "a/.b", "a b", "a\nb", "a\\b"}) {
     EXPECT_FALSE(is_backing_path(bad)) << bad;
   }
   EXPECT_FALSE(is_backing_path(std::string_view("a\0b", 3)));
@@ -80,7 +80,8 @@ TEST(BackingMessages, WhatNoOwnerMaySayDoesNotDecode) {
   EXPECT_FALSE(change({.op = BackingOp::kWrite, .path = "../state"}));
   EXPECT_FALSE(change({.op = BackingOp::kRename, .path = "a", .bytes = as_bytes("../b")}));
   EXPECT_FALSE(change({.op = BackingOp::kTruncate, .path = "a", .offset = 1, .length = ~std::uint64_t{0}}));
-  EXPECT_FALSE(change({.op = BackingOp::kWrite, .path = "a", .offset = ~std::uint64_t{0}, .bytes = as_bytes("b")}));
+  EXPECT_FALSE(
+      change({.op = BackingOp::kWrite, .path = "a", .offset = ~std::uint64_t{0}, .bytes = as_bytes("b")}));
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "..", 0, 1, 0}));
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "a", 0, kMaxBackingBytes + 1, 0}));
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "a", ~std::uint64_t{0}, 2, 0}));

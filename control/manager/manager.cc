@@ -5,10 +5,10 @@
 
 #include "control/manager/configuration.h"
 #include "control/manager/members.h"
-#include "storage/durable_file.h"
 #include "service/internal_call.h"
 #include "service/manager_session.h"
 #include "service/settings_keeper.h"
+#include "storage/durable_file.h"
 #include "wire/coordinator.h"
 #include "wire/layout.h"
 

@@ -8,8 +8,8 @@
 #include "control/manager/testing/manager_fixture.h"
 #include "rpc/xdr.h"
 #include "service/admin_program.h"
-#include "storage/durable_file.h"
 #include "service/internal_call.h"
+#include "storage/durable_file.h"
 
 namespace slice::manager {
 namespace {

@@ -6,8 +6,8 @@
 #include "control/manager/etcd_registry.h"
 #include "control/manager/file_store.h"
 #include "control/manager/shared_store.h"
-#include "storage/durable_file.h"
 #include "service/settings_keeper.h"
+#include "storage/durable_file.h"
 
 namespace slice::manager {
 namespace {

@@ -189,7 +189,7 @@ class SimEnsemble::Process {
                                                     .config = ensemble_.config_,
                                                     .self = machine_.config,
                                                     .tables = tables_,
-                                                    .served_before = machine_.served,
+                                                    .served_before = [this] { return machine_.served; },
                                                     .pid = ++machine_.runs,
                                                     .removed = [this] { loop_.post([this] { leave(); }); }});
     SLICE_CO_RETURN_IF_ERROR(co_await session_->load_kept());
