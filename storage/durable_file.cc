@@ -32,7 +32,8 @@ Task<Status> replace_file(Disk& disk, std::string name, Buffer contents) {
     SLICE_CO_RETURN_IF_ERROR(co_await (*file)->sync());
   }
   SLICE_CO_RETURN_IF_ERROR(co_await disk.rename(beside, name));
-  co_return co_await disk.sync_folder("");
+  const std::size_t slash = name.rfind('/');
+  co_return co_await disk.sync_folder(slash == std::string::npos ? "" : name.substr(0, slash));
 }
 
 Task<Result<Buffer>> read_file(Disk& disk, std::string name, std::size_t limit) {

@@ -19,8 +19,8 @@ Buffer with_checksum(Buffer contents);
 // kCorrupt, with this name, where the checksum does not fit.
 Result<Buffer> without_checksum(Buffer stored, std::string_view name);
 
-// Durable when it ends well: a new file beside it is written, synced and renamed over it, and its folder (the
-// data directory itself) synced. `name` has no folder. Calls for one name must not overlap.
+// Durable when it ends well: a new file beside it is written, synced and renamed over it, and its folder
+// synced. Calls for one name must not overlap.
 Task<Status> replace_file(Disk& disk, std::string name, Buffer contents);
 
 // kNotFound where there is none, kCorrupt where the checksum does not fit, kTooLarge over `limit` bytes.

@@ -14,7 +14,13 @@ StorageServer::StorageServer(service::ServiceContext& context)
       nfs_(context, wire::Role::kStorage, &node_.sites.gate()),
       moves_(context, wire::Role::kStorage, node_.sites.gate(), node_.sites),
       objects_(node_, moves_),
-      scrubber_(node_.store, {}) {
+      scrubber_(node_.store, {}),
+      backing_files_({.loop = context.loop,
+                      .disk = context.disk,
+                      .metrics = context.metrics,
+                      .crash = context.crash,
+                      .reserve = [&context] { return context.settings.get()->reserve_of(context.self); }}),
+      backing_(backing_files_, context.metrics) {
   nfs_.on<nfs3::ReadArgs>(Procedure::kRead,
                           [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& results) {
                             return read(node_, request, args, results);
@@ -27,6 +33,7 @@ StorageServer::StorageServer(service::ServiceContext& context)
 
 Task<Status> StorageServer::start() {
   SLICE_CO_RETURN_IF_ERROR(co_await node_.store.open());
+  SLICE_CO_RETURN_IF_ERROR(co_await backing_files_.start());
   node_.mirrors.start();
   moves_.start();
   scrubber_.start();
@@ -37,6 +44,7 @@ Task<void> StorageServer::stop() {
   node_.mirrors.stop();
   co_await moves_.stop();
   co_await scrubber_.stop();
+  co_await backing_files_.stop();
   co_await node_.store.stop();
   co_await node_.authority.flush();
 }

@@ -7,6 +7,8 @@
 #include "service/nfs_program.h"
 #include "service/process.h"
 #include "service/site_moves.h"
+#include "storagenode/backing/backing_files.h"
+#include "storagenode/backing/backing_program.h"
 #include "storagenode/node.h"
 #include "storagenode/object_program.h"
 #include "storagenode/scrubber.h"
@@ -17,7 +19,7 @@ class StorageServer : public service::Role {
  public:
   explicit StorageServer(service::ServiceContext& context);
   Task<Status> start() override;
-  std::vector<rpc::Program*> programs() override { return {&nfs_, &objects_, &moves_}; }
+  std::vector<rpc::Program*> programs() override { return {&nfs_, &objects_, &moves_, &backing_}; }
   Task<void> stop() override;
   std::string state() const override;
   void settings_changed() override;
@@ -30,6 +32,8 @@ class StorageServer : public service::Role {
   service::SiteMoves moves_;
   ObjectProgram objects_;
   Scrubber scrubber_;
+  BackingFiles backing_files_;
+  BackingProgram backing_;
 };
 
 std::unique_ptr<service::Role> make_storage_server(service::ServiceContext& context);

@@ -14,7 +14,7 @@ constexpr BackingOwner kOwner{.server = 3, .epoch = BackingEpoch{7}, .instance =
 const BackingSet kSet{.server = 3, .epoch = BackingEpoch{7}, .instance = 9, .copies = 2, .members = {5, 6}};
 
 TEST(BackingMessages, Codec) {
-  check_message(BackingAttachArgs{kOwner, 8, true});
+  check_message(BackingAttachArgs{kOwner, 8, true, 12});
   check_message(BackingAttachResult{.status = BackingStatus::kHeld,
                                     .wait_ms = 2900,
                                     .known = BackingEpoch{6},
@@ -28,6 +28,7 @@ TEST(BackingMessages, Codec) {
   check_message(BackingChangeArgs{
       kOwner,
       11,
+      true,
       {{.op = BackingOp::kCreate, .path = "log/0000000000000001.log"},
        {.op = BackingOp::kWrite, .path = "log/0000000000000001.log", .offset = 4096, .bytes = data.view()},
        {.op = BackingOp::kRename, .path = "a", .bytes = as_bytes("b/c")},
@@ -74,7 +75,9 @@ bool decodes(const Message& message) {
 }
 
 TEST(BackingMessages, WhatNoOwnerMaySayDoesNotDecode) {
-  auto change = [](BackingChange one) { return decodes(BackingChangeArgs{kOwner, 1, {std::move(one)}}); };
+  auto change = [](BackingChange one) {
+    return decodes(BackingChangeArgs{kOwner, 1, true, {std::move(one)}});
+  };
   EXPECT_TRUE(change({.op = BackingOp::kSyncFolder, .path = ""}));
   EXPECT_FALSE(change({.op = BackingOp::kWrite, .path = ""}));
   EXPECT_FALSE(change({.op = BackingOp::kWrite, .path = "../state"}));
@@ -82,6 +85,7 @@ TEST(BackingMessages, WhatNoOwnerMaySayDoesNotDecode) {
   EXPECT_FALSE(change({.op = BackingOp::kTruncate, .path = "a", .offset = 1, .length = ~std::uint64_t{0}}));
   EXPECT_FALSE(
       change({.op = BackingOp::kWrite, .path = "a", .offset = ~std::uint64_t{0}, .bytes = as_bytes("b")}));
+  EXPECT_FALSE(decodes(BackingChangeArgs{kOwner, 0, true, {}})) << "they are numbered from 1";
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "..", 0, 1, 0}));
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "a", 0, kMaxBackingBytes + 1, 0}));
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "a", ~std::uint64_t{0}, 2, 0}));

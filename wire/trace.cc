@@ -161,7 +161,7 @@ TopEntry decode_top_entry(rpc::XdrReader& in) {
 struct ProgramNames {
   std::uint32_t program;
   std::string_view name;
-  std::array<std::string_view, 15> procedures;
+  std::array<std::string_view, 18> procedures;
 };
 // As the enumerations of wire/*.h have them.
 constexpr std::array kInternalNames{
@@ -174,11 +174,11 @@ constexpr std::array kInternalNames{
                  "coordinator",
                  {"NULL", "TRUNCATE", "REMOVE", "SESSION", "LAYOUT", "MISSED", "MAP", "MOVE", "RECEIVE",
                   "EMPTIED", "SPREAD", "SPREADING"}},
-    ProgramNames{
-        kManagerProgram,
-        "manager",
-        {"NULL", "HEARTBEAT", "DRAW_VERIFIER", "GET_TABLES", "MEMBERS", "OFFER_TABLES", "CLAIM",
-         "CHANGE_SERVER", "MOVE_SITES", "MOVES", "CHANGE_MOVES", "GET_CONFIGURATION", "GET_STATE", "LEADER"}},
+    ProgramNames{kManagerProgram,
+                 "manager",
+                 {"NULL", "HEARTBEAT", "DRAW_VERIFIER", "GET_TABLES", "MEMBERS", "OFFER_TABLES", "CLAIM",
+                  "CHANGE_SERVER", "MOVE_SITES", "MOVES", "CHANGE_MOVES", "GET_CONFIGURATION", "GET_STATE",
+                  "LEADER", "BACKING_CLAIM", "BACKING_MEMBERS", "BACKING_SPARE", "BACKING_SETS"}},
     ProgramNames{kDirectoryProgram,
                  "directory",
                  {"NULL", "LOCK", "PREPARE", "FINISH", "OUTCOME", "READ", "TOUCH", "REVOKE", "LIST", "OWNER",
@@ -191,6 +191,9 @@ constexpr std::array kInternalNames{
     ProgramNames{kMovesProgram,
                  "moves",
                  {"NULL", "MOVE", "ABORT", "PREPARE", "OFFER", "TAKE", "WITHDRAW", "LATE_WRITES"}},
+    ProgramNames{kBackingProgram,
+                 "backing",
+                 {"NULL", "ATTACH", "RENEW", "LET_GO", "CHANGE", "READ", "LIST", "DIGEST"}},
 };
 
 }  // namespace

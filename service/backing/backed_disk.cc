@@ -9,7 +9,7 @@ namespace {
 
 using wire::BackingOp;
 
-constexpr std::size_t kPiece = 1 << 20;              // bytes of one change
+constexpr std::size_t kPiece = 1 << 20;             // bytes of one change
 constexpr std::uint64_t kSpaceMargin = 4ull << 20;  // for what is under way, and for names
 
 class BackedFile final : public storage::File {
@@ -21,7 +21,8 @@ class BackedFile final : public storage::File {
     into = into.first(std::min<std::uint64_t>(into.size(), file_->size - offset));
     std::size_t done = 0;
     while (done < into.size()) {
-      auto got = co_await set_.read(file_, offset + done, into.subspan(done, std::min(kPiece, into.size() - done)));
+      auto got =
+          co_await set_.read(file_, offset + done, into.subspan(done, std::min(kPiece, into.size() - done)));
       if (!got) co_return fail(std::move(got).error());
       if (*got == 0) break;  // it was truncated meanwhile
       done += *got;
@@ -83,7 +84,8 @@ Task<Result<std::unique_ptr<storage::File>>> BackedDisk::open(std::string path, 
   std::shared_ptr<SetFile> file = found == set_.files().end() ? nullptr : found->second;
   if (!file) {
     if (mode == Mode::kMustExist) co_return fail(no_file(path).error());
-    if (!wire::is_backing_path(path)) co_return fail(Errc::kInvalid, "'{}' is no path of a backing set", path);
+    if (!wire::is_backing_path(path))
+      co_return fail(Errc::kInvalid, "'{}' is no path of a backing set", path);
     SLICE_CO_RETURN_IF_ERROR(co_await set_.room());
     file = set_.create(path);
   }

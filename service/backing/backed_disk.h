@@ -1,5 +1,6 @@
-// BackedDisk: the files of a backing set as a storage::Disk, for logs, zones and all else that a server keeps.
-// A write is sent and not waited for; a sync is over when all members have it on their disks. One loop.
+// BackedDisk: the files of a backing set as a storage::Disk, for logs, zones and all else that a server
+// keeps. A write is sent and not waited for; a sync is over when all members have it on their disks. One
+// loop.
 #ifndef SLICE_SERVICE_BACKING_BACKED_DISK_H
 #define SLICE_SERVICE_BACKING_BACKED_DISK_H
 
@@ -13,8 +14,8 @@
 namespace slice::service {
 
 // Where the set is lost every operation is kIo, for good. kNoSpace is told by what the members said they had
-// free; a member whose disk is full nevertheless is taken out of the set like one that is silent. data_ranges()
-// knows of no holes.
+// free; a member whose disk is full nevertheless is taken out of the set like one that is silent.
+// data_ranges() knows of no holes.
 class BackedDisk : public storage::Disk {
  public:
   // `set` is open, and outlives it.

@@ -24,8 +24,8 @@ constexpr Duration kRenewInterval = std::chrono::milliseconds(500);
 constexpr Duration kKeepInterval = std::chrono::seconds(1);
 // For so long a member that was taken out may come back before another node is filled in its place.
 constexpr Duration kComeBack = std::chrono::seconds(30);
-constexpr std::size_t kWindow = 8;                    // CHANGE calls under way to one node
-constexpr std::uint32_t kDigestsAtOnce = 64;          // so that a node answers within seconds
+constexpr std::size_t kWindow = 8;            // CHANGE calls under way to one node
+constexpr std::uint32_t kDigestsAtOnce = 64;  // so that a node answers within seconds
 constexpr Duration kDigestTimeout = std::chrono::seconds(20);
 constexpr std::size_t kSyncsAtOnce = 500;
 // Of a CHANGE, whose syncs a busy disk may take long for: that a node is silent is noticed by its session.
@@ -35,15 +35,15 @@ constexpr Duration kChangeTimeout = std::chrono::seconds(10);
 struct Receiver {
   std::uint32_t server = 0;
   rpc::Endpoint endpoint;
-  bool attached = false;  // changes may be sent
-  bool filled = false;    // it has all that the set has, and is told so with each CHANGE
-  bool counts = false;    // nothing is over before it is over there
+  bool attached = false;   // changes may be sent
+  bool filled = false;     // it has all that the set has, and is told so with each CHANGE
+  bool counts = false;     // nothing is over before it is over there
   bool confirmed = false;  // the manager has it as a member
-  bool leaving = false;   // it does not follow, and the manager is told
+  bool leaving = false;    // it does not follow, and the manager is told
   bool gone = false;
   std::deque<std::shared_ptr<ChangeBatch>> outbox;
   std::size_t under_way = 0;
-  std::uint64_t sent = 0;             // the last CHANGE that it was, or will be, sent
+  std::uint64_t sent = 0;              // the last CHANGE that it was, or will be, sent
   std::set<std::uint64_t> unanswered;  // numbers up to `sent`
   MonoTime session_until{};
   storage::Space space;
@@ -66,7 +66,8 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
         loop_(seams_.loop),
         changing_members_(loop_),
         changes_(counter("backing_changes_total", "changes of files that were sent to the backing set")),
-        change_bytes_(counter("backing_change_bytes_total", "bytes that were written to the backing set, once")),
+        change_bytes_(
+            counter("backing_change_bytes_total", "bytes that were written to the backing set, once")),
         calls_(counter("backing_change_calls_total",
                        "CHANGE calls made to each member of the backing set; changes a call is the gain of "
                        "sending together")),
@@ -108,7 +109,8 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
 
   Counter& counter(CounterName name, Help help) { return seams_.metrics.counter(name, help); }
   template <class R, class Args>
-  Task<Result<R>> call(const Node& node, BackingProcedure procedure, Args args, Duration timeout = kPatience) {
+  Task<Result<R>> call(const Node& node, BackingProcedure procedure, Args args,
+                       Duration timeout = kPatience) {
     return internal_call<R>(seams_.channel, node->endpoint, wire::kBackingProgram, procedure, args, timeout);
   }
 
@@ -176,7 +178,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   bool open_ = false, closed_ = false;
 
   ChangeWriter forming_;
-  std::uint64_t last_ = 0;                                       // the last CHANGE that was sealed
+  std::uint64_t last_ = 0;                                           // the last CHANGE that was sealed
   std::map<std::uint64_t, std::shared_ptr<ChangeBatch>> under_way_;  // not over
   std::size_t bytes_under_way_ = 0;
   bool pump_posted_ = false;
@@ -209,8 +211,8 @@ Task<Status> BackingSet::Impl::begin_run() {
 }
 
 Task<Status> BackingSet::Impl::learn_endpoints() {
-  auto tables = co_await seams_.managers.call<wire::Tables>(seams_.channel, wire::ManagerProcedure::kGetTables,
-                                                            NoArguments{}, kPatience);
+  auto tables = co_await seams_.managers.call<wire::Tables>(
+      seams_.channel, wire::ManagerProcedure::kGetTables, NoArguments{}, kPatience);
   if (!tables) co_return fail(std::move(tables).error());
   for (const wire::ServerEntry& entry : tables->servers) {
     if (entry.role == wire::Role::kStorage) endpoints_[entry.server] = entry.endpoint;
@@ -266,7 +268,7 @@ Task<BackingSet::Impl::Attached> BackingSet::Impl::attach_at_start(Node node, bo
       broken("another owner has been given the set");
       co_return Attached{node, std::nullopt};
     }
-    if (status == BackingStatus::kHeld) {
+    if (status == BackingStatus::kHeld && intact_ && !closed_) {
       co_await loop_.sleep(std::chrono::milliseconds(std::min(result->wait_ms + 1, 500u)));
       continue;
     }
@@ -282,7 +284,10 @@ Task<BackingSet::Impl::Attached> BackingSet::Impl::attach_at_start(Node node, bo
 Task<Status> BackingSet::Impl::open() {
   waits_for_ = "the manager, for its backing set";
   SLICE_CO_RETURN_IF_ERROR(co_await begin_run());
-  while (!co_await learn_endpoints()) co_await loop_.sleep(kRetry);
+  while (!co_await learn_endpoints()) {
+    co_await loop_.sleep(kRetry);
+    if (closed_) co_return fail(Errc::kUnavailable, "closed");
+  }
   auto set = co_await claim();
   if (!set) co_return fail(std::move(set).error());
   const bool made = set->epoch.value == 1;  // nobody has written anything yet
@@ -303,10 +308,12 @@ Task<Status> BackingSet::Impl::open() {
   if (attached.empty()) co_return fail(Errc::kUnavailable, "closed");
   // Every member has all that was ever acknowledged. What was not may be on one and not on another: one of
   // them counts, and who has not the very same is filled anew.
-  const auto contents = [](const Attached& each) { return std::pair(each.result->changed, each.result->applied); };
-  const auto best = std::max_element(attached.begin(), attached.end(), [&](const Attached& a, const Attached& b) {
-    return contents(a) < contents(b);
-  });
+  const auto contents = [](const Attached& each) {
+    return std::pair(each.result->changed, each.result->applied);
+  };
+  const auto best =
+      std::max_element(attached.begin(), attached.end(),
+                       [&](const Attached& a, const Attached& b) { return contents(a) < contents(b); });
   const bool known = best->result->changed.value != 0;
   for (const Attached& each : attached) {
     const bool same = &each == &*best || (known && contents(each) == contents(*best));
@@ -349,9 +356,8 @@ Task<Status> BackingSet::Impl::list_files(Node node) {
 bool BackingSet::Impl::holds() const {
   if (!open_ || closed_ || !intact_) return false;
   const MonoTime now = loop_.now_exactly();
-  return std::all_of(nodes_.begin(), nodes_.end(), [now](const Node& node) {
-    return !node->counts || node->session_until > now;
-  });
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [now](const Node& node) { return !node->counts || node->session_until > now; });
 }
 
 Task<void> BackingSet::Impl::close() {
@@ -361,8 +367,8 @@ Task<void> BackingSet::Impl::close() {
   std::vector<Task<Result<wire::BackingStatusResult>>> letting_go;
   for (const Node& node : nodes_) {
     if (!node->member()) continue;
-    letting_go.push_back(call<wire::BackingStatusResult>(node, BackingProcedure::kLetGo,
-                                                         wire::BackingOwnerArgs{owner_}));
+    letting_go.push_back(
+        call<wire::BackingStatusResult>(node, BackingProcedure::kLetGo, wire::BackingOwnerArgs{owner_}));
   }
   co_await all(std::move(letting_go));
 }
@@ -504,7 +510,8 @@ void BackingSet::Impl::send_more(const Node& node) {
   }
 }
 
-Task<void> BackingSet::Impl::send(std::shared_ptr<Impl> /*stays*/, Node node, std::shared_ptr<ChangeBatch> batch) {
+Task<void> BackingSet::Impl::send(std::shared_ptr<Impl> /*stays*/, Node node,
+                                  std::shared_ptr<ChangeBatch> batch) {
   while (node->here() && !closed_ && intact_) {
     auto result = co_await internal_call_encoded<wire::BackingChangeResult>(
         seams_.channel, batch->request(owner_, node.get(), node->endpoint, node->filled, kChangeTimeout));
@@ -518,7 +525,8 @@ Task<void> BackingSet::Impl::send(std::shared_ptr<Impl> /*stays*/, Node node, st
       broken("another owner has been given the set");
       break;
     }
-    const std::string why = result ? std::string(wire::backing_status_name(result->status)) : result.error().message;
+    const std::string why =
+        result ? std::string(wire::backing_status_name(result->status)) : result.error().message;
     if (lose(node, why)) break;
     if (result) {
       // It is there, and not able to follow: it was started again, or its disk fails.
@@ -610,7 +618,8 @@ Task<Result<std::size_t>> BackingSet::Impl::read_from(Node node, std::shared_ptr
   if (result.status == BackingStatus::kNotFound && file->gone) co_return std::size_t{0};
   if (result.status != BackingStatus::kOk) {
     const bool renamed = result.status == BackingStatus::kNotFound && file->path != args.path;
-    co_return fail(renamed ? Errc::kNotFound : Errc::kIo, "{}: {}", args.path, wire::backing_status_name(result.status));
+    co_return fail(renamed ? Errc::kNotFound : Errc::kIo, "{}: {}", args.path,
+                   wire::backing_status_name(result.status));
   }
   std::copy(result.bytes.begin(), result.bytes.end(), into.begin());
   co_return result.bytes.size();
@@ -766,7 +775,8 @@ Task<std::optional<std::uint32_t>> BackingSet::Impl::choose_node() {
   }
   if (wait) co_return std::nullopt;
   auto spare = co_await seams_.managers.call<wire::BackingSpareResult>(
-      seams_.channel, wire::ManagerProcedure::kBackingSpare, wire::BackingSpareArgs{seams_.server}, kPatience);
+      seams_.channel, wire::ManagerProcedure::kBackingSpare, wire::BackingSpareArgs{seams_.server},
+      kPatience);
   if (!spare || !spare->found) co_return std::nullopt;
   co_return spare->storage;
 }

@@ -5,7 +5,7 @@
 namespace slice::service {
 namespace {
 
-constexpr std::size_t kCallBytes = (1 << 20) + (64 << 10);  // of one call, about
+constexpr std::size_t kCallBytes = (1 << 20) + (64 << 10);           // of one call, about
 constexpr std::size_t kChangeBytes = 4 * 8 + wire::kMaxBackingPath;  // of a change beside its bytes, at most
 
 // Where the encoding of BackingChangeArgs has what is known only when the call is sent.
@@ -32,8 +32,8 @@ void ChangeWriter::add(const wire::BackingOwner& owner, const wire::BackingChang
 std::shared_ptr<ChangeBatch> ChangeWriter::seal(std::uint64_t number, const void* only) {
   out_.patch_u64(kNumberAt, number);
   out_.patch_u32(kCountAt, count_);
-  auto batch = std::make_shared<ChangeBatch>(
-      ChangeBatch{.number = number, .arguments = out_.take(), .only = only});
+  auto batch =
+      std::make_shared<ChangeBatch>(ChangeBatch{.number = number, .arguments = out_.take(), .only = only});
   out_ = {};
   count_ = 0;
   begun_ = false;
@@ -43,10 +43,10 @@ std::shared_ptr<ChangeBatch> ChangeWriter::seal(std::uint64_t number, const void
 rpc::Request ChangeBatch::request(const wire::BackingOwner& owner, const void* receiver, rpc::Endpoint to,
                                   bool whole, Duration timeout) const {
   const bool without = only != nullptr && only != receiver;
-  rpc::Request request =
-      internal_request(to, wire::kBackingProgram, wire::BackingProcedure::kChange,
-                       wire::BackingChangeArgs{.owner = owner, .number = number, .whole = whole, .changes = {}},
-                       timeout, Duration(0));
+  rpc::Request request = internal_request(
+      to, wire::kBackingProgram, wire::BackingProcedure::kChange,
+      wire::BackingChangeArgs{.owner = owner, .number = number, .whole = whole, .changes = {}}, timeout,
+      Duration(0));
   if (without) return request;
   request.arguments = arguments.clone();
   store_be(request.arguments.data() + kWholeAt, std::uint32_t{whole});

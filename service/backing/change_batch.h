@@ -13,8 +13,8 @@ namespace slice::service {
 
 struct ChangeBatch {
   std::uint64_t number = 0;
-  Buffer arguments;               // of BackingChangeArgs, with `whole` false
-  const void* only = nullptr;     // whom the changes are for; the others get a call without any. Null: all
+  Buffer arguments;            // of BackingChangeArgs, with `whole` false
+  const void* only = nullptr;  // whom the changes are for; the others get a call without any. Null: all
 
   // The call to one who gets it. `whole`: as in BackingChangeArgs.
   rpc::Request request(const wire::BackingOwner& owner, const void* receiver, rpc::Endpoint to, bool whole,

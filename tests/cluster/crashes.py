@@ -34,7 +34,9 @@ SETTLES_SECONDS = 120  # for what servers owe one another
 STRIPES = 7  # of a file of crash_client, beyond the threshold
 # Points that take a disk whose fsync fails: storagenode/server_test.cc has processes die there. And one that takes a write in the
 # moments in which its site is copied: `./slice sim --moves` has. And those of the manager's reloads: the suite `reload` has.
-ELSEWHERE = {"heal.failed", "heal.renewed", "heal.healed", "site.forwarded", "settings.keeping", "settings.kept"}
+# Those of a node's backing sets: storagenode/backing/backing_files_test.cc.
+ELSEWHERE = {"heal.failed", "heal.renewed", "heal.healed", "site.forwarded", "settings.keeping", "settings.kept",
+             "backing.owner", "backing.emptied", "backing.let_go", "backing.changes"}
 DOWN_SECONDS = 0.2  # between a death and the start after it
 
 

@@ -1,0 +1,71 @@
+// BackingFiles: the backing sets that have a copy on this node (docs/backing.md), on its data directory.
+// Calls of the backing program, by set. One loop.
+#ifndef SLICE_STORAGENODE_BACKING_BACKING_FILES_H
+#define SLICE_STORAGENODE_BACKING_BACKING_FILES_H
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/metrics.h"
+#include "storagenode/backing/set_copy.h"
+
+namespace slice::storagenode {
+
+class BackingFiles {
+ public:
+  static constexpr std::size_t kMostSets = 1024;
+  // Of all sets together, where there are not very many sets; but each has a few.
+  static constexpr std::size_t kMostOpen = 256, kLeastOpen = 8;
+
+  struct Seams {
+    Loop& loop;
+    storage::Disk& disk;
+    Metrics& metrics;
+    const CrashPoints& crash = no_crash_points();
+    std::function<std::uint64_t()> reserve;  // bytes of the disk that are not for sets
+  };
+  // What `seams` has outlives it.
+  explicit BackingFiles(Seams seams);
+  // stop() has ended, or nothing of it is resumed any more.
+  ~BackingFiles() = default;
+
+  // Which sets there are; before the first call. A set that is damaged is of no use, and costs no other one.
+  Task<Status> start();
+  // Ends when every call has. Those that wait for others before them end at once.
+  Task<void> stop();
+
+  Task<wire::BackingAttachResult> attach(const wire::BackingAttachArgs& args);
+  wire::BackingStatusResult renew(const wire::BackingOwnerArgs& args);
+  Task<wire::BackingStatusResult> let_go(const wire::BackingOwnerArgs& args);
+  Task<wire::BackingChangeResult> change(const wire::BackingChangeArgs& args);
+  // The result's bytes lie in `into`.
+  Task<wire::BackingReadResult> read(const wire::BackingReadArgs& args, Buffer& into);
+  Task<wire::BackingListResult> list(const wire::BackingListArgs& args);
+  Task<wire::BackingDigestResult> digest(const wire::BackingDigestArgs& args);
+
+ private:
+  class Call;
+  // A folder that may be one of a set.
+  Task<Status> load(const std::string& name);
+  SetCopy& add(SetState state);
+  SetCopy* find(const wire::BackingOwner& owner);  // null: there is none
+  wire::BackingStatus counted(wire::BackingStatus status);
+  // Bytes that are free less the reserve, and all.
+  std::pair<std::uint64_t, std::uint64_t> space() const;
+
+  Seams seams_;
+  SetSeams shared_;
+  std::map<std::uint32_t, std::unique_ptr<SetCopy>> sets_;  // by server
+  std::size_t calls_ = 0;                                   // under way
+  std::optional<OneShot<bool>> ended_;
+  Gauge& sets_gauge_;
+  std::vector<Counter*> refused_;  // by status
+};
+
+}  // namespace slice::storagenode
+
+#endif  // SLICE_STORAGENODE_BACKING_BACKING_FILES_H

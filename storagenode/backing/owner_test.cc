@@ -1,0 +1,436 @@
+// The owner of a backing set (service/backing/) over real nodes on disks that forget what was not synced:
+// nothing acknowledged is lost when nodes, owners and both go, and two owners never answer at once.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "service/backing/backed_disk.h"
+#include "service/testing/service_fixture.h"
+#include "storage/log.h"
+#include "storagenode/backing/backing_program.h"
+
+namespace slice::storagenode {
+namespace {
+
+using namespace std::chrono_literals;
+using storage::MemoryDisk;
+
+EnsembleConfig three_nodes() {
+  EnsembleConfig config = service::testing::sample_config();
+  service::testing::add_server(config, "store3", ServerRole::kStorage);
+  return config;
+}
+
+// The manager's part, without its durability.
+class FakeManager : public service::InternalProgram {
+ public:
+  FakeManager(routing::TableHolder& tables, std::vector<std::uint32_t> nodes)
+      : InternalProgram(wire::kManagerProgram), nodes_(std::move(nodes)) {
+    using P = wire::ManagerProcedure;
+    on<service::NoArguments>(P::kGetTables, [&tables](const auto&) { return tables.get()->wire(); });
+    on<wire::BackingClaimArgs>(P::kBackingClaim, [this](const auto& args) { return claim(args); });
+    on<wire::BackingMembersArgs>(P::kBackingMembers, [this](const auto& args) { return members(args); });
+    on<wire::BackingSpareArgs>(P::kBackingSpare, [this](const auto&) { return spare(); });
+  }
+
+  wire::BackingSet set;
+  unsigned changes = 0;
+  std::set<std::uint32_t> silent;  // nodes
+
+ private:
+  wire::BackingClaimResult claim(const wire::BackingClaimArgs& args) {
+    const bool made = set.members.empty();
+    if (made) set.members.assign(nodes_.begin(), nodes_.begin() + args.copies);
+    set.server = args.server;
+    set.copies = args.copies;
+    if (set.instance != args.instance) ++set.epoch.value;
+    set.instance = args.instance;
+    return {.refused = "", .made = made, .set = set};
+  }
+  wire::BackingMembersResult members(const wire::BackingMembersArgs& args) {
+    if (args.owner.epoch != set.epoch || args.owner.instance != set.instance) {
+      return {.refused = "the epoch is another's", .set = {}};
+    }
+    set.members = args.members;
+    ++changes;
+    return {.refused = "", .set = set};
+  }
+  wire::BackingSpareResult spare() {
+    for (std::uint32_t node : nodes_) {
+      const bool member = std::find(set.members.begin(), set.members.end(), node) != set.members.end();
+      if (!member && !silent.contains(node)) return {true, node};
+    }
+    return {};
+  }
+
+  std::vector<std::uint32_t> nodes_;
+};
+
+struct NodeHost {
+  NodeHost(ManualLoop& loop, rpc::InProcessNetwork& all, rpc::Endpoint at) : loop(loop), all(all), at(at), disk(loop) {}
+  void start() {
+    session = disk.session();
+    metrics = std::make_unique<Metrics>();
+    files = std::make_unique<BackingFiles>(
+        BackingFiles::Seams{.loop = loop, .disk = *session, .metrics = *metrics, .reserve = [] { return 0; }});
+    program = std::make_unique<BackingProgram>(*files, *metrics);
+    dispatcher = std::make_unique<rpc::Dispatcher>(*metrics);
+    dispatcher->add(*program);
+    spawn([](BackingFiles& each) -> Task<void> { EXPECT_TRUE(co_await each.start()); }(*files));
+    all.attach(at, dispatcher.get());
+  }
+  // The process ends; with it what was not synced, where the host goes too.
+  void end(MemoryDisk::Crash how = MemoryDisk::Crash::kDropUnsynced) {
+    all.attach(at, nullptr);
+    disk.crash(how);
+    retired.push_back({std::move(session), std::move(metrics), std::move(files), std::move(program),
+                       std::move(dispatcher)});
+  }
+  void restart() {
+    end();
+    start();
+  }
+  void cut() { all.attach(at, nullptr); }
+  void join() { all.attach(at, dispatcher.get()); }
+
+  struct Run {
+    std::unique_ptr<storage::Disk> session;
+    std::unique_ptr<Metrics> metrics;
+    std::unique_ptr<BackingFiles> files;
+    std::unique_ptr<BackingProgram> program;
+    std::unique_ptr<rpc::Dispatcher> dispatcher;
+  };
+  ManualLoop& loop;
+  rpc::InProcessNetwork& all;
+  rpc::Endpoint at;
+  MemoryDisk disk;
+  std::unique_ptr<storage::Disk> session;
+  std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<BackingFiles> files;
+  std::unique_ptr<BackingProgram> program;
+  std::unique_ptr<rpc::Dispatcher> dispatcher;
+  std::vector<Run> retired;  // calls may still be under way in them
+};
+
+// Calls of one process, which may be cut off from all others.
+class OwnChannel : public rpc::Channel {
+ public:
+  OwnChannel(Loop& loop, rpc::Channel& all) : loop_(loop), all_(all) {}
+  Task<Result<rpc::Response>> call(rpc::Request request) override {
+    if (!cut) co_return co_await all_.call(std::move(request));
+    co_await loop_.sleep(request.timeout);
+    co_return fail(Errc::kTimedOut, "cut off");
+  }
+  bool cut = false;
+
+ private:
+  Loop& loop_;
+  rpc::Channel& all_;
+};
+
+// One run of the server whose set it is.
+struct Owner {
+  std::unique_ptr<Metrics> metrics = std::make_unique<Metrics>();
+  std::unique_ptr<service::Managers> managers;
+  std::unique_ptr<OwnChannel> channel;
+  std::unique_ptr<storage::Disk> local;
+  std::unique_ptr<service::BackingSet> set;
+  std::unique_ptr<service::BackedDisk> disk;
+  std::string lost;
+};
+
+class OwnerTest : public service::testing::ServiceFixture {
+ protected:
+  OwnerTest() : ServiceFixture("manager1", three_nodes()), manager_(tables_, nodes_of(config_)) {
+    serve("manager1", manager_);
+    for (std::uint32_t node : nodes_of(config_)) {
+      hosts_.push_back(std::make_unique<NodeHost>(loop_, network_, endpoint(config_.servers[node].name)));
+      hosts_.back()->start();
+    }
+  }
+  void TearDown() override {
+    for (auto& owner : owners_) owner->set.reset();
+    for (auto& host : hosts_) host->end();
+    ServiceFixture::TearDown();
+  }
+  static std::vector<std::uint32_t> nodes_of(const EnsembleConfig& config) {
+    std::vector<std::uint32_t> nodes;
+    for (const ServerConfig& each : config.servers) {
+      if (each.role == ServerRole::kStorage) nodes.push_back(each.index);
+    }
+    return nodes;
+  }
+
+  // A run of dir1 at a host with this disk; not yet open.
+  Owner& make_owner(MemoryDisk& local) {
+    auto owner = std::make_unique<Owner>();
+    owner->managers = std::make_unique<service::Managers>(config_);
+    owner->channel = std::make_unique<OwnChannel>(loop_, network_);
+    owner->local = local.session();
+    owner->set = std::make_unique<service::BackingSet>(
+        service::BackingSet::Seams{.loop = loop_,
+                                   .channel = *owner->channel,
+                                   .metrics = *owner->metrics,
+                                   .managers = *owner->managers,
+                                   .server = 0,
+                                   .name = "dir1",
+                                   .copies = 2,
+                                   .local = *owner->local,
+                                   .random = context_.random,
+                                   .lost = [made = owner.get()](const std::string& why) { made->lost = why; }});
+    owner->disk = std::make_unique<service::BackedDisk>(*owner->set);
+    owners_.push_back(std::move(owner));
+    return *owners_.back();
+  }
+  Owner& begin(MemoryDisk& local) {
+    Owner& owner = make_owner(local);
+    Status opened = run(owner.set->open());
+    EXPECT_TRUE(opened) << opened.error().message;
+    return owner;
+  }
+  // kill -9: nobody hears of it any more.
+  void kill(Owner& owner) { owner.channel->cut = true; }
+
+  Status write(Owner& owner, const std::string& path, std::string_view text, std::uint64_t at = 0) {
+    auto file = run(owner.disk->open(path, storage::Disk::Mode::kCreate));
+    if (!file) return fail(file.error());
+    SLICE_RETURN_IF_ERROR(run((*file)->write(at, as_bytes(text))));
+    return run((*file)->sync());
+  }
+  std::string read(Owner& owner, const std::string& path) {
+    auto file = run(owner.disk->open(path, storage::Disk::Mode::kMustExist));
+    if (!file) return "no file";
+    Buffer bytes((*file)->size());
+    auto got = run((*file)->read(0, bytes.span()));
+    if (!got) return got.error().message;
+    return std::string(as_text(bytes.view().first(*got)));
+  }
+  const std::vector<std::uint32_t>& members() const { return manager_.set.members; }
+  NodeHost& host(std::size_t i) { return *hosts_[i]; }
+  std::uint32_t number(std::size_t i) const { return nodes_of(config_)[i]; }
+
+  FakeManager manager_;
+  std::vector<std::unique_ptr<NodeHost>> hosts_;
+  std::vector<std::unique_ptr<Owner>> owners_;
+  std::vector<std::unique_ptr<storage::Log>> logs_;
+  MemoryDisk here_{loop_}, elsewhere_{loop_};
+};
+
+TEST_F(OwnerTest, WhatIsSyncedIsThereForTheNextOwnerElsewhere) {
+  Owner& first = begin(here_);
+  ASSERT_TRUE(write(first, "log/1", "synced"));
+  ASSERT_TRUE(write(first, "state", "one"));
+  auto file = run(first.disk->open("log/1", storage::Disk::Mode::kMustExist)).value();
+  ASSERT_TRUE(run(file->truncate(3)));
+  ASSERT_TRUE(run(file->sync()));
+  ASSERT_TRUE(run(first.disk->rename("state", "state2")));
+  ASSERT_TRUE(run(first.disk->sync_folder("")));
+  EXPECT_EQ(read(first, "log/1"), "syn");
+  EXPECT_EQ(run(first.disk->list("")).value(), (std::vector<std::string>{"log", "state2"}));
+  EXPECT_EQ(run(first.disk->list("log")).value(), (std::vector<std::string>{"1"}));
+  kill(first);
+  const MonoTime killed = loop_.now();
+  Owner& second = begin(elsewhere_);
+  EXPECT_GE(loop_.now() - killed, 2s) << "the first one's session had to end";
+  EXPECT_LE(loop_.now() - killed, 4s);
+  EXPECT_EQ(read(second, "log/1"), "syn");
+  EXPECT_EQ(read(second, "state2"), "one");
+  EXPECT_EQ(read(second, "state"), "no file");
+  EXPECT_EQ(manager_.set.epoch.value, 2u);
+  EXPECT_EQ(members().size(), 2u);
+}
+
+TEST_F(OwnerTest, TheNextRunOnTheSameHostAndOneAfterACleanStopNeedNotWait) {
+  Owner& first = begin(here_);
+  ASSERT_TRUE(write(first, "a", "x"));
+  kill(first);
+  MonoTime at = loop_.now();
+  Owner& second = begin(here_);
+  EXPECT_LT(loop_.now() - at, 500ms) << "it holds the data directory of the run before";
+  bool ended = false;
+  start_void(second.set->close(), [&ended] { ended = true; });
+  ASSERT_TRUE(loop_.run_until([&] { return ended; }));
+  EXPECT_FALSE(second.set->holds());
+  at = loop_.now();
+  Owner& third = begin(elsewhere_);
+  EXPECT_LT(loop_.now() - at, 500ms) << "it was given back";
+  EXPECT_EQ(read(third, "a"), "x");
+  EXPECT_EQ(members().size(), 2u) << "nobody had to be filled";
+}
+
+TEST_F(OwnerTest, AnOwnerThatIsCutOffAnswersNobodyOnceAnotherMay) {
+  Owner& first = begin(here_);
+  ASSERT_TRUE(write(first, "a", "x"));
+  EXPECT_TRUE(first.set->holds());
+  first.channel->cut = true;
+  Owner& second = make_owner(elsewhere_);
+  std::optional<Status> opened;
+  start(second.set->open(), [&](Status status) { opened = status; });
+  bool both = false;
+  for (int i = 0; i < 500; ++i) {
+    loop_.advance(10ms);
+    both = both || (first.set->holds() && second.set->holds());
+  }
+  ASSERT_TRUE(opened && *opened);
+  EXPECT_TRUE(second.set->holds());
+  EXPECT_FALSE(first.set->holds());
+  EXPECT_FALSE(both);
+  EXPECT_EQ(first.lost, "");
+  first.channel->cut = false;
+  loop_.advance(1s);
+  EXPECT_FALSE(first.set->holds());
+  EXPECT_NE(first.lost, "") << "it finds out that it is the owner no more";
+  EXPECT_FALSE(write(first, "a", "late"));
+  EXPECT_EQ(read(second, "a"), "x");
+}
+
+TEST_F(OwnerTest, ANodeThatIsGoneIsTakenOutBeforeTheNextAnswerAndFilledWhenItIsBack) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "before"));
+  host(0).end();
+  const MonoTime at = loop_.now();
+  ASSERT_TRUE(write(owner, "a", "during"));
+  EXPECT_LT(loop_.now() - at, 4s);
+  EXPECT_EQ(members(), (std::vector<std::uint32_t>{number(1)}));
+  EXPECT_TRUE(owner.set->holds());
+  host(0).start();
+  loop_.advance(5s);
+  ASSERT_EQ(members().size(), 2u);
+  // The other one goes for ever, and the server with it.
+  host(1).end();
+  kill(owner);
+  manager_.set.members = {number(0)};
+  Owner& next = begin(elsewhere_);
+  EXPECT_EQ(read(next, "a"), "during");
+}
+
+TEST_F(OwnerTest, AnotherNodeIsFilledInPlaceOfOneThatStaysAway) {
+  Owner& owner = begin(here_);
+  std::string big(3 << 20, 'b');
+  for (std::size_t i = 0; i < big.size(); i += 1000) big[i] = static_cast<char>('a' + i / 1000 % 26);
+  ASSERT_TRUE(write(owner, "zones/1", big));
+  ASSERT_TRUE(write(owner, "log/1", "x"));
+  host(0).end();
+  manager_.silent = {number(0)};
+  // It is written to all the time.
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(write(owner, "zones/1", fmt::format("{:08d}", i), static_cast<std::uint64_t>(i) * 4096));
+    big.replace(static_cast<std::size_t>(i) * 4096, 8, fmt::format("{:08d}", i));
+    loop_.advance(500ms);
+  }
+  ASSERT_EQ(members().size(), 2u);
+  EXPECT_EQ(std::count(members().begin(), members().end(), number(2)), 1);
+  host(1).end();
+  kill(owner);
+  manager_.set.members = {number(2)};
+  Owner& next = begin(elsewhere_);
+  EXPECT_EQ(read(next, "log/1"), "x");
+  EXPECT_TRUE(read(next, "zones/1") == big);
+}
+
+TEST_F(OwnerTest, TheLastMemberIsWaitedForAndWhatItForgotIsNotTakenForWritten) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "synced"));
+  host(0).end();
+  ASSERT_TRUE(write(owner, "a", "second"));
+  ASSERT_EQ(members().size(), 1u);
+  auto file = run(owner.disk->open("a", storage::Disk::Mode::kMustExist)).value();
+  ASSERT_TRUE(run(file->write(0, as_bytes("unsync"))));
+  loop_.advance(100ms);
+  host(1).restart();
+  EXPECT_FALSE(run(file->sync()));
+  loop_.advance(10ms);
+  EXPECT_NE(owner.lost, "");
+  EXPECT_FALSE(owner.set->holds());
+  kill(owner);
+  Owner& next = begin(here_);
+  EXPECT_EQ(read(next, "a"), "second");
+}
+
+TEST_F(OwnerTest, WithoutAManagerAllGoesOnUntilANodeIsLost) {
+  Owner& owner = begin(here_);
+  silence("manager1");
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(write(owner, "a", "x"));
+    loop_.advance(1s);
+  }
+  host(0).end();
+  std::optional<Status> written;
+  auto file = run(owner.disk->open("a", storage::Disk::Mode::kMustExist)).value();
+  ASSERT_TRUE(run(file->write(0, as_bytes("y"))));
+  start(file->sync(), [&](Status status) { written = status; });
+  loop_.advance(20s);
+  EXPECT_FALSE(written) << "the next owner would take that node for a whole one";
+  EXPECT_FALSE(owner.set->holds());
+  serve("manager1", manager_);
+  loop_.advance(5s);
+  ASSERT_TRUE(written && *written);
+  EXPECT_TRUE(owner.set->holds());
+}
+
+TEST_F(OwnerTest, AFullMemberIsNoSpaceForWritesAndNothingElse) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "x"));
+  host(0).disk.set_capacity(host(0).disk.used_bytes() + (1 << 20));
+  ASSERT_TRUE(write(owner, "b", "y"));  // its answer tells how much is free
+  Status full = write(owner, "a", std::string(2 << 20, 'z'));
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Errc::kNoSpace);
+  EXPECT_EQ(read(owner, "a"), "x");
+  host(0).disk.set_capacity(1 << 30);
+  loop_.advance(1s);
+  ASSERT_TRUE(run(owner.disk->sync_folder("")));
+  EXPECT_TRUE(write(owner, "a", std::string(2 << 20, 'z')));
+}
+
+// A log on the set, through everything that may happen to it: what it said to be durable is there.
+TEST_F(OwnerTest, ALogLosesNothingAcknowledgedWhateverGoes) {
+  std::mt19937 random(7);
+  std::uint64_t acknowledged = 0, appended = 0;
+  MemoryDisk* local = &here_;
+  for (int round = 0; round < 40; ++round) {
+    Owner& owner = begin(*local);
+    std::uint64_t last = 0;
+    auto log = run(storage::Log::open(loop_, *owner.disk, *owner.metrics, {.folder = "log", .segment_bytes = 4096},
+                                      [&last](storage::LogSequence sequence, ByteView) -> Status {
+                                        last = sequence.value;
+                                        return {};
+                                      }));
+    ASSERT_TRUE(log) << log.error().message << " in round " << round;
+    ASSERT_GE(last, acknowledged) << "in round " << round;
+    ASSERT_LE(last, appended);
+    acknowledged = appended = last;
+    const unsigned what = random() % 6;
+    const std::size_t node = random() % 3;
+    const int when = static_cast<int>(random() % 30);
+    for (int i = 0; i < 30; ++i) {
+      auto sequence = (*log)->append(as_bytes(std::string(100 + random() % 300, 'r')));
+      if (!sequence) break;
+      appended = sequence->value;
+      std::optional<Status> synced;
+      start((*log)->sync(*sequence), [&](Status status) { synced = status; });
+      if (i == when) {
+        loop_.advance(std::chrono::microseconds(random() % 3000));
+        if (what == 0) host(node).restart();
+        if (what == 1) host(node).end(MemoryDisk::Crash::kSeeded), loop_.advance(1s), host(node).start();
+        if (what == 2) host(node).cut(), loop_.advance(std::chrono::milliseconds(random() % 6000)), host(node).join();
+        if (what == 3) break;  // the owner goes with what was under way
+      }
+      loop_.run_until([&] { return synced.has_value(); }, 30s);
+      if (!synced || !*synced) break;
+      acknowledged = sequence->value;
+      if (random() % 8 == 0) loop_.advance(2s);
+    }
+    // The log itself may not go while it has something under way.
+    kill(owner);
+    loop_.advance(std::chrono::seconds(random() % 5));
+    logs_.push_back(std::move(*log));
+    if (random() % 2 == 0) local = local == &here_ ? &elsewhere_ : &here_;
+  }
+  EXPECT_GT(acknowledged, 300u);
+}
+
+}  // namespace
+}  // namespace slice::storagenode
