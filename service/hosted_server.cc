@@ -164,7 +164,7 @@ void HostedServer::begin() {
 
 Task<void> HostedServer::start() {
   if (backing_) {
-    if (Status opened = co_await backing_->open(); !opened) {
+    if (Status opened = co_await open_backing(); !opened) {
       host_.end(kExitFailed, fmt::format("{} does not start: {}", self_.name, opened.error().message));
       co_return;
     }
@@ -227,6 +227,21 @@ Task<void> HostedServer::start() {
   log_info("serving as {} at {} name={} verifier={} generation={}", role_name(self_.role),
            rpc::to_string(*bound), self_.name, verifier_.largest().value, tables_.get()->generation().value);
   host_.phase_changed();
+}
+
+Task<Status> HostedServer::open_backing() {
+  spawn(tell_manager());
+  co_return co_await backing_->open();
+}
+
+// A manager without a state waits for everybody before it deals any tables, and gives no epoch before.
+Task<void> HostedServer::tell_manager() {
+  while (!backing_->is_open() && !stopping_) {
+    (void)co_await managers_.call<wire::HeartbeatResult>(
+        *channel_, wire::ManagerProcedure::kHeartbeat,
+        session_->told(verifier_, [this](auto& args) { describe(args); }), ManagerSession::kStartTimeout);
+    co_await host_.loop.sleep(ManagerSession::kInterval);
+  }
 }
 
 void HostedServer::add_program(rpc::Program& program) {

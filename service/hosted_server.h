@@ -73,8 +73,11 @@ class HostedServer {
 
  private:
   Task<void> start();
-  // Of a server with a backing set: makes what it needs; becomes the owner.
+  // Of a server with a backing set: makes what it needs; becomes the owner of the set.
   void make_backing();
+  Task<Status> open_backing();
+  // While it is not the owner yet, and knows nothing: that it is there, and what it waits for.
+  Task<void> tell_manager();
   void add_program(rpc::Program& program);
   // It is no member any more: stops, and serves nothing.
   Task<void> leave();

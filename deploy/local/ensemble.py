@@ -46,9 +46,11 @@ PROGRAMS = {
     "coordinator": "slice-coordd",
     "proxy": "slice-proxyd",
 }
-# The manager first, since data servers draw a verifier from it; the proxy last, when there is something behind it.
-START_ORDER = ["manager", "directory", "small-file", "storage", "coordinator", "proxy"]
+# The manager first, since data servers draw a verifier from it, and storage nodes before those that may keep what they have on them; the
+# proxy last, when there is something behind it. They end the other way round.
+START_ORDER = ["manager", "storage", "directory", "small-file", "coordinator", "proxy"]
 
+BACKED_ROLE = re.compile(r'^role = "(directory|small-file|coordinator)"$', re.MULTILINE)  # may have a backing set
 
 UNITS = ROOT / "deploy/systemd"
 UNPRIVILEGED = 64738  # the number of --unprivileged's user and group, which need no name
@@ -104,6 +106,13 @@ def with_servers(text, option, role, name, wanted, leg, most):
     return "\n[[server]]\n".join([head, *servers])
 
 
+def with_backing(text, copies):
+    """The configuration with a backing set for every server that may have one."""
+    head, *servers = text.split("\n[[server]]\n")
+    lines = f'backing = "replicated"\nbacking_copies = {copies}\n'
+    return "\n[[server]]\n".join([head, *(s.rstrip("\n") + "\n" + lines if BACKED_ROLE.search(s) else s for s in servers])
+
+
 def with_etcd(text, members):
     """The configuration of managers that share their state in an etcd of so many members."""
     if not 1 <= members <= MAX_ETCD_MEMBERS:
@@ -120,9 +129,10 @@ def etcd_members(config):
 
 
 def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, managers=None, etcd=None, policy=None, probability=None, copies=None,
-           one_process=None, xdp=None):
+           backing=None, one_process=None, xdp=None):
     """A template of ensemble.toml with that many servers of each role, added at its end on hosts of their own, that policy for names, and
-    that many copies of new files; etcd: with so many members of it; one_process: of servers that share a process; xdp: so attached."""
+    that many copies of new files; etcd: with so many members of it; backing: servers of names, small files and intentions keep what they
+    have on so many storage nodes; one_process: of servers that share a process; xdp: so attached."""
     if (managers or 1) > 1 and not etcd:
         raise Failure(f"--managers {managers}: they share their state: --etcd")
     if etcd and one_process:
@@ -145,6 +155,8 @@ def shaped(text, directories=None, storage=None, small_files=None, coordinators=
         text = set_volume_key(text, "mkdir_probability", repr(float(probability)))
     if copies is not None:
         text = set_volume_key(text, "copies", str(copies))
+    if backing is not None:
+        text = with_backing(text, backing)
     if one_process:
         xdp = xdp or "off"  # its requests lead to no other host: a program would cost time and save none
     if xdp is not None:
@@ -159,7 +171,7 @@ def in_start_order(servers):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
-        """`shape`: directories, storage, coordinators, policy, probability, copies, one_process, xdp, as for shaped()."""
+        """`shape`: directories, storage, coordinators, policy, probability, copies, backing, one_process, xdp, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -465,6 +477,8 @@ def main():
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
+    parser.add_argument("--backing", type=int, metavar="COPIES", help="directory servers, small-file servers and coordinators keep what they have on "
+                        "so many storage nodes each")
     parser.add_argument("--xdp", choices=["native", "generic", "off"], help="how the XDP program is attached (default: the template's; off with --one-process)")
     parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
     parser.add_argument("--unprivileged", action="store_true", help="each process confined as its unit in deploy/systemd says")
@@ -477,7 +491,7 @@ def main():
         return 0
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         small_files=given.small_files, coordinators=given.coordinators, managers=given.managers, etcd=given.etcd,
-                        policy=given.policy, probability=given.probability, copies=given.copies, one_process=given.one_process, xdp=given.xdp,
+                        policy=given.policy, probability=given.probability, copies=given.copies, backing=given.backing, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:
         if given.verb == "up":

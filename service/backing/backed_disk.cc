@@ -134,6 +134,7 @@ Task<Status> BackedDisk::sync_folder(std::string folder) {
 }
 
 Result<storage::Space> BackedDisk::space() const {
+  if (!set_.is_open()) return fail(Errc::kUnavailable, "the backing set is not open");
   return set_.space();
 }
 

@@ -18,7 +18,7 @@ namespace slice::service {
 // data_ranges() knows of no holes.
 class BackedDisk : public storage::Disk {
  public:
-  // `set` is open, and outlives it.
+  // `set` outlives it, and is open before anything but space() is called.
   explicit BackedDisk(BackingSet& set) : set_(set) {}
 
   Task<Result<std::unique_ptr<storage::File>>> open(std::string path, Mode mode) override;

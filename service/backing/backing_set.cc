@@ -78,6 +78,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
         members_(seams_.metrics.gauge("backing_members", "nodes with a whole copy of the backing set")) {}
 
   Task<Status> open();
+  bool is_open() const { return open_; }
   const std::string& waits_for() const { return waits_for_; }
   bool holds() const;
   Task<void> close();
@@ -934,6 +935,9 @@ BackingSet::~BackingSet() {
 
 Task<Status> BackingSet::open() {
   return impl_->open();
+}
+bool BackingSet::is_open() const {
+  return impl_->is_open();
 }
 const std::string& BackingSet::waits_for() const {
   return impl_->waits_for();

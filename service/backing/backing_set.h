@@ -62,6 +62,7 @@ class BackingSet {
   // Becomes the owner: waits for the manager, for sessions of former owners to be over, and for one member
   // that has everything; while another run is the owner, and alive, as long as that is so.
   Task<Status> open();
+  bool is_open() const;
   // What open() waits for, for operators; empty: nothing.
   const std::string& waits_for() const;
   // It is the owner for sure, now: what it reads is so, and whoever was told something by it may rely on it.

@@ -69,12 +69,13 @@ class FakeManager : public service::InternalProgram {
 };
 
 struct NodeHost {
-  NodeHost(ManualLoop& loop, rpc::InProcessNetwork& all, rpc::Endpoint at) : loop(loop), all(all), at(at), disk(loop) {}
+  NodeHost(ManualLoop& loop, rpc::InProcessNetwork& all, rpc::Endpoint at)
+      : loop(loop), all(all), at(at), disk(loop) {}
   void start() {
     session = disk.session();
     metrics = std::make_unique<Metrics>();
-    files = std::make_unique<BackingFiles>(
-        BackingFiles::Seams{.loop = loop, .disk = *session, .metrics = *metrics, .reserve = [] { return 0; }});
+    files = std::make_unique<BackingFiles>(BackingFiles::Seams{
+        .loop = loop, .disk = *session, .metrics = *metrics, .reserve = [] { return 0; }});
     program = std::make_unique<BackingProgram>(*files, *metrics);
     dispatcher = std::make_unique<rpc::Dispatcher>(*metrics);
     dispatcher->add(*program);
@@ -169,17 +170,17 @@ class OwnerTest : public service::testing::ServiceFixture {
     owner->managers = std::make_unique<service::Managers>(config_);
     owner->channel = std::make_unique<OwnChannel>(loop_, network_);
     owner->local = local.session();
-    owner->set = std::make_unique<service::BackingSet>(
-        service::BackingSet::Seams{.loop = loop_,
-                                   .channel = *owner->channel,
-                                   .metrics = *owner->metrics,
-                                   .managers = *owner->managers,
-                                   .server = 0,
-                                   .name = "dir1",
-                                   .copies = 2,
-                                   .local = *owner->local,
-                                   .random = context_.random,
-                                   .lost = [made = owner.get()](const std::string& why) { made->lost = why; }});
+    owner->set = std::make_unique<service::BackingSet>(service::BackingSet::Seams{
+        .loop = loop_,
+        .channel = *owner->channel,
+        .metrics = *owner->metrics,
+        .managers = *owner->managers,
+        .server = 0,
+        .name = "dir1",
+        .copies = 2,
+        .local = *owner->local,
+        .random = context_.random,
+        .lost = [made = owner.get()](const std::string& why) { made->lost = why; }});
     owner->disk = std::make_unique<service::BackedDisk>(*owner->set);
     owners_.push_back(std::move(owner));
     return *owners_.back();
@@ -393,11 +394,12 @@ TEST_F(OwnerTest, ALogLosesNothingAcknowledgedWhateverGoes) {
   for (int round = 0; round < 40; ++round) {
     Owner& owner = begin(*local);
     std::uint64_t last = 0;
-    auto log = run(storage::Log::open(loop_, *owner.disk, *owner.metrics, {.folder = "log", .segment_bytes = 4096},
-                                      [&last](storage::LogSequence sequence, ByteView) -> Status {
-                                        last = sequence.value;
-                                        return {};
-                                      }));
+    auto log =
+        run(storage::Log::open(loop_, *owner.disk, *owner.metrics, {.folder = "log", .segment_bytes = 4096},
+                               [&last](storage::LogSequence sequence, ByteView) -> Status {
+                                 last = sequence.value;
+                                 return {};
+                               }));
     ASSERT_TRUE(log) << log.error().message << " in round " << round;
     ASSERT_GE(last, acknowledged) << "in round " << round;
     ASSERT_LE(last, appended);
@@ -415,7 +417,8 @@ TEST_F(OwnerTest, ALogLosesNothingAcknowledgedWhateverGoes) {
         loop_.advance(std::chrono::microseconds(random() % 3000));
         if (what == 0) host(node).restart();
         if (what == 1) host(node).end(MemoryDisk::Crash::kSeeded), loop_.advance(1s), host(node).start();
-        if (what == 2) host(node).cut(), loop_.advance(std::chrono::milliseconds(random() % 6000)), host(node).join();
+        if (what == 2)
+          host(node).cut(), loop_.advance(std::chrono::milliseconds(random() % 6000)), host(node).join();
         if (what == 3) break;  // the owner goes with what was under way
       }
       loop_.run_until([&] { return synced.has_value(); }, 30s);

@@ -70,9 +70,10 @@ def scratch(options):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def ensemble(options, folder, config=None, **shape):
-    """A context: an ensemble of its own, after the template `config`, shaped as `ensemble.py up --help` says."""
-    return targets.Slice(instance=f"bench{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, config=config,
+def ensemble(options, folder, config=None, instance="bench", **shape):
+    """A context: an ensemble of its own, after the template `config`, shaped as `ensemble.py up --help` says. `instance`: another where several are
+    up at a time."""
+    return targets.Slice(instance=f"{instance}{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, config=config,
                          shape=shape)
 
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import backing
 import backup
 import block_maps
 import crashes
@@ -385,6 +386,7 @@ SUITES = {
     "grow": (grow.grow, "storage nodes are added and one is emptied while all work and some are killed: sites move with their data, nobody sees an error"),
     "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
     "join": (joining.joining, "docs/install.md: with session keys, certificates and its firewall on each host, a fourth host joins; who is no host reaches no server"),
+    "backing": (backing.backing, "servers that keep what they have on storage nodes lose their hosts, and nodes go"),
     "managers": (managers.managers, "three managers over etcd: who leads dies, is stopped and goes on, etcd dies, all of it dies: another one leads, and no client notices"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "old-store": (old_store.old_store, "stores that programs of before have left are opened: every name, attribute and byte is as it was"),
@@ -405,4 +407,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"backing", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

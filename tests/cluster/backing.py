@@ -1,0 +1,191 @@
+"""The suite `backing`: directory servers, the small-file server and the coordinator keep what they have on storage nodes. Each is killed, stopped for
+ten seconds, and loses its host with all that was on it; storage nodes are killed and stay away; and a directory server is taken to another host by hand,
+while its old process is only stopped, and goes on later. A kernel client and slice-load work all the time, and notice nothing but a pause."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import ensemble
+import grow
+import lost_manager_state
+import steps
+import uml
+from load import Lasting
+
+FILES = 6  # of libnfs; 16 stripes each
+COPIES = 2
+STOPPED_SECONDS = 10
+SERVES_SECONDS = 20  # from a start until a server serves, whose former session has to end before
+WHOLE_SECONDS = 90  # until a node is filled: one that was a member is waited for 30 s before another one is
+CLIENT_SECONDS = 240
+ELSEWHERE_LEG = 150  # the host that dir1 is taken to
+# Of a client's operation: the manager notices a stopped process after 5 s, and the session ends within 3.
+LONGEST_SECONDS = 40.0
+
+
+def say(ok, what, got=""):
+    print(f"{'ok' if ok else 'not ok'} backing {what}{'' if ok else f': {got}'}", flush=True)
+    return ok
+
+
+class Scene(grow.Scene):
+    say = staticmethod(say)
+
+    def __init__(self, target, options, files, load):
+        super().__init__(target, options, files, None)
+        self.load = load
+        self.folder = pathlib.Path(target.facts["config"]).parent
+        self.backed = target.servers("dir") + target.servers("small") + target.servers("coord")
+        self.nodes = target.servers("store")
+
+    def members(self, name):
+        return self.target.metrics(name)["backing_members"]
+
+    def whole(self, what):
+        """All is as it should be, and nobody has noticed anything."""
+        self.target.wait_serving()
+        well = self.until(lambda: all(self.members(name) == COPIES for name in self.backed), WHOLE_SECONDS)
+        ok = say(well, f"{what}: all sets have {COPIES} members", {name: self.members(name) for name in self.backed})
+        ok &= say(not self.load.faults, f"{what}: slice-load sees nothing wrong", self.load.faults)
+        wrong = self.files.wrong()
+        return ok & say(not wrong and self.files.write(1), f"{what}: every byte is right, and a file is written", wrong)
+
+    def log(self, name):
+        return (self.folder / "log" / f"{name}.log").read_text(errors="replace")
+
+
+def owners_die(scene):
+    for name in scene.backed:
+        start = time.monotonic()
+        scene.target.kill_and_start(name)
+        scene.target.wait_serving(SERVES_SECONDS)
+        print(f"{name}: killed, and serves after {time.monotonic() - start:.1f} s", flush=True)
+    return scene.whole("each owner is killed")
+
+
+def owner_is_stopped(scene):
+    """Its session ends; nobody else wants the set, so it goes on."""
+    os.kill(scene.target.pids()["dir1"], signal.SIGSTOP)
+    time.sleep(STOPPED_SECONDS)
+    os.kill(scene.target.pids()["dir1"], signal.SIGCONT)
+    return scene.whole("dir1 is stopped for 10 s")
+
+
+def hosts_are_lost(scene):
+    ok = True
+    for name in scene.backed:
+        scene.target.kill(name)
+        data = scene.folder / "data" / name
+        had = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+        shutil.rmtree(data)
+        start = time.monotonic()
+        scene.target.start(name)
+        scene.target.wait_serving(SERVES_SECONDS)
+        print(f"{name}: its host is lost, with {had} bytes; serves from an empty directory after {time.monotonic() - start:.1f} s", flush=True)
+        ok &= scene.whole(f"the host of {name} is lost")
+    return ok & scene.clean("hosts are lost", "fsck", "--data")
+
+
+def nodes_die(scene):
+    """One after another; each is back before the next one goes."""
+    ok = True
+    for name in scene.nodes[:2]:
+        scene.target.kill(name)
+        time.sleep(6)
+        ok &= say(not scene.load.faults, f"{name} is killed: slice-load sees nothing wrong", scene.load.faults)
+        scene.target.start(name)
+        ok &= scene.whole(f"{name} is killed, and back")
+    return ok
+
+
+def node_stays_away(scene):
+    """Others are filled in its place, and later the next one goes: what was only there is not missed."""
+    scene.target.kill(scene.nodes[0])
+    well = scene.until(lambda: all(scene.members(name) == COPIES for name in scene.backed), WHOLE_SECONDS)
+    ok = say(well, f"{scene.nodes[0]} stays away: others are filled", {name: scene.members(name) for name in scene.backed})
+    for name in scene.backed:
+        scene.target.kill_and_start(name)
+    scene.target.start(scene.nodes[0])
+    return ok & scene.whole(f"{scene.nodes[0]} was away")
+
+
+class Elsewhere:
+    """dir1 at another host: a context."""
+
+    def __init__(self, scene):
+        self.scene, target = scene, scene.target
+        self.namespace = f"{target.facts['proxy'].removesuffix('-proxy')}-host{ELSEWHERE_LEG}"
+        self.address, self.data = f"10.77.{ELSEWHERE_LEG}.2", scene.folder / "data" / "elsewhere"
+        self.config, self.log = scene.folder / "elsewhere.toml", scene.folder / "log" / "elsewhere.log"
+        text = pathlib.Path(target.facts["config"]).read_text()
+        self.config.write_text(text.replace(f'data = "{scene.folder}/data/dir1"', f'data = "{self.data}"'))
+
+    def __enter__(self):
+        self.scene.target.add_leg(f"host{ELSEWHERE_LEG}", self.namespace, f"10.77.{ELSEWHERE_LEG}")
+        self.scene.tell("server", "set", "dir1", "--address", self.address)
+        command = uml.in_netns(self.namespace, str(self.scene.target.bin_dir / ensemble.PROGRAMS["directory"]), "--config", str(self.config), "--name", "dir1")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(30)
+
+    def says(self, text, patience):
+        return self.scene.until(lambda: text in self.log.read_text(errors="replace"), patience)
+
+
+def owner_is_taken_elsewhere(scene):
+    """By hand, as docs/operations.md says. Its old process is stopped meanwhile, believes that no time has passed, and must answer nobody when it
+    goes on."""
+    old = scene.target.pids()["dir1"]
+    was = next(server["address"] for server in json.loads(scene.tell("tables", "--json"))["servers"] if server["name"] == "dir1")
+    with Elsewhere(scene) as elsewhere:
+        ok = say(elsewhere.says("waits", 10), "a second dir1 waits while the first is alive", elsewhere.log.read_text())
+        os.kill(old, signal.SIGSTOP)
+        start = time.monotonic()
+        ok &= say(elsewhere.says("serving as", SERVES_SECONDS), "dir1 is stopped: another host has the set", elsewhere.log.read_text()[-1000:])
+        print(f"dir1 serves elsewhere after {time.monotonic() - start:.1f} s", flush=True)
+        wrong = scene.files.wrong()
+        ok &= say(not wrong and scene.files.write(1), "dir1 elsewhere: every byte is right, and a file is written", wrong)
+        os.kill(old, signal.SIGCONT)
+        gone = scene.until(lambda: scene.target.pids()["dir1"] is None, 10)
+        ok &= say(gone and "is not its own any more" in scene.log("dir1"), "the old dir1 finds out, and ends", scene.log("dir1")[-500:])
+        ok &= say(not scene.load.faults, "dir1 elsewhere: slice-load sees nothing wrong", scene.load.faults)
+        ok &= scene.clean("dir1 elsewhere", "fsck", "--data")
+    scene.tell("server", "set", "dir1", "--address", was.split(":")[0])
+    scene.target.start("dir1")
+    return ok & scene.whole("dir1 is back")
+
+
+STEPS = (owners_die, owner_is_stopped, hosts_are_lost, nodes_die, node_stays_away, owner_is_taken_elsewhere)
+
+
+def backing(ensembles, options):
+    chosen = [step for step in STEPS if not options.only or step.__name__ in options.only.split(",")]
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slice-backing-", dir="/dev/shm"))
+        target = stack.enter_context(ensembles.make("backing", directories=2, storage=4, copies=2, backing=COPIES))
+        files = lost_manager_state.Files(target, folder)
+        if not files.write(FILES):
+            return False
+        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(CLIENT_SECONDS)]
+        client = stack.enter_context(target.client(command, output=sys.stdout, options="actimeo=0", timeout=CLIENT_SECONDS + 300))
+        if not client.says("ready"):
+            return say(False, "the client gets ready", client.wait())
+        with Lasting(target, options, folder) as load:
+            ok = steps.carry_out(chosen, Scene(target, options, files, load))
+        ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
+        ok &= say(client.wait() == 0, "nor did the kernel client")
+        for what, times in json.loads(client.text.splitlines()[-1]).items():
+            ok &= say(times["longest"][0] < LONGEST_SECONDS, f"{what}: the longest of {times['operations']} took {times['longest'][:6]} s", times["longest"])
+        return ok
