@@ -31,6 +31,7 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
              .recorded = {}},
       records_(context.config, entries_),
       moves_(context, hooks_for_moves()),
+      backing_sets_(context.metrics, hooks_for_backing()),
       settings_(
           context, store,
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
@@ -78,6 +79,13 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
     return result;
   });
   on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
+  on<wire::BackingClaimArgs>(Procedure::kBackingClaim,
+                             [this](const auto& args) { return backing_sets_.claim(args); });
+  on<wire::BackingMembersArgs>(Procedure::kBackingMembers,
+                               [this](const auto& args) { return backing_sets_.set_members(args); });
+  on<wire::BackingSpareArgs>(Procedure::kBackingSpare,
+                             [this](const auto& args) { return backing_sets_.spare(args); });
+  on<service::NoArguments>(Procedure::kBackingSets, [this](const auto&) { return backing_sets_.list(); });
 }
 
 Task<Status> Manager::start() {
@@ -116,6 +124,13 @@ Moves::Hooks Manager::hooks_for_moves() {
                           Generation generation) { records_.moved(move, generation); },
           .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
           .surveys = [this] { return survey_.has_value(); }};
+}
+
+BackingSets::Hooks Manager::hooks_for_backing() {
+  return {.state = state_,
+          .change = [this](BackingSets::Hooks::Change change_it) { return change(std::move(change_it)); },
+          .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
+          .is_twice = [this](std::uint32_t server) { return is_twice(server); }};
 }
 
 Task<Status> Manager::change(Moves::Hooks::Change change_it) {
@@ -168,13 +183,7 @@ Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) 
       log_warning("a heartbeat of {}, which was declared lost: it is told to stop",
                   entries_[args.server].name);
   } else if (is_member(args.server)) {
-    Heard& heard = heard_[args.server];
-    const std::string& name = entries_[args.server].name;
-    if (!alive(heard) || heard.last.pid != args.pid) {
-      log_info("{} is alive pid={} state={} generation={}", name, args.pid, args.state,
-               args.generation.value);
-    }
-    heard = {.last = args, .at = context_.loop.now()};
+    note(args);
   } else if (unknown_log_.allow()) {
     log_warning("a heartbeat of server {}, which {}", args.server,
                 args.server < entries_.size()
@@ -193,6 +202,23 @@ Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) 
                                   .offer = wanted,
                                   .claim = claim,
                                   .settings = settings_.generation()};
+}
+
+void Manager::note(const wire::HeartbeatArgs& args) {
+  Heard& heard = heard_[args.server];
+  if (!alive(heard) || heard.last.pid != args.pid) {
+    log_info("{} is alive pid={} state={} generation={}", entries_[args.server].name, args.pid, args.state,
+             args.generation.value);
+  }
+  const bool same = heard.last.pid == args.pid && heard.last.started_ns == args.started_ns;
+  heard = {.last = args, .at = context_.loop.now(), .other_at = same ? heard.other_at : heard.at};
+}
+
+// One that has ended is one no more after the time in which each would have been heard again.
+bool Manager::is_twice(std::uint32_t server) const {
+  const Heard& heard = heard_.at(server);
+  return heard.other_at &&
+         context_.loop.now() - *heard.other_at <= std::chrono::milliseconds(wire::kMissedHeartbeatMs);
 }
 
 Task<rpc::Outcome> Manager::draw(rpc::XdrWriter& results) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "control/manager/backing_sets.h"
 #include "control/manager/moves.h"
 #include "control/manager/settings_book.h"
 #include "control/manager/state.h"
@@ -44,6 +45,8 @@ class Manager : public service::InternalProgram {
     wire::HeartbeatArgs last;
     std::optional<MonoTime> at;  // none: never
     bool said_dead = false;
+    std::optional<MonoTime>
+        other_at;  // when the process before this one was heard last; none: there was none
   };
 
   Task<wire::HeartbeatResult> heartbeat(const wire::HeartbeatArgs& args);
@@ -55,6 +58,11 @@ class Manager : public service::InternalProgram {
   // With the lock held: notes durably that the server has a record, and follows what records say.
   Task<Status> follow_record(std::uint32_t server);
   Moves::Hooks hooks_for_moves();
+  BackingSets::Hooks hooks_for_backing();
+  // Notes what a member says, in place of what it said before.
+  void note(const wire::HeartbeatArgs& args);
+  // Processes of this member are heard by turns.
+  bool is_twice(std::uint32_t server) const;
   // Durably, one change of the state at a time. kUnavailable while there is a survey.
   Task<Status> change(Moves::Hooks::Change change);
   Task<wire::ChangeServerResult> change_server(wire::ChangeServerArgs args);
@@ -99,6 +107,7 @@ class Manager : public service::InternalProgram {
   const std::vector<wire::ServerEntry>& entries_ = state_.tables.servers;  // the members, by number
   Records records_;
   Moves moves_;
+  BackingSets backing_sets_;
   SettingsBook settings_;
   std::optional<Survey> survey_;  // none: the state is known
   std::string waits_for_;         // with a survey

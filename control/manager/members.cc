@@ -125,6 +125,7 @@ Status remove(const EnsembleConfig& config, ServerEntry& known, ManagerState& ne
   if (std::string left = what_keeps(next, known); !left.empty())
     return fail(Errc::kInvalid, "{} cannot be removed: it {}", known.name, left);
   next.recorded.erase(known.name);
+  std::erase_if(next.backing_sets, [&](const wire::BackingSet& each) { return each.server == known.server; });
   known = {.server = known.server,
            .role = wire::Role::kRemoved,
            .endpoint = {},
@@ -149,6 +150,11 @@ std::string what_keeps(const ManagerState& state, const ServerEntry& server) {
   if (moves > 0)
     add(moves == 1 ? "is part of a move that goes on (slicectl moves)"
                    : fmt::format("is part of {} moves that go on (slicectl moves)", moves));
+  for (const wire::BackingSet& each : state.backing_sets) {
+    if (std::find(each.members.begin(), each.members.end(), server.server) != each.members.end())
+      add(fmt::format("has a copy of the backing set of {} (slicectl backing)",
+                      state.tables.servers.at(each.server).name));
+  }
   return text;
 }
 

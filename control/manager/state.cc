@@ -1,18 +1,21 @@
 #include "control/manager/state.h"
 
+#include <algorithm>
+
 #include "rpc/xdr.h"
 
 namespace slice::manager {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x534c4d53;  // "SLMS"
-constexpr std::uint32_t kFormat = 6;
+constexpr std::uint32_t kFormat = 7;
 constexpr std::uint32_t kWithoutRecords = 1;  // the format before servers had records
 constexpr std::uint32_t kWithoutMoves = 2;    // the format before sites could be moved
 constexpr std::uint32_t kDrainedApart = 3;    // that with the names of drained servers outside the tables
 constexpr std::uint32_t kWithoutLosses = 4;   // that without servers that were declared lost
 constexpr std::uint32_t kOnlyOfBirth = 5;     // that where only servers of the birth had files with a layout
-constexpr std::uint32_t kMostServers = 4096, kMostName = 255, kMostMoves = 4096;
+constexpr std::uint32_t kWithoutBackingSets = 6;
+constexpr std::uint32_t kMostServers = 4096, kMostName = 255, kMostMoves = 4096, kMostSets = 4096;
 
 void encode_moves(rpc::XdrWriter& out, const ManagerState& state) {
   out.u64(state.last_move.value);
@@ -55,6 +58,30 @@ void decode_moves(rpc::XdrReader& in, ManagerState& state) {
   }
 }
 
+void encode_sets(rpc::XdrWriter& out, const std::vector<wire::BackingSet>& sets) {
+  out.u32(static_cast<std::uint32_t>(sets.size()));
+  for (const wire::BackingSet& each : sets) encode(out, each);
+}
+
+void decode_sets(rpc::XdrReader& in, std::vector<wire::BackingSet>& sets) {
+  const std::uint32_t count = in.u32();
+  if (count > kMostSets) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    sets.push_back(wire::decode_backing_set(in));
+    if (i > 0 && sets[i].server <= sets[i - 1].server) in.fail();
+  }
+}
+
+// What else names servers by their numbers: it names such that there are.
+bool names_members(const ManagerState& state) {
+  const std::size_t servers = state.tables.servers.size();
+  return std::all_of(state.backing_sets.begin(), state.backing_sets.end(), [&](const wire::BackingSet& set) {
+    return set.server < servers &&
+           std::all_of(
+               set.members.begin(), set.members.end(), [&](std::uint32_t each) { return each < servers; });
+  });
+}
+
 }  // namespace
 
 Task<Result<ManagerState>> load_state(StateStore& store) {
@@ -76,8 +103,9 @@ Task<Result<ManagerState>> load_state(StateStore& store) {
   if (format > kWithoutRecords) state.recorded = decode_names(in);
   const auto drained = format == kDrainedApart ? decode_names(in) : std::set<std::string>();
   if (format > kWithoutMoves) decode_moves(in, state);
+  if (format > kWithoutBackingSets) decode_sets(in, state.backing_sets);
   const bool decodes = wire::decode(in.rest(), form_of_tables(format), state.tables);
-  if (!in.ok() || !decodes) {
+  if (!in.ok() || !decodes || !names_members(state)) {
     co_return fail(Errc::kCorrupt, "{}: its contents do not decode", kStateFile);
   }
   for (wire::ServerEntry& each : state.tables.servers)
@@ -97,6 +125,7 @@ Task<Status> save_state(StateStore& store, const ManagerState& state) {
   out.u32(static_cast<std::uint32_t>(state.recorded.size()));
   for (const std::string& name : state.recorded) out.text(name);
   encode_moves(out, state);
+  encode_sets(out, state.backing_sets);
   encode(out, state.tables);
   return store.replace(kStateFile, out.take());
 }

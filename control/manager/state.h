@@ -1,6 +1,6 @@
 // ManagerState: what slice-managerd must not forget: the largest verifier drawn, the routing tables with
-// their generation, which servers have a record of their sites, and which moves of sites go on. Kept in one
-// small file that is replaced whole (docs/formats/manager-state.md).
+// their generation, which servers have a record of their sites, which moves of sites go on, and who has which
+// backing set. Kept in one small file that is replaced whole (docs/formats/manager-state.md).
 #ifndef SLICE_CONTROL_MANAGER_STATE_H
 #define SLICE_CONTROL_MANAGER_STATE_H
 
@@ -10,6 +10,7 @@
 
 #include "common/config.h"
 #include "control/manager/state_store.h"
+#include "wire/backing.h"
 #include "wire/manager.h"
 #include "wire/moves.h"
 
@@ -31,6 +32,7 @@ struct ManagerState {
   std::vector<MoveRecord> moves = {};  // the oldest first
   wire::MoveId last_move = {};         // the last number given; never given again
   wire::MoveSettings settings{.bytes_per_second = wire::kDefaultMoveRate};
+  std::vector<wire::BackingSet> backing_sets = {};  // by server
 };
 
 inline constexpr const char* kStateFile = "manager.state";

@@ -1,0 +1,210 @@
+#include "control/manager/backing_sets.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "common/log.h"
+
+namespace slice::manager {
+namespace {
+
+using wire::BackingSet;
+using wire::ServerEntry;
+
+bool in_use(const ServerEntry& entry) {
+  return entry.role == wire::Role::kStorage && !entry.drained && entry.lost.value == 0;
+}
+
+// What fails together, as far as it is said.
+std::string host_of(const ServerEntry& entry) {
+  return entry.host.empty() ? fmt::format("at {:08x}", entry.endpoint.address) : entry.host;
+}
+
+auto place_of(auto& sets, std::uint32_t server) {
+  return std::lower_bound(sets.begin(), sets.end(), server,
+                          [](const BackingSet& set, std::uint32_t of) { return set.server < of; });
+}
+
+std::string names(const ManagerState& state, const std::vector<std::uint32_t>& servers) {
+  std::string text;
+  for (std::uint32_t each : servers)
+    text += fmt::format("{}{}", text.empty() ? "" : ",", state.tables.servers.at(each).name);
+  return text;
+}
+
+std::size_t copies_on(const ManagerState& state, std::uint32_t storage) {
+  return static_cast<std::size_t>(
+      std::count_if(state.backing_sets.begin(), state.backing_sets.end(), [storage](const BackingSet& set) {
+        return std::find(set.members.begin(), set.members.end(), storage) != set.members.end();
+      }));
+}
+
+}  // namespace
+
+const BackingSet* find_set(const ManagerState& state, std::uint32_t server) {
+  auto found = place_of(state.backing_sets, server);
+  return found == state.backing_sets.end() || found->server != server ? nullptr : &*found;
+}
+
+std::optional<std::uint32_t> spare_for(const ManagerState& state, const std::vector<std::uint32_t>& members,
+                                       const std::function<bool(std::uint32_t server)>& alive) {
+  const auto& servers = state.tables.servers;
+  std::set<std::string> taken;
+  for (std::uint32_t each : members) taken.insert(host_of(servers.at(each)));
+  auto on_member = [&](const ServerEntry& entry) { return taken.contains(host_of(entry)); };
+  // A silent one comes back: rather one copy less until then than two that fail together.
+  const bool other_hosts = std::any_of(servers.begin(), servers.end(), [&](const ServerEntry& entry) {
+    return in_use(entry) && !on_member(entry);
+  });
+  std::optional<std::tuple<std::size_t, std::uint32_t>> best;
+  for (const ServerEntry& each : servers) {
+    const bool is_member = std::find(members.begin(), members.end(), each.server) != members.end();
+    if (!in_use(each) || is_member || !alive(each.server) || (other_hosts && on_member(each))) continue;
+    const std::tuple found{copies_on(state, each.server), each.server};
+    if (!best || found < *best) best = found;
+  }
+  if (!best) return std::nullopt;
+  return std::get<1>(*best);
+}
+
+BackingSets::BackingSets(Metrics& metrics, Hooks hooks)
+    : hooks_(std::move(hooks)),
+      claims_(metrics.counter("manager_backing_claims_total", "epochs of backing sets that were given")),
+      changes_(metrics.counter("manager_backing_changes_total", "changes of backing sets' members")),
+      refused_(metrics.counter("manager_backing_refused_total",
+                               "claims of backing sets, and changes of their members, that were refused")) {}
+
+Task<wire::BackingClaimResult> BackingSets::claim(wire::BackingClaimArgs args) {
+  const BackingSet* known = find_set(hooks_.state, args.server);
+  const bool again = known != nullptr && known->instance == args.instance;
+  const bool answered = again && known->copies == args.copies;
+  Status claimed{};
+  if (!answered)
+    claimed = co_await hooks_.change([&](ManagerState& next) { return claim_in(args, next); });
+  wire::BackingClaimResult result;
+  if (!claimed) {
+    refused_.add();
+    log_warning("server {} gets no epoch of its backing set: {}", args.server, claimed.error().message);
+    result.refused = claimed.error().message;
+    co_return result;
+  }
+  result.set = *find_set(hooks_.state, args.server);
+  // The first epoch's owner is told so each time that it asks.
+  result.made = result.set.epoch == BackingEpoch{1};
+  if (!again) {
+    claims_.add();
+    log_info("the backing set of {} has another owner epoch={} instance={:x} copies={} members={}",
+             hooks_.state.tables.servers.at(args.server).name, result.set.epoch.value, args.instance,
+             result.set.copies, names(hooks_.state, result.set.members));
+    if (result.made && result.set.members.size() < args.copies)
+      log_warning("the backing set of {} is to have {} copies, and has {}: no more storage servers are there",
+                  hooks_.state.tables.servers.at(args.server).name, args.copies, result.set.members.size());
+  }
+  co_return result;
+}
+
+// While another process is heard of under the same name, a run of it may not take its set away. Which of the
+// two has the set is not known here; but it is soon known whether the other one has ended, and until its
+// session is over storage nodes would not take another owner either. The run that has the lock of the former
+// one's data directory knows that it has ended.
+Status BackingSets::claim_in(const wire::BackingClaimArgs& args, ManagerState& next) const {
+  const auto& servers = next.tables.servers;
+  if (args.server >= servers.size()) return fail(Errc::kInvalid, "server {} is no member", args.server);
+  const ServerEntry& entry = servers[args.server];
+  const bool may = entry.role == wire::Role::kDirectory || entry.role == wire::Role::kSmallFile ||
+                   entry.role == wire::Role::kCoordinator;
+  if (!may)
+    return fail(Errc::kInvalid, "server {} ({}) is {}: it has no backing set", args.server, entry.name,
+                wire::role_name(entry.role));
+  if (args.instance == 0 || args.copies < 1 || args.copies > wire::kMaxBackingMembers)
+    return fail(Errc::kInvalid, "a backing set has 1 to {} copies", wire::kMaxBackingMembers);
+  auto set = place_of(next.backing_sets, args.server);
+  if (set == next.backing_sets.end() || set->server != args.server) return make(args, next);
+  set->copies = args.copies;
+  if (set->instance == args.instance) return {};
+  if (set->instance != args.former && hooks_.is_twice(args.server))
+    return fail(Errc::kUnavailable, "another run of {} is alive, which has its backing set of epoch {}",
+                entry.name, set->epoch.value);
+  ++set->epoch.value;
+  set->instance = args.instance;
+  return {};
+}
+
+Status BackingSets::make(const wire::BackingClaimArgs& args, ManagerState& next) const {
+  const ServerEntry& entry = next.tables.servers[args.server];
+  // What it had would be there no more, and nothing would say so.
+  if (next.recorded.contains(entry.name))
+    return fail(Errc::kInvalid,
+                "{} has served, and no backing set of it is known: it keeps what it has in its data "
+                "directory, or the manager's state was lost",
+                entry.name);
+  BackingSet set{.server = args.server,
+                 .epoch = BackingEpoch{1},
+                 .instance = args.instance,
+                 .copies = args.copies,
+                 .members = {}};
+  while (set.members.size() < args.copies) {
+    const auto storage = spare_for(next, set.members, hooks_.alive);
+    if (!storage) break;
+    set.members.push_back(*storage);
+  }
+  if (set.members.empty())
+    return fail(Errc::kUnavailable, "no storage server that is in use is heard of: a set has one at least");
+  next.backing_sets.insert(place_of(next.backing_sets, args.server), std::move(set));
+  return {};
+}
+
+Task<wire::BackingMembersResult> BackingSets::set_members(wire::BackingMembersArgs args) {
+  const Status changed =
+      co_await hooks_.change([&](ManagerState& next) { return change_members(args, next); });
+  wire::BackingMembersResult result;
+  if (!changed) {
+    refused_.add();
+    log_warning("the backing set of server {} keeps its members: {}", args.owner.server,
+                changed.error().message);
+    result.refused = changed.error().message;
+    co_return result;
+  }
+  changes_.add();
+  result.set = *find_set(hooks_.state, args.owner.server);
+  log_info("the backing set of {} is on {} now epoch={}",
+           hooks_.state.tables.servers.at(args.owner.server).name, names(hooks_.state, args.members),
+           args.owner.epoch.value);
+  co_return result;
+}
+
+Status BackingSets::change_members(const wire::BackingMembersArgs& args, ManagerState& next) const {
+  auto set = place_of(next.backing_sets, args.owner.server);
+  if (set == next.backing_sets.end() || set->server != args.owner.server)
+    return fail(Errc::kNotFound, "server {} has no backing set", args.owner.server);
+  if (set->epoch != args.owner.epoch || set->instance != args.owner.instance)
+    return fail(Errc::kStale, "the set is of epoch {} and another run: epoch {} is over", set->epoch.value,
+                args.owner.epoch.value);
+  const auto& servers = next.tables.servers;
+  for (std::uint32_t each : args.members) {
+    const bool good = each < servers.size() && servers[each].role == wire::Role::kStorage &&
+                      servers[each].lost.value == 0;
+    if (!good)
+      return fail(Errc::kInvalid, "server {} is no storage server of the ensemble, or was lost", each);
+  }
+  const std::set<std::uint32_t> distinct(args.members.begin(), args.members.end());
+  if (distinct.empty() || distinct.size() != args.members.size() ||
+      distinct.size() > wire::kMaxBackingMembers)
+    return fail(Errc::kInvalid, "a set has 1 to {} members, each once", wire::kMaxBackingMembers);
+  set->members = args.members;
+  return {};
+}
+
+wire::BackingSpareResult BackingSets::spare(const wire::BackingSpareArgs& args) const {
+  const BackingSet* set = find_set(hooks_.state, args.server);
+  if (set == nullptr) return {};
+  const auto found = spare_for(hooks_.state, set->members, hooks_.alive);
+  return {.found = found.has_value(), .storage = found.value_or(0)};
+}
+
+wire::BackingSetsResult BackingSets::list() const {
+  return {hooks_.state.backing_sets};
+}
+
+}  // namespace slice::manager

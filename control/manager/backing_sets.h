@@ -1,0 +1,56 @@
+// BackingSets: the manager's part in backing sets (docs/backing.md): who the owner of each is, under which
+// epoch, and which storage servers have a whole copy. All of it is in the state. One loop.
+#ifndef SLICE_CONTROL_MANAGER_BACKING_SETS_H
+#define SLICE_CONTROL_MANAGER_BACKING_SETS_H
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/metrics.h"
+#include "control/manager/state.h"
+#include "wire/backing.h"
+
+namespace slice::manager {
+
+// The set of that server; null: it has none.
+const wire::BackingSet* find_set(const ManagerState& state, std::uint32_t server);
+
+// A storage server for one more copy of a set that has these members; none: there is no such one. Never one
+// that is drained, lost or silent; of those on a host of which no member is the one with the fewest copies,
+// and the lowest number where several have as few. A member's host is taken only where all storage servers
+// in use are on members' hosts.
+std::optional<std::uint32_t> spare_for(const ManagerState& state, const std::vector<std::uint32_t>& members,
+                                       const std::function<bool(std::uint32_t server)>& alive);
+
+class BackingSets {
+ public:
+  struct Hooks {
+    const ManagerState& state;
+    // Makes a change of the state durable, one at a time. An error of `change`: nothing is changed.
+    using Change = std::function<Status(ManagerState& next)>;
+    std::function<Task<Status>(Change change)> change;
+    std::function<bool(std::uint32_t server)> alive;
+    // Two processes are heard of, lately, that say that they are this server.
+    std::function<bool(std::uint32_t server)> is_twice;
+  };
+  BackingSets(Metrics& metrics, Hooks hooks);
+
+  Task<wire::BackingClaimResult> claim(wire::BackingClaimArgs args);
+  Task<wire::BackingMembersResult> set_members(wire::BackingMembersArgs args);
+  wire::BackingSpareResult spare(const wire::BackingSpareArgs& args) const;
+  wire::BackingSetsResult list() const;
+
+ private:
+  Status claim_in(const wire::BackingClaimArgs& args, ManagerState& next) const;
+  // A set that there was none of.
+  Status make(const wire::BackingClaimArgs& args, ManagerState& next) const;
+  Status change_members(const wire::BackingMembersArgs& args, ManagerState& next) const;
+
+  Hooks hooks_;
+  Counter &claims_, &changes_, &refused_;
+};
+
+}  // namespace slice::manager
+
+#endif  // SLICE_CONTROL_MANAGER_BACKING_SETS_H
