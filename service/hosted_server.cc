@@ -116,6 +116,11 @@ void HostedServer::make_backing() {
                         .copies = self_.backing_copies,
                         .local = *local_disk_,
                         .random = random_bits,
+                        .drained =
+                            [this](std::uint32_t server) {
+                              const auto& servers = tables_.get()->wire().servers;
+                              return server < servers.size() && servers[server].drained;
+                            },
                         .lost = [this](const std::string& why) { host_.end(kExitFailed, why); }});
   backed_disk_ = std::make_unique<storage::TracedDisk>(std::make_unique<BackedDisk>(*backing_),
                                                        [this] { return tracer_.on(); });

@@ -80,8 +80,7 @@ Task<wire::BackingClaimResult> BackingSets::claim(wire::BackingClaimArgs args) {
   const bool again = known != nullptr && known->instance == args.instance;
   const bool answered = again && known->copies == args.copies;
   Status claimed{};
-  if (!answered)
-    claimed = co_await hooks_.change([&](ManagerState& next) { return claim_in(args, next); });
+  if (!answered) claimed = co_await hooks_.change([&](ManagerState& next) { return claim_in(args, next); });
   wire::BackingClaimResult result;
   if (!claimed) {
     refused_.add();
@@ -183,8 +182,8 @@ Status BackingSets::change_members(const wire::BackingMembersArgs& args, Manager
                 args.owner.epoch.value);
   const auto& servers = next.tables.servers;
   for (std::uint32_t each : args.members) {
-    const bool good = each < servers.size() && servers[each].role == wire::Role::kStorage &&
-                      servers[each].lost.value == 0;
+    const bool good =
+        each < servers.size() && servers[each].role == wire::Role::kStorage && servers[each].lost.value == 0;
     if (!good)
       return fail(Errc::kInvalid, "server {} is no storage server of the ensemble, or was lost", each);
   }

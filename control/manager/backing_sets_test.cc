@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "control/manager/testing/manager_fixture.h"
-#include "service/durable_file.h"
+#include "storage/durable_file.h"
 
 namespace slice::manager {
 namespace {
@@ -43,7 +43,8 @@ class BackingSetsTest : public testing::ManagerFixture {
     return ask<wire::BackingSetsResult>(Procedure::kBackingSets, service::NoArguments{})->sets;
   }
   wire::ChangeServerResult change_server(wire::ServerChange what, const std::string& name) {
-    return ask<wire::ChangeServerResult>(Procedure::kChangeServer, wire::ChangeServerArgs{what, {.name = name}})
+    return ask<wire::ChangeServerResult>(Procedure::kChangeServer,
+                                         wire::ChangeServerArgs{what, {.name = name}})
         .value();
   }
   // One more of a role, and it is heard of.
@@ -203,7 +204,7 @@ TEST_F(BackingSetsTest, AStateOfBeforeThereWereSetsIsRead) {
   out.u64(0);
   out.u32(0);
   encode(out, dealt(6));
-  ASSERT_TRUE(run(service::replace_file(disk_, kStateFile, out.take())));
+  ASSERT_TRUE(run(storage::replace_file(disk_, kStateFile, out.take())));
   for (int starts = 0; starts < 2; ++starts) {
     ASSERT_TRUE(restart());
     EXPECT_EQ(tables_told()->generation, Generation{6});

@@ -110,7 +110,7 @@ def with_backing(text, copies):
     """The configuration with a backing set for every server that may have one."""
     head, *servers = text.split("\n[[server]]\n")
     lines = f'backing = "replicated"\nbacking_copies = {copies}\n'
-    return "\n[[server]]\n".join([head, *(s.rstrip("\n") + "\n" + lines if BACKED_ROLE.search(s) else s for s in servers])
+    return "\n[[server]]\n".join([head, *(s.rstrip("\n") + "\n" + lines if BACKED_ROLE.search(s) else s for s in servers)])
 
 
 def with_etcd(text, members):

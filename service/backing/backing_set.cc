@@ -154,7 +154,10 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
 
   // ---- filling ----
   Task<void> keep_whole(std::shared_ptr<Impl> stays);
+  // That is to go; null: there is none.
+  Node drained_member() const;
   Task<std::optional<std::uint32_t>> choose_node();
+  Task<void> fill(std::uint32_t server);
   Task<Status> fill_node(Node node);
   Task<Status> fill_file(Node node, std::shared_ptr<SetFile> file);
   Task<Status> fill_piece(Node node, std::shared_ptr<SetFile> file, std::uint64_t number);
@@ -740,23 +743,42 @@ Task<void> BackingSet::Impl::keep_whole(std::shared_ptr<Impl> /*stays*/) {
   for (;;) {
     co_await loop_.sleep(kKeepInterval);
     if (closed_ || !intact_) co_return;
-    if (count_members() >= seams_.copies) continue;
+    const std::size_t members = count_members();
+    Node drained = drained_member();
+    if (members >= seams_.copies && !drained) continue;
+    // Another one is filled before it goes, where a set may have one more.
+    if (drained && (members > seams_.copies || members == wire::kMaxBackingMembers)) {
+      log_info("backing set of {}: node {} is drained, and goes", seams_.name, drained->server);
+      drained->leaving = true;
+      co_await take_out(shared_from_this(), drained);
+      continue;
+    }
     auto chosen = co_await choose_node();
     if (!chosen || closed_ || !intact_) continue;
-    auto node = std::make_shared<Receiver>();
-    node->server = *chosen;
-    node->endpoint = endpoints_[*chosen];
-    Status filled = co_await fill_node(node);
-    if (filled) {
-      members_filled_.add();
-      members_.set(count_members());
-      lost_.erase(node->server);
-      log_info("backing set of {}: node {} has all, and is a member", seams_.name, node->server);
-    } else if (!closed_ && intact_) {
-      log_warning("backing set of {}: node {} is not filled: {}", seams_.name, node->server,
-                  filled.error().message);
-      if (!node->counts) forget(node);
-    }
+    co_await fill(*chosen);
+  }
+}
+
+Node BackingSet::Impl::drained_member() const {
+  auto found = std::find_if(nodes_.begin(), nodes_.end(), [this](const Node& node) {
+    return node->member() && seams_.drained(node->server);
+  });
+  return found == nodes_.end() ? nullptr : *found;
+}
+
+Task<void> BackingSet::Impl::fill(std::uint32_t server) {
+  auto node = std::make_shared<Receiver>();
+  node->server = server;
+  node->endpoint = endpoints_[server];
+  Status filled = co_await fill_node(node);
+  if (filled) {
+    members_filled_.add();
+    members_.set(count_members());
+    lost_.erase(server);
+    log_info("backing set of {}: node {} has all, and is a member", seams_.name, server);
+  } else if (!closed_ && intact_) {
+    log_warning("backing set of {}: node {} is not filled: {}", seams_.name, server, filled.error().message);
+    if (!node->counts) forget(node);
   }
 }
 
@@ -766,7 +788,7 @@ Task<std::optional<std::uint32_t>> BackingSet::Impl::choose_node() {
   const MonoTime now = loop_.now();
   bool wait = false;
   for (const auto& [server, when] : lost_) {
-    if (now - when > kComeBack) continue;
+    if (now - when > kComeBack || seams_.drained(server)) continue;
     wait = true;
     Receiver asked;
     asked.endpoint = endpoints_[server];

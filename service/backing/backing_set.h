@@ -50,6 +50,8 @@ class BackingSet {
     // ended. File `backing.run`.
     storage::Disk& local;
     std::function<std::uint64_t()> random;  // 64 random bits
+    // This storage server is to have nothing any more.
+    std::function<bool(std::uint32_t server)> drained;
     // It is the owner no more, or something that it wrote is lost before it was durable: whatever it has in
     // memory may be wrong, and it must answer nobody. Called once.
     std::function<void(const std::string& why)> lost;

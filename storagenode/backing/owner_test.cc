@@ -37,7 +37,8 @@ class FakeManager : public service::InternalProgram {
 
   wire::BackingSet set;
   unsigned changes = 0;
-  std::set<std::uint32_t> silent;  // nodes
+  std::size_t least = wire::kMaxBackingMembers;  // members at any time
+  std::set<std::uint32_t> silent;                // nodes
 
  private:
   wire::BackingClaimResult claim(const wire::BackingClaimArgs& args) {
@@ -54,6 +55,7 @@ class FakeManager : public service::InternalProgram {
       return {.refused = "the epoch is another's", .set = {}};
     }
     set.members = args.members;
+    least = std::min(least, set.members.size());
     ++changes;
     return {.refused = "", .set = set};
   }
@@ -180,6 +182,7 @@ class OwnerTest : public service::testing::ServiceFixture {
         .copies = 2,
         .local = *owner->local,
         .random = context_.random,
+        .drained = [this](std::uint32_t node) { return drained_.contains(node); },
         .lost = [made = owner.get()](const std::string& why) { made->lost = why; }});
     owner->disk = std::make_unique<service::BackedDisk>(*owner->set);
     owners_.push_back(std::move(owner));
@@ -216,6 +219,7 @@ class OwnerTest : public service::testing::ServiceFixture {
   std::vector<std::unique_ptr<NodeHost>> hosts_;
   std::vector<std::unique_ptr<Owner>> owners_;
   std::vector<std::unique_ptr<storage::Log>> logs_;
+  std::set<std::uint32_t> drained_;
   MemoryDisk here_{loop_}, elsewhere_{loop_};
 };
 
@@ -329,6 +333,18 @@ TEST_F(OwnerTest, AnotherNodeIsFilledInPlaceOfOneThatStaysAway) {
   Owner& next = begin(elsewhere_);
   EXPECT_EQ(read(next, "log/1"), "x");
   EXPECT_TRUE(read(next, "zones/1") == big);
+}
+
+TEST_F(OwnerTest, ADrainedMemberGoesWhenAnotherHasAll) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "x"));
+  drained_ = {number(0)};
+  loop_.advance(10s);
+  EXPECT_EQ(members(), (std::vector<std::uint32_t>{number(1), number(2)}));
+  EXPECT_EQ(manager_.least, 2u) << "and not before";
+  EXPECT_TRUE(owner.set->holds());
+  kill(owner);
+  EXPECT_EQ(read(begin(elsewhere_), "a"), "x");
 }
 
 TEST_F(OwnerTest, TheLastMemberIsWaitedForAndWhatItForgotIsNotTakenForWritten) {

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import time
 
-import ensemble
 import grow
 import lost_manager_state
 import steps
+import targets
 import uml
 from load import Lasting
 
@@ -25,7 +25,7 @@ COPIES = 2
 STOPPED_SECONDS = 10
 SERVES_SECONDS = 20  # from a start until a server serves, whose former session has to end before
 WHOLE_SECONDS = 90  # until a node is filled: one that was a member is waited for 30 s before another one is
-CLIENT_SECONDS = 240
+CLIENT_SECONDS = 600  # at the most
 ELSEWHERE_LEG = 150  # the host that dir1 is taken to
 # Of a client's operation: the manager notices a stopped process after 5 s, and the session ends within 3.
 LONGEST_SECONDS = 40.0
@@ -131,7 +131,7 @@ class Elsewhere:
     def __enter__(self):
         self.scene.target.add_leg(f"host{ELSEWHERE_LEG}", self.namespace, f"10.77.{ELSEWHERE_LEG}")
         self.scene.tell("server", "set", "dir1", "--address", self.address)
-        command = uml.in_netns(self.namespace, str(self.scene.target.bin_dir / ensemble.PROGRAMS["directory"]), "--config", str(self.config), "--name", "dir1")
+        command = uml.in_netns(self.namespace, str(self.scene.target.bin_dir / targets.ensemble.PROGRAMS["directory"]), "--config", str(self.config), "--name", "dir1")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         return self
@@ -178,12 +178,13 @@ def backing(ensembles, options):
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             return False
-        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(CLIENT_SECONDS)]
+        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(CLIENT_SECONDS), "--until", grow.END]
         client = stack.enter_context(target.client(command, output=sys.stdout, options="actimeo=0", timeout=CLIENT_SECONDS + 300))
         if not client.says("ready"):
             return say(False, "the client gets ready", client.wait())
         with Lasting(target, options, folder) as load:
             ok = steps.carry_out(chosen, Scene(target, options, files, load))
+        (client.folder / pathlib.Path(grow.END).name).touch()
         ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
         ok &= say(client.wait() == 0, "nor did the kernel client")
         for what, times in json.loads(client.text.splitlines()[-1]).items():

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How long a client stands still: stalls.py FOLDER --seconds S
+"""How long a client stands still: stalls.py FOLDER --seconds S [--until FILE]
 
 One thread writes 100 bytes and syncs them, again and again; another asks for a file's attributes ten times a second. Says "ready" when
-both work, and at the end one line of JSON: of each its number of operations and the longest, in seconds. Mount with actimeo=0."""
+both work, and at the end one line of JSON: of each its number of operations and the longest, in seconds.
+That is after --seconds, or as soon as there is --until. Mount with actimeo=0."""
 
 import argparse
 import heapq
@@ -37,6 +38,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--until", type=pathlib.Path)
     options = parser.parse_args()
     written, asked = options.folder / "stalls-written", options.folder / "stalls-asked"
     asked.touch()
@@ -51,7 +53,9 @@ def main():
         while not all(watch.times for watch in watches.values()):
             time.sleep(0.01)
         print("ready", flush=True)
-        time.sleep(options.seconds)
+        end = time.monotonic() + options.seconds
+        while time.monotonic() < end and not (options.until and options.until.exists()):
+            time.sleep(0.2)
         over.set()
         for watch in watches.values():
             watch.thread.join()
