@@ -49,6 +49,10 @@ class Scene(grow.Scene):
     def members(self, name):
         return self.target.metrics(name)["backing_members"]
 
+    def lost(self):
+        """How often nodes were taken out of sets."""
+        return sum(self.target.metrics(name)["backing_members_lost_total"] for name in self.backed)
+
     def whole(self, what):
         """All is as it should be, and nobody has noticed anything."""
         self.target.wait_serving()
@@ -108,9 +112,11 @@ def nodes_die(scene):
 
 def node_stays_away(scene):
     """Others are filled in its place, and later the next one goes: what was only there is not missed."""
+    lost = scene.lost()
     scene.target.kill(scene.nodes[0])
+    ok = say(scene.until(lambda: scene.lost() > lost, 20), f"{scene.nodes[0]} stays away: it is taken out")
     well = scene.until(lambda: all(scene.members(name) == COPIES for name in scene.backed), WHOLE_SECONDS)
-    ok = say(well, f"{scene.nodes[0]} stays away: others are filled", {name: scene.members(name) for name in scene.backed})
+    ok &= say(well, f"{scene.nodes[0]} stays away: others are filled", {name: scene.members(name) for name in scene.backed})
     for name in scene.backed:
         scene.target.kill_and_start(name)
     scene.target.start(scene.nodes[0])
@@ -148,7 +154,9 @@ def owner_is_taken_elsewhere(scene):
     """By hand, as docs/operations.md says. Its old process is stopped meanwhile, believes that no time has passed, and must answer nobody when it
     goes on."""
     old = scene.target.pids()["dir1"]
-    was = next(server["address"] for server in json.loads(scene.tell("tables", "--json"))["servers"] if server["name"] == "dir1")
+    hosts = scene.target.hosts()
+    hosts.load()
+    was = hosts.server("dir1")["address"]
     with Elsewhere(scene) as elsewhere:
         ok = say(elsewhere.says("waits", 10), "a second dir1 waits while the first is alive", elsewhere.log.read_text())
         os.kill(old, signal.SIGSTOP)
@@ -162,7 +170,7 @@ def owner_is_taken_elsewhere(scene):
         ok &= say(gone and "is not its own any more" in scene.log("dir1"), "the old dir1 finds out, and ends", scene.log("dir1")[-500:])
         ok &= say(not scene.load.faults, "dir1 elsewhere: slice-load sees nothing wrong", scene.load.faults)
         ok &= scene.clean("dir1 elsewhere", "fsck", "--data")
-    scene.tell("server", "set", "dir1", "--address", was.split(":")[0])
+    scene.tell("server", "set", "dir1", "--address", was)
     scene.target.start("dir1")
     return ok & scene.whole("dir1 is back")
 
