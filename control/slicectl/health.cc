@@ -53,6 +53,7 @@ class Judge {
     }
     check_copies();
     check_moves();
+    check_backing();
     check_tables();
     check_configuration();
     check_versions();
@@ -330,6 +331,20 @@ class Judge {
     if (going && heard_.moves->settings.paused)
       add(Level::kWarning, "MOVES_PAUSED", "", "moves of sites have begun, and none goes on",
           "slicectl moves resume");
+  }
+  // A member that is down is not left in its set for long; whether there is another for it, storage servers
+  // say.
+  void check_backing() {
+    if (!heard_.backing) return;
+    for (const wire::BackingSet& each : heard_.backing->sets) {
+      if (each.members.size() >= each.copies) continue;
+      std::string on;
+      for (std::uint32_t member : each.members) on += (on.empty() ? "" : ", ") + name_of_server(member);
+      add(Level::kWarning, "BACKING_DEGRADED", name_of_server(each.server),
+          fmt::format("what it keeps has {} of {} copies, on {}: it is lost with {}", each.members.size(),
+                      each.copies, on, each.members.size() == 1 ? "that one" : "those"),
+          "none while a copy is being made; else bring storage servers back, or add one (docs/backing.md)");
+    }
   }
   std::string trouble_of(const wire::MoveState& move) const {
     for (std::uint32_t index : {move.move.from, move.move.to}) {

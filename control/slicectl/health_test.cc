@@ -32,6 +32,7 @@ class HealthTest : public service::testing::ServiceFixture {
     heard_.members->generation = Generation{4};
     heard_.members->settings = SettingsGeneration{2};
     heard_.moves.emplace();
+    heard_.backing.emplace();
     for (const wire::ServerEntry& entry : heard_.tables->servers) add(entry);
   }
   void add(const wire::ServerEntry& entry) {
@@ -269,6 +270,19 @@ TEST_F(HealthTest, TellsOfCopiesThatAreNotWhole) {
   die("store2");
   EXPECT_THAT(names(), ElementsAre("SERVER_DOWN store2", "REDUNDANCY"));
   EXPECT_THAT(health().findings[1].cure, HasSubstr("bring the storage server back"));
+}
+
+TEST_F(HealthTest, TellsOfBackingSetsWithFewCopies) {
+  const std::uint32_t store1 = config_.find("store1")->index, store2 = config_.find("store2")->index;
+  wire::BackingSet set{.server = config_.find("dir1")->index, .epoch = BackingEpoch{3}, .copies = 2};
+  set.members = {store1, store2};
+  heard_.backing->sets = {set};
+  EXPECT_THAT(names(), IsEmpty());
+  heard_.backing->sets[0].members = {store2};
+  EXPECT_THAT(names(), ElementsAre("BACKING_DEGRADED dir1"));
+  EXPECT_THAT(only().what, HasSubstr("1 of 2 copies, on store2: it is lost with that one"));
+  heard_.backing.reset();
+  EXPECT_THAT(names(), IsEmpty()) << "a manager that does not know of them";
 }
 
 TEST_F(HealthTest, TellsOfMovesThatDoNotGoOn) {

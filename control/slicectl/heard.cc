@@ -70,6 +70,8 @@ Task<void> hear_manager(const Seams& seams, Heard& heard) {
   if (tables) heard.tables = std::move(*tables);
   auto moves = co_await ask_the_manager<wire::MovesListResult>(seams, managers, Procedure::kMoves);
   if (moves) heard.moves = std::move(*moves);
+  auto backing = co_await ask_the_manager<wire::BackingSetsResult>(seams, managers, Procedure::kBackingSets);
+  if (backing) heard.backing = std::move(*backing);
 }
 
 std::vector<wire::ServerEntry> entries_of(const EnsembleConfig& config, const Heard& heard) {

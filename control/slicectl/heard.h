@@ -37,10 +37,11 @@ struct HeardServer {
 
 struct Heard {
   WallTime now;
-  std::optional<Error> manager_silence;  // why; then there are none of the next three
+  std::optional<Error> manager_silence;  // why; then there are none of the next four
   std::optional<wire::MembersResult> members;
   std::optional<wire::Tables> tables;  // none: the manager has none yet
   std::optional<wire::MovesListResult> moves;
+  std::optional<wire::BackingSetsResult> backing;
   std::vector<HeardServer> servers;  // members; without the manager the configuration's
 };
 

@@ -85,6 +85,13 @@ class Command {
     if (arguments_.check) return compare_tables((*tables)->wire());
     return print(render_tables(**tables, arguments_.every_site, format_));
   }
+  int backing() {
+    auto tables = run(ask_tables(seams_));
+    if (!tables) return say(tables.error());
+    auto sets = run(ask_backing_sets(seams_));
+    if (!sets) return say(sets.error());
+    return print(render_backing(**tables, *sets, format_));
+  }
   int metrics() {
     auto processes = run(ask_metrics(seams_, arguments_.name));
     if (!processes) return say(processes.error());
@@ -478,6 +485,8 @@ int main(int argc, char** argv) {
   tables->add_flag("--sites", arguments.every_site, "one line a site");
   tables->add_flag("--check", arguments.check,
                    "whether every process goes by them, and every server's record says the same");
+  auto* backing = app.add_subcommand(
+      "backing", "servers whose data lies on storage servers: on which, and as how many copies");
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
   PolicyCommands policy(app, arguments.path);
@@ -566,6 +575,7 @@ int main(int argc, char** argv) {
   if (top.parsed()) return command.carry_out(top);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
+  if (backing->parsed()) return command.backing();
   if (reload->parsed()) return command.reload();
   if (where->parsed()) return command.where();
   if (policy.parsed()) return command.policy(*policy_change);

@@ -288,6 +288,11 @@ Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams) {
   return ask_manager<wire::MovesListResult>(seams, wire::ManagerProcedure::kMoves, service::NoArguments{});
 }
 
+Task<Result<wire::BackingSetsResult>> ask_backing_sets(const Seams& seams) {
+  return ask_manager<wire::BackingSetsResult>(seams, wire::ManagerProcedure::kBackingSets,
+                                              service::NoArguments{});
+}
+
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args) {
   return have_manager<wire::ChangeMovesResult>(seams, wire::ManagerProcedure::kChangeMoves, args);
 }

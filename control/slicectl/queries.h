@@ -17,6 +17,7 @@
 #include "rpc/channel.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/backing.h"
 #include "wire/configuration.h"
 #include "wire/layout.h"
 #include "wire/moves.h"
@@ -49,6 +50,9 @@ Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::Chan
 Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args);
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams);
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args);
+
+// What the manager knows of backing sets, by server.
+Task<Result<wire::BackingSetsResult>> ask_backing_sets(const Seams& seams);
 
 // How far a coordinator is with evening out files that have a layout.
 struct Spread {

@@ -42,6 +42,8 @@ std::string render_plans(const routing::RoutingTables& tables, const std::vector
 // Moves of sites, and what coordinators even out.
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
                          const std::vector<Spread>& spreads, Format format);
+std::string render_backing(const routing::RoutingTables& tables, const wire::BackingSetsResult& backing,
+                           Format format);
 std::string render_settings(const wire::MoveSettings& settings, Format format);
 
 // "1.5 GiB"; exact below 1 KiB.

@@ -21,11 +21,6 @@ std::string rate_text(std::uint64_t bytes_per_second) {
   return bytes_per_second == 0 ? "as fast as it goes" : bytes_text(bytes_per_second) + "/s";
 }
 
-std::string name_of(const routing::RoutingTables& tables, std::uint32_t server) {
-  const wire::ServerEntry* entry = tables.server(server);
-  return entry == nullptr ? fmt::format("server {}", server) : entry->name;
-}
-
 std::vector<std::uint64_t> wide(const std::vector<std::uint32_t>& sites) {
   return {sites.begin(), sites.end()};
 }

@@ -31,6 +31,11 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string name_of(const routing::RoutingTables& tables, std::uint32_t server) {
+  const wire::ServerEntry* entry = tables.server(server);
+  return entry == nullptr ? fmt::format("server {}", server) : entry->name;
+}
+
 std::string_view role_text(wire::Role role) {
   return role_name(static_cast<ServerRole>(role));
 }

@@ -22,6 +22,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 std::string ranges_text(const std::vector<std::uint64_t>& numbers, std::size_t most);
 // What render_where() shows as JSON.
 Json where_json(const EnsembleConfig& config, const Where& where);
+// As the tables have it; "server 7" where they have none of that number.
+std::string name_of(const routing::RoutingTables& tables, std::uint32_t server);
 std::string_view role_text(wire::Role role);
 std::string age_text(std::uint64_t milliseconds);
 // What an operator has said of a member, as JSON: beside what names it.

@@ -497,6 +497,30 @@ TEST_F(SlicectlTest, ShowsTablesAndServers) {
   EXPECT_THAT(render_servers(config_, **tables, Format::kText), HasSubstr("/data/store1"));
 }
 
+TEST_F(SlicectlTest, ShowsBackingSets) {
+  auto shown = [this](Format format) {
+    auto sets = run(ask_backing_sets(seams_));
+    EXPECT_TRUE(sets);
+    return render_backing(*tables_.get(), *sets, format);
+  };
+  EXPECT_THAT(shown(Format::kText), HasSubstr("no server has a backing set"));
+  EXPECT_EQ(json::parse(shown(Format::kJson))["sets"], json::array());
+  const wire::BackingSetsResult sets{
+      {{.server = config_.find("dir1")->index,
+        .epoch = BackingEpoch{3},
+        .instance = 9,
+        .copies = 3,
+        .members = {config_.find("store1")->index, config_.find("store2")->index}}}};
+  EXPECT_EQ(render_backing(*tables_.get(), sets, Format::kText),
+            "SERVER  EPOCH  COPIES  WANTED  ON\n"
+            "dir1    3      2       3       store1, store2\n");
+  json said = json::parse(render_backing(*tables_.get(), sets, Format::kJson))["sets"][0];
+  EXPECT_EQ(said["server"], "dir1");
+  EXPECT_EQ(said["epoch"], 3);
+  EXPECT_EQ(said["copies"], 3);
+  EXPECT_EQ(said["members"], (json{"store1", "store2"}));
+}
+
 TEST_F(SlicectlTest, ComparesTablesAndRecordsOfAll) {
   const wire::Tables tables = (*run(ask_tables(seams_)))->wire();
   wire::MembersResult members = *run(ask_members(seams_));
