@@ -88,6 +88,58 @@ TEST_F(StorageServerTest, TheObjectProgramIsForTheEnsembleAlone) {
   EXPECT_EQ(refused.error().code, Errc::kDenied);
 }
 
+TEST_F(StorageServerTest, TheBackingProgramIsForTheEnsembleAloneAndOutlivesARestart) {
+  using Procedure = wire::BackingProcedure;
+  auto backing = [this]<class R>(R, Procedure procedure, const auto& args) {
+    auto result =
+        run(service::internal_call<R>(network_, endpoint("store1"), wire::kBackingProgram, procedure, args));
+    EXPECT_TRUE(result);
+    return result ? *result : R{};
+  };
+  wire::BackingAttachArgs attach{.owner = {.server = 0, .epoch = BackingEpoch{1}, .instance = 5},
+                                 .empty = true};
+  rpc::XdrWriter out;
+  encode(out, attach);
+  auto refused = run(client.call({.to = endpoint("store1"),
+                                  .program = wire::kBackingProgram,
+                                  .version = wire::kInternalVersion,
+                                  .procedure = static_cast<std::uint32_t>(Procedure::kAttach),
+                                  .arguments = out.take()}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kDenied);
+  auto attached = backing(wire::BackingAttachResult{}, Procedure::kAttach, attach);
+  EXPECT_EQ(attached.status, wire::BackingStatus::kOk);
+  const wire::BackingChangeArgs change{
+      attach.owner,
+      1,
+      true,
+      {{.op = wire::BackingOp::kWrite, .path = "log/1", .bytes = as_bytes("kept")},
+       {.op = wire::BackingOp::kSync, .path = "log/1"}}};
+  EXPECT_EQ(backing(wire::BackingChangeResult{}, Procedure::kChange, change).status,
+            wire::BackingStatus::kOk);
+  EXPECT_EQ(
+      backing(wire::BackingStatusResult{}, Procedure::kLetGo, wire::BackingOwnerArgs{attach.owner}).status,
+      wire::BackingStatus::kOk);
+  EXPECT_TRUE(object<wire::ObjectListResult>(wire::ObjectProcedure::kList, wire::ObjectListArgs{{}, 10})
+                  ->objects.empty());
+  stop_server();
+  start_server();
+  attach = {.owner = {.server = 0, .epoch = BackingEpoch{2}, .instance = 6}};
+  attached = backing(attached, Procedure::kAttach, attach);
+  EXPECT_EQ(attached.status, wire::BackingStatus::kOk);
+  EXPECT_EQ(attached.changed, BackingEpoch{1});
+  rpc::XdrWriter read;
+  encode(read, wire::BackingReadArgs{attach.owner, "log/1", 1, 100, 0});
+  auto response = run(network_.call({.to = endpoint("store1"),
+                                     .program = wire::kBackingProgram,
+                                     .version = wire::kInternalVersion,
+                                     .procedure = static_cast<std::uint32_t>(Procedure::kRead),
+                                     .arguments = read.take()}));
+  wire::BackingReadResult result;
+  ASSERT_TRUE(decode(response->results(), result));
+  EXPECT_EQ(as_text(result.bytes), "ept");
+}
+
 TEST_F(StorageServerTest, TruncateStatListCommitThroughTheObjectProgram) {
   write(kThreshold, bytes_of(100'000, 1).view());
   auto stat = object<wire::ObjectStatResult>(wire::ObjectProcedure::kStat, wire::ObjectStatArgs{name()});
