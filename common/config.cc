@@ -334,10 +334,23 @@ void read_backing(Section& section, ServerConfig& server) {
                    "only directory servers, small-file servers and coordinators have a backing set");
   }
   if (!replicated) {
-    if (section.has("backing_copies")) section.refuse("backing_copies", "it needs backing = \"replicated\"");
+    for (const char* key : {"backing_copies", "standbys"}) {
+      if (section.has(key)) section.refuse(key, "it needs backing = \"replicated\"");
+    }
     return;
   }
   server.backing_copies = section.number32("backing_copies", 2, 1, kMaxBackingCopies);
+  server.places = {server.address};
+  for (const std::string& text : section.texts("standbys")) {
+    const auto place = parse_ipv4(text);
+    if (!place) {
+      section.refuse("standbys", "{}", place.error().message);
+    } else if (std::find(server.places.begin(), server.places.end(), *place) != server.places.end()) {
+      section.refuse("standbys", "{} is said twice", text);
+    } else {
+      server.places.push_back(*place);
+    }
+  }
 }
 
 void read_server(Refusals& refusals, const toml::table& table, ServerConfig& server) {

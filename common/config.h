@@ -57,6 +57,9 @@ struct ServerConfig {
   // What it keeps lies on so many storage nodes (docs/backing.md), and the data directory has what can be
   // made anew from there; 0: all is in the data directory.
   std::uint32_t backing_copies = 0;
+  // With a backing set: where it may run, beside `address`, where it does as the volume is born. Which host
+  // has it, the manager says.
+  std::vector<std::uint32_t> places;
   std::uint64_t cache_bytes = 256ull << 20;  // memory for cached data or cells
   // As the volume is born; from then on the tables say so (wire/manager.h).
   std::uint64_t weight = 0;                         // its share of sites; 0: not said

@@ -144,6 +144,8 @@ TEST_F(ConfigTest, ServersWithABackingSet) {
   EXPECT_EQ(backed(R"(backing = "local")"), 0u);
   EXPECT_EQ(backed(R"(backing = "replicated")"), 2u);
   EXPECT_EQ(backed("backing = \"replicated\"\nbacking_copies = 3"), 3u);
+  auto config = parse(with(R"(cache = "1GiB")", "backing = \"replicated\"\nstandbys = [\"10.77.8.2\"]"));
+  EXPECT_THAT(config.value().find("dir1")->places, testing::ElementsAre(0x0a4d0402, 0x0a4d0802));
 }
 
 TEST_F(ConfigTest, AnEmulatedDiskHasDefaultsAndIsOffWithoutOne) {
@@ -479,6 +481,10 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {R"(reserve = 1048576)", R"(backing = "replicated")", 47, "only directory servers, small-file servers"},
       {R"(cache = "1GiB")", R"(backing = "both")", 35, "'both' is none of local, replicated"},
       {R"(cache = "1GiB")", "backing_copies = 2", 35, "it needs backing"},
+      {R"(cache = "1GiB")", "standbys = []", 35, "it needs backing"},
+      {R"(cache = "1GiB")", "backing = \"replicated\"\nstandbys = [\"10.77.4\"]", 36,
+       "standbys of [[server]]"},
+      {R"(cache = "1GiB")", "backing = \"replicated\"\nstandbys = [\"10.77.4.2\"]", 36, "is said twice"},
       {R"(cache = "1GiB")", "backing = \"replicated\"\nbacking_copies = 4", 36, "is not between 1 and 3"},
       {R"(reserve = 1048576)", "emulated_disk = 8", 47, "a table, [emulated_disk], is expected"},
       {R"(reserve = 1048576)", "emulated_disk = { arms = 0 }", 47, "arms of emulated_disk: 0 is not between"},

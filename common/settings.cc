@@ -85,6 +85,7 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
     keys.compare(key("data"), a->data, b.data)
         .compare(key("metrics_port"), a->metrics_port, b.metrics_port)
         .compare(key("backing"), a->backing_copies, b.backing_copies)
+        .compare(key("standbys"), a->places, b.places)
         .compare(key("cache"), a->cache_bytes, b.cache_bytes)
         .compare(key("emulated_disk"), a->emulated_disk, b.emulated_disk);
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/failover.h"
 #include "wire/testing/codec_checks.h"
 
 namespace slice::wire {
@@ -96,6 +97,15 @@ TEST(BackingMessages, WhatNoOwnerMaySayDoesNotDecode) {
   EXPECT_FALSE(decodes(BackingClaimArgs{3, 0, 8, 2})) << "no run";
   EXPECT_FALSE(decodes(BackingClaimArgs{3, 9, 8, 0}));
   EXPECT_FALSE(decodes(BackingClaimArgs{3, 9, 8, 4}));
+}
+
+TEST(FailoverMessages, Codec) {
+  check_message(StandbyArgs{3, {0x0a4d0102, 2049}, 7});
+  check_message(StandbyResult{true, {0x0a4d0102, 2049}});
+  check_message(FailoverArgs{"dir1", 0x0a4d0102});
+  check_message(FailoverResult{"no", {0x0a4d0102, 2049}, Generation{5}});
+  check_message(StandbysResult{{{3, {0x0a4d0102, 2049}, 99}, {4, {0x0a4d0103, 2050}, 1}}});
+  EXPECT_FALSE(decodes(StandbyArgs{3, {0x0a4d0102, 2049}, 0})) << "no run";
 }
 
 }  // namespace

@@ -31,7 +31,10 @@ enum class ManagerProcedure : std::uint32_t {
   kBackingClaim = 14,  // this and the next three: wire/backing.h
   kBackingMembers = 15,
   kBackingSpare = 16,
-  kBackingSets = 17
+  kBackingSets = 17,
+  kStandby = 19,  // this and the next two: wire/failover.h
+  kFailover = 20,
+  kStandbys = 21
 };
 
 enum class Role : std::uint32_t {

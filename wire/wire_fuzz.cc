@@ -11,6 +11,7 @@
 #include "wire/configuration.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
+#include "wire/failover.h"
 #include "wire/layout.h"
 #include "wire/leader.h"
 #include "wire/manager.h"
@@ -138,7 +139,7 @@ const std::vector<Try>& tries() {
 #define X(Message) message<Message>,
                                        SLICE_WIRE_OBJECT_MESSAGES(X) SLICE_WIRE_MANAGER_MESSAGES(X)
                                            SLICE_WIRE_DIRECTORY_MESSAGES(X) SLICE_WIRE_LAYOUT_MESSAGES(X)
-                                               SLICE_WIRE_BACKING_MESSAGES(X)
+                                               SLICE_WIRE_BACKING_MESSAGES(X) SLICE_WIRE_FAILOVER_MESSAGES(X)
 #undef X
                                                    message<FetchArgs>,
                                        message<PolicyArgs>,
