@@ -11,6 +11,7 @@
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
 #include "storage/traced_disk.h"
+#include "wire/failover.h"
 
 namespace slice::service {
 namespace {
@@ -113,6 +114,7 @@ void HostedServer::make_backing() {
                         .managers = managers_,
                         .server = self_.index,
                         .name = self_.name,
+                        .at = {self_.address, self_.port},
                         .copies = self_.backing_copies,
                         .local = *local_disk_,
                         .random = random_bits,
@@ -159,12 +161,22 @@ void HostedServer::begin() {
           [this] {
             removed_ = true;
             host_.loop.post([this] { spawn(leave()); });
-          }});
+          },
+      .moved = when_moved()});
   if (Status served = serve_metrics(); !served) {
     host_.end(kExitFailed, served.error().message);
     return;
   }
   spawn(start());
+}
+
+// Servers that keep what they have in their data directory are where that is, whatever the tables say.
+std::function<void(rpc::Endpoint)> HostedServer::when_moved() {
+  if (!backing_) return nullptr;
+  return [this](rpc::Endpoint there) {
+    host_.stands_by(fmt::format("{} is served at {} now: this process lets go of it, and ends", self_.name,
+                                rpc::to_string(there)));
+  };
 }
 
 Task<void> HostedServer::start() {
@@ -239,13 +251,21 @@ Task<Status> HostedServer::open_backing() {
   co_return co_await backing_->open();
 }
 
-// A manager without a state waits for everybody before it deals any tables, and gives no epoch before.
+// A manager without a state waits for everybody before it deals any tables, and gives no epoch before. One
+// that stands by says nothing in the server's name: where nobody knows who does, the first place is the
+// server's.
 Task<void> HostedServer::tell_manager() {
+  using Standing = BackingSet::Standing;
+  const bool first = self_.places.empty() || self_.places.front() == self_.address;
   while (!backing_->is_open() && !stopping_) {
-    (void)co_await managers_.call<wire::HeartbeatResult>(
-        *channel_, wire::ManagerProcedure::kHeartbeat,
-        session_->told(verifier_, [this](auto& args) { describe(args); }), ManagerSession::kStartTimeout);
-    co_await host_.loop.sleep(ManagerSession::kInterval);
+    const Standing standing = backing_->standing();
+    if (standing == Standing::kChosen || (first && standing == Standing::kNotKnown)) {
+      (void)co_await managers_.call<wire::HeartbeatResult>(
+          *channel_, wire::ManagerProcedure::kHeartbeat,
+          session_->told(verifier_, [this](auto& args) { describe(args); }), ManagerSession::kStartTimeout);
+    }
+    co_await host_.loop.sleep(standing == Standing::kStandsBy ? wire::kStandbyInterval
+                                                              : ManagerSession::kInterval);
   }
 }
 

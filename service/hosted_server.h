@@ -39,6 +39,8 @@ struct Host {
   std::function<void()> phase_changed;
   // Something that cannot be gone on with: the process ends with this exit code and this message.
   std::function<void(int, const std::string&)> end;
+  // Another host serves this server: the process ends well, for this reason, and stands by after its restart.
+  std::function<void(const std::string&)> stands_by;
   // This server serves no more, for this reason; the others of the process may go on.
   std::function<void(const std::string&)> left;
 };
@@ -76,6 +78,7 @@ class HostedServer {
   // Of a server with a backing set: makes what it needs; becomes the owner of the set.
   void make_backing();
   Task<Status> open_backing();
+  std::function<void(rpc::Endpoint)> when_moved();
   // While it is not the owner yet, and knows nothing: that it is there, and what it waits for.
   Task<void> tell_manager();
   void add_program(rpc::Program& program);

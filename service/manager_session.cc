@@ -346,6 +346,7 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
     holding_ = wire::Holding::kTables;
     log_info("tables of generation {} in use", tables->generation.value);
+    tell_where_it_is(*tables);
     // Who has no record must not seem to have served by these, if it dies before it has one.
     if (!has_sites() || ownership_.known()) co_await keep(*tables);
     co_return Status{};
@@ -361,6 +362,12 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     co_await keep(tables);
     if (!ended_ && seams_.removed) seams_.removed();
     co_return true;
+  }
+
+  void tell_where_it_is(const wire::Tables& tables) {
+    if (!seams_.moved || seams_.self.index >= tables.servers.size()) return;
+    const rpc::Endpoint there = tables.servers[seams_.self.index].endpoint;
+    if (there != rpc::Endpoint{seams_.self.address, seams_.self.port}) seams_.moved(there);
   }
 
   Task<void> keep(const wire::Tables& tables) {

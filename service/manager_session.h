@@ -52,6 +52,9 @@ class ManagerSession {
     // Called once, where the manager's tables have this server as removed: it must serve nothing any more.
     // Heartbeats end then.
     std::function<void()> removed = nullptr;
+    // Called where the manager's tables have this server at another endpoint than this process is at. None:
+    // it makes no difference.
+    std::function<void(rpc::Endpoint)> moved = nullptr;
   };
   explicit ManagerSession(const Seams& seams);
   ~ManagerSession();

@@ -21,6 +21,7 @@
 #include "service/hosted_server.h"
 #include "service/membership.h"
 #include "service/notify.h"
+#include "service/places.h"
 
 namespace slice::service {
 
@@ -118,6 +119,7 @@ class Process {
              .own_log_level = own_log_level_,
              .phase_changed = [this] { tell_service_manager(); },
              .end = [this](int code, const std::string& why) { end(code, why); },
+             .stands_by = [this](const std::string& why) { stop(why); },
              .left = [this](const std::string& why) { left(why); }},
         kind, self));
   }
@@ -188,7 +190,7 @@ class Process {
           read_keys_again();
           read_settings_again();
         } else {
-          stop(info.ssi_signo);
+          stop(fmt::format("stopping signal={}", info.ssi_signo));
         }
       }
     });
@@ -250,9 +252,9 @@ class Process {
     }
   }
 
-  void stop(std::uint32_t signal) {
+  void stop(const std::string& why) {
     if (std::exchange(stopping_, true)) return;
-    log_info("stopping signal={}", signal);
+    log_info("{}", why);
     notify_.stopping();
     spawn(stop_servers());
     loop_.after(kStopPatience, [this] { end(kExitClean, "stopped before everything was written back"); });
@@ -345,6 +347,14 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
     config = wait_for_members(*file, arguments.names);
     if (!config) {
       log_error("{}", config.error().message);
+      return kExitBadUsage;
+    }
+  }
+  for (ServerConfig& server : config->servers) {
+    if (std::find(arguments.names.begin(), arguments.names.end(), server.name) == arguments.names.end())
+      continue;
+    if (Status placed = choose_place(server, addresses_of_this_host()); !placed) {
+      log_error("{}", placed.error().message);
       return kExitBadUsage;
     }
   }

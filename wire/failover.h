@@ -1,5 +1,5 @@
-// Failover: a server with a backing set (wire/backing.h) may run on several hosts, one at a time. The manager's
-// procedures STANDBY, FAILOVER and STANDBYS (docs/failover.md).
+// Failover: a server with a backing set (wire/backing.h) may run on several hosts, one at a time. The
+// manager's procedures STANDBY, FAILOVER and STANDBYS (docs/failover.md).
 #ifndef SLICE_WIRE_FAILOVER_H
 #define SLICE_WIRE_FAILOVER_H
 
@@ -14,8 +14,8 @@
 
 namespace slice::wire {
 
-// A run of a server asks so often whether it is to serve; one that asked longer ago than kStandbyPatience does
-// not stand by any more.
+// A run of a server asks so often whether it is to serve; one that asked longer ago than kStandbyPatience
+// does not stand by any more.
 inline constexpr Duration kStandbyInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kStandbyPatience = std::chrono::seconds(1);
 inline constexpr std::size_t kMaxStandbys = 4096;  // of one answer
@@ -27,8 +27,8 @@ struct StandbyArgs {
   std::uint64_t instance = 0;  // as in BACKING_CLAIM
 };
 struct StandbyResult {
-  bool take = false;       // it is to serve: the tables have the server there
-  rpc::Endpoint serves;    // where the tables have it
+  bool take = false;     // it is to serve: the tables have the server there
+  rpc::Endpoint serves;  // where the tables have it
 };
 
 // FAILOVER: the server is to be served by a run that stands by at this address, or, where that is 0, at any.

@@ -10,6 +10,7 @@
 #include "service/backing/change_batch.h"
 #include "service/internal_call.h"
 #include "storage/durable_file.h"
+#include "wire/failover.h"
 
 namespace slice::service {
 namespace {
@@ -20,6 +21,8 @@ using wire::BackingStatus;
 
 constexpr const char* kRunFile = "backing.run";
 constexpr Duration kRetry = std::chrono::milliseconds(200);
+// Of a set that a former owner has: it may let go sooner than it would have to.
+constexpr std::uint32_t kHeldRetryMs = 50;
 constexpr Duration kRenewInterval = std::chrono::milliseconds(500);
 constexpr Duration kKeepInterval = std::chrono::seconds(1);
 // For so long a member that was taken out may come back before another node is filled in its place.
@@ -79,6 +82,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
 
   Task<Status> open();
   bool is_open() const { return open_; }
+  Standing standing() const { return standing_; }
   const std::string& waits_for() const { return waits_for_; }
   bool holds() const;
   Task<void> close();
@@ -117,6 +121,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
 
   // ---- becoming the owner ----
   Task<Status> begin_run();
+  Task<Status> stand_by();
   Task<Result<wire::BackingSet>> claim();
   Task<Status> learn_endpoints();
   Task<Result<wire::BackingAttachResult>> attach(Node node, std::uint64_t begins_behind, bool empty);
@@ -180,6 +185,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   std::vector<Node> nodes_;
   Status intact_;
   bool open_ = false, closed_ = false;
+  Standing standing_ = Standing::kNotKnown;
 
   ChangeWriter forming_;
   std::uint64_t last_ = 0;                                           // the last CHANGE that was sealed
@@ -222,6 +228,29 @@ Task<Status> BackingSet::Impl::learn_endpoints() {
     if (entry.role == wire::Role::kStorage) endpoints_[entry.server] = entry.endpoint;
   }
   co_return Status{};
+}
+
+// Until the manager wants the server to be served here.
+Task<Status> BackingSet::Impl::stand_by() {
+  const wire::StandbyArgs args{.server = seams_.server, .endpoint = seams_.at, .instance = run_};
+  rpc::Endpoint said;
+  while (!closed_) {
+    auto result = co_await seams_.managers.call<wire::StandbyResult>(
+        seams_.channel, wire::ManagerProcedure::kStandby, args, kPatience);
+    if (result && result->take) {
+      standing_ = Standing::kChosen;
+      co_return Status{};
+    }
+    standing_ = result ? Standing::kStandsBy : Standing::kNotKnown;
+    if (result) {
+      waits_for_ = fmt::format("it stands by for {} at {}", seams_.name, rpc::to_string(result->serves));
+      if (std::exchange(said, result->serves) != result->serves) log_info("{}", waits_for_);
+    } else {
+      waits_for_ = "the manager, for its backing set";
+    }
+    co_await loop_.sleep(wire::kStandbyInterval);
+  }
+  co_return fail(Errc::kUnavailable, "closed");
 }
 
 Task<Result<wire::BackingSet>> BackingSet::Impl::claim() {
@@ -273,7 +302,7 @@ Task<BackingSet::Impl::Attached> BackingSet::Impl::attach_at_start(Node node, bo
       co_return Attached{node, std::nullopt};
     }
     if (status == BackingStatus::kHeld && intact_ && !closed_) {
-      co_await loop_.sleep(std::chrono::milliseconds(std::min(result->wait_ms + 1, 500u)));
+      co_await loop_.sleep(std::chrono::milliseconds(std::min(result->wait_ms + 1, kHeldRetryMs)));
       continue;
     }
     if (!intact_ || closed_ || (*somebody && loop_.now() >= until)) {
@@ -288,6 +317,7 @@ Task<BackingSet::Impl::Attached> BackingSet::Impl::attach_at_start(Node node, bo
 Task<Status> BackingSet::Impl::open() {
   waits_for_ = "the manager, for its backing set";
   SLICE_CO_RETURN_IF_ERROR(co_await begin_run());
+  SLICE_CO_RETURN_IF_ERROR(co_await stand_by());
   while (!co_await learn_endpoints()) {
     co_await loop_.sleep(kRetry);
     if (closed_) co_return fail(Errc::kUnavailable, "closed");
@@ -960,6 +990,9 @@ Task<Status> BackingSet::open() {
 }
 bool BackingSet::is_open() const {
   return impl_->is_open();
+}
+BackingSet::Standing BackingSet::standing() const {
+  return impl_->standing();
 }
 const std::string& BackingSet::waits_for() const {
   return impl_->waits_for();

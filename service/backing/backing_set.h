@@ -45,6 +45,7 @@ class BackingSet {
     Managers& managers;
     std::uint32_t server = 0;  // whose set
     std::string name;          // of that server, for logs
+    rpc::Endpoint at;          // where it would serve
     std::uint32_t copies = 0;
     // The data directory, which one run has at a time: what is in it of an earlier run says that that one has
     // ended. File `backing.run`.
@@ -61,10 +62,14 @@ class BackingSet {
   // After close(), or where the loop does not run any more.
   ~BackingSet();
 
-  // Becomes the owner: waits for the manager, for sessions of former owners to be over, and for one member
-  // that has everything; while another run is the owner, and alive, as long as that is so.
+  // Becomes the owner: stands by until the manager wants the server to be served here, waits for an epoch,
+  // for sessions of former owners to be over, and for one member that has everything; while another run is
+  // the owner, and alive, as long as that is so.
   Task<Status> open();
   bool is_open() const;
+  // While it is not open: what the manager said.
+  enum class Standing { kNotKnown, kStandsBy, kChosen };
+  Standing standing() const;
   // What open() waits for, for operators; empty: nothing.
   const std::string& waits_for() const;
   // It is the owner for sure, now: what it reads is so, and whoever was told something by it may rely on it.

@@ -10,6 +10,7 @@
 #include "service/testing/service_fixture.h"
 #include "storage/log.h"
 #include "storagenode/backing/backing_program.h"
+#include "wire/failover.h"
 
 namespace slice::storagenode {
 namespace {
@@ -30,6 +31,8 @@ class FakeManager : public service::InternalProgram {
       : InternalProgram(wire::kManagerProgram), nodes_(std::move(nodes)) {
     using P = wire::ManagerProcedure;
     on<service::NoArguments>(P::kGetTables, [&tables](const auto&) { return tables.get()->wire(); });
+    on<wire::StandbyArgs>(P::kStandby,
+                          [](const auto& args) { return wire::StandbyResult{true, args.endpoint}; });
     on<wire::BackingClaimArgs>(P::kBackingClaim, [this](const auto& args) { return claim(args); });
     on<wire::BackingMembersArgs>(P::kBackingMembers, [this](const auto& args) { return members(args); });
     on<wire::BackingSpareArgs>(P::kBackingSpare, [this](const auto&) { return spare(); });
