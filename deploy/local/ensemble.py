@@ -20,6 +20,7 @@ Several ensembles may run side by side: each has an --instance with its own name
 --run-dir. Only processes that this program started are ever signalled, by pid."""
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -68,6 +69,8 @@ MAX_MANAGERS = 7
 FIRST_ETCD_LEG = 120  # of members of etcd, where the managers share their state in one
 MAX_ETCD_MEMBERS = 7
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+FIRST_STANDBY_LEG = 150  # hosts where servers with a backing set may run besides
+STANDBY = "-standby"  # behind a server's name: its process there
 
 
 UNWELL = 3  # exit code of `slicectl status` where something is wrong
@@ -106,11 +109,17 @@ def with_servers(text, option, role, name, wanted, leg, most):
     return "\n[[server]]\n".join([head, *servers])
 
 
-def with_backing(text, copies):
-    """The configuration with a backing set for every server that may have one."""
+def with_backing(text, copies, standbys):
+    """The configuration with a backing set for every server that may have one; standbys: and with one more host where it may run."""
     head, *servers = text.split("\n[[server]]\n")
-    lines = f'backing = "replicated"\nbacking_copies = {copies}\n'
-    return "\n[[server]]\n".join([head, *(s.rstrip("\n") + "\n" + lines if BACKED_ROLE.search(s) else s for s in servers)])
+    legs = itertools.count(FIRST_STANDBY_LEG)
+
+    def backed(server):
+        if not BACKED_ROLE.search(server):
+            return server
+        places = f'standbys = ["10.77.{next(legs)}.2"]\n' if standbys else ""
+        return server.rstrip("\n") + f'\nbacking = "replicated"\nbacking_copies = {copies}\n{places}'
+    return "\n[[server]]\n".join([head, *map(backed, servers)])
 
 
 def with_etcd(text, members):
@@ -129,10 +138,10 @@ def etcd_members(config):
 
 
 def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, managers=None, etcd=None, policy=None, probability=None, copies=None,
-           backing=None, one_process=None, xdp=None):
+           backing=None, standbys=None, one_process=None, xdp=None):
     """A template of ensemble.toml with that many servers of each role, added at its end on hosts of their own, that policy for names, and
     that many copies of new files; etcd: with so many members of it; backing: servers of names, small files and intentions keep what they
-    have on so many storage nodes; one_process: of servers that share a process; xdp: so attached."""
+    have on so many storage nodes; standbys: and each may run on one more host; one_process: of servers that share a process; xdp: so attached."""
     if (managers or 1) > 1 and not etcd:
         raise Failure(f"--managers {managers}: they share their state: --etcd")
     if etcd and one_process:
@@ -155,8 +164,10 @@ def shaped(text, directories=None, storage=None, small_files=None, coordinators=
         text = set_volume_key(text, "mkdir_probability", repr(float(probability)))
     if copies is not None:
         text = set_volume_key(text, "copies", str(copies))
+    if standbys and (not backing or one_process):
+        raise Failure("--standbys: with --backing, and not with --one-process")
     if backing is not None:
-        text = with_backing(text, backing)
+        text = with_backing(text, backing, standbys)
     if one_process:
         xdp = xdp or "off"  # its requests lead to no other host: a program would cost time and save none
     if xdp is not None:
@@ -171,13 +182,14 @@ def in_start_order(servers):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
-        """`shape`: directories, storage, coordinators, policy, probability, copies, backing, one_process, xdp, as for shaped()."""
+        """`shape`: directories, storage, coordinators, policy, probability, copies, backing, standbys, one_process, xdp, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
         self.bin = pathlib.Path(bin_dir).resolve()
         self.template = config
         self.config_path = self.dir / "ensemble.toml"
+        self.standby_config_path = self.dir / "standby.toml"
         self.processes_path = self.dir / "processes.json"
         self.unprivileged_path = self.dir / "unprivileged"  # is there where the last `up` was told so
         self.unprivileged = unprivileged
@@ -195,8 +207,11 @@ class Ensemble:
         servers = config["server"]
         self.check_servers(servers)
         self.config_path.write_text(text)
+        # Hosts of their own have disks of their own.
+        self.standby_config_path.write_text(text.replace(f'data = "{self.dir}/data/', f'data = "{self.dir}/data/standby/'))
         etcd = {member["name"]: [member["name"]] for member in etcd_members(config)}
-        self.processes_path.write_text(json.dumps({**etcd, **self.processes_of(in_start_order(servers))}) + "\n")
+        standbys = {f"{server['name']}{STANDBY}": [server["name"]] for server in servers if server.get("standbys")}
+        self.processes_path.write_text(json.dumps({**etcd, **self.processes_of(in_start_order(servers)), **standbys}) + "\n")
         self.unprivileged_path.unlink(missing_ok=True)
         if self.unprivileged:
             self.unprivileged_path.touch()
@@ -245,6 +260,11 @@ class Ensemble:
                 return process
         raise Failure(f"no process or server '{name}'; there are: {', '.join(self.processes)}")
 
+    def place(self, process):
+        """The first server of a process, with the address that it has there."""
+        server = self.server(self.processes[process][0])
+        return {**server, "address": server["standbys"][0]} if process.endswith(STANDBY) else server
+
     # ---- namespaces ----
 
     def prefix(self):
@@ -269,7 +289,8 @@ class Ensemble:
         return int(octets[2])
 
     def legs(self):
-        return sorted({self.leg_number(s) for s in [*self.servers, *self.etcd] if self.host_ns(s) != self.proxy_ns()})
+        places = [*self.servers, *self.etcd, *map(self.place, self.processes)]
+        return sorted({self.leg_number(s) for s in places if self.host_ns(s) != self.proxy_ns()})
 
     def add_leg(self, name, namespace, net):
         """A veth: `name` in the proxy's namespace with NET.1, eth0 in `namespace` with NET.2 and the default route."""
@@ -323,19 +344,20 @@ class Ensemble:
 
     def start(self, name, crash_at=None):
         """crash_at: the crash point where it is to kill itself, as SLICE_CRASH_AT has it (docs/operations.md)."""
-        servers = [self.server(server) for server in self.processes[name]]
+        first = self.place(name)
         if self.pid(name) is not None:
             raise Failure(f"{name} runs already")
-        if servers[0]["role"] == "etcd":
-            words = self.etcd_command(servers[0])
+        if first["role"] == "etcd":
+            words = self.etcd_command(first)
         else:
-            program = self.bin / (HOST_PROGRAM if self.one_process else PROGRAMS[servers[0]["role"]])
+            program = self.bin / (HOST_PROGRAM if self.one_process else PROGRAMS[first["role"]])
             if not program.exists():
                 raise Failure(f"{program} does not exist: build first")
-            words = [*(self.confinement(program) if self.unprivileged else []), str(program), "--config", str(self.config_path), "--name", *self.processes[name]]
+            config = self.standby_config_path if name.endswith(STANDBY) else self.config_path
+            words = [*(self.confinement(program) if self.unprivileged else []), str(program), "--config", str(config), "--name", *self.processes[name]]
         log = open(self.dir / "log" / f"{name}.log", "ab")
         process = subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{self.host_ns(servers[0])}", *words],
+            ["nsenter", f"--net=/run/netns/{self.host_ns(first)}", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, **({"SLICE_CRASH_AT": crash_at} if crash_at else {})})
         log.close()
@@ -479,6 +501,7 @@ def main():
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
     parser.add_argument("--backing", type=int, metavar="COPIES", help="directory servers, small-file servers and coordinators keep what they have on "
                         "so many storage nodes each")
+    parser.add_argument("--standbys", action="store_true", help="with --backing: each of them has a process on a second host, which stands by for it")
     parser.add_argument("--xdp", choices=["native", "generic", "off"], help="how the XDP program is attached (default: the template's; off with --one-process)")
     parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
     parser.add_argument("--unprivileged", action="store_true", help="each process confined as its unit in deploy/systemd says")
@@ -491,7 +514,7 @@ def main():
         return 0
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         small_files=given.small_files, coordinators=given.coordinators, managers=given.managers, etcd=given.etcd,
-                        policy=given.policy, probability=given.probability, copies=given.copies, backing=given.backing, one_process=given.one_process, xdp=given.xdp,
+                        policy=given.policy, probability=given.probability, copies=given.copies, backing=given.backing, standbys=given.standbys, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:
         if given.verb == "up":

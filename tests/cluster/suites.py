@@ -17,6 +17,7 @@ import backup
 import block_maps
 import crashes
 import damage
+import failover
 import grow
 import health
 import hostile
@@ -387,6 +388,7 @@ SUITES = {
     "health": (health.health, "servers and the manager are killed and come back: slicectl status names what is wrong and its cure, exit codes, --watch"),
     "join": (joining.joining, "docs/install.md: with session keys, certificates and its firewall on each host, a fourth host joins; who is no host reaches no server"),
     "backing": (backing.backing, "servers that keep what they have on storage nodes lose their hosts, and nodes go"),
+    "failover": (failover.failover, "servers die, vanish, stop and are wanted elsewhere, and others that stand by take over"),
     "managers": (managers.managers, "three managers over etcd: who leads dies, is stopped and goes on, etcd dies, all of it dies: another one leads, and no client notices"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "old-store": (old_store.old_store, "stores that programs of before have left are opened: every name, attribute and byte is as it was"),
@@ -407,4 +409,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"backing", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"backing", "failover", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

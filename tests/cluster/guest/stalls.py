@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How long a client stands still: stalls.py FOLDER --seconds S [--until FILE]
+"""How long a client stands still: stalls.py FOLDER --seconds S [--until FILE] [--tell S]
 
 One thread writes 100 bytes and syncs them, again and again; another asks for a file's attributes ten times a second. Says "ready" when
 both work, and at the end one line of JSON: of each its number of operations and the longest, in seconds.
-That is after --seconds, or as soon as there is --until. Mount with actimeo=0."""
+That is after --seconds, or as soon as there is --until. With --tell, each that takes longer
+is told at once: "stall WHAT SECONDS". Mount with actimeo=0."""
 
 import argparse
 import heapq
@@ -19,8 +20,8 @@ LONGEST = 25
 class Watch:
     """Times of one operation, done again and again until the end."""
 
-    def __init__(self, operation, pause):
-        self.operation, self.pause, self.times = operation, pause, []
+    def __init__(self, name, operation, pause, tell):
+        self.name, self.operation, self.pause, self.tell, self.times = name, operation, pause, tell, []
         self.thread = threading.Thread(target=self.run)
 
     def run(self):
@@ -28,6 +29,8 @@ class Watch:
             start = time.monotonic()
             self.operation()
             self.times.append(time.monotonic() - start)
+            if self.tell and self.times[-1] > self.tell:
+                print(f"stall {self.name} {self.times[-1]:.3f}", flush=True)
             time.sleep(self.pause)
 
     def result(self):
@@ -39,6 +42,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--until", type=pathlib.Path)
+    parser.add_argument("--tell", type=float)
     options = parser.parse_args()
     written, asked = options.folder / "stalls-written", options.folder / "stalls-asked"
     asked.touch()
@@ -47,7 +51,8 @@ def main():
             out.write(b"x" * 100)
             os.fsync(out.fileno())
 
-        watches = {"write": Watch(write, 0.01), "stat": Watch(lambda: os.stat(asked), 0.1)}
+        operations = {"write": (write, 0.01), "stat": (lambda: os.stat(asked), 0.1)}
+        watches = {name: Watch(name, operation, pause, options.tell) for name, (operation, pause) in operations.items()}
         for watch in watches.values():
             watch.thread.start()
         while not all(watch.times for watch in watches.values()):

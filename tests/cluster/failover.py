@@ -1,0 +1,210 @@
+"""The suite `failover`: each server of names, small files and intentions has a process on a second host that stands by. The one that serves is killed, its
+host vanishes without a word, it is stopped for ten seconds and goes on, and it is wanted elsewhere by command: another serves within seconds, and the old
+one never answers anybody again. A kernel client and slice-load work all the time. What a client waited is printed; `./slice bench failover` measures it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+
+import grow
+import lost_manager_state
+import steps
+import targets
+import uml
+from load import Lasting
+
+FILES = 6  # of libnfs; 16 stripes each
+COPIES = 2
+SERVES_SECONDS = 30  # until another serves, on a machine that does much else; the goal is 5
+STOPPED_SECONDS = 10
+CLIENT_SECONDS = 3600  # at the most
+TELLS = 0.3  # seconds of an operation from which the client tells of it
+QUIET_SECONDS = 1.5  # without another one, after which a trial is over
+STANDBY = targets.ensemble.STANDBY
+
+
+def say(ok, what, got=""):
+    print(f"{'ok' if ok else 'not ok'} failover {what}{'' if ok else f': {got}'}", flush=True)
+    return ok
+
+
+class Supervisor:
+    """Starts again what has ended, after a second, as systemd does; a context. Not who is in `held`."""
+
+    def __init__(self, target):
+        self.hosts, self.held, self.over = target.hosts(), set(), threading.Event()
+        self.hosts.load()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def _watch(self):
+        ended = {}
+        while not self.over.wait(0.2):
+            for name in self.hosts.processes:
+                if name in self.held or self.hosts.pid(name) is not None:
+                    ended.pop(name, None)
+                elif time.monotonic() - ended.setdefault(name, time.monotonic()) > 1:
+                    with contextlib.suppress(targets.ensemble.Failure):
+                        self.hosts.start(name)
+
+
+class Scene(grow.Scene):
+    say = staticmethod(say)
+
+    def __init__(self, target, options, files, load, supervisor, client):
+        super().__init__(target, options, files, None)
+        self.load, self.supervisor, self.hosts, self.client = load, supervisor, supervisor.hosts, client
+        self.backed = [name for name in target.servers("") if name + STANDBY in self.hosts.processes]
+
+    def pid(self, process):
+        return self.hosts.pid(process)
+
+    def serving(self, name):
+        """The process that serves it, as the manager hears; None: nobody does."""
+        said = next(server for server in (self.target.status() or {"servers": []})["servers"] if server["name"] == name)
+        if not said["alive"] or not said["state"].startswith("serving"):
+            return None
+        return next((process for process in (name, name + STANDBY) if self.pid(process) == said["pid"]), None)
+
+    def ready(self, name):
+        """Somebody serves it, and another one could."""
+        sets = json.loads(self.tell("backing", "--json"))["sets"]
+        return self.serving(name) is not None and any(each["server"] == name and each["standbys"] for each in sets)
+
+    def other(self, name, process):
+        return name if process.endswith(STANDBY) else name + STANDBY
+
+    def log(self, process):
+        return (pathlib.Path(self.target.facts["config"]).parent / "log" / f"{process}.log").read_text(errors="replace")
+
+    def link(self, process, state):
+        """The host of a process, seen from all others."""
+        self.hosts.ip(self.hosts.proxy_ns(), "link", "set", f"host{self.hosts.leg_number(self.hosts.place(process))}", state)
+
+    def stalls(self, since):
+        """Of the client's operations that were told since then: the longest of each kind."""
+        longest = {}
+        for line in self.client.text[since:].splitlines():
+            if line.startswith("stall "):
+                _, what, seconds = line.split()
+                longest[what] = max(longest.get(what, 0), float(seconds))
+        return longest
+
+
+# ---- the ways in which a server's process goes; each leaves it so that it can come back ----
+
+def killed(scene, process):
+    scene.supervisor.held.add(process)
+    os.kill(scene.pid(process), signal.SIGKILL)
+    return lambda: scene.supervisor.held.discard(process)
+
+
+def vanished(scene, process):
+    scene.link(process, "down")
+    return lambda: scene.link(process, "up")
+
+
+def stopped(scene, process):
+    pid = scene.pid(process)
+    os.kill(pid, signal.SIGSTOP)
+    begun = time.monotonic()
+
+    def go_on():
+        time.sleep(max(0, begun + STOPPED_SECONDS - time.monotonic()))
+        os.kill(pid, signal.SIGCONT)
+    return go_on
+
+
+def planned(scene, process):
+    scene.tell("failover", process.removesuffix(STANDBY), "--wait", "0")
+    return lambda: None
+
+
+WAYS = (killed, vanished, stopped, planned)
+
+
+def trial(scene, name, way):
+    """One failover: (seconds until another serves, longest stalls of the client by operation); None where none does."""
+    old = scene.serving(name)
+    new = scene.other(name, old)
+    told = len(scene.client.text)
+    begun = time.monotonic()
+    come_back = way(scene, old)
+    if not scene.until(lambda: scene.serving(name) == new, SERVES_SECONDS, pause=0.05):
+        come_back()
+        return None
+    took = time.monotonic() - begun
+    # The client has got through, and nothing stands still any more.
+    while True:
+        seen = len(scene.client.text)
+        time.sleep(QUIET_SECONDS)
+        if len(scene.client.text) == seen:
+            break
+    come_back()
+    return took, scene.stalls(told)
+
+
+def fails_over(way):
+    def step(scene):
+        ok, pauses = True, []
+        for name in scene.backed:
+            old = scene.serving(name)
+            begins = len(scene.log(old))
+            took = trial(scene, name, way)
+            ok &= say(took is not None, f"{name} is {way.__name__}: another host serves it", scene.ask("status").stdout)
+            if not took:
+                continue
+            pauses.append(max([0, *took[1].values()]))
+            print(f"{name} {way.__name__}: served by {scene.serving(name)} after {took[0]:.1f} s; the client waited {took[1] or 'less than 0.3 s'}", flush=True)
+            ok &= say(scene.until(lambda: "it stands by" in scene.log(old)[begins:], 30), f"{name} is {way.__name__}: {old} stands by", scene.log(old)[-800:])
+        if pauses:
+            print(f"{way.__name__}: the client waited {statistics.median(pauses):.1f} s in the middle, {max(pauses):.1f} s at most", flush=True)
+        wrong = scene.files.wrong()
+        ok &= say(not wrong and scene.files.write(1), f"{way.__name__}: every byte is right, and a file is written", wrong)
+        ok &= say(not scene.load.faults, f"{way.__name__}: slice-load sees nothing wrong", scene.load.faults)
+        return ok & scene.clean(way.__name__, "fsck", "--data")
+    step.__name__ = way.__name__
+    return step
+
+
+@contextlib.contextmanager
+def scene_of(ensembles, options, **shape):
+    """An ensemble whose servers have standbys, with its clients."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slice-failover-", dir="/dev/shm"))
+        target = stack.enter_context(ensembles.make("failover", storage=3, copies=2, backing=COPIES, standbys=True, **shape))
+        files = lost_manager_state.Files(target, folder)
+        if not files.write(FILES):
+            raise uml.UmlError("files cannot be written")
+        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(CLIENT_SECONDS), "--until", grow.END, "--tell", str(TELLS)]
+        client = stack.enter_context(target.client(command, output=None, options="actimeo=0", timeout=CLIENT_SECONDS + 300))
+        if not client.says("ready"):
+            raise uml.UmlError(f"the client does not get ready: {client.text}")
+        supervisor = stack.enter_context(Supervisor(target))
+        with Lasting(target, options, folder) as load:
+            yield Scene(target, options, files, load, supervisor, client)
+        (client.folder / pathlib.Path(grow.END).name).touch()
+        say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
+        if client.wait() != 0:
+            raise uml.UmlError(f"the kernel client saw an error: {client.text}")
+
+
+def failover(ensembles, options):
+    ways = [way for way in WAYS if not options.only or way.__name__ in options.only.split(",")]
+    with scene_of(ensembles, options, directories=2) as scene:
+        ok = steps.carry_out([fails_over(way) for way in ways], scene)
+        return ok & say(not scene.load.faults, "slice-load sees nothing wrong", scene.load.faults)
