@@ -324,7 +324,7 @@ Task<Status> LoggedStore::Impl::durable(LogPosition position) {
   OneShot<Status> done = *waiter;
   spawn([](std::shared_ptr<Impl> self, std::uint64_t sequence, auto at) -> Task<void> {
     Status synced = co_await self->log_->sync({sequence});
-    const OneShot<Status> ended = *at;
+    const OneShot<Status> ended = std::move(*at);
     self->waiters_.erase(at);
     ended.set(synced);
   }(shared_from_this(), position.value, waiter));
