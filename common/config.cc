@@ -204,6 +204,17 @@ void read_sites(Refusals& refusals, const toml::table& table, std::array<std::ui
   section.finish();
 }
 
+constexpr std::size_t kLongestInterface = 15;
+
+// Empty where it is not said.
+std::string read_address_interface(Section& section) {
+  constexpr std::string_view kKey = "address_interface";
+  std::string name = section.text(kKey, "");
+  if (section.has(kKey) && (name.empty() || name.size() > kLongestInterface || name == "lo"))
+    section.refuse(kKey, "'{}' is no name of an interface that clients are at", name);
+  return name;
+}
+
 void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy) {
   Section section(refusals, table, "[proxy]", line_of(table));
   proxy.virtual_address = section.address("virtual_address");
@@ -221,9 +232,12 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
   proxy.threads = section.number32("threads", 0, 0, 256);
   proxy.interfaces = section.texts("interfaces");
   for (const std::string& name : proxy.interfaces) {
-    if (name.empty() || name.size() > 15)
+    if (name.empty() || name.size() > kLongestInterface)
       section.refuse("interfaces", "'{}' is no name of an interface", name);
   }
+  proxy.address_interface = read_address_interface(section);
+  proxy.address_patience_ms = section.number32("address_patience_ms", kDefaultAddressPatienceMs,
+                                               kLeastAddressPatienceMs, kMostAddressPatienceMs);
   section.finish();
 }
 
@@ -366,6 +380,7 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
   if (section.has("metrics_port")) server.metrics_port = section.port("metrics_port", 0);
   if (server.role == ServerRole::kProxy) {
     if (section.has("data")) section.refuse("data", "a proxy keeps nothing on disk");
+    server.address_interface = read_address_interface(section);
   } else {
     server.data = section.text("data");
     if (!server.data.empty() && server.data[0] != '/') {

@@ -64,6 +64,7 @@ struct ServerConfig {
   // As the volume is born; from then on the tables say so (wire/manager.h).
   std::uint64_t weight = 0;                         // its share of sites; 0: not said
   std::string host, rack;                           // what fails together; empty: not said
+  std::string address_interface;                    // a proxy's; empty: that of [proxy]
   std::uint64_t reserve_bytes = 64ull << 20;        // free space below which writes answer NFS3ERR_NOSPC
   std::optional<EmulatedDiskConfig> emulated_disk;  // storage and small-file servers; nothing: the real one
   bool listed = true;                               // in the file; else a member that it does not have
@@ -174,6 +175,9 @@ struct VolumeConfig {
   std::uint32_t root_mode = 0755, root_uid = 0, root_gid = 0;
 };
 
+inline constexpr std::uint32_t kDefaultAddressPatienceMs = 2000;
+inline constexpr std::uint32_t kLeastAddressPatienceMs = 1800, kMostAddressPatienceMs = 60'000;
+
 struct ProxyConfig {
   std::uint32_t virtual_address = 0;
   std::uint16_t nfs_port = 2049, mount_port = 20048, portmap_port = 111;
@@ -183,6 +187,10 @@ struct ProxyConfig {
   // Where the XDP program is attached: towards clients and towards servers. Empty: every interface of the
   // network namespace that is up and has an IPv4 address, but for loopback.
   std::vector<std::string> interfaces;
+  // Where the proxy that has the virtual address puts it, one of several (docs/proxy.md, "Several proxies").
+  // Empty: who has it is the administrator's matter.
+  std::string address_interface;
+  std::uint32_t address_patience_ms = kDefaultAddressPatienceMs;  // without a word of its holder
 };
 
 struct EnsembleConfig {
@@ -212,6 +220,10 @@ struct EnsembleConfig {
   // Where its metrics are had over HTTP.
   std::uint16_t metrics_port_of(const ServerConfig& server) const {
     return server.metrics_port != 0 ? server.metrics_port : metrics.port;
+  }
+  // Where this proxy puts the virtual address; empty: nowhere.
+  const std::string& address_interface_of(const ServerConfig& server) const {
+    return server.address_interface.empty() ? proxy.address_interface : server.address_interface;
   }
   // Nothing where there is no such member. Valid as long as this configuration.
   const ServerConfig* find(std::string_view server_name) const;

@@ -63,7 +63,9 @@ void compare_proxies(Keys& keys, const ProxyConfig& a, const ProxyConfig& b) {
       .compare("[proxy] xdp", a.xdp, b.xdp)
       .compare("[proxy] bpf_folder", a.bpf_folder, b.bpf_folder)
       .compare("[proxy] threads", a.threads, b.threads)
-      .compare("[proxy] interfaces", a.interfaces, b.interfaces);
+      .compare("[proxy] interfaces", a.interfaces, b.interfaces)
+      .compare("[proxy] address_interface", a.address_interface, b.address_interface)
+      .compare("[proxy] address_patience_ms", a.address_patience_ms, b.address_patience_ms);
 }
 
 void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleConfig& read,
@@ -87,6 +89,7 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
         .compare(key("backing"), a->backing_copies, b.backing_copies)
         .compare(key("standbys"), a->places, b.places)
         .compare(key("cache"), a->cache_bytes, b.cache_bytes)
+        .compare(key("address_interface"), a->address_interface, b.address_interface)
         .compare(key("emulated_disk"), a->emulated_disk, b.emulated_disk);
   }
 }

@@ -37,6 +37,10 @@ void SharedState::keep_clock() {
   loop_.after(kClockStep, [this] { keep_clock(); });
 }
 
+void SharedState::remember_nothing(bool on) {
+  slice_store_relaxed32(&tables_.config->attribute_life_ms, on ? 0 : kAttributeLifeMs);
+}
+
 Task<void> SharedState::fetch_piece(SharedState& self, routing::HandleBytes handle, FileId file,
                                     std::uint64_t stripe) {
   SiteId site = routing::coordinator_site(*self.tables_.config, file);

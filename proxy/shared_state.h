@@ -23,6 +23,10 @@ class SharedState {
   // Sets the clock, and keeps it from now on: before anything is looked up.
   void keep_clock();
 
+  // While another proxy may be about to take over the address: requests go without hints, so that servers
+  // tell the authority of each WRITE before they answer it, and nobody has to know of it from here.
+  void remember_nothing(bool on);
+
   AttributeCache& cache() { return cache_; }
   MapCache& maps() { return maps_; }
   WriteBack& write_back() { return write_back_; }

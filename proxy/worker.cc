@@ -46,6 +46,7 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       refused_(metrics.counter("proxy_connections_refused_total",
                                "clients' TCP connections refused: over the limit")),
       udp_senders_(options.udp_senders) {
+  services_.serving = options.serving;
   follow_settings();
   tick_ = loop_.after(kWorkerTick, [this] { tick(); });
 }

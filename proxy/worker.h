@@ -28,6 +28,7 @@ class Worker : private TcpClient::Owner {
     rpc::InProcessNetwork* local = nullptr;
     ServerLatencies* latencies = nullptr;  // of all workers; none: nobody counts them
     service::Tracer* tracer = nullptr;     // likewise; none: nobody can watch
+    const ServingTime* serving = nullptr;  // until when clients' requests are taken; none: for ever
   };
   // What clients of a worker with that much memory may have of it.
   static rpc::Admission::Limits client_limits(std::size_t memory);

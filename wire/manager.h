@@ -32,6 +32,7 @@ enum class ManagerProcedure : std::uint32_t {
   kBackingMembers = 15,
   kBackingSpare = 16,
   kBackingSets = 17,
+  kHoldAddress = 18,  // wire/address.h
   kStandby = 19,  // this and the next two: wire/failover.h
   kFailover = 20,
   kStandbys = 21

@@ -91,9 +91,10 @@ SLICE_INLINE uint32_t slice_attr_find(const struct slice_attr_bucket* bucket, ui
   return SLICE_ATTR_WAYS;
 }
 
-// Whether the entry's base can fill room in replies for a while yet.
+// Whether the entry's base can fill room in replies for a while yet. With a life of 0 none can, and no
+// request goes with a hint.
 SLICE_INLINE int slice_attr_fresh(uint32_t learned_ms, const struct slice_config* config) {
-  return slice_load_relaxed32(&config->now_ms) - learned_ms <= config->attribute_life_ms;
+  return slice_load_relaxed32(&config->now_ms) - learned_ms < config->attribute_life_ms;
 }
 
 // The hint of a way that held the file a moment ago.
@@ -313,6 +314,23 @@ SLICE_INLINE int slice_attr_unremembered(struct slice_attr_bucket* bucket, uint6
   }
   slice_attr_unlock(bucket);
   return 1;
+}
+
+// Under the lock. Other proxies may have served meanwhile (docs/proxy.md, "Several proxies"): what is known
+// of the bucket's files counts no more, but for what is unsaved, and what was asked for before teaches
+// nothing.
+SLICE_INLINE void slice_attr_begin_anew(struct slice_attr_bucket* bucket, const struct slice_config* config) {
+  uint32_t now = slice_load_relaxed32(&config->now_ms);
+  bucket->unremembered_ms = now ? now : 1;
+  for (uint32_t way = 0; way < SLICE_ATTR_WAYS; way++) {
+    if (bucket->fileid[way] == 0) continue;
+    if (bucket->flags[way] & SLICE_ATTR_UNSAVED) {
+      bucket->flags[way] &= ~SLICE_ATTR_VALID;
+      slice_attr_publish(bucket, way);
+    } else {
+      slice_attr_forget(bucket, bucket->fileid[way]);
+    }
+  }
 }
 
 // Makes the fattr3 of a reply the base, unless the base is newer.

@@ -47,7 +47,7 @@ struct slice_config {
   uint8_t name_key[16];               // key of siphash13
   uint32_t site_mask[SLICE_CLASSES];  // sites of the class - 1
   uint32_t now_ms;                    // clock, advanced by slice-proxyd at least 10 times a second
-  uint32_t attribute_life_ms;         // learned attributes older than this are not patched from
+  uint32_t attribute_life_ms;         // learned attributes as old as this are not patched from
   uint16_t own_port_first;            // UDP ports of slice-proxyd's own requests to servers:
   uint16_t own_port_last;             // replies to them are passed up; 0 to 0 for none
   uint32_t reserved1;

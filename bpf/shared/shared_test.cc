@@ -298,6 +298,45 @@ TEST_F(Cache, AChangeThatCannotBeLearnedEndsWhatWasKnown) {
   EXPECT_NE(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
 }
 
+// Another proxy has served meanwhile.
+TEST_F(Cache, WhatIsNotUnsavedIsForgottenBeforeItServesAnew) {
+  absorb(1, 500, 100ull << 32);
+  slice_attr_begin_anew(bucket_.get(), &config_);
+  EXPECT_EQ(slice_attr_find(bucket_.get(), 9), SLICE_ATTR_WAYS);
+  asked_ms_ = config_.now_ms;
+  config_.now_ms += 10;
+  absorb(1, 500, 100ull << 32);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u) << "asked for before";
+  asked_ms_ = config_.now_ms;
+  absorb(1, 900, 102ull << 32);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 900));
+}
+
+TEST_F(Cache, WhatIsUnsavedStaysOnTopOfWhatIsLearnedAnew) {
+  absorb(1, 500, 100ull << 32);
+  absorb(0, 0, 101ull << 32, SLICE_NFS_WRITE, 700);
+  slice_attr_begin_anew(bucket_.get(), &config_);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u) << "no room is to be filled by what was known";
+  config_.now_ms += 10;
+  asked_ms_ = config_.now_ms;
+  std::vector<uint8_t> shown = absorb(1, 600, 100ull << 32);
+  EXPECT_EQ(slice_be64(&shown[20]), 700u);
+  EXPECT_EQ(slice_be64(&shown[68]), 101ull << 32);
+  slice_eviction changes{};
+  ASSERT_TRUE(slice_attr_take_dirty(bucket_.get(), 0, &changes));
+  EXPECT_EQ(changes.size, 700u);
+}
+
+TEST_F(Cache, WithoutALifeNothingGoesWithAHint) {
+  absorb(1, 500, 100ull << 32);
+  config_.attribute_life_ms = 0;
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  absorb(1, 500, 101ull << 32);
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), 0u);
+  config_.attribute_life_ms = 1000;
+  EXPECT_EQ(slice_attr_peek(bucket_.get(), 9, &config_), slice_hint_encode(1, 1, 500));
+}
+
 TEST_F(Cache, AReplyThatIsVeryLateTeachesNothing) {
   config_.now_ms = SLICE_ATTR_LATE_MS + 100;
   asked_ms_ = 99;

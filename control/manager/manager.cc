@@ -35,6 +35,8 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
       settings_(
           context, store,
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
+      address_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
+               context.metrics),
       heard_(entries_.size()),
       alive_gauge_(context.metrics.gauge("manager_alive_processes", "processes heard of within 5 s")),
       drawn_gauge_(context.metrics.gauge("manager_largest_verifier_drawn",
@@ -78,6 +80,7 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
     (result.refused.empty() ? configurations_given_ : configurations_refused_).add();
     return result;
   });
+  on<wire::HoldAddressArgs>(Procedure::kHoldAddress, [this](const auto& args) { return address_.ask(args); });
   on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
   on<wire::BackingClaimArgs>(Procedure::kBackingClaim,
                              [this](const auto& args) { return backing_sets_.claim(args); });

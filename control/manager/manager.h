@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "control/manager/address_lease.h"
 #include "control/manager/backing_sets.h"
 #include "control/manager/moves.h"
 #include "control/manager/settings_book.h"
@@ -109,6 +110,7 @@ class Manager : public service::InternalProgram {
   Moves moves_;
   BackingSets backing_sets_;
   SettingsBook settings_;
+  AddressLease address_;
   std::optional<Survey> survey_;  // none: the state is known
   std::string waits_for_;         // with a survey
   std::vector<Heard> heard_;      // by member

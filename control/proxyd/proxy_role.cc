@@ -10,12 +10,15 @@
 #include "common/log.h"
 #include "common/rights.h"
 #include "control/xdp/pinned_tables.h"
+#include "service/internal_call.h"
 
 namespace slice::proxy {
 namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::size_t kXdpText = 160;       // of a detail, where more is to be said
+constexpr Duration kSave = 1s;              // by then data servers have told the authority by themselves
 constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 
 }  // namespace
@@ -50,6 +53,7 @@ Task<Status> ProxyRole::start() {
   bindings_.keep(tables_);
   shared_->keep_clock();
   fill_config(bindings_.bound(), *tables_.config);
+  SLICE_CO_RETURN_IF_ERROR(co_await start_address());
   SLICE_CO_RETURN_IF_ERROR(start_workers());
   SLICE_CO_RETURN_IF_ERROR(start_programs());
   start_portmap();
@@ -57,6 +61,7 @@ Task<Status> ProxyRole::start() {
   taken_over_.set(listeners_.taken_over());
   shared_->write_back().start();
   wanted_.keep(tables_);
+  if (address_) address_->begin();
   co_await xdp_.load();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
@@ -65,6 +70,56 @@ Task<Status> ProxyRole::start() {
   if (std::string text = xdp_.warnings(); !text.empty())
     log_warning("source addresses of UDP requests{}", text);
   co_return Status();
+}
+
+Task<Status> ProxyRole::start_address() {
+  const std::string& interface = context_.config.address_interface_of(context_.self);
+  if (interface.empty()) co_return Status{};
+  auto host = HostAddress::open(loop_, context_.config.proxy.virtual_address, interface,
+                                [this](const std::string& by) { address_->claimed(by); });
+  if (!host) co_return fail(std::move(host).error());
+  host_address_ = std::move(*host);
+  address_ = std::make_unique<AddressHolder>(AddressHolder::Seams{
+      .loop = loop_,
+      .metrics = context_.metrics,
+      .host = *host_address_,
+      .self = context_.self.index,
+      .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
+      .name_of =
+          [this](std::uint32_t server) {
+            const auto& servers = context_.tables.get()->wire().servers;
+            return server < servers.size() ? servers[server].name : fmt::format("server {}", server);
+          },
+      .ask = [this](const wire::HoldAddressArgs& args,
+                    Duration patience) { return ask_for_address(args, patience); },
+      .begin_anew =
+          [this] {
+            if (!shared_->cache().begin_anew()) return false;
+            spawn(shared_->write_back().finish(kSave));
+            return true;
+          },
+      .save = [this] { return shared_->write_back().finish(kSave); },
+      .serve_until = [this](MonoTime end) { serving_.ends(end); },
+      .remember_nothing = [this](bool on) { shared_->remember_nothing(on); }});
+  co_await address_->start();
+  co_return Status{};
+}
+
+Task<Result<wire::HoldAddressResult>> ProxyRole::ask_for_address(wire::HoldAddressArgs args,
+                                                                 Duration patience) {
+  const ServerConfig* manager = context_.config.first(ServerRole::kManager);
+  co_return co_await service::internal_call<wire::HoldAddressResult>(
+      context_.channel, {manager->address, manager->port}, wire::kManagerProgram,
+      wire::ManagerProcedure::kHoldAddress, args, patience);
+}
+
+std::string ProxyRole::detail() const {
+  std::string said = xdp_.describe();
+  if (!address_) return said;
+  if (said.size() > kXdpText) said = said.substr(0, kXdpText) + "...";
+  said = fmt::format("{}; {}", said, address_->describe());
+  if (host_address_->lacks_destroy()) said += "; the kernel lacks INET_DIAG_DESTROY";
+  return said;
 }
 
 // Everything is loaded and bound. A clean stop takes the program off the interfaces, and tells rpcbind so
@@ -93,6 +148,7 @@ Status ProxyRole::start_workers() {
     options.workers = count;
     options.latencies = &latencies_;
     options.tracer = context_.tracer;
+    if (address_) options.serving = &serving_;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;
     if (shares_loop) {
@@ -178,6 +234,7 @@ void ProxyRole::start_portmap() {
 }
 
 Task<void> ProxyRole::stop() {
+  if (address_) co_await address_->stop();
   listeners_.release();
   xdp_.detach();
   if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <thread>
 
+#include "control/proxyd/address_holder.h"
+#include "control/proxyd/host_address.h"
 #include "control/proxyd/site_bindings.h"
 #include "control/proxyd/wanted_sites.h"
 #include "control/xdp/xdp_program.h"
@@ -31,7 +33,7 @@ class ProxyRole : public service::Role {
   std::vector<rpc::Program*> programs() override { return {}; }
   Task<void> stop() override;
   std::string state() const override { return "serving"; }
-  std::string detail() const override { return xdp_.describe(); }
+  std::string detail() const override;
   void refresh_gauges() override { xdp_.refresh_gauges(); }
   void misdirected(const wire::MisdirectedArgs& report) override { bindings_.misdirected(report); }
 
@@ -43,6 +45,9 @@ class ProxyRole : public service::Role {
     std::unique_ptr<SocketWorker> worker;
     std::thread thread;
   };
+  // Where this proxy is one of several: what it takes to have the virtual address.
+  Task<Status> start_address();
+  Task<Result<wire::HoldAddressResult>> ask_for_address(wire::HoldAddressArgs args, Duration patience);
   void give_up_rights();
   std::size_t worker_count() const;
   Status start_workers();
@@ -60,6 +65,9 @@ class ProxyRole : public service::Role {
   Tables tables_;
   std::unique_ptr<SharedState> shared_;
   Listeners listeners_;
+  ServingTime serving_;
+  std::unique_ptr<HostAddress> host_address_;
+  std::unique_ptr<AddressHolder> address_;  // none: who has the address is the administrator's matter
   std::unique_ptr<MountProgram> mount_;
   std::optional<service::TracedProgram> traced_mount_;
   std::optional<LockProgram> locks_;

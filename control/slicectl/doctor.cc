@@ -275,8 +275,30 @@ class Doctor {
     check_xdp();
     check_forwarding();
   }
+  // Where the proxy puts it by itself another host may have it now.
+  void check_own_address(const std::string& interface, const std::string& address) {
+    const auto found = host_.addresses.find(config_.proxy.virtual_address);
+    if (std::find(host_.interfaces.begin(), host_.interfaces.end(), interface) == host_.interfaces.end()) {
+      bad(Level::kError, "virtual-address",
+          fmt::format("address_interface {} is no interface of this host that is up and has an address",
+                      interface),
+          "address_interface in ensemble.toml, or the interface's own settings");
+    } else if (found != host_.addresses.end() && found->second != interface) {
+      bad(Level::kError, "virtual-address",
+          fmt::format("{} is at {}, and the proxy is to put it at {} by itself", address, found->second,
+                      interface),
+          fmt::format("ip address del {}/32 dev {}", address, found->second));
+    } else {
+      good("virtual-address",
+           fmt::format("{} {} {}", address, found == host_.addresses.end() ? "would be put at" : "is at",
+                       interface));
+    }
+  }
   void check_virtual_address() {
     const std::string address = rpc::address_text(config_.proxy.virtual_address);
+    const ServerConfig* proxy = *std::find_if(servers_.begin(), servers_.end(), is_proxy);
+    if (const std::string& own = config_.address_interface_of(*proxy); !own.empty())
+      return check_own_address(own, address);
     const auto found = host_.addresses.find(config_.proxy.virtual_address);
     if (found != host_.addresses.end()) {
       good("virtual-address", fmt::format("{} is at {}", address, found->second));

@@ -166,6 +166,17 @@ TEST_F(DoctorTest, LooksAtDataDirectories) {
   EXPECT_THAT(found(), IsEmpty()) << "the first start makes it";
 }
 
+TEST_F(DoctorTest, LooksWhereAProxyPutsTheAddressByItself) {
+  config_.proxy.address_interface = "eth0";
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("10.77.0.1 is at lo, and the proxy is to put it at eth0")));
+  host_.addresses[config_.proxy.virtual_address] = "eth0";
+  EXPECT_THAT(found(), IsEmpty());
+  host_.addresses.erase(config_.proxy.virtual_address);
+  EXPECT_THAT(found(), IsEmpty()) << "another has it";
+  config_.proxy.address_interface = "eth7";
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("eth7 is no interface")));
+}
+
 TEST_F(DoctorTest, LooksAtWhatAProxyNeeds) {
   host_.addresses.erase(config_.proxy.virtual_address);
   host_.settings = {{"net.core.rmem_max", 212992}, {"net.ipv4.ip_forward", 0}};

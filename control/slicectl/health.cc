@@ -51,6 +51,7 @@ class Judge {
     for (const wire::Member& each : members_.members) {
       if (each.entry.role != wire::Role::kRemoved) check_member(each);
     }
+    check_address();
     check_copies();
     check_moves();
     check_backing();
@@ -296,6 +297,29 @@ class Judge {
     add(Level::kWarning, "XDP_OFF", member.entry.name,
         fmt::format("[proxy] xdp asks for \"{}\", and user space routes UDP: {}", wanted, member.last.detail),
         "slicectl doctor at " + rpc::address_text(member.entry.endpoint.address));
+  }
+
+  // Without a manager as well: each proxy says itself whether it has the address.
+  void check_address() {
+    double proxies = 0, holders = 0;
+    std::string named;
+    for (const HeardServer& each : heard_.servers) {
+      if (!each.figures.contains("slice_proxy_holds_address")) continue;
+      ++proxies;
+      if (each.figure("proxy_holds_address") == 0) continue;
+      ++holders;
+      named += (named.empty() ? "" : " and ") + each.entry.name;
+    }
+    const std::string address = rpc::address_text(config_.proxy.virtual_address);
+    if (proxies > 0 && holders == 0) {
+      add(Level::kError, "ADDRESS_UNHELD", "",
+          fmt::format("no proxy has the virtual address {}: all clients wait", address),
+          "docs/health.md, ADDRESS_UNHELD");
+    } else if (holders > 1) {
+      add(Level::kError, "ADDRESS_TWICE", "",
+          fmt::format("{} have the virtual address {}: clients may reach either", named, address),
+          "none where it lasts for moments; else docs/health.md, ADDRESS_TWICE");
+    }
   }
 
   void check_copies() {

@@ -368,6 +368,17 @@ TEST_F(HealthTest, TellsThatXdpIsOffOnlyWhereItWasAskedFor) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
+TEST_F(HealthTest, TellsWhereNotExactlyOneProxyHasTheAddress) {
+  own("proxy1").figures["slice_proxy_holds_address"] = 1;
+  EXPECT_THAT(names(), IsEmpty());
+  own("proxy1").figures["slice_proxy_holds_address"] = 0;
+  EXPECT_EQ(only().name, "ADDRESS_UNHELD");
+  EXPECT_EQ(only().level, HealthLevel::kError);
+  for (const char* name : {"proxy1", "dir1"}) own(name).figures["slice_proxy_holds_address"] = 1;
+  EXPECT_EQ(only().name, "ADDRESS_TWICE");
+  EXPECT_THAT(only().what, HasSubstr(" and "));
+}
+
 TEST_F(HealthTest, TellsOfAServerThatWasDeclaredLost) {
   die("store1");
   member("store1").entry.lost = Verifier{9};

@@ -20,6 +20,7 @@
 #include "control/slicectl/join_commands.h"
 #include "control/slicectl/leave_commands.h"
 #include "control/slicectl/move_commands.h"
+#include "control/slicectl/proxy_commands.h"
 #include "control/slicectl/render.h"
 #include "control/slicectl/status_command.h"
 #include "control/slicectl/top_commands.h"
@@ -132,7 +133,8 @@ class Command {
     return print(render_moved(arguments_.path, arguments_.stripe, arguments_.to, format_));
   }
 
-  // MoveCommands, LeaveCommands, StatusCommand, DoctorCommand, TraceCommands, TopCommands.
+  // MoveCommands, LeaveCommands, StatusCommand, DoctorCommand, TraceCommands, TopCommands,
+  // ProxyCommands.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -496,6 +498,7 @@ int main(int argc, char** argv) {
                       [&](const std::string& name) { return files_only_on(arguments, name); });
   TraceCommands trace(app);
   TopCommands top(app);
+  ProxyCommands proxy(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -573,6 +576,7 @@ int main(int argc, char** argv) {
   if (doctor.parsed()) return command.carry_out(doctor);
   if (trace.parsed()) return command.carry_out(trace);
   if (top.parsed()) return command.carry_out(top);
+  if (proxy.parsed()) return command.carry_out(proxy);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (backing->parsed()) return command.backing();

@@ -284,6 +284,10 @@ Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::Start
   return have_manager<wire::StartMovesResult>(seams, wire::ManagerProcedure::kMoveSites, std::move(args));
 }
 
+Task<Result<wire::HoldAddressResult>> ask_to_hold(const Seams& seams, wire::HoldAddressArgs args) {
+  return have_manager<wire::HoldAddressResult>(seams, wire::ManagerProcedure::kHoldAddress, std::move(args));
+}
+
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams) {
   return ask_manager<wire::MovesListResult>(seams, wire::ManagerProcedure::kMoves, service::NoArguments{});
 }

@@ -15,6 +15,7 @@
 #include "routing/file_handle.h"
 #include "routing/tables.h"
 #include "rpc/channel.h"
+#include "wire/address.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
 #include "wire/backing.h"
@@ -49,6 +50,8 @@ Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::Chan
 // And moves of sites:
 Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::StartMovesArgs args);
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams);
+// Which proxy has the virtual address, or is to have it (wire/address.h).
+Task<Result<wire::HoldAddressResult>> ask_to_hold(const Seams& seams, wire::HoldAddressArgs args);
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args);
 
 // What the manager knows of backing sets, by server.

@@ -312,6 +312,20 @@ std::string render_where(const EnsembleConfig& config, const Where& where, Forma
   return where.path + "\n" + table(rows);
 }
 
+namespace {
+
+// Of a proxy; empty where none puts the virtual address anywhere by itself.
+std::string some_address_interface(const EnsembleConfig& config) {
+  for (const ServerConfig& server : config.servers) {
+    if (server.role != ServerRole::kProxy) continue;
+    if (const std::string& interface = config.address_interface_of(server); !interface.empty())
+      return interface;
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string render_check(const EnsembleConfig& config, Format format) {
   std::map<std::string, std::size_t> roles;
   for (const ServerConfig& server : config.servers)
@@ -320,6 +334,7 @@ std::string render_check(const EnsembleConfig& config, Format format) {
     return dump({{"file", config.path},
                  {"ensemble", config.name},
                  {"virtual_address", rpc::address_text(config.proxy.virtual_address)},
+                 {"address_interface", some_address_interface(config)},
                  {"roles", roles},
                  {"warnings", config.warnings}});
   }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "common/metrics.h"
+#include "proxy/calls/serving_time.h"
 #include "proxy/servers/call_encoder.h"
 #include "proxy/servers/plumbing.h"
 #include "proxy/servers/servers.h"
@@ -39,6 +40,9 @@ class Services {
   LayoutStamps stamps;
   Metrics& metrics;
   service::Tracer* const tracer;
+  const ServingTime* serving = nullptr;  // none: it never ends
+  // Whether what clients sent may be carried out.
+  bool may_serve() const { return serving == nullptr || !serving->is_over(plumbing.loop.now()); }
 
  private:
   std::array<Counter*, SLICE_OUTCOME_COUNT> outcomes_{};

@@ -88,6 +88,7 @@ void TcpClient::on_event(std::uint32_t ready) {
 }
 
 void TcpClient::read() {
+  if (!services_.may_serve()) return close("this proxy stood still, and may not have the address any more");
   ChunkPool& pool = services_.plumbing.pool;
   for (std::size_t i = 0; i < kClientReadsARound && stream_ != nullptr && !reader_.paused(); ++i) {
     if (!reader_.in_record()) {

@@ -177,6 +177,7 @@ void UdpFront::refuse_stranger(rpc::Endpoint from, ByteView datagram) {
 
 void UdpFront::take(rpc::Endpoint from, ByteView datagram) {
   received_.add();
+  if (!services_.may_serve()) return refused_.add();
   if (datagram.size() < 4 || budget_.exhausted()) return refused_.add();
   if (!router_.is_exported_to(from.address)) return refuse_stranger(from, datagram);
   Peer* known = peer_at(from);

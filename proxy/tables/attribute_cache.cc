@@ -167,6 +167,15 @@ void AttributeCache::recover() {
   }
 }
 
+bool AttributeCache::begin_anew() {
+  for (std::size_t i = 0; i < SLICE_ATTR_BUCKETS; ++i) {
+    if (!lock(buckets_[i])) return false;
+    slice_attr_begin_anew(&buckets_[i], config_);
+    slice_attr_unlock(&buckets_[i]);
+  }
+  return true;
+}
+
 void AttributeCache::recover_locks() {
   std::vector<std::pair<std::size_t, std::uint32_t>> held;
   for (std::size_t i = 0; i < SLICE_ATTR_BUCKETS; ++i) {

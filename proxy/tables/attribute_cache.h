@@ -50,6 +50,10 @@ class AttributeCache {
   // Once, at start, on pinned entries: frees locks whose holder was killed, and marks what it was saving as
   // unsaved. Takes a few milliseconds.
   void recover();
+  // Other proxies may have served since: forgets all that is known, but for what is unsaved, which stays on
+  // top of what is learned from now on. Some milliseconds. False: an entry was held for too long, and
+  // nothing is to be served yet.
+  [[nodiscard]] bool begin_anew();
 
  private:
   void recover_locks();

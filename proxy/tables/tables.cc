@@ -8,8 +8,6 @@
 namespace slice::proxy {
 namespace {
 
-constexpr std::uint32_t kAttributeLifeMs = 30'000;
-
 // Address and port are 8 aligned bytes: read and written at once.
 std::uint64_t endpoint_word(const slice_server& server) {
   return slice_load_relaxed64(reinterpret_cast<const std::uint64_t*>(&server));

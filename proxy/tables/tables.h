@@ -49,6 +49,9 @@ class MemoryTables {
   Tables tables_;
 };
 
+// How long a learned attribute may fill room of replies (slice_config.attribute_life_ms).
+inline constexpr std::uint32_t kAttributeLifeMs = 30'000;
+
 // What the routing core is configured with, and that attributes may be patched. Sets abi last: until then the
 // XDP program passes everything.
 void fill_config(const routing::RoutingTables& from, slice_config& out);

@@ -1,0 +1,129 @@
+// The address, ARP and connections by the kernel, in network namespaces of its own; needs root.
+#include "control/proxyd/host_address.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/xdp/testing/shell.h"
+#include "proxy/front/socket.h"
+#include "rpc/epoll_loop.h"
+
+namespace slice::proxy {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::run;
+using ::testing::HasSubstr;
+
+constexpr std::uint32_t kAddress = 0x0a4d0901;  // 10.77.9.1
+
+class HostAddressTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "root is needed";
+    ASSERT_TRUE(
+        run("ip link set lo up && ip link add one type veth peer name far && ip link set far up && "
+            "ip link set one up && ip addr add 10.77.9.11/24 dev one"));
+  }
+  void SetUp() override {
+    auto opened = HostAddress::open(loop_, kAddress, "one", [this](const std::string& by) { claims_.push_back(by); });
+    ASSERT_TRUE(opened) << opened.error().message;
+    host_ = std::move(*opened);
+    host_->look();
+  }
+  void TearDown() override { ASSERT_TRUE(host_->take_off()); }
+  bool ran_until(const std::function<bool()>& done) { return loop_.run_until(done, 3s); }
+  void wait(Duration time) { loop_.run_until([] { return false; }, time); }
+
+  rpc::EpollLoop loop_;
+  std::vector<std::string> claims_;
+  std::unique_ptr<HostAddress> host_;
+};
+
+TEST_F(HostAddressTest, PutsItThereAndTakesItOff) {
+  EXPECT_FALSE(host_->look().has);
+  EXPECT_EQ(host_->look().unfit, "");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(host_->put(30)) << "again, for longer";
+  EXPECT_TRUE(host_->look().has);
+  EXPECT_TRUE(run("ip -4 addr show dev one | grep -q '10.77.9.1/32'"));
+  EXPECT_TRUE(host_->take_off());
+  EXPECT_FALSE(host_->look().has);
+  EXPECT_TRUE(host_->take_off()) << "is off already";
+}
+
+TEST_F(HostAddressTest, TheKernelTakesItOffWhereNobodyRenewsIt) {
+  ASSERT_TRUE(host_->put(1));
+  EXPECT_TRUE(host_->look().has);
+  EXPECT_TRUE(ran_until([this] { return !host_->look().has; }));
+}
+
+TEST_F(HostAddressTest, SaysWhyItCouldNotServe) {
+  ASSERT_TRUE(run("ip addr add 10.77.9.1/32 dev lo"));
+  EXPECT_THAT(host_->look().unfit, HasSubstr("has it at lo as well"));
+  ASSERT_TRUE(run("ip addr del 10.77.9.1/32 dev lo && ip link set far down"));
+  EXPECT_THAT(host_->look().unfit, HasSubstr("has no link"));
+  ASSERT_TRUE(run("ip link set one down"));
+  EXPECT_THAT(host_->look().unfit, HasSubstr("is down"));
+  ASSERT_TRUE(run("ip link set one up && ip link set far up"));
+  EXPECT_TRUE(ran_until([this] { return host_->look().unfit.empty(); }));
+  auto other = HostAddress::open(loop_, kAddress, "none", [](const std::string&) {});
+  ASSERT_TRUE(other);
+  EXPECT_THAT((*other)->look().unfit, HasSubstr("no interface none"));
+  EXPECT_FALSE((*other)->put(3));
+  EXPECT_TRUE((*other)->take_off());
+}
+
+// As the kernel of another host hears it: one that has the address from before.
+TEST_F(HostAddressTest, ItsAnnouncementIsHeardAndAClaimIsNoticed) {
+  ASSERT_TRUE(run("ip link set far address 02:00:00:00:00:09"));
+  auto far = HostAddress::open(loop_, kAddress, "far", [](const std::string&) {});
+  ASSERT_TRUE(far);
+  (*far)->look();
+  host_->announce();
+  host_->probe();
+  wait(100ms);
+  EXPECT_TRUE(claims_.empty()) << "its own";
+  (*far)->probe();
+  wait(100ms);
+  EXPECT_TRUE(claims_.empty()) << "a question is no claim";
+  (*far)->announce();
+  ASSERT_TRUE(ran_until([this] { return !claims_.empty(); }));
+  EXPECT_EQ(claims_[0], "02:00:00:00:00:09");
+}
+
+int connect_to(std::uint16_t port) {
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(kAddress);
+  return ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0 ? fd : -1;
+}
+
+TEST_F(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
+  auto listener = bind_socket(SOCK_STREAM, {kAddress, 0}, Sharing::kNone);
+  ASSERT_TRUE(listener) << "before the address is there";
+  ASSERT_TRUE(host_->put(30));
+  int established = connect_to(listener->at.port), ended = connect_to(listener->at.port);
+  ASSERT_TRUE(established >= 0 && ended >= 0);
+  int first = ::accept(listener->fd, nullptr, nullptr), second = ::accept(listener->fd, nullptr, nullptr);
+  ASSERT_TRUE(first >= 0 && second >= 0);
+  ::close(second);  // who closes first has the TIME-WAIT
+  ::close(ended);
+  constexpr const char* kLeft = "ss -Htan src 10.77.9.1 | grep -v LISTEN | grep -q .";
+  ASSERT_TRUE(run(kLeft) && run("ss -Htan | grep -q TIME-WAIT"));
+  host_->drop_connections();
+  EXPECT_FALSE(host_->lacks_destroy());
+  EXPECT_FALSE(run(kLeft)) << "and the listener is there";
+  int again = connect_to(listener->at.port);
+  EXPECT_GE(again, 0);
+  for (int fd : {established, first, again, listener->fd}) ::close(fd);
+}
+
+}  // namespace
+}  // namespace slice::proxy
