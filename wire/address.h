@@ -48,9 +48,9 @@ struct HoldAddressResult {
   std::uint32_t holder = kNoServer;  // who is to have it; kNoServer: nobody could
   std::uint32_t patience_ms = 0;     // so long it stays the holder without being heard of
   std::vector<AddressAsker> askers;  // for operators: those heard of within the last minute, by number
-  std::uint64_t peers_digest = 0;  // of those that the manager has of the one who asks; 0: none
-  std::vector<AddressPeer> peers;  // for who becomes the holder: its predecessor's
-  std::string refused;             // why `wanted` is not to have it; at most 255 bytes; empty: it is
+  std::uint64_t peers_digest = 0;    // of those that the manager has of the one who asks; 0: none
+  std::vector<AddressPeer> peers;    // for who becomes the holder: its predecessor's
+  std::string refused;               // why `wanted` is not to have it; at most 255 bytes; empty: it is
 };
 
 void encode(rpc::XdrWriter& out, const HoldAddressArgs& args);

@@ -9,7 +9,9 @@ namespace {
 
 TEST(AddressMessages, AreReadAsTheyWereWritten) {
   rpc::XdrWriter out;
-  encode(out, HoldAddressArgs{.server = 3, .ready = true, .holds = true, .wanted = 7, .peers = {{0x0a4d0102, 789, 2049}}});
+  encode(out,
+         HoldAddressArgs{
+             .server = 3, .ready = true, .holds = true, .wanted = 7, .peers = {{0x0a4d0102, 789, 2049}}});
   HoldAddressArgs args;
   ASSERT_TRUE(decode(out.view(), args));
   EXPECT_EQ(args.server, 3u);
@@ -41,7 +43,9 @@ TEST(AddressMessages, AreReadAsTheyWereWritten) {
 
 TEST(AddressMessages, AreRefusedWhereBytesAreMissingOrTooMany) {
   rpc::XdrWriter out;
-  encode(out, HoldAddressResult{.known = true, .holder = 1, .patience_ms = 1, .askers = {{}}, .peers = {{}}, .refused = ""});
+  encode(out,
+         HoldAddressResult{
+             .known = true, .holder = 1, .patience_ms = 1, .askers = {{}}, .peers = {{}}, .refused = ""});
   const ByteView whole = out.view();
   HoldAddressResult result;
   for (std::size_t size = 0; size < whole.size(); ++size)

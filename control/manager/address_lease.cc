@@ -35,8 +35,10 @@ const AddressLease::Heard* AddressLease::heard_lately(std::uint32_t server) cons
 }
 
 wire::HoldAddressResult AddressLease::ask(const wire::HoldAddressArgs& args) {
-  wire::HoldAddressResult result{
-      .patience_ms = static_cast<std::uint32_t>(milliseconds(patience_)), .askers = {}, .peers = {}, .refused = {}};
+  wire::HoldAddressResult result{.patience_ms = static_cast<std::uint32_t>(milliseconds(patience_)),
+                                 .askers = {},
+                                 .peers = {},
+                                 .refused = {}};
   if (args.server == wire::kNoServer) {
     if (args.wanted != wire::kNoServer) result.refused = move_to(args.wanted);
     result.askers = askers();
@@ -62,8 +64,7 @@ wire::HoldAddressResult AddressLease::ask(const wire::HoldAddressArgs& args) {
 std::string AddressLease::move_to(std::uint32_t server) {
   if (!is_proxy(server)) return "it is no proxy";
   const Heard* heard = heard_lately(server);
-  if (heard == nullptr)
-    return "it does not ask for the address: it is silent, or has no address_interface";
+  if (heard == nullptr) return "it does not ask for the address: it is silent, or has no address_interface";
   if (!heard->ready) return "it is not ready to serve";
   if (!holder_) return "nobody is known to have the address yet";
   if (holder_ == server) {
@@ -79,7 +80,8 @@ void AddressLease::give_up_move() {
   if (!moving_to_) return;
   const Heard* heard = heard_lately(*moving_to_);
   if (heard != nullptr && heard->ready) return;
-  log_warning("the virtual address does not go to server {}: it is silent or not ready any more", *moving_to_);
+  log_warning("the virtual address does not go to server {}: it is silent or not ready any more",
+              *moving_to_);
   moving_to_.reset();
 }
 

@@ -53,10 +53,10 @@ class AddressLease {
   const MonoTime started_;
   std::map<std::uint32_t, Heard> heard_;
   std::optional<std::uint32_t> holder_;
-  std::optional<std::uint32_t> moving_to_;  // who gets it as soon as the holder has let go of it
+  std::optional<std::uint32_t> moving_to_;    // who gets it as soon as the holder has let go of it
   std::uint32_t peers_of_ = wire::kNoServer;  // the holder that told of them
   std::vector<wire::AddressPeer> peers_;
-  std::string why_;                         // nobody has it
+  std::string why_;  // nobody has it
   Counter& moves_;
   LogLimiter stranger_log_{1};
 };

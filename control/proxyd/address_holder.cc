@@ -161,7 +161,8 @@ Task<std::optional<wire::HoldAddressResult>> AddressHolder::ask(Duration patienc
   }
   // An answer that lay in the socket while this process stood still, or to what was so before.
   if (!moves(now) || term != term_ || now - asked > patience_ / 2) co_return std::nullopt;
-  patience_ = std::clamp<Duration>(std::chrono::milliseconds(told->patience_ms), kLeastPatience, kMostPatience);
+  patience_ =
+      std::clamp<Duration>(std::chrono::milliseconds(told->patience_ms), kLeastPatience, kMostPatience);
   if (!told->known || told->holder == seams_.self) confirmed_at_ = asked;
   peers_told_ = told->peers_digest;
   peers_asked_ = args.peers.empty() ? 0 : peers_digest_;
@@ -242,8 +243,9 @@ void AddressHolder::announce_again(std::size_t number, std::uint64_t term) {
   seams_.host.announce();
   if (number < kAnnouncements.size()) seams_.host.wake(predecessors_);
   announced_at_ = seams_.loop.now_exactly();
-  const Duration wait = number + 1 < kAnnouncements.size() ? kAnnouncements[number + 1] - kAnnouncements[number]
-                                                           : kAnnounceStep;
+  const Duration wait = number + 1 < kAnnouncements.size()
+                            ? kAnnouncements[number + 1] - kAnnouncements[number]
+                            : kAnnounceStep;
   seams_.loop.after(wait, [this, number, term] { announce_again(number + 1, term); });
 }
 

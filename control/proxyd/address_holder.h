@@ -28,8 +28,8 @@ class AddressHost {
   };
   virtual ~AddressHost() = default;
   virtual Look look() = 0;
-  // Puts the address there, or lets it stay for longer: the kernel takes it away after so many seconds, whatever
-  // becomes of this process.
+  // Puts the address there, or lets it stay for longer: the kernel takes it away after so many seconds,
+  // whatever becomes of this process.
   virtual Status put(unsigned seconds) = 0;
   // What is not there is taken off.
   virtual Status take_off() = 0;
@@ -41,7 +41,8 @@ class AddressHost {
   virtual void probe() = 0;
   // Clients' TCP connections to the address, in order.
   virtual std::vector<wire::AddressPeer> peers() = 0;
-  // Has these clients send something on connections that they may have: what this host does not know it resets.
+  // Has these clients send something on connections that they may have: what this host does not know it
+  // resets.
   virtual void wake(const std::vector<wire::AddressPeer>& peers) = 0;
 };
 
@@ -56,8 +57,8 @@ class AddressHolder {
     Loop& loop;
     Metrics& metrics;
     AddressHost& host;
-    std::uint32_t self = 0;                // the proxy's number
-    Duration patience{};                   // until the manager has said its own
+    std::uint32_t self = 0;  // the proxy's number
+    Duration patience{};     // until the manager has said its own
     std::function<std::string(std::uint32_t server)> name_of;
     std::function<Task<Result<wire::HoldAddressResult>>(const wire::HoldAddressArgs& args, Duration patience)>
         ask;

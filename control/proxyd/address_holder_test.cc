@@ -37,7 +37,9 @@ class FakeHost : public AddressHost {
   void probe() override { ++probes; }
 
   std::vector<wire::AddressPeer> peers() override { return connected; }
-  void wake(const std::vector<wire::AddressPeer>& peers) override { woken.insert(woken.end(), peers.begin(), peers.end()); }
+  void wake(const std::vector<wire::AddressPeer>& peers) override {
+    woken.insert(woken.end(), peers.begin(), peers.end());
+  }
 
   std::vector<wire::AddressPeer> connected, woken;
   bool has = false, refuses = false;
@@ -64,7 +66,8 @@ class AddressHolderTest : public ::testing::Test {
                  .self = kSelf,
                  .patience = 2s,
                  .name_of = [](std::uint32_t server) { return "s" + std::to_string(server); },
-                 .ask = [this](const wire::HoldAddressArgs& args, Duration patience) { return answer(args, patience); },
+                 .ask = [this](const wire::HoldAddressArgs& args,
+                               Duration patience) { return answer(args, patience); },
                  .begin_anew =
                      [this] {
                        done_.push_back("forget");
@@ -78,8 +81,13 @@ class AddressHolderTest : public ::testing::Test {
 
   Task<Result<wire::HoldAddressResult>> answer(wire::HoldAddressArgs args, Duration patience) {
     asked_.push_back(args);
-    const wire::HoldAddressResult told{
-        .known = known_, .holder = holder_is_, .patience_ms = 2000, .askers = {}, .peers_digest = told_, .peers = predecessors_, .refused = {}};
+    const wire::HoldAddressResult told{.known = known_,
+                                       .holder = holder_is_,
+                                       .patience_ms = 2000,
+                                       .askers = {},
+                                       .peers_digest = told_,
+                                       .peers = predecessors_,
+                                       .refused = {}};
     if (silent_) {
       co_await loop_.sleep(patience);
       co_return fail(Errc::kUnavailable, "no answer");

@@ -54,7 +54,8 @@ struct Message {
     header.nlmsg_len = NLMSG_LENGTH(sizeof(Body));
   }
   void add(std::uint16_t type, const void* data, std::size_t size) {
-    auto* at = reinterpret_cast<rtattr*>(reinterpret_cast<std::uint8_t*>(this) + NLMSG_ALIGN(header.nlmsg_len));
+    auto* at =
+        reinterpret_cast<rtattr*>(reinterpret_cast<std::uint8_t*>(this) + NLMSG_ALIGN(header.nlmsg_len));
     at->rta_type = type;
     at->rta_len = static_cast<std::uint16_t>(RTA_LENGTH(size));
     std::memcpy(RTA_DATA(at), data, size);
@@ -130,8 +131,7 @@ HostAddress::~HostAddress() {
 
 Result<std::unique_ptr<HostAddress>> HostAddress::open(Loop& loop, std::uint32_t address,
                                                        std::string interface, Claimed claimed) {
-  std::unique_ptr<HostAddress> made(
-      new HostAddress(loop, address, std::move(interface), std::move(claimed)));
+  std::unique_ptr<HostAddress> made(new HostAddress(loop, address, std::move(interface), std::move(claimed)));
   if (Status opened = made->open_sockets(); !opened) return fail(std::move(opened).error());
   return made;
 }
@@ -282,8 +282,8 @@ std::vector<wire::AddressPeer> HostAddress::peers() {
   return found;
 }
 
-// An acknowledgement that fits nothing: the client answers with one of its own (RFC 9293 section 3.10.7.4), and
-// this host's kernel that with a reset.
+// An acknowledgement that fits nothing: the client answers with one of its own (RFC 9293 section 3.10.7.4),
+// and this host's kernel that with a reset.
 void HostAddress::wake(const std::vector<wire::AddressPeer>& peers) {
   struct Packet {
     iphdr ip{};
@@ -327,8 +327,9 @@ void HostAddress::drop_connections() {
     if (refused == EOPNOTSUPP) break;
   }
   if (error == EOPNOTSUPP && !std::exchange(lacks_destroy_, true)) {
-    log_warning("this kernel has no INET_DIAG_DESTROY: clients whose connections are left from an earlier time "
-                "wait until these are over");
+    log_warning(
+        "this kernel has no INET_DIAG_DESTROY: clients whose connections are left from an earlier time "
+        "wait until these are over");
   } else if (error != 0 && error != EOPNOTSUPP && log_.allow()) {
     log_warning("cannot end what is left of connections: {}", std::strerror(error));
   }
@@ -354,7 +355,8 @@ void HostAddress::send_arp(std::uint32_t sender) {
   where.sll_ifindex = static_cast<int>(index_);
   where.sll_halen = sizeof frame.to;
   std::memset(where.sll_addr, 0xff, sizeof frame.to);
-  if (::sendto(arp_, &frame, sizeof frame, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&where), sizeof where) < 0 &&
+  if (::sendto(arp_, &frame, sizeof frame, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&where), sizeof where) <
+          0 &&
       log_.allow()) {
     log_warning("cannot send ARP at {}: {}", interface_, std::strerror(errno));
   }
@@ -377,7 +379,8 @@ void HostAddress::read_arp() {
     if (n < 0) return;
     if (static_cast<std::size_t>(n) < sizeof frame) continue;
     if (load_be<std::uint16_t>(frame.protocol) != ETH_P_IP || frame.hardware_size != sizeof frame.sender ||
-        frame.protocol_size != sizeof frame.sender_ip || load_be<std::uint32_t>(frame.sender_ip) != address_ ||
+        frame.protocol_size != sizeof frame.sender_ip ||
+        load_be<std::uint32_t>(frame.sender_ip) != address_ ||
         std::memcmp(frame.sender, hardware_.data(), hardware_.size()) == 0)
       continue;
     claimed_(hardware_text(frame.sender));

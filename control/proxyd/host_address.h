@@ -1,6 +1,6 @@
 // HostAddress: the virtual address on an interface of this host, by the kernel: rtnetlink for the address, an
-// AF_PACKET socket for ARP, NETLINK_SOCK_DIAG for what is left of connections. Made, it needs CAP_NET_RAW, and
-// used, CAP_NET_ADMIN. One loop.
+// AF_PACKET socket for ARP, NETLINK_SOCK_DIAG for what is left of connections. Made, it needs CAP_NET_RAW,
+// and used, CAP_NET_ADMIN. One loop.
 #ifndef SLICE_CONTROL_PROXYD_HOST_ADDRESS_H
 #define SLICE_CONTROL_PROXYD_HOST_ADDRESS_H
 

@@ -17,8 +17,8 @@ namespace slice::proxy {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::run;
 using ::testing::HasSubstr;
+using testing::run;
 
 constexpr std::uint32_t kAddress = 0x0a4d0901;  // 10.77.9.1
 
@@ -31,14 +31,17 @@ class HostAddressTest : public ::testing::Test {
             "ip link set one up && ip addr add 10.77.9.11/24 dev one"));
   }
   void SetUp() override {
-    auto opened = HostAddress::open(loop_, kAddress, "one", [this](const std::string& by) { claims_.push_back(by); });
+    auto opened =
+        HostAddress::open(loop_, kAddress, "one", [this](const std::string& by) { claims_.push_back(by); });
     ASSERT_TRUE(opened) << opened.error().message;
     host_ = std::move(*opened);
     host_->look();
   }
   void TearDown() override { ASSERT_TRUE(host_->take_off()); }
   bool ran_until(const std::function<bool()>& done) { return loop_.run_until(done, 3s); }
-  void wait(Duration time) { loop_.run_until([] { return false; }, time); }
+  void wait(Duration time) {
+    loop_.run_until([] { return false; }, time);
+  }
 
   rpc::EpollLoop loop_;
   std::vector<std::string> claims_;

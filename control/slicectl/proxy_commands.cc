@@ -9,17 +9,17 @@ constexpr Duration kLookPause = std::chrono::milliseconds(100);
 constexpr Duration kPatience = std::chrono::seconds(10);
 
 bool has_it(const wire::HoldAddressResult& told, std::uint32_t proxy) {
-  return std::any_of(told.askers.begin(), told.askers.end(), [proxy](const wire::AddressAsker& each) {
-    return each.server == proxy && each.holds;
-  });
+  return std::any_of(told.askers.begin(), told.askers.end(),
+                     [proxy](const wire::AddressAsker& each) { return each.server == proxy && each.holds; });
 }
 
 }  // namespace
 
 ProxyCommands::ProxyCommands(CLI::App& app) {
-  auto* group = app.add_subcommand("proxy", "which of several proxies has the virtual address")
-                    ->require_subcommand(1);
-  hold_ = group->add_subcommand("hold", "has another take it over, when the one that has it has let go of it");
+  auto* group =
+      app.add_subcommand("proxy", "which of several proxies has the virtual address")->require_subcommand(1);
+  hold_ =
+      group->add_subcommand("hold", "has another take it over, when the one that has it has let go of it");
   hold_->add_option("name", proxy_, "which is to have it")->required();
 }
 
@@ -33,8 +33,8 @@ Task<int> ProxyCommands::run(const Seams& seams, const Output& output) {
   const MonoTime until = seams.loop.now() + kPatience;
   while (told && !(told->holder == proxy->server && has_it(*told, proxy->server))) {
     if (seams.loop.now() > until) {
-      co_return output.say(
-          Error{Errc::kUnavailable, fmt::format("{} does not have the address yet: slicectl status", proxy_)});
+      co_return output.say(Error{Errc::kUnavailable,
+                                 fmt::format("{} does not have the address yet: slicectl status", proxy_)});
     }
     co_await seams.loop.sleep(kLookPause);
     told = co_await ask_to_hold(seams, {});
