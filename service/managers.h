@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "common/config.h"
+#include "common/loop.h"
+#include "common/task.h"
 #include "service/internal_call.h"
 #include "wire/admin.h"
 #include "wire/manager.h"
@@ -63,6 +65,20 @@ class Managers {
     }
   }
 
+  // call(), for who cannot wait so long: kTimedOut where there is no answer within `limit`. What was asked
+  // may come to a manager later than that, and later than what is asked next. The loop is the channel's.
+  template <class R, class Procedure, class Args>
+  Task<Result<R>> call_within(Loop& loop, rpc::Channel& channel, Procedure procedure, Args args,
+                              Duration limit) {
+    const OneShot<Result<R>> answer;
+    spawn(set_answer<R>(*this, channel, procedure, std::move(args), limit, answer));
+    const TimerId timer =
+        loop.after(limit, [answer] { answer.set(fail(Errc::kTimedOut, "no manager has answered in time")); });
+    auto result = co_await answer;
+    loop.cancel(timer);
+    co_return result;
+  }
+
  private:
   struct Manager {
     std::string name;
@@ -71,6 +87,11 @@ class Managers {
   struct Search;
   static bool says_not_who_leads(const Error& error) {
     return error.code == Errc::kIo || error.code == Errc::kUnavailable || error.code == Errc::kTimedOut;
+  }
+  template <class R, class Procedure, class Args>
+  static Task<void> set_answer(Managers& self, rpc::Channel& channel, Procedure procedure, Args args,
+                               Duration timeout, OneShot<Result<R>> answer) {
+    answer.set(co_await self.call<R>(channel, procedure, std::move(args), timeout));
   }
   // Asks all of them at once, until one says that it leads.
   Task<Status> find(rpc::Channel& channel);

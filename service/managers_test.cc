@@ -52,6 +52,13 @@ class ManagersTest : public testing::ServiceFixture {
     took_ = loop_.now() - began;
     return result;
   }
+  Result<wire::DrawVerifierResult> draw_within(Duration limit) {
+    const MonoTime began = loop_.now();
+    auto result = run(managers_.call_within<wire::DrawVerifierResult>(
+        loop_, network_, Procedure::kDrawVerifier, wire::DrawVerifierArgs{2}, limit));
+    took_ = loop_.now() - began;
+    return result;
+  }
   static constexpr const char* kNames[] = {"manager1", "manager2", "manager3"};
   OneOfSeveral fakes_[3]{OneOfSeveral(1), OneOfSeveral(2), OneOfSeveral(3)};
   Managers managers_{config_};
@@ -81,6 +88,26 @@ TEST_F(ManagersTest, GoesOnWhereTheLeaderFellSilent) {
   ASSERT_TRUE(drawn) << drawn.error().message;
   EXPECT_EQ(drawn->verifier, Verifier{2});
   EXPECT_LE(took_, 1s + Managers::kFindTimeout);
+}
+
+TEST_F(ManagersTest, WhoCannotWaitHasItsAnswerInTimeOrNone) {
+  fakes_[0].leads = true;
+  auto drawn = draw_within(300ms);
+  ASSERT_TRUE(drawn) << drawn.error().message;
+  EXPECT_EQ(drawn->verifier, Verifier{1});
+  for (const char* name : kNames) silence(name);
+  for (int i = 0; i < 4; ++i) {  // the leader's silence, and the search for another one
+    drawn = draw_within(300ms);
+    ASSERT_FALSE(drawn);
+    EXPECT_EQ(drawn.error().code, Errc::kTimedOut);
+    EXPECT_EQ(took_, 300ms);
+  }
+  fakes_[1].leads = true;
+  serve(kNames[1], fakes_[1]);
+  loop_.advance(10s);
+  drawn = draw_within(600ms);
+  ASSERT_TRUE(drawn) << drawn.error().message;
+  EXPECT_EQ(drawn->verifier, Verifier{2});
 }
 
 TEST_F(ManagersTest, SaysThatNoneLeadsAndWhy) {

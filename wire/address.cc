@@ -38,6 +38,8 @@ void encode(rpc::XdrWriter& out, const HoldAddressArgs& args) {
   out.u32(args.server);
   out.boolean(args.ready);
   out.boolean(args.holds);
+  out.u64(args.run);
+  out.u64(args.number);
   out.u32(args.wanted);
   encode_peers(out, args.peers);
 }
@@ -47,6 +49,8 @@ bool decode(ByteView bytes, HoldAddressArgs& out) {
   out.server = in.u32();
   out.ready = in.boolean();
   out.holds = in.boolean();
+  out.run = in.u64();
+  out.number = in.u64();
   out.wanted = in.u32();
   decode_peers(in, out.peers);
   return in.complete();

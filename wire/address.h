@@ -23,12 +23,14 @@ inline constexpr std::size_t kMaxAddressPeers = 16384;  // of more the first one
 // Equal for equal peers, and else hardly ever; never 0.
 std::uint64_t digest(const std::vector<AddressPeer>& peers);
 
-// A proxy asks several times within the patience, and at once when it lets go of the address.
+// A proxy asks several times within the patience, and at once when it lets go of the address. Questions may
+// come in another order, or twice, where another manager begins to lead: an earlier one counts for nothing.
 struct HoldAddressArgs {
-  std::uint32_t server = kNoServer;  // who asks; kNoServer: an operator, who takes no part
-  bool ready = false;                // it could serve: listening, with tables, and its interface has a link
-  bool holds = false;                // it has the address, or is not through yet with letting go of it
-  std::uint32_t wanted = kNoServer;  // an operator's: the proxy which is to have it; kNoServer: only looks
+  std::uint32_t server = kNoServer;   // who asks; kNoServer: an operator, who takes no part
+  bool ready = false;                 // it could serve: listening, with tables, and its interface has a link
+  bool holds = false;                 // it has the address, or is not through yet with letting go of it
+  std::uint64_t run = 0, number = 0;  // of the proxy's process; of the question, from 1
+  std::uint32_t wanted = kNoServer;   // an operator's: the proxy which is to have it; kNoServer: only looks
   // Of the holder: its clients' connections, which its successor wakes, since a client whose call was
   // received and never answered sends nothing by itself. None where the manager has them already.
   std::vector<AddressPeer> peers = {};

@@ -9,13 +9,19 @@ namespace {
 
 TEST(AddressMessages, AreReadAsTheyWereWritten) {
   rpc::XdrWriter out;
-  encode(out,
-         HoldAddressArgs{
-             .server = 3, .ready = true, .holds = true, .wanted = 7, .peers = {{0x0a4d0102, 789, 2049}}});
+  encode(out, HoldAddressArgs{.server = 3,
+                              .ready = true,
+                              .holds = true,
+                              .run = 0x123456789a,
+                              .number = 17,
+                              .wanted = 7,
+                              .peers = {{0x0a4d0102, 789, 2049}}});
   HoldAddressArgs args;
   ASSERT_TRUE(decode(out.view(), args));
   EXPECT_EQ(args.server, 3u);
   EXPECT_TRUE(args.ready && args.holds);
+  EXPECT_EQ(args.run, 0x123456789au);
+  EXPECT_EQ(args.number, 17u);
   EXPECT_EQ(args.wanted, 7u);
   EXPECT_EQ(args.peers, (std::vector<AddressPeer>{{0x0a4d0102, 789, 2049}}));
 

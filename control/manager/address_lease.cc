@@ -20,7 +20,6 @@ AddressLease::AddressLease(Loop& loop, Duration patience, const std::vector<wire
     : loop_(loop),
       patience_(patience),
       members_(members),
-      started_(loop.now()),
       why_("nobody had it"),
       moves_(metrics.counter("manager_address_moves_total",
                              "times that the virtual address was given to a proxy which did not have it")) {}
@@ -43,22 +42,35 @@ wire::HoldAddressResult AddressLease::ask(const wire::HoldAddressArgs& args) {
     if (args.wanted != wire::kNoServer) result.refused = move_to(args.wanted);
     result.askers = askers();
   } else if (is_proxy(args.server)) {
-    heard_[args.server] = {.at = loop_.now(), .ready = args.ready, .holds = args.holds};
-    if (args.holds && !args.peers.empty()) {
-      peers_of_ = args.server;
-      peers_ = args.peers;
-    }
-    settle(args.server);
+    if (!is_late(args)) hear(args);
     if (peers_of_ == args.server) result.peers_digest = digest(peers_);
     if (holder_ == args.server && !args.holds && peers_of_ != args.server) result.peers = peers_;
   } else if (stranger_log_.allow()) {
     log_warning("server {}, which is no proxy, asks for the virtual address", args.server);
   }
-  result.known = holder_ || loop_.now() - started_ > patience_;
+  result.known = holder_ || knows();
   result.holder = holder_.value_or(wire::kNoServer);
   // Who is to let go of it is told so first.
   if (holder_ && moving_to_ && args.server == *holder_) result.holder = *moving_to_;
   return result;
+}
+
+bool AddressLease::is_late(const wire::HoldAddressArgs& args) const {
+  auto found = heard_.find(args.server);
+  return found != heard_.end() && found->second.run == args.run && args.number <= found->second.number;
+}
+
+void AddressLease::hear(const wire::HoldAddressArgs& args) {
+  const MonoTime now = loop_.now();
+  if (!heard_at_ || now - *heard_at_ > patience_) listens_since_ = now;
+  heard_at_ = now;
+  heard_[args.server] = {
+      .at = now, .run = args.run, .number = args.number, .ready = args.ready, .holds = args.holds};
+  if (args.holds && !args.peers.empty()) {
+    peers_of_ = args.server;
+    peers_ = args.peers;
+  }
+  settle(args.server);
 }
 
 std::string AddressLease::move_to(std::uint32_t server) {
@@ -88,6 +100,8 @@ void AddressLease::give_up_move() {
 std::optional<std::string> AddressLease::reason_to_end(std::uint32_t holder) const {
   if (!is_proxy(holder)) return "which is no proxy any more";
   const Heard& heard = heard_.at(holder);
+  // Nor would it have been heard of if it had asked.
+  if (!lately(heard) && !knows()) return std::nullopt;
   if (!lately(heard)) return fmt::format("silent for {} ms", milliseconds(loop_.now() - heard.at));
   if (heard.holds) return std::nullopt;
   if (moving_to_) return "which let go of it as it was told";
@@ -105,8 +119,7 @@ void AddressLease::settle(std::uint32_t asker) {
     if (!successor(asker)) log_warning("nobody has the virtual address: {}", why_);
     holder_.reset();
   }
-  // So long who has it may not have been heard of.
-  if (loop_.now() - started_ <= patience_) return;
+  if (!knows()) return;
   if (auto next = successor(asker)) give_to(*next, why_);
 }
 

@@ -1,6 +1,8 @@
 // AddressLease: which of several proxies has the virtual address (docs/proxy.md, "Several proxies"). It knows
-// them by their questions alone, and answers at once. Nothing of it is durable: a manager that has just
-// started first listens for one patience to who has the address. One loop.
+// them by their questions alone, and answers at once. Nothing of it is durable, and each term of a leading
+// manager has one of its own: where no proxy was heard of for one patience, since the manager has just begun
+// to lead, was cut off or stood still, it gives the address to nobody for one patience from the next question
+// on, so that who has it is heard of first. One loop.
 #ifndef SLICE_CONTROL_MANAGER_ADDRESS_LEASE_H
 #define SLICE_CONTROL_MANAGER_ADDRESS_LEASE_H
 
@@ -29,12 +31,18 @@ class AddressLease {
  private:
   struct Heard {
     MonoTime at;
+    std::uint64_t run = 0, number = 0;
     bool ready = false, holds = false;
   };
 
   bool is_proxy(std::uint32_t server) const;
   bool lately(const Heard& heard) const { return loop_.now() - heard.at <= patience_; }
   const Heard* heard_lately(std::uint32_t server) const;
+  // It came after a later one of the same process.
+  bool is_late(const wire::HoldAddressArgs& args) const;
+  void hear(const wire::HoldAddressArgs& args);
+  // It has listened for long enough: who has the address has been heard of, or is silent.
+  bool knows() const { return heard_at_ && loop_.now() - listens_since_ > patience_; }
   // Why it cannot be moved there; empty: it is on its way, or there.
   std::string move_to(std::uint32_t server);
   // Where its aim could not serve any more.
@@ -50,7 +58,8 @@ class AddressLease {
   Loop& loop_;
   const Duration patience_;
   const std::vector<wire::ServerEntry>& members_;
-  const MonoTime started_;
+  std::optional<MonoTime> heard_at_;  // the last question of any proxy; none: there was none
+  MonoTime listens_since_{};          // if there was one
   std::map<std::uint32_t, Heard> heard_;
   std::optional<std::uint32_t> holder_;
   std::optional<std::uint32_t> moving_to_;    // who gets it as soon as the holder has let go of it

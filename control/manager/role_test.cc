@@ -21,6 +21,7 @@ using testing::MemoryRegistry;
 EnsembleConfig two_managers() {
   EnsembleConfig config = service::testing::sample_config();
   service::testing::add_server(config, "manager2", ServerRole::kManager);
+  service::testing::add_server(config, "proxy2", ServerRole::kProxy);
   return config;
 }
 
@@ -85,6 +86,10 @@ class RoleTest : public service::testing::ServiceFixture {
     silence(process.name);
     process.registry->silent = true;
   }
+  void bring_back(Process& process) {
+    process.registry->silent = false;
+    serve(process.name, *process.role);
+  }
   template <class R, class Args = service::NoArguments>
   Result<R> ask(Process& process, wire::ManagerProcedure procedure, const Args& args = {}) {
     return run(service::internal_call<R>(network_, endpoint(process.name), wire::kManagerProgram, procedure,
@@ -93,6 +98,13 @@ class RoleTest : public service::testing::ServiceFixture {
   Result<wire::DrawVerifierResult> draw(Process& process) {
     return ask<wire::DrawVerifierResult>(process, wire::ManagerProcedure::kDrawVerifier,
                                          wire::DrawVerifierArgs{2});
+  }
+  // What the manager that leads, or another, says to a proxy.
+  Result<wire::HoldAddressResult> ask_for_address(Process& process, const std::string& proxy, bool holds) {
+    const std::uint32_t server = config_.find(proxy)->index;
+    return ask<wire::HoldAddressResult>(
+        process, wire::ManagerProcedure::kHoldAddress,
+        wire::HoldAddressArgs{.server = server, .ready = true, .holds = holds, .number = ++questions_});
   }
   wire::Tables dealt() const {
     wire::Tables tables = routing::RoutingTables::initial(config_);
@@ -113,6 +125,7 @@ class RoleTest : public service::testing::ServiceFixture {
   ManagerState state_{.drawn = Verifier{40}, .volume = config_.volume, .tables = dealt()};
   MemoryRegistry::Shared shared_{loop_};
   std::vector<std::unique_ptr<Process>> processes_;
+  std::uint64_t questions_ = 0;
 };
 
 TEST_F(RoleTest, TheOthersSayWhoLeadsAndAnswerNothingElse) {
@@ -132,7 +145,7 @@ TEST_F(RoleTest, TheOthersSayWhoLeadsAndAnswerNothingElse) {
   EXPECT_EQ(said->leader, "manager1");
   EXPECT_EQ(second.role->state(), "serving");
   EXPECT_EQ(second.role->detail(), "stands by; manager1 leads");
-  EXPECT_THAT(first.role->detail(), HasSubstr("leads; 0 of 8"));
+  EXPECT_THAT(first.role->detail(), HasSubstr("leads; 0 of 9"));
   EXPECT_THAT(run(second.role->reload()).refused, HasSubstr("manager1 does"));
   EXPECT_EQ(second.metrics.counter("manager_not_leading_total").value(), 1u);
 }
@@ -223,6 +236,50 @@ TEST_F(RoleTest, WithoutTheRegistryNobodyLeadsUntilItIsBack) {
   EXPECT_EQ(draw(first.role->leads() ? first : second)->verifier, Verifier{41});
 }
 
+// Which proxy has the virtual address the next manager does not know (address_lease.h).
+TEST_F(RoleTest, ANewLeaderGivesTheAddressToNobodyBeforeItsHolderMustHaveBeenHeardOf) {
+  const Duration patience = std::chrono::milliseconds(config_.proxy.address_patience_ms);
+  const std::uint32_t one = config_.find("proxy1")->index, two = config_.find("proxy2")->index;
+  Process& first = start_process("manager1", true);
+  ASSERT_TRUE(until_leads(first));
+  Process& second = start_process("manager2");
+  ASSERT_FALSE(ask_for_address(first, "proxy1", false)->known);
+  loop_.advance(patience / 2);
+  ASSERT_FALSE(ask_for_address(first, "proxy1", false)->known);
+  loop_.advance(patience / 2 + 1ms);
+  ASSERT_EQ(ask_for_address(first, "proxy1", false)->holder, one);
+  EXPECT_EQ(ask_for_address(first, "proxy2", false)->holder, one);
+  EXPECT_FALSE(ask_for_address(second, "proxy2", false)) << "it does not lead";
+
+  // The leader falls silent, and the holder lives.
+  kill(first);
+  ASSERT_TRUE(until_leads(second));
+  const MonoTime leads = loop_.now();
+  for (bool heard = false; loop_.now() - leads <= patience; loop_.advance(300ms)) {
+    EXPECT_FALSE(ask_for_address(second, "proxy2", false)->known);
+    if (std::exchange(heard, true)) EXPECT_FALSE(ask_for_address(second, "proxy1", true)->known);
+  }
+  EXPECT_EQ(ask_for_address(second, "proxy2", false)->holder, one);
+  EXPECT_EQ(second.metrics.counter("manager_address_moves_total").value(), 0u);
+
+  // The next one dies together with the holder.
+  EXPECT_EQ(ask_for_address(second, "proxy1", true)->holder, one);
+  const MonoTime died = loop_.now();
+  second.registry->silent = true;
+  bring_back(first);
+  ASSERT_TRUE(until_leads(first));
+  bool given = false;
+  while (!given) {
+    const auto told = ask_for_address(first, "proxy2", false);
+    ASSERT_TRUE(told);
+    given = told->known;
+    EXPECT_TRUE(!given || loop_.now() - died > patience);
+    EXPECT_EQ(told->holder, given ? two : wire::kNoServer);
+    loop_.advance(100ms);
+  }
+  EXPECT_EQ(ask_for_address(first, "proxy1", false)->holder, two) << "it is back, without the address";
+}
+
 // The only manager, with its file, leads always.
 TEST_F(RoleTest, AloneItLeadsAtOnceAndAnErrorOfItsStateIsItsOwn) {
   Process process(*this, "manager1");
@@ -232,7 +289,7 @@ TEST_F(RoleTest, AloneItLeadsAtOnceAndAnErrorOfItsStateIsItsOwn) {
   EXPECT_FALSE(role.leads());
   ASSERT_TRUE(run(role.start()));
   EXPECT_TRUE(role.leads());
-  EXPECT_EQ(role.detail(), "0 of 8 processes alive");
+  EXPECT_EQ(role.detail(), "0 of 9 processes alive");
   EXPECT_TRUE(role.leader().places.empty());
   run(stopped(role));
   EXPECT_TRUE(role.leads());

@@ -151,7 +151,11 @@ void AddressHolder::be_careful(MonoTime now) {
 Task<std::optional<wire::HoldAddressResult>> AddressHolder::ask(Duration patience) {
   const std::uint64_t term = term_;
   const MonoTime asked = seams_.loop.now_exactly();
-  wire::HoldAddressArgs args{.server = seams_.self, .ready = ready(), .holds = holds_ || letting_go_};
+  wire::HoldAddressArgs args{.server = seams_.self,
+                             .ready = ready(),
+                             .holds = holds_ || letting_go_,
+                             .run = seams_.run,
+                             .number = ++questions_};
   if (holds_ && peers_digest_ != peers_told_) args.peers = peers_;
   auto told = co_await seams_.ask(args, patience);
   const MonoTime now = seams_.loop.now_exactly();
@@ -209,7 +213,7 @@ void AddressHolder::take(const std::string& why) {
   holds_ = true;
   ++term_;
   put_at_ = last_round_ = now;
-  if (std::exchange(careful_, false)) seams_.remember_nothing(false);
+  be_careful(now);
   seams_.serve_until(now + patience_);
   holds_gauge_.set(1);
   taken_.add();

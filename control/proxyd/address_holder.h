@@ -58,6 +58,7 @@ class AddressHolder {
     Metrics& metrics;
     AddressHost& host;
     std::uint32_t self = 0;  // the proxy's number
+    std::uint64_t run = 0;   // no other process of it has the same
     Duration patience{};     // until the manager has said its own
     std::function<std::string(std::uint32_t server)> name_of;
     std::function<Task<Result<wire::HoldAddressResult>>(const wire::HoldAddressArgs& args, Duration patience)>
@@ -121,6 +122,7 @@ class AddressHolder {
   std::vector<wire::AddressPeer> predecessors_;  // of the holder before
   // Of peers_; of what the manager has; of what the last question told.
   std::uint64_t peers_digest_ = 0, peers_told_ = 0, peers_asked_ = 0;
+  std::uint64_t questions_ = 0;  // so far
   std::uint64_t term_ = 0;  // grows where the address comes or goes: what was asked before counts no more
   MonoTime last_round_{}, confirmed_at_{}, put_at_{}, failed_at_{}, claimed_at_{}, announced_at_{};
   bool failed_ = false, defends_ = false, said_silent_ = false;

@@ -13,6 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::uint32_t kSelf = 2, kOther = 3;
+constexpr std::uint64_t kRun = 0x1234567890;
 
 // What is done to it is written down, in order.
 class FakeHost : public AddressHost {
@@ -64,6 +65,7 @@ class AddressHolderTest : public ::testing::Test {
                  .metrics = metrics_,
                  .host = host_,
                  .self = kSelf,
+                 .run = kRun,
                  .patience = 2s,
                  .name_of = [](std::uint32_t server) { return "s" + std::to_string(server); },
                  .ask = [this](const wire::HoldAddressArgs& args,
@@ -363,8 +365,22 @@ TEST_F(AddressHolderTest, AClaimWhileNoManagerAnswersIsYieldedToAndItIsTakenBack
   }
   EXPECT_FALSE(holder_.holds()) << "another has it";
   EXPECT_GT(host_.probes, 6u);
-  pass(3s);
+  for (int i = 0; i < 300 && !holder_.holds(); ++i) pass(10ms);
   EXPECT_TRUE(holder_.holds());
+  EXPECT_FALSE(remembers_) << "the manager may give it to another at any moment";
+  silent_ = false;
+  pass(1s);
+  EXPECT_TRUE(remembers_);
+}
+
+TEST_F(AddressHolderTest, QuestionsAreCounted) {
+  hold();
+  pass(1s);
+  ASSERT_GE(asked_.size(), 3u);
+  for (std::size_t i = 1; i < asked_.size(); ++i) {
+    EXPECT_EQ(asked_[i].number, asked_[i - 1].number + 1);
+    EXPECT_EQ(asked_[i].run, kRun);
+  }
 }
 
 TEST_F(AddressHolderTest, ACleanStopSavesAndTellsTheManager) {

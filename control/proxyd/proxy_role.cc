@@ -10,7 +10,6 @@
 #include "common/log.h"
 #include "common/rights.h"
 #include "control/xdp/pinned_tables.h"
-#include "service/internal_call.h"
 
 namespace slice::proxy {
 namespace {
@@ -32,6 +31,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       bindings_(context, latencies_, [this] { xdp_.servers_changed(); }),
       wanted_(context),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
+      managers_(context.config),
       taken_over_(context.metrics.gauge(
           "proxy_sockets_taken_over",
           "sockets on the virtual address that this process has from one that was killed")) {}
@@ -84,6 +84,7 @@ Task<Status> ProxyRole::start_address() {
       .metrics = context_.metrics,
       .host = *host_address_,
       .self = context_.self.index,
+      .run = context_.random(),
       .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
       .name_of =
           [this](std::uint32_t server) {
@@ -107,10 +108,9 @@ Task<Status> ProxyRole::start_address() {
 
 Task<Result<wire::HoldAddressResult>> ProxyRole::ask_for_address(wire::HoldAddressArgs args,
                                                                  Duration patience) {
-  const ServerConfig* manager = context_.config.first(ServerRole::kManager);
-  co_return co_await service::internal_call<wire::HoldAddressResult>(
-      context_.channel, {manager->address, manager->port}, wire::kManagerProgram,
-      wire::ManagerProcedure::kHoldAddress, args, patience);
+  managers_.learn(context_.tables.get()->wire());
+  co_return co_await managers_.call_within<wire::HoldAddressResult>(
+      loop_, context_.channel, wire::ManagerProcedure::kHoldAddress, std::move(args), patience);
 }
 
 std::string ProxyRole::detail() const {

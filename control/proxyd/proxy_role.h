@@ -18,6 +18,7 @@
 #include "proxy/shared_state.h"
 #include "proxy/socket_worker.h"
 #include "rpc/server.h"
+#include "service/managers.h"
 #include "service/process.h"
 #include "service/traced_program.h"
 
@@ -66,6 +67,7 @@ class ProxyRole : public service::Role {
   std::unique_ptr<SharedState> shared_;
   Listeners listeners_;
   ServingTime serving_;
+  service::Managers managers_;
   std::unique_ptr<HostAddress> host_address_;
   std::unique_ptr<AddressHolder> address_;  // none: who has the address is the administrator's matter
   std::unique_ptr<MountProgram> mount_;
