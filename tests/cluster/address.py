@@ -28,6 +28,9 @@ PROXIES = {"proxy1": 11, "proxy2": 12}
 SERVED = {"dir1": ("directory", 3), "small1": ("small-file", 4), "store1": ("storage", 5), "store2": ("storage", 6), "coord1": ("coordinator", 7)}
 START_SECONDS, SETTLE_SECONDS = 30, 25
 CALM_WINDOWS, CALM_SECONDS = 5, 0.5  # of the load: so many in a row in which nothing took longer
+# What a client changes before its proxy dies, over and over: large, small, and large again, but each other than before.
+CHANGES = [{"size": 200 << 10, "tail": 24 << 10, "mode": 0o640}, {"size": 9000, "tail": 4000, "mode": 0o604}, {"size": 90 << 10, "tail": 8000, "mode": 0o600}]
+ANSWER_SECONDS = 20
 LONGEST, LONGEST_PLANNED, UNNOTICED = 5.0, 1.0, 1.0  # seconds
 
 
@@ -207,11 +210,47 @@ class Pair:
     def other(name):
         return next(each for each in PROXIES if each != name)
 
-    def wait(self, until, seconds):
+    def wait(self, until, seconds, pause=0.1):
         end = time.monotonic() + seconds
         while not (done := until()) and time.monotonic() < end:
-            time.sleep(0.1)
+            time.sleep(pause)
         return done
+
+
+class Told:
+    """A client that does as it is told (guest/address_attributes.py)."""
+
+    def __init__(self, pair, folder):
+        self.pair, self.orders, self.last = pair, folder, 0
+        folder.mkdir()
+        command = ["python3", str(uml.ROOT / "tests/cluster/guest/address_attributes.py"), ".", "--orders", "/run/slice/orders"]
+        self.guest = uml.Guest(pair.client, VIRTUAL, command, options="actimeo=0", timeout=300, memory="256M", shares={"orders": folder})
+
+    def __enter__(self):
+        self.guest.start()
+        return self
+
+    def __exit__(self, *_):
+        self.order(end=True)
+        self.guest.wait()
+
+    def order(self, **what):
+        """Gives it; its number."""
+        self.last += 1
+        part = self.orders / "part"
+        part.write_text(json.dumps(what))
+        part.rename(self.orders / str(self.last))
+        return self.last
+
+    def answer(self, number):
+        """What has become of an order; {} where nothing has."""
+        found = []
+
+        def answered():
+            lines = [json.loads(line) for line in self.guest.text.splitlines() if line.startswith("{") and line.endswith("}")]
+            found[:] = [line for line in lines if line["order"] == number]
+            return found
+        return found[0] if self.pair.wait(answered, ANSWER_SECONDS, pause=0.01) else {}
 
 
 class Trial:
@@ -314,6 +353,37 @@ class Trial:
         self.pair.wait(lambda: self.pair.slicectl("status").returncode == 0, SETTLE_SECONDS)
         self.killed("kill -9 after the manager was killed and is back")
 
+    def attributes(self):
+        """What one client was told is done, both see by the next proxy; that one knows the file from before, but for the first time."""
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(Told(self.pair, self.pair.folder / f"orders{number}")) for number in (1, 2)]
+            if not all(say(client.guest.says("ready"), "a client that does as it is told", client.guest.text + client.guest.console[-500:]) for client in clients):
+                self.ok = False
+                return
+            self.seen_by_the_next("kill -9", *clients, CHANGES[0])
+            self.seen_by_the_next("kill -9, back again", *reversed(clients), CHANGES[1])
+            self.seen_by_the_next("moved by slicectl", *clients, CHANGES[2], killed=False)
+
+    def seen_by_the_next(self, what, changer, looker, change, killed=True):
+        holder, since = self.begin()
+        other = self.pair.other(holder)
+        wanted = changer.answer(changer.order(change="attributes", **change))
+        if killed:
+            self.pair.end(holder, signal.SIGKILL)
+        else:
+            self.ok &= say(self.pair.slicectl("proxy", "hold", other).returncode == 0, "slicectl proxy hold")
+        orders = [(client, client.order(look="attributes")) for client in (changer, looker)]
+        seen = [client.answer(number) for client, number in orders]
+        having = self.pair.having()
+        right = wanted and all((each.get("size"), each.get("mode")) == (wanted["size"], wanted["mode"]) for each in seen)
+        same = seen[0].get("mtime_ns") == seen[1].get("mtime_ns")
+        self.ok &= say(right and same and other in having, f"{what}: {other} shows both clients the size, mode and one time of change that {holder} acknowledged",
+                       f"{wanted} became {seen}, {having}")
+        if killed:
+            self.pair.wait(lambda: self.pair.having() == [other], 10)
+            self.pair.start(holder)
+        self.judge(f"{what}, after changes of attributes", since, LONGEST if killed else LONGEST_PLANNED, other)
+
     def claimed(self):
         """A host on the clients' link says that it has the address, again and again."""
         holder, since = self.begin()
@@ -332,7 +402,7 @@ class Trial:
 
 EVENTS = {"restarted": Trial.restarted, "killed": Trial.killed, "links-down": Trial.links_down, "links-silent": Trial.links_silent,
           "stood-still": Trial.stood_still, "stopped": Trial.stopped, "moved": Trial.moved, "manager-dead": Trial.manager_dead,
-          "manager-and-holder": Trial.manager_and_holder, "claimed": Trial.claimed}
+          "manager-and-holder": Trial.manager_and_holder, "attributes": Trial.attributes, "claimed": Trial.claimed}
 
 
 def address(target, options):
