@@ -220,11 +220,10 @@ class Pair:
 class Told:
     """A client that does as it is told (guest/address_attributes.py)."""
 
-    def __init__(self, pair, folder):
-        self.pair, self.orders, self.last = pair, folder, 0
-        folder.mkdir()
+    def __init__(self, pair):
+        self.pair, self.orders, self.last = pair, pathlib.Path(tempfile.mkdtemp(prefix="orders-", dir=pair.folder)), 0
         command = ["python3", str(uml.ROOT / "tests/cluster/guest/address_attributes.py"), ".", "--orders", "/run/slice/orders"]
-        self.guest = uml.Guest(pair.client, VIRTUAL, command, options="actimeo=0", timeout=300, memory="256M", shares={"orders": folder})
+        self.guest = uml.Guest(pair.client, VIRTUAL, command, options="actimeo=0", timeout=300, memory="256M", shares={"orders": self.orders})
 
     def __enter__(self):
         self.guest.start()
@@ -356,7 +355,7 @@ class Trial:
     def attributes(self):
         """What one client was told is done, both see by the next proxy; that one knows the file from before, but for the first time."""
         with contextlib.ExitStack() as stack:
-            clients = [stack.enter_context(Told(self.pair, self.pair.folder / f"orders{number}")) for number in (1, 2)]
+            clients = [stack.enter_context(Told(self.pair)) for _ in range(2)]
             if not all(say(client.guest.says("ready"), "a client that does as it is told", client.guest.text + client.guest.console[-500:]) for client in clients):
                 self.ok = False
                 return
