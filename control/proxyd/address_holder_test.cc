@@ -81,6 +81,12 @@ class AddressHolderTest : public ::testing::Test {
     loop_.advance(10s);
   }
 
+  // What is under way ends.
+  void TearDown() override {
+    spawn(holder_.stop());
+    loop_.advance(10s);
+  }
+
   Task<Result<wire::HoldAddressResult>> answer(wire::HoldAddressArgs args, Duration patience) {
     asked_.push_back(args);
     const wire::HoldAddressResult told{.known = known_,
