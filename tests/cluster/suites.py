@@ -411,4 +411,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"address", {"backing", "failover", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"address", "backing", "failover", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
