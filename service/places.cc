@@ -33,7 +33,8 @@ Status choose_place(ServerConfig& server, const std::set<std::uint32_t>& here) {
                                   [&here](std::uint32_t each) { return here.contains(each); });
   if (place == server.places.end()) {
     std::string places;
-    for (std::uint32_t each : server.places) places += (places.empty() ? "" : ", ") + rpc::to_string({each, server.port});
+    for (std::uint32_t each : server.places)
+      places += (places.empty() ? "" : ", ") + rpc::to_string({each, server.port});
     return fail(Errc::kInvalid, "server '{}' may run at {}: this host has none of these addresses",
                 server.name, places);
   }

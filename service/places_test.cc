@@ -15,7 +15,8 @@ TEST(Places, AServerIsAtTheOneThatThisHostHas) {
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().code, Errc::kInvalid);
   EXPECT_EQ(nowhere.error().message,
-            "server 'dir1' may run at 0.0.0.10:2049, 0.0.0.20:2049, 0.0.0.30:2049: this host has none of these addresses");
+            "server 'dir1' may run at 0.0.0.10:2049, 0.0.0.20:2049, 0.0.0.30:2049: this host has none of "
+            "these addresses");
 }
 
 TEST(Places, OneOfOnePlaceIsWhereItIsToldToBe) {

@@ -33,7 +33,7 @@ enum class ManagerProcedure : std::uint32_t {
   kBackingSpare = 16,
   kBackingSets = 17,
   kHoldAddress = 18,  // wire/address.h
-  kStandby = 19,  // this and the next two: wire/failover.h
+  kStandby = 19,      // this and the next two: wire/failover.h
   kFailover = 20,
   kStandbys = 21
 };

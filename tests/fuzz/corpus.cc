@@ -2,8 +2,10 @@
 
 #include "wire/admin.h"
 #include "wire/authority.h"
+#include "wire/backing.h"
 #include "wire/coordinator.h"
 #include "wire/directory.h"
+#include "wire/failover.h"
 #include "wire/layout.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
@@ -242,6 +244,34 @@ void moves_program(Maker& make) {
                 wire::LateWritesArgs{move.id, 5, {{1, 2, 3, 4, 5, nfs3::Status::kOk, ""}}});
 }
 
+// Of a server that there is not.
+void backing_program(Maker& make) {
+  using P = wire::BackingProcedure;
+  constexpr std::uint32_t kProgram = wire::kBackingProgram;
+  const wire::BackingOwner owner{.server = 200, .epoch = BackingEpoch{1}, .instance = 7};
+  const std::string path = "log/0000000000000001.log";
+  make.internal(kProgram, P::kAttach, wire::BackingAttachArgs{.owner = owner, .empty = true});
+  make.internal(kProgram, P::kRenew, wire::BackingOwnerArgs{owner});
+  wire::BackingChangeArgs change{.owner = owner, .number = 1, .whole = true, .changes = {}};
+  change.changes = {{.op = wire::BackingOp::kWrite, .path = path, .offset = 5, .bytes = as_bytes("fuzzed")},
+                    {.op = wire::BackingOp::kRename, .path = path, .bytes = as_bytes("other")},
+                    {.op = wire::BackingOp::kPunch, .path = "other", .offset = 1, .length = 4},
+                    {.op = wire::BackingOp::kSync, .path = "other"}};
+  make.internal(kProgram, P::kChange, change);
+  make.internal(kProgram, P::kRead, wire::BackingReadArgs{owner, "other", 0, 4096, 1});
+  make.internal(kProgram, P::kList, wire::BackingListArgs{owner, "", 1});
+  make.internal(kProgram, P::kDigest, wire::BackingDigestArgs{owner, "other", 0, 16, 1});
+  make.internal(kProgram, P::kLetGo, wire::BackingOwnerArgs{owner});
+  using M = wire::ManagerProcedure;
+  make.internal(wire::kManagerProgram, M::kBackingClaim, wire::BackingClaimArgs{200, 7, 6, 2});
+  make.internal(wire::kManagerProgram, M::kBackingMembers, wire::BackingMembersArgs{owner, {1, 2}});
+  make.internal(wire::kManagerProgram, M::kBackingSpare, wire::BackingSpareArgs{200});
+  make.internal(wire::kManagerProgram, M::kBackingSets);
+  make.internal(wire::kManagerProgram, M::kStandby, wire::StandbyArgs{200, {0x0a4d0102, 2049}, 7});
+  make.internal(wire::kManagerProgram, M::kFailover, wire::FailoverArgs{"nobody", 0x0a4d0102});
+  make.internal(wire::kManagerProgram, M::kStandbys);
+}
+
 void manager_and_admin(Maker& make) {
   using P = wire::ManagerProcedure;
   wire::HeartbeatArgs heartbeat;
@@ -284,6 +314,7 @@ std::vector<Message> corpus(const Volume& volume) {
   authority_and_coordinator(make);
   directory_program(make);
   moves_program(make);
+  backing_program(make);
   manager_and_admin(make);
   return make.take();
 }
