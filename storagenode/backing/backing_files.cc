@@ -122,7 +122,7 @@ std::pair<std::uint64_t, std::uint64_t> BackingFiles::space() const {
   return {space->free_bytes - std::min(space->free_bytes, seams_.reserve()), space->total_bytes};
 }
 
-Task<wire::BackingAttachResult> BackingFiles::attach(const wire::BackingAttachArgs& args) {
+Task<wire::BackingAttachResult> BackingFiles::attach(wire::BackingAttachArgs args) {
   const Call call(*this);
   SetCopy* copy = find(args.owner);
   wire::BackingAttachResult result;
@@ -146,7 +146,7 @@ wire::BackingStatusResult BackingFiles::renew(const wire::BackingOwnerArgs& args
   return {counted(copy == nullptr ? BackingStatus::kGap : copy->renew(args.owner))};
 }
 
-Task<wire::BackingStatusResult> BackingFiles::let_go(const wire::BackingOwnerArgs& args) {
+Task<wire::BackingStatusResult> BackingFiles::let_go(wire::BackingOwnerArgs args) {
   const Call call(*this);
   SetCopy* copy = find(args.owner);
   co_return wire::BackingStatusResult{
@@ -178,7 +178,7 @@ Task<wire::BackingReadResult> BackingFiles::read(const wire::BackingReadArgs& ar
   co_return result;
 }
 
-Task<wire::BackingListResult> BackingFiles::list(const wire::BackingListArgs& args) {
+Task<wire::BackingListResult> BackingFiles::list(wire::BackingListArgs args) {
   const Call call(*this);
   SetCopy* copy = find(args.owner);
   wire::BackingListResult result;
@@ -188,7 +188,7 @@ Task<wire::BackingListResult> BackingFiles::list(const wire::BackingListArgs& ar
   co_return result;
 }
 
-Task<wire::BackingDigestResult> BackingFiles::digest(const wire::BackingDigestArgs& args) {
+Task<wire::BackingDigestResult> BackingFiles::digest(wire::BackingDigestArgs args) {
   const Call call(*this);
   SetCopy* copy = find(args.owner);
   wire::BackingDigestResult result;

@@ -38,14 +38,14 @@ class BackingFiles {
   // Ends when every call has. Those that wait for others before them end at once.
   Task<void> stop();
 
-  Task<wire::BackingAttachResult> attach(const wire::BackingAttachArgs& args);
+  Task<wire::BackingAttachResult> attach(wire::BackingAttachArgs args);
   wire::BackingStatusResult renew(const wire::BackingOwnerArgs& args);
-  Task<wire::BackingStatusResult> let_go(const wire::BackingOwnerArgs& args);
+  Task<wire::BackingStatusResult> let_go(wire::BackingOwnerArgs args);
   Task<wire::BackingChangeResult> change(const wire::BackingChangeArgs& args);
   // The result's bytes lie in `into`.
   Task<wire::BackingReadResult> read(const wire::BackingReadArgs& args, Buffer& into);
-  Task<wire::BackingListResult> list(const wire::BackingListArgs& args);
-  Task<wire::BackingDigestResult> digest(const wire::BackingDigestArgs& args);
+  Task<wire::BackingListResult> list(wire::BackingListArgs args);
+  Task<wire::BackingDigestResult> digest(wire::BackingDigestArgs args);
 
  private:
   class Call;
