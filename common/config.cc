@@ -521,6 +521,9 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   config.log_format = static_cast<LogFormat>(top.choice("log_format", kLogFormatNames, 0));
   config.spin_us = top.number32("spin_us", 0, 0, kMostSpinUs);
   config.slow_operation_ms = top.number32("slow_operation_ms", 0, 0, kMostSlowOperationMs);
+  config.failover_ms = top.number32("failover_ms", kDefaultFailoverMs, 0, kMostFailoverMs);
+  if (!is_failover_ms(config.failover_ms))
+    top.refuse("failover_ms", "0, or at least {}, is expected", kLeastFailoverMs);
   if (const toml::table* table = top.table("limits")) read_limits(refusals, *table, config.limits);
   if (const toml::table* table = top.table("network")) read_internal_network(refusals, *table, config);
   if (const toml::table* table = top.table("metrics")) read_metrics(refusals, *table, config.metrics);

@@ -148,6 +148,12 @@ struct ClientLimits {
 };
 
 inline constexpr std::uint32_t kMostSlowOperationMs = 3'600'000;
+// Heartbeats come each second: who was not heard of for less may be well.
+inline constexpr std::uint32_t kLeastFailoverMs = 1500, kMostFailoverMs = 3'600'000,
+                               kDefaultFailoverMs = 2000;
+inline constexpr bool is_failover_ms(std::uint32_t ms) {
+  return ms == 0 || (ms >= kLeastFailoverMs && ms <= kMostFailoverMs);
+}
 inline constexpr std::uint32_t kMostSpinUs = 1000;
 inline constexpr std::uint32_t kMaxCopies = 3;
 // A power of two from 8 KiB, a block of the small-file server, to 1 GiB.
@@ -208,7 +214,9 @@ struct EnsembleConfig {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   std::uint32_t slow_operation_ms = 0;  // from when on an operation is logged; 0: none is
-  std::uint32_t spin_us = 0;            // that loops look for work before they sleep; 0: they sleep at once
+  // After so long a silence a server is served elsewhere (docs/failover.md); 0: never without being told.
+  std::uint32_t failover_ms = kDefaultFailoverMs;
+  std::uint32_t spin_us = 0;  // that loops look for work before they sleep; 0: they sleep at once
   ClientLimits limits;
   NetworkConfig network;
   MetricsConfig metrics;

@@ -167,6 +167,11 @@ TEST_F(ConfigTest, LimitsOfClientsAreTheFrontsUnlessTheyAreGiven) {
   EXPECT_EQ(parse(kGood).value().spin_us, 0u);
   EXPECT_EQ(parse("spin_us = 50\n" + std::string(kGood)).value().spin_us, 50u);
   EXPECT_FALSE(parse("spin_us = 1001\n" + std::string(kGood)));
+  EXPECT_EQ(parse(kGood).value().failover_ms, 2000u);
+  EXPECT_EQ(parse("failover_ms = 0\n" + std::string(kGood)).value().failover_ms, 0u);
+  EXPECT_EQ(parse("failover_ms = 1500\n" + std::string(kGood)).value().failover_ms, 1500u);
+  for (const char* wrong : {"1499", "3600001", "-1"})
+    EXPECT_FALSE(parse(std::string("failover_ms = ") + wrong + "\n" + std::string(kGood))) << wrong;
   EXPECT_EQ(parse("log_format = \"json\"\n" + std::string(kGood)).value().log_format, LogFormat::kJson);
   auto config = parse(with("[sites]", "[limits]\nmemory = \"1GiB\"\ncalls_of_address = 64\n[sites]"));
   ASSERT_TRUE(config) << config.error().message;

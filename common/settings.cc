@@ -116,6 +116,7 @@ Settings settings_of(const EnsembleConfig& config) {
                     .placement = config.volume.placement,
                     .log_level = config.log_level,
                     .slow_operation_ms = config.slow_operation_ms,
+                    .failover_ms = config.failover_ms,
                     .limits = config.limits,
                     .reserves = {}};
   for (const ServerConfig& server : config.servers) {
@@ -132,6 +133,7 @@ std::vector<std::string> differences(const Settings& a, const Settings& b) {
       .compare("[volume] placement", a.placement, b.placement)
       .compare("log_level", a.log_level, b.log_level)
       .compare("slow_operation_ms", a.slow_operation_ms, b.slow_operation_ms)
+      .compare("failover_ms", a.failover_ms, b.failover_ms)
       .compare("[limits] connections", a.limits.connections, b.limits.connections)
       .compare("[limits] connections_of_address", a.limits.connections_of_address,
                b.limits.connections_of_address)

@@ -25,6 +25,8 @@ struct Settings {
   Placement placement = Placement::kHash;  // likewise
   LogLevel log_level = LogLevel::kInfo;
   std::uint32_t slow_operation_ms = 0;  // from when on an operation is logged; 0: none is
+  // How long a server with a backing set is silent before it is served elsewhere; 0: for ever.
+  std::uint32_t failover_ms = kDefaultFailoverMs;
   ClientLimits limits;
   std::map<std::string, std::uint64_t, std::less<>> reserves;  // ServerConfig::reserve_bytes by name
 

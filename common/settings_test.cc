@@ -51,13 +51,15 @@ TEST(Settings, DifferencesNameEachKey) {
   file.volume.placement = Placement::kFreeSpace;
   file.log_level = LogLevel::kDebug;
   file.slow_operation_ms = 5;
+  file.failover_ms = 0;
   file.limits.calls = 100;
   file.servers[1].reserve_bytes = 1;
   Settings after = settings_of(file);
   after.generation = SettingsGeneration{9};
-  EXPECT_THAT(differences(before, after),
-              ElementsAre("[volume] export", "[[export]]", "[volume] copies", "[volume] placement",
-                          "log_level", "slow_operation_ms", "[limits] calls", "reserve of server 'store1'"));
+  EXPECT_THAT(
+      differences(before, after),
+      ElementsAre("[volume] export", "[[export]]", "[volume] copies", "[volume] placement", "log_level",
+                  "slow_operation_ms", "failover_ms", "[limits] calls", "reserve of server 'store1'"));
   after = before;
   after.generation = SettingsGeneration{9};
   EXPECT_THAT(differences(before, after), IsEmpty()) << "a generation is no difference";

@@ -58,17 +58,19 @@ class SettingsKeeperTest : public testing::ServiceFixture {
   std::vector<std::unique_ptr<AdminProgram>> processes_;
 };
 
-// Of a version before slow_operation_ms: the exports go on to count.
+// Of versions before slow_operation_ms, and before failover_ms: the exports go on to count.
 TEST_F(SettingsKeeperTest, ACopyOfAnEarlierVersionIsRead) {
-  rpc::XdrWriter out;
-  out.u32(0x534c5345);
-  out.u32(1);
-  encode(out, wire::SettingsResult{settings(7)});
-  out.rewind(out.size() - 4);
-  ASSERT_TRUE(run(storage::replace_file(disk_, "settings.copy", out.take())));
-  auto kept = run(read_kept_settings(disk_));
-  ASSERT_TRUE(kept.has_value());
-  EXPECT_EQ(*kept, settings(7));
+  for (const auto& [format, lacks] : {std::pair{1u, 8u}, {2u, 4u}}) {
+    rpc::XdrWriter out;
+    out.u32(0x534c5345);
+    out.u32(format);
+    encode(out, wire::SettingsResult{settings(7)});
+    out.rewind(out.size() - lacks);
+    ASSERT_TRUE(run(storage::replace_file(disk_, "settings.copy", out.take())));
+    auto kept = run(read_kept_settings(disk_));
+    ASSERT_TRUE(kept.has_value()) << format;
+    EXPECT_EQ(*kept, settings(7));
+  }
 }
 
 TEST_F(SettingsKeeperTest, AStartTakesTheManagersAndKeepsThemForOneWithoutIt) {

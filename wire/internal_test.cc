@@ -66,6 +66,7 @@ TEST(SettingsMessages, Codec) {
                     .placement = Placement::kFreeSpace,
                     .log_level = LogLevel::kDebug,
                     .slow_operation_ms = 50,
+                    .failover_ms = 9000,
                     .limits = {.connections = 1,
                                .connections_of_address = 2,
                                .memory = 3,
@@ -110,6 +111,8 @@ TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
   EXPECT_FALSE(decodes([](Settings& s) { s.reserves["a/b"] = 1; }));
   EXPECT_FALSE(decodes([](Settings& s) { s.log_level = static_cast<LogLevel>(4); }));
   EXPECT_FALSE(decodes([](Settings& s) { s.slow_operation_ms = kMostSlowOperationMs + 1; }));
+  EXPECT_TRUE(decodes([](Settings& s) { s.failover_ms = 0; }));
+  EXPECT_FALSE(decodes([](Settings& s) { s.failover_ms = kLeastFailoverMs - 1; }));
   rpc::XdrWriter lies;
   lies.u64(1);
   lies.text("/");

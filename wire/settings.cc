@@ -79,6 +79,7 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
     out.u64(each->second);
   }
   out.u32(settings.slow_operation_ms);
+  out.u32(settings.failover_ms);
 }
 
 bool decode(ByteView bytes, SettingsResult& result) {
@@ -103,6 +104,8 @@ bool decode(ByteView bytes, SettingsResult& result) {
   }
   out.slow_operation_ms = in.u32();
   if (out.slow_operation_ms > kMostSlowOperationMs) in.fail();
+  out.failover_ms = in.u32();
+  if (!is_failover_ms(out.failover_ms)) in.fail();
   return in.complete();
 }
 

@@ -42,6 +42,11 @@ std::size_t copies_on(const ManagerState& state, std::uint32_t storage) {
 
 }  // namespace
 
+bool may_have_set(const ServerEntry& server) {
+  return server.role == wire::Role::kDirectory || server.role == wire::Role::kSmallFile ||
+         server.role == wire::Role::kCoordinator;
+}
+
 const BackingSet* find_set(const ManagerState& state, std::uint32_t server) {
   auto found = place_of(state.backing_sets, server);
   return found == state.backing_sets.end() || found->server != server ? nullptr : &*found;
@@ -106,14 +111,13 @@ Task<wire::BackingClaimResult> BackingSets::claim(wire::BackingClaimArgs args) {
 // While another process is heard of under the same name, a run of it may not take its set away. Which of the
 // two has the set is not known here; but it is soon known whether the other one has ended, and until its
 // session is over storage nodes would not take another owner either. The run that has the lock of the former
-// one's data directory knows that it has ended.
+// one's data directory knows that it has ended. A failover is what this one is for: who stood by, and is to
+// serve, gets the set, and the nodes let the other one's session end first.
 Status BackingSets::claim_in(const wire::BackingClaimArgs& args, ManagerState& next) const {
   const auto& servers = next.tables.servers;
   if (args.server >= servers.size()) return fail(Errc::kInvalid, "server {} is no member", args.server);
   const ServerEntry& entry = servers[args.server];
-  const bool may = entry.role == wire::Role::kDirectory || entry.role == wire::Role::kSmallFile ||
-                   entry.role == wire::Role::kCoordinator;
-  if (!may)
+  if (!may_have_set(entry))
     return fail(Errc::kInvalid, "server {} ({}) is {}: it has no backing set", args.server, entry.name,
                 wire::role_name(entry.role));
   if (args.instance == 0 || args.copies < 1 || args.copies > wire::kMaxBackingMembers)
@@ -122,7 +126,8 @@ Status BackingSets::claim_in(const wire::BackingClaimArgs& args, ManagerState& n
   if (set == next.backing_sets.end() || set->server != args.server) return make(args, next);
   set->copies = args.copies;
   if (set->instance == args.instance) return {};
-  if (set->instance != args.former && hooks_.is_twice(args.server))
+  const bool may_take = set->instance == args.former || hooks_.is_to_serve(args.server, args.instance);
+  if (!may_take && hooks_.is_twice(args.server))
     return fail(Errc::kUnavailable, "another run of {} is alive, which has its backing set of epoch {}",
                 entry.name, set->epoch.value);
   ++set->epoch.value;

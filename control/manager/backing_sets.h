@@ -13,6 +13,9 @@
 
 namespace slice::manager {
 
+// Directory servers, small-file servers and coordinators may.
+bool may_have_set(const wire::ServerEntry& server);
+
 // The set of that server; null: it has none.
 const wire::BackingSet* find_set(const ManagerState& state, std::uint32_t server);
 
@@ -33,6 +36,8 @@ class BackingSets {
     std::function<bool(std::uint32_t server)> alive;
     // Two processes are heard of, lately, that say that they are this server.
     std::function<bool(std::uint32_t server)> is_twice;
+    // That run was told to serve in place of the one before (control/manager/failovers.h).
+    std::function<bool(std::uint32_t server, std::uint64_t instance)> is_to_serve;
   };
   BackingSets(Metrics& metrics, Hooks hooks);
 

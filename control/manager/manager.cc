@@ -32,6 +32,7 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
       records_(context.config, entries_),
       moves_(context, hooks_for_moves()),
       backing_sets_(context.metrics, hooks_for_backing()),
+      failovers_(context, hooks_for_failovers()),
       settings_(
           context, store,
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
@@ -82,13 +83,21 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
   });
   on<wire::HoldAddressArgs>(Procedure::kHoldAddress, [this](const auto& args) { return address_.ask(args); });
   on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
-  on<wire::BackingClaimArgs>(Procedure::kBackingClaim,
-                             [this](const auto& args) { return backing_sets_.claim(args); });
+  on<wire::BackingClaimArgs>(Procedure::kBackingClaim, [this](const auto& args) {
+    failovers_.claims(args.server, args.instance);
+    return backing_sets_.claim(args);
+  });
   on<wire::BackingMembersArgs>(Procedure::kBackingMembers,
                                [this](const auto& args) { return backing_sets_.set_members(args); });
   on<wire::BackingSpareArgs>(Procedure::kBackingSpare,
                              [this](const auto& args) { return backing_sets_.spare(args); });
   on<service::NoArguments>(Procedure::kBackingSets, [this](const auto&) { return backing_sets_.list(); });
+  on<wire::StandbyArgs>(Procedure::kStandby, [this](const auto& args, rpc::XdrWriter& results) {
+    return failovers_.standby(args, results);
+  });
+  on<wire::FailoverArgs>(Procedure::kFailover,
+                         [this](const auto& args) { return failovers_.failover(args); });
+  on<service::NoArguments>(Procedure::kStandbys, [this](const auto&) { return failovers_.list(); });
 }
 
 Task<Status> Manager::start() {
@@ -117,6 +126,7 @@ Task<Status> Manager::start() {
   }
   watch();
   moves_.run();
+  failovers_.run();
   co_return Status{};
 }
 
@@ -133,7 +143,16 @@ BackingSets::Hooks Manager::hooks_for_backing() {
   return {.state = state_,
           .change = [this](BackingSets::Hooks::Change change_it) { return change(std::move(change_it)); },
           .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
-          .is_twice = [this](std::uint32_t server) { return is_twice(server); }};
+          .is_twice = [this](std::uint32_t server) { return is_twice(server); },
+          .is_to_serve = [this](std::uint32_t server,
+                                std::uint64_t instance) { return failovers_.is_to_serve(server, instance); }};
+}
+
+Failovers::Hooks Manager::hooks_for_failovers() {
+  return {.state = state_,
+          .change = [this](Failovers::Hooks::Change change_it) { return change(std::move(change_it)); },
+          .tell = [this](rpc::Endpoint process) { tell(process); },
+          .surveys = [this] { return survey_.has_value(); }};
 }
 
 Task<Status> Manager::change(Moves::Hooks::Change change_it) {
@@ -147,6 +166,7 @@ Task<Status> Manager::change(Moves::Hooks::Change change_it) {
 void Manager::stop() {
   stopped_ = true;
   moves_.stop();
+  failovers_.stop();
 }
 
 std::string Manager::detail() const {
@@ -187,6 +207,7 @@ Task<wire::HeartbeatResult> Manager::heartbeat(const wire::HeartbeatArgs& args) 
                   entries_[args.server].name);
   } else if (is_member(args.server)) {
     note(args);
+    failovers_.heard(args);
   } else if (unknown_log_.allow()) {
     log_warning("a heartbeat of server {}, which {}", args.server,
                 args.server < entries_.size()
@@ -422,9 +443,8 @@ Task<wire::ChangeServerResult> Manager::change_server(wire::ChangeServerArgs arg
   if (result.generation != before)
     log_info("server {} {}: generation {} is published", args.entry.name, said(args, result.entry),
              result.generation.value);
-  if (args.change == wire::ServerChange::kRemove && was) {
-    tell(was->endpoint);  // who is no member any more
-  }
+  // Who is no member any more, or is to be elsewhere.
+  if (was && was->endpoint != result.entry.endpoint) tell(was->endpoint);
   co_return result;
 }
 

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "control/manager/address_lease.h"
 #include "control/manager/backing_sets.h"
+#include "control/manager/failovers.h"
 #include "control/manager/moves.h"
 #include "control/manager/settings_book.h"
 #include "control/manager/state.h"
@@ -60,6 +61,7 @@ class Manager : public service::InternalProgram {
   Task<Status> follow_record(std::uint32_t server);
   Moves::Hooks hooks_for_moves();
   BackingSets::Hooks hooks_for_backing();
+  Failovers::Hooks hooks_for_failovers();
   // Notes what a member says, in place of what it said before.
   void note(const wire::HeartbeatArgs& args);
   // Processes of this member are heard by turns.
@@ -109,6 +111,7 @@ class Manager : public service::InternalProgram {
   Records records_;
   Moves moves_;
   BackingSets backing_sets_;
+  Failovers failovers_;
   SettingsBook settings_;
   AddressLease address_;
   std::optional<Survey> survey_;  // none: the state is known

@@ -11,19 +11,6 @@ using wire::ServerChange;
 using wire::ServerEntry;
 using Field = wire::ChangeServerArgs::Field;
 
-Status check_endpoint(const EnsembleConfig& config, const wire::Tables& tables, const ServerEntry& wanted) {
-  for (const ServerEntry& entry : tables.servers) {
-    const bool other = entry.role != wire::Role::kRemoved && entry.name != wanted.name;
-    if (other && entry.endpoint == wanted.endpoint)
-      return fail(Errc::kInvalid, "{} is at {}", entry.name, rpc::to_string(entry.endpoint));
-  }
-  if (wanted.endpoint.address == config.proxy.virtual_address || wanted.endpoint.port == 0)
-    return fail(Errc::kInvalid, "{} is no address of a server", rpc::to_string(wanted.endpoint));
-  if (!config.network.takes(wanted.endpoint.address))
-    return fail(Errc::kInvalid, "{} is in no network of [network] internal", rpc::to_string(wanted.endpoint));
-  return {};
-}
-
 // Of a host or a rack; empty: it is not said.
 Status check_place(std::string_view what, const std::string& name) {
   if (name.empty() || is_server_name(name)) return {};
@@ -137,6 +124,19 @@ Status remove(const EnsembleConfig& config, ServerEntry& known, ManagerState& ne
 }
 
 }  // namespace
+
+Status check_endpoint(const EnsembleConfig& config, const wire::Tables& tables, const ServerEntry& wanted) {
+  for (const ServerEntry& entry : tables.servers) {
+    const bool other = entry.role != wire::Role::kRemoved && entry.name != wanted.name;
+    if (other && entry.endpoint == wanted.endpoint)
+      return fail(Errc::kInvalid, "{} is at {}", entry.name, rpc::to_string(entry.endpoint));
+  }
+  if (wanted.endpoint.address == config.proxy.virtual_address || wanted.endpoint.port == 0)
+    return fail(Errc::kInvalid, "{} is no address of a server", rpc::to_string(wanted.endpoint));
+  if (!config.network.takes(wanted.endpoint.address))
+    return fail(Errc::kInvalid, "{} is in no network of [network] internal", rpc::to_string(wanted.endpoint));
+  return {};
+}
 
 std::string what_keeps(const ManagerState& state, const ServerEntry& server) {
   std::string text;

@@ -14,6 +14,10 @@ namespace slice::manager {
 // says why it cannot be, and `next` is of no use then.
 Status change_members(const EnsembleConfig& config, const wire::ChangeServerArgs& args, ManagerState& next);
 
+// kInvalid: a server of `wanted`'s name cannot be at its endpoint.
+Status check_endpoint(const EnsembleConfig& config, const wire::Tables& tables,
+                      const wire::ServerEntry& wanted);
+
 // What a server that is to be removed still has, or takes part in; empty: nothing.
 std::string what_keeps(const ManagerState& state, const wire::ServerEntry& server);
 

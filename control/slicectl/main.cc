@@ -16,6 +16,7 @@
 #include "common/did_you_mean.h"
 #include "common/version.h"
 #include "control/slicectl/doctor_command.h"
+#include "control/slicectl/failover_command.h"
 #include "control/slicectl/init_commands.h"
 #include "control/slicectl/join_commands.h"
 #include "control/slicectl/leave_commands.h"
@@ -91,7 +92,9 @@ class Command {
     if (!tables) return say(tables.error());
     auto sets = run(ask_backing_sets(seams_));
     if (!sets) return say(sets.error());
-    return print(render_backing(**tables, *sets, format_));
+    auto standbys = run(ask_standbys(seams_));
+    if (!standbys) return say(standbys.error());
+    return print(render_backing(**tables, *sets, *standbys, format_));
   }
   int metrics() {
     auto processes = run(ask_metrics(seams_, arguments_.name));
@@ -133,7 +136,7 @@ class Command {
     return print(render_moved(arguments_.path, arguments_.stripe, arguments_.to, format_));
   }
 
-  // MoveCommands, LeaveCommands, StatusCommand, DoctorCommand, TraceCommands, TopCommands,
+  // MoveCommands, LeaveCommands, StatusCommand, FailoverCommand, DoctorCommand, TraceCommands, TopCommands,
   // ProxyCommands.
   template <class Commands>
   int carry_out(Commands& commands) {
@@ -488,7 +491,9 @@ int main(int argc, char** argv) {
   tables->add_flag("--check", arguments.check,
                    "whether every process goes by them, and every server's record says the same");
   auto* backing = app.add_subcommand(
-      "backing", "servers whose data lies on storage servers: on which, and as how many copies");
+      "backing",
+      "servers whose data lies on storage servers: on which, as how many copies, and who stands by");
+  FailoverCommand failover(app);
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
   PolicyCommands policy(app, arguments.path);
@@ -523,7 +528,8 @@ int main(int argc, char** argv) {
       "3 something is wrong (status, doctor), some servers did not answer (metrics, where, tables --check: "
       "the rest "
       "is shown), or do not have "
-      "the settings yet (reload); 4 refused without --force (policy), or since files would lose bytes "
+      "the settings yet (reload), or the server does not serve yet (failover); 4 refused without --force "
+      "(policy), or since files would lose bytes "
       "(server remove --lost).\n"
       "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. path: 1 one has none. "
       "backup: see there.");
@@ -572,6 +578,7 @@ int main(int argc, char** argv) {
   if (server.parsed()) return command.change_server(*server_change);
   if (move_sites.parsed()) return command.carry_out(move_sites);
   if (leave.parsed()) return command.carry_out(leave);
+  if (failover.parsed()) return command.carry_out(failover);
   if (status.parsed()) return command.carry_out(status);
   if (doctor.parsed()) return command.carry_out(doctor);
   if (trace.parsed()) return command.carry_out(trace);

@@ -297,6 +297,14 @@ Task<Result<wire::BackingSetsResult>> ask_backing_sets(const Seams& seams) {
                                               service::NoArguments{});
 }
 
+Task<Result<wire::StandbysResult>> ask_standbys(const Seams& seams) {
+  return ask_manager<wire::StandbysResult>(seams, wire::ManagerProcedure::kStandbys, service::NoArguments{});
+}
+
+Task<Result<wire::FailoverResult>> ask_failover(const Seams& seams, wire::FailoverArgs args) {
+  return have_manager<wire::FailoverResult>(seams, wire::ManagerProcedure::kFailover, std::move(args));
+}
+
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args) {
   return have_manager<wire::ChangeMovesResult>(seams, wire::ManagerProcedure::kChangeMoves, args);
 }

@@ -20,6 +20,7 @@
 #include "wire/authority.h"
 #include "wire/backing.h"
 #include "wire/configuration.h"
+#include "wire/failover.h"
 #include "wire/layout.h"
 #include "wire/moves.h"
 #include "wire/object.h"
@@ -56,6 +57,10 @@ Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wi
 
 // What the manager knows of backing sets, by server.
 Task<Result<wire::BackingSetsResult>> ask_backing_sets(const Seams& seams);
+// Runs of servers that stand by, by server and endpoint.
+Task<Result<wire::StandbysResult>> ask_standbys(const Seams& seams);
+// Has a server served by one of them. What the manager refuses is an error, kInvalid.
+Task<Result<wire::FailoverResult>> ask_failover(const Seams& seams, wire::FailoverArgs args);
 
 // How far a coordinator is with evening out files that have a layout.
 struct Spread {

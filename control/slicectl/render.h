@@ -43,7 +43,10 @@ std::string render_plans(const routing::RoutingTables& tables, const std::vector
 std::string render_moves(const routing::RoutingTables& tables, const wire::MovesListResult& moves,
                          const std::vector<Spread>& spreads, Format format);
 std::string render_backing(const routing::RoutingTables& tables, const wire::BackingSetsResult& backing,
-                           Format format);
+                           const wire::StandbysResult& standbys, Format format);
+// `serves`: a process there says so.
+std::string render_failover(const std::string& server, const wire::FailoverResult& done, bool serves,
+                            Format format);
 std::string render_settings(const wire::MoveSettings& settings, Format format);
 
 // "1.5 GiB"; exact below 1 KiB.

@@ -9,6 +9,7 @@
 
 #include "control/manager/file_store.h"
 #include "control/manager/manager.h"
+#include "control/slicectl/failover_command.h"
 #include "control/slicectl/plans.h"
 #include "control/slicectl/queries.h"
 #include "control/slicectl/render_status.h"
@@ -501,7 +502,9 @@ TEST_F(SlicectlTest, ShowsBackingSets) {
   auto shown = [this](Format format) {
     auto sets = run(ask_backing_sets(seams_));
     EXPECT_TRUE(sets);
-    return render_backing(*tables_.get(), *sets, format);
+    auto standbys = run(ask_standbys(seams_));
+    EXPECT_TRUE(standbys);
+    return render_backing(*tables_.get(), *sets, *standbys, format);
   };
   EXPECT_THAT(shown(Format::kText), HasSubstr("no server has a backing set"));
   EXPECT_EQ(json::parse(shown(Format::kJson))["sets"], json::array());
@@ -511,14 +514,112 @@ TEST_F(SlicectlTest, ShowsBackingSets) {
         .instance = 9,
         .copies = 3,
         .members = {config_.find("store1")->index, config_.find("store2")->index}}}};
-  EXPECT_EQ(render_backing(*tables_.get(), sets, Format::kText),
-            "SERVER  EPOCH  COPIES  WANTED  ON\n"
-            "dir1    3      2       3       store1, store2\n");
-  json said = json::parse(render_backing(*tables_.get(), sets, Format::kJson))["sets"][0];
+  EXPECT_EQ(render_backing(*tables_.get(), sets, {}, Format::kText),
+            "SERVER  EPOCH  COPIES  WANTED  ON              STANDS BY\n"
+            "dir1    3      2       3       store1, store2  -\n");
+  const wire::StandbysResult standbys{
+      {{.server = config_.find("dir1")->index, .endpoint = {0x0a4d2102, 2049}, .age_ms = 40},
+       {.server = config_.find("dir1")->index, .endpoint = {0x0a4d2202, 2049}, .age_ms = 50},
+       {.server = config_.find("small1")->index, .endpoint = {0x0a4d2302, 2049}, .age_ms = 60}}};
+  EXPECT_THAT(render_backing(*tables_.get(), sets, standbys, Format::kText),
+              HasSubstr("store1, store2  10.77.33.2, 10.77.34.2\n"));
+  json said = json::parse(render_backing(*tables_.get(), sets, standbys, Format::kJson))["sets"][0];
+  EXPECT_EQ(said["standbys"].size(), 2u);
+  EXPECT_EQ(said["standbys"][1], (json{{"endpoint", "10.77.34.2:2049"}, {"age_ms", 50}}));
   EXPECT_EQ(said["server"], "dir1");
   EXPECT_EQ(said["epoch"], 3);
   EXPECT_EQ(said["copies"], 3);
   EXPECT_EQ(said["members"], (json{"store1", "store2"}));
+}
+
+// What a command said, and how it ended.
+struct Ended {
+  int code = -1;
+  std::string printed, error;
+};
+
+class FailoverCommandTest : public SlicectlTest {
+ protected:
+  static constexpr rpc::Endpoint kThere{0x0a4d2102, 2049};
+  template <class R, class Args>
+  R tell(wire::ManagerProcedure procedure, const Args& args) {
+    return run(service::internal_call<R>(ctl_, endpoint("manager1"), wire::kManagerProgram, procedure, args))
+        .value();
+  }
+  void beat(const std::string& name, std::uint64_t pid) {
+    wire::HeartbeatArgs args{.server = config_.find(name)->index, .pid = pid};
+    args.state = "serving";
+    tell<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
+  }
+  Task<void> late_beat(std::uint64_t pid) {
+    wire::HeartbeatArgs args{.server = config_.find("dir1")->index, .pid = pid};
+    args.state = "serving";
+    auto result = co_await service::internal_call<wire::HeartbeatResult>(
+        ctl_, endpoint("manager1"), wire::kManagerProgram, wire::ManagerProcedure::kHeartbeat, args);
+    EXPECT_TRUE(result);
+  }
+  bool stand_by() {
+    const wire::StandbyArgs args{config_.find("dir1")->index, kThere, 7};
+    return tell<wire::StandbyResult>(wire::ManagerProcedure::kStandby, args).take;
+  }
+  void have_set() {
+    beat("store1", 1);
+    beat("dir1", 100);
+    const wire::BackingClaimArgs claim{config_.find("dir1")->index, 1, 0, 1};
+    ASSERT_EQ(tell<wire::BackingClaimResult>(wire::ManagerProcedure::kBackingClaim, claim).refused, "");
+  }
+  Ended failover(const std::string& arguments, Format format = Format::kText) {
+    CLI::App app;
+    FailoverCommand command(app);
+    app.parse("failover " + arguments);
+    EXPECT_TRUE(command.parsed());
+    Ended ended;
+    ended.code = run(command.run(seams_, {.say =
+                                              [&](const Error& error) {
+                                                ended.error = error.message;
+                                                return 1;
+                                              },
+                                          .print =
+                                              [&](const std::string& text) {
+                                                ended.printed += text;
+                                                return 0;
+                                              },
+                                          .report = {},
+                                          .format = format}));
+    return ended;
+  }
+};
+
+TEST_F(FailoverCommandTest, WaitsForTheOtherProcessToServe) {
+  have_set();
+  EXPECT_FALSE(stand_by());
+  loop_.after(1s, [&] { spawn(late_beat(100)); });  // the one before, which says that it serves
+  loop_.after(3s, [&] { spawn(late_beat(200)); });
+  const MonoTime began = loop_.now();
+  const Ended ended = failover("dir1 --to 10.77.33.2");
+  EXPECT_EQ(ended.error, "");
+  EXPECT_EQ(ended.printed, "dir1 serves at 10.77.33.2:2049; generation 2\n");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_GE(loop_.now() - began, 3s);
+  EXPECT_LT(loop_.now() - began, 4s);
+  EXPECT_TRUE(stand_by());
+}
+
+TEST_F(FailoverCommandTest, SaysWhatIsNotSo) {
+  EXPECT_THAT(failover("dir1").error, HasSubstr("dir1 has no backing set"));
+  have_set();
+  Ended ended = failover("dir1");
+  EXPECT_THAT(ended.error, HasSubstr("no run of dir1 stands by"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.printed, "");
+  EXPECT_FALSE(stand_by());
+  ended = failover("dir1 --wait 0.5", Format::kJson);
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_EQ(
+      json::parse(ended.printed),
+      (json{{"server", "dir1"}, {"endpoint", "10.77.33.2:2049"}, {"generation", 2}, {"serves", false}}));
+  EXPECT_THAT(failover("dir1 --to 10.77.33.2 --wait 0").error, HasSubstr("is served at 10.77.33.2:2049"));
+  EXPECT_THROW(failover("dir1 --to dir2"), CLI::ValidationError);
 }
 
 TEST_F(SlicectlTest, ComparesTablesAndRecordsOfAll) {
