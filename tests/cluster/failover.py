@@ -130,7 +130,7 @@ def stopped(scene, process):
 
 
 def planned(scene, process):
-    scene.tell("failover", process.removesuffix(STANDBY), "--wait", "0")
+    scene.ask("failover", process.removesuffix(STANDBY), "--wait", "0")  # whether it is carried out is looked at by who calls
     return lambda: None
 
 
