@@ -16,7 +16,7 @@ constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
 // Between two looks: a manager that did not run for so long has not read what was sent to it either.
 constexpr Duration kLateLook = std::chrono::milliseconds(750);
 
-std::uint64_t milliseconds(Duration duration) {
+std::uint64_t in_milliseconds(Duration duration) {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
@@ -207,7 +207,7 @@ Task<void> Failovers::ask(std::uint32_t server) {
 }
 
 Task<void> Failovers::replace_silent(std::uint32_t server, rpc::Endpoint to) {
-  const std::uint64_t silent_ms = milliseconds(silence(watched_[server]));
+  const std::uint64_t silent_ms = in_milliseconds(silence(watched_[server]));
   const std::string name = entry_of(server).name;
   log_warning("{} at {} has been silent for {} ms: a run stands by at {}", name,
               rpc::to_string(entry_of(server).endpoint), silent_ms, rpc::to_string(to));
@@ -280,7 +280,7 @@ wire::StandbysResult Failovers::list() const {
       if (!stands_by(server, each) || result.standbys.size() >= wire::kMaxStandbys) continue;
       result.standbys.push_back({.server = server,
                                  .endpoint = each.endpoint,
-                                 .age_ms = milliseconds(context_.loop.now() - each.asked)});
+                                 .age_ms = in_milliseconds(context_.loop.now() - each.asked)});
     }
   }
   return result;
