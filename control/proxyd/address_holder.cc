@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "control/proxyd/port_sweep.h"
+
 namespace slice::proxy {
 namespace {
 
@@ -15,6 +17,10 @@ constexpr Duration kRenewal = 900ms;
 constexpr std::array<Duration, 7> kAnnouncements{0ms, 50ms, 200ms, 500ms, 1s, 2s, 4s};
 constexpr Duration kAnnounceStep = 5s;
 constexpr unsigned kPeersRounds = 2;  // connections are looked at every so many rounds
+// Rounds over clients' reserved ports: after these pauses, and so many ports every kSweepStep.
+constexpr std::array<Duration, 3> kSweeps{0ms, 400ms, 2s};
+constexpr std::size_t kSweepPorts = 128;
+constexpr Duration kSweepStep = 5ms;
 constexpr Duration kDefence = 200ms;  // between announcements against claims
 constexpr Duration kAfterFailure = 3s;
 // Data servers tell the authority of unstable writes within a second: what is written to them by a proxy that
@@ -49,7 +55,11 @@ AddressHolder::AddressHolder(Seams seams)
                                      "ARP packets by which another host said that it has the virtual address "
                                      "while this proxy had it")),
       unanswered_(seams_.metrics.counter("proxy_address_unanswered_total",
-                                         "questions for the virtual address that no manager answered")) {}
+                                         "questions for the virtual address that no manager answered")),
+      unswept_(
+          seams_.metrics.counter("proxy_address_unswept_total",
+                                 "clients of the proxy that had the virtual address before whose reserved "
+                                 "ports were not tried, since there were more than 256 clients")) {}
 
 bool AddressHolder::ready() const {
   return started_ && !stopping_ && unfit_.empty() && !failed_;
@@ -219,6 +229,7 @@ void AddressHolder::take(const std::string& why) {
   taken_.add();
   log_warning("takes the virtual address: {}", why);
   announce_again(0, term_);
+  spawn(sweep_ports(*this, term_));
   if (!asking_) spawn(ask_and_follow(*this));
 }
 
@@ -251,6 +262,27 @@ void AddressHolder::announce_again(std::size_t number, std::uint64_t term) {
                             ? kAnnouncements[number + 1] - kAnnouncements[number]
                             : kAnnounceStep;
   seams_.loop.after(wait, [this, number, term] { announce_again(number + 1, term); });
+}
+
+// More than once: the packets may be lost, and a client that missed the announcement answers the host before.
+Task<void> AddressHolder::sweep_ports(AddressHolder& self, std::uint64_t term) {
+  PortSweep sweep(self.predecessors_);
+  if (sweep.clients() == 0) co_return;
+  if (sweep.left_out() > 0) {
+    self.unswept_.add(sweep.left_out());
+    log_warning(
+        "wakes {} clients at all reserved ports, and {} more only at those known: who has taken another "
+        "may wait for half a minute or longer",
+        sweep.clients(), sweep.left_out());
+  }
+  for (const Duration pause : kSweeps) {
+    co_await self.seams_.loop.sleep(pause);
+    for (auto some = sweep.next(kSweepPorts); !some.empty(); some = sweep.next(kSweepPorts)) {
+      if (!self.holds_ || term != self.term_) co_return;
+      self.seams_.host.wake(some);
+      co_await self.seams_.loop.sleep(kSweepStep);
+    }
+  }
 }
 
 // The manager is asked before anything is given up: it answers within a millisecond, and anybody on the

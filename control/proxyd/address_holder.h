@@ -106,6 +106,7 @@ class AddressHolder {
   static Task<void> let_go(AddressHolder& self, std::string why);
   void take_off();
   void announce_again(std::size_t number, std::uint64_t term);
+  static Task<void> sweep_ports(AddressHolder& self, std::uint64_t term);
   void defend(const std::string& against);
   static Task<void> look_whether_alone(AddressHolder& self);
   bool ready() const;
@@ -127,7 +128,7 @@ class AddressHolder {
   MonoTime last_round_{}, confirmed_at_{}, put_at_{}, failed_at_{}, claimed_at_{}, announced_at_{};
   bool failed_ = false, defends_ = false, said_silent_ = false;
   Gauge& holds_gauge_;
-  Counter &taken_, &lost_, &claims_, &unanswered_;
+  Counter &taken_, &lost_, &claims_, &unanswered_, &unswept_;
   LogLimiter claim_log_{1};
 };
 

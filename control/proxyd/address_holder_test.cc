@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/manual_loop.h"
 
 namespace slice::proxy {
@@ -170,10 +172,41 @@ TEST_F(AddressHolderTest, TakesItInTheRightOrderAndAnnouncesItAgainAndAgain) {
 
 TEST_F(AddressHolderTest, WakesTheClientsOfTheHolderBefore) {
   start();
-  predecessors_ = {{1, 2, 3}};
+  predecessors_ = {{1, 40000, 3}};
   holder_is_ = kSelf;
   pass(10s);
-  EXPECT_EQ(host_.woken, (std::vector<wire::AddressPeer>(7, {1, 2, 3}))) << "with each announcement at first";
+  EXPECT_EQ(host_.woken, (std::vector<wire::AddressPeer>(7, {1, 40000, 3})))
+      << "with each announcement at first";
+}
+
+TEST_F(AddressHolderTest, WakesClientsAtAllPortsThatTheyMayHaveTakenSince) {
+  start();
+  predecessors_ = {{1, 700, 3}};
+  holder_is_ = kSelf;
+  pass(10s);
+  EXPECT_EQ(std::ranges::count(host_.woken, wire::AddressPeer{1, 700, 3}), 7);
+  for (const std::uint16_t port : std::initializer_list<std::uint16_t>{665, 699, 701, 1023})
+    EXPECT_EQ(std::ranges::count(host_.woken, wire::AddressPeer{1, port, 3}), 3) << port;
+  EXPECT_EQ(host_.woken.size(), 7u + 3 * 358);
+  EXPECT_EQ(metric("proxy_address_unswept_total"), 0u);
+}
+
+TEST_F(AddressHolderTest, SweepsPortsInSmallStepsAndCountsWhomItLeavesOut) {
+  start();
+  for (std::uint32_t client = 1; client <= 300; ++client) predecessors_.push_back({client, 700, 3});
+  holder_is_ = kSelf;
+  ASSERT_TRUE(loop_.run_until([this] { return holder_.holds(); }, 1s));
+  EXPECT_EQ(metric("proxy_address_unswept_total"), 44u);
+  pass(1s);  // with five announcements, each of which wakes those known
+  EXPECT_LE(host_.woken.size(), 5 * 300 + 201 * 128u);
+  EXPECT_GE(host_.woken.size(), 20000u);
+  const std::size_t before = host_.woken.size();
+  holder_is_ = kOther;
+  ASSERT_TRUE(loop_.run_until([this] { return !holder_.holds(); }, 1s));
+  const std::size_t woken = host_.woken.size();
+  EXPECT_GT(woken, before);
+  pass(5s);
+  EXPECT_EQ(host_.woken.size(), woken) << "nothing more once another has the address";
 }
 
 TEST_F(AddressHolderTest, TellsOfItsOwnClientsUntilTheManagerHasThem) {
