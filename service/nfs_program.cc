@@ -6,6 +6,7 @@
 #include "common/trace.h"
 #include "routing/copies.h"
 #include "rpc/endpoint.h"
+#include "service/authority_client.h"
 
 namespace slice::service {
 namespace {
@@ -40,12 +41,13 @@ nfs3::Status status_of(ByteView results) {
                             : static_cast<nfs3::Status>(load_be<std::uint32_t>(results.data()));
 }
 
-// Of a WRITE's results: whether they have room for attributes, which a proxy must fill.
-bool has_room(std::string_view results) {
+// A WRITE's results, where they have room for attributes, which a proxy must fill.
+std::optional<nfs3::WriteOk> with_room(std::string_view results) {
   rpc::XdrReader in(as_bytes(results));
-  in.u32();  // the status
-  nfs3::WccData wcc;
-  return nfs3::decode(in, wcc) && wcc.after.has_value();
+  nfs3::Status status{};
+  nfs3::WriteOk ok;
+  if (!nfs3::decode_result(in, status, ok) || !ok.wcc.after) return std::nullopt;
+  return ok;
 }
 
 bool worth_a_line(const Error& error) {
@@ -157,12 +159,7 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
   if (seen.state == LateWrites::Seen::State::kComesBack) co_return nfs3::Status::kJukebox;
   if (seen.state == LateWrites::Seen::State::kAnswered) {
     if (seen.status != nfs3::Status::kOk) co_return seen.status;
-    // Told to wait, the client sends a new call, which is carried out by what its proxy knows now.
-    if (seen.reply.empty() || (has_room(seen.reply) && !request.handle.hint.can_patch)) {
-      co_return nfs3::Status::kJukebox;
-    }
-    results.fixed(as_bytes(seen.reply));
-    co_return NfsAnswer::written();
+    co_return co_await answer_write_again(request, std::string(seen.reply), results);
   }
   std::size_t start = results.size();
   NfsAnswer answer = co_await run(request, results);
@@ -173,6 +170,29 @@ Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& 
     late_writes_.forget(seen.key);
   }
   co_return answer;
+}
+
+// Where the first copy's proxy was to fill room and this one's cannot (it is another, or knows the file no
+// more), the authority may not know of the write yet, and the client asks it next. So it is told first, as
+// for a WRITE that comes without a hint; the room says of what (service/room.h). To be told twice changes
+// nothing: sizes and times only grow, under the epoch and the time of the write.
+Task<NfsAnswer> NfsProgram::answer_write_again(const NfsRequest& request, std::string kept,
+                                               rpc::XdrWriter& results) {
+  // Told to wait, the client sends a new call, which is carried out by what its proxy knows now.
+  if (kept.empty()) co_return nfs3::Status::kJukebox;
+  std::optional<nfs3::WriteOk> ok = with_room(kept);
+  if (!ok || request.handle.hint.can_patch) {
+    results.fixed(as_bytes(kept));
+    co_return NfsAnswer::written();
+  }
+  const nfs3::Attributes room = *ok->wcc.after;
+  // `used`: behind the last byte written; 0 where nothing was, or under an epoch that is over.
+  if (authority_ == nullptr || room.nlink != 0 || room.used == 0) co_return nfs3::Status::kJukebox;
+  Status told = co_await authority_->report(request.handle, Epoch{room.rdev_major}, room.used, room.mtime);
+  if (!told) co_return nfs3::Status::kJukebox;
+  ok->wcc = {};
+  nfs3::encode_result(results, *ok);
+  co_return NfsAnswer::written();
 }
 
 NfsAnswer NfsAnswer::anothers(const rpc::Call& call, ByteView theirs, rpc::XdrWriter& results) {

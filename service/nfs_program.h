@@ -39,6 +39,8 @@
 namespace slice::service {
 
 // One call, as an operation sees it; lives until the operation ends.
+class AuthorityClient;
+
 struct NfsRequest {
   const rpc::Call& call;
   nfs3::Procedure procedure = nfs3::Procedure::kNull;
@@ -126,6 +128,9 @@ class NfsProgram : public rpc::Program {
   virtual std::optional<routing::Route> place_of(const NfsRequest& request) const;
 
   LateWrites& late_writes() { return late_writes_; }
+  // Of a data server: who is told of a WRITE before its repetition is answered without attributes. Outlives
+  // this.
+  void set_authority(AuthorityClient& authority) { authority_ = &authority; }
 
   std::uint32_t number() const override { return nfs3::kProgram; }
   std::uint32_t version() const override { return nfs3::kVersion; }
@@ -161,6 +166,8 @@ class NfsProgram : public rpc::Program {
   std::optional<NfsAnswer> answer_to_copy(const NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run_write_once(NfsRequest& request, rpc::XdrWriter& results);
+  // To a WRITE that was carried out, as its first copy was answered.
+  Task<NfsAnswer> answer_write_again(const NfsRequest& request, std::string kept, rpc::XdrWriter& results);
   rpc::Outcome finish(const NfsAnswer& answer, const NfsRequest& request, std::size_t start,
                       rpc::XdrWriter& results);
 
@@ -177,6 +184,7 @@ class NfsProgram : public rpc::Program {
   Counter& unreserved_ports_;
   Relay relay_;
   LateWrites late_writes_;
+  AuthorityClient* authority_ = nullptr;
   RelayedChanges relayed_changes_;
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};

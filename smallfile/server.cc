@@ -70,6 +70,7 @@ Task<Status> SmallFileServer::start() {
 }
 
 void SmallFileServer::add_operations() {
+  nfs_.set_authority(authority_);
   nfs_.on<nfs3::ReadArgs>(nfs3::Procedure::kRead,
                           [this](service::NfsRequest& request, const nfs3::ReadArgs& args,
                                  rpc::XdrWriter& results) { return read(*shared_, request, args, results); });

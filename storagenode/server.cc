@@ -21,6 +21,7 @@ StorageServer::StorageServer(service::ServiceContext& context)
                       .crash = context.crash,
                       .reserve = [&context] { return context.settings.get()->reserve_of(context.self); }}),
       backing_(backing_files_, context.metrics) {
+  nfs_.set_authority(node_.authority);
   nfs_.on<nfs3::ReadArgs>(Procedure::kRead,
                           [this](NfsRequest& request, const nfs3::ReadArgs& args, rpc::XdrWriter& results) {
                             return read(node_, request, args, results);

@@ -4,11 +4,18 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <string>
+#include <thread>
+
+#include "control/proxyd/port_sweep.h"
 #include "control/xdp/testing/shell.h"
 #include "proxy/front/socket.h"
 #include "rpc/epoll_loop.h"
@@ -99,8 +106,7 @@ TEST_F(HostAddressTest, ItsAnnouncementIsHeardAndAClaimIsNoticed) {
   EXPECT_EQ(claims_[0], "02:00:00:00:00:09");
 }
 
-int connect_to(std::uint16_t port) {
-  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+int connect_to(std::uint16_t port, int fd = ::socket(AF_INET, SOCK_STREAM, 0)) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
@@ -126,6 +132,61 @@ TEST_F(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
   int again = connect_to(listener->at.port);
   EXPECT_GE(again, 0);
   for (int fd : {established, first, again, listener->fd}) ::close(fd);
+}
+
+// A socket of a client's host, a network namespace that lives as long as it.
+int socket_of_client(std::uint16_t port) {
+  int fd = -1;
+  std::thread([&fd, port] {
+    const std::string to_it =
+        "ip link add near type veth peer name client netns " + std::to_string(::gettid());
+    if (::unshare(CLONE_NEWNET) != 0) return;
+    if (!run(("nsenter -t " + std::to_string(::getpid()) + " -n " + to_it).c_str()) ||
+        !run("ip addr add 10.77.10.2/24 dev client && ip link set client up && "
+             "ip route add default via 10.77.10.1"))
+      return;
+    fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_port = htons(port);
+    if (::bind(fd, reinterpret_cast<sockaddr*>(&from), sizeof from) != 0) ::close(std::exchange(fd, -1));
+  }).join();
+  return run("ip addr add 10.77.10.1/24 dev near && ip link set near up") ? fd : -1;
+}
+
+bool is_over(int connection, Duration patience) {
+  pollfd one{connection, POLLIN, 0};
+  const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  return ::poll(&one, 1, static_cast<int>(wait)) > 0 && (one.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+// Its call was acknowledged by a host that is gone, from a port that nobody was told of.
+TEST_F(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
+  auto listener = bind_socket(SOCK_STREAM, {kAddress, 0}, Sharing::kNone);
+  ASSERT_TRUE(listener);
+  ASSERT_TRUE(host_->put(30));
+  const int client = connect_to(listener->at.port, socket_of_client(900));
+  ASSERT_GE(client, 0);
+  ASSERT_EQ(::send(client, "call", 4, 0), 4);
+  ASSERT_TRUE(ran_until([client] {
+    int unacknowledged = -1;
+    return ::ioctl(client, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0;
+  }));
+  ASSERT_TRUE(host_->take_off());
+  host_->drop_connections();
+  ASSERT_TRUE(host_->put(30));
+  constexpr std::uint32_t kClient = 0x0a4d0a02;  // 10.77.10.2
+  host_->wake({{kClient, 800, listener->at.port}});
+  EXPECT_FALSE(is_over(client, 300ms)) << "it has nothing to say by itself";
+  PortSweep sweep({{kClient, 800, listener->at.port}});
+  for (auto some = sweep.next(100); !some.empty(); some = sweep.next(100)) host_->wake(some);
+  EXPECT_TRUE(is_over(client, 3s));
+  int error = 0;
+  socklen_t size = sizeof error;
+  EXPECT_EQ(::getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &size), 0);
+  EXPECT_EQ(error, ECONNRESET);
+  ::close(client);
+  ::close(listener->fd);
 }
 
 }  // namespace

@@ -52,6 +52,31 @@ TEST_F(WriteTest, RoomGoesToThoseThatCanFillItWithTheEpoch) {
   EXPECT_GT(authority.attributes({1}).mtime, first);
 }
 
+// As after the proxy was replaced: its successor does not know the file.
+TEST_F(WriteTest, OneThatComesAgainWithoutHintIsToldAndAnsweredWithoutAttributes) {
+  make_file(1);
+  auto copy = [this](const routing::HandleBytes& handle) {
+    const Buffer results =
+        call(nfs3::Procedure::kWrite, nfs3::WriteArgs{handle, 5, 3, nfs3::Stable::kUnstable, as_bytes("abc")},
+             1000, true);
+    rpc::XdrReader in(results.view());
+    NfsStatus status{};
+    nfs3::WriteOk ok;
+    EXPECT_TRUE(nfs3::decode_result(in, status, ok) && in.complete());
+    EXPECT_EQ(status, NfsStatus::kOk);
+    return ok;
+  };
+  const nfs3::WriteOk first = copy(hinted(1));
+  ASSERT_TRUE(first.wcc.after);
+  EXPECT_EQ(authority.attributes({1}).size, 0u) << "within a second";
+  const nfs3::WriteOk second = copy(mint(handle_of(1)));
+  EXPECT_FALSE(second.wcc.after);
+  EXPECT_EQ(second.count, 3u);
+  EXPECT_EQ(second.verifier, first.verifier);
+  EXPECT_EQ(authority.attributes({1}).size, 8u);
+  EXPECT_EQ(authority.attributes({1}).mtime, first.wcc.after->mtime);
+}
+
 TEST_F(WriteTest, WhoGetsNoAttributesFindsThemAtTheAuthority) {
   make_file(1);
   EXPECT_FALSE(write(mint(handle_of(1)), 0, "unstable").ok.wcc.after);

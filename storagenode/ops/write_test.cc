@@ -5,6 +5,22 @@ namespace {
 
 using WriteTest = StorageServerTest;
 
+class WriteAgainTest : public StorageServerTest {
+ protected:
+  // One call of one client, whenever it comes.
+  WriteReply copy(std::uint64_t hint) {
+    auto bytes = stamped(handle, hint);
+    auto response =
+        call(Procedure::kWrite, nfs3::WriteArgs{bytes, kThreshold, 4, Stable::kUnstable, as_bytes("abcd")},
+             1000, true);
+    EXPECT_TRUE(response) << response.error().message;
+    WriteReply reply;
+    rpc::XdrReader in(response->results());
+    EXPECT_TRUE(nfs3::decode_result(in, reply.status, reply.ok) && in.complete());
+    return reply;
+  }
+};
+
 class WriteOfTwoNodesTest : public TwoNodesTest {
  protected:
   // Its owner is away, and may carry it out later: no answer.
@@ -99,6 +115,38 @@ TEST_F(WriteTest, StableOnesTellTheSizeFirstUnstableOnesWithinASecond) {
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 4);
   loop_.advance(std::chrono::milliseconds(1100));
   EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 8);
+}
+
+// As after the proxy was replaced: its successor does not know the file.
+TEST_F(WriteAgainTest, WithoutHintIsToldAndAnsweredWithoutAttributes) {
+  loop_.advance(std::chrono::seconds(3));
+  auto first = copy(kCanPatch);
+  ASSERT_TRUE(first.ok.wcc.after);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, 0u) << "within a second";
+  silence("dir1");
+  EXPECT_EQ(copy(0).status, NfsStatus::kJukebox) << "the client would ask for a size that nobody was told";
+  serve("dir1", authority);
+  auto second = copy(0);
+  ASSERT_EQ(second.status, NfsStatus::kOk);
+  EXPECT_FALSE(second.ok.wcc.after);
+  EXPECT_EQ(second.ok.count, 4u);
+  EXPECT_EQ(second.ok.committed, first.ok.committed);
+  EXPECT_EQ(second.ok.verifier, first.ok.verifier);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, kThreshold + 4);
+  EXPECT_GE(authority.file(FileId{42}).attributes.mtime, first.ok.wcc.after->mtime);
+  EXPECT_TRUE(copy(kCanPatch).ok.wcc.after) << "who can fill it gets it";
+  write(kThreshold, as_bytes("ABCD"), Stable::kUnstable, kCanPatch);
+  EXPECT_EQ(copy(0).status, NfsStatus::kOk);
+  EXPECT_EQ(read(kThreshold, 4).data, "ABCD") << "what was written since stays";
+}
+
+// Its end counts for nothing: the file was cut, and is as long as others say.
+TEST_F(WriteAgainTest, OfAnEpochThatIsOverDoesNotGrowTheFile) {
+  EXPECT_EQ(copy(kCanPatch).status, NfsStatus::kOk);
+  loop_.advance(std::chrono::milliseconds(1100));
+  authority.truncate(FileId{42}, 10);
+  EXPECT_EQ(copy(0).status, NfsStatus::kOk);
+  EXPECT_EQ(authority.file(FileId{42}).attributes.size, 10u);
 }
 
 TEST_F(WriteTest, OffsetsAtTheEndsOfNumbers) {
