@@ -43,8 +43,11 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
         if (peer) peer->abandon();
       }
     }
+    for (auto& peer : moved_) peer->abandon();
   }
   Task<Result<Response>> call(Request request);
+  void moved(Endpoint from, Endpoint to);
+  void drop_moved();
   void round_end() {
     flushing_.swap(dirty_);
     for (Peer* peer : flushing_) peer->flush();
@@ -76,6 +79,13 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
     }
     void send(Xid xid, Pending pending);
     void timed_out(Xid xid);
+    bool idle() const { return pending_.empty(); }
+    // Where nothing waits for it any more: closes, so that it may go.
+    bool drop() {
+      if (pending_.empty()) close();
+      return pending_.empty();
+    }
+    void move_to(Endpoint at);
     void flush();
     void abandon() {
       for (auto& [xid, pending] : pending_) owner_.loop_.cancel(pending.timer);
@@ -136,6 +146,8 @@ class SocketChannel::Impl : public std::enable_shared_from_this<SocketChannel::I
   using Lanes = std::array<std::unique_ptr<Peer>, kDataConnections>;
   Peer& peer_for(const Request& request);
   std::map<std::pair<Endpoint, Kind>, Lanes> peers_;
+  // Of endpoints whose servers went elsewhere, with calls that are sent there: until those have ended.
+  std::vector<std::unique_ptr<Peer>> moved_;
   std::vector<Peer*> dirty_, flushing_;  // with calls to send at the end of the round
   LogLimiter log_limit_{1};
 };
@@ -261,6 +273,16 @@ void SocketChannel::Impl::Peer::set_interest(std::uint32_t events) {
   owner_.loop_.change(fd_, events);
 }
 
+void SocketChannel::Impl::Peer::move_to(Endpoint at) {
+  close();
+  std::erase(owner_.dirty_, this);
+  dirty_ = false;
+  at_ = at;
+  refused_since_.reset();
+  pause_ = kFirstPause;
+  connect();
+}
+
 void SocketChannel::Impl::Peer::flush() {
   dirty_ = false;
   if (state_ != State::kUp) return;
@@ -355,6 +377,7 @@ void SocketChannel::Impl::Peer::finish(Xid xid, Result<Response> result) {
   pending_.erase(found);
   pending_bytes_ -= pending.record->size();
   owner_.loop_.cancel(pending.timer);
+  if (pending_.empty() && !owner_.moved_.empty()) owner_.drop_moved();
   pending.answer.set(std::move(result));
 }
 
@@ -389,6 +412,26 @@ SocketChannel::Impl::Peer& SocketChannel::Impl::peer_for(const Request& request)
   return **best;
 }
 
+void SocketChannel::Impl::moved(Endpoint from, Endpoint to) {
+  std::vector<Peer*> moving;
+  for (auto& [at, lanes] : peers_) {
+    if (at.first != from) continue;
+    for (auto& peer : lanes) {
+      if (!peer || peer->idle()) continue;
+      moving.push_back(peer.get());
+      moved_.push_back(std::move(peer));
+    }
+  }
+  for (Peer* peer : moving) peer->move_to(to);
+}
+
+// Through the loop: nothing of one that goes is on the stack then.
+void SocketChannel::Impl::drop_moved() {
+  loop_.post([weak = weak_from_this()] {
+    if (auto self = weak.lock()) std::erase_if(self->moved_, [](const auto& peer) { return peer->drop(); });
+  });
+}
+
 Task<Result<Response>> SocketChannel::Impl::call(Request request) {
   Peer& to = peer_for(request);
   if (to.full(request.arguments.size())) {
@@ -419,6 +462,9 @@ SocketChannel::SocketChannel(EpollLoop& loop, Options options)
 SocketChannel::~SocketChannel() = default;
 Task<Result<Response>> SocketChannel::call(Request request) {
   return impl_->call(std::move(request));
+}
+void SocketChannel::moved(Endpoint from, Endpoint to) {
+  impl_->moved(from, to);
 }
 std::uint64_t SocketChannel::connects() const {
   return impl_->connects_;

@@ -33,6 +33,9 @@ class SocketChannel : public Channel {
   // No call may be under way, unless the loop does not run any more.
   ~SocketChannel() override;
   Task<Result<Response>> call(Request request) override;
+  // Whoever was at `from` is at `to` now: calls to there that wait for an answer are sent to `to`, as over a
+  // connection that broke, for as long as their time lasts. Later calls to `from` go to who is there.
+  void moved(Endpoint from, Endpoint to);
   // Connections made so far.
   std::uint64_t connects() const;
 

@@ -68,6 +68,35 @@ TEST_F(ServerTest, AShortCallOvertakesData) {
   EXPECT_EQ(channel.connects(), 1 + SocketChannel::kDataConnections);
 }
 
+TEST_F(ServerTest, CallsFollowAServerThatIsElsewhere) {
+  serve();
+  const Endpoint nobody{0x7f000001, 1};
+  std::vector<Answer> answers(5);
+  for (std::uint32_t i = 0; i < answers.size(); ++i) {
+    Request asked = request(1, i % 2 == 0 ? number_argument(i) : Buffer(64 << 10), 30s);
+    asked.to = nobody;
+    spawn(call_into(channel, std::move(asked), answers[i]));
+  }
+  EXPECT_FALSE(loop.run_until([&] { return answers[0].result.has_value(); }, 200ms));
+  Answer other;
+  Request late = request(1, number_argument(7), 1s);
+  const Endpoint there = late.to;
+  channel.moved(nobody, there);
+  late.to = nobody;
+  spawn(call_into(channel, std::move(late), other));
+  for (Answer& each : answers) {
+    ASSERT_TRUE(loop.run_until([&] { return each.result.has_value(); }, 5s));
+    EXPECT_TRUE(*each.result);
+  }
+  ASSERT_TRUE(loop.run_until([&] { return other.result.has_value(); }, 5s));
+  EXPECT_FALSE(*other.result) << "who calls later means who is there";
+  channel.moved(there, nobody);  // nothing is under way, so nothing moves
+  Answer again;
+  spawn(call_into(channel, request(1, number_argument(7), 5s), again));
+  ASSERT_TRUE(loop.run_until([&] { return again.result.has_value(); }, 5s));
+  EXPECT_TRUE(*again.result);
+}
+
 TEST_F(ServerTest, LittleDataTakesOneConnection) {
   serve();
   for (int i = 0; i < 20; ++i) {

@@ -162,7 +162,8 @@ void HostedServer::begin() {
             removed_ = true;
             host_.loop.post([this] { spawn(leave()); });
           },
-      .moved = when_moved()});
+      .moved = when_moved(),
+      .other_moved = [this](rpc::Endpoint from, rpc::Endpoint to) { sockets_.moved(from, to); }});
   if (Status served = serve_metrics(); !served) {
     host_.end(kExitFailed, served.error().message);
     return;

@@ -342,8 +342,10 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
       co_return fail(Errc::kStale, "they are older than the kept ones");
     }
     if (co_await removed_by(*tables)) co_return fail(Errc::kInvalid, "this server is no member any more");
+    const auto before = seams_.tables.get();
     if (!co_await adopt(*tables))
       co_return fail(Errc::kInvalid, "they do not fit this configuration or its record");
+    tell_who_moved(before->wire(), *tables);
     holding_ = wire::Holding::kTables;
     log_info("tables of generation {} in use", tables->generation.value);
     tell_where_it_is(*tables);
@@ -362,6 +364,14 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     co_await keep(tables);
     if (!ended_ && seams_.removed) seams_.removed();
     co_return true;
+  }
+
+  void tell_who_moved(const wire::Tables& before, const wire::Tables& now) {
+    if (!seams_.other_moved) return;
+    for (std::size_t i = 0; i < std::min(before.servers.size(), now.servers.size()); ++i) {
+      const rpc::Endpoint from = before.servers[i].endpoint, to = now.servers[i].endpoint;
+      if (from != to && now.servers[i].role != wire::Role::kRemoved) seams_.other_moved(from, to);
+    }
   }
 
   void tell_where_it_is(const wire::Tables& tables) {

@@ -55,6 +55,9 @@ class ManagerSession {
     // Called where the manager's tables have this server at another endpoint than this process is at. None:
     // it makes no difference.
     std::function<void(rpc::Endpoint)> moved = nullptr;
+    // Called where the manager's tables have another server elsewhere than those in use before. None: nobody
+    // calls it.
+    std::function<void(rpc::Endpoint from, rpc::Endpoint to)> other_moved = nullptr;
   };
   explicit ManagerSession(const Seams& seams);
   ~ManagerSession();

@@ -74,9 +74,10 @@ Task<rpc::Outcome> Failovers::standby(wire::StandbyArgs args, rpc::XdrWriter& re
   if (args.server >= servers.size() || !may_have_set(servers[args.server])) {
     refused_.add();
     if (refused_log_.allow())
-      log_warning("a run at {} asks whether it is to serve as server {}, which is no member that can have a "
-                  "backing set",
-                  rpc::to_string(args.endpoint), args.server);
+      log_warning(
+          "a run at {} asks whether it is to serve as server {}, which is no member that can have a "
+          "backing set",
+          rpc::to_string(args.endpoint), args.server);
     co_return rpc::Outcome::kError;
   }
   const wire::StandbyResult result{.take = entry_of(args.server).endpoint == args.endpoint,

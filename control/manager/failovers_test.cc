@@ -21,7 +21,8 @@ class FailoversTest : public testing::ManagerFixture {
 
   explicit FailoversTest(bool has_state = true) : ManagerFixture(has_state) {}
 
-  Result<wire::StandbyResult> stand_by(rpc::Endpoint at, std::uint64_t instance, std::uint32_t server = kDir) {
+  Result<wire::StandbyResult> stand_by(rpc::Endpoint at, std::uint64_t instance,
+                                       std::uint32_t server = kDir) {
     return ask<wire::StandbyResult>(Procedure::kStandby, wire::StandbyArgs{server, at, instance});
   }
   wire::FailoverResult failover(const std::string& name, std::uint32_t address = 0) {
@@ -67,18 +68,17 @@ class FailoversTest : public testing::ManagerFixture {
   service::AdminProgram& admin(const std::string& server, std::uint32_t index) {
     admins_.push_back(std::make_unique<service::AdminProgram>(
         server, metrics_,
-        service::AdminProgram::Hooks{.refresh = {},
-                                     .misdirected = {},
-                                     .new_tables = [this](Generation generation) -> Task<void> {
-                                       told_.push_back(generation);
-                                       co_return;
-                                     },
-                                     .settings = {},
-                                     .new_settings = {},
-                                     .reload = {},
-                                     .about = [index] {
-                                       return wire::AboutResult{.told = {.server = index, .pid = 500}};
-                                     }}));
+        service::AdminProgram::Hooks{
+            .refresh = {},
+            .misdirected = {},
+            .new_tables = [this](Generation generation) -> Task<void> {
+              told_.push_back(generation);
+              co_return;
+            },
+            .settings = {},
+            .new_settings = {},
+            .reload = {},
+            .about = [index] { return wire::AboutResult{.told = {.server = index, .pid = 500}}; }}));
     serve(server, *admins_.back());
     return *admins_.back();
   }
@@ -263,7 +263,8 @@ TEST_F(FailoversTest, ATakeOverHasItsTimeAndTheOneBeforeIsHeardOfForNothing) {
   pass(14s, 500, {a_, kC});
   EXPECT_EQ(dir1(), kB);
   pass(1500ms, 0, {a_, kC});
-  EXPECT_EQ(dir1(), a_) << "it never came; as few members are there as at the other, and its address is lower";
+  EXPECT_EQ(dir1(), a_)
+      << "it never came; as few members are there as at the other, and its address is lower";
   EXPECT_EQ(moved("silent"), 1u);
 }
 

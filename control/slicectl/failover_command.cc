@@ -15,10 +15,11 @@ constexpr Duration kLookPause = std::chrono::milliseconds(200);
 
 FailoverCommand::FailoverCommand(CLI::App& app)
     : failover_(app.add_subcommand(
-          "failover", "has a server served on another host, where a run of it stands by (docs/failover.md)")) {
+          "failover",
+          "has a server served on another host, where a run of it stands by (docs/failover.md)")) {
   failover_->add_option("name", server_, "which server")->required();
-  failover_->add_option("--to", address_,
-                        "address of the host; default: of those the one with the fewest servers")
+  failover_
+      ->add_option("--to", address_, "address of the host; default: of those the one with the fewest servers")
       ->check(CLI::ValidIPV4);
   failover_->add_option("--wait", wait_s_, "seconds to wait until it serves there; 0: does not")
       ->check(CLI::Range(0.0, 3600.0))
@@ -43,8 +44,7 @@ Task<bool> FailoverCommand::until_it_serves(const Seams& seams, std::optional<wi
       seams.loop.now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(wait_s_));
   while (true) {
     const auto now = co_await heard_of_it(seams);
-    const bool other =
-        now && (!before || now->pid != before->pid || now->started_ns != before->started_ns);
+    const bool other = now && (!before || now->pid != before->pid || now->started_ns != before->started_ns);
     if (other && now->state.starts_with("serving")) co_return true;
     if (seams.loop.now() >= end) co_return false;
     co_await seams.loop.sleep(kLookPause);
