@@ -169,7 +169,7 @@ def fails_over(way):
             if not took:
                 continue
             pauses.append(max([0, *took[1].values()]))
-            print(f"{name} {way.__name__}: served by {scene.serving(name)} after {took[0]:.1f} s; the client waited {took[1] or 'less than 0.3 s'}", flush=True)
+            print(f"{name} {way.__name__}: served by {scene.other(name, old)} after {took[0]:.1f} s; the client waited {took[1] or 'less than 0.3 s'}", flush=True)
             ok &= say(scene.until(lambda: "it stands by" in scene.log(old)[begins:], 30), f"{name} is {way.__name__}: {old} stands by", scene.log(old)[-800:])
         if pauses:
             print(f"{way.__name__}: the client waited {statistics.median(pauses):.1f} s in the middle, {max(pauses):.1f} s at most", flush=True)
