@@ -37,6 +37,8 @@ SHORT = {
     "cross-site": ["--count", "20", "--many", "200"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "grow": ["--nodes", "2,3", "--clients", "4", "--megabytes", "8", "--seconds", "2"],
+    "backing": ["--on", "tmpfs", "--rounds", "1", "--seconds", "1", "--processes", "2", "--objects", "40"],
+    "failover": ["--trials", "1", "--ways", "planned", "--servers", "dir1"],
     "fairness": ["--clients", "4", "--rounds", "1", "--warm-up", "0.5", "--interval", "2"],
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
     "fuzz": ["--cases", "50000"],
@@ -50,7 +52,7 @@ def words_of(name, options, results):
     if name == "figure6" and results.get("figure5", {}).get("ok"):
         return ["--from", str(options.out / "figure5")]
     words = list(SHORT.get(name, [])) if options.short else []
-    if name in ("peers", "figure5", "figure6", "grow"):
+    if name in ("peers", "figure5", "figure6", "grow", "failover"):
         words += ["--pictures", str(options.out / name)]
     return words
 
