@@ -136,18 +136,6 @@ TEST_F(ConfigTest, TakesAnyCharactersInComments) {
   EXPECT_FALSE(parse(with(R"("test")", "\"a#\xc3\xb6\"")));
 }
 
-TEST_F(ConfigTest, ServersWithABackingSet) {
-  EXPECT_EQ(parse(kGood).value().find("dir1")->backing_copies, 0u);
-  auto backed = [this](std::string_view keys) {
-    return parse(with(R"(cache = "1GiB")", std::string(keys))).value().find("dir1")->backing_copies;
-  };
-  EXPECT_EQ(backed(R"(backing = "local")"), 0u);
-  EXPECT_EQ(backed(R"(backing = "replicated")"), 2u);
-  EXPECT_EQ(backed("backing = \"replicated\"\nbacking_copies = 3"), 3u);
-  auto config = parse(with(R"(cache = "1GiB")", "backing = \"replicated\"\nstandbys = [\"10.77.8.2\"]"));
-  EXPECT_THAT(config.value().find("dir1")->places, testing::ElementsAre(0x0a4d0402, 0x0a4d0802));
-}
-
 TEST_F(ConfigTest, AnEmulatedDiskHasDefaultsAndIsOffWithoutOne) {
   EXPECT_FALSE(parse(kGood).value().find("store1")->emulated_disk);
   auto config = parse(with("reserve = 1048576", "emulated_disk = { arms = 4, transfer = \"8MiB\" }"));
@@ -486,14 +474,6 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {R"(reserve = 1048576)", "reserve = 1.5", 47, "a string is expected"},
       {R"(reserve = 1048576)", "reserves = 1", 47, "[[server]] knows no key 'reserves'"},
       {R"(cache = "1GiB")", "emulated_disk = {}", 35, "only storage and small-file servers"},
-      {R"(reserve = 1048576)", R"(backing = "replicated")", 47, "only directory servers, small-file servers"},
-      {R"(cache = "1GiB")", R"(backing = "both")", 35, "'both' is none of local, replicated"},
-      {R"(cache = "1GiB")", "backing_copies = 2", 35, "it needs backing"},
-      {R"(cache = "1GiB")", "standbys = []", 35, "it needs backing"},
-      {R"(cache = "1GiB")", "backing = \"replicated\"\nstandbys = [\"10.77.4\"]", 36,
-       "standbys of [[server]]"},
-      {R"(cache = "1GiB")", "backing = \"replicated\"\nstandbys = [\"10.77.4.2\"]", 36, "is said twice"},
-      {R"(cache = "1GiB")", "backing = \"replicated\"\nbacking_copies = 4", 36, "is not between 1 and 3"},
       {R"(reserve = 1048576)", "emulated_disk = 8", 47, "a table, [emulated_disk], is expected"},
       {R"(reserve = 1048576)", "emulated_disk = { arms = 0 }", 47, "arms of emulated_disk: 0 is not between"},
       {R"(reserve = 1048576)", "emulated_disk = { access_us = 2000000 }", 47, "is not between 0 and 1000000"},

@@ -580,17 +580,14 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   std::atomic<std::uint64_t> min_free_{options_.min_free_bytes};
   std::unique_ptr<RocksGuard> guard_;
   std::unique_ptr<rocksdb::DB> db_;
-  Counter& syncs_;
-  Counter& changes_;
-  Counter& keys_;
+  Counter &syncs_, &changes_, &keys_;
   Counter& refused_;
   Counter& deleted_passed_;
   Counter& clearings_;
   Counter& failures_;
 
   const bool in_memory_ = is_in_memory(options_.folder);
-  std::uint64_t applied_ = 0;
-  std::uint64_t durable_ = 0;
+  std::uint64_t applied_ = 0, durable_ = 0;
 
   // Clearing deleted keys away.
   std::unique_ptr<Workers> clearer_;
@@ -602,19 +599,15 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   std::multimap<std::uint64_t, OneShot<Status>> waiters_;
   std::vector<OneShot<Status>> checkpoints_;  // ended ones, too
   bool sync_posted_ = false, syncing_ = false;
-  bool failed_ = false;
-  bool closed_ = false;
+  bool failed_ = false, closed_ = false;
   bool out_of_space_ = false;  // found in a sync, until the thread has seen space again
-  bool space_known_ = false;
-  bool enough_space_ = true;
+  bool space_known_ = false, enough_space_ = true;
   std::uint64_t unchecked_bytes_ = 0;
   MonoTime space_checked_{};
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool wanted_ = false;
-  bool resume_ = false;
-  bool stop_ = false;
+  bool wanted_ = false, resume_ = false, stop_ = false;
   std::uint64_t target_ = 0;    // what was applied when the sync was wanted
   std::uint64_t unmarked_ = 0;  // durable, and to be in the end mark at mark_at_; 0: nothing
   std::chrono::steady_clock::time_point mark_at_;

@@ -1,9 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -532,14 +529,12 @@ TEST_F(SlicectlTest, ShowsBackingSets) {
   EXPECT_EQ(said["members"], (json{"store1", "store2"}));
 }
 
-// What a command said, and how it ended.
-struct Ended {
-  int code = -1;
-  std::string printed, error;
-};
-
 class FailoverCommandTest : public SlicectlTest {
  protected:
+  struct Ended {
+    int code = -1;
+    std::string printed, error;
+  };
   static constexpr rpc::Endpoint kThere{0x0a4d2102, 2049};
   template <class R, class Args>
   R tell(wire::ManagerProcedure procedure, const Args& args) {
@@ -547,13 +542,13 @@ class FailoverCommandTest : public SlicectlTest {
         .value();
   }
   void beat(const std::string& name, std::uint64_t pid) {
-    wire::HeartbeatArgs args{.server = config_.find(name)->index, .pid = pid};
-    args.state = "serving";
-    tell<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, args);
+    tell<wire::HeartbeatResult>(wire::ManagerProcedure::kHeartbeat, serving(name, pid));
+  }
+  wire::HeartbeatArgs serving(const std::string& name, std::uint64_t pid) const {
+    return {.server = config_.find(name)->index, .pid = pid, .state = "serving"};
   }
   Task<void> late_beat(std::uint64_t pid) {
-    wire::HeartbeatArgs args{.server = config_.find("dir1")->index, .pid = pid};
-    args.state = "serving";
+    const wire::HeartbeatArgs args = serving("dir1", pid);
     auto result = co_await service::internal_call<wire::HeartbeatResult>(
         ctl_, endpoint("manager1"), wire::kManagerProgram, wire::ManagerProcedure::kHeartbeat, args);
     EXPECT_TRUE(result);
@@ -572,20 +567,13 @@ class FailoverCommandTest : public SlicectlTest {
     CLI::App app;
     FailoverCommand command(app);
     app.parse("failover " + arguments);
-    EXPECT_TRUE(command.parsed());
     Ended ended;
-    ended.code = run(command.run(seams_, {.say =
-                                              [&](const Error& error) {
-                                                ended.error = error.message;
-                                                return 1;
-                                              },
-                                          .print =
-                                              [&](const std::string& text) {
-                                                ended.printed += text;
-                                                return 0;
-                                              },
-                                          .report = {},
-                                          .format = format}));
+    auto say = [&ended](const Error& error) { return ended.error = error.message, 1; };
+    auto print = [&ended](const std::string& text) {
+      ended.printed += text;
+      return 0;
+    };
+    ended.code = run(command.run(seams_, {.say = say, .print = print, .report = {}, .format = format}));
     return ended;
   }
 };
@@ -704,65 +692,6 @@ TEST_F(SlicectlTest, SaysThatAPolicyWasRefused) {
       run(ask_policy(seams_, tables_.get(), "/docs", {.fields = wire::kPolicyCopies, .policy = {}}));
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->refused);
-}
-
-TEST(BytesText, IsReadable) {
-  EXPECT_EQ(bytes_text(0), "0 B");
-  EXPECT_EQ(bytes_text(1023), "1023 B");
-  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
-  EXPECT_EQ(bytes_text(5ull << 40), "5.0 TiB");
-  EXPECT_EQ(bytes_text(~0ull), "16.0 EiB");
-}
-
-// The program itself: what it says to words that it does not know, and its exit code.
-struct Said {
-  int code = -1;
-  std::string text;
-};
-Said slicectl(const std::string& words) {
-  Said said;
-  FILE* pipe = ::popen((std::string(SLICE_SLICECTL) + " " + words + " 2>&1").c_str(), "r");
-  std::array<char, 4096> piece{};
-  while (std::size_t got = std::fread(piece.data(), 1, piece.size(), pipe))
-    said.text.append(piece.data(), got);
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status)) said.code = WEXITSTATUS(status);
-  return said;
-}
-
-TEST(SlicectlProgram, NamesTheCommandThatIsMeant) {
-  for (const char* words : {"statu", "--json statu", "statu --config /nowhere"}) {
-    Said said = slicectl(words);
-    EXPECT_EQ(said.code, 2) << words;
-    EXPECT_EQ(said.text, "slicectl: there is no command 'statu'; did you mean 'status'?\n") << words;
-  }
-  EXPECT_THAT(slicectl("policy sho /").text, HasSubstr("did you mean 'show'?"));
-  EXPECT_EQ(slicectl("everything").text, "slicectl: there is no command 'everything'\n");
-  EXPECT_THAT(slicectl("").text, HasSubstr("subcommand is required"));
-  EXPECT_THAT(slicectl("status --colour").text, HasSubstr("--colour"));
-}
-
-TEST(SlicectlProgram, RefusesADirectoryForAConfiguration) {
-  for (const std::string& words :
-       {"check " + ::testing::TempDir(), "--config " + ::testing::TempDir() + " status"}) {
-    Said said = slicectl(words);
-    EXPECT_EQ(said.code, 2) << words;
-    EXPECT_THAT(said.text, HasSubstr("is not a file but a directory")) << words;
-  }
-}
-
-TEST(SlicectlProgram, RefusesWhatNoServerCanBe) {
-  EXPECT_THAT(slicectl("server set store1 --weight 0").text, HasSubstr("slicectl server drain"));
-  EXPECT_THAT(slicectl("server set store1").text, HasSubstr("nothing to set is named"));
-  EXPECT_THAT(slicectl("server set store1 --weight much").text, HasSubstr("'much' is not a size"));
-  for (const char* words : {"server set store1 --port 9", "server set store1", "server remove"})
-    EXPECT_EQ(slicectl(words).code, 2) << words;
-}
-
-TEST(SlicectlProgram, TellsItsVersion) {
-  Said said = slicectl("--version");
-  EXPECT_EQ(said.code, 0);
-  EXPECT_THAT(said.text, HasSubstr("slice 0."));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ using wire::BackingOp;
 using wire::BackingProcedure;
 using wire::BackingStatus;
 
-constexpr std::size_t kWindow = 8;            // CHANGE calls under way to one node
+constexpr std::size_t kWindow = 8;  // CHANGE calls under way to one node
 // Of a CHANGE, whose syncs a busy disk may take long for: that a node is silent is noticed by its session.
 constexpr Duration kChangeTimeout = std::chrono::seconds(10);
 
