@@ -13,16 +13,7 @@ namespace slice::service {
 namespace {
 
 constexpr std::uint32_t kSettingsMagic = 0x534c5345;  // "SLSE"
-constexpr std::uint32_t kSettingsFormat = 3, kWithoutFailover = 2, kWithoutSlowOperations = 1;
-
-// What an earlier format lacks at its end.
-void complete(std::uint32_t format, Buffer& settings) {
-  rpc::XdrWriter lacking;
-  if (format <= kWithoutSlowOperations) lacking.u32(0);
-  if (format <= kWithoutFailover) lacking.u32(kDefaultFailoverMs);
-  const ByteView bytes = lacking.view();
-  std::memcpy(settings.extend(bytes.size()), bytes.data(), bytes.size());
-}
+constexpr std::uint32_t kSettingsFormat = 3, kWithoutSlowOperations = 1;
 
 }  // namespace
 
@@ -35,7 +26,7 @@ std::optional<Settings> decode_kept_settings(const Result<Buffer>& copy) {
     const bool is_ours =
         in.ok() && magic == kSettingsMagic && format >= kWithoutSlowOperations && format <= kSettingsFormat;
     Buffer settings(in.rest());
-    if (is_ours && format < kSettingsFormat) complete(format, settings);
+    if (format == kWithoutSlowOperations) std::memset(settings.extend(4), 0, 4);
     if (is_ours && decode(settings.view(), kept) && kept.settings.generation.value > 0) {
       return std::move(kept.settings);
     }

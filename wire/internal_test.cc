@@ -66,7 +66,6 @@ TEST(SettingsMessages, Codec) {
                     .placement = Placement::kFreeSpace,
                     .log_level = LogLevel::kDebug,
                     .slow_operation_ms = 50,
-                    .failover_ms = 9000,
                     .limits = {.connections = 1,
                                .connections_of_address = 2,
                                .memory = 3,
@@ -90,6 +89,21 @@ TEST(SettingsMessages, Codec) {
                              .changed = {"[[export]]", "log_level"},
                              .warnings = {"x"},
                              .late = {"store1"}});
+}
+
+TEST(SettingsMessages, VersionsBeforeFailoverReadAllButThat) {
+  rpc::XdrWriter before, out;
+  encode(before, SettingsResult{Settings{}});
+  Settings settings;
+  settings.failover_ms = 9000;
+  encode(out, SettingsResult{settings});
+  EXPECT_EQ(out.size(), before.size() + 8) << "where it is the default, the message is theirs";
+  SettingsResult again;
+  ASSERT_TRUE(decode(out.view(), again));
+  EXPECT_EQ(again.settings, settings);
+  ASSERT_TRUE(decode(before.view(), again));
+  EXPECT_EQ(again.settings, Settings{});
+  EXPECT_NE(digest(settings), digest(Settings{}));
 }
 
 TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {

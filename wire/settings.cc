@@ -6,6 +6,7 @@
 namespace slice::wire {
 namespace {
 
+constexpr std::uint32_t kHasFailover = 1;  // behind all that versions before it read
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
@@ -79,9 +80,12 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
     out.u64(each->second);
   }
   out.u32(settings.slow_operation_ms);
+  // Versions before it read no longer message: they are told of it only where it is not as they would have
+  // it.
+  if (settings.failover_ms == kDefaultFailoverMs) return;
+  out.u32(kHasFailover);
   out.u32(settings.failover_ms);
 }
-
 bool decode(ByteView bytes, SettingsResult& result) {
   rpc::XdrReader in(bytes);
   result = {};
@@ -104,8 +108,11 @@ bool decode(ByteView bytes, SettingsResult& result) {
   }
   out.slow_operation_ms = in.u32();
   if (out.slow_operation_ms > kMostSlowOperationMs) in.fail();
-  out.failover_ms = in.u32();
-  if (!is_failover_ms(out.failover_ms)) in.fail();
+  if (in.ok() && in.left() > 0) {
+    if (in.u32() != kHasFailover) in.fail();
+    out.failover_ms = in.u32();
+    if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
+  }
   return in.complete();
 }
 
