@@ -102,14 +102,35 @@ LateWrites::Seen LateWrites::begin(const rpc::Call& call) {
     if (turn_ - turn < kReplies) seen.reply = {reply.bytes.data(), reply.size};
     return seen;
   }
-  auto [found, fresh] = under_way_.try_emplace(key, call.relays);
-  if (fresh) return {.key = key};
-  const bool back = call.relays > found->second;
-  return {.state = back ? Seen::State::kComesBack : Seen::State::kUnderWay, .key = key};
+  auto [found, fresh] = under_way_.try_emplace(key);
+  UnderWay& first = found->second;
+  if (fresh) {
+    first.relays = call.relays;
+    return {.key = key, .passed_on = &first.passed_on};
+  }
+  if (call.relays <= first.relays) return {.state = Seen::State::kUnderWay, .key = key};
+  return {.state = first.passed_on ? Seen::State::kComesBack : Seen::State::kPassedOn, .key = key};
+}
+
+std::vector<OneShot<bool>> LateWrites::take(const Key& key) {
+  auto ended = under_way_.extract(key);
+  return ended ? std::move(ended.mapped().waiters) : std::vector<OneShot<bool>>();
+}
+
+void LateWrites::forget(const Key& key) {
+  for (const OneShot<bool>& each : take(key)) each.set(true);
+}
+
+Task<void> LateWrites::over(const Key& key) {
+  const auto found = under_way_.find(key);
+  if (found == under_way_.end()) co_return;
+  const OneShot<bool> ended;
+  found->second.waiters.push_back(ended);
+  co_await ended;
 }
 
 void LateWrites::end(const Key& key, nfs3::Status status, std::string_view results, std::uint32_t site) {
-  forget(key);
+  const std::vector<OneShot<bool>> waiters = take(key);
   if (++turn_ == 0) ++turn_;  // 0 is none
   std::uint32_t& newest = this->newest(key);
   answered_[turn_ % kCalls] = {.fingerprint = key.fingerprint,
@@ -124,6 +145,7 @@ void LateWrites::end(const Key& key, nfs3::Status status, std::string_view resul
   Reply& reply = replies_[turn_ % kReplies];
   reply.size = results.size() <= Reply::kMost ? static_cast<std::uint8_t>(results.size()) : std::uint8_t{0};
   results.copy(reply.bytes.data(), reply.size);
+  for (const OneShot<bool>& each : waiters) each.set(true);
 }
 
 }  // namespace slice::service

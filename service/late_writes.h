@@ -18,6 +18,7 @@
 
 #include "common/ids.h"
 #include "common/loop.h"
+#include "common/task.h"
 #include "common/zeroed_pages.h"
 #include "rpc/endpoint.h"
 #include "wire/moves.h"
@@ -43,11 +44,14 @@ class LateWrites {
     bool operator==(const Key&) const = default;
   };
   struct Seen {
-    // kComesBack: it is under way here, and was passed on by a server that this one has passed it on to.
-    enum class State { kNew, kUnderWay, kComesBack, kAnswered } state = State::kNew;
+    // kUnderWay: here, and came by the same way, so that whoever sent it sends it again. kPassedOn: it is
+    // under way here, and this copy was passed on by another server, which waits for an answer. kComesBack:
+    // the same, but this server has passed it on, too, and may wait for that one.
+    enum class State { kNew, kUnderWay, kPassedOn, kComesBack, kAnswered } state = State::kNew;
     nfs3::Status status = nfs3::Status::kOk;  // kAnswered: with this
-    std::string_view reply;  // kAnswered, kOk: empty where it is not kept. Valid until the next end()
-    Key key{};               // for end() and forget()
+    std::string_view reply;     // kAnswered, kOk: empty where it is not kept. Valid until the next end()
+    Key key{};                  // for end() and forget()
+    bool* passed_on = nullptr;  // kNew: to be set before it is passed on; valid until end() or forget()
   };
   explicit LateWrites(const Loop& loop);
   // kNew: the caller runs it now, and must end with end() or forget().
@@ -61,7 +65,9 @@ class LateWrites {
   // As another server has told of one of its own.
   void learn(const wire::LateWrite& write);
   // Not answered: it may run again.
-  void forget(const Key& key) { under_way_.erase(key); }
+  void forget(const Key& key);
+  // Of one that is under way: ends with end() or forget(). Then begin() says what became of it.
+  Task<void> over(const Key& key);
 
  private:
   struct KeyHash {
@@ -87,8 +93,16 @@ class LateWrites {
   std::uint32_t find(const Key& key) const;     // its turn; 0: there is none
   std::uint32_t& newest(const Key& key) const;  // of those of its hash
 
+  struct UnderWay {
+    unsigned relays = 0;  // how often it was passed on before it came here
+    bool passed_on = false;
+    std::vector<OneShot<bool>> waiters;  // in over()
+  };
+  // It is not under way any more; who waited is told by the caller.
+  std::vector<OneShot<bool>> take(const Key& key);
+
   const Loop& loop_;
-  std::unordered_map<Key, unsigned, KeyHash> under_way_;  // how often it was passed on before it came here
+  std::unordered_map<Key, UnderWay, KeyHash> under_way_;
   // Answered ones, by turn modulo their number.
   std::uint32_t turn_ = 0;  // of the last one; the first one's is 1
   std::unique_ptr<Answered[]> answered_ = std::make_unique_for_overwrite<Answered[]>(kCalls);

@@ -18,6 +18,12 @@ using State = LateWrites::Seen::State;
 
 class LateWritesTest : public ::testing::Test {
  protected:
+  void wait_for(LateWrites::Key key, bool& over) {
+    spawn([](LateWrites& writes, LateWrites::Key of, bool& ended) -> Task<void> {
+      co_await writes.over(of);
+      ended = true;
+    }(writes_, key, over));
+  }
   rpc::Call call(std::uint32_t xid, std::uint8_t relays = 0, std::uint32_t uid = 1000) const {
     return {.xid = Xid{xid},
             .has_auth_sys = true,
@@ -78,10 +84,32 @@ TEST_F(LateWritesTest, TheHintOfTheHandleIsNoPartOfTheCall) {
 }
 
 TEST_F(LateWritesTest, WhatComesBackIsToldFromWhatComesTwice) {
-  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
+  auto first = writes_.begin(call(1));
+  EXPECT_EQ(first.state, State::kNew);
+  EXPECT_EQ(writes_.begin(call(1, 2)).state, State::kPassedOn) << "by one that this one has not asked";
+  *first.passed_on = true;
   EXPECT_EQ(writes_.begin(call(1, 2)).state, State::kComesBack);
   EXPECT_EQ(writes_.begin(call(2, 1)).state, State::kNew);
   EXPECT_EQ(writes_.begin(call(2, 1)).state, State::kUnderWay);
+}
+
+// A proxy whose connection broke sends it to another server, which passes it on to this one.
+TEST_F(LateWritesTest, ACopyThatWasPassedOnIsAnsweredAsTheFirst) {
+  auto first = writes_.begin(call(1));
+  auto second = writes_.begin(call(1, 1));
+  ASSERT_EQ(second.state, State::kPassedOn);
+  bool over = false;
+  wait_for(second.key, over);
+  EXPECT_FALSE(over);
+  writes_.end(first.key, NfsStatus::kOk, "done");
+  EXPECT_TRUE(over);
+  EXPECT_EQ(writes_.begin(call(1, 1)).state, State::kAnswered);
+  auto other = writes_.begin(call(2));
+  over = false;
+  wait_for(other.key, over);
+  writes_.forget(other.key);
+  EXPECT_TRUE(over);
+  EXPECT_EQ(writes_.begin(call(2, 1)).state, State::kNew) << "it was not done";
 }
 
 TEST_F(LateWritesTest, AFailureStaysOneAndNoAnswerMayBecomeOne) {

@@ -154,14 +154,20 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
 
 Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& results) {
   LateWrites::Seen seen = late_writes_.begin(request.call);
+  // Told to wait, the client would send a new call, and the one that is under way be done behind that one.
+  while (seen.state == LateWrites::Seen::State::kPassedOn) {
+    co_await late_writes_.over(seen.key);
+    seen = late_writes_.begin(request.call);
+  }
   if (seen.state == LateWrites::Seen::State::kUnderWay) co_return NfsAnswer::drop();
-  // Whoever passed it on is not to wait for itself.
+  // Whoever passed it on is not to wait for itself: neither it nor this server has done it.
   if (seen.state == LateWrites::Seen::State::kComesBack) co_return nfs3::Status::kJukebox;
   if (seen.state == LateWrites::Seen::State::kAnswered) {
     if (seen.status != nfs3::Status::kOk) co_return seen.status;
     co_return co_await answer_write_again(request, std::string(seen.reply), results);
   }
   std::size_t start = results.size();
+  request.passed_on = seen.passed_on;
   NfsAnswer answer = co_await run(request, results);
   if (std::optional<nfs3::Status> status = answer.final_status()) {
     late_writes_.end(seen.key, *status, as_text(results.view()).substr(start),
@@ -301,6 +307,7 @@ Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route plac
   // The owner itself, which has no such operation: nobody has.
   const std::uint32_t owner = routing::server_for(*context_.tables.get(), place, request.handle);
   if (owner == context_.self.index) co_return nfs3::Status::kNotSupp;
+  if (request.passed_on != nullptr) *request.passed_on = true;
   auto reply = co_await relay_.pass_on(request.call, place, owner);
   if (reply) co_return NfsAnswer::anothers(request.call, reply->results(), results);
   switch (reply.error().code) {
