@@ -8,13 +8,13 @@ import os
 import pathlib
 import signal
 import statistics
-import sys
 import tempfile
 import threading
 import time
 
 import grow
 import lost_manager_state
+import stalls
 import steps
 import targets
 import uml
@@ -95,15 +95,6 @@ class Scene(grow.Scene):
         """The host of a process, seen from all others."""
         self.hosts.ip(self.hosts.proxy_ns(), "link", "set", f"host{self.hosts.leg_number(self.hosts.place(process))}", state)
 
-    def stalls(self, since):
-        """Of the client's operations that were told since then: the longest of each kind."""
-        longest = {}
-        for line in self.client.text[since:].splitlines():
-            if line.startswith("stall "):
-                _, what, seconds = line.split()
-                longest[what] = max(longest.get(what, 0), float(seconds))
-        return longest
-
 
 # ---- the ways in which a server's process goes; each leaves it so that it can come back ----
 
@@ -141,7 +132,7 @@ def trial(scene, name, way):
     """One failover: (seconds until another serves, longest stalls of the client by operation); None where none does."""
     old = scene.serving(name)
     new = scene.other(name, old)
-    told = len(scene.client.text)
+    told = scene.client.mark()
     begun = time.monotonic()
     come_back = way(scene, old)
     if not scene.until(lambda: scene.serving(name) == new, SERVES_SECONDS, pause=0.05):
@@ -150,12 +141,12 @@ def trial(scene, name, way):
     took = time.monotonic() - begun
     # The client has got through, and nothing stands still any more.
     while True:
-        seen = len(scene.client.text)
+        seen = scene.client.mark()
         time.sleep(QUIET_SECONDS)
-        if len(scene.client.text) == seen:
+        if scene.client.mark() == seen:
             break
     come_back()
-    return took, scene.stalls(told)
+    return took, scene.client.longest_told(told)
 
 
 def fails_over(way):
@@ -190,17 +181,13 @@ def scene_of(ensembles, options, **shape):
         files = lost_manager_state.Files(target, folder)
         if not files.write(FILES):
             raise uml.UmlError("files cannot be written")
-        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(CLIENT_SECONDS), "--until", grow.END, "--tell", str(TELLS)]
-        client = stack.enter_context(target.client(command, output=None, options="actimeo=0", timeout=CLIENT_SECONDS + 300))
-        if not client.says("ready"):
-            raise uml.UmlError(f"the client does not get ready: {client.text}")
+        client = stack.enter_context(stalls.client(target, CLIENT_SECONDS, tell=TELLS))
         supervisor = stack.enter_context(Supervisor(target))
         with Lasting(target, options, folder) as load:
             yield Scene(target, options, files, load, supervisor, client)
-        (client.folder / pathlib.Path(grow.END).name).touch()
         say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
-        if client.wait() != 0:
-            raise uml.UmlError(f"the kernel client saw an error: {client.text}")
+        if client.end() is None:
+            raise uml.UmlError(f"the kernel client saw an error: {client.guest.text}")
 
 
 def failover(ensembles, options):

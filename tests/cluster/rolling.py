@@ -6,11 +6,11 @@ import contextlib
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 import time
 
 import last_version
+import stalls
 import uml
 from load import Lasting
 from targets import ensemble
@@ -19,6 +19,7 @@ ORDER = ("manager", "coord", "dir", "small", "store", "proxy")  # docs/operation
 SECONDS_EACH = 8  # with --scale 1, until the next, about: back, whole again, and some work
 # Of a client's operation. A server is away for a second; who found it away tries again within two.
 LONGEST_SECONDS = 8.0
+CLIENT_SECONDS = 900  # at the most
 BACK_SECONDS = 30
 LAST = pathlib.Path("last")  # in place of a folder
 
@@ -95,18 +96,12 @@ def rolling(ensembles, options):
         ensembles.bin_dir = upgraded_packages(folder / "bin", old, new)
         target = stack.enter_context(ensembles.make("rolling", directories=2, storage=3))
         seconds_each = SECONDS_EACH * options.scale
-        seconds = (len(target.process_names) + 3) * seconds_each
-        command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str(seconds)]
-        client = stack.enter_context(target.client(command, output=sys.stdout, options="actimeo=0", timeout=seconds + 240))
-        if not client.says("ready"):
-            return say(False, "the client gets ready", client.wait())
+        client = stack.enter_context(stalls.client(target, CLIENT_SECONDS))
         ok = run_all(target, old)
         with Lasting(target, options, folder) as load:
             ok &= restarted_one_after_another(target, new, seconds_each)
         ok &= run_all(target, new)
         ok &= say(not load.faults, f"slice-load saw nothing wrong, in {load.runs} runs", load.faults)
-        ok &= say(client.wait() == 0, "nor did the kernel client")
-        for what, times in json.loads(client.text.splitlines()[-1]).items():
-            ok &= say(times["longest"][0] < LONGEST_SECONDS, f"{what}: the longest of {times['operations']} took {times['longest'][:6]} s", times["longest"])
+        ok &= client.well(say, LONGEST_SECONDS)
         found = target.slicectl("fsck", "--data", check=False)
         return ok & say(found.returncode == 0, "fsck --data is clean", found.stdout)

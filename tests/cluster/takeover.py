@@ -1,14 +1,13 @@
 """The suite `proxy-restart`: a proxy that is killed or stopped, and back at once, and how long a kernel client stands still."""
 
-import json
 import statistics
-import sys
 import time
 
-import uml
+import stalls
 
 KILLS = 4
 BETWEEN_SECONDS = 3.0
+CLIENT_SECONDS = 600  # at the most
 # Where a client is refused it tries again after 3.0 s and not before: no restart may take that long, whatever else the machine does.
 LONGEST_SECONDS = 2.5
 # In the middle of the longest operations, one a restart, beyond the longest that no restart can have to do with, which is the machine's own.
@@ -18,23 +17,20 @@ MEDIAN_SECONDS = 1.0
 
 def proxy_restart(target, options):
     kills = int(KILLS * max(1, options.scale))
-    command = ["python3", str(uml.ROOT / "tests/cluster/guest/stalls.py"), ".", "--seconds", str((kills + 1) * BETWEEN_SECONDS)]
-    with target.client(command, output=sys.stdout, options="actimeo=0") as client:
-        if not client.says("ready"):
-            print(f"not ok proxy-restart: the client does not get ready, exit code {client.wait()}")
-            return False
+    with stalls.client(target, CLIENT_SECONDS) as client:
         for number in range(kills):
             time.sleep(BETWEEN_SECONDS)
             start = time.monotonic()
             how, end = [("kill -9", target.kill_and_start), ("stop", target.restart)][number % 2]
             end(target.proxy)
             print(f"{how} {target.proxy}, started again within {time.monotonic() - start:.2f} s", flush=True)
-        code = client.wait()
-    if code != 0:
-        print(f"not ok proxy-restart: the client's exit code is {code}")
+        time.sleep(BETWEEN_SECONDS)
+        seen = client.end()
+    if seen is None:
+        print(f"not ok proxy-restart: the client saw an error: {client.guest.text[-1000:]}")
         return False
     target.wait_serving()
-    return judge(json.loads(client.text.splitlines()[-1]), target.metrics(target.proxy)["proxy_sockets_taken_over"], kills)
+    return judge(seen, target.metrics(target.proxy)["proxy_sockets_taken_over"], kills)
 
 
 def judge(seen, taken_over, restarts):
