@@ -7,11 +7,11 @@
 
 #include "common/log.h"
 #include "common/version.h"
+#include "service/backing/announce.h"
 #include "storage/emulated_disk.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
 #include "storage/traced_disk.h"
-#include "wire/failover.h"
 
 namespace slice::service {
 namespace {
@@ -85,11 +85,14 @@ Status HostedServer::claim_data() {
   if (!disk) return fail(std::move(disk).error());
   local_disk_ = std::move(*disk);
   emulate_disk();
-  local_disk_ =
-      std::make_unique<storage::TracedDisk>(std::move(local_disk_), [this] { return tracer_.on(); });
+  local_disk_ = traced(std::move(local_disk_));
   disk_ = local_disk_.get();
   if (self_.backing_copies > 0) make_backing();
   return {};
+}
+
+std::unique_ptr<storage::Disk> HostedServer::traced(std::unique_ptr<storage::Disk> disk) {
+  return std::make_unique<storage::TracedDisk>(std::move(disk), [this] { return tracer_.on(); });
 }
 
 void HostedServer::emulate_disk() {
@@ -124,8 +127,7 @@ void HostedServer::make_backing() {
                               return server < servers.size() && servers[server].drained;
                             },
                         .lost = [this](const std::string& why) { host_.end(kExitFailed, why); }});
-  backed_disk_ = std::make_unique<storage::TracedDisk>(std::make_unique<BackedDisk>(*backing_),
-                                                       [this] { return tracer_.on(); });
+  backed_disk_ = traced(std::make_unique<BackedDisk>(*backing_));
   disk_ = backed_disk_.get();
 }
 
@@ -248,26 +250,15 @@ Task<void> HostedServer::start() {
 }
 
 Task<Status> HostedServer::open_backing() {
-  spawn(tell_manager());
+  spawn(
+      announce({.loop = host_.loop,
+                .channel = *channel_,
+                .managers = managers_,
+                .set = *backing_,
+                .first_place = self_.places.empty() || self_.places.front() == self_.address,
+                .told = [this] { return session_->told(verifier_, [this](auto& args) { describe(args); }); },
+                .over = [this] { return stopping_; }}));
   co_return co_await backing_->open();
-}
-
-// A manager without a state waits for everybody before it deals any tables, and gives no epoch before. One
-// that stands by says nothing in the server's name: where nobody knows who does, the first place is the
-// server's.
-Task<void> HostedServer::tell_manager() {
-  using Standing = BackingSet::Standing;
-  const bool first = self_.places.empty() || self_.places.front() == self_.address;
-  while (!backing_->is_open() && !stopping_) {
-    const Standing standing = backing_->standing();
-    if (standing == Standing::kChosen || (first && standing == Standing::kNotKnown)) {
-      (void)co_await managers_.call<wire::HeartbeatResult>(
-          *channel_, wire::ManagerProcedure::kHeartbeat,
-          session_->told(verifier_, [this](auto& args) { describe(args); }), ManagerSession::kStartTimeout);
-    }
-    co_await host_.loop.sleep(standing == Standing::kStandsBy ? wire::kStandbyInterval
-                                                              : ManagerSession::kInterval);
-  }
 }
 
 void HostedServer::add_program(rpc::Program& program) {
@@ -295,17 +286,14 @@ AdminProgram::Hooks HostedServer::admin_hooks() {
 }
 
 wire::AboutResult HostedServer::about() {
-  auto milliseconds = [](Duration time) {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
-  };
   wire::AboutResult result{.name = self_.name,
                            .version = version_number(),
                            .told = session_->told(verifier_, [this](auto& args) { describe(args); }),
                            .wall_ns = static_cast<std::uint64_t>(host_.loop.wall().ns),
-                           .manager_silent_ms = milliseconds(session_->manager_silent()),
-                           .late_ms = milliseconds(session_->late()),
+                           .manager_silent_ms = in_milliseconds(session_->manager_silent()),
+                           .late_ms = in_milliseconds(session_->late()),
                            .shared = wire::shared_keys(host_.config)};
-  result.state_ms = milliseconds(host_.loop.now() - state_since_);
+  result.state_ms = in_milliseconds(host_.loop.now() - state_since_);
   return result;
 }
 
@@ -363,11 +351,15 @@ Task<void> HostedServer::leave() {
   host_.left(removed_text(self_.name));
 }
 
+std::string HostedServer::waits_for() const {
+  if (backing_ && !backing_->waits_for().empty()) return backing_->waits_for();
+  return session_ ? session_->waits_for() : "";
+}
+
 HostedServer::Phase HostedServer::phase() const {
   if (removed_ || unfit_) return Phase::kGone;
   if (serving_) return Phase::kServing;
-  if (backing_ && !backing_->waits_for().empty()) return Phase::kWaiting;
-  return session_ && !session_->waits_for().empty() ? Phase::kWaiting : Phase::kStarting;
+  return waits_for().empty() ? Phase::kStarting : Phase::kWaiting;
 }
 
 std::string HostedServer::state() const {
@@ -379,8 +371,7 @@ std::string HostedServer::state() const {
     case Phase::kServing:
       return role_->state();
     case Phase::kWaiting:
-      return "waiting: " +
-             (backing_ && !backing_->waits_for().empty() ? backing_->waits_for() : session_->waits_for());
+      return "waiting: " + waits_for();
     case Phase::kStarting:
       break;
   }

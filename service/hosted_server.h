@@ -77,10 +77,11 @@ class HostedServer {
   Task<void> start();
   // Of a server with a backing set: makes what it needs; becomes the owner of the set.
   void make_backing();
+  std::unique_ptr<storage::Disk> traced(std::unique_ptr<storage::Disk> disk);
+  // Before it serves; empty: nothing.
+  std::string waits_for() const;
   Task<Status> open_backing();
   std::function<void(rpc::Endpoint)> when_moved();
-  // While it is not the owner yet, and knows nothing: that it is there, and what it waits for.
-  Task<void> tell_manager();
   void add_program(rpc::Program& program);
   // It is no member any more: stops, and serves nothing.
   Task<void> leave();

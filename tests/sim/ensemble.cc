@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/manager/role.h"
-#include "coordinator/server.h"
-#include "dirserver/server.h"
 #include "service/internal_program.h"
-#include "service/manager_session.h"
 #include "service/testing/sample_config.h"
 #include "smallfile/server.h"
 #include "storagenode/server.h"
-#include "tests/sim/sim_proxy.h"
+#include "tests/sim/machine.h"
 #include "wire/manager.h"
 
 namespace slice::sim {
@@ -32,6 +28,10 @@ constexpr Duration kLongestIllness = std::chrono::milliseconds(500);
 constexpr double kErrors = 0.3;    // of what an ill disk is asked for
 constexpr double kHostDies = 0.3;  // of processes that die, where there are connections: nobody is told
 constexpr std::uint32_t kFirstFront = 0x0a4d0001;  // 10.77.0.1: a front each proxy
+// Where servers have two hosts: long enough for the other one to take over, now and then.
+constexpr Duration kLongestWithStandby = std::chrono::seconds(12);
+constexpr double kDiskLost = 0.3;                      // with a host that dies
+constexpr std::uint32_t kStandbyAddresses = 100 << 8;  // behind the servers' own
 
 double one_of(Random& random, std::initializer_list<double> values) {
   return values.begin()[random.below(values.size())];
@@ -84,170 +84,26 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   }
   for (unsigned i = 1; i <= options.later; ++i)
     service::testing::add_server(config, "later" + std::to_string(i), ServerRole::kStorage);
+  for (ServerConfig& each : config.servers) {
+    const bool backed = each.role == ServerRole::kDirectory || each.role == ServerRole::kSmallFile ||
+                        each.role == ServerRole::kCoordinator;
+    if (!backed || options.backing == 0) continue;
+    each.backing_copies = options.backing;
+    each.places = {each.address, each.address + kStandbyAddresses};
+  }
   return config;
 }
 
-// What outlives a process.
-struct SimEnsemble::Machine {
-  Machine(ManualLoop& loop, const ServerConfig& server, std::uint64_t seed)
-      : config(server), disk(loop, storage::MemoryDisk::Options{.seed = seed}) {}
-  rpc::Endpoint endpoint() const { return {config.address, config.port}; }
-  // Of a proxy.
-  rpc::Endpoint front() const { return {kFirstFront + number, config.port}; }
+rpc::Endpoint SimEnsemble::Machine::front() const {
+  return {kFirstFront + number, config.port};
+}
 
-  const ServerConfig& config;
-  storage::MemoryMedium medium;
-  storage::MemoryDisk disk;
-  std::unique_ptr<Process> process;
-  bool serving = false;
-  bool gone = false;         // for good: it was lost, or removed from the ensemble
-  bool comes = false;        // later
-  std::uint32_t number = 0;  // among the proxies
-  std::uint64_t runs = 0;    // of its process
-  bool served = false;       // ever
-  MonoTime ill_until{};      // its disk
-  bool had_errors = false;   // since the process started
-};
-
-class SimEnsemble::Process {
- public:
-  Process(SimEnsemble& ensemble, Machine& machine)
-      : ensemble_(ensemble),
-        machine_(machine),
-        random_(ensemble.random_.fork(machine.config.name)),
-        loop_(ensemble.loop_),
-        socket_(loop_, ensemble.network_,
-                {.self = machine.endpoint(),
-                 .member = true,
-                 .sender = machine.config.index,
-                 .first_xid = static_cast<std::uint32_t>(random_.next())}),
-        disk_(machine.disk.session()),
-        tables_(ensemble.tables_),
-        settings_(settings_of(ensemble.config_)),
-        verifier_(Verifier{ensemble.has_manager_ ? 0 : ++ensemble.next_verifier_}),
-        context_{
-            .loop = loop_,
-            .channel = socket_,
-            .metrics = metrics_,
-            .disk = *disk_,
-            .config = machine.config.role == ServerRole::kManager ? ensemble.birth_config_ : ensemble.config_,
-            .self = machine.config,
-            .handles = ensemble.handles_,
-            .tables = tables_,
-            .settings = settings_,
-            .verifier = verifier_,
-            .random = [this] { return random_.next(); },
-            .crash = crash_,
-            .refresh_tables = ensemble.has_manager_
-                                  ? std::function<Task<void>()>([this] { return session_->refresh(); })
-                                  : nullptr},
-        dispatcher_(metrics_),
-        connections_(loop_, ensemble.network_, machine.endpoint(), dispatcher_),
-        role_(make_role()) {
-    crash_.set([this, &ensemble](std::string_view point) {
-      return !loop_.alive() || ensemble.dies_at(machine_, point);
-    });
-  }
-
-  Task<slice::Status> start() {
-    if (ensemble_.has_manager_ && machine_.config.role != ServerRole::kManager) {
-      SLICE_CO_RETURN_IF_ERROR(co_await join_manager());
-    }
-    SLICE_CO_RETURN_IF_ERROR(co_await role_->start());
-    machine_.served = true;
-    for (rpc::Program* program : role_->programs()) dispatcher_.add(*program);
-    socket_.serve(dispatcher_);
-    if (ensemble_.has_proxies() && machine_.config.role != ServerRole::kProxy) {
-      ensemble_.streams_.listen(machine_.endpoint(), loop_,
-                                [this](std::unique_ptr<proxy::Stream> connection, rpc::Endpoint peer) {
-                                  connections_.take(std::move(connection), peer);
-                                });
-    }
-    co_return slice::Status{};
-  }
-
-  void die(std::uint64_t survivors, std::uint64_t seed, bool silently) {
-    loop_.die();
-    socket_.close();
-    ensemble_.streams_.die(loop_, silently);
-    if (auto* proxy = dynamic_cast<SimProxy*>(role_.get())) proxy->close();
-    if (store_ != nullptr) store_->kill(survivors);
-    machine_.disk.crash(storage::MemoryDisk::Crash::kSeeded, seed);
-  }
-  bool alive() const { return loop_.alive(); }
-  const storage::KvStore* store() const { return store_; }
-  std::uint64_t metric(std::string_view name) { return metrics_.counter(name).value(); }
-  service::Role& role() { return *role_; }
-
- private:
-  // As service::HostedServer does it.
-  Task<slice::Status> join_manager() {
-    session_.emplace(service::ManagerSession::Seams{.loop = loop_,
-                                                    .channel = socket_,
-                                                    .metrics = metrics_,
-                                                    .disk = *disk_,
-                                                    .config = ensemble_.config_,
-                                                    .self = machine_.config,
-                                                    .tables = tables_,
-                                                    .served_before = [this] { return machine_.served; },
-                                                    .pid = ++machine_.runs,
-                                                    .removed = [this] { loop_.post([this] { leave(); }); }});
-    SLICE_CO_RETURN_IF_ERROR(co_await session_->load_kept());
-    if (service::Ownership::applies_to(machine_.config.role)) context_.ownership = &session_->ownership();
-    session_->start_heartbeats(verifier_, [](wire::HeartbeatArgs& args) { args.state = "serving"; });
-    bool draws =
-        machine_.config.role == ServerRole::kSmallFile || machine_.config.role == ServerRole::kStorage;
-    if (draws) verifier_.see(co_await session_->draw_verifier());
-    co_await session_->load_tables();
-    co_return slice::Status{};
-  }
-  void leave() {
-    if (loop_.alive()) ensemble_.end(machine_);
-  }
-  Result<std::unique_ptr<storage::KvStore>> open_store() {
-    storage::MemoryStore::Options options{
-        .sync_time = random_.between(std::chrono::microseconds(100), std::chrono::milliseconds(8))};
-    auto store = std::make_unique<storage::MemoryStore>(loop_, machine_.medium, options);
-    store_ = store.get();
-    return std::unique_ptr<storage::KvStore>(std::move(store));
-  }
-  std::unique_ptr<service::Role> make_role() {
-    auto open = [this](service::ServiceContext&) { return open_store(); };
-    switch (machine_.config.role) {
-      case ServerRole::kDirectory:
-        return std::make_unique<dirserver::DirectoryServer>(context_, open);
-      case ServerRole::kSmallFile:
-        return std::make_unique<smallfile::SmallFileServer>(context_, open);
-      case ServerRole::kStorage:
-        return storagenode::make_storage_server(context_);
-      case ServerRole::kManager:
-        return std::make_unique<manager::ManagerRole>(context_);
-      case ServerRole::kProxy:
-        return std::make_unique<SimProxy>(context_, loop_, ensemble_.network_, ensemble_.streams_,
-                                          machine_.front());
-      default:
-        return std::make_unique<coordinator::Coordinator>(context_, open);
-    }
-  }
-
-  SimEnsemble& ensemble_;
-  Machine& machine_;
-  Random random_;
-  ProcessLoop loop_;
-  Metrics metrics_;
-  SimSocket socket_;
-  std::unique_ptr<storage::Disk> disk_;
-  routing::TableHolder tables_;
-  LiveSettings settings_;
-  service::VerifierClock verifier_;
-  CrashPoints crash_;
-  std::optional<service::ManagerSession> session_;
-  service::ServiceContext context_;
-  rpc::Dispatcher dispatcher_;
-  StreamServer connections_;
-  storage::MemoryStore* store_ = nullptr;  // the role's
-  std::unique_ptr<service::Role> role_;
-};
+void give_standbys(EnsembleOptions& options) {
+  options.manager = true;
+  options.backing = 2;
+  options.proxies = std::max(options.proxies, 2u);
+  options.storage_nodes = std::max(options.storage_nodes, 3u);
+}
 
 // What the manager would do for a server that is up: draw verifiers.
 class SimEnsemble::Draws : public service::InternalProgram {
@@ -277,6 +133,8 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       has_manager_(options.manager),
       disk_errors_(options.disk_errors),
       moves_(options.moves),
+      backing_(options.backing),
+      broken_(options.broken),
       victims_(options.victims),
       dangerous_(options.dangerous),
       config_(make_config(options)),
@@ -296,11 +154,20 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       draws_ = std::make_unique<Draws>(*this, rpc::Endpoint{server.address, server.port});
       continue;
     }
-    machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
+    add_machine(server, server.name);
     if (proxy) machines_.back()->number = fronts++;
     machines_.back()->comes = server.index >= birth_config_.servers.size();
     if (disk_errors_ && server.role == ServerRole::kStorage) let_disk_fail(*machines_.back());
+    if (server.places.empty()) continue;
+    ServerConfig elsewhere = server;
+    elsewhere.address = server.places.back();
+    add_machine(elsewhere, server.name + "'");
   }
+}
+
+void SimEnsemble::add_machine(const ServerConfig& server, std::string name) {
+  machines_.push_back(std::make_unique<Machine>(loop_, server, random_.next()));
+  machines_.back()->name = std::move(name);
 }
 
 SimEnsemble::~SimEnsemble() = default;
@@ -315,7 +182,7 @@ bool SimEnsemble::start() {
 }
 
 void SimEnsemble::boot(Machine& machine) {
-  trace_.note("{} starts", machine.config.name);
+  trace_.note("{} starts", machine.name);
   machine.ill_until = {};
   machine.had_errors = false;
   machine.process = std::make_unique<Process>(*this, machine);
@@ -323,29 +190,43 @@ void SimEnsemble::boot(Machine& machine) {
     slice::Status started = co_await process.start();
     if (!process.alive()) co_return;
     if (started) {
-      self.trace_.note("{} serves", on.config.name);
+      self.trace_.note("{} serves", on.name);
       on.serving = true;
+    } else if (on.backed()) {
+      self.kill(on, "does not start: " + started.error().message);  // and is started again, as by systemd
     } else {
-      self.failure_ = fmt::format("{} does not start: {}", on.config.name, started.error().message);
+      self.failure_ = fmt::format("{} does not start: {}", on.name, started.error().message);
     }
   }(*this, machine, *machine.process));
 }
 
 void SimEnsemble::kill(Machine& machine, std::string_view why) {
   ++kills_;
-  trace_.note("{} dies: {}", machine.config.name, why);
+  trace_.note("{} dies: {}", machine.name, why);
   machine.serving = false;
   const std::uint64_t survivors = random_.below(kMostSurvivors), seed = random_.next();
   machine.process->die(survivors, seed, has_proxies() && random_.chance(kHostDies));
   dead_.push_back(std::move(machine.process));
-  loop_.after(random_.between(kShortestAbsence, kLongestAbsence), [this, &machine] {
-    if (!machine.process && !machine.gone) boot(machine);
-  });
+  const bool short_absence = !machine.backed() || random_.chance(0.5);
+  if (machine.backed() && random_.chance(kDiskLost)) {
+    trace_.note("{} loses its disk", machine.name);
+    machine.lose_disk();
+  }
+  loop_.after(random_.between(kShortestAbsence, short_absence ? kLongestAbsence : kLongestWithStandby),
+              [this, &machine] {
+                if (!machine.process && !machine.gone) boot(machine);
+              });
 }
 
 SimEnsemble::Machine& SimEnsemble::machine(std::uint32_t server) {
   return **std::find_if(machines_.begin(), machines_.end(),
                         [&](const auto& each) { return each->config.index == server; });
+}
+
+SimEnsemble::Machine* SimEnsemble::serving_machine(std::uint32_t server) const {
+  auto found = std::find_if(machines_.begin(), machines_.end(),
+                            [&](const auto& each) { return each->config.index == server && each->serving; });
+  return found == machines_.end() ? nullptr : found->get();
 }
 
 void SimEnsemble::lose(std::uint32_t server) {
@@ -411,12 +292,26 @@ void SimEnsemble::schedule_cut(Duration within) {
     if (!stormy_ || storm != storms_) return;
     const Machine& one = any_machine();
     const Machine& other = any_machine();
-    Duration time = random_.between(kShortestAbsence, kLongestAbsence);
-    if (&one == &other) {
-      network_.isolate(one.endpoint(), time);
+    const bool one_way = backing_ > 0 && random_.chance(0.5);
+    const auto ways = one_way ? SimNetwork::Ways::kThere : SimNetwork::Ways::kBoth;
+    Duration time = random_.between(kShortestAbsence, backing_ > 0 ? kLongestWithStandby : kLongestAbsence);
+    if (&one == &other || (backing_ > 0 && random_.chance(0.5))) {
+      network_.isolate(one.endpoint(), time, ways);
     } else {
-      network_.cut(one.endpoint(), other.endpoint(), time);
+      network_.cut(one.endpoint(), other.endpoint(), time, ways);
     }
+  });
+}
+
+// By SIGSTOP, and goes on.
+void SimEnsemble::schedule_stop(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_) return;
+    Machine& machine = any_machine();
+    if (!machine.backed() || !machine.process || machine.process->stopped()) return;
+    const Duration time = random_.between(kShortestAbsence, kLongestWithStandby);
+    trace_.note("{} is stopped for {} ms", machine.name, in_milliseconds(time));
+    machine.process->stop_for(time);
   });
 }
 
@@ -424,16 +319,17 @@ void SimEnsemble::schedule_cut(Duration within) {
 // durable.
 void SimEnsemble::let_disk_fail(Machine& machine) {
   using Operation = storage::MemoryDisk::Operation;
-  machine.disk.set_fault([this, &machine](const storage::MemoryDisk::Access& access) -> std::optional<Error> {
-    bool fails = access.operation == Operation::kRead || access.operation == Operation::kWrite ||
-                 access.operation == Operation::kSync;
-    if (!fails || !machine.process || loop_.now() >= machine.ill_until || !random_.chance(kErrors))
-      return std::nullopt;
-    ++disk_errors_so_far_;
-    machine.had_errors = true;
-    trace_.note("{}: a disk error at {}", machine.config.name, access.path);
-    return Error{Errc::kIo, "a simulated disk error"};
-  });
+  machine.disk().set_fault(
+      [this, &machine](const storage::MemoryDisk::Access& access) -> std::optional<Error> {
+        bool fails = access.operation == Operation::kRead || access.operation == Operation::kWrite ||
+                     access.operation == Operation::kSync;
+        if (!fails || !machine.process || loop_.now() >= machine.ill_until || !random_.chance(kErrors))
+          return std::nullopt;
+        ++disk_errors_so_far_;
+        machine.had_errors = true;
+        trace_.note("{}: a disk error at {}", machine.config.name, access.path);
+        return Error{Errc::kIo, "a simulated disk error"};
+      });
 }
 
 void SimEnsemble::schedule_disk_errors(Duration within) {
@@ -456,7 +352,8 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
   for (unsigned i = 0; i < crashes; ++i) {
     if (random_.chance(0.5)) schedule_kill(soon);
   }
-  if (random_.chance(0.3)) schedule_cut(soon);
+  if (random_.chance(backing_ > 0 ? 0.7 : 0.3)) schedule_cut(soon);
+  if (backing_ > 0 && random_.chance(0.7)) schedule_stop(soon);
   for (unsigned i = 0; disk_errors_ && i < 2; ++i) schedule_disk_errors(soon);
 }
 
@@ -474,8 +371,9 @@ void SimEnsemble::calm() {
 }
 
 bool SimEnsemble::all_serving() const {
-  return std::all_of(machines_.begin(), machines_.end(),
-                     [](const auto& each) { return each->serving || each->gone || each->comes; });
+  return std::all_of(machines_.begin(), machines_.end(), [this](const auto& each) {
+    return each->gone || each->comes || serving_machine(each->config.index) != nullptr;
+  });
 }
 
 rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {
@@ -489,11 +387,16 @@ rpc::Endpoint SimEnsemble::any_proxy(Random& random) const {
   return choice[random.below(choice.size())];
 }
 
+rpc::Endpoint SimEnsemble::endpoint_of(std::uint32_t server) const {
+  if (const Machine* machine = serving_machine(server)) return machine->endpoint();
+  return {config_.servers[server].address, config_.servers[server].port};
+}
+
 Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server, FileId file,
                                                            std::uint64_t offset, std::size_t count) {
-  Machine& on = machine(server);
-  if (!on.serving) co_return std::nullopt;
-  auto& node = dynamic_cast<storagenode::StorageServer&>(on.process->role()).node();
+  Machine* on = serving_machine(server);
+  if (on == nullptr) co_return std::nullopt;
+  auto& node = dynamic_cast<storagenode::StorageServer&>(on->process->role()).node();
   Buffer bytes(count);
   auto read =
       co_await node.store.read({config_.volume.id, file, wire::ObjectKind::kFile}, offset, bytes.span());
@@ -501,16 +404,24 @@ Task<std::optional<std::string>> SimEnsemble::object_bytes(std::uint32_t server,
   co_return std::string(as_text(bytes.view().first(read->bytes)));
 }
 
+std::vector<const ServerConfig*> SimEnsemble::servers_of(ServerRole role) const {
+  std::vector<const ServerConfig*> servers;
+  for (const ServerConfig& each : config_.servers) {
+    if (each.role == role) servers.push_back(&each);
+  }
+  return servers;
+}
+
 std::string SimEnsemble::small_files_left(const routing::RoutingTables& tables,
                                           const std::vector<FileId>& removed) {
   const std::size_t sites = tables.wire().sites[static_cast<std::size_t>(wire::Role::kSmallFile)].size();
-  for (const auto& machine : machines_) {
-    if (machine->config.role != ServerRole::kSmallFile) continue;
-    const std::string& name = machine->config.name;
-    if (!machine->serving) return name + " is away";
+  for (const ServerConfig* server : servers_of(ServerRole::kSmallFile)) {
+    const std::string& name = server->name;
+    const Machine* machine = serving_machine(server->index);
+    if (machine == nullptr) return name + " is away";
     auto& store = dynamic_cast<smallfile::SmallFileServer&>(machine->process->role()).store();
     for (std::uint32_t site = 0; site < sites; ++site) {
-      if (tables.owns(machine->config.index, wire::Role::kSmallFile, SiteId{site})) continue;
+      if (tables.owns(server->index, wire::Role::kSmallFile, SiteId{site})) continue;
       auto saved = store.with_record(SiteId{site}, FileId{}, 1);
       const auto* zone = store.checkpointer().zone(SiteId{site});
       if (!saved || !saved->files.empty() || !store.without_record({site}).empty())
@@ -527,19 +438,19 @@ std::string SimEnsemble::small_files_left(const routing::RoutingTables& tables,
 
 std::string SimEnsemble::left_at_coordinators(const routing::RoutingTables& tables) const {
   constexpr std::size_t kPieceKey = 16;  // docs/formats/block-map.md
-  for (const auto& machine : machines_) {
-    if (machine->config.role != ServerRole::kCoordinator) continue;
-    if (!machine->serving) return machine->config.name + " is down";
+  for (const ServerConfig* server : servers_of(ServerRole::kCoordinator)) {
+    const Machine* machine = serving_machine(server->index);
+    if (machine == nullptr) return server->name + " is down";
     if (machine->process->metric("coordinator_open_intentions") > 0)
-      return machine->config.name + " has open intentions";
+      return server->name + " has open intentions";
     auto at = machine->process->store()->iterate("", std::string(kPieceKey + 1, '\xff'));
     for (at->seek(""); at->valid(); at->next()) {
       if (at->key().size() != kPieceKey) continue;
       const FileId file{load_be<std::uint64_t>(as_bytes(at->key()).data())};
       const SiteId site = tables.coordinator_site(file);
-      if (!tables.owns(machine->config.index, wire::Role::kCoordinator, site)) {
+      if (!tables.owns(server->index, wire::Role::kCoordinator, site)) {
         return fmt::format("{} has a piece of the map of file {:#x}, whose site {} is another's",
-                           machine->config.name, file.value, site.value);
+                           server->name, file.value, site.value);
       }
     }
   }
@@ -547,19 +458,19 @@ std::string SimEnsemble::left_at_coordinators(const routing::RoutingTables& tabl
 }
 
 std::string SimEnsemble::missed_by_copies() const {
-  for (const auto& machine : machines_) {
-    if (machine->config.role != ServerRole::kCoordinator) continue;
-    if (!machine->serving) return machine->config.name + " is down";
+  for (const ServerConfig* server : servers_of(ServerRole::kCoordinator)) {
+    const Machine* machine = serving_machine(server->index);
+    if (machine == nullptr) return server->name + " is down";
     if (const auto missing = machine->process->metric("coordinator_copies_missing_something"); missing > 0)
-      return fmt::format("{} has {} copies that miss something", machine->config.name, missing);
+      return fmt::format("{} has {} copies that miss something", server->name, missing);
   }
   return "";
 }
 
 std::vector<const storage::KvStore*> SimEnsemble::directory_stores() const {
   std::vector<const storage::KvStore*> stores;
-  for (const auto& machine : machines_) {
-    if (machine->config.role == ServerRole::kDirectory) stores.push_back(machine->process->store());
+  for (const ServerConfig* server : servers_of(ServerRole::kDirectory)) {
+    stores.push_back(serving_machine(server->index)->process->store());
   }
   return stores;
 }

@@ -13,6 +13,7 @@
 #include "service/process.h"
 #include "storage/memory_disk.h"
 #include "storage/memory_store.h"
+#include "tests/sim/broken_fencing.h"
 #include "tests/sim/network.h"
 #include "tests/sim/streams.h"
 
@@ -29,6 +30,11 @@ struct EnsembleOptions {
   Placement placement = Placement::kHash;  // of their stripes
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
   unsigned coordinators = 1;
+  // Copies of what directory servers, small-file servers and coordinators keep, at storage nodes; each has a
+  // second host then, where a process of it stands by. 0: they keep it on their own disks. With a manager and
+  // proxies alone.
+  unsigned backing = 0;
+  BrokenFencing broken = BrokenFencing::kNot;
   bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
   // Sites are moved while clients use them: few, so that each has bytes or files; of small files and of
   // coordinators between several servers.
@@ -38,6 +44,8 @@ struct EnsembleOptions {
   std::string dangerous;  // the one crash point where processes die; empty: as the seed has it
 };
 EnsembleConfig make_config(const EnsembleOptions& options);
+// Backing sets of two copies, and all that is needed for that.
+void give_standbys(EnsembleOptions& options);
 
 // How often the processes came to each crash point, and died there.
 struct PointCount {
@@ -65,7 +73,7 @@ class SimEnsemble {
   std::vector<std::uint32_t> to_come() const;
   // It dies now, with its disk, and never comes back.
   void lose(std::uint32_t server);
-  // But those that are lost or removed, or have not come yet.
+  // But those that are lost or removed, or have not come yet; of a server with two hosts, one does.
   bool all_serving() const;
   // What a process complained about: empty as long as all is well.
   const std::string& failure() const { return failure_; }
@@ -87,6 +95,8 @@ class SimEnsemble {
   bool has_proxies() const { return proxies_ > 0; }
   // Where a client finds the virtual address now: at a proxy that serves, where any does.
   rpc::Endpoint any_proxy(Random& random) const;
+  // Where a server is served; where it is not, its first host.
+  rpc::Endpoint endpoint_of(std::uint32_t server) const;
   // What a storage node has of a file, as its disk has it.
   Task<std::optional<std::string>> object_bytes(std::uint32_t server, FileId file, std::uint64_t offset,
                                                 std::size_t count);
@@ -106,6 +116,10 @@ class SimEnsemble {
   class Draws;
 
   Machine& machine(std::uint32_t server);
+  void add_machine(const ServerConfig& server, std::string name);
+  // Where the server is served; null: nowhere.
+  Machine* serving_machine(std::uint32_t server) const;
+  std::vector<const ServerConfig*> servers_of(ServerRole role) const;
   void boot(Machine& machine);
   void kill(Machine& machine, std::string_view why);
   // As the process of a server that was removed from the ensemble ends, for good.
@@ -114,11 +128,14 @@ class SimEnsemble {
   Machine& any_machine();
   void schedule_kill(Duration within);
   void schedule_cut(Duration within);
+  void schedule_stop(Duration within);
   void schedule_disk_errors(Duration within);
   void let_disk_fail(Machine& machine);
 
   const unsigned proxies_;
   const bool has_manager_, disk_errors_, moves_;
+  const unsigned backing_;
+  const BrokenFencing broken_;
   const ServerRole victims_;
   const std::string dangerous_;
   EnsembleConfig config_;        // with all that come later
@@ -131,7 +148,7 @@ class SimEnsemble {
   routing::HandleCodec handles_;
   std::shared_ptr<const routing::RoutingTables> tables_;
   SimNetwork::Faults faults_;
-  std::uint64_t next_verifier_ = 0;
+  std::uint64_t next_verifier_ = 0, runs_ = 0;
   std::uint64_t hot_points_ = 0;  // seeds which crash points are dangerous in this storm
   unsigned crashes_left_ = 0;
   unsigned kills_ = 0, disk_errors_so_far_ = 0;

@@ -20,7 +20,8 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P|none] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--later N] [--copies N]
-                 [--coordinators N] [--proxies N] [--manager] [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--coordinators N] [--proxies N] [--manager] [--failover [--broken nodes|owners]]
+                 [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log] [--version]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -31,6 +32,10 @@ there. A run is the same whenever its options are.
 --proxies N: clients call N proxies, by connections and datagrams, which die as servers do; without it they find
 servers by the tables, as a proxy would. --manager: the manager is a process, too, and dies; without it verifiers come
 from nowhere, and nobody asks for tables.
+--failover: directory servers, small-file servers and coordinators keep what they have in two copies at storage nodes,
+and each has a second host, where it stands by: hosts die with their disks, hear nothing or are not heard, and
+processes are stopped and go on. With --manager, two proxies and three storage nodes at least. --broken: fencing that does not
+work, at storage nodes or at who serves, which has to be found.
 --hours N: as many rounds as N hours of simulated time take, instead of --rounds.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
@@ -73,6 +78,8 @@ class Parser {
         arguments_.bytes = arguments_.simulation.ensemble.manager = arguments_.simulation.ensemble.moves =
             true;
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
+      } else if (flag == "--failover") {
+        give_standbys(arguments_.simulation.ensemble);
       } else if (flag == "--names") {
         names = true;
       } else if (flag == "--disk-errors") {
@@ -95,6 +102,7 @@ class Parser {
     SimulationOptions& simulation = arguments_.simulation;
     if (flag == "--policy") return set_policy(value);
     if (flag == "--placement") return set_placement(value);
+    if (flag == "--broken") return set_broken(value);
     if (flag == "--mkdir-probability") return set_probability(value);
     if (flag == "--point") {
       simulation.ensemble.dangerous = value;
@@ -149,6 +157,11 @@ class Parser {
     probability = std::string_view(value) == "none" ? std::nullopt : std::optional(std::atof(value));
     return true;
   }
+  bool set_broken(std::string_view value) {
+    if (value != "nodes" && value != "owners") return false;
+    arguments_.simulation.ensemble.broken = value == "nodes" ? BrokenFencing::kNodes : BrokenFencing::kOwners;
+    return true;
+  }
   bool set_placement(std::string_view value) {
     auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), value);
     if (found == kPlacementNames.end()) return false;
@@ -157,6 +170,13 @@ class Parser {
   }
   Arguments arguments_;
 };
+
+std::string failover_of(const EnsembleOptions& ensemble) {
+  if (ensemble.backing == 0) return "";
+  if (ensemble.broken == BrokenFencing::kNot) return " --failover";
+  return fmt::format(" --failover --broken {}",
+                     ensemble.broken == BrokenFencing::kNodes ? "nodes" : "owners");
+}
 
 std::string hours_of(const SimulationOptions& simulation) {
   if (simulation.lasts == Duration(0)) return "";
@@ -171,7 +191,7 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       "{} "
       "--operations {} --crashes {} --storage {} --later {} --copies {} --coordinators {} --proxies {} "
       "--placement "
-      "{}{}{}{}{}{}{}",
+      "{}{}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability ? fmt::format("{}", *simulation.ensemble.mkdir_probability)
                                             : "none",
@@ -180,7 +200,7 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       simulation.ensemble.coordinators, simulation.ensemble.proxies,
       kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
-      simulation.ensemble.manager ? " --manager" : "",
+      simulation.ensemble.manager ? " --manager" : "", failover_of(simulation.ensemble),
       simulation.ensemble.moves ? (arguments.bytes ? " --moves" : " --moves --names") : "",
       hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);

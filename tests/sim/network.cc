@@ -36,14 +36,14 @@ std::string summary(ByteView bytes) {
 
 }  // namespace
 
-void SimNetwork::cut(rpc::Endpoint one, rpc::Endpoint other, Duration time) {
-  trace_.note("network: nothing passes between {} and {} for {} ms", to_string(one), to_string(other),
-              std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
-  cuts_.push_back({one, other, loop_.now() + time});
+void SimNetwork::cut(rpc::Endpoint one, rpc::Endpoint other, Duration time, Ways ways) {
+  trace_.note("network: nothing passes {} {} and {} for {} ms", ways == Ways::kBoth ? "between" : "from",
+              to_string(one), to_string(other), in_milliseconds(time));
+  cuts_.push_back({one, other, loop_.now() + time, ways});
 }
 
-void SimNetwork::isolate(rpc::Endpoint one, Duration time) {
-  cut(one, {}, time);
+void SimNetwork::isolate(rpc::Endpoint one, Duration time, Ways ways) {
+  cut(one, {}, time, ways);
 }
 
 bool SimNetwork::reachable(rpc::Endpoint from, rpc::Endpoint to) {
@@ -51,7 +51,7 @@ bool SimNetwork::reachable(rpc::Endpoint from, rpc::Endpoint to) {
   return std::none_of(cuts_.begin(), cuts_.end(), [&](const Cut& each) {
     bool anybody = each.other == rpc::Endpoint{};
     return (from == each.one && (anybody || to == each.other)) ||
-           (to == each.one && (anybody || from == each.other));
+           (each.ways == Ways::kBoth && to == each.one && (anybody || from == each.other));
   });
 }
 
@@ -103,11 +103,12 @@ Task<Result<rpc::Response>> SimSocket::call(rpc::Request request) {
   std::optional<Buffer> reply;
   while (!reply && loop_.now() < deadline) {
     Answer answered;
-    waiting_.insert_or_assign(xid, answered);
+    waiting_.insert_or_assign(xid, Waiting{request.to, answered});
     TimerId timer =
         loop_.at(std::min(deadline, loop_.now() + wait), [answered] { answered.set(std::nullopt); });
     send(request.to, record.view());
     reply = co_await answered;
+    request.to = waiting_[xid].to;
     loop_.cancel(timer);
     wait = std::min(wait * 2, options_.resend_after * 8);
   }
@@ -116,15 +117,30 @@ Task<Result<rpc::Response>> SimSocket::call(rpc::Request request) {
   co_return fail(Errc::kTimedOut, "no answer from {}", to_string(request.to));
 }
 
+void SimSocket::moved(rpc::Endpoint from, rpc::Endpoint to) {
+  std::vector<Answer> again;
+  for (auto& [xid, waiting] : waiting_) {
+    if (waiting.to != from) continue;
+    waiting.to = to;
+    again.push_back(waiting.answer);
+  }
+  for (const Answer& each : again) each.set(std::nullopt);
+}
+
 void SimSocket::receive(rpc::Endpoint from, Buffer bytes) {
   if (!loop_.alive() || bytes.size() < kTypeAt + sizeof(std::uint32_t)) return;
+  if (loop_.stopped()) {
+    auto kept = std::make_shared<Buffer>(std::move(bytes));
+    loop_.post([this, from, kept] { receive(from, std::move(*kept)); });
+    return;
+  }
   if (!is_reply(bytes)) {
     if (dispatcher_ != nullptr) spawn(answer(*dispatcher_, from, std::move(bytes)));
     return;
   }
   auto found = waiting_.find(xid_of(bytes));
   if (found == waiting_.end()) return;
-  Answer waiting = found->second;
+  Answer waiting = found->second.answer;
   waiting.set(std::move(bytes));
 }
 

@@ -1,5 +1,6 @@
 // SimNetwork: datagrams between the processes of a simulation, with everything that a network does to them:
-// they are delayed, lost, doubled, overtake one another, and for a while two places cannot reach each other.
+// they are delayed, lost, doubled, overtake one another, and for a while two places cannot reach each other,
+// or one not the other.
 // SimSocket: a process's place on it: an rpc::Channel that sends a call again until it is answered, as a
 // client over UDP and SocketChannel (rpc/client.h) over a connection that breaks do; and what serves calls.
 //
@@ -53,9 +54,10 @@ class SimNetwork {
   // dead process could find the call carried out by its successor.) Calls of a dead process still arrive.
   void attach(rpc::Endpoint at, Receiver* receiver) { receivers_[at] = receiver; }
   void send(rpc::Endpoint from, rpc::Endpoint to, ByteView bytes);
-  // Nothing passes between the two, either way, for `time`; nor between `one` and anybody.
-  void cut(rpc::Endpoint one, rpc::Endpoint other, Duration time);
-  void isolate(rpc::Endpoint one, Duration time);
+  // Nothing passes between the two for `time`; nor between `one` and anybody.
+  enum class Ways { kBoth, kThere };  // kThere: what `one` sends is lost, and nothing else
+  void cut(rpc::Endpoint one, rpc::Endpoint other, Duration time, Ways ways = Ways::kBoth);
+  void isolate(rpc::Endpoint one, Duration time, Ways ways = Ways::kBoth);
   void heal() { cuts_.clear(); }
 
   // May change what is on its way: how a test falsifies a reply.
@@ -75,6 +77,7 @@ class SimNetwork {
   struct Cut {
     rpc::Endpoint one, other;  // other: {} for anybody
     MonoTime until;
+    Ways ways = Ways::kBoth;
   };
   void deliver_later(rpc::Endpoint from, rpc::Endpoint to, ByteView bytes);
 
@@ -103,6 +106,8 @@ class SimSocket : public rpc::Channel, public SimNetwork::Receiver {
   void serve(rpc::Dispatcher& dispatcher) { dispatcher_ = &dispatcher; }
   // The process died: nothing arrives any more, nothing leaves.
   void close();
+  // As SocketChannel (rpc/client.h): calls under way to the one go to the other from now on.
+  void moved(rpc::Endpoint from, rpc::Endpoint to);
 
   Task<Result<rpc::Response>> call(rpc::Request request) override;
   void receive(rpc::Endpoint from, Buffer bytes) override;
@@ -117,7 +122,11 @@ class SimSocket : public rpc::Channel, public SimNetwork::Receiver {
   Options options_;
   std::uint32_t next_xid_;
   rpc::Dispatcher* dispatcher_ = nullptr;
-  std::map<std::uint32_t, Answer> waiting_;  // by xid
+  struct Waiting {
+    rpc::Endpoint to;
+    Answer answer;
+  };
+  std::map<std::uint32_t, Waiting> waiting_;  // by xid
 };
 
 }  // namespace slice::sim

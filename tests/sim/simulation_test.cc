@@ -14,23 +14,12 @@
 
 #include "common/log.h"
 #include "tests/sim/bytes.h"
+#include "tests/sim/seeds.h"
 
 namespace slice::sim {
 namespace {
 
 using Policy = VolumeConfig::NamePolicy;
-
-// The sanitizers make a simulation six times as long: there a part has to do. The whole is run with the
-// release build.
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-constexpr bool kPart = true;
-#else
-constexpr bool kPart = false;
-#endif
-constexpr std::uint64_t kSeeds = kPart ? 6 : 40;  // of each ensemble
-constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
-constexpr std::chrono::minutes kHours(kPart ? 15 : 120);
-constexpr std::size_t kEachPoint = kPart ? 5 : 1;  // of the crash points, in their order, that many are one
 
 struct Ensemble {
   unsigned directory_servers;
@@ -455,6 +444,7 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
     }
     options.ensemble.dangerous = dangerous;
     options.ensemble.manager = options.ensemble.moves = moves;
+    if (dangerous.starts_with("backing.")) give_standbys(options.ensemble);
     // Where a sync has failed.
     options.ensemble.disk_errors = !names && dangerous.starts_with("heal.");
     SimulationResult result = names ? simulate(options) : simulate_bytes(options);

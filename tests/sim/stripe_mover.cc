@@ -28,7 +28,8 @@ StripeMover::StripeMover(SimEnsemble& ensemble)
 rpc::Endpoint StripeMover::coordinator_of(const routing::HandleBytes& handle) const {
   FileId file = ensemble_.handles().open(handle)->fileid;
   const routing::RoutingTables& tables = ensemble_.tables();
-  return tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(file)).endpoint;
+  return ensemble_.endpoint_of(
+      tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(file)).server);
 }
 
 std::vector<std::uint32_t> StripeMover::nodes() const {
@@ -67,8 +68,8 @@ Task<void> StripeMover::spread() {
   for (std::uint32_t node : stops ? std::vector<std::uint32_t>() : nodes())
     args.shares.push_back({node, random_.below(4)});
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
-      socket_, chosen.endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kSpread, args,
-      kMoveTimeout);
+      socket_, ensemble_.endpoint_of(chosen.server), wire::kCoordinatorProgram,
+      wire::CoordinatorProcedure::kSpread, args, kMoveTimeout);
   ensemble_.trace().note("{} {}: {}", chosen.name, stops ? "leaves off" : "evens out",
                          result ? nfs3::status_name(result->status) : "no answer");
 }

@@ -1,0 +1,25 @@
+// How much of each simulation the tests run.
+#ifndef SLICE_TESTS_SIM_SEEDS_H
+#define SLICE_TESTS_SIM_SEEDS_H
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace slice::sim {
+
+// The sanitizers make a simulation six times as long: there a part has to do. The whole is run with the
+// release build.
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+constexpr bool kPart = true;
+#else
+constexpr bool kPart = false;
+#endif
+constexpr std::uint64_t kSeeds = kPart ? 6 : 40;  // of each ensemble
+constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
+constexpr std::chrono::minutes kHours(kPart ? 15 : 120);
+constexpr std::size_t kEachPoint = kPart ? 5 : 1;  // of the crash points, in their order, that many are one
+
+}  // namespace slice::sim
+
+#endif  // SLICE_TESTS_SIM_SEEDS_H
