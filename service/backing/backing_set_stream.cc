@@ -59,27 +59,29 @@ void BackingSet::Impl::note(SetFile& file, BackingOp op, std::uint64_t offset, s
   if (copying_ != nullptr && copying_->file.get() == &file) copying_->written.push_back(touched);
 }
 
+// At the end of all.
+void BackingSet::Impl::append(const wire::BackingChange& change) {
+  if (!forming_.takes(change)) seal();
+  forming_.add(owner_, change);
+  pump_soon();
+}
+
 std::uint64_t BackingSet::Impl::add(const std::shared_ptr<SetFile>& file, BackingOp op, std::uint64_t offset,
                                     std::uint64_t length, ByteView bytes) {
   // Of a file whose name is another's now nobody will ever read anything again.
   if (file->gone) return last_;
   const wire::BackingChange change{
       .op = op, .path = file->path, .offset = offset, .length = length, .bytes = bytes};
-  if (!forming_.takes(change)) seal();
-  forming_.add(owner_, change);
+  append(change);
   note(*file, op, offset, length, bytes.size());
   if (op == BackingOp::kRemove) files_.erase(file->path);
   changes_.add();
   change_bytes_.add(bytes.size());
-  pump_soon();
   return last_ + 1;
 }
 
 std::uint64_t BackingSet::Impl::sync_folder(const std::string& folder) {
-  const wire::BackingChange change{.op = BackingOp::kSyncFolder, .path = folder};
-  if (!forming_.takes(change)) seal();
-  forming_.add(owner_, change);
-  pump_soon();
+  append({.op = BackingOp::kSyncFolder, .path = folder});
   return last_ + 1;
 }
 
@@ -164,15 +166,16 @@ Task<void> BackingSet::Impl::send(std::shared_ptr<Impl> /*stays*/, Node node,
     }
     if (!node->here()) break;
     if (result && result->status == BackingStatus::kStale) {
-      broken("another owner has been given the set");
+      stale();
       break;
     }
-    const std::string why =
-        result ? std::string(wire::backing_status_name(result->status)) : result.error().message;
-    if (lose(node, why)) break;
-    if (result) {
+    // Where one before it has not come yet, that one decides on the node.
+    const bool early =
+        result && result->status == BackingStatus::kGap && *node->unanswered.begin() < batch->number;
+    if (!early && lose(node, why(result))) break;
+    if (result && !early) {
       // It is there, and not able to follow: it was started again, or its disk fails.
-      broken(fmt::format("its last member, node {}, answers: {}", node->server, why));
+      broken(fmt::format("its last member, node {}, answers: {}", node->server, why(result)));
       break;
     }
     co_await loop_.sleep(kRetry);
@@ -214,9 +217,14 @@ void BackingSet::Impl::settle() {
   });
 }
 
+Status BackingSet::Impl::usable() const {
+  if (!intact_) return intact_;
+  if (closed_) return fail(Errc::kUnavailable, "backing set: closed");
+  return {};
+}
+
 Task<Status> BackingSet::Impl::carried_out(std::uint64_t number) {
-  if (!intact_) co_return intact_;
-  if (closed_) co_return fail(Errc::kUnavailable, "backing set: closed");
+  SLICE_CO_RETURN_IF_ERROR(usable());
   if (number <= last_ && !under_way_.contains(number)) co_return Status{};
   OneShot<Status> done;
   waiters_.emplace(number, done);
@@ -224,8 +232,7 @@ Task<Status> BackingSet::Impl::carried_out(std::uint64_t number) {
 }
 
 Task<Status> BackingSet::Impl::room() {
-  if (!intact_) co_return intact_;
-  if (closed_) co_return fail(Errc::kUnavailable, "backing set: closed");
+  SLICE_CO_RETURN_IF_ERROR(usable());
   if (bytes_under_way_ + forming_.bytes() < kMostUnderWay) co_return Status{};
   OneShot<Status> done;
   wait_for_room_.push_back(done);
@@ -256,7 +263,7 @@ Task<Result<std::size_t>> BackingSet::Impl::read_from(Node node, std::shared_ptr
   if (!decode(response->results(), result) || result.bytes.size() > into.size()) {
     co_return fail(Errc::kInvalid, "a reply that does not decode");
   }
-  if (result.status == BackingStatus::kStale) broken("another owner has been given the set");
+  if (result.status == BackingStatus::kStale) stale();
   if (result.status == BackingStatus::kNotFound && file->gone) co_return std::size_t{0};
   if (result.status != BackingStatus::kOk) {
     const bool renamed = result.status == BackingStatus::kNotFound && file->path != args.path;
@@ -270,8 +277,7 @@ Task<Result<std::size_t>> BackingSet::Impl::read_from(Node node, std::shared_ptr
 Task<Result<std::size_t>> BackingSet::Impl::read(std::shared_ptr<SetFile> file, std::uint64_t offset,
                                                  ByteSpan into) {
   for (;;) {
-    if (!intact_) co_return fail(intact_.error());
-    if (closed_) co_return fail(Errc::kUnavailable, "backing set: closed");
+    SLICE_CO_RETURN_IF_ERROR(usable());
     Node node = source();
     if (node) {
       auto got = co_await read_from(node, file, offset, into);
