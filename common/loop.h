@@ -23,6 +23,11 @@ struct MonoClock {
 };
 using MonoTime = MonoClock::time_point;
 
+// Whole ones, as messages and log lines have them.
+constexpr std::uint64_t in_milliseconds(Duration time) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+}
+
 // Wall-clock time as files carry it: nanoseconds since 1970-01-01 UTC.
 struct WallTime {
   std::int64_t ns = 0;

@@ -22,8 +22,6 @@ Result<wire::MapPiece> stored_piece(const storage::KvReader& store, FileId file,
 
 class BlockMaps {
  public:
-  using OpenStore = std::function<Result<std::unique_ptr<storage::KvStore>>(service::ServiceContext&)>;
-
   BlockMaps(service::ServiceContext& context, std::unique_ptr<storage::KvStore> store);
 
   // As it is durably; without sites where it has none yet. kCorrupt, kIo.

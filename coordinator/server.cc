@@ -8,29 +8,10 @@
 #include "coordinator/program.h"
 #include "coordinator/resync.h"
 #include "coordinator/spreading.h"
-#include "service/backing/logged_tables.h"
 #include "service/nfs_program.h"
 #include "service/site_moves.h"
-#include "storage/rocks_store.h"
 
 namespace slice::coordinator {
-namespace {
-
-storage::RocksStore::Options tables_of(const service::ServiceContext& context) {
-  constexpr std::uint64_t kShare = 2;  // of the server's memory for caching, each
-  return {.folder = context.self.data + "/maps",
-          .cache_bytes = context.self.cache_bytes / kShare,
-          .memory_bytes = context.self.cache_bytes / kShare};
-}
-
-Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
-  auto store = storage::RocksStore::open(context.loop, context.metrics, tables_of(context));
-  if (!store) return fail(std::move(store).error());
-  return std::unique_ptr<storage::KvStore>(std::move(*store));
-}
-
-}  // namespace
-
 class Coordinator::Programs {
  public:
   Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log,
@@ -131,8 +112,8 @@ class Coordinator::Programs {
 };
 
 Coordinator::Coordinator(service::ServiceContext& context, Intentions::Options options)
-    : Coordinator(context, open_rocks, options) {}
-Coordinator::Coordinator(service::ServiceContext& context, BlockMaps::OpenStore open_maps,
+    : Coordinator(context, nullptr, options) {}
+Coordinator::Coordinator(service::ServiceContext& context, service::OpenStore open_maps,
                          Intentions::Options options)
     : context_(context), open_maps_(std::move(open_maps)), options_(options) {}
 Coordinator::~Coordinator() = default;
@@ -141,9 +122,10 @@ Task<Status> Coordinator::start() {
   Intentions::Owed owed;
   auto intentions = co_await Intentions::open(context_, options_, owed);
   if (!intentions) co_return fail(std::move(intentions).error());
-  const bool backed = context_.self.backing_copies > 0;
-  auto store = backed ? co_await service::open_logged_tables(context_, "maps", tables_of(context_))
-                      : open_maps_(context_);
+  const std::uint64_t share = context_.self.cache_bytes / 2;
+  auto store = open_maps_ ? open_maps_(context_)
+                          : co_await service::open_store(context_, "maps",
+                                                         {.cache_bytes = share, .memory_bytes = share});
   if (!store) co_return fail(store.error(), "block maps");
   auto maps = std::make_unique<BlockMaps>(context_, std::move(*store));
   auto former = maps->former_version();

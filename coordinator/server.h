@@ -10,6 +10,7 @@
 #include "coordinator/block_maps.h"
 #include "coordinator/intentions.h"
 #include "service/context.h"
+#include "service/open_store.h"
 #include "service/process.h"
 
 namespace slice::coordinator {
@@ -17,7 +18,7 @@ namespace slice::coordinator {
 class Coordinator : public service::Role {
  public:
   explicit Coordinator(service::ServiceContext& context, Intentions::Options options = {});
-  Coordinator(service::ServiceContext& context, BlockMaps::OpenStore open_maps,
+  Coordinator(service::ServiceContext& context, service::OpenStore open_maps,
               Intentions::Options options = {});
   ~Coordinator() override;
 
@@ -32,7 +33,7 @@ class Coordinator : public service::Role {
   class Programs;
 
   service::ServiceContext& context_;
-  BlockMaps::OpenStore open_maps_;
+  service::OpenStore open_maps_;
   Intentions::Options options_;
   std::unique_ptr<Programs> programs_;
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "service/backing/logged_tables.h"
-#include "storage/rocks_store.h"
 
 namespace slice::dirserver {
 namespace {
@@ -14,24 +12,9 @@ std::uint64_t min_free(service::ServiceContext& context) {
   return context.settings.get()->reserve_of(context.self) / 4;
 }
 
-storage::RocksStore::Options tables_of(service::ServiceContext& context) {
-  storage::RocksStore::Options options;
-  options.folder = context.self.data + "/cells";
-  options.cache_bytes = context.self.cache_bytes / 4;
-  options.memory_bytes = std::max<std::uint64_t>(context.self.cache_bytes / 4, 4 << 20);
-  options.min_free_bytes = min_free(context);
-  return options;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context) {
-  auto store = storage::RocksStore::open(context.loop, context.metrics, tables_of(context));
-  if (!store) return fail(std::move(store.error()));
-  return std::unique_ptr<storage::KvStore>(std::move(*store));
-}
-
-DirectoryServer::DirectoryServer(service::ServiceContext& context, OpenStore open_store)
+DirectoryServer::DirectoryServer(service::ServiceContext& context, service::OpenStore open_store)
     : context_(context), open_store_(std::move(open_store)) {}
 DirectoryServer::~DirectoryServer() {
   if (snapshots_) snapshots_->drop_all();
@@ -39,9 +22,13 @@ DirectoryServer::~DirectoryServer() {
 }
 
 Task<Status> DirectoryServer::start() {
-  const bool backed = context_.self.backing_copies > 0;
-  auto store = backed ? co_await service::open_logged_tables(context_, "cells", tables_of(context_))
-                      : open_store_(context_);
+  const std::uint64_t share = context_.self.cache_bytes / 4;
+  auto store = open_store_
+                   ? open_store_(context_)
+                   : co_await service::open_store(context_, "cells",
+                                                  {.cache_bytes = share,
+                                                   .memory_bytes = std::max<std::uint64_t>(share, 4 << 20),
+                                                   .min_free_bytes = min_free(context_)});
   if (!store) co_return fail(std::move(store.error()));
   store_ = std::move(*store);
   volume_ = std::make_unique<Volume>(context_, *store_);

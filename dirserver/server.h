@@ -3,7 +3,6 @@
 #ifndef SLICE_DIRSERVER_SERVER_H
 #define SLICE_DIRSERVER_SERVER_H
 
-#include <functional>
 #include <memory>
 
 #include "dirserver/across/peer_service.h"
@@ -13,19 +12,17 @@
 #include "dirserver/nfs_service.h"
 #include "dirserver/scan_service.h"
 #include "dirserver/volume.h"
+#include "service/open_store.h"
 #include "service/process.h"
 #include "service/site_moves.h"
 #include "storage/kv_store.h"
 
 namespace slice::dirserver {
 
-using OpenStore = std::function<Result<std::unique_ptr<storage::KvStore>>(service::ServiceContext&)>;
-// RocksDB in the folder "cells" of the data directory.
-Result<std::unique_ptr<storage::KvStore>> open_rocks_store(service::ServiceContext& context);
-
 class DirectoryServer : public service::Role {
  public:
-  explicit DirectoryServer(service::ServiceContext& context, OpenStore open_store = open_rocks_store);
+  // `open_store`: none in front of users.
+  explicit DirectoryServer(service::ServiceContext& context, service::OpenStore open_store = nullptr);
   ~DirectoryServer() override;
 
   // kInvalid where the store is another volume's or configuration's.
@@ -39,7 +36,7 @@ class DirectoryServer : public service::Role {
 
  private:
   service::ServiceContext& context_;
-  OpenStore open_store_;
+  service::OpenStore open_store_;
   std::unique_ptr<storage::KvStore> store_;
   std::unique_ptr<Volume> volume_;
   std::unique_ptr<SiteCells> site_cells_;

@@ -1,29 +1,16 @@
 #include "service/places.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <memory>
 #include <string>
 
 #include "rpc/endpoint.h"
+#include "rpc/interface_addresses.h"
 
 namespace slice::service {
 
 std::set<std::uint32_t> addresses_of_this_host() {
   std::set<std::uint32_t> addresses;
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return addresses;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
-  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    sockaddr_in address{};
-    std::copy_n(reinterpret_cast<const char*>(each->ifa_addr), sizeof address,
-                reinterpret_cast<char*>(&address));
-    addresses.insert(ntohl(address.sin_addr.s_addr));
-  }
+  for (const rpc::InterfaceAddress& each : rpc::interface_addresses()) addresses.insert(each.address);
   return addresses;
 }
 

@@ -350,10 +350,11 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
       return kExitBadUsage;
     }
   }
+  const std::set<std::uint32_t> here = addresses_of_this_host();
   for (ServerConfig& server : config->servers) {
     if (std::find(arguments.names.begin(), arguments.names.end(), server.name) == arguments.names.end())
       continue;
-    if (Status placed = choose_place(server, addresses_of_this_host()); !placed) {
+    if (Status placed = choose_place(server, here); !placed) {
       log_error("{}", placed.error().message);
       return kExitBadUsage;
     }

@@ -28,10 +28,6 @@ std::string part_name(const TraceStep& step) {
   return "another operation on the same file or range";
 }
 
-std::int64_t in_ms(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
-
 }  // namespace
 
 std::string SlowLog::where_it_went(const wire::TraceRecord& record) {
@@ -42,8 +38,9 @@ std::string SlowLog::where_it_went(const wire::TraceRecord& record) {
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text;
   for (std::size_t i = 0; i < parts.size() && i < kMostParts; ++i) {
-    if (in_ms(parts[i].first) == 0) break;
-    text += fmt::format("{}{} {} ms", text.empty() ? "" : ", ", parts[i].second, in_ms(parts[i].first));
+    if (in_milliseconds(parts[i].first) == 0) break;
+    text +=
+        fmt::format("{}{} {} ms", text.empty() ? "" : ", ", parts[i].second, in_milliseconds(parts[i].first));
   }
   return text;
 }
@@ -57,7 +54,7 @@ void SlowLog::note(const wire::TraceRecord& record) {
       is_mount ? fmt::format("path='{}'", record.path)
                : fmt::format("file={:#x} offset={} count={}", record.file.value, record.offset, record.count);
   log_warning("slow {} took_ms={} client={} {} status={} name={}: {}",
-              wire::operation_name(record.program, record.procedure), in_ms(record.took),
+              wire::operation_name(record.program, record.procedure), in_milliseconds(record.took),
               rpc::to_string(record.client), what, record.answered ? wire::outcome_name(record) : "none",
               server_, where_it_went(record));
 }

@@ -1,8 +1,6 @@
 #include "smallfile/server.h"
 
 #include "common/log.h"
-#include "service/backing/logged_tables.h"
-#include "storage/rocks_store.h"
 
 namespace slice::smallfile {
 namespace {
@@ -10,23 +8,9 @@ namespace {
 // Of the server's memory for caching: files get most, the map records' store the rest.
 constexpr std::uint64_t kFileShare = 6, kRecordShare = 1, kRecordBufferShare = 1, kShares = 8;
 
-storage::RocksStore::Options tables_of(const service::ServiceContext& context) {
-  return {.folder = context.self.data + "/maps",
-          .cache_bytes = context.self.cache_bytes * kRecordShare / kShares,
-          .memory_bytes = context.self.cache_bytes * kRecordBufferShare / kShares};
-}
-
-Result<std::unique_ptr<storage::KvStore>> open_rocks(service::ServiceContext& context) {
-  auto store = storage::RocksStore::open(context.loop, context.metrics, tables_of(context));
-  if (!store) return fail(std::move(store).error());
-  return std::unique_ptr<storage::KvStore>(std::move(*store));
-}
-
 }  // namespace
 
-SmallFileServer::SmallFileServer(service::ServiceContext& context) : SmallFileServer(context, open_rocks) {}
-
-SmallFileServer::SmallFileServer(service::ServiceContext& context, OpenRecords open_records)
+SmallFileServer::SmallFileServer(service::ServiceContext& context, service::OpenStore open_records)
     : context_(context),
       open_records_(std::move(open_records)),
       zones_(context.loop, context.disk),
@@ -41,9 +25,11 @@ Task<Status> SmallFileServer::start() {
                    "volume.threshold is {}: the small-file server serves a multiple of {} bytes",
                    config.volume.threshold, kBlockSize);
   }
-  const bool backed = context_.self.backing_copies > 0;
-  auto records = backed ? co_await service::open_logged_tables(context_, "maps", tables_of(context_))
-                        : open_records_(context_);
+  const std::uint64_t share = context_.self.cache_bytes / kShares;
+  auto records = open_records_ ? open_records_(context_)
+                               : co_await service::open_store(context_, "maps",
+                                                              {.cache_bytes = share * kRecordShare,
+                                                               .memory_bytes = share * kRecordBufferShare});
   if (!records) co_return fail(records.error(), "map records");
   records_ = std::move(*records);
   StoreOptions options{

@@ -2,12 +2,12 @@
 #ifndef SLICE_SMALLFILE_SERVER_H
 #define SLICE_SMALLFILE_SERVER_H
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "service/open_store.h"
 #include "service/process.h"
 #include "service/site_gate.h"
 #include "service/site_moves.h"
@@ -20,10 +20,8 @@ namespace slice::smallfile {
 
 class SmallFileServer : public service::Role {
  public:
-  // Opens the store of map records. The default: RocksDB in the folder `maps` of the data directory.
-  using OpenRecords = std::function<Result<std::unique_ptr<storage::KvStore>>(service::ServiceContext&)>;
-  explicit SmallFileServer(service::ServiceContext& context);
-  SmallFileServer(service::ServiceContext& context, OpenRecords open_records);
+  // `open_records`, of the store of map records: none in front of users.
+  explicit SmallFileServer(service::ServiceContext& context, service::OpenStore open_records = nullptr);
 
   Task<Status> start() override;
   std::vector<rpc::Program*> programs() override;
@@ -39,7 +37,7 @@ class SmallFileServer : public service::Role {
   std::optional<std::uint64_t> stored(FileId file);
 
   service::ServiceContext& context_;
-  OpenRecords open_records_;
+  service::OpenStore open_records_;
   std::unique_ptr<storage::KvStore> records_;
   DiskZoneStore zones_;
   std::unique_ptr<Store> store_;

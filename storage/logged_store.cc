@@ -17,8 +17,6 @@
 namespace slice::storage {
 namespace {
 
-namespace format = checkpoint_format;
-
 // Behind every key that anybody else uses; in it the position that the copy has.
 const std::string kPositionKey(16, '\xff');
 constexpr std::size_t kMaxRecord = 16 << 20;          // bytes of one batch
@@ -28,12 +26,8 @@ constexpr Duration kRetry = std::chrono::seconds(5);  // of a checkpoint that fa
 
 struct Record {
   std::uint64_t sequence = 0;
-  format::Batch batch;
+  checkpoint_format::Batch batch;
 };
-
-std::filesystem::path with_suffix(const std::string& folder, std::string_view suffix) {
-  return std::filesystem::path(folder + std::string(suffix));
-}
 
 // One file from a disk to another; how long it is and its CRC32C.
 struct Copied {
@@ -110,13 +104,13 @@ class LoggedStore::Impl : public std::enable_shared_from_this<LoggedStore::Impl>
   Task<Status> rebuild_copy();
   Task<Status> fetch_tables();
   Status open_tables();
-  Result<format::Position> position() const;
-  bool fits(const format::Position& position, const std::vector<Record>& records) const;
-  Status replay(const format::Position& from, const std::vector<Record>& records);
+  Result<checkpoint_format::Position> position() const;
+  bool fits(const checkpoint_format::Position& position, const std::vector<Record>& records) const;
+  Status replay(const checkpoint_format::Position& from, const std::vector<Record>& records);
 
   void checkpoint_soon();
   Task<Status> make_checkpoint();
-  Task<Result<format::TableFile>> store_table(std::uint64_t number, std::string name);
+  Task<Result<checkpoint_format::TableFile>> store_table(std::uint64_t number, std::string name);
   Task<Status> forget_others();
 
   Loop& loop_;
@@ -128,8 +122,8 @@ class LoggedStore::Impl : public std::enable_shared_from_this<LoggedStore::Impl>
   std::string folder_;                // of the copy, in there
   std::unique_ptr<RocksStore> tables_;
   std::unique_ptr<Log> log_;
-  format::Checkpoint checkpoint_;  // the last; of number 0: none yet
-  std::uint64_t lineage_ = 0;      // of the copy
+  checkpoint_format::Checkpoint checkpoint_;  // the last; of number 0: none yet
+  std::uint64_t lineage_ = 0;                 // of the copy
   std::uint64_t applied_ = 0;
   std::list<OneShot<Status>> waiters_;  // in durable()
   Status intact_;                       // the error after which nothing more is taken
@@ -167,7 +161,7 @@ Task<Status> LoggedStore::Impl::read_checkpoint() {
   auto contents = co_await read_file(disk_, checkpoint_file(), kMaxCheckpoint);
   if (!contents && contents.error().code == Errc::kNotFound) co_return Status{};
   if (!contents) co_return fail(std::move(contents).error());
-  auto decoded = format::decode_checkpoint(contents->view());
+  auto decoded = checkpoint_format::decode_checkpoint(contents->view());
   if (!decoded) co_return fail(Errc::kCorrupt, "{}: it does not decode", checkpoint_file());
   checkpoint_ = std::move(*decoded);
   co_return Status{};
@@ -179,7 +173,7 @@ Task<Result<std::vector<Record>>> LoggedStore::Impl::read_log() {
   auto log =
       co_await Log::open(loop_, disk_, metrics_, {.folder = options_.name + ".log", .max_record = kMaxRecord},
                          [&records](LogSequence sequence, ByteView bytes) -> Status {
-                           auto batch = format::decode_batch(bytes);
+                           auto batch = checkpoint_format::decode_batch(bytes);
                            if (!batch) return fail(Errc::kCorrupt, "a batch that does not decode");
                            records.push_back({sequence.value, std::move(*batch)});
                            return {};
@@ -203,18 +197,19 @@ Status LoggedStore::Impl::open_tables() {
   return {};
 }
 
-Result<format::Position> LoggedStore::Impl::position() const {
+Result<checkpoint_format::Position> LoggedStore::Impl::position() const {
   auto stored = tables_->get(kPositionKey);
   if (!stored) return fail(std::move(stored).error());
-  if (!*stored) return format::Position{};
-  auto decoded = format::decode_position(**stored);
+  if (!*stored) return checkpoint_format::Position{};
+  auto decoded = checkpoint_format::decode_position(**stored);
   if (!decoded) return fail(Errc::kCorrupt, "the copy's position does not decode");
   return *decoded;
 }
 
 // Whether a copy that goes up to there is one of this store: a copy of another run, of another host, may have
 // records that never became durable.
-bool LoggedStore::Impl::fits(const format::Position& position, const std::vector<Record>& records) const {
+bool LoggedStore::Impl::fits(const checkpoint_format::Position& position,
+                             const std::vector<Record>& records) const {
   if (position == checkpoint_.position) return true;
   if (position.sequence <= checkpoint_.position.sequence) return false;
   return std::any_of(records.begin(), records.end(), [&position](const Record& record) {
@@ -265,11 +260,11 @@ Task<Status> LoggedStore::Impl::fetch_tables() {
   if (checkpoint_.files.empty()) co_return Status{};
   rebuilt_.add();
   std::uint64_t bytes = 0, all = 0;
-  for (const format::TableFile& file : checkpoint_.files) all += file.size;
+  for (const checkpoint_format::TableFile& file : checkpoint_.files) all += file.size;
   log_info("key-value store {}: {} tables of {} bytes are fetched", options_.name, checkpoint_.files.size(),
            all);
   MonoTime said = loop_.now();
-  for (const format::TableFile& file : checkpoint_.files) {
+  for (const checkpoint_format::TableFile& file : checkpoint_.files) {
     auto copied = co_await copy_file(disk_, stored(file.stored), *local_, folder_ + "/" + file.name);
     if (!copied) co_return fail(std::move(copied).error());
     if (copied->size != file.size || copied->crc != file.crc) {
@@ -283,11 +278,13 @@ Task<Status> LoggedStore::Impl::fetch_tables() {
   co_return co_await local_->sync_folder(folder_);
 }
 
-Status LoggedStore::Impl::replay(const format::Position& from, const std::vector<Record>& records) {
+Status LoggedStore::Impl::replay(const checkpoint_format::Position& from,
+                                 const std::vector<Record>& records) {
   for (const Record& record : records) {
     if (record.sequence <= from.sequence) continue;
-    auto applied = tables_->apply_with(record.batch.changes, kPositionKey,
-                                       format::encode(format::Position{record.sequence, record.batch.run}));
+    auto applied = tables_->apply_with(
+        record.batch.changes, kPositionKey,
+        checkpoint_format::encode(checkpoint_format::Position{record.sequence, record.batch.run}));
     if (!applied) return fail(std::move(applied).error());
   }
   return {};
@@ -299,12 +296,12 @@ Result<LogPosition> LoggedStore::Impl::apply(const WriteBatch& batch) {
   if (!intact_) return fail(intact_.error());
   if (closed_) return fail(Errc::kUnavailable, "kv store: closed");
   if (batch.empty()) return LogPosition{applied_};
-  const Buffer record = format::encode_batch(run_, batch);
+  const Buffer record = checkpoint_format::encode_batch(run_, batch);
   SLICE_RETURN_IF_ERROR(tables_->check_space(record.size()));
   auto sequence = log_->append(record.view());
   if (!sequence) return fail(std::move(sequence).error());
-  auto applied =
-      tables_->apply_with(batch, kPositionKey, format::encode(format::Position{sequence->value, run_}));
+  auto applied = tables_->apply_with(
+      batch, kPositionKey, checkpoint_format::encode(checkpoint_format::Position{sequence->value, run_}));
   if (!applied) {
     // The log has it, and the copy has not.
     intact_ = fail(Errc::kIo, "kv store: {}; no change is taken until a restart", applied.error().message);
@@ -364,16 +361,16 @@ Task<Status> LoggedStore::Impl::checkpoint() {
 // up to what they have is not needed any more.
 Task<Status> LoggedStore::Impl::make_checkpoint() {
   const std::string linked = folder_ + ".frozen";
-  const std::filesystem::path linked_path = with_suffix(options_.tables.folder, ".frozen");
+  const std::string linked_path = options_.tables.folder + ".frozen";
   std::error_code ignored;
   std::filesystem::remove_all(linked_path, ignored);
   auto at = position();
   if (!at) co_return fail(std::move(at).error());
-  format::Checkpoint next{
+  checkpoint_format::Checkpoint next{
       .position = *at, .number = checkpoint_.number + 1, .lineage = lineage_, .files = {}};
   // What the copy has is in the log, durably, before anything says that it is.
   SLICE_CO_RETURN_IF_ERROR(co_await log_->sync({applied_}));
-  SLICE_CO_RETURN_IF_ERROR(co_await tables_->checkpoint(linked_path.string()));
+  SLICE_CO_RETURN_IF_ERROR(co_await tables_->checkpoint(linked_path));
   auto names = co_await local_->list(linked);
   if (!names) co_return fail(std::move(names).error());
   std::sort(names->begin(), names->end());
@@ -386,7 +383,7 @@ Task<Status> LoggedStore::Impl::make_checkpoint() {
   // It may have records that came meanwhile.
   SLICE_CO_RETURN_IF_ERROR(co_await log_->sync(log_->last()));
   SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.name + ".tables"));
-  SLICE_CO_RETURN_IF_ERROR(co_await replace_file(disk_, checkpoint_file(), format::encode(next)));
+  SLICE_CO_RETURN_IF_ERROR(co_await replace_file(disk_, checkpoint_file(), checkpoint_format::encode(next)));
   checkpoint_ = std::move(next);
   checkpoints_.add();
   std::filesystem::remove_all(linked_path, ignored);
@@ -395,14 +392,17 @@ Task<Status> LoggedStore::Impl::make_checkpoint() {
 }
 
 // One file of the frozen folder. Tables never change, so one that this copy has stored before is there.
-Task<Result<format::TableFile>> LoggedStore::Impl::store_table(std::uint64_t number, std::string name) {
+Task<Result<checkpoint_format::TableFile>> LoggedStore::Impl::store_table(std::uint64_t number,
+                                                                          std::string name) {
   if (checkpoint_.lineage == lineage_ && name.ends_with(".sst")) {
-    auto before = std::find_if(checkpoint_.files.begin(), checkpoint_.files.end(),
-                               [&name](const format::TableFile& file) { return file.name == name; });
+    auto before =
+        std::find_if(checkpoint_.files.begin(), checkpoint_.files.end(),
+                     [&name](const checkpoint_format::TableFile& file) { return file.name == name; });
     if (before != checkpoint_.files.end()) co_return *before;
   }
   // Never a name that an earlier checkpoint, or one that was not ended, may have.
-  format::TableFile file{.name = name, .stored = fmt::format("{:016x}-{:016x}-{}", number, run_, name)};
+  checkpoint_format::TableFile file{.name = name,
+                                    .stored = fmt::format("{:016x}-{:016x}-{}", number, run_, name)};
   auto copied = co_await copy_file(*local_, folder_ + ".frozen/" + name, disk_, stored(file.stored));
   if (!copied) co_return fail(std::move(copied).error());
   file.size = copied->size;
@@ -416,8 +416,9 @@ Task<Status> LoggedStore::Impl::forget_others() {
   auto names = co_await disk_.list(options_.name + ".tables");
   if (!names) co_return fail(std::move(names).error());
   for (const std::string& name : *names) {
-    const bool needed = std::any_of(checkpoint_.files.begin(), checkpoint_.files.end(),
-                                    [&name](const format::TableFile& file) { return file.stored == name; });
+    const bool needed =
+        std::any_of(checkpoint_.files.begin(), checkpoint_.files.end(),
+                    [&name](const checkpoint_format::TableFile& file) { return file.stored == name; });
     if (!needed) SLICE_CO_RETURN_IF_ERROR(co_await disk_.remove(stored(name)));
   }
   co_return Status{};

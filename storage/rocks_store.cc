@@ -321,6 +321,7 @@ class RocksStore::Impl : public std::enable_shared_from_this<RocksStore::Impl> {
   Task<Status> checkpoint(std::string folder) {
     if (closed_) co_return fail(Errc::kUnavailable, "kv store: closed");
     OneShot<Status> done;
+    std::erase_if(checkpoints_, [](const OneShot<Status>& each) { return each.is_set(); });
     checkpoints_.push_back(done);
     clearer_->start([this, folder = std::move(folder), done] {
       rocksdb::Checkpoint* made = nullptr;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rpc/endpoint.h"
 #include "rpc/xdr.h"
 #include "wire/nfs3.h"
 
@@ -36,6 +37,24 @@ inline std::uint64_t fnv1a(ByteView bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
   return hash;
+}
+
+inline void encode_address(rpc::XdrWriter& out, std::uint32_t address, std::uint16_t port) {
+  out.u32(address);
+  out.u32(port);
+}
+inline std::uint16_t decode_any_port(rpc::XdrReader& in) {
+  const std::uint32_t port = in.u32();
+  if (port > 0xffff) in.fail();
+  return static_cast<std::uint16_t>(port);
+}
+inline void encode_endpoint(rpc::XdrWriter& out, rpc::Endpoint endpoint) {
+  encode_address(out, endpoint.address, endpoint.port);
+}
+inline rpc::Endpoint decode_endpoint(rpc::XdrReader& in) {
+  rpc::Endpoint endpoint{.address = in.u32()};
+  endpoint.port = decode_any_port(in);
+  return endpoint;
 }
 
 // How many of `items` a message carries, written and returned.

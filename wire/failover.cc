@@ -8,19 +8,6 @@ namespace {
 using rpc::XdrReader;
 using rpc::XdrWriter;
 
-void encode_endpoint(XdrWriter& out, rpc::Endpoint endpoint) {
-  out.u32(endpoint.address);
-  out.u32(endpoint.port);
-}
-
-rpc::Endpoint decode_endpoint(XdrReader& in) {
-  rpc::Endpoint endpoint{.address = in.u32()};
-  const std::uint32_t port = in.u32();
-  if (port > 0xffff) in.fail();
-  endpoint.port = static_cast<std::uint16_t>(port);
-  return endpoint;
-}
-
 }  // namespace
 
 void encode(XdrWriter& out, const StandbyArgs& args) {

@@ -18,8 +18,7 @@ constexpr std::uint32_t kMaxServers = 4096;
 void encode_entry(XdrWriter& out, const ServerEntry& entry) {
   out.u32(entry.server);
   out.u32(static_cast<std::uint32_t>(entry.role));
-  out.u32(entry.endpoint.address);
-  out.u32(entry.endpoint.port);
+  encode_endpoint(out, entry.endpoint);
   out.text(bounded(entry.name));
 }
 
@@ -43,15 +42,11 @@ ServerEntry decode_entry(XdrReader& in) {
   ServerEntry entry;
   entry.server = in.u32();
   std::uint32_t role = in.u32();
-  entry.endpoint.address = in.u32();
-  std::uint32_t port = in.u32();
+  entry.endpoint = decode_endpoint(in);
   entry.name = std::string(in.text(kMaxText));
-  if (role > static_cast<std::uint32_t>(Role::kRemoved) || port > 0xffff) {
-    in.fail();
-    return {};
-  }
+  if (role > static_cast<std::uint32_t>(Role::kRemoved)) in.fail();
+  if (!in.ok()) return {};
   entry.role = static_cast<Role>(role);
-  entry.endpoint.port = static_cast<std::uint16_t>(port);
   return entry;
 }
 

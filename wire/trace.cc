@@ -26,16 +26,6 @@ Duration decode_span(rpc::XdrReader& in) {
   return Duration(in.ok() ? static_cast<std::int64_t>(ns) : 0);
 }
 
-void encode_address(rpc::XdrWriter& out, std::uint32_t address, std::uint16_t port) {
-  out.u32(address);
-  out.u32(port);
-}
-std::uint16_t decode_any_port(rpc::XdrReader& in) {
-  const std::uint32_t port = in.u32();
-  if (port > 0xffff) in.fail();
-  return static_cast<std::uint16_t>(port);
-}
-
 void encode_filter(rpc::XdrWriter& out, const TraceFilter& filter) {
   out.u32((filter.client ? kFilterClient : 0U) | (filter.operation ? kFilterOperation : 0U) |
           (filter.file ? kFilterFile : 0U));
@@ -90,7 +80,7 @@ void encode_record(rpc::XdrWriter& out, const TraceRecord& record) {
   out.u64(static_cast<std::uint64_t>(record.began.ns));
   encode_span(out, record.waited);
   encode_span(out, record.took);
-  encode_address(out, record.client.address, record.client.port);
+  encode_endpoint(out, record.client);
   for (std::uint32_t each : {record.xid.value, record.sender, record.carried}) out.u32(each);
   out.boolean(record.internal);
   out.u32(record.program);
@@ -113,8 +103,7 @@ TraceRecord decode_record(rpc::XdrReader& in) {
   record.began.ns = static_cast<std::int64_t>(in.u64());
   record.waited = decode_span(in);
   record.took = decode_span(in);
-  record.client.address = in.u32();
-  record.client.port = decode_any_port(in);
+  record.client = decode_endpoint(in);
   record.xid = Xid{in.u32()};
   record.sender = in.u32();
   record.carried = in.u32();

@@ -9,10 +9,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kForgotten = 60s;  // who has not asked for so long is not shown
 
-std::uint64_t milliseconds(Duration time) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
-}
-
 }  // namespace
 
 AddressLease::AddressLease(Loop& loop, Duration patience, const std::vector<wire::ServerEntry>& members,
@@ -34,7 +30,7 @@ const AddressLease::Heard* AddressLease::heard_lately(std::uint32_t server) cons
 }
 
 wire::HoldAddressResult AddressLease::ask(const wire::HoldAddressArgs& args) {
-  wire::HoldAddressResult result{.patience_ms = static_cast<std::uint32_t>(milliseconds(patience_)),
+  wire::HoldAddressResult result{.patience_ms = static_cast<std::uint32_t>(in_milliseconds(patience_)),
                                  .askers = {},
                                  .peers = {},
                                  .refused = {}};
@@ -102,7 +98,7 @@ std::optional<std::string> AddressLease::reason_to_end(std::uint32_t holder) con
   const Heard& heard = heard_.at(holder);
   // Nor would it have been heard of if it had asked.
   if (!lately(heard) && !knows()) return std::nullopt;
-  if (!lately(heard)) return fmt::format("silent for {} ms", milliseconds(loop_.now() - heard.at));
+  if (!lately(heard)) return fmt::format("silent for {} ms", in_milliseconds(loop_.now() - heard.at));
   if (heard.holds) return std::nullopt;
   if (moving_to_) return "which let go of it as it was told";
   if (!heard.ready) return "which let go of it";
@@ -151,7 +147,7 @@ std::vector<wire::AddressAsker> AddressLease::askers() const {
     const Duration age = loop_.now() - heard.at;
     if (age > kForgotten || !is_proxy(server)) continue;
     all.push_back(
-        {.server = server, .ready = heard.ready, .holds = heard.holds, .age_ms = milliseconds(age)});
+        {.server = server, .ready = heard.ready, .holds = heard.holds, .age_ms = in_milliseconds(age)});
   }
   return all;
 }

@@ -30,9 +30,7 @@ class BackingSets {
  public:
   struct Hooks {
     const ManagerState& state;
-    // Makes a change of the state durable, one at a time. An error of `change`: nothing is changed.
-    using Change = std::function<Status(ManagerState& next)>;
-    std::function<Task<Status>(Change change)> change;
+    ChangeState change;
     std::function<bool(std::uint32_t server)> alive;
     // Two processes are heard of, lately, that say that they are this server.
     std::function<bool(std::uint32_t server)> is_twice;

@@ -16,10 +16,6 @@ constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
 // Between two looks: a manager that did not run for so long has not read what was sent to it either.
 constexpr Duration kLateLook = std::chrono::milliseconds(750);
 
-std::uint64_t in_milliseconds(Duration duration) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
-
 }  // namespace
 
 Failovers::Failovers(service::ServiceContext& context, Hooks hooks)

@@ -31,9 +31,7 @@ class Failovers {
 
   struct Hooks {
     const ManagerState& state;
-    // Makes a change of the state durable, one at a time. An error of `change`: nothing is changed.
-    using Change = std::function<Status(ManagerState& next)>;
-    std::function<Task<Status>(Change change)> change;
+    ChangeState change;
     // Has the process there take the tables in force.
     std::function<void(rpc::Endpoint process)> tell;
     // The state is not known yet.

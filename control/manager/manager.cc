@@ -132,7 +132,7 @@ Task<Status> Manager::start() {
 
 Moves::Hooks Manager::hooks_for_moves() {
   return {.state = state_,
-          .change = [this](Moves::Hooks::Change change_it) { return change(std::move(change_it)); },
+          .change = [this](StateChange change_it) { return change(std::move(change_it)); },
           .moved = [this](const wire::SiteMove& move,
                           Generation generation) { records_.moved(move, generation); },
           .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
@@ -141,7 +141,7 @@ Moves::Hooks Manager::hooks_for_moves() {
 
 BackingSets::Hooks Manager::hooks_for_backing() {
   return {.state = state_,
-          .change = [this](BackingSets::Hooks::Change change_it) { return change(std::move(change_it)); },
+          .change = [this](StateChange change_it) { return change(std::move(change_it)); },
           .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
           .is_twice = [this](std::uint32_t server) { return is_twice(server); },
           .is_to_serve = [this](std::uint32_t server,
@@ -150,12 +150,12 @@ BackingSets::Hooks Manager::hooks_for_backing() {
 
 Failovers::Hooks Manager::hooks_for_failovers() {
   return {.state = state_,
-          .change = [this](Failovers::Hooks::Change change_it) { return change(std::move(change_it)); },
+          .change = [this](StateChange change_it) { return change(std::move(change_it)); },
           .tell = [this](rpc::Endpoint process) { tell(process); },
           .surveys = [this] { return survey_.has_value(); }};
 }
 
-Task<Status> Manager::change(Moves::Hooks::Change change_it) {
+Task<Status> Manager::change(StateChange change_it) {
   auto lock = co_await change_.lock();
   if (survey_) co_return fail(Errc::kUnavailable, "the manager is {}", state());
   ManagerState next = state_;
@@ -578,8 +578,7 @@ wire::MembersResult Manager::members() const {
     member.last.server = member.entry.server;
     member.alive = alive(heard_[i]);
     Duration age = heard_[i].at ? context_.loop.now() - *heard_[i].at : Duration::max();
-    member.age_ms =
-        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
+    member.age_ms = in_milliseconds(age);
     result.members.push_back(std::move(member));
   }
   return result;

@@ -67,7 +67,7 @@ class Manager : public service::InternalProgram {
   // Processes of this member are heard by turns.
   bool is_twice(std::uint32_t server) const;
   // Durably, one change of the state at a time. kUnavailable while there is a survey.
-  Task<Status> change(Moves::Hooks::Change change);
+  Task<Status> change(StateChange change);
   Task<wire::ChangeServerResult> change_server(wire::ChangeServerArgs args);
   // kUnavailable: a coordinator may have stripes on this storage server, or may put some there.
   Task<Status> check_emptied(std::string name);

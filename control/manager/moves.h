@@ -26,9 +26,7 @@ class Moves {
 
   struct Hooks {
     const ManagerState& state;
-    // Makes a change of the state durable, one at a time. An error of `change`: nothing is changed.
-    using Change = std::function<Status(ManagerState& next)>;
-    std::function<Task<Status>(Change change)> change;
+    ChangeState change;
     // The tables of this generation have these sites at their new owner.
     std::function<void(const wire::SiteMove& move, Generation generation)> moved;
     std::function<bool(std::uint32_t server)> alive;

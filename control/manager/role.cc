@@ -210,8 +210,7 @@ wire::LeaderResult ManagerRole::leader() const {
       .leads = leads(), .leader = store_->leader(), .trouble = trouble_, .places = store_->places()};
   if (result.leads) {
     result.leader = context_.self.name;
-    result.since_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(context_.loop.now() - term_->since).count());
+    result.since_ms = in_milliseconds(context_.loop.now() - term_->since);
   }
   // Its own lease, with which it does not lead yet, or no more.
   if (!result.leads && result.leader == context_.self.name) result.leader.clear();

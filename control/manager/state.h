@@ -4,6 +4,7 @@
 #ifndef SLICE_CONTROL_MANAGER_STATE_H
 #define SLICE_CONTROL_MANAGER_STATE_H
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,6 +35,11 @@ struct ManagerState {
   wire::MoveSettings settings{.bytes_per_second = wire::kDefaultMoveRate};
   std::vector<wire::BackingSet> backing_sets = {};  // by server
 };
+
+// A change of it; an error: nothing is changed. Who is given a ChangeState has one made durable, one at a
+// time.
+using StateChange = std::function<Status(ManagerState& next)>;
+using ChangeState = std::function<Task<Status>(StateChange change)>;
 
 inline constexpr const char* kStateFile = "manager.state";
 

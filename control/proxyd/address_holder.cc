@@ -34,10 +34,6 @@ constexpr Duration kAloneStep = 100ms;  // by the proxy's number: two that ask a
 constexpr unsigned kAloneSteps = 16;
 constexpr Duration kLeastPatience = 500ms, kMostPatience = 120s;
 
-std::int64_t milliseconds(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
-
 }  // namespace
 
 AddressHolder::AddressHolder(Seams seams)
@@ -144,7 +140,7 @@ void AddressHolder::renew() {
 
 bool AddressHolder::moves(MonoTime now) {
   if (!holds_ || now - last_round_ <= patience_) return true;
-  spawn(let_go(*this, fmt::format("this process stood still for {} ms", milliseconds(now - last_round_))));
+  spawn(let_go(*this, fmt::format("this process stood still for {} ms", in_milliseconds(now - last_round_))));
   return false;
 }
 

@@ -9,7 +9,6 @@ namespace slice::slicectl {
 namespace {
 
 constexpr int kNotYet = 3;
-constexpr Duration kLookPause = std::chrono::milliseconds(200);
 
 }  // namespace
 

@@ -1,9 +1,6 @@
 #include "control/slicectl/host_facts.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <linux/magic.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -24,6 +21,7 @@
 #include "common/whole_file.h"
 #include "control/slicectl/xdp_support.h"
 #include "control/xdp/reverse_path.h"
+#include "rpc/interface_addresses.h"
 
 namespace slice::slicectl {
 namespace {
@@ -90,18 +88,10 @@ FolderFacts folder_facts(const std::string& path) {
 }
 
 void look_at_addresses(HostFacts& facts) {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
   std::set<std::string> usual;
-  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    sockaddr_in address{};
-    std::copy_n(reinterpret_cast<const char*>(each->ifa_addr), sizeof address,
-                reinterpret_cast<char*>(&address));
-    facts.addresses[ntohl(address.sin_addr.s_addr)] = each->ifa_name;
-    const bool up = (each->ifa_flags & IFF_UP) != 0, loopback = (each->ifa_flags & IFF_LOOPBACK) != 0;
-    if (up && !loopback) usual.insert(each->ifa_name);
+  for (rpc::InterfaceAddress& each : rpc::interface_addresses()) {
+    if (each.up && !each.loopback) usual.insert(each.interface);
+    facts.addresses[each.address] = std::move(each.interface);
   }
   facts.interfaces.assign(usual.begin(), usual.end());
 }

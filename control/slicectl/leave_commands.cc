@@ -6,7 +6,6 @@
 namespace slice::slicectl {
 namespace {
 
-constexpr Duration kLookPause = std::chrono::milliseconds(300);
 constexpr Duration kHeardPatience = std::chrono::seconds(3);  // several heartbeats
 
 bool concerns(const wire::MoveState& move, std::uint32_t server) {

@@ -472,6 +472,18 @@ bool say_unknown_command(const CLI::App& app) {
   return false;
 }
 
+constexpr const char* kExitCodes =
+    "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
+    "wrong usage or configuration;\n"
+    "3 something is wrong (status, doctor), some servers did not answer (metrics, where, tables --check: "
+    "the rest "
+    "is shown), or do not have "
+    "the settings yet (reload), or the server does not serve yet (failover); 4 refused without --force "
+    "(policy), or since files would lose bytes "
+    "(server remove --lost).\n"
+    "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. path: 1 one has none. "
+    "backup: see there.";
+
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("slicectl: asks a Slice ensemble how it is");
@@ -522,17 +534,7 @@ int main(int argc, char** argv) {
   auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
   check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
   // Last: commands would take it over.
-  app.footer(
-      "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
-      "wrong usage or configuration;\n"
-      "3 something is wrong (status, doctor), some servers did not answer (metrics, where, tables --check: "
-      "the rest "
-      "is shown), or do not have "
-      "the settings yet (reload), or the server does not serve yet (failover); 4 refused without --force "
-      "(policy), or since files would lose bytes "
-      "(server remove --lost).\n"
-      "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. path: 1 one has none. "
-      "backup: see there.");
+  app.footer(kExitCodes);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -5,8 +5,7 @@
 namespace slice::slicectl {
 namespace {
 
-constexpr Duration kLookPause = std::chrono::milliseconds(100);
-constexpr Duration kPatience = std::chrono::seconds(10);
+constexpr Duration kHoldPatience = std::chrono::seconds(10);
 
 bool has_it(const wire::HoldAddressResult& told, std::uint32_t proxy) {
   return std::any_of(told.askers.begin(), told.askers.end(),
@@ -30,7 +29,7 @@ Task<int> ProxyCommands::run(const Seams& seams, const Output& output) {
   if (proxy == nullptr)
     co_return output.say(Error{Errc::kNotFound, fmt::format("there is no server '{}'", proxy_)});
   auto told = co_await ask_to_hold(seams, {.wanted = proxy->server});
-  const MonoTime until = seams.loop.now() + kPatience;
+  const MonoTime until = seams.loop.now() + kHoldPatience;
   while (told && !(told->holder == proxy->server && has_it(*told, proxy->server))) {
     if (seams.loop.now() > until) {
       co_return output.say(Error{Errc::kUnavailable,

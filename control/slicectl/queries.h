@@ -28,6 +28,9 @@
 
 namespace slice::slicectl {
 
+// Between two looks at what a command waits for.
+inline constexpr Duration kLookPause = std::chrono::milliseconds(200);
+
 struct Seams {
   Loop& loop;
   rpc::Channel& channel;  // its calls are sealed with the ensemble's key

@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <ifaddrs.h>
 #include <linux/if_link.h>
 #include <linux/magic.h>
 #include <net/if.h>
@@ -22,6 +21,7 @@
 
 #include "bpf/shared/outcomes.h"
 #include "common/log.h"
+#include "rpc/interface_addresses.h"
 #include "slice_proxy.skel.h"
 
 namespace slice::proxy {
@@ -177,14 +177,9 @@ std::vector<std::string> interfaces_of(const ProxyConfig& config) {
 
 std::vector<std::string> usual_interfaces() {
   std::set<std::string> names;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return {};
-  for (ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    if ((one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0) continue;
-    names.insert(one->ifa_name);
+  for (const rpc::InterfaceAddress& each : rpc::interface_addresses()) {
+    if (each.up && !each.loopback) names.insert(each.interface);
   }
-  ::freeifaddrs(all);
   return {names.begin(), names.end()};
 }
 

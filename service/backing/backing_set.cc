@@ -114,7 +114,7 @@ Task<BackingSet::Impl::Attached> BackingSet::Impl::attach_at_start(Node node, bo
       co_return Attached{node, *result};
     }
     if (status == BackingStatus::kStale) {
-      broken("another owner has been given the set");
+      stale();
       co_return Attached{node, std::nullopt};
     }
     if (status == BackingStatus::kHeld && intact_ && !closed_) {
@@ -123,7 +123,7 @@ Task<BackingSet::Impl::Attached> BackingSet::Impl::attach_at_start(Node node, bo
     }
     if (!intact_ || closed_ || (*somebody && loop_.now() >= until)) {
       log_warning("backing set of {}: node {} does not take part: {}", seams_.name, node->server,
-                  result ? wire::backing_status_name(status) : std::string_view(result.error().message));
+                  why(result));
       co_return Attached{node, std::nullopt};
     }
     co_await loop_.sleep(kRetry);
@@ -147,10 +147,7 @@ Task<Status> BackingSet::Impl::open() {
   auto somebody = std::make_shared<bool>(false);
   std::vector<Task<Attached>> attaching;
   for (std::uint32_t server : set->members) {
-    auto node = std::make_shared<Receiver>();
-    node->server = server;
-    node->endpoint = endpoints_[server];
-    attaching.push_back(attach_at_start(node, made, until, somebody));
+    attaching.push_back(attach_at_start(new_node(server, endpoints_[server]), made, until, somebody));
   }
   std::vector<Attached> attached = co_await all(std::move(attaching));
   if (!intact_) co_return intact_;
@@ -175,7 +172,12 @@ Task<Status> BackingSet::Impl::open() {
     nodes_.push_back(each.node);
   }
   if (nodes_.size() < set->members.size() && !co_await set_members(nullptr)) co_return intact_;
-  SLICE_CO_RETURN_IF_ERROR(co_await list_files(best->node));
+  SLICE_CO_RETURN_IF_ERROR(co_await list(best->node, [this](Page page) {
+    for (const wire::BackingFile& file : page) {
+      files_[file.path] = std::make_shared<SetFile>(
+          SetFile{.path = file.path, .size = file.size, .allocated = file.allocated});
+    }
+  }));
   open_ = true;
   waits_for_.clear();
   members_.set(nodes_.size());
@@ -186,20 +188,17 @@ Task<Status> BackingSet::Impl::open() {
   co_return Status{};
 }
 
-Task<Status> BackingSet::Impl::list_files(Node node) {
-  wire::BackingListArgs args{.owner = owner_, .behind = "", .after = 0};
+Task<Status> BackingSet::Impl::list(Node node, std::function<void(Page)> take) {
+  wire::BackingListArgs args{.owner = owner_, .behind = "", .after = node->sent};
   for (;;) {
     auto page = co_await call<wire::BackingListResult>(node, BackingProcedure::kList, args);
     if (!page) co_return fail(page.error(), "list of the backing set");
-    if (page->status != BackingStatus::kOk) {
-      co_return fail(Errc::kIo, "list of the backing set: {}", wire::backing_status_name(page->status));
-    }
-    for (wire::BackingFile& file : page->files) {
-      args.behind = file.path;
-      files_[file.path] = std::make_shared<SetFile>(
-          SetFile{.path = file.path, .size = file.size, .allocated = file.allocated});
-    }
-    if (page->end || page->files.empty()) co_return Status{};
+    if (page->status != BackingStatus::kOk)
+      co_return fail(Errc::kIo, "list of the backing set: {}", why(page));
+    const bool last = page->end || page->files.empty();
+    if (!last) args.behind = page->files.back().path;
+    take(std::move(page->files));
+    if (last) co_return Status{};
   }
 }
 
@@ -238,9 +237,9 @@ Task<void> BackingSet::Impl::renew(std::shared_ptr<Impl> /*stays*/, Node node) {
     if (result && result->status == BackingStatus::kOk) {
       node->session_until = std::max(node->session_until, asked + wire::kBackingSession - kMargin);
     } else if (result && result->status == BackingStatus::kStale) {
-      broken("another owner has been given the set");
+      stale();
     } else if (node->session_until - loop_.now() < wire::kBackingSession - kMargin - kPatience) {
-      lose(node, result ? std::string(wire::backing_status_name(result->status)) : result.error().message);
+      lose(node, why(result));
     }
     co_await loop_.sleep(kRenewInterval);
   }

@@ -48,9 +48,7 @@ BackingSet::Impl::Node BackingSet::Impl::drained_member() const {
 }
 
 Task<void> BackingSet::Impl::fill(std::uint32_t server) {
-  auto node = std::make_shared<Receiver>();
-  node->server = server;
-  node->endpoint = endpoints_[server];
+  Node node = new_node(server, endpoints_[server]);
   Status filled = co_await fill_node(node);
   if (filled) {
     members_filled_.add();
@@ -71,10 +69,9 @@ Task<std::optional<std::uint32_t>> BackingSet::Impl::choose_node() {
   for (const auto& [server, when] : lost_) {
     if (now - when > kComeBack || seams_.drained(server)) continue;
     wait = true;
-    Receiver asked;
-    asked.endpoint = endpoints_[server];
-    auto answers = co_await internal_call<NoResults>(seams_.channel, asked.endpoint, wire::kBackingProgram,
-                                                     BackingProcedure::kNull, NoArguments{}, kPatience / 3);
+    auto answers =
+        co_await internal_call<NoResults>(seams_.channel, endpoints_[server], wire::kBackingProgram,
+                                          BackingProcedure::kNull, NoArguments{}, kPatience / 3);
     if (answers) co_return server;
   }
   if (wait) co_return std::nullopt;
@@ -94,7 +91,7 @@ Task<Status> BackingSet::Impl::fill_node(Node node) {
   auto attached = co_await attach(node, from, false);
   if (!attached) co_return fail(std::move(attached).error());
   if (attached->status != BackingStatus::kOk) {
-    co_return fail(Errc::kIo, "{}", wire::backing_status_name(attached->status));
+    co_return fail(Errc::kIo, "{}", why(attached));
   }
   send_more(node);
   spawn(renew(shared_from_this(), node));
@@ -124,21 +121,13 @@ Task<Status> BackingSet::Impl::fill_node(Node node) {
 
 // What an earlier time left there.
 Task<Status> BackingSet::Impl::remove_others(Node node) {
-  wire::BackingListArgs args{.owner = owner_, .behind = "", .after = node->sent};
-  for (;;) {
-    auto page = co_await call<wire::BackingListResult>(node, BackingProcedure::kList, args);
-    if (!page) co_return fail(page.error(), "list");
-    if (page->status != BackingStatus::kOk) {
-      co_return fail(Errc::kIo, "list: {}", wire::backing_status_name(page->status));
-    }
+  return list(node, [this, node](Page page) {
     std::vector<wire::BackingChange> changes;
-    for (const wire::BackingFile& file : page->files) {
-      args.behind = file.path;
+    for (const wire::BackingFile& file : page) {
       if (!files_.contains(file.path)) changes.push_back({.op = BackingOp::kRemove, .path = file.path});
     }
     if (!changes.empty()) send_to(node, changes);
-    if (page->end || page->files.empty()) co_return Status{};
-  }
+  });
 }
 
 Task<Result<wire::BackingDigestResult>> BackingSet::Impl::digests(Node node, const SetFile& file,
@@ -150,7 +139,7 @@ Task<Result<wire::BackingDigestResult>> BackingSet::Impl::digests(Node node, con
       kDigestTimeout);
   if (result && result->status != BackingStatus::kOk) {
     co_return fail(result->status == BackingStatus::kNotFound ? Errc::kNotFound : Errc::kIo, "digest: {}",
-                   wire::backing_status_name(result->status));
+                   why(result));
   }
   co_return result;
 }
@@ -208,22 +197,18 @@ Task<Status> BackingSet::Impl::fill_piece(Node node, std::shared_ptr<SetFile> fi
 
 Task<Status> BackingSet::Impl::sync_all(Node node) {
   std::vector<wire::BackingChange> changes;
-  std::uint64_t last = 0;
   for (const auto& [path, file] : files_) {
     changes.push_back({.op = BackingOp::kSync, .path = path});
-    if (changes.size() < kSyncsAtOnce) continue;
-    last = send_to(node, std::exchange(changes, {}));
+    if (changes.size() == kSyncsAtOnce) send_to(node, std::exchange(changes, {}));
   }
   changes.push_back({.op = BackingOp::kSyncFolder, .path = ""});
-  last = send_to(node, changes);
-  co_return co_await wait_for(node, last);
+  co_return co_await wait_for(node, send_to(node, changes));
 }
 
 Task<Status> BackingSet::Impl::wait_for(Node node, std::uint64_t number) {
   while (!node->has(number)) {
     if (!node->here()) co_return fail(Errc::kUnavailable, "it does not follow");
-    if (!intact_) co_return intact_;
-    if (closed_) co_return fail(Errc::kUnavailable, "closed");
+    SLICE_CO_RETURN_IF_ERROR(usable());
     co_await loop_.sleep(std::chrono::milliseconds(1));
   }
   co_return Status{};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,6 +92,18 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   };
   using Node = std::shared_ptr<Receiver>;
 
+  static Node new_node(std::uint32_t server, rpc::Endpoint endpoint) {
+    auto node = std::make_shared<Receiver>();
+    node->server = server;
+    node->endpoint = endpoint;
+    return node;
+  }
+  // Why an answer is none that was hoped for.
+  template <class R>
+  static std::string why(const Result<R>& result) {
+    return result ? std::string(wire::backing_status_name(result->status)) : result.error().message;
+  }
+
   // A piece of a file on its way to a node that is filled, and what was written of it meanwhile.
   struct Copying {
     std::shared_ptr<SetFile> file;
@@ -115,9 +128,14 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
     std::optional<wire::BackingAttachResult> result;  // none: it did not answer, or cannot be used
   };
   Task<Attached> attach_at_start(Node node, bool empty, MonoTime until, std::shared_ptr<bool> somebody);
-  Task<Status> list_files(Node node);
+  // What a node has, page by page.
+  using Page = std::vector<wire::BackingFile>;
+  Task<Status> list(Node node, std::function<void(Page)> take);
 
   // ---- the stream of changes ----
+  // Why nothing can be done with the set any more; fine: it can.
+  Status usable() const;
+  void append(const wire::BackingChange& change);
   void note(SetFile& file, wire::BackingOp op, std::uint64_t offset, std::uint64_t length, std::size_t size);
   void pump_soon();
   void pump();
@@ -140,6 +158,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   Task<bool> set_members(const Node* joining);
   void forget(const Node& node);
   void broken(const std::string& why);
+  void stale() { broken("another owner has been given the set"); }
   void fail_waiters(const Error& error);
 
   // ---- filling ----
