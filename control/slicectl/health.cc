@@ -55,6 +55,7 @@ class Judge {
     check_copies();
     check_moves();
     check_backing();
+    check_standbys();
     check_tables();
     check_configuration();
     check_versions();
@@ -368,6 +369,23 @@ class Judge {
           fmt::format("what it keeps has {} of {} copies, on {}: it is lost with {}", each.members.size(),
                       each.copies, on, each.members.size() == 1 ? "that one" : "those"),
           "none while a copy is being made; else bring storage servers back, or add one (docs/backing.md)");
+    }
+  }
+  // Who was told to stand by does so, as long as its server is served elsewhere.
+  void check_standbys() {
+    if (!heard_.standbys) return;
+    const auto& standing_by = heard_.standbys->standbys;
+    for (const wire::Member& each : members_.members) {
+      const ServerConfig* configured = config_.find(each.entry.name);
+      if (each.entry.role == wire::Role::kRemoved || !configured || configured->places.size() < 2) continue;
+      const bool some =
+          std::any_of(standing_by.begin(), standing_by.end(),
+                      [&each](const wire::Standby& standby) { return standby.server == each.entry.server; });
+      if (some) continue;
+      add(Level::kWarning, "NO_STANDBY", each.entry.name,
+          "no process stands by for it: while its host is away nobody serves it",
+          "start its process on the other hosts that its `standbys` name; slicectl backing "
+          "(docs/failover.md)");
     }
   }
   std::string trouble_of(const wire::MoveState& move) const {

@@ -285,6 +285,17 @@ TEST_F(HealthTest, TellsOfBackingSetsWithFewCopies) {
   EXPECT_THAT(names(), IsEmpty()) << "a manager that does not know of them";
 }
 
+TEST_F(HealthTest, TellsOfServersWithSeveralPlacesForWhichNobodyStandsBy) {
+  for (ServerConfig& each : config_.servers) {
+    if (each.name == "dir1") each.places = {each.address, each.address + 256};
+  }
+  EXPECT_THAT(names(), IsEmpty()) << "a manager that does not know of them";
+  heard_.standbys.emplace();
+  EXPECT_THAT(names(), ElementsAre("NO_STANDBY dir1"));
+  heard_.standbys->standbys = {{.server = config_.find("dir1")->index, .endpoint = {1, 2}}};
+  EXPECT_THAT(names(), IsEmpty());
+}
+
 TEST_F(HealthTest, TellsOfMovesThatDoNotGoOn) {
   wire::MoveState& move = begin_move();
   EXPECT_THAT(names(), IsEmpty()) << "it goes on";

@@ -72,6 +72,8 @@ Task<void> hear_manager(const Seams& seams, Heard& heard) {
   if (moves) heard.moves = std::move(*moves);
   auto backing = co_await ask_the_manager<wire::BackingSetsResult>(seams, managers, Procedure::kBackingSets);
   if (backing) heard.backing = std::move(*backing);
+  auto standbys = co_await ask_the_manager<wire::StandbysResult>(seams, managers, Procedure::kStandbys);
+  if (standbys) heard.standbys = std::move(*standbys);
 }
 
 std::vector<wire::ServerEntry> entries_of(const EnsembleConfig& config, const Heard& heard) {

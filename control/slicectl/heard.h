@@ -42,6 +42,7 @@ struct Heard {
   std::optional<wire::Tables> tables;  // none: the manager has none yet
   std::optional<wire::MovesListResult> moves;
   std::optional<wire::BackingSetsResult> backing;
+  std::optional<wire::StandbysResult> standbys;
   std::vector<HeardServer> servers;  // members; without the manager the configuration's
 };
 

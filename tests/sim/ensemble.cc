@@ -30,8 +30,9 @@ constexpr double kHostDies = 0.3;  // of processes that die, where there are con
 constexpr std::uint32_t kFirstFront = 0x0a4d0001;  // 10.77.0.1: a front each proxy
 // Where servers have two hosts: long enough for the other one to take over, now and then.
 constexpr Duration kLongestWithStandby = std::chrono::seconds(12);
-constexpr double kDiskLost = 0.3;                      // with a host that dies
-constexpr std::uint32_t kStandbyAddresses = 100 << 8;  // behind the servers' own
+constexpr Duration kLargestJump = std::chrono::hours(1);  // of a wall clock
+constexpr double kDiskLost = 0.3;                         // with a host that dies
+constexpr std::uint32_t kStandbyAddresses = 100 << 8;     // behind the servers' own
 
 double one_of(Random& random, std::initializer_list<double> values) {
   return values.begin()[random.below(values.size())];
@@ -315,6 +316,18 @@ void SimEnsemble::schedule_stop(Duration within) {
   });
 }
 
+// Somebody sets it.
+void SimEnsemble::schedule_clock(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_) return;
+    Machine& machine = any_machine();
+    machine.wall_ahead = random_.between(-kLargestJump, kLargestJump);
+    trace_.note("the clock of {} jumps: {} ms ahead", machine.name,
+                machine.wall_ahead / std::chrono::milliseconds(1));
+    if (machine.process) machine.process->set_wall_ahead(machine.wall_ahead);
+  });
+}
+
 // Reads, writes and syncs fail now and then while it is ill; a sync that fails loses what it was to make
 // durable.
 void SimEnsemble::let_disk_fail(Machine& machine) {
@@ -354,6 +367,7 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
   }
   if (random_.chance(backing_ > 0 ? 0.7 : 0.3)) schedule_cut(soon);
   if (backing_ > 0 && random_.chance(0.7)) schedule_stop(soon);
+  if (backing_ > 0 && random_.chance(0.3)) schedule_clock(soon);
   for (unsigned i = 0; disk_errors_ && i < 2; ++i) schedule_disk_errors(soon);
 }
 

@@ -129,6 +129,7 @@ class SimEnsemble {
   void schedule_kill(Duration within);
   void schedule_cut(Duration within);
   void schedule_stop(Duration within);
+  void schedule_clock(Duration within);
   void schedule_disk_errors(Duration within);
   void let_disk_fail(Machine& machine);
 

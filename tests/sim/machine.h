@@ -46,6 +46,7 @@ struct SimEnsemble::Machine {
   bool served = false;       // ever
   MonoTime ill_until{};      // its disk
   bool had_errors = false;   // since the process started
+  Duration wall_ahead{0};    // of other hosts' clocks
 
  private:
   ManualLoop& loop_;
@@ -62,6 +63,7 @@ class SimEnsemble::Process {
   void die(std::uint64_t survivors, std::uint64_t seed, bool silently);
   void stop_for(Duration time) { loop_.stop_for(time); }
   bool stopped() const { return loop_.stopped(); }
+  void set_wall_ahead(Duration ahead) { loop_.set_wall_ahead(ahead); }
   bool alive() const { return loop_.alive(); }
   // What it keeps; null: nothing is open.
   const storage::KvStore* store() const { return store_; }

@@ -46,6 +46,7 @@ SimEnsemble::Process::Process(SimEnsemble& ensemble, Machine& machine)
       dispatcher_(metrics_),
       connections_(loop_, ensemble.network_, machine.endpoint(), dispatcher_),
       role_(make_role()) {
+  loop_.set_wall_ahead(machine.wall_ahead);
   crash_.set([this, &ensemble](std::string_view point) {
     return !loop_.alive() || ensemble.dies_at(machine_, point);
   });

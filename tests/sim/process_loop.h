@@ -31,10 +31,12 @@ class ProcessLoop : public Loop {
     shared_.after(time, [life = life_] { life->go_on(); });
   }
   bool stopped() const { return life_->stopped_at.has_value(); }
+  // Its host's wall clock is so much ahead of the others', from now on.
+  void set_wall_ahead(Duration ahead) { ahead_ = ahead; }
 
   MonoTime now() const override { return life_->stopped_at.value_or(shared_.now()); }
   MonoTime now_exactly() const override { return shared_.now(); }
-  WallTime wall() const override { return shared_.wall(); }
+  WallTime wall() const override { return {shared_.wall().ns + ahead_.count()}; }
   void post(std::function<void()> action) override { shared_.post(mortal(std::move(action))); }
   void post_from_any_thread(std::function<void()> action) override { post(std::move(action)); }
   TimerId at(MonoTime when, std::function<void()> action) override {
@@ -88,6 +90,7 @@ class ProcessLoop : public Loop {
 
   Loop& shared_;
   std::shared_ptr<Life> life_;
+  Duration ahead_{0};
 };
 
 }  // namespace slice::sim
