@@ -72,7 +72,7 @@ void DuplicateCache::add(Loaded loaded) {
   entry.site = site_of_key(key);
   entry.reply = std::move(record.reply);
   entry.key = std::move(key);
-  answered(record.call, entry, record.at);
+  answered(record.call, entry);
 }
 
 // What its entries are is forgotten with time, as the others are: to look for all of them would be as long as
@@ -155,8 +155,8 @@ std::vector<DuplicateCache::Unrecorded> DuplicateCache::unrecorded(const std::ve
   for (const auto& [call, entry] : entries_) {
     if (!entry->place || !entry->key.empty() || released(*entry)) continue;
     if (std::find(sites.begin(), sites.end(), entry->site.value) == sites.end()) continue;
-    records.push_back(
-        {duplicate_key(entry->site, next_order_++), encode(DuplicateRecord{call, entry->at, entry->reply})});
+    records.push_back({duplicate_key(entry->site, next_order_++),
+                       encode(DuplicateRecord{call, loop_.wall(), entry->reply})});
   }
   return records;
 }
@@ -201,17 +201,17 @@ void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
     entries_.erase(call);
   } else {
     entry->reply = reply;
-    answered(call, *entry, loop_.wall());
+    answered(call, *entry);
   }
   bring_some();
   evict();
 }
 
-void DuplicateCache::answered(const CallKey& call, Entry& entry, WallTime at) {
+void DuplicateCache::answered(const CallKey& call, Entry& entry) {
   if (entry.place) order_.erase(*entry.place);
-  entry.at = at;
   entry.releases = releases_of(entry.site);
-  entry.place = order_.add({call.address, call.caller.uid}, entry.reply.size() + kEntryWeight, at, call);
+  entry.place =
+      order_.add({call.address, call.caller.uid}, entry.reply.size() + kEntryWeight, loop_.now(), call);
 }
 
 void DuplicateCache::forget(const CallKey& call) {
@@ -224,7 +224,7 @@ void DuplicateCache::forget(const CallKey& call) {
 }
 
 void DuplicateCache::evict() {
-  WallTime oldest{loop_.wall().ns - options_.max_age.count()};
+  const MonoTime oldest = loop_.now() - options_.max_age;
   while (!order_.empty() && order_.oldest_time() < oldest) forget(CallKey(order_.oldest()));
   auto bytes = [this] { return order_.weight() - order_.size() * kEntryWeight; };
   while (order_.size() > options_.max_entries || bytes() > options_.max_bytes) {

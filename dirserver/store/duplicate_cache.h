@@ -29,9 +29,11 @@ CallKey key_of(const rpc::Call& call);
 class DuplicateCache {
  public:
   struct Options {
-    std::size_t max_entries = 65536;              // answered
-    std::size_t max_bytes = 64 << 20;             // of replies
-    Duration max_age = std::chrono::minutes(15);  // longer than clients go on sending one call
+    std::size_t max_entries = 65536;   // answered
+    std::size_t max_bytes = 64 << 20;  // of replies
+    // Longer than clients go on sending one call. Since it was answered, or loaded: clocks of two hosts, or
+    // one that was set, say nothing.
+    Duration max_age = std::chrono::minutes(15);
     // So many records that are not needed any more are erased together: in their order and next to one
     // another they cost the store a fraction. Until then they are more than the bounds say.
     std::size_t erased_together = 64;
@@ -77,7 +79,6 @@ class DuplicateCache {
     SiteId site;
     std::string reply;
     std::string key;                    // of its record; empty: it has none
-    WallTime at;                        // when it was answered
     std::optional<Order::Place> place;  // since it was answered; none: it is under way
     std::uint64_t releases = 0;         // of its site, when it was answered
   };
@@ -104,7 +105,7 @@ class DuplicateCache {
   void erase_records(Transaction& transaction);
   void forget(const CallKey& call);
   Entry* find(const CallKey& call);
-  void answered(const CallKey& call, Entry& entry, WallTime at);
+  void answered(const CallKey& call, Entry& entry);
 
   Loop& loop_;
   Options options_;

@@ -208,6 +208,20 @@ TEST_F(DuplicateBoundsTest, BytesAndAgeAreBounded) {
   EXPECT_EQ(cache.entries(), 1u);
 }
 
+// The next host that the server is served at has a clock of its own.
+TEST_F(DuplicateBoundsTest, AnotherHostsClockMakesNobodyForgotten) {
+  for (auto ahead : {std::chrono::hours(-1), std::chrono::hours(1)}) {
+    storage::WriteBatch batch;
+    batch.put(duplicate_key(SiteId{3}, 5),
+              encode(DuplicateRecord{key(1), {loop_.wall().ns + Duration(ahead).count()}, "reply"}));
+    ASSERT_TRUE(store_.apply(batch).has_value());
+    DuplicateCache cache(loop_, metrics_);
+    ASSERT_TRUE(cache.load(cells_, {SiteId{3}}).has_value());
+    answer(cache, 2, "another");
+    EXPECT_EQ(cache.begin(key(1), SiteId{3}).reply, "reply");
+  }
+}
+
 TEST_F(DuplicateBoundsTest, ACallUnderWayIsNotForgotten) {
   DuplicateCache cache(loop_, metrics_, {.max_entries = 5});
   cache.begin(key(1000), SiteId{3});

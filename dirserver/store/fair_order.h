@@ -38,7 +38,7 @@ class FairOrder {
 
   // Behind all others in age; `weight` is in the caller's unit and at least 1. The place is valid until
   // erase().
-  Place add(Holder holder, std::size_t weight, WallTime at, Item item);
+  Place add(Holder holder, std::size_t weight, MonoTime at, Item item);
   void erase(Place place);
 
   bool empty() const { return by_age_.empty(); }
@@ -46,7 +46,7 @@ class FairOrder {
   std::size_t weight() const { return weight_; }
   // Of all there is; not where it is empty.
   const Item& oldest() const { return by_age_.front().item; }
-  WallTime oldest_time() const { return by_age_.front().at; }
+  MonoTime oldest_time() const { return by_age_.front().at; }
   // The oldest of the largest holder; not where it is empty.
   const Item& next_to_go() const;
 
@@ -55,7 +55,7 @@ class FairOrder {
     Item item;
     Holder holder;
     std::size_t weight;
-    WallTime at;
+    MonoTime at;
     typename std::list<Place>::iterator in_share;
   };
   struct Share {
@@ -73,7 +73,7 @@ class FairOrder {
 };
 
 template <class Item>
-auto FairOrder<Item>::add(Holder holder, std::size_t weight, WallTime at, Item item) -> Place {
+auto FairOrder<Item>::add(Holder holder, std::size_t weight, MonoTime at, Item item) -> Place {
   Place place = by_age_.insert(by_age_.end(), Node{std::move(item), holder, weight, at, {}});
   Share& share = shares_[holder];
   place->in_share = share.by_age.insert(share.by_age.end(), place);
