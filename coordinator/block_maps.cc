@@ -13,7 +13,9 @@ constexpr std::size_t kRecordSize = 1 + 4 * wire::kStripesOfPiece,
                       kNarrowSize = 1 + 2 * wire::kStripesOfPiece;
 constexpr std::size_t kErasedAtOnce = 4096;
 constexpr std::size_t kKeySize = 16;
-constexpr std::string_view kFormerVersion = "version";        // a key
+constexpr std::string_view kFormerVersion = "version";  // a key
+// A thousand a second for 35 years.
+constexpr std::uint64_t kVersionsOfARun = std::uint64_t{1} << 40;
 constexpr Duration kBreath = std::chrono::microseconds(100);  // between two pages, for others
 const std::string kBegin, kEnd(kKeySize + 1, '\xff');         // of all keys
 
@@ -168,13 +170,7 @@ Status BlockMaps::receive(const std::vector<wire::MovedPiece>& pieces, std::uint
       batch.put(piece_key(each.file, each.piece.number), encode_piece_record(each.piece));
     }
   }
-  if (version > 0) {
-    auto before = former_version();
-    if (!before) return fail(std::move(before).error());
-    std::string record(sizeof version, '\0');
-    store_be(reinterpret_cast<std::uint8_t*>(record.data()), std::max(version, *before));
-    batch.put(std::string(kFormerVersion), std::move(record));
-  }
+  if (version > 0) SLICE_RETURN_IF_ERROR(keep_version(version, batch));
   if (batch.empty()) return {};
   auto position = store_->apply(batch);
   if (!position) return fail(std::move(position).error());
@@ -210,6 +206,24 @@ Task<Status> BlockMaps::sync() {
 
 bool BlockMaps::in_doubt(const Which& which) const {
   return std::any_of(old_.begin(), old_.end(), [&](const auto& each) { return which(each.first.first); });
+}
+
+// With those that follow it until the next start.
+Status BlockMaps::keep_version(std::uint64_t version, storage::WriteBatch& batch) const {
+  auto before = former_version();
+  if (!before) return fail(std::move(before).error());
+  std::string record(sizeof version, '\0');
+  store_be(reinterpret_cast<std::uint8_t*>(record.data()), std::max(version + kVersionsOfARun, *before));
+  batch.put(std::string(kFormerVersion), std::move(record));
+  return {};
+}
+
+Task<Status> BlockMaps::begin_versions(std::uint64_t first) {
+  storage::WriteBatch batch;
+  SLICE_CO_RETURN_IF_ERROR(keep_version(first, batch));
+  auto position = store_->apply(batch);
+  if (!position) co_return fail(std::move(position).error());
+  co_return co_await store_->durable(*position);
 }
 
 Result<std::uint64_t> BlockMaps::former_version() const {

@@ -52,8 +52,13 @@ class BlockMaps {
   Task<Status> sync();
   // Of one of these files it is not known which piece is durable, since its disk has failed.
   bool in_doubt(const Which& which) const;
-  // The largest version of layouts that a former owner of a site here has given; 0: none. kCorrupt, kIo.
+  // No version of layouts up to this one is free, since a run before, or a former owner of a site here, may
+  // have given it; 0: all are. kCorrupt, kIo.
   Result<std::uint64_t> former_version() const;
+  // This run begins with that version, and gives none that the next could take for its own: durable when it
+  // ends well. No clock says so, which may be set back, or be that of another host. kNoSpace: nothing is
+  // kept.
+  Task<Status> begin_versions(std::uint64_t first);
   // `changed` is called at each change but receive() and erase(); there is one at most.
   void on_change(std::function<void(FileId, std::uint64_t number)> changed) { changed_ = std::move(changed); }
 
@@ -61,6 +66,7 @@ class BlockMaps {
   Status record_end() { return store_->record_end(); }
 
  private:
+  Status keep_version(std::uint64_t version, storage::WriteBatch& batch) const;
   void note_failure(FileId file, const Error& error) const;
 
   service::ServiceContext& context_;

@@ -61,16 +61,14 @@ class Layouts::Use {
   File* file_;
 };
 
-// Versions go on where the last process stopped: by the clock, and by what the log says; and beyond those of
-// former owners.
 Layouts::Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions,
-                 BlockMaps& maps, Extents& extents, std::uint64_t former)
+                 BlockMaps& maps, Extents& extents, std::uint64_t first)
     : context_(context),
       intentions_(intentions),
       sessions_(sessions),
       maps_(maps),
       extents_(extents),
-      version_(std::max(static_cast<std::uint64_t>(context.loop.wall().ns), former + 1)),
+      version_(first),
       dropped_(version_),
       missing_gauge_(
           context.metrics.gauge("coordinator_copies_missing_something",

@@ -27,9 +27,9 @@ class Layouts {
   static constexpr std::size_t kMaxMissing = 1 << 20;  // copies; more of them are not noted: JUKEBOX
   static constexpr std::size_t kMaxRecent = 65536;     // files whose last orderers are remembered
 
-  // `former`: the largest version that was given of files here before they came here; 0: none.
+  // `first`: the first version to give; none before was as large, wherever the files were then.
   Layouts(service::ServiceContext& context, Intentions& intentions, Sessions& sessions, BlockMaps& maps,
-          Extents& extents, std::uint64_t former);
+          Extents& extents, std::uint64_t first);
 
   // For one stripe, to be given to a node that asks; when Sessions::settled(). `place`: the stripe's piece
   // gets its sites now, where it has none that writes may go by. kJukebox, kIo, kStale (the file was

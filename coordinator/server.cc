@@ -15,14 +15,14 @@ namespace slice::coordinator {
 class Coordinator::Programs {
  public:
   Programs(service::ServiceContext& context, std::shared_ptr<Intentions> log,
-           std::unique_ptr<BlockMaps> pieces, std::uint64_t former_version)
+           std::unique_ptr<BlockMaps> pieces, std::uint64_t first_version)
       : context(context),
         intentions(std::move(log)),
         maps(std::move(pieces)),
         gate(context),
         sessions(context),
         extents(context, gate),
-        layouts(context, *intentions, sessions, *maps, extents, former_version),
+        layouts(context, *intentions, sessions, *maps, extents, first_version),
         participants(context, gate,
                      [this](routing::FileHandle handle, std::uint32_t server, bool silent) {
                        return without(handle, server, silent);
@@ -130,7 +130,13 @@ Task<Status> Coordinator::start() {
   auto maps = std::make_unique<BlockMaps>(context_, std::move(*store));
   auto former = maps->former_version();
   if (!former) co_return fail(former.error(), "block maps");
-  programs_ = std::make_unique<Programs>(context_, std::move(*intentions), std::move(maps), *former);
+  const std::uint64_t first = std::max(static_cast<std::uint64_t>(context_.loop.wall().ns), *former + 1);
+  if (Status begun = co_await maps->begin_versions(first); !begun) {
+    // On a full disk files can be removed nevertheless.
+    if (begun.error().code != Errc::kNoSpace) co_return fail(begun.error(), "block maps");
+    log_warning("the versions of layouts go by the clock alone: {}", begun.error().message);
+  }
+  programs_ = std::make_unique<Programs>(context_, std::move(*intentions), std::move(maps), first);
   if (!owed.empty()) log_info("the intention log owes {} operations", owed.size());
   for (const auto& [sequence, intention] : owed) {
     // What copies miss first: the operations go by it. Of files that are on their way here, too.
