@@ -18,7 +18,7 @@ TEST_F(FairOrderTest, TheOldestOfTheLargestGoesFirst) {
   auto second = add(2, 1, 2);
   auto third = add(2, 1, 3);
   EXPECT_EQ(order_.oldest(), 1);
-  EXPECT_EQ(order_.oldest_time(), WallTime{1});
+  EXPECT_EQ(order_.oldest_time(), MonoTime{Duration(1)});
   EXPECT_EQ(order_.next_to_go(), 2);
   order_.erase(second);
   add(1, 1, 4);

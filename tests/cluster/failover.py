@@ -75,8 +75,8 @@ class Scene(grow.Scene):
 
     def serving(self, name):
         """The process that serves it, as the manager hears; None: nobody does."""
-        said = next(server for server in (self.target.status() or {"servers": []})["servers"] if server["name"] == name)
-        if not said["alive"] or not said["state"].startswith("serving"):
+        said = next((server for server in (self.target.status() or {"servers": []})["servers"] if server["name"] == name), None)
+        if not said or not said["alive"] or not said["state"].startswith("serving"):
             return None
         return next((process for process in (name, name + STANDBY) if self.pid(process) == said["pid"]), None)
 

@@ -19,6 +19,7 @@ import block_maps
 import crashes
 import damage
 import failover
+import failover_storm
 import grow
 import health
 import hostile
@@ -390,6 +391,7 @@ SUITES = {
     "join": (joining.joining, "docs/install.md: with session keys, certificates and its firewall on each host, a fourth host joins; who is no host reaches no server"),
     "backing": (backing.backing, "servers that keep what they have on storage nodes lose their hosts, and nodes go"),
     "failover": (failover.failover, "servers die, vanish, stop and are wanted elsewhere, and others that stand by take over"),
+    "failover-storm": (failover_storm.failover_storm, "hosts of every kind go and come back at random, those of managers and etcd too: no error, nothing acknowledged is missing"),
     "managers": (managers.managers, "three managers over etcd: who leads dies, is stopped and goes on, etcd dies, all of it dies: another one leads, and no client notices"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "old-store": (old_store.old_store, "stores that programs of before have left are opened: every name, attribute and byte is as it was"),
@@ -411,4 +413,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"address", "backing", "failover", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"address", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
