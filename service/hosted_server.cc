@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/version.h"
 #include "service/backing/announce.h"
+#include "service/backing/look_ahead.h"
 #include "storage/emulated_disk.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
@@ -258,6 +259,17 @@ Task<Status> HostedServer::open_backing() {
                 .first_place = self_.places.empty() || self_.places.front() == self_.address,
                 .told = [this] { return session_->told(verifier_, [this](auto& args) { describe(args); }); },
                 .over = [this] { return stopping_; }}));
+  spawn(look_ahead(
+      {.loop = host_.loop,
+       .channel = *channel_,
+       .managers = managers_,
+       .metrics = metrics_,
+       .local = *local_disk_,
+       .server = self_.index,
+       .name = self_.name,
+       .reserve = [this] { return self_.reserve_bytes; },
+       .stands_by = [this] { return backing_->standing() == BackingSet::Standing::kStandsBy; },
+       .over = [this] { return stopping_ || backing_->standing() == BackingSet::Standing::kChosen; }}));
   co_return co_await backing_->open();
 }
 

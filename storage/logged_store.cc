@@ -55,6 +55,42 @@ Task<Result<Copied>> copy_file(Disk& from, std::string path, Disk& to, std::stri
   co_return copied;
 }
 
+std::string checkpoint_file(const std::string& name) {
+  return name + ".checkpoint";
+}
+std::string stored_file(const std::string& name, const std::string& file) {
+  return name + ".tables/" + file;
+}
+// What look_ahead() has fetched; a file has its name when it is whole.
+std::string ahead_folder(const std::string& name) {
+  return name + ".ahead";
+}
+
+Task<Result<checkpoint_format::Checkpoint>> read_checkpoint(Disk& disk, std::string name) {
+  auto contents = co_await read_file(disk, checkpoint_file(name), kMaxCheckpoint);
+  if (!contents && contents.error().code == Errc::kNotFound) co_return checkpoint_format::Checkpoint{};
+  if (!contents) co_return fail(std::move(contents).error());
+  auto decoded = checkpoint_format::decode_checkpoint(contents->view());
+  if (!decoded) co_return fail(Errc::kCorrupt, "{}: it does not decode", checkpoint_file(name));
+  co_return std::move(*decoded);
+}
+
+// One table of a checkpoint; kCorrupt where it is not that.
+Task<Status> fetch_table(Disk& from, std::string name, const checkpoint_format::TableFile& file, Disk& to,
+                         std::string to_path) {
+  const std::string stored = stored_file(name, file.stored);
+  auto copied = co_await copy_file(from, stored, to, std::move(to_path));
+  if (!copied) co_return fail(std::move(copied).error());
+  if (copied->size != file.size || copied->crc != file.crc)
+    co_return fail(Errc::kCorrupt, "{}: its bytes are not those of the checkpoint", stored);
+  co_return Status{};
+}
+
+bool has_file(const std::vector<checkpoint_format::TableFile>& files, const std::string& stored) {
+  return std::any_of(files.begin(), files.end(),
+                     [&stored](const auto& file) { return file.stored == stored; });
+}
+
 }  // namespace
 
 class LoggedStore::Impl : public std::enable_shared_from_this<LoggedStore::Impl> {
@@ -94,15 +130,14 @@ class LoggedStore::Impl : public std::enable_shared_from_this<LoggedStore::Impl>
   Log& log() { return *log_; }
 
  private:
-  std::string stored(const std::string& file) const { return options_.name + ".tables/" + file; }
-  std::string checkpoint_file() const { return options_.name + ".checkpoint"; }
+  std::string stored(const std::string& file) const { return stored_file(options_.name, file); }
   std::string lineage_file() const { return folder_ + ".lineage"; }
 
-  Task<Status> read_checkpoint();
   Task<Result<std::vector<Record>>> read_log();
   Task<Result<bool>> open_copy(const std::vector<Record>& records);
   Task<Status> rebuild_copy();
   Task<Status> fetch_tables();
+  Task<Result<bool>> take_ahead(const checkpoint_format::TableFile& file);
   Status open_tables();
   Result<checkpoint_format::Position> position() const;
   bool fits(const checkpoint_format::Position& position, const std::vector<Record>& records) const;
@@ -143,27 +178,21 @@ Task<Status> LoggedStore::Impl::recover() {
   if (!local) co_return fail(std::move(local).error());
   local_ = std::move(*local);
 
-  SLICE_CO_RETURN_IF_ERROR(co_await read_checkpoint());
+  auto checkpoint = co_await read_checkpoint(disk_, options_.name);
+  if (!checkpoint) co_return fail(std::move(checkpoint).error());
+  checkpoint_ = std::move(*checkpoint);
   auto records = co_await read_log();
   if (!records) co_return fail(std::move(records).error());
   auto opened = co_await open_copy(*records);
   if (!opened) co_return fail(std::move(opened).error());
   if (!*opened) SLICE_CO_RETURN_IF_ERROR(co_await rebuild_copy());
+  std::error_code ignored;
+  std::filesystem::remove_all(path.parent_path() / ahead_folder(options_.name), ignored);
   auto from = position();
   if (!from) co_return fail(std::move(from).error());
   SLICE_CO_RETURN_IF_ERROR(replay(*from, *records));
   applied_ = log_->last().value;
   if (log_->bytes() > options_.log_bytes) checkpoint_soon();
-  co_return Status{};
-}
-
-Task<Status> LoggedStore::Impl::read_checkpoint() {
-  auto contents = co_await read_file(disk_, checkpoint_file(), kMaxCheckpoint);
-  if (!contents && contents.error().code == Errc::kNotFound) co_return Status{};
-  if (!contents) co_return fail(std::move(contents).error());
-  auto decoded = checkpoint_format::decode_checkpoint(contents->view());
-  if (!decoded) co_return fail(Errc::kCorrupt, "{}: it does not decode", checkpoint_file());
-  checkpoint_ = std::move(*decoded);
   co_return Status{};
 }
 
@@ -248,7 +277,7 @@ Task<Status> LoggedStore::Impl::rebuild_copy() {
   if (!has) co_return fail(std::move(has).error());
   if (has->sequence < checkpoint_.position.sequence) {
     co_return fail(Errc::kCorrupt, "{}: its tables go up to record {} alone, in place of {}",
-                   checkpoint_file(), has->sequence, checkpoint_.position.sequence);
+                   checkpoint_file(options_.name), has->sequence, checkpoint_.position.sequence);
   }
   lineage_ = options_.random();
   Buffer lineage(sizeof lineage_);
@@ -259,23 +288,37 @@ Task<Status> LoggedStore::Impl::rebuild_copy() {
 Task<Status> LoggedStore::Impl::fetch_tables() {
   if (checkpoint_.files.empty()) co_return Status{};
   rebuilt_.add();
-  std::uint64_t bytes = 0, all = 0;
+  std::uint64_t bytes = 0, all = 0, ahead = 0;
   for (const checkpoint_format::TableFile& file : checkpoint_.files) all += file.size;
   log_info("key-value store {}: {} tables of {} bytes are fetched", options_.name, checkpoint_.files.size(),
            all);
   MonoTime said = loop_.now();
   for (const checkpoint_format::TableFile& file : checkpoint_.files) {
-    auto copied = co_await copy_file(disk_, stored(file.stored), *local_, folder_ + "/" + file.name);
-    if (!copied) co_return fail(std::move(copied).error());
-    if (copied->size != file.size || copied->crc != file.crc) {
-      co_return fail(Errc::kCorrupt, "{}: its bytes are not those of the checkpoint", stored(file.stored));
+    auto taken = co_await take_ahead(file);
+    if (!taken) co_return fail(std::move(taken).error());
+    if (*taken) {
+      ahead += file.size;
+    } else {
+      SLICE_CO_RETURN_IF_ERROR(
+          co_await fetch_table(disk_, options_.name, file, *local_, folder_ + "/" + file.name));
     }
     bytes += file.size;
     if (loop_.now() - said < std::chrono::seconds(1)) continue;
     said = loop_.now();
     log_info("key-value store {}: {} % of {} bytes fetched", options_.name, bytes * 100 / all, all);
   }
+  if (ahead > 0) log_info("key-value store {}: {} bytes of them were here ahead", options_.name, ahead);
   co_return co_await local_->sync_folder(folder_);
+}
+
+// False: it is not there, or not as long as it should be.
+Task<Result<bool>> LoggedStore::Impl::take_ahead(const checkpoint_format::TableFile& file) {
+  const std::string path = ahead_folder(options_.name) + "/" + file.stored;
+  auto there = co_await local_->open(path, Disk::Mode::kMustExist);
+  if (!there || (*there)->size() != file.size) co_return false;
+  // Whoever looked ahead may have removed it since.
+  const Status moved = co_await local_->rename(path, folder_ + "/" + file.name);
+  co_return moved.has_value();
 }
 
 Status LoggedStore::Impl::replay(const checkpoint_format::Position& from,
@@ -383,7 +426,8 @@ Task<Status> LoggedStore::Impl::make_checkpoint() {
   // It may have records that came meanwhile.
   SLICE_CO_RETURN_IF_ERROR(co_await log_->sync(log_->last()));
   SLICE_CO_RETURN_IF_ERROR(co_await disk_.sync_folder(options_.name + ".tables"));
-  SLICE_CO_RETURN_IF_ERROR(co_await replace_file(disk_, checkpoint_file(), checkpoint_format::encode(next)));
+  SLICE_CO_RETURN_IF_ERROR(
+      co_await replace_file(disk_, checkpoint_file(options_.name), checkpoint_format::encode(next)));
   checkpoint_ = std::move(next);
   checkpoints_.add();
   std::filesystem::remove_all(linked_path, ignored);
@@ -416,12 +460,37 @@ Task<Status> LoggedStore::Impl::forget_others() {
   auto names = co_await disk_.list(options_.name + ".tables");
   if (!names) co_return fail(std::move(names).error());
   for (const std::string& name : *names) {
-    const bool needed =
-        std::any_of(checkpoint_.files.begin(), checkpoint_.files.end(),
-                    [&name](const checkpoint_format::TableFile& file) { return file.stored == name; });
-    if (!needed) SLICE_CO_RETURN_IF_ERROR(co_await disk_.remove(stored(name)));
+    if (!has_file(checkpoint_.files, name)) SLICE_CO_RETURN_IF_ERROR(co_await disk_.remove(stored(name)));
   }
   co_return Status{};
+}
+
+// ---- before it is opened ----
+
+Task<Result<std::uint64_t>> LoggedStore::look_ahead(Disk& from, Disk& local, std::string name,
+                                                    std::uint64_t reserve) {
+  const std::string folder = ahead_folder(name), part = folder + "/part";
+  auto checkpoint = co_await read_checkpoint(from, name);
+  if (!checkpoint) co_return fail(std::move(checkpoint).error());
+  auto names = co_await local.list(folder);
+  if (!names) co_return fail(std::move(names).error());
+  for (const std::string& each : *names) {
+    if (!has_file(checkpoint->files, each))
+      SLICE_CO_RETURN_IF_ERROR(co_await local.remove(folder + "/" + each));
+  }
+  std::uint64_t fetched = 0;
+  for (const checkpoint_format::TableFile& file : checkpoint->files) {
+    if (std::find(names->begin(), names->end(), file.stored) != names->end()) continue;
+    auto space = local.space();
+    if (!space) co_return fail(std::move(space).error());
+    if (space->free_bytes < reserve + file.size)
+      co_return fail(Errc::kNoSpace, "no room here for the tables of {}", name);
+    SLICE_CO_RETURN_IF_ERROR(co_await fetch_table(from, name, file, local, part));
+    SLICE_CO_RETURN_IF_ERROR(co_await local.rename(part, folder + "/" + file.stored));
+    fetched += file.size;
+  }
+  if (fetched > 0) SLICE_CO_RETURN_IF_ERROR(co_await local.sync_folder(folder));
+  co_return fetched;
 }
 
 // ---- LoggedStore ----

@@ -36,6 +36,12 @@ class LoggedStore : public KvStore {
   // and the loop must outlive the store.
   static Task<Result<std::unique_ptr<LoggedStore>>> open(Loop& loop, Disk& disk, Metrics& metrics,
                                                          Options options);
+  // For who may be to open the store of this name later, with `local` as the folder in which the copy's is:
+  // has the tables of its last checkpoint there, and open() need not fetch them. `from` may change meanwhile,
+  // by another run. Returns the bytes that were fetched now. kNoSpace: less than `reserve` bytes would be
+  // free.
+  static Task<Result<std::uint64_t>> look_ahead(Disk& from, Disk& local, std::string name,
+                                                std::uint64_t reserve);
   ~LoggedStore() override;
 
   Result<std::optional<std::string>> get(std::string_view key) const override;

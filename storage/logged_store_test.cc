@@ -13,6 +13,7 @@
 
 #include "common/manual_loop.h"
 #include "storage/memory_disk.h"
+#include "storage/posix_disk.h"
 
 namespace slice::storage {
 namespace {
@@ -156,6 +157,53 @@ TEST_F(LoggedStoreTest, ACheckpointCutsTheLogAndIsFetched) {
   EXPECT_EQ(counter("kv_copies_rebuilt_total"), 1u);
   EXPECT_EQ(get("299"), value);
   EXPECT_EQ(get("behind"), "it");
+}
+
+TEST_F(LoggedStoreTest, WhoStandsByHasTheTablesBeforeItOpens) {
+  auto b = PosixDisk::open(loop_, folder_ + "/b").value();
+  const auto ahead = [&] { return run(LoggedStore::look_ahead(disk_, *b, "cells", 0)); };
+  const auto files = [&] { return run(b->list("cells.ahead")).value(); };
+  ASSERT_TRUE(open("a"));
+  ASSERT_TRUE(put_durably("key", "value"));
+  EXPECT_EQ(ahead().value(), 0u) << "there is no checkpoint";
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(put_durably(std::to_string(i), std::string(1000, 'v')));
+  ASSERT_TRUE(run(store_->checkpoint()));
+  EXPECT_EQ(run(LoggedStore::look_ahead(disk_, *b, "cells", ~std::uint64_t{0} / 2)).error().code,
+            Errc::kNoSpace);
+  const std::uint64_t first = ahead().value();
+  EXPECT_GT(first, 0u);
+  EXPECT_EQ(ahead().value(), 0u);
+  const auto had = files();
+  ASSERT_TRUE(put_durably("later", "value"));
+  ASSERT_TRUE(run(store_->checkpoint()));
+  const std::uint64_t second = ahead().value();
+  EXPECT_GT(second, 0u);
+  EXPECT_LT(second, first) << "a table that was there is not fetched again";
+  EXPECT_NE(files(), had);
+  // Whole again at the next look: a host that died in between may have left anything under that name.
+  std::ofstream(folder_ + "/b/cells.ahead/part") << "nonsense";
+  EXPECT_EQ(ahead().value(), 0u);
+  store_.reset();
+  for (const std::string& path : disk_.paths()) {
+    if (path.ends_with(".sst")) ASSERT_TRUE(disk_.corrupt(path, 100, 1));
+  }
+  ASSERT_TRUE(open("b")) << "what was fetched ahead is not fetched again";
+  EXPECT_EQ(get("later"), "value");
+  EXPECT_EQ(get("199"), std::string(1000, 'v'));
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(LoggedStoreTest, WhatIsDamagedIsNotFetchedAhead) {
+  auto b = PosixDisk::open(loop_, folder_ + "/b").value();
+  ASSERT_TRUE(open("a"));
+  ASSERT_TRUE(put_durably("key", "value"));
+  ASSERT_TRUE(run(store_->checkpoint()));
+  for (const std::string& path : disk_.paths()) {
+    if (path.ends_with(".sst")) ASSERT_TRUE(disk_.corrupt(path, 100, 1));
+  }
+  EXPECT_EQ(run(LoggedStore::look_ahead(disk_, *b, "cells", 0)).error().code, Errc::kCorrupt);
+  const auto names = run(b->list("cells.ahead")).value();
+  for (const std::string& name : names) EXPECT_FALSE(name.ends_with(".sst"));
 }
 
 TEST_F(LoggedStoreTest, TablesOfNoCheckpointGo) {

@@ -131,7 +131,8 @@ struct BackingChangeResult {
   std::uint64_t free_bytes = 0, total_bytes = 0;
 };
 
-// READ, LIST and DIGEST are answered when the owner's change `after` is carried out.
+// READ, LIST and DIGEST are answered when the owner's change `after` is carried out. READ and LIST of an
+// owner of epoch 0, which is nobody, are answered with what there is at the moment: for who stands by.
 struct BackingReadArgs {
   BackingOwner owner;
   std::string path;

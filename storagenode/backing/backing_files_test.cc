@@ -193,6 +193,21 @@ TEST_F(BackingFilesTest, CallsAreCarriedOutInTheirOrderAndOnce) {
   EXPECT_EQ(read("g"), "x");
 }
 
+// Who stands by, and owns nothing.
+TEST_F(BackingFilesTest, NobodyMayReadAndNothingElse) {
+  EXPECT_EQ(read("f", 0), "?gap") << "there is no set";
+  attach_empty();
+  EXPECT_EQ(change(1, {write("f", "1")}), BackingStatus::kOk);
+  EXPECT_EQ(read("f", 0, 7), "1") << "of no order";
+  EXPECT_EQ(read("g", 0), "?not found");
+  const wire::BackingListArgs list{owner(0), "", 0};
+  EXPECT_EQ(run(files->list(list)).files.size(), 1u);
+  EXPECT_EQ(change(2, {write("f", "2")}, 0), BackingStatus::kStale);
+  EXPECT_EQ(files->renew({owner(0)}).status, BackingStatus::kStale);
+  EXPECT_EQ(run(files->attach({.owner = owner(0)})).status, BackingStatus::kStale);
+  EXPECT_EQ(change(2, {write("f", "2")}), BackingStatus::kOk) << "the owner is who it was";
+}
+
 TEST_F(BackingFilesTest, WhatComesBehindAGapIsRefusedInTime) {
   attach_empty();
   EXPECT_EQ(change(1, {write("f", "1")}), BackingStatus::kOk);

@@ -274,11 +274,22 @@ BackingStatus SetCopy::status_of(const Error& error) {
 
 // ---- what is read ----
 
+// For whoever owns the set, by the order of the changes; for who looks ahead, as it is now.
+Task<BackingStatus> SetCopy::may_read(const Owner& owner, std::uint64_t number) {
+  if (!is_nobody(owner)) co_return co_await after(owner, number);
+  co_return check_reader(owner);
+}
+
+BackingStatus SetCopy::check_reader(const Owner& owner) const {
+  if (!is_nobody(owner)) return check_attached(owner);
+  return broken() || seams_.stopped ? BackingStatus::kIo : BackingStatus::kOk;
+}
+
 Task<BackingStatus> SetCopy::read(const wire::BackingReadArgs& args, ByteSpan into, std::size_t& got) {
-  BackingStatus status = co_await after(args.owner, args.after);
+  BackingStatus status = co_await may_read(args.owner, args.after);
   if (status != BackingStatus::kOk) co_return status;
   auto bytes = co_await files_.read(args.path, args.offset, into);
-  status = check_attached(args.owner);
+  status = check_reader(args.owner);
   if (status != BackingStatus::kOk) co_return status;
   if (!bytes && bytes.error().code == Errc::kNotFound) co_return BackingStatus::kNotFound;
   if (!bytes) co_return status_of(bytes.error());
@@ -288,10 +299,10 @@ Task<BackingStatus> SetCopy::read(const wire::BackingReadArgs& args, ByteSpan in
 
 Task<wire::BackingListResult> SetCopy::list(const wire::BackingListArgs& args) {
   wire::BackingListResult result;
-  result.status = co_await after(args.owner, args.after);
+  result.status = co_await may_read(args.owner, args.after);
   if (result.status != BackingStatus::kOk) co_return result;
   auto files = co_await files_.list(args.behind, result.end);
-  result.status = check_attached(args.owner);
+  result.status = check_reader(args.owner);
   if (result.status != BackingStatus::kOk) co_return result;
   if (!files) {
     result.status = status_of(files.error());

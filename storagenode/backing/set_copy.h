@@ -76,6 +76,9 @@ class SetCopy {
   BackingStatus check_owner(const Owner& owner) const;
   // Whether its calls are taken: it has attached in this run.
   BackingStatus check_attached(const Owner& owner) const;
+  // Of who reads and owns nothing: one that stands by, and looks ahead.
+  static bool is_nobody(const Owner& owner) { return owner.epoch.value == 0; }
+  BackingStatus check_reader(const Owner& owner) const;
   // Until the session of the present owner is over; 0: it is.
   Duration held(std::uint64_t former) const;
   Task<BackingStatus> take_on(const wire::BackingAttachArgs& args, Duration& wait);
@@ -85,6 +88,7 @@ class SetCopy {
   // Ends when this call has its turn (`number` is the next, or was before), and no later call.
   Task<BackingStatus> turn(const wire::BackingChangeArgs& args);
   Task<BackingStatus> after(const Owner& owner, std::uint64_t number);
+  Task<BackingStatus> may_read(const Owner& owner, std::uint64_t number);
   bool is_gap(MonoTime came) const;
   Task<Status> carry_out(const wire::BackingChangeArgs& args, SetFiles::Syncs& syncs);
   // The files are about to change: what was noted of them durably is so no more.
