@@ -9,7 +9,6 @@ import pathlib
 import signal
 import statistics
 import tempfile
-import threading
 import time
 
 import grow
@@ -18,6 +17,7 @@ import stalls
 import steps
 import targets
 import uml
+from beside import Beside
 from load import Lasting
 
 FILES = 6  # of libnfs; 16 stripes each
@@ -35,23 +35,15 @@ def say(ok, what, got=""):
     return ok
 
 
-class Supervisor:
+class Supervisor(Beside):
     """Starts again what has ended, after a second, as systemd does; a context. Not who is in `held`."""
 
     def __init__(self, target):
-        self.hosts, self.held, self.over = target.hosts(), set(), threading.Event()
+        super().__init__()
+        self.hosts, self.held = target.hosts(), set()
         self.hosts.load()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-    def _watch(self):
+    def run(self):
         ended = {}
         while not self.over.wait(0.2):
             for name in self.hosts.processes:

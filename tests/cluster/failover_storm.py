@@ -9,6 +9,7 @@ import time
 
 import failover
 import storms
+from beside import Beside
 
 SECONDS = 120.0  # with --scale 1
 AWAY_SECONDS = (0.5, 12.0)
@@ -25,25 +26,20 @@ def kind(process):
     return process.removesuffix(failover.STANDBY).rstrip("0123456789")
 
 
-class Chaos:
+class Chaos(Beside):
     """A context: who goes, and comes back."""
 
     def __init__(self, scene, seed):
-        self.scene, self.random, self.over = scene, random.Random(seed), threading.Event()
+        super().__init__()
+        self.scene, self.random = scene, random.Random(seed)
         self.away, self.events, self.waiters = {}, 0, []  # away: by kind, who is
-        self.thread = threading.Thread(target=self._run)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
 
     def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
+        super().__exit__()
         for waiter in self.waiters:
             waiter.join()
 
-    def _run(self):
+    def run(self):
         while not self.over.wait(self.random.uniform(*PAUSE_SECONDS)):
             free = [name for name in self.scene.hosts.processes if kind(name) not in self.away and kind(name) != "proxy" and self.scene.pid(name)]
             if not free:

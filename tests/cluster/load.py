@@ -6,10 +6,10 @@ import json
 import pathlib
 import subprocess
 import tempfile
-import threading
 import time
 
 import uml
+from beside import Beside
 
 SPECSFS = {"LOOKUP", "READ", "WRITE", "GETATTR", "READLINK", "READDIR", "CREATE", "REMOVE", "FSSTAT", "SETATTR", "READDIRPLUS",
            "ACCESS", "COMMIT"}
@@ -24,25 +24,17 @@ def small_specsfs(target, options, transport, rate, seconds, seed, report, patie
             "--patience", patience, "--seed", seed, "--json", report]
 
 
-class Lasting:
+class Lasting(Beside):
     """A context: small loads, one after another, over TCP and UDP in turns, until it is left. Then `faults` says what was wrong."""
 
     RATE, SECONDS, PATIENCE = 25, 8.0, 90
 
     def __init__(self, target, options, folder):
+        super().__init__()
         self.target, self.options, self.folder = target, options, pathlib.Path(folder)
-        self.faults, self.runs, self.over = [], 0, threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.faults, self.runs = [], 0
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-    def _run(self):
+    def run(self):
         while not self.over.is_set() and not self.faults:
             self.runs += 1
             transport = ("tcp", "udp")[self.runs % 2]

@@ -9,13 +9,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from urllib.parse import quote
 
 import targets
 import uml
 from attacks import network
+from beside import Beside
 
 ENSEMBLE = targets.ROOT / "deploy/local/ensemble.toml"
 MONITORING = targets.ROOT / "deploy/monitoring"
@@ -64,7 +64,7 @@ def heads(text):
     return [line for line in text.splitlines() if line.startswith("#")]
 
 
-class Attack:
+class Attack(Beside):
     """A context: as many connections as the attacker can hold at each server, half of them with half a request, some with ten thousand
     headers, or requests upon requests without a reader; and new ones all the time."""
 
@@ -72,21 +72,16 @@ class Attack:
     PIPELINED = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 200
 
     def __init__(self, target):
+        super().__init__()
         self.netns, self.addresses = target.netns, [(address, PORT) for address in target.facts["addresses"].values()]
-        self.over, self.sockets, self.opened = threading.Event(), [], 0
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
+        self.sockets, self.opened = [], 0
 
     def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
+        super().__exit__()
         for each in self.sockets:
             each.close()
 
-    def _run(self):
+    def run(self):
         while not self.over.is_set():
             for address in self.addresses:
                 self._open(address)
