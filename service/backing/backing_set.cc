@@ -181,6 +181,7 @@ Task<Status> BackingSet::Impl::open() {
   open_ = true;
   waits_for_.clear();
   members_.set(nodes_.size());
+  copies_.set(seams_.copies);
   log_info("backing set of {}: epoch {}, {} of {} members, {} files", seams_.name, owner_.epoch.value,
            nodes_.size(), seams_.copies, files_.size());
   for (const Node& node : nodes_) spawn(renew(shared_from_this(), node));

@@ -38,7 +38,10 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
                               "nodes that were taken out of the backing set, since they did not follow")),
         members_filled_(counter("backing_members_filled_total", "nodes that were filled and became members")),
         filled_bytes_(counter("backing_filled_bytes_total", "bytes that were copied to fill nodes")),
-        members_(seams_.metrics.gauge("backing_members", "nodes with a whole copy of the backing set")) {}
+        members_(seams_.metrics.gauge("backing_members", "nodes with a whole copy of the backing set")),
+        copies_(seams_.metrics.gauge(
+            "backing_copies_wanted",
+            "nodes that are to have a whole copy of the backing set; 0 where another run owns it")) {}
 
   Task<Status> open();
   bool is_open() const { return open_; }
@@ -203,7 +206,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   Copying* copying_ = nullptr;
   std::map<std::uint32_t, MonoTime> lost_;  // members that were taken out, and when
   Counter &changes_, &change_bytes_, &calls_, &members_lost_, &members_filled_, &filled_bytes_;
-  Gauge& members_;
+  Gauge &members_, &copies_;
 };
 
 }  // namespace slice::service

@@ -114,8 +114,8 @@ class OthersDisk : public storage::Disk {
 Task<std::optional<rpc::Endpoint>> find_member(const LookAhead& seams) {
   auto sets = co_await seams.managers.call<wire::BackingSetsResult>(
       seams.channel, wire::ManagerProcedure::kBackingSets, NoArguments{}, kAheadTimeout);
-  auto tables = co_await seams.managers.call<wire::Tables>(
-      seams.channel, wire::ManagerProcedure::kGetTables, NoArguments{}, kAheadTimeout);
+  auto tables = co_await seams.managers.call<wire::Tables>(seams.channel, wire::ManagerProcedure::kGetTables,
+                                                           NoArguments{}, kAheadTimeout);
   if (!sets || !tables) co_return std::nullopt;
   for (const wire::BackingSet& set : sets->sets) {
     if (set.server != seams.server) continue;
@@ -146,8 +146,8 @@ Task<Status> look_once(const LookAhead& seams, Counter& fetched) {
 }  // namespace
 
 Task<void> look_ahead(LookAhead seams) {
-  Counter& fetched = seams.metrics.counter(
-      "backing_ahead_bytes_total", "bytes of tables that were fetched ahead, while the run stood by");
+  Counter& fetched = seams.metrics.counter("backing_ahead_bytes_total",
+                                           "bytes of tables that were fetched ahead, while the run stood by");
   std::string said;
   while (!seams.over()) {
     if (seams.stands_by()) {

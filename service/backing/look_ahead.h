@@ -1,5 +1,5 @@
-// What a run that stands by fetches before it is wanted: the tables of the last checkpoints in the backing set
-// (docs/backing.md), so that to take over is not to wait for them. One loop.
+// What a run that stands by fetches before it is wanted: the tables of the last checkpoints in the backing
+// set (docs/backing.md), so that to take over is not to wait for them. One loop.
 #ifndef SLICE_SERVICE_BACKING_LOOK_AHEAD_H
 #define SLICE_SERVICE_BACKING_LOOK_AHEAD_H
 
@@ -18,10 +18,10 @@ struct LookAhead {
   Metrics& metrics;
   storage::Disk& local;  // the data directory
   std::uint32_t server = 0;
-  std::string name;                         // of that server, for logs
-  std::function<std::uint64_t()> reserve;   // bytes that are left free
-  std::function<bool()> stands_by;          // false: it is left off, for now
-  std::function<bool()> over;               // for good
+  std::string name;                        // of that server, for logs
+  std::function<std::uint64_t()> reserve;  // bytes that are left free
+  std::function<bool()> stands_by;         // false: it is left off, for now
+  std::function<bool()> over;              // for good
 };
 // Now and then, at a moderate rate, until it is over. Nothing of it is needed: what fails is tried again
 // later. What the seams name outlives it.
