@@ -165,7 +165,10 @@ void Failovers::look() {
     return each.first >= servers.size() || !may_have_set(servers[each.first]);
   });
   if (!hooks_.surveys()) {
-    for (const wire::BackingSet& each : hooks_.state.backing_sets) look_at(each.server);
+    // A change may be over before look_at() returns, and then the state is another.
+    std::vector<std::uint32_t> with_sets;
+    for (const wire::BackingSet& each : hooks_.state.backing_sets) with_sets.push_back(each.server);
+    for (std::uint32_t each : with_sets) look_at(each);
   }
   standing_by_.set(list().standbys.size());
   context_.loop.after(kInterval, [this] { look(); });

@@ -210,6 +210,7 @@ TEST_F(DuplicateBoundsTest, BytesAndAgeAreBounded) {
 
 // The next host that the server is served at has a clock of its own.
 TEST_F(DuplicateBoundsTest, AnotherHostsClockMakesNobodyForgotten) {
+  std::uint32_t xid = 2;
   for (auto ahead : {std::chrono::hours(-1), std::chrono::hours(1)}) {
     storage::WriteBatch batch;
     batch.put(duplicate_key(SiteId{3}, 5),
@@ -217,7 +218,7 @@ TEST_F(DuplicateBoundsTest, AnotherHostsClockMakesNobodyForgotten) {
     ASSERT_TRUE(store_.apply(batch).has_value());
     DuplicateCache cache(loop_, metrics_);
     ASSERT_TRUE(cache.load(cells_, {SiteId{3}}).has_value());
-    answer(cache, 2, "another");
+    answer(cache, xid++, "another");
     EXPECT_EQ(cache.begin(key(1), SiteId{3}).reply, "reply");
   }
 }
