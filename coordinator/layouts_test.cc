@@ -135,6 +135,28 @@ TEST_F(LayoutsTest, WhatACopyMissesIsKnownAfterACrash) {
   EXPECT_GT(layout().changed, version) << "layouts of before are void";
 }
 
+// Of the run before, by whatever clock: another host's, or one that was set back since.
+TEST_F(LayoutsTest, VersionsGoBeyondThoseOfTheRunBeforeWhateverTheClockSays) {
+  const std::uint64_t before = layout().version, ahead = before + 3'600'000'000'000;
+  kill();
+  {
+    storage::MemoryStore store(loop_, medium_);
+    storage::WriteBatch batch;
+    std::string record(sizeof ahead, '\0');
+    store_be(reinterpret_cast<std::uint8_t*>(record.data()), ahead);
+    batch.put("version", record);
+    auto applied = store.apply(batch);
+    ASSERT_TRUE(applied);
+    ASSERT_TRUE(run(store.durable(*applied)));
+  }
+  boot();
+  const std::uint64_t first = layout().version;
+  EXPECT_GT(first, ahead);
+  kill();
+  boot();
+  EXPECT_GT(layout().version, first + 1'000'000) << "with room for what the run before may have given";
+}
+
 // By that a node knows which writes were sent, or have waited at it, for too long.
 TEST_F(LayoutsTest, ACopyThatIsMadeWholeOrdersWritesSinceThen) {
   std::uint32_t store1 = index("store1"), store2 = index("store2");
