@@ -476,7 +476,7 @@ Task<Result<std::uint64_t>> LoggedStore::look_ahead(Disk& from, Disk& local, std
   if (!names) co_return fail(std::move(names).error());
   for (const std::string& each : *names) {
     if (!has_file(checkpoint->files, each))
-      SLICE_CO_RETURN_IF_ERROR(co_await local.remove(folder + "/" + each));
+      SLICE_CO_RETURN_IF_ERROR(co_await local.remove(fmt::format("{}/{}", folder, each)));
   }
   std::uint64_t fetched = 0;
   for (const checkpoint_format::TableFile& file : checkpoint->files) {
@@ -486,7 +486,7 @@ Task<Result<std::uint64_t>> LoggedStore::look_ahead(Disk& from, Disk& local, std
     if (space->free_bytes < reserve + file.size)
       co_return fail(Errc::kNoSpace, "no room here for the tables of {}", name);
     SLICE_CO_RETURN_IF_ERROR(co_await fetch_table(from, name, file, local, part));
-    SLICE_CO_RETURN_IF_ERROR(co_await local.rename(part, folder + "/" + file.stored));
+    SLICE_CO_RETURN_IF_ERROR(co_await local.rename(part, fmt::format("{}/{}", folder, file.stored)));
     fetched += file.size;
   }
   if (fetched > 0) SLICE_CO_RETURN_IF_ERROR(co_await local.sync_folder(folder));
