@@ -11,10 +11,11 @@ namespace slice::sim {
 // The sanitizers make a simulation six times as long: there a part has to do. The whole is run with the
 // release build.
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-constexpr bool kPart = true;
+#define SLICE_SIM_PART 1
 #else
-constexpr bool kPart = false;
+#define SLICE_SIM_PART 0
 #endif
+constexpr bool kPart = SLICE_SIM_PART;
 constexpr std::uint64_t kSeeds = kPart ? 6 : 40;  // of each ensemble
 constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
 constexpr std::chrono::minutes kHours(kPart ? 15 : 120);
