@@ -423,6 +423,9 @@ TEST(CrashPointTest, AProcessDiesAtEachOfThem) {
 TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
   configure_log("sim", LogLevel::kError);
   std::set<std::string> left = points_of({"coordinator", "storagenode", "smallfile", "service"});
+  // Where a set is made, before anybody dies, and where a node is filled in place of one that has been away
+  // for longer than any storm: storagenode/backing/backing_files_test.cc comes to it.
+  left.erase("backing.emptied");
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 800; ++seed) {
     // What is reached seldom, or late in a storm, would need many seeds until one has it among its dangers.
