@@ -259,17 +259,16 @@ Task<Status> HostedServer::open_backing() {
                 .first_place = self_.places.empty() || self_.places.front() == self_.address,
                 .told = [this] { return session_->told(verifier_, [this](auto& args) { describe(args); }); },
                 .over = [this] { return stopping_; }}));
-  spawn(look_ahead(
-      {.loop = host_.loop,
-       .channel = *channel_,
-       .managers = managers_,
-       .metrics = metrics_,
-       .local = *local_disk_,
-       .server = self_.index,
-       .name = self_.name,
-       .reserve = [this] { return self_.reserve_bytes; },
-       .stands_by = [this] { return backing_->standing() == BackingSet::Standing::kStandsBy; },
-       .over = [this] { return stopping_ || backing_->standing() == BackingSet::Standing::kChosen; }}));
+  spawn(look_ahead({.loop = host_.loop,
+                    .channel = *channel_,
+                    .managers = managers_,
+                    .metrics = metrics_,
+                    .local = *local_disk_,
+                    .set = *backing_,
+                    .server = self_.index,
+                    .name = self_.name,
+                    .reserve = self_.reserve_bytes,
+                    .over = [this] { return stopping_; }}));
   co_return co_await backing_->open();
 }
 

@@ -307,7 +307,7 @@ Task<NfsAnswer> NfsProgram::relay(const NfsRequest& request, routing::Route plac
   // The owner itself, which has no such operation: nobody has.
   const std::uint32_t owner = routing::server_for(*context_.tables.get(), place, request.handle);
   if (owner == context_.self.index) co_return nfs3::Status::kNotSupp;
-  if (request.passed_on != nullptr) *request.passed_on = true;
+  request.note_passed_on();
   auto reply = co_await relay_.pass_on(request.call, place, owner);
   if (reply) co_return NfsAnswer::anothers(request.call, reply->results(), results);
   switch (reply.error().code) {

@@ -48,11 +48,16 @@ struct NfsRequest {
   ByteView handle_bytes;       // the same as it came, hint included: 56 bytes within call.arguments
   Identity who;
   std::optional<std::uint32_t> gated_site;  // by which the request may be held, since that may move
-  bool* passed_on = nullptr;  // of a WRITE: set before it is passed on to another server (LateWrites)
+  bool* passed_on = nullptr;                // of a WRITE: LateWrites' note of that
   // Set by the operation when it learns them: they go into the failure's body (post_op_attr forms, wcc_data
   // forms).
   nfs3::PostOpAttributes attributes;
   nfs3::WccData wcc;
+
+  // It is about to be passed on to another server.
+  void note_passed_on() const {
+    if (passed_on != nullptr) *passed_on = true;
+  }
 };
 
 // What an operation ends with.

@@ -96,7 +96,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
     if (!suspects_.has(*to)) {
       passed_on_.add();
       asked = true;
-      if (request.passed_on != nullptr) *request.passed_on = true;
+      request.note_passed_on();
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
       passed.timeout = kForwardTimeout;
       passed.refused_patience = kForwardRefused;

@@ -172,7 +172,7 @@ Task<Status> BackingSet::Impl::open() {
     nodes_.push_back(each.node);
   }
   if (nodes_.size() < set->members.size() && !co_await set_members(nullptr)) co_return intact_;
-  SLICE_CO_RETURN_IF_ERROR(co_await list(best->node, [this](Page page) {
+  SLICE_CO_RETURN_IF_ERROR(co_await list(best->node, [this](NodePage page) {
     for (const wire::BackingFile& file : page) {
       files_[file.path] = std::make_shared<SetFile>(
           SetFile{.path = file.path, .size = file.size, .allocated = file.allocated});
@@ -189,18 +189,9 @@ Task<Status> BackingSet::Impl::open() {
   co_return Status{};
 }
 
-Task<Status> BackingSet::Impl::list(Node node, std::function<void(Page)> take) {
-  wire::BackingListArgs args{.owner = owner_, .behind = "", .after = node->sent};
-  for (;;) {
-    auto page = co_await call<wire::BackingListResult>(node, BackingProcedure::kList, args);
-    if (!page) co_return fail(page.error(), "list of the backing set");
-    if (page->status != BackingStatus::kOk)
-      co_return fail(Errc::kIo, "list of the backing set: {}", why(page));
-    const bool last = page->end || page->files.empty();
-    if (!last) args.behind = page->files.back().path;
-    take(std::move(page->files));
-    if (last) co_return Status{};
-  }
+Task<Status> BackingSet::Impl::list(const Node& node, std::function<void(NodePage)> take) {
+  return list_node(seams_.channel, node->endpoint, {.owner = owner_, .behind = "", .after = node->sent},
+                   kPatience, std::move(take));
 }
 
 bool BackingSet::Impl::holds() const {

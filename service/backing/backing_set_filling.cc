@@ -121,7 +121,7 @@ Task<Status> BackingSet::Impl::fill_node(Node node) {
 
 // What an earlier time left there.
 Task<Status> BackingSet::Impl::remove_others(Node node) {
-  return list(node, [this, node](Page page) {
+  return list(node, [this, node](NodePage page) {
     std::vector<wire::BackingChange> changes;
     for (const wire::BackingFile& file : page) {
       if (!files_.contains(file.path)) changes.push_back({.op = BackingOp::kRemove, .path = file.path});

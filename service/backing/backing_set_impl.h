@@ -15,6 +15,7 @@
 
 #include "service/backing/backing_set.h"
 #include "service/backing/change_batch.h"
+#include "service/backing/node_calls.h"
 #include "service/internal_call.h"
 
 namespace slice::service {
@@ -132,8 +133,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   };
   Task<Attached> attach_at_start(Node node, bool empty, MonoTime until, std::shared_ptr<bool> somebody);
   // What a node has, page by page.
-  using Page = std::vector<wire::BackingFile>;
-  Task<Status> list(Node node, std::function<void(Page)> take);
+  Task<Status> list(const Node& node, std::function<void(NodePage)> take);
 
   // ---- the stream of changes ----
   // Why nothing can be done with the set any more; fine: it can.

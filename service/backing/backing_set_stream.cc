@@ -249,29 +249,18 @@ BackingSet::Impl::Node BackingSet::Impl::source() const {
 Task<Result<std::size_t>> BackingSet::Impl::read_from(Node node, std::shared_ptr<SetFile> file,
                                                       std::uint64_t offset, ByteSpan into) {
   if (file->last_change > last_) seal();
-  const wire::BackingReadArgs args{.owner = owner_,
-                                   .path = file->path,
-                                   .offset = offset,
-                                   .length = static_cast<std::uint32_t>(into.size()),
-                                   .after = file->last_change};
-  auto request = internal_request(node->endpoint, wire::kBackingProgram, BackingProcedure::kRead, args,
-                                  kPatience, Duration(0));
-  request.long_answer = true;
-  auto response = co_await seams_.channel.call(std::move(request));
-  if (!response) co_return fail(std::move(response).error());
-  wire::BackingReadResult result;
-  if (!decode(response->results(), result) || result.bytes.size() > into.size()) {
-    co_return fail(Errc::kInvalid, "a reply that does not decode");
-  }
-  if (result.status == BackingStatus::kStale) stale();
-  if (result.status == BackingStatus::kNotFound && file->gone) co_return std::size_t{0};
-  if (result.status != BackingStatus::kOk) {
-    const bool renamed = result.status == BackingStatus::kNotFound && file->path != args.path;
+  const wire::BackingReadArgs args{
+      .owner = owner_, .path = file->path, .offset = offset, .after = file->last_change};
+  auto got = co_await read_at_node(seams_.channel, node->endpoint, args, kPatience, into);
+  if (!got) co_return fail(std::move(got).error());
+  if (got->status == BackingStatus::kStale) stale();
+  if (got->status == BackingStatus::kNotFound && file->gone) co_return std::size_t{0};
+  if (got->status != BackingStatus::kOk) {
+    const bool renamed = got->status == BackingStatus::kNotFound && file->path != args.path;
     co_return fail(renamed ? Errc::kNotFound : Errc::kIo, "{}: {}", args.path,
-                   wire::backing_status_name(result.status));
+                   wire::backing_status_name(got->status));
   }
-  std::copy(result.bytes.begin(), result.bytes.end(), into.begin());
-  co_return result.bytes.size();
+  co_return got->bytes;
 }
 
 Task<Result<std::size_t>> BackingSet::Impl::read(std::shared_ptr<SetFile> file, std::uint64_t offset,

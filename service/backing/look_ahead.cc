@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "service/backing/node_calls.h"
 #include "storage/logged_store.h"
 
 namespace slice::service {
@@ -14,6 +15,10 @@ constexpr Duration kAheadInterval = std::chrono::seconds(2);
 constexpr Duration kAheadTimeout = std::chrono::seconds(2);  // of one call
 constexpr std::uint64_t kAheadRate = 64 << 20;               // bytes a second
 constexpr std::string_view kCheckpointSuffix = ".checkpoint";
+
+bool stands_by(const LookAhead& seams) {
+  return seams.set.standing() == BackingSet::Standing::kStandsBy;
+}
 
 Error read_only() {
   return Error{Errc::kDenied, "a backing set of another run's"};
@@ -26,16 +31,10 @@ class OthersDisk : public storage::Disk {
   OthersDisk(const LookAhead& seams, rpc::Endpoint member) : seams_(seams), member_(member) {}
 
   Task<Status> learn_files() {
-    wire::BackingListArgs args{.owner = nobody(), .behind = "", .after = 0};
-    for (;;) {
-      auto page = co_await internal_call<wire::BackingListResult>(
-          seams_.channel, member_, wire::kBackingProgram, wire::BackingProcedure::kList, args, kAheadTimeout);
-      if (!page) co_return fail(std::move(page).error());
-      if (page->status != wire::BackingStatus::kOk) co_return refused(page->status);
-      for (const wire::BackingFile& file : page->files) sizes_[file.path] = file.size;
-      if (page->end || page->files.empty()) co_return Status{};
-      args.behind = page->files.back().path;
-    }
+    return list_node(seams_.channel, member_, {.owner = nobody(), .behind = "", .after = 0}, kAheadTimeout,
+                     [this](NodePage page) {
+                       for (const wire::BackingFile& file : page) sizes_[file.path] = file.size;
+                     });
   }
   const std::map<std::string, std::uint64_t>& files() const { return sizes_; }
 
@@ -80,29 +79,16 @@ class OthersDisk : public storage::Disk {
   };
 
   wire::BackingOwner nobody() const { return {.server = seams_.server, .epoch = {}, .instance = 0}; }
-  static Status refused(wire::BackingStatus status) {
-    return fail(Errc::kUnavailable, "{}", wire::backing_status_name(status));
-  }
   Task<Result<std::size_t>> read(std::string path, std::uint64_t offset, ByteSpan into) {
-    if (seams_.over() || !seams_.stands_by()) co_return fail(Errc::kUnavailable, "it is wanted elsewhere");
-    const wire::BackingReadArgs args{.owner = nobody(),
-                                     .path = std::move(path),
-                                     .offset = offset,
-                                     .length = static_cast<std::uint32_t>(into.size()),
-                                     .after = 0};
-    auto request = internal_request(member_, wire::kBackingProgram, wire::BackingProcedure::kRead, args,
-                                    kAheadTimeout, Duration(0));
-    request.long_answer = true;
-    auto response = co_await seams_.channel.call(std::move(request));
-    if (!response) co_return fail(std::move(response).error());
-    wire::BackingReadResult result;
-    if (!decode(response->results(), result) || result.bytes.size() > into.size())
-      co_return fail(Errc::kInvalid, "a reply that does not decode");
-    if (result.status != wire::BackingStatus::kOk) co_return fail(refused(result.status).error());
-    std::copy(result.bytes.begin(), result.bytes.end(), into.begin());
-    const std::size_t got = result.bytes.size();
-    co_await seams_.loop.sleep(std::chrono::nanoseconds(got * 1'000'000'000 / kAheadRate));
-    co_return got;
+    if (seams_.over() || !stands_by(seams_)) co_return fail(Errc::kUnavailable, "it stands by no more");
+    auto got = co_await read_at_node(
+        seams_.channel, member_, {.owner = nobody(), .path = std::move(path), .offset = offset, .after = 0},
+        kAheadTimeout, into);
+    if (!got) co_return fail(std::move(got).error());
+    if (got->status != wire::BackingStatus::kOk)
+      co_return fail(Errc::kUnavailable, "{}", wire::backing_status_name(got->status));
+    co_await seams_.loop.sleep(std::chrono::nanoseconds(got->bytes * 1'000'000'000 / kAheadRate));
+    co_return got->bytes;
   }
 
   const LookAhead& seams_;
@@ -134,7 +120,7 @@ Task<Status> look_once(const LookAhead& seams, Counter& fetched) {
   for (const auto& [path, size] : others.files()) {
     if (!path.ends_with(kCheckpointSuffix)) continue;
     auto bytes = co_await storage::LoggedStore::look_ahead(
-        others, seams.local, path.substr(0, path.size() - kCheckpointSuffix.size()), seams.reserve());
+        others, seams.local, path.substr(0, path.size() - kCheckpointSuffix.size()), seams.reserve);
     if (!bytes) co_return fail(std::move(bytes).error());
     if (*bytes == 0) continue;
     fetched.add(*bytes);
@@ -149,11 +135,11 @@ Task<void> look_ahead(LookAhead seams) {
   Counter& fetched = seams.metrics.counter("backing_ahead_bytes_total",
                                            "bytes of tables that were fetched ahead, while the run stood by");
   std::string said;
-  while (!seams.over()) {
-    if (seams.stands_by()) {
+  while (!seams.over() && seams.set.standing() != BackingSet::Standing::kChosen) {
+    if (stands_by(seams)) {
       Status looked = co_await look_once(seams, fetched);
       const std::string why = looked ? "" : looked.error().message;
-      if (said != why && !why.empty() && seams.stands_by())
+      if (said != why && !why.empty() && stands_by(seams))
         log_info("it stands by for {}, and fetches nothing ahead: {}", seams.name, why);
       said = why;
     }

@@ -17,14 +17,14 @@ struct LookAhead {
   Managers& managers;
   Metrics& metrics;
   storage::Disk& local;  // the data directory
+  const BackingSet& set;
   std::uint32_t server = 0;
-  std::string name;                        // of that server, for logs
-  std::function<std::uint64_t()> reserve;  // bytes that are left free
-  std::function<bool()> stands_by;         // false: it is left off, for now
-  std::function<bool()> over;              // for good
+  std::string name;           // of that server, for logs
+  std::uint64_t reserve = 0;  // bytes that are left free
+  std::function<bool()> over;
 };
-// Now and then, at a moderate rate, until it is over. Nothing of it is needed: what fails is tried again
-// later. What the seams name outlives it.
+// Now and then while it stands by, at a moderate rate; until it is over, or the run is to serve. Nothing of
+// it is needed: what fails is tried again later. What the seams name outlives it.
 Task<void> look_ahead(LookAhead seams);
 
 }  // namespace slice::service
