@@ -275,11 +275,7 @@ Task<Status> HostedServer::open_backing() {
 void HostedServer::add_program(rpc::Program& program) {
   programs_.push_back(std::make_unique<TracedProgram>(program, tracer_, host_.loop, handles_));
   if (backing_) {
-    programs_.push_back(std::make_unique<FencedProgram>(
-        *programs_.back(), *backing_,
-        metrics_.counter("backing_unanswered_total",
-                         "calls that got no answer, since it was not sure that the backing set is this "
-                         "server's")));
+    programs_.push_back(std::make_unique<FencedProgram>(*programs_.back(), *backing_, metrics_));
   }
   dispatcher_->add(*programs_.back());
 }

@@ -201,10 +201,26 @@ bool BackingSet::Impl::holds() const {
                      [now](const Node& node) { return !node->counts || node->session_until > now; });
 }
 
+Task<bool> BackingSet::Impl::until_holds() {
+  if (holds()) co_return true;
+  if (!usable()) co_return false;
+  OneShot<bool> decided;
+  wait_until_it_holds_.push_back(decided);
+  co_return co_await decided;
+}
+
+void BackingSet::Impl::tell_whether_it_holds() {
+  if (wait_until_it_holds_.empty()) return;
+  const bool it_does = holds();
+  if (!it_does && usable()) return;
+  for (const OneShot<bool>& each : std::exchange(wait_until_it_holds_, {})) each.set(it_does);
+}
+
 Task<void> BackingSet::Impl::close() {
   if (!open_ || closed_ || !intact_) co_return;
   (void)co_await carried_out(send_to(nullptr, {}));
   closed_ = true;
+  tell_whether_it_holds();
   std::vector<Task<Result<wire::BackingStatusResult>>> letting_go;
   for (const Node& node : nodes_) {
     if (!node->member()) continue;
@@ -228,6 +244,7 @@ Task<void> BackingSet::Impl::renew(std::shared_ptr<Impl> /*stays*/, Node node) {
                                                            wire::BackingOwnerArgs{owner_}, kPatience / 2);
     if (result && result->status == BackingStatus::kOk) {
       node->session_until = std::max(node->session_until, asked + wire::kBackingSession - kMargin);
+      tell_whether_it_holds();
     } else if (result && result->status == BackingStatus::kStale) {
       stale();
     } else if (node->session_until - loop_.now() < wire::kBackingSession - kMargin - kPatience) {
@@ -287,6 +304,7 @@ void BackingSet::Impl::forget(const Node& node) {
   std::erase(nodes_, node);
   members_.set(count_members());
   settle();
+  tell_whether_it_holds();
 }
 
 void BackingSet::Impl::broken(const std::string& why) {
@@ -295,6 +313,7 @@ void BackingSet::Impl::broken(const std::string& why) {
   log_error("{}", text);
   intact_ = fail(Errc::kIo, "{}", text);
   fail_waiters(intact_.error());
+  tell_whether_it_holds();
   loop_.post([lost = seams_.lost, text] { lost(text); });
 }
 
@@ -327,6 +346,9 @@ const std::string& BackingSet::waits_for() const {
 }
 bool BackingSet::holds() const {
   return impl_->holds();
+}
+Task<bool> BackingSet::until_holds() {
+  return impl_->until_holds();
 }
 Task<void> BackingSet::close() {
   return impl_->close();

@@ -74,6 +74,9 @@ class BackingSet {
   const std::string& waits_for() const;
   // It is the owner for sure, now: what it reads is so, and whoever was told something by it may rely on it.
   bool holds() const;
+  // Ends as soon as holds(). False: it never will again. Who holds again has been the owner all the time:
+  // what it found out meanwhile may be told.
+  Task<bool> until_holds();
   // Gives the set back: all is durable, and the next owner need not wait.
   Task<void> close();
 

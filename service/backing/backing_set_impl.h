@@ -49,6 +49,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   Standing standing() const { return standing_; }
   const std::string& waits_for() const { return waits_for_; }
   bool holds() const;
+  Task<bool> until_holds();
   Task<void> close();
 
   const Files& files() const { return files_; }
@@ -66,6 +67,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   // It will not be used any more.
   void drop() {
     closed_ = true;
+    tell_whether_it_holds();
     fail_waiters(Error{Errc::kUnavailable, "backing set: closed"});
   }
 
@@ -163,6 +165,8 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   void broken(const std::string& why);
   void stale() { broken("another owner has been given the set"); }
   void fail_waiters(const Error& error);
+  // To those who wait for it, where that is decided now.
+  void tell_whether_it_holds();
 
   // ---- filling ----
   Task<void> keep_whole(std::shared_ptr<Impl> stays);
@@ -201,6 +205,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   bool pump_posted_ = false;
   std::multimap<std::uint64_t, OneShot<Status>> waiters_;
   std::deque<OneShot<Status>> wait_for_room_;
+  std::vector<OneShot<bool>> wait_until_it_holds_;
 
   AsyncMutex changing_members_;
   Copying* copying_ = nullptr;

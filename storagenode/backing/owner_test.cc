@@ -7,6 +7,7 @@
 #include <set>
 
 #include "service/backing/backed_disk.h"
+#include "service/backing/fenced_program.h"
 #include "service/testing/service_fixture.h"
 #include "storage/log.h"
 #include "storagenode/backing/backing_program.h"
@@ -336,6 +337,64 @@ TEST_F(OwnerTest, AnotherNodeIsFilledInPlaceOfOneThatStaysAway) {
   Owner& next = begin(elsewhere_);
   EXPECT_EQ(read(next, "log/1"), "x");
   EXPECT_TRUE(read(next, "zones/1") == big);
+}
+
+// Like the server's own.
+class Question : public rpc::Program {
+ public:
+  explicit Question(Loop& loop) : loop_(loop) {}
+  std::uint32_t number() const override { return 1; }
+  std::uint32_t version() const override { return 1; }
+  Task<rpc::Outcome> handle(const rpc::Call& /*call*/, rpc::XdrWriter& /*results*/) override {
+    co_await loop_.sleep(takes);
+    co_return rpc::Outcome::kReply;
+  }
+  Duration takes{};
+
+ private:
+  Loop& loop_;
+};
+
+// A call over TCP is made once: without an answer its client waits for its own patience, a minute.
+TEST_F(OwnerTest, CallsWaitWhileItIsNotSureAndAreAnsweredThen) {
+  Owner& owner = begin(here_);
+  Question question(loop_);
+  Metrics metrics;
+  service::FencedProgram fenced(question, *owner.set, metrics);
+  rpc::Call call;
+  rpc::XdrWriter results;
+  std::vector<rpc::Outcome> outcomes;
+  const auto ask = [&] {
+    start(fenced.handle(call, results), [&](rpc::Outcome outcome) { outcomes.push_back(outcome); });
+  };
+  ask();
+  loop_.advance(1ms);
+  EXPECT_EQ(outcomes.size(), 1u);
+  // One that is under way while a member is lost, and one that comes then.
+  silence("manager1");
+  host(0).end();
+  loop_.advance(1s);
+  question.takes = 5s;
+  ask();
+  loop_.advance(10s);
+  ASSERT_FALSE(owner.set->holds());
+  question.takes = {};
+  ask();
+  EXPECT_EQ(outcomes.size(), 1u);
+  serve("manager1", manager_);
+  loop_.advance(5s);
+  EXPECT_EQ(outcomes, std::vector(3, rpc::Outcome::kReply));
+  // Another becomes the owner meanwhile.
+  owner.channel->cut = true;
+  loop_.advance(10s);
+  ASSERT_FALSE(owner.set->holds());
+  ask();
+  EXPECT_EQ(outcomes.size(), 3u);
+  begin(elsewhere_);
+  owner.channel->cut = false;
+  loop_.advance(5s);
+  ASSERT_EQ(outcomes.size(), 4u);
+  EXPECT_EQ(outcomes.back(), rpc::Outcome::kDrop);
 }
 
 TEST_F(OwnerTest, ADrainedMemberGoesWhenAnotherHasAll) {

@@ -90,8 +90,7 @@ Task<slice::Status> SimEnsemble::Process::start() {
 void SimEnsemble::Process::serve() {
   for (rpc::Program* program : role_->programs()) {
     if (backing_ && ensemble_.broken_ != BrokenFencing::kOwners) {
-      programs_.push_back(std::make_unique<service::FencedProgram>(
-          *program, *backing_, metrics_.counter("backing_unanswered_total", "calls without an answer")));
+      programs_.push_back(std::make_unique<service::FencedProgram>(*program, *backing_, metrics_));
       program = programs_.back().get();
     }
     if (ensemble_.broken_ == BrokenFencing::kNodes && program->number() == wire::kBackingProgram) {
