@@ -9,6 +9,8 @@ using rpc::XdrReader;
 using rpc::XdrWriter;
 
 constexpr std::uint32_t kMaxBackingSets = 1024;
+constexpr std::uint32_t kMembersFileMagic = 0x534c424d;  // "SLBM"
+constexpr std::uint32_t kMembersFileFormat = 1;
 
 void encode_owner(XdrWriter& out, const BackingOwner& owner) {
   out.u32(owner.server);
@@ -104,6 +106,7 @@ void encode(XdrWriter& out, const BackingSet& set) {
   out.u64(set.epoch.value);
   out.u64(set.instance);
   out.u32(set.copies);
+  out.u64(set.change);
   encode_numbers(out, set.members, kMaxBackingMembers);
 }
 
@@ -113,6 +116,7 @@ BackingSet decode_backing_set(XdrReader& in) {
   set.instance = in.u64();
   set.copies = in.u32();
   if (set.copies < 1 || set.copies > kMaxBackingMembers) in.fail();
+  set.change = in.u64();
   set.members = decode_members(in);
   return set;
 }
@@ -356,12 +360,14 @@ bool decode(ByteView bytes, BackingClaimResult& out) {
 
 void encode(XdrWriter& out, const BackingMembersArgs& args) {
   encode_owner(out, args.owner);
+  out.u64(args.change);
   encode_numbers(out, args.members, kMaxBackingMembers);
 }
 
 bool decode(ByteView bytes, BackingMembersArgs& out) {
   XdrReader in(bytes);
   out.owner = decode_owner(in);
+  out.change = in.u64();
   out.members = decode_members(in);
   return in.complete();
 }
@@ -409,6 +415,52 @@ void encode(XdrWriter& out, const BackingSetsResult& result) {
 bool decode(ByteView bytes, BackingSetsResult& out) {
   XdrReader in(bytes);
   decode_list(in, kMaxBackingSets, out.sets, decode_backing_set);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const BackingKeepArgs& args) {
+  encode(out, args.set);
+}
+
+bool decode(ByteView bytes, BackingKeepArgs& out) {
+  XdrReader in(bytes);
+  out.set = decode_backing_set(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const BackingKeepResult& result) {
+  out.text(bounded(result.refused));
+}
+
+bool decode(ByteView bytes, BackingKeepResult& out) {
+  XdrReader in(bytes);
+  out.refused = std::string(in.text(kMaxText));
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const BackingAdoptArgs& args) {
+  out.u32(args.server);
+  encode_numbers(out, args.members, kMaxBackingMembers);
+}
+
+bool decode(ByteView bytes, BackingAdoptArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
+  out.members = decode_members(in);
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const BackingMembersFile& file) {
+  out.u32(kMembersFileMagic);
+  out.u32(kMembersFileFormat);
+  encode(out, file.set);
+}
+
+bool decode(ByteView bytes, BackingMembersFile& out) {
+  XdrReader in(bytes);
+  const std::uint32_t magic = in.u32(), format = in.u32();
+  if (magic != kMembersFileMagic || format != kMembersFileFormat) in.fail();
+  out.set = decode_backing_set(in);
   return in.complete();
 }
 

@@ -1,6 +1,7 @@
 // Backing sets (docs/backing.md): what a directory server, small-file server or coordinator keeps lies as
 // files on two or three storage nodes, in place of its own host's disk. The backing program of storage nodes,
-// and the manager's procedures BACKING_CLAIM, BACKING_MEMBERS, BACKING_SPARE and BACKING_SETS.
+// and the manager's procedures BACKING_CLAIM, BACKING_MEMBERS, BACKING_SPARE, BACKING_SETS, BACKING_KEEP and
+// BACKING_ADOPT.
 //
 // An owner is one run of such a server. It has the set's epoch, which the manager gave to it alone, and a
 // session with each member; a node takes nothing from any other, ever again, once it knows of a later epoch.
@@ -183,6 +184,7 @@ struct BackingSet {
   BackingEpoch epoch;
   std::uint64_t instance = 0;          // of the owner of that epoch
   std::uint32_t copies = 0;            // that it is to have
+  std::uint64_t change = 0;            // of the members, by that owner; 0: they are as it has found them
   std::vector<std::uint32_t> members;  // storage servers with a whole copy, each once; never none
   bool operator==(const BackingSet&) const = default;
 };
@@ -202,9 +204,11 @@ struct BackingClaimResult {
   BackingSet set;
 };
 // BACKING_MEMBERS: the owner of the present epoch says who has a whole copy from now on; durable when it is
-// answered. Refused from anybody else: who has asked is the owner no more where the epoch has changed.
+// answered. Refused from anybody else: who has asked is the owner no more where the epoch has changed. Its
+// changes are numbered from 1, each attempt anew: one that comes late changes nothing.
 struct BackingMembersArgs {
   BackingOwner owner;
+  std::uint64_t change = 0;
   std::vector<std::uint32_t> members;
 };
 struct BackingMembersResult {
@@ -222,6 +226,30 @@ struct BackingSpareResult {
 };
 struct BackingSetsResult {
   std::vector<BackingSet> sets;  // by server
+};
+// BACKING_KEEP: the owner says of itself what the manager should know, while it is sure to be the owner.
+// Where the manager's state was lost, or is an older one, it takes it over.
+struct BackingKeepArgs {
+  BackingSet set;
+};
+struct BackingKeepResult {
+  std::string refused;  // empty: the manager has it so
+};
+// BACKING_ADOPT: an operator says which storage servers have all of a set that the manager does not know, and
+// whose owner is no more.
+struct BackingAdoptArgs {
+  std::uint32_t server = 0;
+  std::vector<std::uint32_t> members;
+};
+using BackingAdoptResult = BackingKeepResult;
+
+// The file of this name in each set: who its members are, as its owner has told the manager. So a manager
+// whose state was lost finds out (docs/backing.md). A file of storage/durable_file.h; format:
+// docs/formats/backing.md.
+inline constexpr std::string_view kBackingMembersFile = "set.members";
+inline constexpr std::string_view kBackingMembersNew = "set.members.new";  // before it is renamed
+struct BackingMembersFile {
+  BackingSet set;
 };
 
 // As a part of other messages.
@@ -250,7 +278,11 @@ BackingSet decode_backing_set(rpc::XdrReader& in);
   X(BackingMembersResult) \
   X(BackingSpareArgs) \
   X(BackingSpareResult) \
-  X(BackingSetsResult)
+  X(BackingSetsResult) \
+  X(BackingKeepArgs) \
+  X(BackingKeepResult) \
+  X(BackingAdoptArgs) \
+  X(BackingMembersFile)
 // clang-format on
 // What is decoded may hold views of `bytes`.
 #define X(Message)                                          \

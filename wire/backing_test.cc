@@ -12,7 +12,8 @@ namespace {
 using wire_tests::check_message;
 
 constexpr BackingOwner kOwner{.server = 3, .epoch = BackingEpoch{7}, .instance = 0x1234567890abcdef};
-const BackingSet kSet{.server = 3, .epoch = BackingEpoch{7}, .instance = 9, .copies = 2, .members = {5, 6}};
+const BackingSet kSet{
+    .server = 3, .epoch = BackingEpoch{7}, .instance = 9, .copies = 2, .change = 4, .members = {5, 6}};
 
 TEST(BackingMessages, Codec) {
   check_message(BackingAttachArgs{kOwner, 8, true, 12});
@@ -46,12 +47,16 @@ TEST(BackingMessages, Codec) {
   check_message(BackingClaimArgs{3, 9, 8, 2});
   check_message(BackingClaimResult{.made = true, .set = kSet});
   check_message(BackingClaimResult{.refused = "another run is alive"});
-  check_message(BackingMembersArgs{kOwner, {5}});
+  check_message(BackingMembersArgs{kOwner, 3, {5}});
   check_message(BackingMembersResult{.set = kSet});
   check_message(BackingMembersResult{.refused = "no"});
   check_message(BackingSpareArgs{3});
   check_message(BackingSpareResult{true, 8});
   check_message(BackingSetsResult{{kSet, kSet}});
+  check_message(BackingKeepArgs{kSet});
+  check_message(BackingKeepResult{"no"});
+  check_message(BackingAdoptArgs{3, {5, 6}});
+  check_message(BackingMembersFile{kSet});
 }
 
 TEST(BackingMessages, PathsStayBelowTheSetsFolder) {
@@ -92,8 +97,8 @@ TEST(BackingMessages, WhatNoOwnerMaySayDoesNotDecode) {
   EXPECT_FALSE(decodes(BackingReadArgs{kOwner, "a", ~std::uint64_t{0}, 2, 0}));
   EXPECT_FALSE(decodes(BackingDigestArgs{kOwner, "a", 0, kMaxBackingDigests + 1, 0}));
   EXPECT_FALSE(decodes(BackingDigestArgs{kOwner, "a", ~std::uint64_t{0}, 1, 0}));
-  EXPECT_FALSE(decodes(BackingMembersArgs{kOwner, {}})) << "a set always has somebody";
-  EXPECT_FALSE(decodes(BackingMembersArgs{kOwner, {5, 5}}));
+  EXPECT_FALSE(decodes(BackingMembersArgs{kOwner, 1, {}})) << "a set always has somebody";
+  EXPECT_FALSE(decodes(BackingMembersArgs{kOwner, 1, {5, 5}}));
   EXPECT_FALSE(decodes(BackingClaimArgs{3, 0, 8, 2})) << "no run";
   EXPECT_FALSE(decodes(BackingClaimArgs{3, 9, 8, 0}));
   EXPECT_FALSE(decodes(BackingClaimArgs{3, 9, 8, 4}));

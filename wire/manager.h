@@ -35,7 +35,9 @@ enum class ManagerProcedure : std::uint32_t {
   kHoldAddress = 18,  // wire/address.h
   kStandby = 19,      // this and the next two: wire/failover.h
   kFailover = 20,
-  kStandbys = 21
+  kStandbys = 21,
+  kBackingKeep = 22,  // this and the next: wire/backing.h
+  kBackingAdopt = 23
 };
 
 enum class Role : std::uint32_t {

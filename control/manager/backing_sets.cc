@@ -40,6 +40,35 @@ std::size_t copies_on(const ManagerState& state, std::uint32_t storage) {
       }));
 }
 
+Status check_members(const std::vector<std::uint32_t>& members, const ManagerState& state) {
+  const auto& servers = state.tables.servers;
+  for (std::uint32_t each : members) {
+    const bool good =
+        each < servers.size() && servers[each].role == wire::Role::kStorage && servers[each].lost.value == 0;
+    if (!good)
+      return fail(Errc::kInvalid, "server {} is no storage server of the ensemble, or was lost", each);
+  }
+  const std::set<std::uint32_t> distinct(members.begin(), members.end());
+  if (distinct.empty() || distinct.size() != members.size() || distinct.size() > wire::kMaxBackingMembers)
+    return fail(Errc::kInvalid, "a set has 1 to {} members, each once", wire::kMaxBackingMembers);
+  return {};
+}
+
+// One that was not known, or not so.
+Status put(const BackingSet& set, ManagerState& next) {
+  const auto& servers = next.tables.servers;
+  if (set.server >= servers.size() || !may_have_set(servers[set.server]))
+    return fail(Errc::kInvalid, "server {} is no member that may have a backing set", set.server);
+  SLICE_RETURN_IF_ERROR(check_members(set.members, next));
+  auto place = place_of(next.backing_sets, set.server);
+  if (place != next.backing_sets.end() && place->server == set.server) {
+    *place = set;
+  } else {
+    next.backing_sets.insert(place, set);
+  }
+  return {};
+}
+
 }  // namespace
 
 bool may_have_set(const ServerEntry& server) {
@@ -78,14 +107,21 @@ BackingSets::BackingSets(Metrics& metrics, Hooks hooks)
       claims_(metrics.counter("manager_backing_claims_total", "epochs of backing sets that were given")),
       changes_(metrics.counter("manager_backing_changes_total", "changes of backing sets' members")),
       refused_(metrics.counter("manager_backing_refused_total",
-                               "claims of backing sets, and changes of their members, that were refused")) {}
+                               "claims of backing sets, and changes of their members, that were refused")),
+      found_(metrics.counter("manager_backing_found_total",
+                             "backing sets that the manager's state did not know, or not as they are, and "
+                             "that were taken over from their owners or storage servers")) {}
 
 Task<wire::BackingClaimResult> BackingSets::claim(wire::BackingClaimArgs args) {
   const BackingSet* known = find_set(hooks_.state, args.server);
   const bool again = known != nullptr && known->instance == args.instance;
   const bool answered = again && known->copies == args.copies;
+  Result<BackingSet> lost = fail(Errc::kNotFound, "none is looked for");
+  if (may_be_lost(args.server))
+    lost = find_set_in(co_await hooks_.ask_nodes(args.server), hooks_.state.tables);
   Status claimed{};
-  if (!answered) claimed = co_await hooks_.change([&](ManagerState& next) { return claim_in(args, next); });
+  if (!answered)
+    claimed = co_await hooks_.change([&](ManagerState& next) { return claim_in(args, lost, next); });
   wire::BackingClaimResult result;
   if (!claimed) {
     refused_.add();
@@ -113,7 +149,8 @@ Task<wire::BackingClaimResult> BackingSets::claim(wire::BackingClaimArgs args) {
 // session is over storage nodes would not take another owner either. The run that has the lock of the former
 // one's data directory knows that it has ended. A failover is what this one is for: who stood by, and is to
 // serve, gets the set, and the nodes let the other one's session end first.
-Status BackingSets::claim_in(const wire::BackingClaimArgs& args, ManagerState& next) const {
+Status BackingSets::claim_in(const wire::BackingClaimArgs& args, const Result<BackingSet>& lost,
+                             ManagerState& next) const {
   const auto& servers = next.tables.servers;
   if (args.server >= servers.size()) return fail(Errc::kInvalid, "server {} is no member", args.server);
   const ServerEntry& entry = servers[args.server];
@@ -123,7 +160,13 @@ Status BackingSets::claim_in(const wire::BackingClaimArgs& args, ManagerState& n
   if (args.instance == 0 || args.copies < 1 || args.copies > wire::kMaxBackingMembers)
     return fail(Errc::kInvalid, "a backing set has 1 to {} copies", wire::kMaxBackingMembers);
   auto set = place_of(next.backing_sets, args.server);
-  if (set == next.backing_sets.end() || set->server != args.server) return make(args, next);
+  if (set == next.backing_sets.end() || set->server != args.server) {
+    if (!lost && lost.error().code == Errc::kNotFound) return make(args, next);
+    if (!lost) return fail(Errc::kUnavailable, "the backing set of {}: {}", entry.name, lost.error().message);
+    SLICE_RETURN_IF_ERROR(put(*lost, next));
+    found_.add();
+    set = place_of(next.backing_sets, args.server);
+  }
   set->copies = args.copies;
   if (set->instance == args.instance) return {};
   const bool may_take = set->instance == args.former || hooks_.is_to_serve(args.server, args.instance);
@@ -132,6 +175,7 @@ Status BackingSets::claim_in(const wire::BackingClaimArgs& args, ManagerState& n
                 entry.name, set->epoch.value);
   ++set->epoch.value;
   set->instance = args.instance;
+  set->change = 0;
   return {};
 }
 
@@ -147,6 +191,7 @@ Status BackingSets::make(const wire::BackingClaimArgs& args, ManagerState& next)
                  .epoch = BackingEpoch{1},
                  .instance = args.instance,
                  .copies = args.copies,
+                 .change = 0,
                  .members = {}};
   while (set.members.size() < args.copies) {
     const auto storage = spare_for(next, set.members, hooks_.alive);
@@ -185,19 +230,71 @@ Status BackingSets::change_members(const wire::BackingMembersArgs& args, Manager
   if (set->epoch != args.owner.epoch || set->instance != args.owner.instance)
     return fail(Errc::kStale, "the set is of epoch {} and another run: epoch {} is over", set->epoch.value,
                 args.owner.epoch.value);
-  const auto& servers = next.tables.servers;
-  for (std::uint32_t each : args.members) {
-    const bool good =
-        each < servers.size() && servers[each].role == wire::Role::kStorage && servers[each].lost.value == 0;
-    if (!good)
-      return fail(Errc::kInvalid, "server {} is no storage server of the ensemble, or was lost", each);
-  }
-  const std::set<std::uint32_t> distinct(args.members.begin(), args.members.end());
-  if (distinct.empty() || distinct.size() != args.members.size() ||
-      distinct.size() > wire::kMaxBackingMembers)
-    return fail(Errc::kInvalid, "a set has 1 to {} members, each once", wire::kMaxBackingMembers);
+  // Sent again, since the answer was lost.
+  if (args.change == set->change && args.members == set->members) return {};
+  if (args.change <= set->change)
+    return fail(Errc::kStale, "a later change of its members, {}, has come before this one, {}", set->change,
+                args.change);
+  SLICE_RETURN_IF_ERROR(check_members(args.members, next));
+  set->change = args.change;
   set->members = args.members;
   return {};
+}
+
+Task<wire::BackingKeepResult> BackingSets::keep(wire::BackingKeepArgs args) {
+  const BackingSet& said = args.set;
+  const auto has_it = [&said](const BackingSet* known) {
+    if (known == nullptr || known->epoch < said.epoch) return false;
+    // A later one is another owner's, whom this one's nodes tell of.
+    return known->epoch > said.epoch || (known->instance == said.instance && known->change >= said.change);
+  };
+  wire::BackingKeepResult result;
+  if (has_it(find_set(hooks_.state, said.server))) co_return result;
+  const Status kept = co_await hooks_.change([&](ManagerState& next) -> Status {
+    const BackingSet* known = find_set(next, said.server);
+    if (known != nullptr && known->epoch == said.epoch && known->instance != said.instance)
+      return fail(Errc::kStale, "epoch {} is another run's", said.epoch.value);
+    return has_it(known) ? Status{} : put(said, next);
+  });
+  if (kept) {
+    found_.add();
+    log_warning("the backing set of {} was not known so: its owner says epoch={} members={}",
+                hooks_.state.tables.servers.at(said.server).name, said.epoch.value,
+                names(hooks_.state, said.members));
+  } else {
+    refused_.add();
+    result.refused = kept.error().message;
+  }
+  co_return result;
+}
+
+Task<wire::BackingAdoptResult> BackingSets::adopt(wire::BackingAdoptArgs args) {
+  BackingSet set{.server = args.server,
+                 .epoch = epoch_behind(co_await hooks_.ask_nodes(args.server)),
+                 .instance = 0,
+                 .copies = static_cast<std::uint32_t>(args.members.size()),
+                 .change = 0,
+                 .members = std::move(args.members)};
+  const Status adopted = co_await hooks_.change([&](ManagerState& next) -> Status {
+    if (find_set(next, set.server) != nullptr)
+      return fail(Errc::kExists, "who has it is known (slicectl backing)");
+    return put(set, next);
+  });
+  wire::BackingAdoptResult result;
+  if (adopted) {
+    found_.add();
+    log_warning("the backing set of {} has these members, an operator says: {}",
+                hooks_.state.tables.servers.at(set.server).name, names(hooks_.state, set.members));
+  } else {
+    result.refused = adopted.error().message;
+  }
+  co_return result;
+}
+
+bool BackingSets::may_be_lost(std::uint32_t server) const {
+  const auto& servers = hooks_.state.tables.servers;
+  return server < servers.size() && find_set(hooks_.state, server) == nullptr &&
+         hooks_.state.recorded.contains(servers[server].name);
 }
 
 wire::BackingSpareResult BackingSets::spare(const wire::BackingSpareArgs& args) const {

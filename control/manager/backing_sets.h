@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/metrics.h"
+#include "control/manager/lost_sets.h"
 #include "control/manager/state.h"
 #include "wire/backing.h"
 
@@ -34,6 +35,8 @@ class BackingSets {
     std::function<bool(std::uint32_t server)> alive;
     // Two processes are heard of, lately, that say that they are this server.
     std::function<bool(std::uint32_t server)> is_twice;
+    // What storage servers have of a server's set.
+    std::function<Task<std::vector<SetOnNode>>(std::uint32_t server)> ask_nodes;
     // That run was told to serve in place of the one before (control/manager/failovers.h).
     std::function<bool(std::uint32_t server, std::uint64_t instance)> is_to_serve;
   };
@@ -41,17 +44,23 @@ class BackingSets {
 
   Task<wire::BackingClaimResult> claim(wire::BackingClaimArgs args);
   Task<wire::BackingMembersResult> set_members(wire::BackingMembersArgs args);
+  Task<wire::BackingKeepResult> keep(wire::BackingKeepArgs args);
+  Task<wire::BackingAdoptResult> adopt(wire::BackingAdoptArgs args);
   wire::BackingSpareResult spare(const wire::BackingSpareArgs& args) const;
   wire::BackingSetsResult list() const;
 
  private:
-  Status claim_in(const wire::BackingClaimArgs& args, ManagerState& next) const;
+  // It has served, and has no set as far as the state knows.
+  bool may_be_lost(std::uint32_t server) const;
+  // With `lost` where the state has no set.
+  Status claim_in(const wire::BackingClaimArgs& args, const Result<wire::BackingSet>& lost,
+                  ManagerState& next) const;
   // A set that there was none of.
   Status make(const wire::BackingClaimArgs& args, ManagerState& next) const;
   Status change_members(const wire::BackingMembersArgs& args, ManagerState& next) const;
 
   Hooks hooks_;
-  Counter &claims_, &changes_, &refused_;
+  Counter &claims_, &changes_, &refused_, &found_;
 };
 
 }  // namespace slice::manager

@@ -17,6 +17,27 @@ using Members = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kDir = 0, kSmall = 1, kStore1 = 2, kStore2 = 3, kCoord = 4;
 
+// A storage server, with that file or nothing of any set.
+class FakeNode : public service::InternalProgram {
+ public:
+  FakeNode() : InternalProgram(wire::kBackingProgram) {
+    on<wire::BackingReadArgs>(wire::BackingProcedure::kRead, [this](const wire::BackingReadArgs& args) {
+      const bool has = contents_ && args.path == wire::kBackingMembersFile && args.owner.epoch.value == 0;
+      return wire::BackingReadResult{.status = has ? wire::BackingStatus::kOk : wire::BackingStatus::kGap,
+                                     .bytes = has ? contents_->view() : ByteView{}};
+    });
+  }
+  void has(const wire::BackingMembersFile& file) {
+    rpc::XdrWriter out;
+    encode(out, file);
+    contents_ = storage::with_checksum(out.take());
+  }
+  void damage() { contents_->data()[9] ^= 1; }
+
+ private:
+  std::optional<Buffer> contents_;
+};
+
 class BackingSetsTest : public testing::ManagerFixture {
  protected:
   using ManagerFixture::ManagerFixture;
@@ -29,13 +50,17 @@ class BackingSetsTest : public testing::ManagerFixture {
                                          wire::BackingClaimArgs{server, instance, former, copies})
         .value();
   }
+  // Each a later change, unless it is given.
   wire::BackingMembersResult set_members(std::uint32_t server, std::uint64_t epoch, std::uint64_t instance,
-                                         Members members) {
+                                         Members members, std::uint64_t change = 0) {
+    last_change_ = change != 0 ? change : last_change_ + 1;
     return ask<wire::BackingMembersResult>(
                Procedure::kBackingMembers,
-               wire::BackingMembersArgs{{server, BackingEpoch{epoch}, instance}, std::move(members)})
+               wire::BackingMembersArgs{
+                   {server, BackingEpoch{epoch}, instance}, last_change_, std::move(members)})
         .value();
   }
+  std::uint64_t last_change_ = 0;
   wire::BackingSpareResult spare(std::uint32_t server) {
     return ask<wire::BackingSpareResult>(Procedure::kBackingSpare, wire::BackingSpareArgs{server}).value();
   }
@@ -71,7 +96,7 @@ TEST_F(BackingSetsTest, TheFirstClaimMakesTheSetAndEachOtherRunGetsALaterEpoch) 
   auto first = claim_set(kDir, 71);
   EXPECT_EQ(first.refused, "");
   EXPECT_TRUE(first.made);
-  EXPECT_EQ(first.set, (wire::BackingSet{kDir, BackingEpoch{1}, 71, 2, {kStore1, kStore2}}));
+  EXPECT_EQ(first.set, (wire::BackingSet{kDir, BackingEpoch{1}, 71, 2, 0, {kStore1, kStore2}}));
   auto same = claim_set(kDir, 71);
   EXPECT_TRUE(same.made) << "the first answer may have been lost";
   EXPECT_EQ(same.set, first.set);
@@ -102,10 +127,13 @@ TEST_F(BackingSetsTest, WhatCannotBeClaimed) {
   EXPECT_EQ(one.set.copies, 2u);
   // It has served, without a set that the manager knows of.
   EXPECT_EQ(claim("small1", dealt(1))->verdict, wire::ClaimVerdict::kTaken);
+  EXPECT_THAT(claim_set(kSmall, 1).refused, HasSubstr("store1, store2 does not answer"));
+  FakeNode empty;
+  for (const char* store : {"store1", "store2"}) serve(store, empty);
   EXPECT_THAT(claim_set(kSmall, 1).refused, HasSubstr("small1 has served"));
   EXPECT_EQ(claim("dir1", dealt(1))->verdict, wire::ClaimVerdict::kTaken);
   EXPECT_EQ(claim_set(kDir, 2).set.epoch, BackingEpoch{2});
-  EXPECT_EQ(metrics_.counter("manager_backing_refused_total").value(), 4u);
+  EXPECT_EQ(metrics_.counter("manager_backing_refused_total").value(), 5u);
 }
 
 TEST_F(BackingSetsTest, WhileAnotherRunIsHeardOfTheSetIsIts) {
@@ -222,10 +250,10 @@ TEST_F(BackingSetsTest, SetsOfNobodyAreADamagedState) {
     EXPECT_TRUE(run(save_state(store_, state)));
     return restart().has_value();
   };
-  EXPECT_TRUE(loads({kDir, BackingEpoch{1}, 1, 1, {kStore1}}));
-  EXPECT_FALSE(loads({77, BackingEpoch{1}, 1, 1, {kStore1}}));
-  EXPECT_FALSE(loads({kDir, BackingEpoch{1}, 1, 1, {77}}));
-  EXPECT_TRUE(loads({kDir, BackingEpoch{1}, 1, 1, {kStore1}}));
+  EXPECT_TRUE(loads({kDir, BackingEpoch{1}, 1, 1, 0, {kStore1}}));
+  EXPECT_FALSE(loads({77, BackingEpoch{1}, 1, 1, 0, {kStore1}}));
+  EXPECT_FALSE(loads({kDir, BackingEpoch{1}, 1, 1, 0, {77}}));
+  EXPECT_TRUE(loads({kDir, BackingEpoch{1}, 1, 1, 0, {kStore1}}));
 }
 
 class NewBackingSetsTest : public BackingSetsTest {
@@ -238,6 +266,144 @@ TEST_F(NewBackingSetsTest, NothingIsClaimedWhileTheManagerFindsOut) {
   EXPECT_THAT(claim_set(kDir, 1).refused, HasSubstr("waiting"));
   EXPECT_THAT(set_members(kDir, 1, 1, {kStore1}).refused, HasSubstr("waiting"));
   EXPECT_FALSE(spare(kDir).found);
+}
+
+TEST_F(BackingSetsTest, AChangeOfTheMembersThatComesLateChangesNothing) {
+  beat_all();
+  claim_set(kDir, 1);
+  EXPECT_EQ(set_members(kDir, 1, 1, {kStore1}, 5).refused, "");
+  EXPECT_THAT(set_members(kDir, 1, 1, {kStore1, kStore2}, 4).refused, HasSubstr("a later change"));
+  EXPECT_THAT(set_members(kDir, 1, 1, {kStore1, kStore2}, 5).refused, HasSubstr("a later change"));
+  EXPECT_EQ(set_members(kDir, 1, 1, {kStore1}, 5).refused, "") << "its answer was lost";
+  EXPECT_EQ(sets().at(0).members, Members{kStore1});
+  EXPECT_EQ(set_members(kDir, 1, 1, {kStore1, kStore2}, 6).refused, "");
+  // The next owner counts anew.
+  claim_set(kDir, 2, 1);
+  EXPECT_EQ(set_members(kDir, 2, 2, {kStore2}, 1).refused, "");
+}
+
+// ---- sets that the state does not know ----
+
+wire::BackingMembersFile says(std::uint64_t epoch, std::uint64_t change, Members members) {
+  return {.set = {kDir, BackingEpoch{epoch}, 70 + epoch, 2, change, std::move(members)}};
+}
+
+SetOnNode on(std::uint32_t storage, std::optional<wire::BackingMembersFile> file) {
+  return {.storage = storage, .answered = true, .file = std::move(file)};
+}
+
+class LostSetTest : public BackingSetsTest {
+ protected:
+  // `first` and `second` of the sample's storage servers, `others` besides.
+  Result<wire::BackingSet> find(std::vector<SetOnNode> nodes) { return find_set_in(nodes, dealt(1)); }
+};
+
+TEST_F(LostSetTest, TheNewestFileCountsWhereAllWhomItNamesHaveOne) {
+  auto found = find({on(kStore1, says(4, 2, {kStore1, kStore2})), on(kStore2, says(4, 1, {kStore2}))});
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->members, ElementsAre(kStore1, kStore2));
+  EXPECT_GT(found->epoch, BackingEpoch{1000}) << "behind those that runs were given since";
+  EXPECT_EQ(found->instance, 74u);
+  // A later epoch goes before a later change of an earlier one.
+  found = find({on(kStore1, says(5, 1, {kStore1})), on(kStore2, says(4, 9, {kStore1, kStore2}))});
+  EXPECT_THAT(found->members, ElementsAre(kStore1));
+  // What others have does not matter.
+  found = find({on(kStore1, says(5, 1, {kStore1})), on(kStore2, std::nullopt)});
+  EXPECT_THAT(found->members, ElementsAre(kStore1));
+}
+
+TEST_F(LostSetTest, WhereOneThatMayHaveMoreIsMissingNobodyIsTaken) {
+  const SetOnNode silent{.storage = kStore2, .answered = false, .file = {}};
+  auto found = find({on(kStore1, says(4, 2, {kStore1, kStore2})), silent});
+  EXPECT_EQ(found.error().code, Errc::kUnavailable);
+  EXPECT_THAT(found.error().message, HasSubstr("store2 is a member"));
+  found = find({on(kStore1, says(4, 2, {kStore1, kStore2})), on(kStore2, std::nullopt)});
+  EXPECT_EQ(found.error().code, Errc::kUnavailable) << "its disk is another one now";
+  found = find({on(kStore1, std::nullopt), silent});
+  EXPECT_THAT(found.error().message, HasSubstr("store2 does not answer"));
+  EXPECT_EQ(find({on(kStore1, std::nullopt), on(kStore2, std::nullopt)}).error().code, Errc::kNotFound);
+  EXPECT_TRUE(find({on(kStore1, says(4, 2, {kStore1})), silent}));
+}
+
+TEST_F(LostSetTest, AClaimOfWhatIsNotKnownGoesByTheFiles) {
+  EXPECT_EQ(claim("dir1", dealt(1))->verdict, wire::ClaimVerdict::kTaken);
+  FakeNode first, second;
+  serve("store1", first);
+  serve("store2", second);
+  first.has(says(4, 2, {kStore1, kStore2}));
+  second.has(says(4, 2, {kStore1, kStore2}));
+  second.damage();
+  EXPECT_THAT(claim_set(kDir, 1).refused, HasSubstr("store2 is a member of it"));
+  second.has(says(3, 1, {kStore1, kStore2}));
+  auto claimed = claim_set(kDir, 1);
+  EXPECT_EQ(claimed.refused, "");
+  EXPECT_FALSE(claimed.made);
+  EXPECT_THAT(claimed.set.members, ElementsAre(kStore1, kStore2));
+  EXPECT_GT(claimed.set.epoch, BackingEpoch{1 << 20});
+  EXPECT_EQ(claim_set(kDir, 1).set, claimed.set);
+  ASSERT_TRUE(restart());
+  EXPECT_THAT(sets(), ElementsAre(claimed.set));
+}
+
+TEST_F(LostSetTest, AnOwnerThatLivesIsBelieved) {
+  const wire::BackingSet set{kDir, BackingEpoch{7}, 77, 2, 3, {kStore1, kStore2}};
+  const auto keep = [&](wire::BackingSet said) {
+    return ask<wire::BackingKeepResult>(Procedure::kBackingKeep, wire::BackingKeepArgs{std::move(said)})
+        ->refused;
+  };
+  EXPECT_EQ(keep(set), "");
+  EXPECT_THAT(sets(), ElementsAre(set));
+  EXPECT_EQ(keep(set), "");
+  EXPECT_EQ(metrics_.counter("manager_backing_found_total").value(), 1u);
+  // The state was an older one: other members, or another owner.
+  wire::BackingSet later = set;
+  later.members = {kStore2};
+  later.change = 4;
+  EXPECT_EQ(keep(later), "");
+  EXPECT_THAT(sets(), ElementsAre(later));
+  EXPECT_EQ(keep(set), "") << "it comes late";
+  EXPECT_THAT(sets(), ElementsAre(later));
+  later.epoch = BackingEpoch{8};
+  later.instance = 78;
+  EXPECT_EQ(keep(later), "");
+  EXPECT_EQ(keep(set), "") << "it hears of the later one from its nodes";
+  EXPECT_THAT(sets(), ElementsAre(later));
+  wire::BackingSet other = later;
+  other.instance = 79;
+  EXPECT_THAT(keep(other), HasSubstr("another run's"));
+  other = {kSmall, BackingEpoch{1}, 1, 1, 0, {kCoord}};
+  EXPECT_THAT(keep(other), HasSubstr("no storage server"));
+  other = {kStore1, BackingEpoch{1}, 1, 1, 0, {kStore2}};
+  EXPECT_THAT(keep(other), HasSubstr("no member that may have"));
+  // The next run goes on from there.
+  beat_all();
+  EXPECT_EQ(claim_set(kDir, 80).set.epoch, BackingEpoch{9});
+}
+
+TEST_F(LostSetTest, AnOperatorIsBelievedWhereNobodyKnows) {
+  EXPECT_EQ(claim("dir1", dealt(1))->verdict, wire::ClaimVerdict::kTaken);
+  beat_all();
+  EXPECT_THAT(claim_set(kDir, 1).refused, HasSubstr("does not answer"));
+  const auto adopt = [&](Members members) {
+    return ask<wire::BackingAdoptResult>(Procedure::kBackingAdopt,
+                                         wire::BackingAdoptArgs{kDir, std::move(members)})
+        ->refused;
+  };
+  EXPECT_THAT(adopt({kSmall}), HasSubstr("no storage server"));
+  EXPECT_EQ(adopt({kStore2}), "");
+  EXPECT_THAT(adopt({kStore1}), HasSubstr("is known"));
+  auto claimed = claim_set(kDir, 2);
+  EXPECT_EQ(claimed.refused, "");
+  EXPECT_FALSE(claimed.made) << "there is something in it";
+  EXPECT_THAT(claimed.set.members, ElementsAre(kStore2));
+  EXPECT_GT(claimed.set.epoch, BackingEpoch{1ull << 40});
+}
+
+TEST_F(LostSetTest, AnOlderStateKnowsNoSets) {
+  beat_all();
+  EXPECT_EQ(claim_set(kDir, 1).refused, "");
+  ASSERT_TRUE(beat("small1", 1, 1000));
+  EXPECT_TRUE(sets().empty()) << "a verifier that it has not drawn: its sets may be others by now";
 }
 
 }  // namespace

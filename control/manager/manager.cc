@@ -89,6 +89,10 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
   });
   on<wire::BackingMembersArgs>(Procedure::kBackingMembers,
                                [this](const auto& args) { return backing_sets_.set_members(args); });
+  on<wire::BackingKeepArgs>(Procedure::kBackingKeep,
+                            [this](const auto& args) { return backing_sets_.keep(args); });
+  on<wire::BackingAdoptArgs>(Procedure::kBackingAdopt,
+                             [this](const auto& args) { return backing_sets_.adopt(args); });
   on<wire::BackingSpareArgs>(Procedure::kBackingSpare,
                              [this](const auto& args) { return backing_sets_.spare(args); });
   on<service::NoArguments>(Procedure::kBackingSets, [this](const auto&) { return backing_sets_.list(); });
@@ -144,6 +148,8 @@ BackingSets::Hooks Manager::hooks_for_backing() {
           .change = [this](StateChange change_it) { return change(std::move(change_it)); },
           .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); },
           .is_twice = [this](std::uint32_t server) { return is_twice(server); },
+          .ask_nodes =
+              [this](std::uint32_t server) { return ask_for_set(context_.channel, state_.tables, server); },
           .is_to_serve = [this](std::uint32_t server,
                                 std::uint64_t instance) { return failovers_.is_to_serve(server, instance); }};
 }
@@ -471,6 +477,7 @@ Task<Status> Manager::take_over(const wire::Tables& offered) {
               state_.tables.generation.value, offered.generation.value);
   ManagerState next = state_;
   next.tables = std::move(*tables);
+  next.backing_sets.clear();  // found out anew (lost_sets.h)
   co_return co_await adopt(std::move(next));
 }
 
@@ -519,6 +526,7 @@ Task<void> Manager::catch_up(const wire::HeartbeatArgs& args) {
       args.server, state_.drawn.value, args.largest_seen.value);
   ManagerState next = state_;
   next.drawn = args.largest_seen;
+  next.backing_sets.clear();  // found out anew (lost_sets.h)
   if (Status saved = co_await adopt(std::move(next)); !saved) {
     log_error("the state cannot be kept: {}", saved.error().message);
   }

@@ -15,6 +15,7 @@
 
 #include "common/did_you_mean.h"
 #include "common/version.h"
+#include "control/slicectl/backing_command.h"
 #include "control/slicectl/doctor_command.h"
 #include "control/slicectl/failover_command.h"
 #include "control/slicectl/init_commands.h"
@@ -86,15 +87,6 @@ class Command {
     if (!tables) return say(tables.error());
     if (arguments_.check) return compare_tables((*tables)->wire());
     return print(render_tables(**tables, arguments_.every_site, format_));
-  }
-  int backing() {
-    auto tables = run(ask_tables(seams_));
-    if (!tables) return say(tables.error());
-    auto sets = run(ask_backing_sets(seams_));
-    if (!sets) return say(sets.error());
-    auto standbys = run(ask_standbys(seams_));
-    if (!standbys) return say(standbys.error());
-    return print(render_backing(**tables, *sets, *standbys, format_));
   }
   int metrics() {
     auto processes = run(ask_metrics(seams_, arguments_.name));
@@ -502,9 +494,7 @@ int main(int argc, char** argv) {
   tables->add_flag("--sites", arguments.every_site, "one line a site");
   tables->add_flag("--check", arguments.check,
                    "whether every process goes by them, and every server's record says the same");
-  auto* backing = app.add_subcommand(
-      "backing",
-      "servers whose data lies on storage servers: on which, as how many copies, and who stands by");
+  BackingCommand backing(app);
   FailoverCommand failover(app);
   auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
   where->add_option("path", arguments.path, "absolute path within the volume")->required();
@@ -580,6 +570,7 @@ int main(int argc, char** argv) {
   if (server.parsed()) return command.change_server(*server_change);
   if (move_sites.parsed()) return command.carry_out(move_sites);
   if (leave.parsed()) return command.carry_out(leave);
+  if (backing.parsed()) return command.carry_out(backing);
   if (failover.parsed()) return command.carry_out(failover);
   if (status.parsed()) return command.carry_out(status);
   if (doctor.parsed()) return command.carry_out(doctor);
@@ -588,7 +579,6 @@ int main(int argc, char** argv) {
   if (proxy.parsed()) return command.carry_out(proxy);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
-  if (backing->parsed()) return command.backing();
   if (reload->parsed()) return command.reload();
   if (where->parsed()) return command.where();
   if (policy.parsed()) return command.policy(*policy_change);

@@ -297,6 +297,11 @@ Task<Result<wire::BackingSetsResult>> ask_backing_sets(const Seams& seams) {
                                               service::NoArguments{});
 }
 
+Task<Result<wire::BackingAdoptResult>> ask_to_adopt(const Seams& seams, wire::BackingAdoptArgs args) {
+  return have_manager<wire::BackingAdoptResult>(seams, wire::ManagerProcedure::kBackingAdopt,
+                                                std::move(args));
+}
+
 Task<Result<wire::StandbysResult>> ask_standbys(const Seams& seams) {
   return ask_manager<wire::StandbysResult>(seams, wire::ManagerProcedure::kStandbys, service::NoArguments{});
 }

@@ -62,7 +62,9 @@ Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wi
 Task<Result<wire::BackingSetsResult>> ask_backing_sets(const Seams& seams);
 // Runs of servers that stand by, by server and endpoint.
 Task<Result<wire::StandbysResult>> ask_standbys(const Seams& seams);
-// Has a server served by one of them. What the manager refuses is an error, kInvalid.
+// Has the manager take the set for one of these members. What it refuses is an error, kInvalid.
+Task<Result<wire::BackingAdoptResult>> ask_to_adopt(const Seams& seams, wire::BackingAdoptArgs args);
+// Has a server served by one of them; likewise.
 Task<Result<wire::FailoverResult>> ask_failover(const Seams& seams, wire::FailoverArgs args);
 
 // How far a coordinator is with evening out files that have a layout.

@@ -118,12 +118,14 @@ Task<Status> BackedDisk::rename(std::string from, std::string to) {
   co_return set_.intact();
 }
 
+// All but the set's own file.
 Task<Result<std::vector<std::string>>> BackedDisk::list(std::string folder) {
   SLICE_CO_RETURN_IF_ERROR(set_.intact());
   const std::string prefix = folder.empty() ? "" : folder + "/";
   std::set<std::string> names;
   for (auto at = set_.files().lower_bound(prefix); at != set_.files().end() && at->first.starts_with(prefix);
        ++at) {
+    if (at->first == wire::kBackingMembersFile || at->first == wire::kBackingMembersNew) continue;
     names.insert(at->first.substr(prefix.size(), at->first.find('/', prefix.size()) - prefix.size()));
   }
   co_return std::vector<std::string>(names.begin(), names.end());

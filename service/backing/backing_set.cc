@@ -179,6 +179,7 @@ Task<Status> BackingSet::Impl::open() {
     }
   }));
   open_ = true;
+  write_members();
   waits_for_.clear();
   members_.set(nodes_.size());
   copies_.set(seams_.copies);
@@ -276,19 +277,68 @@ Task<void> BackingSet::Impl::take_out(std::shared_ptr<Impl> /*stays*/, Node node
   if (!intact_ || closed_) co_return;
   if (!co_await set_members(nullptr)) co_return;
   lost_[node->server] = loop_.now();
+  // What is over from now on that node may lack: so it must not count as a member for who goes by the files.
+  const std::uint64_t written = write_members();
+  const std::vector<Node> all = nodes_;
+  for (const Node& other : all) {
+    if (other->member()) (void)co_await wait_for(other, written);
+  }
   forget(node);
+}
+
+std::vector<std::uint32_t> BackingSet::Impl::members_with(const Node* joining) const {
+  std::vector<std::uint32_t> members;
+  for (const Node& node : nodes_) {
+    const bool joins = joining != nullptr && node == *joining;
+    if (node->member() || (joins && node->here())) members.push_back(node->server);
+  }
+  return members;
+}
+
+std::uint64_t BackingSet::Impl::write_members() {
+  rpc::XdrWriter contents;
+  encode(contents, wire::BackingMembersFile{as_the_manager_has_it()});
+  const Buffer stored = storage::with_checksum(contents.take());
+  const std::shared_ptr<SetFile> file = create(std::string(wire::kBackingMembersNew));
+  add(file, wire::BackingOp::kTruncate, 0, 0, {});
+  add(file, wire::BackingOp::kWrite, 0, 0, stored.view());
+  add(file, wire::BackingOp::kSync, 0, 0, {});
+  rename(file, std::string(wire::kBackingMembersFile));
+  const std::uint64_t number = sync_folder("");
+  seal();
+  return number;
+}
+
+wire::BackingSet BackingSet::Impl::as_the_manager_has_it() const {
+  return {.server = owner_.server,
+          .epoch = owner_.epoch,
+          .instance = owner_.instance,
+          .copies = seams_.copies,
+          .change = members_change_,
+          .members = members_with(nullptr)};
+}
+
+Task<void> BackingSet::Impl::tell_manager() {
+  auto lock = co_await changing_members_.lock();
+  // A word of one that is not sure may be an old one.
+  if (!holds()) co_return;
+  auto told = co_await seams_.managers.call<wire::BackingKeepResult>(
+      seams_.channel, wire::ManagerProcedure::kBackingKeep, wire::BackingKeepArgs{as_the_manager_has_it()},
+      kPatience);
+  if (told && !told->refused.empty() && keep_log_.allow())
+    log_warning("backing set of {}: the manager does not have it so: {}", seams_.name, told->refused);
 }
 
 Task<bool> BackingSet::Impl::set_members(const Node* joining) {
   for (;;) {
-    wire::BackingMembersArgs args{.owner = owner_, .members = {}};
-    for (const Node& node : nodes_) {
-      const bool joins = joining != nullptr && node == *joining;
-      if (node->member() || (joins && node->here())) args.members.push_back(node->server);
-    }
+    const wire::BackingMembersArgs args{
+        .owner = owner_, .change = ++last_members_change_, .members = members_with(joining)};
     auto result = co_await seams_.managers.call<wire::BackingMembersResult>(
         seams_.channel, wire::ManagerProcedure::kBackingMembers, args, kPatience);
-    if (result && result->refused.empty()) co_return true;
+    if (result && result->refused.empty()) {
+      members_change_ = args.change;
+      co_return true;
+    }
     if (result) {
       broken(fmt::format("the manager refuses: {}", result->refused));
       co_return false;

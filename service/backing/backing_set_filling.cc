@@ -10,6 +10,7 @@ using wire::BackingProcedure;
 using wire::BackingStatus;
 
 constexpr Duration kKeepInterval = std::chrono::seconds(1);
+constexpr unsigned kTellEach = 5;  // of those intervals
 // For so long a member that was taken out may come back before another node is filled in its place.
 constexpr Duration kComeBack = std::chrono::seconds(30);
 constexpr std::uint32_t kDigestsAtOnce = 64;  // so that a node answers within seconds
@@ -21,8 +22,10 @@ constexpr std::size_t kSyncsAtOnce = 500;
 // ---- filling ----
 
 Task<void> BackingSet::Impl::keep_whole(std::shared_ptr<Impl> /*stays*/) {
-  for (;;) {
+  for (unsigned round = 1;; ++round) {
     co_await loop_.sleep(kKeepInterval);
+    if (closed_ || !intact_) co_return;
+    if (round % kTellEach == 0) co_await tell_manager();
     if (closed_ || !intact_) co_return;
     const std::size_t members = count_members();
     Node drained = drained_member();
@@ -116,6 +119,7 @@ Task<Status> BackingSet::Impl::fill_node(Node node) {
   if (!node->here()) co_return fail(Errc::kUnavailable, "it was lost meanwhile");
   if (!co_await set_members(&node)) co_return intact_;
   node->confirmed = true;
+  write_members();
   co_return Status{};
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/log.h"
 #include "service/backing/backing_set.h"
 #include "service/backing/change_batch.h"
 #include "service/backing/node_calls.h"
@@ -161,6 +162,13 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   Task<void> take_out(std::shared_ptr<Impl> stays, Node node);
   // At the manager; ends when it is durable. False: this is the owner no more.
   Task<bool> set_members(const Node* joining);
+  // With another one, where it joins.
+  std::vector<std::uint32_t> members_with(const Node* joining) const;
+  // Into the set's own file. Returns the CHANGE with which it is durable.
+  std::uint64_t write_members();
+  wire::BackingSet as_the_manager_has_it() const;
+  // To the manager, which may have lost its state.
+  Task<void> tell_manager();
   void forget(const Node& node);
   void broken(const std::string& why);
   void stale() { broken("another owner has been given the set"); }
@@ -208,6 +216,9 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   std::vector<OneShot<bool>> wait_until_it_holds_;
 
   AsyncMutex changing_members_;
+  std::uint64_t last_members_change_ = 0;  // that the manager was asked for
+  std::uint64_t members_change_ = 0;       // that it has
+  LogLimiter keep_log_{1};
   Copying* copying_ = nullptr;
   std::map<std::uint32_t, MonoTime> lost_;  // members that were taken out, and when
   Counter &changes_, &change_bytes_, &calls_, &members_lost_, &members_filled_, &filled_bytes_;

@@ -9,6 +9,7 @@
 #include "service/backing/backed_disk.h"
 #include "service/backing/fenced_program.h"
 #include "service/testing/service_fixture.h"
+#include "storage/durable_file.h"
 #include "storage/log.h"
 #include "storagenode/backing/backing_program.h"
 #include "wire/failover.h"
@@ -37,9 +38,14 @@ class FakeManager : public service::InternalProgram {
     on<wire::BackingClaimArgs>(P::kBackingClaim, [this](const auto& args) { return claim(args); });
     on<wire::BackingMembersArgs>(P::kBackingMembers, [this](const auto& args) { return members(args); });
     on<wire::BackingSpareArgs>(P::kBackingSpare, [this](const auto&) { return spare(); });
+    on<wire::BackingKeepArgs>(P::kBackingKeep, [this](const auto& args) {
+      kept = args.set;
+      return wire::BackingKeepResult{};
+    });
   }
 
   wire::BackingSet set;
+  std::optional<wire::BackingSet> kept;  // as its owner has said last
   unsigned changes = 0;
   std::size_t least = wire::kMaxBackingMembers;  // members at any time
   std::set<std::uint32_t> silent;                // nodes
@@ -50,7 +56,7 @@ class FakeManager : public service::InternalProgram {
     if (made) set.members.assign(nodes_.begin(), nodes_.begin() + args.copies);
     set.server = args.server;
     set.copies = args.copies;
-    if (set.instance != args.instance) ++set.epoch.value;
+    if (set.instance != args.instance) ++set.epoch.value, set.change = 0;
     set.instance = args.instance;
     return {.refused = "", .made = made, .set = set};
   }
@@ -59,6 +65,7 @@ class FakeManager : public service::InternalProgram {
       return {.refused = "the epoch is another's", .set = {}};
     }
     set.members = args.members;
+    set.change = args.change;
     least = std::min(least, set.members.size());
     ++changes;
     return {.refused = "", .set = set};
@@ -216,6 +223,16 @@ class OwnerTest : public service::testing::ServiceFixture {
     return std::string(as_text(bytes.view().first(*got)));
   }
   const std::vector<std::uint32_t>& members() const { return manager_.set.members; }
+  // By the file of the set that this node has.
+  std::vector<std::uint32_t> members_on(std::size_t i) {
+    auto stored =
+        run(storage::read_file(*host(i).session, fmt::format("backing/{:08x}/files/{}", manager_.set.server,
+                                                             wire::kBackingMembersFile)));
+    wire::BackingMembersFile file;
+    if (!stored || !decode(stored->view(), file)) return {};
+    EXPECT_EQ(file.set.server, manager_.set.server);
+    return file.set.members;
+  }
   NodeHost& host(std::size_t i) { return *hosts_[i]; }
   std::uint32_t number(std::size_t i) const { return nodes_of(config_)[i]; }
 
@@ -337,6 +354,34 @@ TEST_F(OwnerTest, AnotherNodeIsFilledInPlaceOfOneThatStaysAway) {
   Owner& next = begin(elsewhere_);
   EXPECT_EQ(read(next, "log/1"), "x");
   EXPECT_TRUE(read(next, "zones/1") == big);
+}
+
+// What a manager that knows nothing any more goes by.
+TEST_F(OwnerTest, TheSetItselfSaysWhoItsMembersAre) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "x"));
+  EXPECT_EQ(members_on(0), members());
+  EXPECT_EQ(run(owner.disk->list("")).value(), std::vector<std::string>{"a"}) << "it is not the server's";
+  host(0).end();
+  ASSERT_TRUE(write(owner, "a", "y"));
+  EXPECT_EQ(members_on(1), std::vector<std::uint32_t>{number(1)}) << "before anything is over without it";
+  host(0).start();
+  EXPECT_EQ(members_on(0).size(), 2u) << "it has been away";
+  loop_.advance(5s);
+  ASSERT_EQ(members().size(), 2u);
+  EXPECT_EQ(members_on(0), members());
+  EXPECT_EQ(members_on(1), members());
+  loop_.advance(5s);
+  ASSERT_TRUE(manager_.kept);
+  EXPECT_EQ(*manager_.kept, manager_.set);
+  // It says nothing while it may not be the owner any more.
+  owner.channel->cut = true;
+  loop_.advance(5s);
+  owner.channel->cut = false;
+  manager_.kept.reset();
+  begin(elsewhere_);
+  ASSERT_TRUE(loop_.run_until([&] { return manager_.kept.has_value(); }, 10s));
+  EXPECT_EQ(manager_.kept->epoch, BackingEpoch{2});
 }
 
 // Like the server's own.

@@ -3,6 +3,7 @@ ten seconds, and loses its host with all that was on it; storage nodes are kille
 while its old process is only stopped, and goes on later. A kernel client and slice-load work all the time, and notice nothing but a pause."""
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -24,6 +25,7 @@ COPIES = 2
 STOPPED_SECONDS = 10
 SERVES_SECONDS = 20  # from a start until a server serves, whose former session has to end before
 WHOLE_SECONDS = 90  # until a node is filled: one that was a member is waited for 30 s before another one is
+FORGOTTEN_SECONDS = 30  # until a manager without its state knows all sets again
 CLIENT_SECONDS = 600  # at the most
 ELSEWHERE_LEG = 150  # the host that dir1 is taken to
 # Of a client's operation: the manager notices a stopped process after 5 s, and the session ends within 3.
@@ -60,6 +62,16 @@ class Scene(grow.Scene):
         ok &= say(not self.load.faults, f"{what}: slice-load sees nothing wrong", self.load.faults)
         wrong = self.files.wrong()
         return ok & say(not wrong and self.files.write(1), f"{what}: every byte is right, and a file is written", wrong)
+
+    def sets(self):
+        """{server: [storage nodes with a whole copy]}, as the manager knows it."""
+        shown = self.target.slicectl("backing", "--json", check=False)
+        return {each["server"]: each["members"] for each in json.loads(shown.stdout)["sets"]} if shown.returncode == 0 else {}
+
+    def number(self, name):
+        """Of a member: by it nodes name the folder of its set."""
+        shown = json.loads(self.target.slicectl("tables", "--json").stdout)
+        return next(server["index"] for server in shown["servers"] if server["name"] == name)
 
     def log(self, name):
         return (self.folder / "log" / f"{name}.log").read_text(errors="replace")
@@ -175,7 +187,43 @@ def owner_is_taken_elsewhere(scene):
     return ok & scene.whole("dir1 is back")
 
 
-STEPS = (owners_die, owner_is_stopped, hosts_are_lost, nodes_die, node_stays_away, owner_is_taken_elsewhere)
+def manager_forgets(scene):
+    """Its disk is lost while all goes on: owners tell it of their sets. Then one of them is started again, and a node goes."""
+    scene.target.kill("manager1")
+    shutil.rmtree(scene.folder / "data/manager1")
+    scene.target.start("manager1")
+    well = scene.until(lambda: len(scene.sets()) == len(scene.backed), FORGOTTEN_SECONDS)
+    ok = say(well, "the manager's disk is lost: it knows all sets again", scene.sets())
+    scene.target.kill_and_start("dir1")
+    scene.target.kill(scene.nodes[1])
+    time.sleep(6)
+    scene.target.start(scene.nodes[1])
+    return ok & scene.whole("the manager's disk was lost")
+
+
+def all_forget(scene):
+    """All is stopped, and the manager's disk lost with it: who has what is found on the nodes. A node that has lost its part of a set is missed until an
+    operator says that another one has all."""
+    names = [name for name in scene.target.process_names if not name.startswith("proxy")]
+    victim, *others = scene.sets()["small1"]
+    number = scene.number("small1")
+    for name in names:
+        scene.target.kill(name)
+    shutil.rmtree(scene.folder / "data/manager1")
+    shutil.rmtree(scene.folder / f"data/{victim}/backing/{number:08x}")
+    for name in names:
+        scene.target.start(name)
+    well = scene.until(lambda: {"dir1", "dir2", "coord1"} <= set(scene.sets()), FORGOTTEN_SECONDS)
+    ok = say(well, "all is started again without the manager's disk: sets are found on the nodes", scene.sets())
+    ok &= say("small1" not in scene.sets(), "but that of which a member has lost its part", scene.sets())
+    said = scene.until(lambda: f"{victim} is a member of it" in scene.log("small1"), FORGOTTEN_SECONDS)
+    ok &= say(said, "whose server says whom it waits for", scene.log("small1")[-500:])
+    adopted = scene.target.slicectl("backing", "adopt", "small1", "--members", ",".join(others), check=False)
+    ok &= say(adopted.returncode == 0, "slicectl backing adopt", adopted.stderr)
+    return ok & scene.whole("all was forgotten") & scene.clean("all was forgotten", "fsck", "--data")
+
+
+STEPS = (owners_die, owner_is_stopped, hosts_are_lost, nodes_die, node_stays_away, owner_is_taken_elsewhere, manager_forgets, all_forget)
 
 
 def backing(ensembles, options):

@@ -264,9 +264,12 @@ void backing_program(Maker& make) {
   make.internal(kProgram, P::kLetGo, wire::BackingOwnerArgs{owner});
   using M = wire::ManagerProcedure;
   make.internal(wire::kManagerProgram, M::kBackingClaim, wire::BackingClaimArgs{200, 7, 6, 2});
-  make.internal(wire::kManagerProgram, M::kBackingMembers, wire::BackingMembersArgs{owner, {1, 2}});
+  make.internal(wire::kManagerProgram, M::kBackingMembers, wire::BackingMembersArgs{owner, 1, {1, 2}});
   make.internal(wire::kManagerProgram, M::kBackingSpare, wire::BackingSpareArgs{200});
   make.internal(wire::kManagerProgram, M::kBackingSets);
+  make.internal(wire::kManagerProgram, M::kBackingKeep,
+                wire::BackingKeepArgs{{200, BackingEpoch{3}, 7, 2, 1, {1, 2}}});
+  make.internal(wire::kManagerProgram, M::kBackingAdopt, wire::BackingAdoptArgs{200, {1, 2}});
   make.internal(wire::kManagerProgram, M::kStandby, wire::StandbyArgs{200, {0x0a4d0102, 2049}, 7});
   make.internal(wire::kManagerProgram, M::kFailover, wire::FailoverArgs{"nobody", 0x0a4d0102});
   make.internal(wire::kManagerProgram, M::kStandbys);

@@ -32,6 +32,7 @@ constexpr std::uint32_t kFirstFront = 0x0a4d0001;  // 10.77.0.1: a front each pr
 constexpr Duration kLongestWithStandby = std::chrono::seconds(12);
 constexpr Duration kLargestJump = std::chrono::hours(1);  // of a wall clock
 constexpr double kDiskLost = 0.3;                         // with a host that dies
+constexpr double kManagerForgets = 0.3;                   // of ensembles with backing sets
 constexpr std::uint32_t kStandbyAddresses = 100 << 8;     // behind the servers' own
 
 double one_of(Random& random, std::initializer_list<double> values) {
@@ -135,6 +136,8 @@ SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
       disk_errors_(options.disk_errors),
       moves_(options.moves),
       backing_(options.backing),
+      manager_forgets_(backing_ > 0 && !moves_ &&
+                       Random(options.seed).fork("manager").chance(kManagerForgets)),
       broken_(options.broken),
       victims_(options.victims),
       dangerous_(options.dangerous),
@@ -209,7 +212,8 @@ void SimEnsemble::kill(Machine& machine, std::string_view why) {
   machine.process->die(survivors, seed, has_proxies() && random_.chance(kHostDies));
   dead_.push_back(std::move(machine.process));
   const bool short_absence = !machine.backed() || random_.chance(0.5);
-  if (machine.backed() && random_.chance(kDiskLost)) {
+  const bool forgets = manager_forgets_ && machine.config.role == ServerRole::kManager;
+  if ((machine.backed() || forgets) && random_.chance(kDiskLost)) {
     trace_.note("{} loses its disk", machine.name);
     machine.lose_disk();
   }
@@ -274,7 +278,8 @@ SimEnsemble::Machine& SimEnsemble::any_machine() {
   for (;;) {
     Machine& machine = *machines_[random_.below(machines_.size())];
     const bool moves_too = moves_ && machine.config.role == ServerRole::kSmallFile;
-    if (any || moves_too || machine.config.role == victims_) return machine;
+    const bool forgets = manager_forgets_ && machine.config.role == ServerRole::kManager;
+    if (any || moves_too || forgets || machine.config.role == victims_) return machine;
   }
 }
 
@@ -321,6 +326,8 @@ void SimEnsemble::schedule_clock(Duration within) {
   loop_.after(random_.between({}, within), [this, storm = storms_] {
     if (!stormy_ || storm != storms_) return;
     Machine& machine = any_machine();
+    // Whose state is lost goes on behind the wall clock (docs/operations.md).
+    if (manager_forgets_ && machine.config.role == ServerRole::kManager) return;
     machine.wall_ahead = random_.between(-kLargestJump, kLargestJump);
     trace_.note("the clock of {} jumps: {} ms ahead", machine.name,
                 machine.wall_ahead / std::chrono::milliseconds(1));

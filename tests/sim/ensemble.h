@@ -136,6 +136,7 @@ class SimEnsemble {
   const unsigned proxies_;
   const bool has_manager_, disk_errors_, moves_;
   const unsigned backing_;
+  const bool manager_forgets_;  // where its process dies its disk may be lost, too
   const BrokenFencing broken_;
   const ServerRole victims_;
   const std::string dangerous_;
