@@ -21,8 +21,7 @@ Task<SetOnNode> ask_node(rpc::Channel& channel, wire::ServerEntry node, std::uin
   const wire::BackingReadArgs args{.owner = {.server = server, .epoch = {}, .instance = 0},
                                    .path = std::string(wire::kBackingMembersFile)};
   Buffer stored(kMostBytes);
-  auto got =
-      co_await service::read_at_node(channel, node.endpoint, args, kAskTimeout, stored.span());
+  auto got = co_await service::read_at_node(channel, node.endpoint, args, kAskTimeout, stored.span());
   if (!got) co_return found;
   found.answered = true;
   if (got->status != wire::BackingStatus::kOk) co_return found;
@@ -63,7 +62,8 @@ Result<wire::BackingSet> find_set_in(const std::vector<SetOnNode>& nodes, const 
   }
   if (newest == nullptr && silent.empty())
     return fail(Errc::kNotFound, "no storage server has anything of it");
-  if (newest == nullptr) return fail(Errc::kUnavailable, "who has it is not known: {} does not answer", silent);
+  if (newest == nullptr)
+    return fail(Errc::kUnavailable, "who has it is not known: {} does not answer", silent);
   wire::BackingSet set = newest->file->set;
   std::string missing;
   for (std::uint32_t member : set.members) {

@@ -17,7 +17,7 @@ namespace slice::manager {
 // What a storage server answers about one set.
 struct SetOnNode {
   std::uint32_t storage = 0;
-  bool answered = false;                          // else it is silent
+  bool answered = false;                         // else it is silent
   std::optional<wire::BackingMembersFile> file;  // none: nothing of the set is there, or it cannot be read
 };
 

@@ -15,7 +15,8 @@ BackingCommand::BackingCommand(CLI::App& app)
           "says which storage servers have all that a server keeps there, where the manager's state was lost "
           "and it cannot find out (docs/backing.md)")) {
   adopt_->add_option("name", server_, "whose set")->required();
-  adopt_->add_option("--members", members_, "storage servers, with commas: what others have counts for nothing")
+  adopt_
+      ->add_option("--members", members_, "storage servers, with commas: what others have counts for nothing")
       ->delimiter(',')
       ->required();
 }

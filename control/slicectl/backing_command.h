@@ -1,5 +1,5 @@
-// `slicectl backing`: the servers whose data lies on storage servers; `adopt`: which of those have all of a set
-// that the manager does not know any more (docs/backing.md).
+// `slicectl backing`: the servers whose data lies on storage servers; `adopt`: which of those have all of a
+// set that the manager does not know any more (docs/backing.md).
 #ifndef SLICE_CONTROL_SLICECTL_BACKING_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_BACKING_COMMAND_H
 

@@ -187,6 +187,7 @@ Task<Status> BackingSet::Impl::open() {
            nodes_.size(), seams_.copies, files_.size());
   for (const Node& node : nodes_) spawn(renew(shared_from_this(), node));
   spawn(keep_whole(shared_from_this()));
+  spawn(scrub(shared_from_this()));
   co_return Status{};
 }
 

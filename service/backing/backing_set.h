@@ -27,6 +27,8 @@ struct SetFile {
   std::uint64_t allocated = 0;    // at the start, and what was written since; about
   std::uint64_t last_change = 0;  // the number of the last CHANGE with something of it
   bool gone = false;              // removed, or another took its name
+  // Digests of its pieces (wire/backing.h) that all members have had alike, and that were not written since.
+  std::map<std::uint64_t, std::uint32_t> agreed;
 };
 
 class BackingSet {

@@ -135,11 +135,12 @@ Task<Status> BackingSet::Impl::remove_others(Node node) {
 }
 
 Task<Result<wire::BackingDigestResult>> BackingSet::Impl::digests(Node node, const SetFile& file,
-                                                                  std::uint64_t first) {
+                                                                  std::uint64_t first, std::uint32_t count,
+                                                                  std::uint64_t after) {
   auto result = co_await call<wire::BackingDigestResult>(
       node, BackingProcedure::kDigest,
       wire::BackingDigestArgs{
-          .owner = owner_, .path = file.path, .first = first, .count = kDigestsAtOnce, .after = node->sent},
+          .owner = owner_, .path = file.path, .first = first, .count = count, .after = after},
       kDigestTimeout);
   if (result && result->status != BackingStatus::kOk) {
     co_return fail(result->status == BackingStatus::kNotFound ? Errc::kNotFound : Errc::kIo, "digest: {}",
@@ -153,39 +154,45 @@ Task<Status> BackingSet::Impl::fill_file(Node node, std::shared_ptr<SetFile> fil
   for (std::uint64_t first = 0; first * wire::kBackingPiece < file->size; first += kDigestsAtOnce) {
     Node from = source();
     if (!from) co_return fail(Errc::kUnavailable, "no member answers");
-    auto wanted = co_await digests(from, *file, first);
+    auto wanted = co_await digests(from, *file, first, kDigestsAtOnce, from->sent);
     if (file->gone) co_return Status{};
     if (!wanted) co_return fail(std::move(wanted).error());
-    auto there = co_await digests(node, *file, first);
+    auto there = co_await digests(node, *file, first, kDigestsAtOnce, node->sent);
     if (file->gone) co_return Status{};
     if (!there) co_return fail(std::move(there).error());
     for (std::uint64_t i = 0; i < wanted->digests.size(); ++i) {
       const bool same = i < there->digests.size() && there->digests[i] == wanted->digests[i];
-      if (!same) SLICE_CO_RETURN_IF_ERROR(co_await fill_piece(node, file, first + i));
+      if (same) continue;
+      from = source();
+      if (!from) co_return fail(Errc::kUnavailable, "no member answers");
+      SLICE_CO_RETURN_IF_ERROR(co_await fill_piece(node, from, file, first + i));
       if (file->gone) co_return Status{};
     }
   }
   co_return Status{};
 }
 
-Task<Status> BackingSet::Impl::fill_piece(Node node, std::shared_ptr<SetFile> file, std::uint64_t number) {
+Task<Status> BackingSet::Impl::fill_piece(Node node, Node from, std::shared_ptr<SetFile> file,
+                                          std::uint64_t number) {
   const std::uint64_t begin = number * wire::kBackingPiece;
-  Node from = source();
-  if (!from) co_return fail(Errc::kUnavailable, "no member answers");
   Buffer piece(wire::kBackingPiece);
-  Copying copying{.file = file, .written = {}};
-  copying_ = &copying;
-  auto got = co_await read_from(from, file, begin, piece.span());
-  copying_ = nullptr;
+  std::vector<storage::Range> meanwhile;
+  const auto read = [&]() -> Task<Result<std::size_t>> {
+    const Watched watched(*this, file);
+    auto bytes = co_await read_from(from, file, begin, piece.span());
+    meanwhile = watched.written();
+    co_return bytes;
+  };
+  auto got = co_await read();
   if (file->gone) co_return Status{};
   if (!got) co_return fail(std::move(got).error());
   // What was written while this was read, the node has or will have, and this may be older.
   std::vector<wire::BackingChange> changes;
   std::uint64_t at = begin;
   const std::uint64_t end = std::min(begin + *got, file->size);
-  std::sort(copying.written.begin(), copying.written.end());
-  copying.written.push_back({end, 0});
-  for (const storage::Range& written : copying.written) {
+  std::sort(meanwhile.begin(), meanwhile.end());
+  meanwhile.push_back({end, 0});
+  for (const storage::Range& written : meanwhile) {
     const std::uint64_t until = std::clamp(written.offset, begin, end);
     if (until > at) {
       changes.push_back({.op = BackingOp::kWrite,

@@ -40,10 +40,20 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
                               "nodes that were taken out of the backing set, since they did not follow")),
         members_filled_(counter("backing_members_filled_total", "nodes that were filled and became members")),
         filled_bytes_(counter("backing_filled_bytes_total", "bytes that were copied to fill nodes")),
+        scrubbed_bytes_(counter("backing_scrubbed_bytes_total",
+                                "bytes whose copies were compared in the background, of each member")),
+        scrub_passes_(counter("backing_scrub_passes_total", "whole passes of comparing all copies")),
+        damaged_(counter("backing_damaged_total",
+                         "pieces of 1 MiB that one member had otherwise than it should, and that were made "
+                         "anew from another")),
         members_(seams_.metrics.gauge("backing_members", "nodes with a whole copy of the backing set")),
         copies_(seams_.metrics.gauge(
             "backing_copies_wanted",
-            "nodes that are to have a whole copy of the backing set; 0 where another run owns it")) {}
+            "nodes that are to have a whole copy of the backing set; 0 where another run owns it")),
+        differing_(
+            seams_.metrics.gauge("backing_differing_pieces",
+                                 "pieces of 1 MiB of which copies differ, and it is not known which is "
+                                 "right: as of the last whole pass")) {}
 
   Task<Status> open();
   bool is_open() const { return open_; }
@@ -111,10 +121,30 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
     return result ? std::string(wire::backing_status_name(result->status)) : result.error().message;
   }
 
-  // A piece of a file on its way to a node that is filled, and what was written of it meanwhile.
-  struct Copying {
-    std::shared_ptr<SetFile> file;
-    std::vector<storage::Range> written;
+  // What is written of a file while it is copied or compared.
+  class Watched {
+   public:
+    Watched(Impl& set, std::shared_ptr<SetFile> file) : set_(set), file_(std::move(file)) {
+      set_.watched_.push_back(this);
+    }
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+    ~Watched() { std::erase(set_.watched_, this); }
+    void note(const SetFile& file, storage::Range touched) {
+      if (file_.get() == &file) written_.push_back(touched);
+    }
+    bool touches(std::uint64_t offset, std::uint64_t length) const {
+      return std::any_of(written_.begin(), written_.end(), [&](const storage::Range& each) {
+        return each.offset < offset + length && offset < each.offset + each.length;
+      });
+    }
+    bool any() const { return !written_.empty(); }
+    const std::vector<storage::Range>& written() const { return written_; }
+
+   private:
+    Impl& set_;
+    std::shared_ptr<SetFile> file_;
+    std::vector<storage::Range> written_;
   };
 
   Counter& counter(CounterName name, Help help) { return seams_.metrics.counter(name, help); }
@@ -184,13 +214,27 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   Task<void> fill(std::uint32_t server);
   Task<Status> fill_node(Node node);
   Task<Status> fill_file(Node node, std::shared_ptr<SetFile> file);
-  Task<Status> fill_piece(Node node, std::shared_ptr<SetFile> file, std::uint64_t number);
+  Task<Status> fill_piece(Node node, Node from, std::shared_ptr<SetFile> file, std::uint64_t number);
   Task<Status> remove_others(Node node);
   Task<Status> sync_all(Node node);
   Task<Status> wait_for(Node node, std::uint64_t number);
-  Task<Result<wire::BackingDigestResult>> digests(Node node, const SetFile& file, std::uint64_t first);
+  Task<Result<wire::BackingDigestResult>> digests(Node node, const SetFile& file, std::uint64_t first,
+                                                  std::uint32_t count, std::uint64_t after);
   Task<Result<std::size_t>> read_from(Node node, std::shared_ptr<SetFile> file, std::uint64_t offset,
                                       ByteSpan into);
+
+  // ---- comparing ----
+  Task<void> scrub(std::shared_ptr<Impl> stays);
+  // How many pieces differ of which it is not known who has them right; none: it was not finished.
+  Task<std::optional<std::uint64_t>> scrub_pass();
+  Task<std::uint64_t> scrub_pieces(std::shared_ptr<SetFile> file, std::uint64_t first);
+  void cut_longer(const std::shared_ptr<SetFile>& file, const std::vector<Node>& members,
+                  const std::vector<Result<wire::BackingDigestResult>>& found);
+  Task<bool> compare(std::shared_ptr<SetFile> file, std::uint64_t piece, const std::vector<Node>& members,
+                     std::vector<std::optional<std::uint32_t>> found);
+  // `from` has the piece right.
+  Task<Status> mend(Node node, Node from, std::shared_ptr<SetFile> file, std::uint64_t piece);
+
   // A member to read from; null: none answers now.
   Node source() const;
 
@@ -219,10 +263,11 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   std::uint64_t last_members_change_ = 0;  // that the manager was asked for
   std::uint64_t members_change_ = 0;       // that it has
   LogLimiter keep_log_{1};
-  Copying* copying_ = nullptr;
+  std::vector<Watched*> watched_;
   std::map<std::uint32_t, MonoTime> lost_;  // members that were taken out, and when
   Counter &changes_, &change_bytes_, &calls_, &members_lost_, &members_filled_, &filled_bytes_;
-  Gauge &members_, &copies_;
+  Counter &scrubbed_bytes_, &scrub_passes_, &damaged_;
+  Gauge &members_, &copies_, &differing_;
 };
 
 }  // namespace slice::service

@@ -35,6 +35,7 @@ void BackingSet::Impl::note(SetFile& file, BackingOp op, std::uint64_t offset, s
                             std::size_t size) {
   file.last_change = last_ + 1;
   storage::Range touched{};
+  const std::uint64_t was = file.size;
   switch (op) {
     case BackingOp::kWrite:
       touched = {offset, size};
@@ -56,7 +57,12 @@ void BackingSet::Impl::note(SetFile& file, BackingOp op, std::uint64_t offset, s
     default:
       return;
   }
-  if (copying_ != nullptr && copying_->file.get() == &file) copying_->written.push_back(touched);
+  for (Watched* each : watched_) each->note(file, touched);
+  // The piece that was the last one may be longer now.
+  const std::uint64_t first = std::min(touched.offset, was) / wire::kBackingPiece;
+  const std::uint64_t end = touched.offset + touched.length;
+  file.agreed.erase(file.agreed.lower_bound(first),
+                    file.agreed.lower_bound((end + wire::kBackingPiece - 1) / wire::kBackingPiece));
 }
 
 // At the end of all.
@@ -242,8 +248,12 @@ Task<Status> BackingSet::Impl::room() {
 // ---- reading ----
 
 BackingSet::Impl::Node BackingSet::Impl::source() const {
-  auto found = std::find_if(nodes_.begin(), nodes_.end(), [](const Node& node) { return node->member(); });
-  return found == nodes_.end() ? nullptr : *found;
+  std::vector<Node> members;
+  std::copy_if(nodes_.begin(), nodes_.end(), std::back_inserter(members),
+               [](const Node& node) { return node->member(); });
+  // Each run begins with another one: where a copy is damaged so that the server does not start, it does by
+  // the next one.
+  return members.empty() ? nullptr : members[owner_.epoch.value % members.size()];
 }
 
 Task<Result<std::size_t>> BackingSet::Impl::read_from(Node node, std::shared_ptr<SetFile> file,

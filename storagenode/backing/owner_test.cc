@@ -190,7 +190,7 @@ class OwnerTest : public service::testing::ServiceFixture {
         .managers = *owner->managers,
         .server = 0,
         .name = "dir1",
-        .copies = 2,
+        .copies = copies_,
         .local = *owner->local,
         .random = context_.random,
         .drained = [this](std::uint32_t node) { return drained_.contains(node); },
@@ -223,6 +223,31 @@ class OwnerTest : public service::testing::ServiceFixture {
     return std::string(as_text(bytes.view().first(*got)));
   }
   const std::vector<std::uint32_t>& members() const { return manager_.set.members; }
+  // Of the last owner.
+  std::uint64_t count(std::string_view name) { return owners_.back()->metrics->counter(name).value(); }
+  std::uint64_t differing() {
+    return owners_.back()->metrics->gauge("backing_differing_pieces", "as its owner has it").value();
+  }
+  // Of a node's copy, behind its back.
+  void change_on(std::size_t i, const std::string& name,
+                 const std::function<Task<Status>(storage::File& file)>& change) {
+    auto file = run(host(i).session->open(fmt::format("backing/{:08x}/files/{}", manager_.set.server, name),
+                                          storage::Disk::Mode::kMustExist));
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(run(change(**file)));
+  }
+  void damage(std::size_t i, const std::string& name, std::uint64_t at) {
+    change_on(i, name, [at](storage::File& file) { return file.write(at, as_bytes("#")); });
+  }
+  std::string contents_on(std::size_t i, const std::string& name) {
+    std::string contents;
+    change_on(i, name, [&contents](storage::File& file) -> Task<Status> {
+      contents.resize(file.size());
+      auto got = co_await file.read(0, {reinterpret_cast<std::uint8_t*>(contents.data()), contents.size()});
+      co_return got ? Status{} : fail(got.error());
+    });
+    return contents;
+  }
   // By the file of the set that this node has.
   std::vector<std::uint32_t> members_on(std::size_t i) {
     auto stored =
@@ -241,6 +266,7 @@ class OwnerTest : public service::testing::ServiceFixture {
   std::vector<std::unique_ptr<Owner>> owners_;
   std::vector<std::unique_ptr<storage::Log>> logs_;
   std::set<std::uint32_t> drained_;
+  std::uint32_t copies_ = 2;
   MemoryDisk here_{loop_}, elsewhere_{loop_};
 };
 
@@ -382,6 +408,83 @@ TEST_F(OwnerTest, TheSetItselfSaysWhoItsMembersAre) {
   begin(elsewhere_);
   ASSERT_TRUE(loop_.run_until([&] { return manager_.kept.has_value(); }, 10s));
   EXPECT_EQ(manager_.kept->epoch, BackingEpoch{2});
+}
+
+TEST_F(OwnerTest, WhatADiskHasLostIsMadeAnewFromAnotherCopy) {
+  Owner& owner = begin(here_);
+  std::string text(3 << 20, 'a');
+  for (std::size_t i = 0; i < text.size(); i += 100) text[i] = static_cast<char>('a' + i / 100 % 26);
+  ASSERT_TRUE(write(owner, "log/1", text));
+  loop_.advance(1min);
+  ASSERT_GE(count("backing_scrub_passes_total"), 1u);
+  EXPECT_EQ(differing(), 0u);
+  damage(0, "log+1", (2 << 20) + 5);
+  damage(1, "log+1", 7);
+  loop_.advance(5min);
+  EXPECT_EQ(count("backing_damaged_total"), 2u);
+  EXPECT_EQ(differing(), 0u);
+  for (std::size_t i : {0, 1}) EXPECT_TRUE(contents_on(i, "log+1") == text) << i;
+  // Cut short, and longer than it is.
+  const std::uint64_t passes = count("backing_scrub_passes_total");
+  change_on(0, "log+1", [](storage::File& file) { return file.truncate(100); });
+  change_on(1, "log+1", [&](storage::File& file) { return file.write(text.size(), as_bytes("more")); });
+  loop_.advance(10min);
+  ASSERT_GT(count("backing_scrub_passes_total"), passes);
+  EXPECT_EQ(differing(), 0u);
+  for (std::size_t i : {0, 1}) EXPECT_TRUE(contents_on(i, "log+1") == text) << i;
+  EXPECT_EQ(members().size(), 2u);
+  EXPECT_EQ(owner.lost, "");
+}
+
+TEST_F(OwnerTest, OfTwoCopiesThatWereNeverSeenAlikeNoneIsTakenForRight) {
+  Owner& first = begin(here_);
+  ASSERT_TRUE(write(first, "a", "what was written"));
+  kill(first);
+  damage(1, "a", 3);
+  Owner& second = begin(here_);
+  loop_.advance(1min);
+  EXPECT_EQ(differing(), 1u);
+  EXPECT_EQ(count("backing_damaged_total"), 0u);
+  // What is written now is.
+  ASSERT_TRUE(write(second, "a", "and once more"));
+  loop_.advance(10min);
+  EXPECT_EQ(differing(), 0u);
+}
+
+TEST_F(OwnerTest, EachRunReadsFromAnotherCopyThanTheOneBefore) {
+  ASSERT_TRUE(write(begin(here_), "a", "what was written"));
+  kill(*owners_.back());
+  damage(0, "a", 0);
+  std::set<std::string> seen;
+  for (int i = 0; i < 2; ++i) {
+    seen.insert(read(begin(here_), "a"));
+    kill(*owners_.back());
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"what was written", "#hat was written"}));
+}
+
+TEST_F(OwnerTest, OfThreeCopiesWhatMostHaveIsRight) {
+  copies_ = 3;
+  Owner& first = begin(here_);
+  ASSERT_TRUE(write(first, "a", "what was written"));
+  kill(first);
+  damage(0, "a", 3);
+  begin(here_);
+  loop_.advance(1min);
+  EXPECT_EQ(differing(), 0u);
+  EXPECT_EQ(count("backing_damaged_total"), 1u);
+  EXPECT_EQ(contents_on(0, "a"), "what was written");
+}
+
+TEST_F(OwnerTest, WhatIsWrittenWhileCopiesAreComparedIsNoDamage) {
+  Owner& owner = begin(here_);
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(write(owner, "log/1", fmt::format("{:06d}", i), static_cast<std::uint64_t>(i) * 1000));
+    loop_.advance(50ms);
+  }
+  EXPECT_GE(count("backing_scrub_passes_total"), 2u);
+  EXPECT_EQ(count("backing_damaged_total"), 0u);
+  EXPECT_EQ(differing(), 0u);
 }
 
 // Like the server's own.

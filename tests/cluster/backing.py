@@ -25,6 +25,7 @@ COPIES = 2
 STOPPED_SECONDS = 10
 SERVES_SECONDS = 20  # from a start until a server serves, whose former session has to end before
 WHOLE_SECONDS = 90  # until a node is filled: one that was a member is waited for 30 s before another one is
+ROT_SECONDS = 60  # until copies have been compared
 FORGOTTEN_SECONDS = 30  # until a manager without its state knows all sets again
 CLIENT_SECONDS = 600  # at the most
 ELSEWHERE_LEG = 150  # the host that dir1 is taken to
@@ -47,8 +48,18 @@ class Scene(grow.Scene):
         self.backed = target.servers("dir") + target.servers("small") + target.servers("coord")
         self.nodes = target.servers("store")
 
+    def metric(self, server, name):
+        return self.target.metrics(server)[name]
+
     def members(self, name):
-        return self.target.metrics(name)["backing_members"]
+        return self.metric(name, "backing_members")
+
+    def serves_or_starts(self, name):
+        """Whether it serves; where its process has ended it is started again, as by systemd."""
+        if self.target.pids()[name] is None:
+            self.target.start(name)
+        members = (self.target.status() or {"servers": []})["servers"]
+        return any(each["name"] == name and each["alive"] and each["state"].startswith("serving") and each["pid"] == self.target.pids()[name] for each in members)
 
     def lost(self):
         """How often nodes were taken out of sets."""
@@ -132,6 +143,51 @@ def node_stays_away(scene):
         scene.target.kill_and_start(name)
     scene.target.start(scene.nodes[0])
     return ok & scene.whole(f"{scene.nodes[0]} was away")
+
+
+def a_copy_rots(scene):
+    """A byte of a node's copy changes behind its back, in a file that nobody writes. It is found and made anew; where it changed while its server was
+    away, it is told alone, until the copy that an operator takes for wrong is gone."""
+    copy = OneCopy(scene, "dir1")
+    seen = scene.metric("dir1", "backing_scrub_passes_total")
+    ok = say(scene.until(lambda: scene.metric("dir1", "backing_scrub_passes_total") > seen + 1, ROT_SECONDS), "copies are compared")
+    copy.damage()
+    ok &= say(scene.until(lambda: copy.whole() and scene.metric("dir1", "backing_damaged_total") == 1, ROT_SECONDS), "a byte has changed: it is found, and made anew")
+    scene.target.kill("dir1")
+    copy.damage()
+    # A run that reads the damaged copy ends with an error, and the next one reads the other.
+    ok &= say(scene.until(lambda: scene.serves_or_starts("dir1"), SERVES_SECONDS), "a byte has changed while its server was away: it starts by the other copy", scene.log("dir1")[-500:])
+    ok &= say(scene.until(lambda: scene.metric("dir1", "backing_differing_pieces") == 1, ROT_SECONDS), "and says that copies differ", scene.log("dir1")[-500:])
+    ok &= say(not copy.whole(), "and nothing is changed")
+    scene.target.kill(copy.node)
+    copy.forget()
+    scene.target.start(copy.node)
+    ok &= say(scene.until(lambda: scene.metric("dir1", "backing_differing_pieces") == 0, WHOLE_SECONDS), "the operator's choice is the other: it is filled from there")
+    return ok & scene.whole("a copy was damaged")
+
+
+class OneCopy:
+    """A node's copy of the file that says which sites a server has: nothing changes it for now."""
+
+    def __init__(self, scene, server):
+        self.node, other = scene.sets()[server]
+        folder = f"backing/{scene.number(server):08x}"
+        self.folder = scene.folder / "data" / self.node / folder
+        self.path = self.folder / "files/ownership"
+        self.right = self.folder.parents[2] / other / folder / "files/ownership"
+
+    def damage(self):
+        with open(self.path, "r+b") as file:
+            file.seek(self.path.stat().st_size // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+
+    def whole(self):
+        return self.path.read_bytes() == self.right.read_bytes()
+
+    def forget(self):
+        shutil.rmtree(self.folder)
 
 
 class Elsewhere:
@@ -223,7 +279,7 @@ def all_forget(scene):
     return ok & scene.whole("all was forgotten") & scene.clean("all was forgotten", "fsck", "--data")
 
 
-STEPS = (owners_die, owner_is_stopped, hosts_are_lost, nodes_die, node_stays_away, owner_is_taken_elsewhere, manager_forgets, all_forget)
+STEPS = (owners_die, owner_is_stopped, hosts_are_lost, nodes_die, node_stays_away, owner_is_taken_elsewhere, a_copy_rots, manager_forgets, all_forget)
 
 
 def backing(ensembles, options):
