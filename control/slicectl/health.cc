@@ -280,6 +280,14 @@ class Judge {
           fmt::format("{:.0f} reads of blocks with a wrong checksum since it started: readers get I/O errors",
                       damaged),
           "docs/health.md, DAMAGED_BYTES");
+    const double differing = own->figure("backing_differing_pieces");
+    if (differing > 0)
+      add(Level::kError, "COPIES_DIFFER", member.entry.name,
+          fmt::format(
+              "the copies of what it keeps differ in {:.0f} pieces of 1 MiB, and which is right is not "
+              "known",
+              differing),
+          "docs/health.md, COPIES_DIFFER");
     const double errors = own->figure("store_io_errors_total") + own->figure("store_sync_failures_total") +
                           own->figure("kv_sync_failures_total") +
                           own->figure("coordinator_log_failures_total");

@@ -262,6 +262,13 @@ TEST_F(HealthTest, TellsOfDamageAndOfDisksThatFail) {
   EXPECT_THAT(names(), ElementsAre("DISK_ERRORS dir1", "DAMAGED_BYTES store1"));
 }
 
+TEST_F(HealthTest, TellsOfCopiesOfABackingSetThatDiffer) {
+  own("dir1").figures["slice_backing_differing_pieces"] = 2;
+  EXPECT_EQ(only().name, "COPIES_DIFFER");
+  EXPECT_EQ(only().level, HealthLevel::kError);
+  EXPECT_THAT(only().what, HasSubstr("in 2 pieces"));
+}
+
 TEST_F(HealthTest, TellsOfCopiesThatAreNotWhole) {
   own("coord1").figures["slice_coordinator_copies_missing_something"] = 5;
   EXPECT_EQ(only().name, "REDUNDANCY");

@@ -14,6 +14,8 @@ using wire::BackingStatus;
 constexpr const char* kRunFile = "backing.run";
 // Of a set that a former owner has: it may let go sooner than it would have to.
 constexpr std::uint32_t kHeldRetryMs = 50;
+// Changes of the members wait for it.
+constexpr Duration kTellPatience = std::chrono::milliseconds(500);
 constexpr Duration kRenewInterval = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -325,7 +327,7 @@ Task<void> BackingSet::Impl::tell_manager() {
   if (!holds()) co_return;
   auto told = co_await seams_.managers.call<wire::BackingKeepResult>(
       seams_.channel, wire::ManagerProcedure::kBackingKeep, wire::BackingKeepArgs{as_the_manager_has_it()},
-      kPatience);
+      kTellPatience);
   if (told && !told->refused.empty() && keep_log_.allow())
     log_warning("backing set of {}: the manager does not have it so: {}", seams_.name, told->refused);
 }

@@ -1,5 +1,5 @@
-// Copies are compared, slowly and again and again: what a disk has lost is found, and made anew, while another
-// node still has it.
+// Copies are compared, slowly and again and again: what a disk has lost is found, and made anew, while
+// another node still has it.
 #include <algorithm>
 
 #include "common/log.h"
@@ -36,7 +36,8 @@ Task<void> BackingSet::Impl::scrub(std::shared_ptr<Impl> /*stays*/) {
       differing_.set(*differing);
       scrub_passes_.add();
     }
-    const Duration pause = std::clamp<Duration>((loop_.now() - begun) * kPauseOfPass, kShortestPause, kLongestPause);
+    const Duration pause =
+        std::clamp<Duration>((loop_.now() - begun) * kPauseOfPass, kShortestPause, kLongestPause);
     for (const MonoTime end = loop_.now() + pause; usable() && loop_.now() < end;)
       co_await loop_.sleep(std::min<Duration>(kShortestPause, end - loop_.now()));
   }
@@ -47,7 +48,9 @@ Task<std::optional<std::uint64_t>> BackingSet::Impl::scrub_pass() {
   for (const auto& [path, file] : files_) files.push_back(file);
   std::uint64_t differing = 0;
   for (const auto& file : files) {
-    const auto more = [&file](std::uint64_t first) { return first == 0 || first * wire::kBackingPiece < file->size; };
+    const auto more = [&file](std::uint64_t first) {
+      return first == 0 || first * wire::kBackingPiece < file->size;
+    };
     for (std::uint64_t first = 0; !file->gone && more(first); first += kPiecesAtOnce) {
       const auto pieces = std::min<std::uint64_t>(kPiecesAtOnce, file->size / wire::kBackingPiece);
       co_await loop_.sleep(kPauseOfFile + kPauseOfPiece * static_cast<int>(pieces));
@@ -77,7 +80,8 @@ Task<std::uint64_t> BackingSet::Impl::scrub_pieces(std::shared_ptr<SetFile> file
     if (results[i].error().code == Errc::kIo)
       lose(members[i], fmt::format("{}: {}", file->path, results[i].error().message));
   }
-  const bool all_have = std::all_of(results.begin(), results.end(), [](const auto& each) { return each.has_value(); });
+  const bool all_have =
+      std::all_of(results.begin(), results.end(), [](const auto& each) { return each.has_value(); });
   if (!all_have || file->gone) co_return 0;
   if (!watched.any()) cut_longer(file, members, results);
   std::uint64_t differing = 0;
@@ -100,8 +104,9 @@ void BackingSet::Impl::cut_longer(const std::shared_ptr<SetFile>& file, const st
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (found[i]->size <= file->size) continue;
     damaged_.add();
-    log_error("backing set of {}: the copy of {} on node {} is damaged: it has {} bytes, and should have {}: cut",
-              seams_.name, file->path, members[i]->server, found[i]->size, file->size);
+    log_error(
+        "backing set of {}: the copy of {} on node {} is damaged: it has {} bytes, and should have {}: cut",
+        seams_.name, file->path, members[i]->server, found[i]->size, file->size);
     send_to(members[i], {{.op = BackingOp::kTruncate, .path = file->path, .length = file->size}});
   }
 }
@@ -125,11 +130,13 @@ Task<bool> BackingSet::Impl::compare(std::shared_ptr<SetFile> file, std::uint64_
     have += fmt::format("{}node {}: {}", i == 0 ? "" : ", ", members[i]->server,
                         found[i] ? fmt::format("{:08x}", *found[i]) : "nothing");
   if (!right) {
-    log_error("backing set of {}: copies of {} differ in bytes from {} on, and which is right is not known: {}",
-              seams_.name, file->path, piece * wire::kBackingPiece, have);
+    log_error(
+        "backing set of {}: copies of {} differ in bytes from {} on, and which is right is not known: {}",
+        seams_.name, file->path, piece * wire::kBackingPiece, have);
     co_return false;
   }
-  const Node good = members[static_cast<std::size_t>(std::find(found.begin(), found.end(), right) - found.begin())];
+  const Node good =
+      members[static_cast<std::size_t>(std::find(found.begin(), found.end(), right) - found.begin())];
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (found[i] == right) continue;
     damaged_.add();
@@ -141,7 +148,8 @@ Task<bool> BackingSet::Impl::compare(std::shared_ptr<SetFile> file, std::uint64_
   co_return true;
 }
 
-Task<Status> BackingSet::Impl::mend(Node node, Node from, std::shared_ptr<SetFile> file, std::uint64_t piece) {
+Task<Status> BackingSet::Impl::mend(Node node, Node from, std::shared_ptr<SetFile> file,
+                                    std::uint64_t piece) {
   send_to(node, {{.op = BackingOp::kTruncate, .path = file->path, .length = file->size}});
   SLICE_CO_RETURN_IF_ERROR(co_await fill_piece(node, from, file, piece));
   if (file->gone) co_return Status{};

@@ -159,6 +159,7 @@ def a_copy_rots(scene):
     ok &= say(scene.until(lambda: scene.serves_or_starts("dir1"), SERVES_SECONDS), "a byte has changed while its server was away: it starts by the other copy", scene.log("dir1")[-500:])
     ok &= say(scene.until(lambda: scene.metric("dir1", "backing_differing_pieces") == 1, ROT_SECONDS), "and says that copies differ", scene.log("dir1")[-500:])
     ok &= say(not copy.whole(), "and nothing is changed")
+    ok &= say("COPIES_DIFFER" in scene.target.slicectl("status", check=False).stdout, "slicectl status: COPIES_DIFFER")
     scene.target.kill(copy.node)
     copy.forget()
     scene.target.start(copy.node)
