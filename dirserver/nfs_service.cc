@@ -88,6 +88,12 @@ Task<service::NfsAnswer> NfsService::around_change(const Operation& operation, s
   CallKey call = key_of(request.call);
   const SiteId site = request.gated_site ? SiteId{*request.gated_site} : request.handle.directory_site;
   DuplicateCache::Seen seen = volume_.duplicates.begin(call, site);
+  // The first one's answer goes to a connection that is no more, and over a new one nothing comes a third
+  // time.
+  while (seen.state == DuplicateCache::Seen::State::kInProgress && !request.call.datagram) {
+    co_await volume_.duplicates.over(call);
+    seen = volume_.duplicates.begin(call, site);
+  }
   if (seen.state == DuplicateCache::Seen::State::kInProgress) co_return service::NfsAnswer::drop();
   if (seen.state == DuplicateCache::Seen::State::kAnswered) {
     results.fixed(as_bytes(seen.reply));

@@ -55,6 +55,10 @@ bool worth_a_line(const Error& error) {
          error.code == Errc::kTimedOut;
 }
 
+// For so long a call over TCP is done again whose outcome is not known; then its client sends it again.
+constexpr Duration kRepeatFor = std::chrono::seconds(45);
+constexpr Duration kRepeatPause = std::chrono::milliseconds(500);
+
 }  // namespace
 
 NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate* gate)
@@ -68,6 +72,9 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate*
       misdirected_(context.metrics.counter("nfs_misdirected_total", "requests for sites of other servers")),
       refused_clients_(
           context.metrics.counter("nfs_refused_clients_total", "calls of clients that no export names")),
+      repeated_(context.metrics.counter("nfs_repeated_calls_total",
+                                        "calls over TCP that were done again, since it was not known whether "
+                                        "they had been")),
       unreserved_ports_(context.metrics.counter("nfs_unreserved_ports_total",
                                                 "calls from ports of 1024 and above whose export is secure")),
       relay_(context),
@@ -104,12 +111,24 @@ Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& res
   std::size_t start = results.size();
   std::optional<NfsAnswer> answer = admit(request);
   const bool admitted = !answer;
-  const bool is_write = request.procedure == Procedure::kWrite;
-  if (!answer) answer = co_await (is_write ? run_write_once(request, results) : run(request, results));
+  if (admitted) answer = co_await run_once(request, results);
+  // Over UDP its client would send the same call again soon, over TCP after a minute: so this server does.
+  while (answer->is_dropped() && !call.datagram && context_.loop.now() - began < kRepeatFor) {
+    repeated_.add();
+    co_await context_.loop.sleep(kRepeatPause);
+    results.rewind(start);
+    request.attributes = {};
+    request.wcc = {};
+    answer = co_await run_once(request, results);
+  }
   rpc::Outcome outcome = finish(*answer, request, start, results);
   if (admitted) clients_.count(call.client.address, call.arguments.size(), results.size() - start);
   figures.latency->observe(context_.loop.now_exactly() - began);
   co_return outcome;
+}
+
+Task<NfsAnswer> NfsProgram::run_once(NfsRequest& request, rpc::XdrWriter& results) {
+  return request.procedure == Procedure::kWrite ? run_write_once(request, results) : run(request, results);
 }
 
 // WRITEs are known otherwise; and what another server has passed on, that one knows.
@@ -118,18 +137,22 @@ bool NfsProgram::passed_on_once(const NfsRequest& request) {
          request.procedure != Procedure::kWrite;
 }
 
-std::optional<NfsAnswer> NfsProgram::answer_to_copy(const NfsRequest& request, rpc::XdrWriter& results) {
-  if (relayed_changes_.empty()) return std::nullopt;
+Task<std::optional<NfsAnswer>> NfsProgram::answer_to_copy(const NfsRequest& request,
+                                                          rpc::XdrWriter& results) {
   RelayedChanges::Seen seen = relayed_changes_.look(request.call);
-  if (seen.state == RelayedChanges::Seen::State::kNew) return std::nullopt;
-  if (seen.state == RelayedChanges::Seen::State::kUnderWay) return NfsAnswer::drop();
+  while (seen.state == RelayedChanges::Seen::State::kUnderWay && !request.call.datagram) {
+    co_await relayed_changes_.over(RelayedChanges::key_of(request.call));
+    seen = relayed_changes_.look(request.call);
+  }
+  if (seen.state == RelayedChanges::Seen::State::kNew) co_return std::nullopt;
+  if (seen.state == RelayedChanges::Seen::State::kUnderWay) co_return NfsAnswer::drop();
   results.fixed(as_bytes(seen.results));
-  return NfsAnswer::written(status_of(as_bytes(seen.results)));
+  co_return NfsAnswer::written(status_of(as_bytes(seen.results)));
 }
 
 Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
-  if (passed_on_once(request)) {
-    if (auto answer = answer_to_copy(request, results)) co_return std::move(*answer);
+  if (passed_on_once(request) && !relayed_changes_.empty()) {
+    if (auto answer = co_await answer_to_copy(request, results)) co_return std::move(*answer);
   }
   const std::size_t start = results.size();
   while (true) {
@@ -155,7 +178,12 @@ Task<NfsAnswer> NfsProgram::run(NfsRequest& request, rpc::XdrWriter& results) {
 Task<NfsAnswer> NfsProgram::run_write_once(NfsRequest& request, rpc::XdrWriter& results) {
   LateWrites::Seen seen = late_writes_.begin(request.call);
   // Told to wait, the client would send a new call, and the one that is under way be done behind that one.
-  while (seen.state == LateWrites::Seen::State::kPassedOn) {
+  // Over a new connection no other copy comes soon, and the first one's answer goes to the old one.
+  const auto waits = [&] {
+    const bool comes_once = seen.state == LateWrites::Seen::State::kUnderWay && !request.call.datagram;
+    return seen.state == LateWrites::Seen::State::kPassedOn || comes_once;
+  };
+  while (waits()) {
     co_await late_writes_.over(seen.key);
     seen = late_writes_.begin(request.call);
   }
@@ -289,7 +317,7 @@ Task<std::optional<NfsAnswer>> NfsProgram::redirect(NfsRequest& request, rpc::Xd
 
 Task<NfsAnswer> NfsProgram::relay_once(const NfsRequest& request, routing::Route place,
                                        rpc::XdrWriter& results) {
-  if (auto answer = answer_to_copy(request, results)) co_return std::move(*answer);
+  if (auto answer = co_await answer_to_copy(request, results)) co_return std::move(*answer);
   const RelayedChanges::Key key = RelayedChanges::key_of(request.call);
   relayed_changes_.begin(key);
   const std::size_t start = results.size();

@@ -70,7 +70,8 @@ class NfsAnswer {
   // Another server's results of this call, which are appended to this one's. That it was sent too early
   // (wire/layout.h) is for a sender that said when; for others it is a failure like any.
   static NfsAnswer anothers(const rpc::Call& call, ByteView theirs, rpc::XdrWriter& results);
-  // No answer at all (a duplicate of a call in progress): the client will send it again.
+  // No answer at all, since it is not known whether it was done, or a copy of it is in progress: sent again
+  // it is known for what it is. Over UDP the client does that, over TCP this server does it for a while.
   static NfsAnswer drop() { return NfsAnswer(Drop{}); }
   // The request's site is held, so the operation has ended before its time, without harm: it runs again when
   // the site is released, here or at its new owner. Of requests with a gated site alone.
@@ -94,6 +95,7 @@ class NfsAnswer {
   struct Garbage {};
   using Value = std::variant<Written, Drop, Again, Garbage, nfs3::Status, Error>;
   explicit NfsAnswer(Value value) : value_(std::move(value)) {}
+  bool is_dropped() const { return std::holds_alternative<Drop>(value_); }
   bool runs_again() const { return std::holds_alternative<Again>(value_); }
   // Nothing: the call may be done again, or for the first time, when it comes again.
   std::optional<nfs3::Status> final_status() const;
@@ -169,7 +171,9 @@ class NfsProgram : public rpc::Program {
   Task<NfsAnswer> relay_once(const NfsRequest& request, routing::Route place, rpc::XdrWriter& results);
   static bool passed_on_once(const NfsRequest& request);
   // To a copy of a change that was passed on; nothing where it is none.
-  std::optional<NfsAnswer> answer_to_copy(const NfsRequest& request, rpc::XdrWriter& results);
+  Task<std::optional<NfsAnswer>> answer_to_copy(const NfsRequest& request, rpc::XdrWriter& results);
+  // As the client has sent it, but for what was answered before.
+  Task<NfsAnswer> run_once(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run(NfsRequest& request, rpc::XdrWriter& results);
   Task<NfsAnswer> run_write_once(NfsRequest& request, rpc::XdrWriter& results);
   // To a WRITE that was carried out, as its first copy was answered.
@@ -187,6 +191,7 @@ class NfsProgram : public rpc::Program {
   Counter& bad_handles_;
   Counter& misdirected_;
   Counter& refused_clients_;
+  Counter& repeated_;
   Counter& unreserved_ports_;
   Relay relay_;
   LateWrites late_writes_;

@@ -349,12 +349,26 @@ TEST_F(RelayTest, AnOwnerThatIsAwayMakesTheClientWait) {
 
 // JUKEBOX would make the client send it as a new call, of which the owner, which may have executed it, knows
 // nothing.
-TEST_F(RelayTest, ANameOperationOfUnknownOutcomeIsLeftToRetransmission) {
+TEST_F(RelayTest, ANameOperationOfUnknownOutcomeIsDoneAgain) {
   silence("dir2");
-  EXPECT_FALSE(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{1}));
+  EXPECT_FALSE(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{1}, 60s));
+  EXPECT_EQ(dir1.metric("rpc_calls_dropped_total"), 1u) << "its client sends it again";
+  EXPECT_GT(dir1.metric("nfs_repeated_calls_total"), 3u);
+  // The owner comes back in time.
+  loop_.after(20s, [this] { network_.attach(endpoint("dir2"), &dir2.dispatcher); });
+  EXPECT_EQ(status_of(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{1}, 60s)), nfs3::Status::kOk);
+  EXPECT_GE(loop_.now() - asked_at_, 20s);
+  EXPECT_LE(loop_.now() - asked_at_, 30s);
+}
+
+TEST_F(RelayTest, OverUdpItIsLeftToRetransmission) {
+  silence("dir2");
+  EXPECT_FALSE(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{1}, 20s, true));
   EXPECT_EQ(dir1.metric("rpc_calls_dropped_total"), 1u);
+  EXPECT_EQ(dir1.metric("nfs_repeated_calls_total"), 0u);
   network_.attach(endpoint("dir2"), &dir2.dispatcher);
-  EXPECT_EQ(status_of(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{1})), nfs3::Status::kOk);
+  EXPECT_EQ(status_of(ask(dir1, Procedure::kRemove, remove_arguments(), Xid{1}, 20s, true)),
+            nfs3::Status::kOk);
 }
 
 TEST_F(RelayTest, ASenderWithNewerTablesMakesTheReceiverAskTheManager) {

@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/loop.h"
+#include "common/task.h"
 #include "rpc/dispatcher.h"
 #include "rpc/endpoint.h"
 #include "service/caller_key.h"
@@ -25,7 +27,7 @@ class RelayedChanges {
   static constexpr Duration kLife = std::chrono::seconds(10);  // of an answer; longer than datagrams stray
   static constexpr std::size_t kAnswers = 4096;
 
-  explicit RelayedChanges(const Loop& loop) : loop_(loop) {}
+  explicit RelayedChanges(Loop& loop) : loop_(loop) {}
 
   struct Key {
     rpc::Endpoint client;
@@ -44,19 +46,28 @@ class RelayedChanges {
   // meanwhile. kNew: it is not.
   Seen look(const rpc::Call& call);
   // It is passed on now; to be ended with end() or forget().
-  void begin(const Key& key) { known_[key].reset(); }
+  void begin(const Key& key) { known_[key] = {}; }
   void end(const Key& key, std::string_view results);
   // Not answered: it may be passed on again.
-  void forget(const Key& key) { known_.erase(key); }
+  void forget(const Key& key);
+  // Of one that is under way: ends with end() or forget(). Then look() says what became of it.
+  Task<void> over(Key key);
 
  private:
   struct Answered {
     MonoTime at;
     Key key;
   };
-  const Loop& loop_;
-  std::map<Key, std::optional<std::string>> known_;  // the results; none: it is under way
-  std::deque<Answered> answered_;                    // the oldest first
+  struct Known {
+    std::optional<std::string> results;  // none: it is under way
+    std::vector<OneShot<bool>> waiters;  // in over()
+  };
+  // Not under way any more.
+  void tell(std::vector<OneShot<bool>> waiters);
+
+  Loop& loop_;
+  std::map<Key, Known> known_;
+  std::deque<Answered> answered_;  // the oldest first
 };
 
 }  // namespace slice::service

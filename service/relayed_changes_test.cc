@@ -19,6 +19,10 @@ class RelayedChangesTest : public ::testing::Test {
             .client = {0x0a4d0102, 900},
             .arguments = as_bytes(arguments_)};
   }
+  static Task<void> count_end(Task<void> task, int& ended) {
+    co_await std::move(task);
+    ++ended;
+  }
   void answer(const rpc::Call& of, std::string_view results) {
     known_.begin(RelayedChanges::key_of(of));
     known_.end(RelayedChanges::key_of(of), results);
@@ -38,6 +42,27 @@ TEST_F(RelayedChangesTest, ACopyIsDroppedAndThenAnswered) {
   EXPECT_EQ(known_.look(call(1)).state, State::kAnswered);
   EXPECT_EQ(known_.look(call(1)).results, "no such name");
   EXPECT_EQ(known_.look(call(1, 2)).state, State::kNew) << "another user's";
+}
+
+TEST_F(RelayedChangesTest, WhoWaitsIsToldThatItIsOver) {
+  const auto key = RelayedChanges::key_of(call(1));
+  int over = 0;
+  const auto wait = [&] { spawn(count_end(known_.over(key), over)); };
+  known_.begin(key);
+  wait();
+  wait();
+  loop_.advance(Duration(1));
+  EXPECT_EQ(over, 0);
+  known_.end(key, "done");
+  loop_.advance(Duration(1));
+  EXPECT_EQ(over, 2);
+  wait();
+  EXPECT_EQ(over, 3) << "it was over before";
+  known_.begin(RelayedChanges::key_of(call(2)));
+  spawn(count_end(known_.over(RelayedChanges::key_of(call(2))), over));
+  known_.forget(RelayedChanges::key_of(call(2)));
+  loop_.advance(Duration(1));
+  EXPECT_EQ(over, 4);
 }
 
 TEST_F(RelayedChangesTest, WithoutAnAnswerItIsPassedOnAgain) {

@@ -79,7 +79,9 @@ TEST_F(CreateTest, TheFileThatIsCutIsChosenOnce) {
   ASSERT_FALSE(lost->ended);
   restart();
   auto replaced = send(Procedure::kRename, nfs3::RenameArgs{{directory, "other"}, {directory, "f"}});
+  datagrams_ = true;
   auto early = send(Procedure::kCreate, args, {}, 77);
+  datagrams_ = false;
   loop_.advance(std::chrono::seconds(1));
   EXPECT_FALSE(replaced->ended);
   EXPECT_TRUE(early->ended && !early->reply) << "in progress";

@@ -177,6 +177,7 @@ TEST_F(SetattrTest, ADeadDataServerMakesTheClientWait) {
       send(Procedure::kSetattr, nfs3::SetattrArgs{.object = file.handle, .attributes = set}, {}, 77);
   loop_.advance(std::chrono::seconds(60));
   EXPECT_FALSE(pending->ended);
+  datagrams_ = true;
   auto again = send(Procedure::kSetattr, nfs3::SetattrArgs{.object = file.handle, .attributes = set}, {}, 77);
   loop_.advance(std::chrono::seconds(1));
   EXPECT_TRUE(again->ended);
@@ -197,6 +198,7 @@ TEST_F(SetattrTest, AnUnfinishedTruncationIsFinishedAfterACrash) {
   auto lost = send(Procedure::kSetattr, args, {}, 99);
   loop_.advance(std::chrono::seconds(3));
   restart();
+  datagrams_ = true;
   auto again = send(Procedure::kSetattr, args, {}, 99);
   loop_.advance(std::chrono::seconds(3));
   EXPECT_TRUE(again->ended);

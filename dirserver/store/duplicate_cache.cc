@@ -27,7 +27,10 @@ DuplicateCache::DuplicateCache(Loop& loop, Metrics& metrics, Options options)
       options_(options),
       replayed_(
           metrics.counter("duplicate_calls_answered_total", "retransmissions that got the first answer")),
-      dropped_(metrics.counter("duplicate_calls_dropped_total", "retransmissions of calls still under way")),
+      early_(metrics.counter(
+          "duplicate_calls_early_total",
+          "retransmissions of calls still under way: over TCP they wait for the first answer, "
+          "over UDP they get none")),
       size_(metrics.gauge("duplicate_cache_entries", "replies remembered for retransmitted calls")) {}
 
 Status DuplicateCache::load(const CellStore& cells, const std::vector<SiteId>& sites) {
@@ -168,7 +171,7 @@ DuplicateCache::Seen DuplicateCache::begin(const CallKey& call, SiteId site) {
     return {};
   }
   if (!entry->place) {
-    dropped_.add();
+    early_.add();
     return {Seen::State::kInProgress, {}};
   }
   replayed_.add();
@@ -194,7 +197,18 @@ void DuplicateCache::record(const CallKey& call, std::string_view reply, SiteId 
   erase_records(transaction);
 }
 
+Task<void> DuplicateCache::over(CallKey call) {
+  const OneShot<bool> ended;
+  waiting_[call].push_back(ended);
+  co_await ended;
+}
+
 void DuplicateCache::finish(const CallKey& call, std::string_view reply) {
+  if (auto waiting = waiting_.extract(call)) {
+    loop_.post([ended = std::move(waiting.mapped())] {
+      for (const OneShot<bool>& each : ended) each.set(true);
+    });
+  }
   Entry* entry = find(call);
   if (entry == nullptr) return;
   if (reply.empty()) {

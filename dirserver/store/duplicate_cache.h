@@ -1,9 +1,8 @@
 // DuplicateCache: what non-idempotent calls were answered, so that a retransmission gets the very same reply,
-// also after a crash: the reply is stored in the batch of the change itself. A second copy of a call that is
-// still under way is dropped. Failures are kept in memory only: done again after a crash they change nothing
-// that was acknowledged. With a site that moves they go along. Bounded by entries, bytes and age; who holds
-// the most gives way (dirserver/store/fair_order.h). A call is known again by its caller too: what another
-// user of the host was answered is not his. One loop.
+// also after a crash: the reply is stored in the batch of the change itself. Failures are kept in memory
+// only: done again after a crash they change nothing that was acknowledged. With a site that moves they go
+// along. Bounded by entries, bytes and age; who holds the most gives way (dirserver/store/fair_order.h). A
+// call is known again by its caller too: what another user of the host was answered is not his. One loop.
 #ifndef SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
 #define SLICE_DIRSERVER_STORE_DUPLICATE_CACHE_H
 
@@ -18,6 +17,7 @@
 
 #include "common/loop.h"
 #include "common/metrics.h"
+#include "common/task.h"
 #include "dirserver/store/cell_store.h"
 #include "dirserver/store/fair_order.h"
 #include "rpc/dispatcher.h"
@@ -62,6 +62,8 @@ class DuplicateCache {
   Seen begin(const CallKey& call, SiteId site);
   // Puts the call's reply into the transaction that makes its change durable, as a record of `site`.
   void record(const CallKey& call, std::string_view reply, SiteId site, Transaction& transaction);
+  // Of one that is in progress: ends with finish(). Then begin() says what became of it.
+  Task<void> over(CallKey call);
   // The call has been answered with `reply`; an empty one: it was not, and may run again.
   void finish(const CallKey& call, std::string_view reply);
 
@@ -111,13 +113,14 @@ class DuplicateCache {
   Options options_;
   tsl::robin_map<CallKey, std::unique_ptr<Entry>, CallKeyHash> entries_;
   Order order_;  // of those that are answered
+  std::unordered_map<CallKey, std::vector<OneShot<bool>>, CallKeyHash> waiting_;  // in over()
   std::vector<std::string> evicted_records_;
   std::uint64_t next_order_ = 1;
   std::map<std::uint32_t, Arriving> arriving_;                 // by site
   std::unordered_map<std::uint32_t, std::uint64_t> releases_;  // by site: how often it has gone
 
   Counter& replayed_;
-  Counter& dropped_;
+  Counter& early_;
   Counter& size_;
 };
 

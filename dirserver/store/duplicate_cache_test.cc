@@ -89,18 +89,26 @@ TEST_F(DuplicateTest, AnotherUsersCallIsAnotherCall) {
   others();
 }
 
-TEST_F(DuplicateTest, ASecondCopyOfACallUnderWayIsDropped) {
+// Over TCP it comes by a new connection, as after a proxy's death, and the first one's answer goes to the old
+// one.
+TEST_F(DuplicateTest, ASecondCopyOfACallUnderWayWaitsOverTcpAndIsDroppedOverUdp) {
   store().hold_syncs(true);
   Handle top = root();
   nfs3::MkdirArgs args{.where = {top, "d"}};
   auto first = send(Procedure::kMkdir, args, {}, 5);
   auto second = send(Procedure::kMkdir, args, {}, 5);
+  datagrams_ = true;
+  auto third = send(Procedure::kMkdir, args, {}, 5);
+  datagrams_ = false;
   loop_.advance(std::chrono::seconds(1));
   EXPECT_FALSE(first->ended);
-  EXPECT_TRUE(second->ended);
-  EXPECT_FALSE(second->reply.has_value());
+  EXPECT_FALSE(second->ended);
+  EXPECT_TRUE(third->ended);
+  EXPECT_FALSE(third->reply.has_value());
   store().hold_syncs(false);
   wait(first);
+  wait(second);
+  EXPECT_EQ(*second->results(), *first->results());
   EXPECT_EQ(results(Procedure::kMkdir, args, 5), *first->results());
 }
 
@@ -229,6 +237,26 @@ TEST_F(DuplicateBoundsTest, ACallUnderWayIsNotForgotten) {
   for (std::uint32_t xid = 0; xid < 50; ++xid) answer(cache, xid, "reply");
   EXPECT_EQ(cache.begin(key(1000), SiteId{3}).state, DuplicateCache::Seen::State::kInProgress);
   EXPECT_LE(cache.entries(), 6u);
+}
+
+TEST_F(DuplicateBoundsTest, WhoWaitsForACallUnderWayIsToldThatItIsOver) {
+  DuplicateCache cache(loop_, metrics_);
+  for (std::string_view reply : {"reply", ""}) {
+    const CallKey call = key(reply.empty() ? 2 : 1);
+    cache.begin(call, SiteId{3});
+    int over = 0;
+    const auto wait = [](DuplicateCache& in, CallKey known, int& ended) -> Task<void> {
+      co_await in.over(known);
+      ++ended;
+    };
+    for (int i = 0; i < 2; ++i) spawn(wait(cache, call, over));
+    loop_.advance(Duration(1));
+    EXPECT_EQ(over, 0);
+    cache.finish(call, reply);
+    loop_.advance(Duration(1));
+    EXPECT_EQ(over, 2);
+    EXPECT_EQ(cache.begin(call, SiteId{3}).reply, reply);
+  }
 }
 
 TEST_F(DuplicateBoundsTest, LoadsTheNewestWithinItsBounds) {
