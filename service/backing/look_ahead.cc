@@ -1,5 +1,6 @@
 #include "service/backing/look_ahead.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
@@ -96,24 +97,32 @@ class OthersDisk : public storage::Disk {
   std::map<std::string, std::uint64_t> sizes_;  // by path
 };
 
-// Where the set has a copy; none: it is not known, or there is none.
-Task<std::optional<rpc::Endpoint>> find_member(const LookAhead& seams) {
+// Of storage servers, as the manager's tables have had them.
+using Endpoints = std::map<std::uint32_t, rpc::Endpoint>;
+
+// Where the set has a copy; none: it is not known, or there is none. Who was a member may be none any more,
+// and goes on answering, so the manager is asked each time; for its tables, which are large, when need be.
+Task<std::optional<rpc::Endpoint>> find_member(const LookAhead& seams, Endpoints& endpoints) {
   auto sets = co_await seams.managers.call<wire::BackingSetsResult>(
       seams.channel, wire::ManagerProcedure::kBackingSets, NoArguments{}, kAheadTimeout);
-  auto tables = co_await seams.managers.call<wire::Tables>(seams.channel, wire::ManagerProcedure::kGetTables,
-                                                           NoArguments{}, kAheadTimeout);
-  if (!sets || !tables) co_return std::nullopt;
-  for (const wire::BackingSet& set : sets->sets) {
-    if (set.server != seams.server) continue;
-    for (const wire::ServerEntry& entry : tables->servers) {
-      if (entry.server == set.members.front()) co_return entry.endpoint;
-    }
+  if (!sets) co_return std::nullopt;
+  const auto set = std::find_if(sets->sets.begin(), sets->sets.end(),
+                                [&](const wire::BackingSet& each) { return each.server == seams.server; });
+  if (set == sets->sets.end()) co_return std::nullopt;
+  const std::uint32_t member = set->members.front();
+  if (!endpoints.contains(member)) {
+    auto tables = co_await seams.managers.call<wire::Tables>(
+        seams.channel, wire::ManagerProcedure::kGetTables, NoArguments{}, kAheadTimeout);
+    if (!tables) co_return std::nullopt;
+    for (const wire::ServerEntry& entry : tables->servers) endpoints[entry.server] = entry.endpoint;
   }
-  co_return std::nullopt;
+  const auto found = endpoints.find(member);
+  if (found == endpoints.end()) co_return std::nullopt;
+  co_return found->second;
 }
 
-Task<Status> look_once(const LookAhead& seams, Counter& fetched) {
-  const auto member = co_await find_member(seams);
+Task<Status> look_once(const LookAhead& seams, Endpoints& endpoints, Counter& fetched) {
+  const auto member = co_await find_member(seams, endpoints);
   if (!member) co_return fail(Errc::kNotFound, "no member of its backing set is known");
   OthersDisk others(seams, *member);
   SLICE_CO_RETURN_IF_ERROR(co_await others.learn_files());
@@ -135,9 +144,11 @@ Task<void> look_ahead(LookAhead seams) {
   Counter& fetched = seams.metrics.counter("backing_ahead_bytes_total",
                                            "bytes of tables that were fetched ahead, while the run stood by");
   std::string said;
+  Endpoints endpoints;
   while (!seams.over() && seams.set.standing() != BackingSet::Standing::kChosen) {
     if (stands_by(seams)) {
-      Status looked = co_await look_once(seams, fetched);
+      Status looked = co_await look_once(seams, endpoints, fetched);
+      if (!looked) endpoints.clear();
       const std::string why = looked ? "" : looked.error().message;
       if (said != why && !why.empty() && stands_by(seams))
         log_info("it stands by for {}, and fetches nothing ahead: {}", seams.name, why);
