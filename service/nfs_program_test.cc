@@ -57,8 +57,10 @@ class NfsProgramTest : public testing::ServiceFixture {
   // The results of a call by a client, or the channel's error.
   Result<rpc::Response> call(Procedure procedure, Buffer arguments, rpc::Endpoint from = {0x0a4d0102, 700},
                              std::uint32_t uid = 1000) {
-    rpc::InProcessNetwork plain(loop_, std::nullopt, from);
-    rpc::Dispatcher dispatcher(metrics_);
+    // The call may be under way there for longer than this.
+    auto& plain =
+        *used_networks_.emplace_back(std::make_unique<rpc::InProcessNetwork>(loop_, std::nullopt, from));
+    auto& dispatcher = *used_.emplace_back(std::make_unique<rpc::Dispatcher>(metrics_));
     dispatcher.add(program_);
     plain.attach(endpoint("store1"), &dispatcher);
     rpc::Request request;
@@ -104,6 +106,8 @@ class NfsProgramTest : public testing::ServiceFixture {
   routing::HandleBytes bytes_{};
   std::uint64_t own_ = 0, others_ = 0;
   std::optional<NfsAnswer> error_;
+  std::vector<std::unique_ptr<rpc::Dispatcher>> used_;
+  std::vector<std::unique_ptr<rpc::InProcessNetwork>> used_networks_;
   std::optional<Identity> seen_;
   std::optional<routing::FileHandle> seen_handle_;
   int writes_ = 0;
@@ -205,6 +209,10 @@ TEST_F(NfsProgramTest, DropsWhatItIsToldToDrop) {
   auto response = call(Procedure::kRead, encoded(nfs3::ReadArgs{.file = bytes_, .offset = own_, .count = 1}));
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::kTimedOut);
+  EXPECT_GT(metrics_.counter("nfs_repeated_calls_total").value(), 0u)
+      << "nobody sends it again soon over TCP";
+  loop_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(metrics_.counter("rpc_calls_dropped_total").value(), 1u) << "its client does now";
 }
 
 TEST_F(NfsProgramTest, CallsArgumentsGarbageThatDoNotDecode) {

@@ -29,7 +29,8 @@ class WriteOfTwoNodesTest : public TwoNodesTest {
     auto count = static_cast<std::uint32_t>(data.size());
     EXPECT_FALSE(
         call(Procedure::kWrite, nfs3::WriteArgs{bytes, offset, count, Stable::kUnstable, data}, 1000));
-    EXPECT_EQ(metrics_.counter("nfs_misdirected_total").value(), 1u);
+    EXPECT_GE(metrics_.counter("nfs_misdirected_total").value(), 1u);
+    loop_.advance(std::chrono::minutes(1));  // so long the server does it again
   }
 };
 
