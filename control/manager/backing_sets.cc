@@ -129,6 +129,7 @@ Task<wire::BackingClaimResult> BackingSets::claim(wire::BackingClaimArgs args) {
     result.refused = claimed.error().message;
     co_return result;
   }
+  if (lost) found_.add();
   result.set = *find_set(hooks_.state, args.server);
   // The first epoch's owner is told so each time that it asks.
   result.made = result.set.epoch == BackingEpoch{1};
@@ -164,7 +165,6 @@ Status BackingSets::claim_in(const wire::BackingClaimArgs& args, const Result<Ba
     if (!lost && lost.error().code == Errc::kNotFound) return make(args, next);
     if (!lost) return fail(Errc::kUnavailable, "the backing set of {}: {}", entry.name, lost.error().message);
     SLICE_RETURN_IF_ERROR(put(*lost, next));
-    found_.add();
     set = place_of(next.backing_sets, args.server);
   }
   set->copies = args.copies;

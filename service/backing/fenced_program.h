@@ -26,9 +26,10 @@ class FencedProgram : public rpc::Program {
   std::uint32_t number() const override { return program_.number(); }
   std::uint32_t version() const override { return program_.version(); }
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
-    rpc::Outcome outcome = rpc::Outcome::kDrop;
-    if (set_.holds() || co_await holds_again()) outcome = co_await program_.handle(call, results);
-    if (set_.holds() || co_await holds_again()) co_return outcome;
+    if (set_.holds() || co_await holds_again()) {
+      const rpc::Outcome outcome = co_await program_.handle(call, results);
+      if (set_.holds() || co_await holds_again()) co_return outcome;
+    }
     unanswered_.add();
     co_return rpc::Outcome::kDrop;
   }
