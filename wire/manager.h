@@ -37,7 +37,8 @@ enum class ManagerProcedure : std::uint32_t {
   kFailover = 20,
   kStandbys = 21,
   kBackingKeep = 22,  // this and the next: wire/backing.h
-  kBackingAdopt = 23
+  kBackingAdopt = 23,
+  kShareClients = 24  // wire/share.h
 };
 
 enum class Role : std::uint32_t {

@@ -4,6 +4,9 @@
 // slice-proxyd handles what is for the virtual address. Nothing is terminated or
 // buffered: dropping any packet is safe, since RPC retransmits.
 //
+// The other program, slice_spread, is at the ingress of the clients' interface,
+// behind the first: it sends TCP on to other proxies (spread.h).
+//
 // Contract with the loader (control/): fill `servers`, `sites`, then `config`
 // with abi = SLICE_MAP_ABI; attach to the interfaces towards clients and towards
 // servers; advance config.now_ms; empty the rings `evictions` and `orphans`.
@@ -12,6 +15,7 @@
 #include "bpf/proxy/packet.h"
 #include "bpf/proxy/reply.h"
 #include "bpf/proxy/request.h"
+#include "bpf/proxy/spread.h"
 
 // UDP over IPv4, addressed to the virtual address or not.
 SLICE_INLINE int slice_udp(struct slice_packet* packet, int to_virtual) {
@@ -71,6 +75,14 @@ int slice_proxy(struct xdp_md* ctx) {
   SLICE_HIDE(ctx);
   packet = slice_packet_of(ctx, volume);
   return slice_any_packet(&packet);
+}
+
+SEC("tc")
+int slice_spread(struct __sk_buff* skb) {
+  uint32_t zero = 0;
+  const struct slice_config* volume = bpf_map_lookup_elem(&config, &zero);
+  if (!volume || volume->abi != SLICE_MAP_ABI) return TC_ACT_UNSPEC;
+  return slice_spread_packet(skb, volume);
 }
 
 char slice_license[] SEC("license") = "Dual BSD/GPL";

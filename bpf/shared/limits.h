@@ -33,6 +33,8 @@
 #define SLICE_PENDING_ENTRIES 65536u   // requests remembered until their reply, a power of two
 #define SLICE_FRAGMENT_ENTRIES 65536u  // open fragmented datagrams, a power of two
 #define SLICE_SOURCE_ENTRIES 16384u    // clients' addresses looked up lately, a power of two
+#define SLICE_CLIENT_SLOTS 4096u       // parts of the clients that proxies have among them, a power of two
+#define SLICE_MAX_SPREAD 64u           // entries of the ways to other proxies; entry 0 means "stays here"
 #define SLICE_ATTR_BUCKETS 16384u      // buckets of the attribute cache, a power of two
 #define SLICE_ATTR_WAYS 4u             // files in one bucket
 #define SLICE_EVICTION_RING_BYTES 262144u

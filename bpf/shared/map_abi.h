@@ -209,4 +209,18 @@ SLICE_INLINE uint64_t slice_source_word(uint32_t ipv4, uint32_t ifindex) {
   return (uint64_t)ipv4 << 32 | ifindex;
 }
 
+// `spread`: ARRAY of SLICE_CLIENT_SLOTS u64, by slice_client_slot(): the key in `ways` of the
+// proxy that has these clients over TCP; 0: this one.
+SLICE_INLINE uint32_t slice_client_slot(uint32_t ipv4) {  // memory order
+  return (uint32_t)slice_mix64(SLICE_BE32(ipv4)) & (SLICE_CLIENT_SLOTS - 1);
+}
+
+// `ways`: ARRAY of SLICE_MAX_SPREAD; entry 0 is never used.
+struct slice_way {
+  uint8_t next_hop_mac[6];  // the two as an Ethernet header begins
+  uint8_t source_mac[6];    // of the interface
+  uint32_t ifindex;         // interface towards it; 0: nothing is sent there
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_way) == 16, "way layout");
+
 #endif  // SLICE_BPF_SHARED_MAP_ABI_H

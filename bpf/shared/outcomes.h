@@ -40,6 +40,8 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(REPLY, 27, FORWARD, "reply sent to its client, no attributes of a regular file in it")            \
   X(REPLY_LEARNED, 28, FORWARD, "reply sent to its client, attributes remembered")                    \
   X(REPLY_PATCHED, 29, FORWARD, "reply sent to its client, attributes patched")                       \
+  X(TCP_SPREAD, 30, FORWARD, "NFS over TCP sent to the proxy that has its client")                    \
+  X(ICMP_SPREAD, 31, FORWARD, "ICMP error about such a connection, sent after it")                    \
   /* passed to the stack */                                                                           \
   X(NOT_OURS, 32, PASS, "neither to the virtual address nor a reply to one of its requests")          \
   X(NOT_IPV4, 33, PASS, "not IPv4 (ARP, IPv6, VLAN)")                                                 \
@@ -64,6 +66,7 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(TRAILER, 52, PASS, "frame longer than the IP datagram in it")                                     \
   X(MIRRORED, 53, PASS, "READ or WRITE of a mirrored file, whose copy user space chooses")            \
   X(SOURCE_ASTRAY, 54, PASS, "request from an address that the routes have at another interface")     \
+  X(SPREAD_LOOP, 55, PASS, "NFS over TCP for another proxy, but at the end of its time to live")      \
   /* dropped */                                                                                       \
   X(MALFORMED, 64, DROP, "lengths in IP, UDP or RPC headers that contradict one another")             \
   X(TRUNCATED, 65, DROP, "RPC call that ends before its arguments do")                                \

@@ -38,6 +38,8 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
       address_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
                context.metrics),
+      shares_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
+              context.metrics),
       heard_(entries_.size()),
       alive_gauge_(context.metrics.gauge("manager_alive_processes", "processes heard of within 5 s")),
       drawn_gauge_(context.metrics.gauge("manager_largest_verifier_drawn",
@@ -82,6 +84,8 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
     return result;
   });
   on<wire::HoldAddressArgs>(Procedure::kHoldAddress, [this](const auto& args) { return address_.ask(args); });
+  on<wire::ShareClientsArgs>(Procedure::kShareClients,
+                             [this](const auto& args) { return shares_.ask(args); });
   on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
   on<wire::BackingClaimArgs>(Procedure::kBackingClaim, [this](const auto& args) {
     failovers_.claims(args.server, args.instance);

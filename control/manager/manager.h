@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "control/manager/address_lease.h"
 #include "control/manager/backing_sets.h"
+#include "control/manager/client_shares.h"
 #include "control/manager/failovers.h"
 #include "control/manager/moves.h"
 #include "control/manager/settings_book.h"
@@ -114,6 +115,7 @@ class Manager : public service::InternalProgram {
   Failovers failovers_;
   SettingsBook settings_;
   AddressLease address_;
+  ClientShares shares_;
   std::optional<Survey> survey_;  // none: the state is known
   std::string waits_for_;         // with a survey
   std::vector<Heard> heard_;      // by member

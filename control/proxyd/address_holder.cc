@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "control/proxyd/port_sweep.h"
-
 namespace slice::proxy {
 namespace {
 
@@ -17,10 +15,6 @@ constexpr Duration kRenewal = 900ms;
 constexpr std::array<Duration, 7> kAnnouncements{0ms, 50ms, 200ms, 500ms, 1s, 2s, 4s};
 constexpr Duration kAnnounceStep = 5s;
 constexpr unsigned kPeersRounds = 2;  // connections are looked at every so many rounds
-// Rounds over clients' reserved ports: after these pauses, and so many ports every kSweepStep.
-constexpr std::array<Duration, 3> kSweeps{0ms, 400ms, 2s};
-constexpr std::size_t kSweepPorts = 128;
-constexpr Duration kSweepStep = 5ms;
 constexpr Duration kDefence = 200ms;  // between announcements against claims
 constexpr Duration kAfterFailure = 3s;
 // Data servers tell the authority of unstable writes within a second: what is written to them by a proxy that
@@ -52,10 +46,7 @@ AddressHolder::AddressHolder(Seams seams)
                                      "while this proxy had it")),
       unanswered_(seams_.metrics.counter("proxy_address_unanswered_total",
                                          "questions for the virtual address that no manager answered")),
-      unswept_(
-          seams_.metrics.counter("proxy_address_unswept_total",
-                                 "clients of the proxy that had the virtual address before whose reserved "
-                                 "ports were not tried, since there were more than 256 clients")) {}
+      waker_(seams_.loop, seams_.host, seams_.metrics) {}
 
 bool AddressHolder::ready() const {
   return started_ && !stopping_ && unfit_.empty() && !failed_;
@@ -195,8 +186,8 @@ void AddressHolder::follow(const wire::HoldAddressResult& told) {
   if (!told.known) return;
   if (told.holder == seams_.self) {
     if (holds_ || letting_go_ || !ready()) return;
-    predecessors_ = told.peers;
     take("the manager says so");
+    if (holds_) waker_.wake(told.peers, [this, term = term_] { return holds_ && term == term_; });
   } else if (holds_) {
     spawn(let_go(*this, told.holder == wire::kNoServer
                             ? "the manager says so"
@@ -208,7 +199,7 @@ void AddressHolder::follow(const wire::HoldAddressResult& told) {
 // none of it they get a reset, and connect anew at once.
 void AddressHolder::take(const std::string& why) {
   if (!seams_.begin_anew()) return;  // in the next round
-  seams_.host.drop_connections();
+  seams_.host.drop_connections(seams_.keeps);
   const MonoTime now = seams_.loop.now_exactly();
   if (Status put = seams_.host.put(lifetime()); !put) {
     log_error("cannot take the virtual address: {}", put.error().message);
@@ -225,7 +216,6 @@ void AddressHolder::take(const std::string& why) {
   taken_.add();
   log_warning("takes the virtual address: {}", why);
   announce_again(0, term_);
-  spawn(sweep_ports(*this, term_));
   if (!asking_) spawn(ask_and_follow(*this));
 }
 
@@ -246,39 +236,17 @@ Task<void> AddressHolder::let_go(AddressHolder& self, std::string why) {
 void AddressHolder::take_off() {
   if (Status off = seams_.host.take_off(); !off)
     log_error("cannot take the virtual address off: {}", off.error().message);
-  seams_.host.drop_connections();
+  seams_.host.drop_connections(seams_.keeps);
 }
 
 void AddressHolder::announce_again(std::size_t number, std::uint64_t term) {
   if (!holds_ || term != term_) return;
   seams_.host.announce();
-  if (number < kAnnouncements.size()) seams_.host.wake(predecessors_);
   announced_at_ = seams_.loop.now_exactly();
   const Duration wait = number + 1 < kAnnouncements.size()
                             ? kAnnouncements[number + 1] - kAnnouncements[number]
                             : kAnnounceStep;
   seams_.loop.after(wait, [this, number, term] { announce_again(number + 1, term); });
-}
-
-// More than once: the packets may be lost, and a client that missed the announcement answers the host before.
-Task<void> AddressHolder::sweep_ports(AddressHolder& self, std::uint64_t term) {
-  PortSweep sweep(self.predecessors_);
-  if (sweep.clients() == 0) co_return;
-  if (sweep.left_out() > 0) {
-    self.unswept_.add(sweep.left_out());
-    log_warning(
-        "wakes {} clients at all reserved ports, and {} more only at those known: who has taken another "
-        "may wait for half a minute or longer",
-        sweep.clients(), sweep.left_out());
-  }
-  for (const Duration pause : kSweeps) {
-    co_await self.seams_.loop.sleep(pause);
-    for (auto some = sweep.next(kSweepPorts); !some.empty(); some = sweep.next(kSweepPorts)) {
-      if (!self.holds_ || term != self.term_) co_return;
-      self.seams_.host.wake(some);
-      co_await self.seams_.loop.sleep(kSweepStep);
-    }
-  }
 }
 
 // The manager is asked before anything is given up: it answers within a millisecond, and anybody on the

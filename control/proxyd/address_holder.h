@@ -14,37 +14,11 @@
 #include "common/metrics.h"
 #include "common/result.h"
 #include "common/task.h"
+#include "control/proxyd/address_host.h"
+#include "control/proxyd/client_waker.h"
 #include "wire/address.h"
 
 namespace slice::proxy {
-
-// The virtual address on this host's interface (host_address.h).
-class AddressHost {
- public:
-  // How it is now. `unfit`: why this host could not serve; empty: it could.
-  struct Look {
-    bool has = false;
-    std::string unfit;
-  };
-  virtual ~AddressHost() = default;
-  virtual Look look() = 0;
-  // Puts the address there, or lets it stay for longer: the kernel takes it away after so many seconds,
-  // whatever becomes of this process.
-  virtual Status put(unsigned seconds) = 0;
-  // What is not there is taken off.
-  virtual Status take_off() = 0;
-  // Ends all TCP connections of the address that the kernel knows of, without a word to their other ends.
-  virtual void drop_connections() = 0;
-  // A gratuitous ARP: the address is here.
-  virtual void announce() = 0;
-  // Asks who has the address, if it is not here.
-  virtual void probe() = 0;
-  // Clients' TCP connections to the address, in order.
-  virtual std::vector<wire::AddressPeer> peers() = 0;
-  // Has these clients send something on connections that they may have: what this host does not know it
-  // resets.
-  virtual void wake(const std::vector<wire::AddressPeer>& peers) = 0;
-};
 
 class AddressHolder {
  public:
@@ -71,6 +45,8 @@ class AddressHolder {
     std::function<void(MonoTime)> serve_until;
     // Another may take over soon without a word to this one, or that is over.
     std::function<void(bool)> remember_nothing;
+    // Connections that this proxy serves whether it has the address or not (ClientShare).
+    AddressHost::Keep keeps;
   };
   explicit AddressHolder(Seams seams);
 
@@ -106,7 +82,6 @@ class AddressHolder {
   static Task<void> let_go(AddressHolder& self, std::string why);
   void take_off();
   void announce_again(std::size_t number, std::uint64_t term);
-  static Task<void> sweep_ports(AddressHolder& self, std::uint64_t term);
   void defend(const std::string& against);
   static Task<void> look_whether_alone(AddressHolder& self);
   bool ready() const;
@@ -119,8 +94,7 @@ class AddressHolder {
   bool alone_ = false;  // it yielded to a claim while no manager answered
   std::string unfit_ = "starting";
   unsigned rounds_ = 0;
-  std::vector<wire::AddressPeer> peers_;         // while it holds it
-  std::vector<wire::AddressPeer> predecessors_;  // of the holder before
+  std::vector<wire::AddressPeer> peers_;  // while it holds it
   // Of peers_; of what the manager has; of what the last question told.
   std::uint64_t peers_digest_ = 0, peers_told_ = 0, peers_asked_ = 0;
   std::uint64_t questions_ = 0;  // so far
@@ -128,7 +102,8 @@ class AddressHolder {
   MonoTime last_round_{}, confirmed_at_{}, put_at_{}, failed_at_{}, claimed_at_{}, announced_at_{};
   bool failed_ = false, defends_ = false, said_silent_ = false;
   Gauge& holds_gauge_;
-  Counter &taken_, &lost_, &claims_, &unanswered_, &unswept_;
+  Counter &taken_, &lost_, &claims_, &unanswered_;
+  ClientWaker waker_;  // of the clients of the holder before
   LogLimiter claim_log_{1};
 };
 

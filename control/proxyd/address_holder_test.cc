@@ -35,7 +35,9 @@ class FakeHost : public AddressHost {
     has = false;
     return {};
   }
-  void drop_connections() override { done_.push_back("drop"); }
+  Status put_at_loopback(unsigned) override { return {}; }
+  Status take_off_loopback() override { return {}; }
+  void drop_connections(const Keep&) override { done_.push_back("drop"); }
   void announce() override { ++announcements; }
   void probe() override { ++probes; }
 
@@ -79,7 +81,8 @@ class AddressHolderTest : public ::testing::Test {
                      },
                  .save = [this] { return save(); },
                  .serve_until = [this](MonoTime end) { serves_until_ = end; },
-                 .remember_nothing = [this](bool on) { remembers_ = !on; }}) {
+                 .remember_nothing = [this](bool on) { remembers_ = !on; },
+                 .keeps = {}}) {
     loop_.advance(10s);
   }
 

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "common/bytes.h"
+#include "control/xdp/reverse_path.h"
 
 namespace slice::proxy {
 namespace {
@@ -113,6 +114,10 @@ std::uint16_t tcp_checksum(const iphdr& ip, const tcphdr& tcp) {
   return static_cast<std::uint16_t>(~sum);
 }
 
+wire::AddressPeer peer_of(const inet_diag_sockid& id) {
+  return {ntohl(id.idiag_dst[0]), ntohs(id.idiag_dport), ntohs(id.idiag_sport)};
+}
+
 std::string hardware_text(const std::uint8_t (&address)[6]) {
   return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", address[0], address[1], address[2],
                      address[3], address[4], address[5]);
@@ -121,7 +126,11 @@ std::string hardware_text(const std::uint8_t (&address)[6]) {
 }  // namespace
 
 HostAddress::HostAddress(Loop& loop, std::uint32_t address, std::string interface, Claimed claimed)
-    : loop_(loop), address_(address), interface_(std::move(interface)), claimed_(std::move(claimed)) {}
+    : loop_(loop),
+      address_(address),
+      interface_(std::move(interface)),
+      claimed_(std::move(claimed)),
+      loopback_(::if_nametoindex("lo")) {}
 
 HostAddress::~HostAddress() {
   if (arp_ >= 0) loop_.unwatch_readable(arp_);
@@ -179,7 +188,8 @@ void HostAddress::follow_interface() {
 AddressHost::Look HostAddress::look() {
   follow_interface();
   Look seen;
-  seen.unfit = elsewhere(seen.has);
+  find_address(seen);
+  seen.interface = index_;
   if (index_ == 0) {
     seen.unfit = fmt::format("there is no interface {}", interface_);
     return seen;
@@ -195,16 +205,18 @@ AddressHost::Look HostAddress::look() {
   request = request_of(interface_);
   if (::ioctl(route_, SIOCGIFHWADDR, &request) == 0) {
     std::memcpy(hardware_.data(), request.ifr_hwaddr.sa_data, hardware_.size());
+    seen.hardware = hardware_;
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
       seen.unfit = fmt::format("the interface {} is none of Ethernet", interface_);
   }
+  seen.unshared = arp_warnings(interface_);
   return seen;
 }
 
-std::string HostAddress::elsewhere(bool& has) {
+// At the loopback interface it is ours where it is there for a time: an administrator's is there for good.
+void HostAddress::find_address(Look& seen) {
   Message<ifaddrmsg> request(RTM_GETADDR, NLM_F_DUMP);
   request.body.ifa_family = AF_INET;
-  std::string found;
   const int error = ask_kernel(route_, request.header, [&](const nlmsghdr& header) {
     if (header.nlmsg_type != RTM_NEWADDR || header.nlmsg_len < NLMSG_LENGTH(sizeof(ifaddrmsg))) return;
     const auto* body = static_cast<const ifaddrmsg*>(NLMSG_DATA(&header));
@@ -214,26 +226,28 @@ std::string HostAddress::elsewhere(bool& has) {
     for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
       if (at->rta_type != IFA_LOCAL || RTA_PAYLOAD(at) != 4) continue;
       if (load_be<std::uint32_t>(static_cast<const std::uint8_t*>(RTA_DATA(at))) != address_) continue;
-      if (body->ifa_index == index_ && body->ifa_prefixlen == 32) {
-        has = true;
-        continue;
+      const bool whole = body->ifa_prefixlen == 32;
+      if (whole && body->ifa_index == index_) {
+        seen.has = true;
+      } else if (whole && body->ifa_index == loopback_ && (body->ifa_flags & IFA_F_PERMANENT) == 0) {
+        seen.at_loopback = true;
+      } else {
+        char name[IF_NAMESIZE] = "?";
+        ::if_indextoname(body->ifa_index, name);
+        seen.unfit = fmt::format("this host has it at {} as well, with /{}: take it away there", name,
+                                 body->ifa_prefixlen);
       }
-      char name[IF_NAMESIZE] = "?";
-      ::if_indextoname(body->ifa_index, name);
-      found = fmt::format("this host has it at {} as well, with /{}: take it away there", name,
-                          body->ifa_prefixlen);
     }
   });
-  if (error != 0) return fmt::format("this host's addresses cannot be read: {}", std::strerror(error));
-  return found;
+  if (error != 0) seen.unfit = fmt::format("this host's addresses cannot be read: {}", std::strerror(error));
 }
 
-Status HostAddress::change(std::uint16_t type, std::uint16_t flags, unsigned seconds) {
-  if (index_ == 0) return fail(Errc::kUnavailable, "there is no interface {}", interface_);
+Status HostAddress::change(unsigned interface, std::uint16_t type, std::uint16_t flags, unsigned seconds) {
+  if (interface == 0) return fail(Errc::kUnavailable, "there is no interface {}", interface_);
   Message<ifaddrmsg> request(type, flags | NLM_F_ACK);
   request.body.ifa_family = AF_INET;
   request.body.ifa_prefixlen = 32;
-  request.body.ifa_index = index_;
+  request.body.ifa_index = interface;
   std::uint8_t bytes[4];
   store_be(bytes, address_);
   request.add(IFA_LOCAL, bytes, sizeof bytes);
@@ -244,18 +258,31 @@ Status HostAddress::change(std::uint16_t type, std::uint16_t flags, unsigned sec
   }
   const int error = ask_kernel(route_, request.header, [](const nlmsghdr&) {});
   if (error == 0) return {};
-  return fail(error == EADDRNOTAVAIL ? Errc::kNotFound : Errc::kIo, "{}: {}", interface_,
-              std::strerror(error));
+  return fail(error == EADDRNOTAVAIL ? Errc::kNotFound : Errc::kIo, "{}: {}",
+              interface == loopback_ ? "lo" : interface_, std::strerror(error));
+}
+
+Status HostAddress::put_at(unsigned interface, unsigned seconds) {
+  return change(interface, RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, seconds);
+}
+
+Status HostAddress::take_off(unsigned interface) {
+  Status done = change(interface, RTM_DELADDR, 0, 0);
+  if (!done && (done.error().code == Errc::kNotFound || done.error().code == Errc::kUnavailable)) return {};
+  return done;
 }
 
 Status HostAddress::put(unsigned seconds) {
-  return change(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, seconds);
+  return put_at(index_, seconds);
 }
-
 Status HostAddress::take_off() {
-  Status done = change(RTM_DELADDR, 0, 0);
-  if (!done && (done.error().code == Errc::kNotFound || done.error().code == Errc::kUnavailable)) return {};
-  return done;
+  return take_off(index_);
+}
+Status HostAddress::put_at_loopback(unsigned seconds) {
+  return put_at(loopback_, seconds);
+}
+Status HostAddress::take_off_loopback() {
+  return take_off(loopback_);
 }
 
 int HostAddress::each_connection(unsigned states, const std::function<void(const inet_diag_sockid&)>& seen) {
@@ -273,8 +300,7 @@ int HostAddress::each_connection(unsigned states, const std::function<void(const
 std::vector<wire::AddressPeer> HostAddress::peers() {
   std::vector<wire::AddressPeer> found;
   const int error = each_connection(1u << TCP_ESTABLISHED, [&found](const inet_diag_sockid& id) {
-    if (found.size() < wire::kMaxAddressPeers)
-      found.push_back({ntohl(id.idiag_dst[0]), ntohs(id.idiag_dport), ntohs(id.idiag_sport)});
+    if (found.size() < wire::kMaxAddressPeers) found.push_back(peer_of(id));
   });
   if (error != 0 && log_.allow())
     log_warning("clients' connections cannot be listed: {}", std::strerror(error));
@@ -311,11 +337,13 @@ void HostAddress::wake(const std::vector<wire::AddressPeer>& peers) {
   }
 }
 
-void HostAddress::drop_connections() {
+void HostAddress::drop_connections(const Keep& keep) {
   // All states but listening: TIME-WAIT, half-open and half-closed ones as well.
   constexpr unsigned kStates = ((1u << (TCP_CLOSING + 1)) - 1) & ~(1u << TCP_LISTEN);
   std::vector<inet_diag_sockid> found;
-  int error = each_connection(kStates, [&found](const inet_diag_sockid& id) { found.push_back(id); });
+  int error = each_connection(kStates, [&](const inet_diag_sockid& id) {
+    if (!keep || !keep(peer_of(id))) found.push_back(id);
+  });
   for (const inet_diag_sockid& each : found) {
     Message<inet_diag_req_v2> end(SOCK_DESTROY, NLM_F_ACK);
     end.body.sdiag_family = AF_INET;

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "common/log.h"
-#include "control/proxyd/address_holder.h"
+#include "common/loop.h"
+#include "control/proxyd/address_host.h"
 
 struct inet_diag_sockid;
 
@@ -31,7 +32,9 @@ class HostAddress : public AddressHost {
   Look look() override;
   Status put(unsigned seconds) override;
   Status take_off() override;
-  void drop_connections() override;
+  Status put_at_loopback(unsigned seconds) override;
+  Status take_off_loopback() override;
+  void drop_connections(const Keep& keep) override;
   void announce() override;
   void probe() override;
   std::vector<wire::AddressPeer> peers() override;
@@ -42,9 +45,11 @@ class HostAddress : public AddressHost {
  private:
   HostAddress(Loop& loop, std::uint32_t address, std::string interface, Claimed claimed);
   Status open_sockets();
-  Status change(std::uint16_t type, std::uint16_t flags, unsigned seconds);
-  // Where the address is, besides /32 on the interface: as text for people; empty: nowhere.
-  std::string elsewhere(bool& has);
+  Status put_at(unsigned interface, unsigned seconds);
+  Status take_off(unsigned interface);
+  Status change(unsigned interface, std::uint16_t type, std::uint16_t flags, unsigned seconds);
+  // Whether the address is where put() and put_at_loopback() put it, and as `unfit` where it is besides.
+  void find_address(Look& seen);
   // Where the interface was made anew its index is another.
   void follow_interface();
   void read_arp();
@@ -58,6 +63,7 @@ class HostAddress : public AddressHost {
   const Claimed claimed_;
   int route_ = -1, arp_ = -1, diag_ = -1, raw_ = -1;
   unsigned index_ = 0;  // of the interface; 0: there is none
+  const unsigned loopback_;
   std::array<std::uint8_t, 6> hardware_{};
   bool lacks_destroy_ = false;
   LogLimiter log_{1};

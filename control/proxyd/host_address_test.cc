@@ -44,7 +44,10 @@ class HostAddressTest : public ::testing::Test {
     host_ = std::move(*opened);
     host_->look();
   }
-  void TearDown() override { ASSERT_TRUE(host_->take_off()); }
+  void TearDown() override {
+    ASSERT_TRUE(host_->take_off());
+    ASSERT_TRUE(host_->take_off_loopback());
+  }
   bool ran_until(const std::function<bool()>& done) { return loop_.run_until(done, 3s); }
   void wait(Duration time) {
     loop_.run_until([] { return false; }, time);
@@ -70,6 +73,31 @@ TEST_F(HostAddressTest, TheKernelTakesItOffWhereNobodyRenewsIt) {
   ASSERT_TRUE(host_->put(1));
   EXPECT_TRUE(host_->look().has);
   EXPECT_TRUE(ran_until([this] { return !host_->look().has; }));
+}
+
+TEST_F(HostAddressTest, AtTheLoopbackInterfaceItIsOursForATime) {
+  ASSERT_TRUE(host_->put_at_loopback(1));
+  AddressHost::Look seen = host_->look();
+  EXPECT_TRUE(seen.at_loopback && !seen.has);
+  EXPECT_EQ(seen.unfit, "") << "it may have it at its interface as well";
+  EXPECT_NE(seen.interface, 0u);
+  ASSERT_TRUE(host_->put(30));
+  seen = host_->look();
+  EXPECT_TRUE(seen.at_loopback && seen.has);
+  EXPECT_TRUE(ran_until([this] { return !host_->look().at_loopback; })) << "the kernel takes it off";
+  ASSERT_TRUE(host_->put_at_loopback(30));
+  EXPECT_TRUE(host_->take_off_loopback());
+  EXPECT_FALSE(host_->look().at_loopback);
+  EXPECT_TRUE(host_->look().has);
+}
+
+TEST_F(HostAddressTest, SaysWhereItsKernelWouldTellOthersOfTheAddress) {
+  ASSERT_TRUE(run("echo 0 > /proc/sys/net/ipv4/conf/one/arp_ignore"));
+  EXPECT_THAT(host_->look().unshared, HasSubstr("net.ipv4.conf.one.arp_ignore is 0"));
+  ASSERT_TRUE(
+      run("echo 1 > /proc/sys/net/ipv4/conf/one/arp_ignore && "
+          "echo 2 > /proc/sys/net/ipv4/conf/one/arp_announce"));
+  EXPECT_EQ(host_->look().unshared, "");
 }
 
 TEST_F(HostAddressTest, SaysWhyItCouldNotServe) {
@@ -126,11 +154,13 @@ TEST_F(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
   ::close(ended);
   constexpr const char* kLeft = "ss -Htan src 10.77.9.1 | grep -v LISTEN | grep -q .";
   ASSERT_TRUE(run(kLeft) && run("ss -Htan | grep -q TIME-WAIT"));
-  host_->drop_connections();
+  host_->drop_connections({});
   EXPECT_FALSE(host_->lacks_destroy());
   EXPECT_FALSE(run(kLeft)) << "and the listener is there";
   int again = connect_to(listener->at.port);
   EXPECT_GE(again, 0);
+  host_->drop_connections([](const wire::AddressPeer& peer) { return peer.address == kAddress; });
+  EXPECT_TRUE(run("ss -Htan src 10.77.9.1 | grep -q ESTAB")) << "what is to be kept stays";
   for (int fd : {established, first, again, listener->fd}) ::close(fd);
 }
 
@@ -173,7 +203,7 @@ TEST_F(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
     return ::ioctl(client, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0;
   }));
   ASSERT_TRUE(host_->take_off());
-  host_->drop_connections();
+  host_->drop_connections({});
   ASSERT_TRUE(host_->put(30));
   constexpr std::uint32_t kClient = 0x0a4d0a02;  // 10.77.10.2
   host_->wake({{kClient, 800, listener->at.port}});

@@ -62,6 +62,7 @@ Task<Status> ProxyRole::start() {
   shared_->write_back().start();
   wanted_.keep(tables_);
   if (address_) address_->begin();
+  if (share_) share_->begin();
   co_await xdp_.load();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
@@ -79,38 +80,89 @@ Task<Status> ProxyRole::start_address() {
                                 [this](const std::string& by) { address_->claimed(by); });
   if (!host) co_return fail(std::move(host).error());
   host_address_ = std::move(*host);
-  address_ = std::make_unique<AddressHolder>(AddressHolder::Seams{
-      .loop = loop_,
-      .metrics = context_.metrics,
-      .host = *host_address_,
-      .self = context_.self.index,
-      .run = context_.random(),
-      .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
-      .name_of =
-          [this](std::uint32_t server) {
-            const auto& servers = context_.tables.get()->wire().servers;
-            return server < servers.size() ? servers[server].name : fmt::format("server {}", server);
-          },
-      .ask = [this](const wire::HoldAddressArgs& args,
-                    Duration patience) { return ask_for_address(args, patience); },
-      .begin_anew =
-          [this] {
-            if (!shared_->cache().begin_anew()) return false;
-            spawn(shared_->write_back().finish(kSave));
-            return true;
-          },
-      .save = [this] { return shared_->write_back().finish(kSave); },
-      .serve_until = [this](MonoTime end) { serving_.ends(end); },
-      .remember_nothing = [this](bool on) { shared_->remember_nothing(on); }});
+  xdp_.spread_at(interface);
+  address_ = std::make_unique<AddressHolder>(holder_seams());
+  share_ = std::make_unique<ClientShare>(share_seams());
   co_await address_->start();
+  co_await share_->start();
   co_return Status{};
 }
 
-Task<Result<wire::HoldAddressResult>> ProxyRole::ask_for_address(wire::HoldAddressArgs args,
-                                                                 Duration patience) {
+AddressHolder::Seams ProxyRole::holder_seams() {
+  return {.loop = loop_,
+          .metrics = context_.metrics,
+          .host = *host_address_,
+          .self = context_.self.index,
+          .run = context_.random(),
+          .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
+          .name_of = [this](std::uint32_t server) { return name_of(server); },
+          .ask =
+              [this](const wire::HoldAddressArgs& args, Duration patience) {
+                return ask_manager<wire::HoldAddressResult>(wire::ManagerProcedure::kHoldAddress, args,
+                                                            patience);
+              },
+          .begin_anew = [this] { return begin_anew(); },
+          .save = [this] { return shared_->write_back().finish(kSave); },
+          .serve_until = [this](MonoTime end) { serve_until(serves_as_holder_, end); },
+          .remember_nothing = [this](bool on) { remember_nothing(careful_as_holder_, on); },
+          .keeps = [this](const wire::AddressPeer& peer) { return share_->keeps(peer); }};
+}
+
+ClientShare::Seams ProxyRole::share_seams() {
+  return {.loop = loop_,
+          .metrics = context_.metrics,
+          .host = *host_address_,
+          .tables = tables_,
+          .self = context_.self.index,
+          .run = context_.random(),
+          .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
+          .address = context_.config.proxy.virtual_address,
+          .nfs_port = context_.config.proxy.nfs_port,
+          .name_of = [this](std::uint32_t server) { return name_of(server); },
+          .ask =
+              [this](const wire::ShareClientsArgs& args, Duration patience) {
+                return ask_manager<wire::ShareClientsResult>(wire::ManagerProcedure::kShareClients, args,
+                                                             patience);
+              },
+          .program =
+              [this] {
+                return ClientShare::Program{.there = xdp_.unspread().empty(),
+                                            .loading = xdp_.is_loading(),
+                                            .reason = xdp_.unspread()};
+              },
+          .holds = [this] { return address_->holds(); },
+          .begin_anew = [this] { return begin_anew(); },
+          .save = [this] { return shared_->write_back().finish(kSave); },
+          .serve_until = [this](MonoTime end) { serve_until(serves_its_share_, end); },
+          .remember_nothing = [this](bool on) { remember_nothing(careful_with_its_share_, on); }};
+}
+
+std::string ProxyRole::name_of(std::uint32_t server) const {
+  const auto& servers = context_.tables.get()->wire().servers;
+  return server < servers.size() ? servers[server].name : fmt::format("server {}", server);
+}
+
+bool ProxyRole::begin_anew() {
+  if (!shared_->cache().begin_anew()) return false;
+  spawn(shared_->write_back().finish(kSave));
+  return true;
+}
+
+void ProxyRole::serve_until(MonoTime& which, MonoTime end) {
+  which = end;
+  serving_.ends(std::max(serves_as_holder_, serves_its_share_));
+}
+
+void ProxyRole::remember_nothing(bool& which, bool on) {
+  which = on;
+  shared_->remember_nothing(careful_as_holder_ || careful_with_its_share_);
+}
+
+template <class Answer, class Args>
+Task<Result<Answer>> ProxyRole::ask_manager(wire::ManagerProcedure procedure, Args args, Duration patience) {
   managers_.learn(context_.tables.get()->wire());
-  co_return co_await managers_.call_within<wire::HoldAddressResult>(
-      loop_, context_.channel, wire::ManagerProcedure::kHoldAddress, std::move(args), patience);
+  co_return co_await managers_.call_within<Answer>(loop_, context_.channel, procedure, std::move(args),
+                                                   patience);
 }
 
 std::string ProxyRole::detail() const {
@@ -118,6 +170,7 @@ std::string ProxyRole::detail() const {
   if (!address_) return said;
   if (said.size() > kXdpText) said = said.substr(0, kXdpText) + "...";
   said = fmt::format("{}; {}", said, address_->describe());
+  if (std::string share = share_->describe(); !share.empty()) said += "; " + share;
   if (host_address_->lacks_destroy()) said += "; the kernel lacks INET_DIAG_DESTROY";
   return said;
 }
@@ -235,6 +288,7 @@ void ProxyRole::start_portmap() {
 
 Task<void> ProxyRole::stop() {
   if (address_) co_await address_->stop();
+  if (share_) co_await share_->stop();
   listeners_.release();
   xdp_.detach();
   if (at_rpcbind_) register_at_rpcbind(context_.config.proxy, false);

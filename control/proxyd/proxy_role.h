@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "control/proxyd/address_holder.h"
+#include "control/proxyd/client_share.h"
 #include "control/proxyd/host_address.h"
 #include "control/proxyd/site_bindings.h"
 #include "control/proxyd/wanted_sites.h"
@@ -48,7 +49,15 @@ class ProxyRole : public service::Role {
   };
   // Where this proxy is one of several: what it takes to have the virtual address.
   Task<Status> start_address();
-  Task<Result<wire::HoldAddressResult>> ask_for_address(wire::HoldAddressArgs args, Duration patience);
+  AddressHolder::Seams holder_seams();
+  ClientShare::Seams share_seams();
+  template <class Answer, class Args>
+  Task<Result<Answer>> ask_manager(wire::ManagerProcedure procedure, Args args, Duration patience);
+  std::string name_of(std::uint32_t server) const;
+  bool begin_anew();
+  // What clients send is taken until the later of both, and nothing is remembered where either says so.
+  void serve_until(MonoTime& which, MonoTime end);
+  void remember_nothing(bool& which, bool on);
   void give_up_rights();
   std::size_t worker_count() const;
   Status start_workers();
@@ -70,6 +79,9 @@ class ProxyRole : public service::Role {
   service::Managers managers_;
   std::unique_ptr<HostAddress> host_address_;
   std::unique_ptr<AddressHolder> address_;  // none: who has the address is the administrator's matter
+  std::unique_ptr<ClientShare> share_;      // with address_
+  MonoTime serves_as_holder_{}, serves_its_share_{};
+  bool careful_as_holder_ = false, careful_with_its_share_ = false;
   std::unique_ptr<MountProgram> mount_;
   std::optional<service::TracedProgram> traced_mount_;
   std::optional<LockProgram> locks_;

@@ -1,9 +1,11 @@
-// `slicectl proxy hold`: another proxy is to have the virtual address (docs/operations.md, "A second proxy").
+// `slicectl proxy hold`: another proxy is to have the virtual address; `slicectl proxy clients`: which
+// proxies serve which clients (docs/operations.md, "A second proxy").
 #ifndef SLICE_CONTROL_SLICECTL_PROXY_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_PROXY_COMMANDS_H
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
@@ -14,13 +16,17 @@ class ProxyCommands {
  public:
   explicit ProxyCommands(CLI::App& app);
 
-  bool parsed() const { return hold_->parsed(); }
+  bool parsed() const { return hold_->parsed() || clients_->parsed(); }
   // Runs the command that was parsed; the exit code.
   Task<int> run(const Seams& seams, const Output& output);
 
  private:
-  CLI::App* hold_;
+  Task<int> hold(const Seams& seams, const Output& output);
+  Task<int> show_clients(const Seams& seams, const Output& output);
+
+  CLI::App *hold_, *clients_;
   std::string proxy_;
+  std::vector<std::string> addresses_;
 };
 
 }  // namespace slice::slicectl

@@ -288,6 +288,11 @@ Task<Result<wire::HoldAddressResult>> ask_to_hold(const Seams& seams, wire::Hold
   return have_manager<wire::HoldAddressResult>(seams, wire::ManagerProcedure::kHoldAddress, std::move(args));
 }
 
+Task<Result<wire::ShareClientsResult>> ask_for_sharers(const Seams& seams) {
+  return ask_manager<wire::ShareClientsResult>(seams, wire::ManagerProcedure::kShareClients,
+                                               wire::ShareClientsArgs{});
+}
+
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams) {
   return ask_manager<wire::MovesListResult>(seams, wire::ManagerProcedure::kMoves, service::NoArguments{});
 }

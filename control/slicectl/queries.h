@@ -25,6 +25,7 @@
 #include "wire/moves.h"
 #include "wire/object.h"
 #include "wire/settings.h"
+#include "wire/share.h"
 
 namespace slice::slicectl {
 
@@ -56,6 +57,7 @@ Task<Result<wire::StartMovesResult>> ask_to_move(const Seams& seams, wire::Start
 Task<Result<wire::MovesListResult>> ask_moves(const Seams& seams);
 // Which proxy has the virtual address, or is to have it (wire/address.h).
 Task<Result<wire::HoldAddressResult>> ask_to_hold(const Seams& seams, wire::HoldAddressArgs args);
+Task<Result<wire::ShareClientsResult>> ask_for_sharers(const Seams& seams);
 Task<Result<wire::ChangeMovesResult>> ask_to_change_moves(const Seams& seams, wire::ChangeMovesArgs args);
 
 // What the manager knows of backing sets, by server.

@@ -31,6 +31,9 @@ constexpr const char* kProgramName = "slice_proxy";
 // Where the program is pinned; those of runs before, which may be at interfaces still, are beside it with
 // their id behind the name.
 constexpr const char* kPinName = "program";
+// Of our filter among those that an interface may have, so that it replaces one of a run before, and no
+// other.
+constexpr std::uint32_t kFilter = 20490;
 // The verifier's errors and figures alone: never much, so that the last words fit. With its steps they are
 // megabytes, of which Linux 6.1 keeps the beginning.
 constexpr std::uint32_t kVerifierErrors = 4;
@@ -169,6 +172,26 @@ void detach_from(int ifindex, bool native) {
   bpf_xdp_detach(ifindex, native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE, nullptr);
 }
 
+struct Filter {
+  bpf_tc_hook hook;
+  bpf_tc_opts options;
+  // libbpf refuses padding that is not zero.
+  explicit Filter(unsigned ifindex) {
+    std::memset(&hook, 0, sizeof hook);
+    std::memset(&options, 0, sizeof options);
+    hook.sz = sizeof hook;
+    hook.ifindex = static_cast<int>(ifindex);
+    hook.attach_point = BPF_TC_INGRESS;
+    options.sz = sizeof options;
+    options.handle = options.priority = kFilter;
+  }
+};
+
+void detach_filter(unsigned ifindex) {
+  Filter ours(ifindex);
+  (void)bpf_tc_detach(&ours.hook, &ours.options);
+}
+
 std::vector<std::string> interfaces_of(const ProxyConfig& config) {
   return config.interfaces.empty() ? usual_interfaces() : config.interfaces;
 }
@@ -210,6 +233,7 @@ Status Loader::make_maps(const ProxyConfig& config, bool fresh) {
   if (maps_->bpf == nullptr) return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
   SLICE_RETURN_IF_ERROR(pin_maps(config, fresh));
   bpf_program__set_autoload(maps_->bpf->progs.slice_proxy, false);
+  bpf_program__set_autoload(maps_->bpf->progs.slice_spread, false);
   if (int error = slice_proxy__load(maps_->bpf); error != 0)
     return not_taken("tables of the XDP program", error);
   slice_config old{};
@@ -305,8 +329,11 @@ Status Loader::map_tables() {
       static_cast<std::uint64_t*>(map(maps.sources, sizeof(std::uint64_t), SLICE_SOURCE_ENTRIES));
   tables_.wanted = static_cast<slice_wanted_slot*>(
       map(maps.wanted, sizeof(std::uint32_t), SLICE_CLASSES * SLICE_MAX_SITES));
-  if (tables_.sources == nullptr || tables_.wanted == nullptr || tables_.config == nullptr ||
-      tables_.sites == nullptr || tables_.servers == nullptr || tables_.attributes == nullptr) {
+  tables_.spread = static_cast<std::uint64_t*>(map(maps.spread, sizeof(std::uint64_t), SLICE_CLIENT_SLOTS));
+  tables_.ways = static_cast<slice_way*>(map(maps.ways, sizeof(slice_way), SLICE_MAX_SPREAD));
+  if (tables_.spread == nullptr || tables_.ways == nullptr || tables_.sources == nullptr ||
+      tables_.wanted == nullptr || tables_.config == nullptr || tables_.sites == nullptr ||
+      tables_.servers == nullptr || tables_.attributes == nullptr) {
     return fail(Errc::kIo, "cannot map the tables: {}", std::strerror(errno));
   }
   return {};
@@ -399,7 +426,23 @@ std::string Loader::describe() const {
   return "native" + native + "; generic" + generic;
 }
 
+Status Loader::attach_spread(const std::string& interface) {
+  const unsigned ifindex = ::if_nametoindex(interface.c_str());
+  if (ifindex == 0) return fail(Errc::kUnavailable, "there is no interface {}", interface);
+  if (ifindex == spread_at_) return {};
+  Filter ours(ifindex);
+  if (int error = bpf_tc_hook_create(&ours.hook); error != 0 && error != -EEXIST)
+    return not_taken("filter of TCP at " + interface, error);
+  ours.options.prog_fd = bpf_program__fd(program_->bpf->progs.slice_spread);
+  ours.options.flags = BPF_TC_F_REPLACE;
+  if (int error = bpf_tc_attach(&ours.hook, &ours.options); error != 0)
+    return not_taken("filter of TCP at " + interface, error);
+  spread_at_ = ifindex;
+  return {};
+}
+
 void Loader::detach() {
+  if (spread_at_ != 0) detach_filter(std::exchange(spread_at_, 0));
   for (const Attached& one : attached_) detach_from(static_cast<int>(one.ifindex), one.native);
   attached_.clear();
 }
@@ -408,6 +451,7 @@ void Loader::take_off(const ProxyConfig& config) {
   OurPrograms ours(config.bpf_folder);
   for (const std::string& name : interfaces_of(config)) {
     auto index = static_cast<int>(::if_nametoindex(name.c_str()));
+    if (index != 0) detach_filter(static_cast<unsigned>(index));
     At old = index == 0 ? At::kNone : program_at(index, ours);
     if (old != At::kNative && old != At::kGeneric) continue;
     detach_from(index, old == At::kNative);

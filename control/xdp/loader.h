@@ -62,7 +62,11 @@ class Loader {
   std::vector<std::string> attached_interfaces() const;
   // "native eth0 eth1; generic eth2", or "none".
   std::string describe() const;
-  // For a clean stop: the program leaves the interfaces, the tables stay pinned.
+  // The program that sends TCP on to other proxies (bpf/proxy/spread.h), at what comes in by this interface.
+  // Again, it does so where the interface was made anew since. kUnavailable: there is no such interface;
+  // kDenied, kIo: the kernel does not take it.
+  Status attach_spread(const std::string& interface);
+  // For a clean stop: the programs leave the interfaces, the tables stay pinned.
   void detach();
   // Sets the `xdp_outcomes_total{outcome=...}` figures.
   void export_outcomes(Metrics& metrics) const;
@@ -83,6 +87,7 @@ class Loader {
   std::vector<std::pair<void*, std::size_t>> mappings_;
   std::vector<Attached> attached_;
   std::set<std::pair<std::string, unsigned>> tried_;  // interfaces, by name and index
+  unsigned spread_at_ = 0;                            // interface
   bool reused_ = false, pinned_ = false;
 };
 

@@ -32,4 +32,20 @@ std::string reverse_path_warnings(const std::vector<std::string>& interfaces, bo
   return text;
 }
 
+// The larger counts of the interface's and that of all. arp_ignore of 2 does too; above it the kernel answers
+// for loopback addresses again, or for none.
+std::string arp_warnings(const std::string& interface, const std::string& settings) {
+  std::string text;
+  const auto check = [&](const char* name, int wanted, int most) {
+    const int is =
+        std::max(setting(settings, interface, name).value_or(0), setting(settings, "all", name).value_or(0));
+    if (is >= wanted && is <= most) return;
+    text += (text.empty() ? "" : ", ") + std::string("net.ipv4.conf.") + interface + "." + name + " is " +
+            std::to_string(is) + ", not " + std::to_string(wanted);
+  };
+  check("arp_ignore", 1, 2);
+  check("arp_announce", 2, 2);
+  return text;
+}
+
 }  // namespace slice::proxy

@@ -1,6 +1,6 @@
-// Whether the kernel keeps forged source addresses out of an interface, as its settings under
-// /proc/sys/net/ipv4/conf say: what the XDP program passes up, and all UDP where there is none, is checked by
-// nobody else.
+// The kernel's settings of interfaces that a proxy relies on. Whether the kernel keeps forged source
+// addresses out of an interface, as its settings under /proc/sys/net/ipv4/conf say: what the XDP program
+// passes up, and all UDP where there is none, is checked by nobody else.
 #ifndef SLICE_CONTROL_XDP_REVERSE_PATH_H
 #define SLICE_CONTROL_XDP_REVERSE_PATH_H
 
@@ -15,6 +15,12 @@ namespace slice::proxy {
 // that is not there is left out.
 std::string reverse_path_warnings(const std::vector<std::string>& interfaces, bool xdp,
                                   const std::string& settings = "/proc/sys/net/ipv4/conf");
+
+// What is wrong with an interface where several proxies serve one address (docs/proxy.md): the kernel would
+// answer ARP for an address that is at the loopback interface, or name it in questions of its own, and
+// clients take this host for the one that has it. "net.ipv4.conf.eth0.arp_ignore is 0, not 1", or nothing.
+std::string arp_warnings(const std::string& interface,
+                         const std::string& settings = "/proc/sys/net/ipv4/conf");
 
 }  // namespace slice::proxy
 

@@ -57,5 +57,26 @@ TEST_F(ReversePath, WithoutForwardingTheProgramCannotAskTheRoutes) {
   EXPECT_EQ(warnings(false), "rp_filter is not 1: eth0=0");
 }
 
+// Either would make clients take this host for the one that has the address.
+TEST_F(ReversePath, AnAddressAtTheLoopbackInterfaceMustNotBeTold) {
+  const auto set_arp = [this](const std::string& interface, int ignore, int announce) {
+    std::filesystem::create_directories(folder_ / interface);
+    std::ofstream(folder_ / interface / "arp_ignore") << ignore << "\n";
+    std::ofstream(folder_ / interface / "arp_announce") << announce << "\n";
+  };
+  const auto arp = [this] { return arp_warnings("eth0", folder_.string()); };
+  set_arp("all", 0, 0);
+  set_arp("eth0", 0, 0);
+  EXPECT_EQ(arp(), "net.ipv4.conf.eth0.arp_ignore is 0, not 1, net.ipv4.conf.eth0.arp_announce is 0, not 2");
+  set_arp("eth0", 1, 1);
+  EXPECT_EQ(arp(), "net.ipv4.conf.eth0.arp_announce is 1, not 2");
+  set_arp("all", 0, 2);
+  EXPECT_EQ(arp(), "");
+  set_arp("eth0", 2, 2);
+  EXPECT_EQ(arp(), "");
+  set_arp("eth0", 8, 2);
+  EXPECT_EQ(arp(), "net.ipv4.conf.eth0.arp_ignore is 8, not 1") << "it would not answer for its own either";
+}
+
 }  // namespace
 }  // namespace slice::proxy

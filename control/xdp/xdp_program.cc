@@ -23,6 +23,7 @@ XdpProgram::~XdpProgram() {
 Tables XdpProgram::open() {
   if (config_.xdp == ProxyConfig::Xdp::kOff) {
     reason_ = "off";
+    unspread_ = "XDP is off";
     Loader::take_off(config_);
   } else if (auto opened = Loader::open(config_)) {
     loader_ = std::move(*opened);
@@ -38,6 +39,7 @@ Tables XdpProgram::open() {
 
 void XdpProgram::refused(const std::string& reason) {
   reason_ = "none: " + reason;
+  unspread_ = "no XDP: " + reason;
   log_warning("no XDP: {}; all requests go through user space", reason);
   Loader::take_off(config_);
 }
@@ -63,8 +65,17 @@ Task<void> XdpProgram::load() {
 void XdpProgram::keep_ways() {
   neighbours_.refresh(tables_);
   tables_.forget_sources();
-  if (!detached_) loader_->attach(config_);
+  if (!detached_) attach();
   loop_.after(kWaysStep, [this] { keep_ways(); });
+}
+
+void XdpProgram::attach() {
+  loader_->attach(config_);
+  if (spread_at_.empty()) return;
+  Status attached = loader_->attach_spread(spread_at_);
+  std::string refused = attached ? "" : attached.error().message;
+  if (!refused.empty() && refused != unspread_) log_warning("clients are not sent on: {}", refused);
+  unspread_ = std::move(refused);
 }
 
 void XdpProgram::servers_changed() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "common/task.h"
 #include "control/xdp/loader.h"
@@ -32,6 +33,11 @@ class XdpProgram {
   bool took_over() const { return loader_ != nullptr && loader_->reused(); }
   // On a thread of its own, which takes its time: ends when the program is at the interfaces, or refused.
   Task<void> load();
+  // Before load(): the interface where what comes in may be sent on to other proxies.
+  void spread_at(std::string interface) { spread_at_ = std::move(interface); }
+  // Why nothing is sent on; empty: it is.
+  const std::string& unspread() const { return unspread_; }
+  bool is_loading() const { return loads_.joinable(); }
   // The servers' addresses may be others.
   void servers_changed();
   // Takes it off the interfaces.
@@ -47,6 +53,7 @@ class XdpProgram {
   bool loaded() const { return reason_.empty(); }
   void refused(const std::string& reason);
   void keep_ways();
+  void attach();
 
   rpc::EpollLoop& loop_;
   const ProxyConfig& config_;
@@ -56,6 +63,7 @@ class XdpProgram {
   std::unique_ptr<MemoryTables> memory_;
   Tables tables_;
   std::string reason_ = "not loaded yet";  // why there is no program; empty: there is
+  std::string spread_at_, unspread_ = "the program that sends clients on is not loaded yet";
   bool detached_ = false;
   std::thread loads_;
   std::unique_ptr<Rings> rings_;

@@ -24,6 +24,8 @@ struct Tables {
   slice_attr_bucket* attributes = nullptr;  // SLICE_ATTR_BUCKETS
   std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
   slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
+  std::uint64_t* spread = nullptr;          // SLICE_CLIENT_SLOTS; null likewise
+  slice_way* ways = nullptr;                // SLICE_MAX_SPREAD; null likewise
 
   // The server that has the site now, of a listed one (wire/listed_site.h) the first; nothing where it is
   // bound to none.

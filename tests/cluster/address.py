@@ -46,11 +46,13 @@ def run(*command, check=True):
     return done
 
 
-class Pair:
-    """Two proxies on hosts of their own between two bridges, one with a client and one with the servers' host."""
+class Proxies:
+    """Proxies on hosts of their own between two bridges, one with a client and one with the servers' host."""
 
-    def __init__(self, instance, folder, bin_dir):
+    def __init__(self, instance, folder, bin_dir, proxies=PROXIES, settings=()):
+        """proxies: the last number of each one's addresses, by name. settings: more of their hosts' kernels, for sysctl."""
         self.prefix, self.folder, self.bin, self.processes = f"slice-{instance}-address", folder, pathlib.Path(bin_dir), {}
+        self.proxies, self.settings = proxies, settings
         self.client = self.netns("client")
 
     def __enter__(self):
@@ -58,7 +60,7 @@ class Pair:
         try:
             self.make_network()
             self.configure()
-            for name in ("manager1", "servers", *PROXIES):
+            for name in ("manager1", "servers", *self.proxies):
                 self.start(name)
         except BaseException:
             self.__exit__()
@@ -72,7 +74,7 @@ class Pair:
                 os.kill(process.pid, signal.SIGKILL)
             process.wait()
         self.remove_network()
-        for name in PROXIES:
+        for name in self.proxies:
             shutil.rmtree(self.bpf_folder(name), ignore_errors=True)
 
     def netns(self, name):
@@ -87,7 +89,7 @@ class Pair:
         run("ip", "-n", self.netns(name), "link", "set", device, "up")
 
     def make_network(self):
-        for name in ("net", "client", "servers", *PROXIES):
+        for name in ("net", "client", "servers", *self.proxies):
             run("ip", "netns", "add", self.netns(name))
             run("ip", "-n", self.netns(name), "link", "set", "lo", "up")
         for bridge in ("clients", "servers"):
@@ -97,13 +99,14 @@ class Pair:
         self.link("servers", "hosts", "servers", "eth0", SERVERS.format(2))
         for _, number in SERVED.values():
             run("ip", "-n", self.netns("servers"), "address", "add", f"{SERVERS.format(number)}/24", "dev", "eth0")
-        for name, number in PROXIES.items():
+        for name, number in self.proxies.items():
             self.link("clients", f"{name}-c", name, "eth0", CLIENTS.format(number))
             self.link("servers", f"{name}-s", name, "eth1", SERVERS.format(number))
-            self.on(name, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.default.rp_filter=1")
+            self.on(name, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.default.rp_filter=1",
+                    *self.settings)
 
     def remove_network(self):
-        for name in ("client", "servers", *PROXIES, "net"):
+        for name in ("client", "servers", *self.proxies, "net"):
             run("ip", "netns", "del", self.netns(name), check=False)
 
     def on(self, name, *command, check=True):
@@ -126,7 +129,7 @@ class Pair:
         return f"/sys/fs/bpf/{self.prefix}-{name}"
 
     def config(self, name):
-        return self.folder / f"{name if name in PROXIES else 'servers'}.toml"
+        return self.folder / f"{name if name in self.proxies else 'servers'}.toml"
 
     def configure(self):
         key = self.folder / "ensemble.key"
@@ -135,8 +138,8 @@ class Pair:
         servers = [("manager1", "manager", 2), *((name, role, number) for name, (role, number) in SERVED.items())]
         text = [f'[[server]]\nname = "{name}"\nrole = "{role}"\naddress = "{SERVERS.format(number)}"\ndata = "{self.folder}/data/{name}"\n'
                 for name, role, number in servers]
-        text += [f'[[server]]\nname = "{name}"\nrole = "proxy"\naddress = "{SERVERS.format(number)}"\n' for name, number in PROXIES.items()]
-        for name in ("servers", *PROXIES):
+        text += [f'[[server]]\nname = "{name}"\nrole = "proxy"\naddress = "{SERVERS.format(number)}"\n' for name, number in self.proxies.items()]
+        for name in ("servers", *self.proxies):
             self.config(name).write_text(
                 f'name = "address"\nkey_file = "{key}"\n[proxy]\nvirtual_address = "{VIRTUAL}"\nxdp = "generic"\nthreads = 2\n'
                 f'address_interface = "eth0"\nbpf_folder = "{self.bpf_folder(name)}"\n'
@@ -157,7 +160,7 @@ class Pair:
         return [sys.executable, targets.ROOT / "deploy/local/confine.py", unit, USER, self.bin / "slice-proxyd", *words, name]
 
     def start(self, name):
-        where = name if name in PROXIES else "servers"
+        where = name if name in self.proxies else "servers"
         with open(self.folder / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(uml.in_netns(self.netns(where), *map(str, self.command(name))), stdin=subprocess.DEVNULL,
                                                     stdout=log, stderr=log, start_new_session=True)
@@ -182,13 +185,13 @@ class Pair:
         def has(name):
             found = run("ip", "-n", self.netns(name), "-j", "-4", "address", "show", "dev", "eth0", check=False).stdout
             return any(each.get("local") == VIRTUAL for link in json.loads(found or "[]") for each in link.get("addr_info", []))
-        return [name for name in PROXIES if has(name)]
+        return [name for name in self.proxies if has(name)]
 
     def details(self):
         """What each proxy says of itself, by slicectl."""
         with contextlib.suppress(json.JSONDecodeError):
             said = json.loads(self.slicectl("--json", "status").stdout)
-            return {each["name"]: each.get("detail", "") for each in said["servers"] if each["name"] in PROXIES and each["alive"]}
+            return {each["name"]: each.get("detail", "") for each in said["servers"] if each["name"] in self.proxies and each["alive"]}
         return {}
 
     def metric(self, name, metric):
@@ -198,7 +201,7 @@ class Pair:
     def in_order(self):
         """One has it, and says so; the other stands by."""
         having, details = self.having(), self.details()
-        return len(having) == 1 and all(("holds the address" if name in having else "stands by") in details.get(name, "") for name in PROXIES)
+        return len(having) == 1 and all(("holds the address" if name in having else "stands by") in details.get(name, "") for name in self.proxies)
 
     def holder(self):
         having = self.having()
@@ -208,7 +211,7 @@ class Pair:
 
     @staticmethod
     def other(name):
-        return next(each for each in PROXIES if each != name)
+        return next(each for each in self.proxies if each != name)
 
     def wait(self, until, seconds, pause=0.1):
         end = time.monotonic() + seconds
@@ -276,7 +279,7 @@ class Trial:
         print(f"{'ok' if good else 'not ok'} address {what}: the longest {told}; less than {limit} s wanted; {' and '.join(having) or 'nobody'} has it", flush=True)
         if not good:
             wrong = [line for line in self.guest.text.splitlines() if "WRONG" in line]
-            print("\n".join([*wrong[:5], str(self.pair.details()), *(self.pair.log(name) for name in (*PROXIES, "manager1"))]), flush=True)
+            print("\n".join([*wrong[:5], str(self.pair.details()), *(self.pair.log(name) for name in (*self.pair.proxies, "manager1"))]), flush=True)
         self.ok &= good
         return good
 
@@ -409,7 +412,7 @@ def address(target, options):
     with tempfile.TemporaryDirectory(prefix="slice-address-", dir="/dev/shm") as folder:
         control = pathlib.Path(folder) / "control"
         control.mkdir()
-        with Pair(target.instance, pathlib.Path(folder), target.bin_dir or targets.ROOT / "build/release/bin") as pair:
+        with Proxies(target.instance, pathlib.Path(folder), target.bin_dir or targets.ROOT / "build/release/bin") as pair:
             if not say(pair.wait(pair.in_order, START_SECONDS), "one of two proxies has the address, and the other stands by",
                        f"{pair.details()}\n" + "".join(pair.log(name) for name in pair.processes)):
                 return False

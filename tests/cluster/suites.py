@@ -38,6 +38,7 @@ import reload
 import rolling
 import session_keys
 import sites
+import spread
 import storms
 import takeover
 import tls
@@ -398,6 +399,7 @@ SUITES = {
     "reload": (reload.reload, "exports and limits change under a mounted kernel client, without a restart of anybody"),
     "rolling": (rolling.rolling, "every process is restarted, one after another, under a kernel client and slice-load: nobody sees an error"),
     "trace": (tracing.trace, "one storage node's disk is slow: slicectl trace names it, hop by hop, and slicectl top who causes the load"),
+    "spread": (spread.spread, "three proxies that share the clients over TCP: one is killed, cut off, stopped, stands still; others' clients are to notice nothing"),
     "address": (address.address, "two proxies at one virtual address: the one that has it is killed, cut off, stopped, stands still; a client is to notice little"),
     "wanted": (wanted.wanted, "storage sites are moved with their data by bpftool: `sites` follows, every byte is right, wrong entries are cleared"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
@@ -413,4 +415,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"address", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"address", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

@@ -125,18 +125,18 @@ class Guest:
 
     def __init__(self, netns, server, command, *, export="/", options="", proto="tcp", port=2049, mount_port=20048,
                  kernel=None, memory="512M", shares=None, environment=None, timeout=300, output=None, mount=True,
-                 locks=False, modules=()):
+                 locks=False, modules=(), host=None):
         """command: list run with the mount as its working folder (SLICE_MOUNT names it).
         options: extra mount options. shares: {name: host folder} shown at /run/slice/NAME, read-only.
         output: file object that receives the command's output as it comes; then the end of the console is told too, on
         standard error, where the command did not end by itself. None keeps both only in `self.text` and `self.console`.
         kernel: another UML kernel than Debian's, with everything built in. modules: of Debian's, more than
-        those of a client."""
+        those of a client. host: number of its address in its network, where it is to have a certain one."""
         self.netns, self.server, self.command = netns, server, list(command)
         self.export, self.options, self.proto = export, options, proto
         self.port, self.mount_port = port, mount_port
         self.kernel, self.memory, self.mount, self.locks = kernel, memory, mount, locks
-        self.modules = [*MODULES, *modules]
+        self.modules, self.host = [*MODULES, *modules], host
         self.shares, self.environment = dict(shares or {}), dict(environment or {})
         self.timeout, self.output = timeout, output
         self.text, self.console = "", ""
@@ -178,7 +178,7 @@ class Guest:
     def _make_tap(self, slot):
         device, own = route_to(self.netns, self.server)
         network = ipaddress.ip_network(f"{own}/24", strict=False)
-        self.address = str(network[FIRST_GUEST_HOST + slot])
+        self.address = str(network[self.host or FIRST_GUEST_HOST + slot])
         self.gateway = own
         self.tap = self.own_tap = f"sliceuml{slot}"
         ip("link", "del", self.tap, netns=self.netns, check=False)  # left by a harness that was killed

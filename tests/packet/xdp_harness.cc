@@ -223,5 +223,8 @@ int XdpHarness::map_fd(const char* name) const {
 int XdpHarness::program() const {
   return bpf_program__fd(skeleton_->progs.slice_proxy);
 }
+int XdpHarness::spread_program() const {
+  return bpf_program__fd(skeleton_->progs.slice_spread);
+}
 
 }  // namespace slice::packet

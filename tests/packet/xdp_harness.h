@@ -81,6 +81,8 @@ class XdpHarness {
   std::vector<slice_orphan> orphans();
 
   int program() const;
+  // The one that sends TCP on, which is no XDP program.
+  int spread_program() const;
   // Of one of the program's maps, by its name; -1 where there is none.
   int map_fd(const char* name) const;
   // Where frames come from: those to the virtual address by clients_ifindex, others by servers_ifindex; all

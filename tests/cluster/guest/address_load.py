@@ -49,9 +49,9 @@ class Timed:
 
 
 class Load:
-    def __init__(self, folder):
+    def __init__(self, folder, name):
         self.over = threading.Event()
-        self.blocks, self.grown = folder / "address-blocks", folder / "address-grown"
+        self.blocks, self.grown = folder / f"{name}-blocks", folder / f"{name}-grown"
         self.begun, self.synced = [0] * BLOCKS, [0] * BLOCKS  # the last number of each block
         self.size = 0  # of the grown file, synced
         self.times = {"write": Timed(), "read": Timed(), "stat": Timed()}
@@ -133,8 +133,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--until", type=pathlib.Path, required=True)
+    parser.add_argument("--name", default="address", help="of its files, where several clients work")
     options = parser.parse_args()
-    load = Load(options.folder)
+    load = Load(options.folder, options.name)
     threads = [threading.Thread(target=load.guarded, args=(work,)) for work in (load.write, load.read, load.stat)]
     for thread in threads:
         thread.start()

@@ -1,0 +1,131 @@
+#include "control/manager/client_shares.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slice::manager {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kLeftIsTold = 10s;
+
+bool has(const wire::Sharers& sharers, std::uint32_t server) {
+  return std::ranges::any_of(sharers, [server](const wire::Sharer& each) { return each.server == server; });
+}
+
+}  // namespace
+
+ClientShares::ClientShares(Loop& loop, Duration patience, const std::vector<wire::ServerEntry>& members,
+                           Metrics& metrics)
+    : loop_(loop),
+      patience_(patience),
+      members_(members),
+      changes_(metrics.counter("manager_client_shares_changed_total",
+                               "times that clients over TCP were divided among other proxies than before")) {}
+
+bool ClientShares::is_proxy(std::uint32_t server) const {
+  return server < members_.size() && members_[server].role == wire::Role::kProxy;
+}
+
+bool ClientShares::serves(std::uint32_t server) const {
+  return has(current_, server);
+}
+
+wire::ShareClientsResult ClientShares::ask(const wire::ShareClientsArgs& args) {
+  wire::ShareClientsResult told{.patience_ms = static_cast<std::uint32_t>(in_milliseconds(patience_)),
+                                .current = {},
+                                .wanted = {},
+                                .left = {}};
+  const bool operators = args.server == wire::kNoServer;
+  if (!operators && !is_proxy(args.server)) {
+    if (stranger_log_.allow()) log_warning("server {}, which is no proxy, asks for clients", args.server);
+    return told;
+  }
+  if (!operators) hear(args);
+  told.known = began_;
+  told.current = current_;
+  told.wanted = wanted_;
+  if (operators) return told;
+  const Heard& heard = heard_[args.server];
+  if (!heard.peers.empty()) told.peers_digest = digest(heard.peers);
+  if (args.holds && loop_.now() - left_at_ <= kLeftIsTold) told.left = left_;
+  return told;
+}
+
+void ClientShares::hear(const wire::ShareClientsArgs& args) {
+  const MonoTime now = loop_.now();
+  if (!heard_at_ || now - *heard_at_ > patience_) {
+    listens_since_ = now;
+    began_ = false;
+    heard_.clear();
+    current_.clear();
+    wanted_.clear();
+  }
+  heard_at_ = now;
+  Heard& heard = heard_[args.server];
+  const bool first = heard.at == MonoTime{};
+  if (!first && heard.last.run == args.run && args.number <= heard.last.number) return;
+  if (first || !heard.last.fit || !lately(heard)) heard.fit_since = now;
+  if (!args.peers.empty()) heard.peers = args.peers;
+  heard.at = now;
+  heard.last = args;
+  heard.last.peers.clear();
+  settle();
+}
+
+void ClientShares::settle() {
+  if (!knows()) return;
+  if (!std::exchange(began_, true)) {
+    for (const auto& [server, heard] : heard_)
+      if (lately(heard) && heard.last.serves && current_.size() < wire::kMaxSharers)
+        current_.push_back({server, heard.last.hardware});
+    if (!current_.empty()) log_info("clients over TCP are served by {}, as these say", names(current_));
+  }
+  wanted_ = fit_ones();
+  if (wanted_ != current_ && all_prepared()) change();
+}
+
+// Whoever has the address sends the others their clients: where it cannot, it serves all by itself. One that
+// serves stays, and who comes has to be fit for a while first, since each change breaks connections.
+wire::Sharers ClientShares::fit_ones() const {
+  wire::Sharers found;
+  for (const auto& [server, heard] : heard_) {
+    if (!is_proxy(server) || !lately(heard)) continue;
+    const bool fit = heard.last.fit && (serves(server) || loop_.now() - heard.fit_since >= patience_);
+    if (!fit && heard.last.holds) return {};
+    if (fit && found.size() < wire::kMaxSharers) found.push_back({server, heard.last.hardware});
+  }
+  return found;
+}
+
+bool ClientShares::all_prepared() const {
+  const std::uint64_t wanted = digest(wanted_);
+  return std::ranges::all_of(
+      wanted_, [&](const wire::Sharer& each) { return heard_.at(each.server).last.prepared == wanted; });
+}
+
+void ClientShares::change() {
+  if (loop_.now() - left_at_ > kLeftIsTold) left_.clear();
+  for (const wire::Sharer& each : current_) {
+    if (has(wanted_, each.server)) continue;
+    std::vector<wire::AddressPeer>& peers = heard_[each.server].peers;
+    left_.insert(left_.end(), peers.begin(), peers.end());
+    left_at_ = loop_.now();
+    peers.clear();
+  }
+  if (left_.size() > wire::kMaxAddressPeers) left_.resize(wire::kMaxAddressPeers);
+  changes_.add();
+  log_warning("clients over TCP are served by {}; before by {}", names(wanted_), names(current_));
+  current_ = wanted_;
+}
+
+std::string ClientShares::names(const wire::Sharers& sharers) const {
+  std::string text;
+  for (const wire::Sharer& each : sharers)
+    text +=
+        (text.empty() ? "" : ", ") + (is_proxy(each.server) ? members_[each.server].name : "a former member");
+  return text.empty() ? "who has the virtual address" : text;
+}
+
+}  // namespace slice::manager
