@@ -127,7 +127,7 @@ ClientShare::Seams ProxyRole::share_seams() {
           .program =
               [this] {
                 return ClientShare::Program{.there = xdp_.unspread().empty(),
-                                            .loading = xdp_.is_loading(),
+                                            .loading = xdp_.is_to_come(),
                                             .reason = xdp_.unspread()};
               },
           .holds = [this] { return address_->holds(); },

@@ -53,6 +53,7 @@ Task<void> XdpProgram::load() {
   });
   Status status = co_await loaded;
   loads_.join();
+  decided_ = true;
   if (!status) {
     refused(status.error().message);
     co_return;

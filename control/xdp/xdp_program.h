@@ -37,7 +37,8 @@ class XdpProgram {
   void spread_at(std::string interface) { spread_at_ = std::move(interface); }
   // Why nothing is sent on; empty: it is.
   const std::string& unspread() const { return unspread_; }
-  bool is_loading() const { return loads_.joinable(); }
+  // It may come to be there yet: load() has not ended.
+  bool is_to_come() const { return loader_ != nullptr && !decided_; }
   // The servers' addresses may be others.
   void servers_changed();
   // Takes it off the interfaces.
@@ -64,7 +65,7 @@ class XdpProgram {
   Tables tables_;
   std::string reason_ = "not loaded yet";  // why there is no program; empty: there is
   std::string spread_at_, unspread_ = "the program that sends clients on is not loaded yet";
-  bool detached_ = false;
+  bool detached_ = false, decided_ = false;
   std::thread loads_;
   std::unique_ptr<Rings> rings_;
   Neighbours neighbours_;

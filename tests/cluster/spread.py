@@ -78,7 +78,7 @@ class Trial:
         """These share the clients, each client's connection is where it belongs and nowhere else, and one has the address."""
         parts, owners = self.pair.sharing()
         return (set(parts) == set(names) and len([name for name in self.pair.having() if name in names]) == 1
-                and all(self.pair.connected(client.address) == [owners[client.address]] for client in self.clients))
+                and all([name for name in self.pair.connected(client.address) if name in names] == [owners[client.address]] for client in self.clients))
 
     def begin(self):
         """The name of the one that has the address, the others, and which client each has, when all share."""
