@@ -283,6 +283,8 @@ class Doctor {
           fmt::format("address_interface {} is no interface of this host that is up and has an address",
                       interface),
           "address_interface in ensemble.toml, or the interface's own settings");
+    } else if (found != host_.addresses.end() && found->second == "lo" && host_.arp.empty()) {
+      good("virtual-address", address + " is at lo: this host serves a part of the clients");
     } else if (found != host_.addresses.end() && found->second != interface) {
       bad(Level::kError, "virtual-address",
           fmt::format("{} is at {}, and the proxy is to put it at {} by itself", address, found->second,
@@ -293,6 +295,10 @@ class Doctor {
            fmt::format("{} {} {}", address, found == host_.addresses.end() ? "would be put at" : "is at",
                        interface));
     }
+    if (!host_.arp.empty() &&
+        std::ranges::count(config_.servers, ServerRole::kProxy, &ServerConfig::role) > 1)
+      bad(Level::kWarning, "sysctl", "a proxy here serves no clients of its own: " + host_.arp,
+          "docs/operations.md, \"A second proxy\"");
   }
   void check_virtual_address() {
     const std::string address = rpc::address_text(config_.proxy.virtual_address);

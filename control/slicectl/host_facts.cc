@@ -207,6 +207,8 @@ HostFacts look_at_host(const EnsembleConfig& config) {
     if (!config.proxy.interfaces.empty()) facts.interfaces = config.proxy.interfaces;
     const bool xdp = config.proxy.xdp != ProxyConfig::Xdp::kOff;
     facts.reverse_path = proxy::reverse_path_warnings(facts.interfaces, xdp);
+    if (const std::string& own = config.address_interface_of(*each); !own.empty())
+      facts.arp = proxy::arp_warnings(own);
     if (!xdp) continue;
     facts.xdp_refused = try_to_load_xdp();
     facts.native_xdp = ask_native_xdp(facts.interfaces);

@@ -42,6 +42,7 @@ struct HostFacts {
   std::map<std::string, std::uint64_t>
       settings;                            // of /proc/sys/net, as "net.core.rmem_max"; of those there are
   std::string reverse_path;                // proxy::reverse_path_warnings() of the proxy's interfaces
+  std::string arp;                         // proxy::arp_warnings() of the proxy's address_interface
   std::optional<std::string> xdp_refused;  // why this process may not load an XDP program; none: it may
   std::map<std::string, bool> native_xdp;  // whether an interface's driver takes it; of those that tell
   FileFacts key_file;

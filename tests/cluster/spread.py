@@ -49,6 +49,12 @@ class Shared(address.Proxies):
             return bool(found.strip())
         return [name for name in self.proxies if has(name)]
 
+    def as_client_of(self, name):
+        """From now on this machine's own client's connections come from an address that this proxy has."""
+        chosen = next(client for client, owner in self.sharing()[1].items() if owner == name)
+        self.on("client", "ip", "address", "replace", f"{chosen}/24", "dev", "eth0")
+        self.on("client", "ip", "route", "replace", f"{address.VIRTUAL}/32", "dev", "eth0", "src", chosen)
+
     def sent_on(self, name):
         return self.metric(name, "xdp_outcomes_total{outcome=\"TCP_SPREAD\"}")
 

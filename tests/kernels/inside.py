@@ -5,10 +5,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cluster"))
+import address  # noqa: E402  (its folder is known only now)
+import spread  # noqa: E402
 import targets  # noqa: E402  (its folder is known only now)
 import uml  # noqa: E402
 import xdp_proof  # noqa: E402
@@ -35,9 +38,13 @@ def packets(build):
 
 
 def protocol(build, target, transport):
-    command = [build / "cluster/protocol", "--server", target.server, "--export", target.export, "--port", target.port, "--mount-port",
-               target.mount_port, "--transport", transport, "--slice"]
-    return uml.run_in_netns(target.netns, command, CLIENT_SECONDS)[1] == 0
+    return protocol_at(build, target.netns, transport, target.server, target.export, target.port, target.mount_port)
+
+
+def protocol_at(build, netns, transport, server, export="/", port=2049, mount_port=20048):
+    command = [build / "cluster/protocol", "--server", server, "--export", export, "--port", port, "--mount-port", mount_port, "--transport",
+               transport, "--slice"]
+    return uml.run_in_netns(netns, command, CLIENT_SECONDS)[1] == 0
 
 
 def ensemble(build, attachment, work):
@@ -65,7 +72,24 @@ def native(build):
     return ensemble(build, "native", lambda target: over_udp(build, target))
 
 
-STEPS = {"load": load, "packets": packets, "generic": generic, "native": native}
+def shared(build):
+    """Two proxies that share the clients: every procedure over TCP, by a client of each."""
+    with tempfile.TemporaryDirectory(prefix="slice-spread-", dir="/dev/shm") as folder:
+        names = dict(list(spread.PROXIES.items())[:2])
+        with spread.Shared("kernel", pathlib.Path(folder), build / "bin", names, spread.SETTINGS) as pair:
+            if not pair.wait(lambda: pair.shared_by(*names), PATIENCE, pause=1):
+                print(f"not ok two proxies share the clients: {pair.details()}\n" + "".join(pair.log(name) for name in pair.processes))
+                return False
+            ok = True
+            for name in names:
+                pair.as_client_of(name)
+                ok &= protocol_at(build, pair.client, "tcp", address.VIRTUAL)
+            sent = {name: pair.sent_on(name) for name in names}
+            print(f"{'ok' if sum(sent.values()) > 0 else 'not ok'} packets were sent on: {sent}")
+            return ok and sum(sent.values()) > 0
+
+
+STEPS = {"shared": shared, "load": load, "packets": packets, "generic": generic, "native": native}
 
 
 def main():
