@@ -30,6 +30,7 @@ SHORT = {
     "bigdir": ["--entries", "20000", "--removals", "5000"],
     "figure3": ["--objects", "40", "--servers", "1,2", "--processes", "1,4"],
     "scale": ["--servers", "1,2", "--share", "0.1", "--rate", "200", "--warm-up", "0.5", "--interval", "2", "--clients", "2"],
+    "proxies": ["--proxies", "1,2", "--rate", "1000", "--warm-up", "0.5", "--interval", "2"],
     "figure4": ["--objects", "40", "--affinities", "1,0", "--processes", "1,4"],
     "figure5": ["--nodes", "1,2", "--loads", "0.25,0.5", "--warm-up", "1", "--interval", "2"],
     "balance": ["--servers", "2", "--objects", "100"],

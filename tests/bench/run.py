@@ -59,6 +59,8 @@ BENCHMARKS = {
                 "the paper's Figure 3: the untar load over 1, 2, 4, 8 directory servers, by processor time and by simulation"),
     "scale": (command(sys.executable, ROOT / "tests/bench/scale.py"),
               "a SPEC-like load over 1, 2, 4, 8 servers of each role, each with a small share of a processor: speed-up, evenness"),
+    "proxies": (command(sys.executable, ROOT / "tests/bench/proxies.py"),
+                "NFS over TCP over 1, 2, 4 proxies that share the clients, each with a small share of a processor: speed-up, evenness"),
     "figure4": (command(sys.executable, ROOT / "tests/bench/figure4.py"),
                 "the paper's Figure 4: the untar load over directory affinity, 1 to 16 client processes, four servers"),
     "figure5": (command(sys.executable, ROOT / "tests/bench/figure5.py"),
