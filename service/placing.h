@@ -66,14 +66,15 @@ inline constexpr Duration kPlaceTimeout = std::chrono::seconds(5), kPlaceRefused
 Placed judge(const Result<wire::PlaceResult>& result, LeavingSites& leaving, ServiceContext& context,
              WriteNumbers& numbers);
 
-// Has the new owner do it; the attempt fails where that does not answer, or cannot.
+// Has the new owner do it, under a number of its own where the arguments have none yet; the attempt fails where
+// that does not answer, or cannot.
 template <class Args>
 Task<Placed> place_there(ServiceContext& context, WriteNumbers& numbers, Leaving leaving,
                          rpc::Urgency urgency, wire::ObjectProcedure procedure, Args args) {
   const rpc::Endpoint to = context.tables.get()->server(leaving->move().to)->endpoint;
   args.move = leaving->move().id.value;
   args.attempt = leaving->attempt();
-  args.number = numbers.next(context.loop.wall());
+  if (args.number == 0) args.number = numbers.next(context.loop.wall());
   rpc::Request request =
       internal_request(to, wire::kObjectProgram, procedure, args, kPlaceTimeout, kPlaceRefused);
   request.urgency = urgency;

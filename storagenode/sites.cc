@@ -1,6 +1,7 @@
 #include "storagenode/sites.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/log.h"
@@ -83,6 +84,7 @@ Sites::Sites(service::ServiceContext& context, ObjectStore& store, service::Auth
       late_writes_(std::move(late_writes)),
       gate_(context.loop),
       locks_(context.loop),
+      placing_(context.loop),
       arriving_(context.loop),
       forwarded_(context.metrics.counter("moves_writes_forwarded_total",
                                          "clients' writes, and truncations and removals of small files, that "
@@ -127,8 +129,9 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
     same.epoch = epoch->value_or(options.epoch);
     same.same_epoch = true;
     // The new owner first: what is here only, nobody misses there.
-    Placed there = co_await place_there(leaving, rpc::Urgency::kWaitedFor, handle, same.epoch, offset,
-                                        options.mtime, data);
+    Placed there = co_await place_there(
+        leaving, rpc::Urgency::kWaitedFor, handle,
+        {.epoch = same.epoch, .offset = offset, .mtime = options.mtime, .data = data});
     co_await context_.crash.reach("site.forwarded");
     forwarded_.add();
     if (there == Placed::kRemoved) co_return fail(Errc::kStale, "the file was removed");
@@ -149,11 +152,11 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
 }
 
 Task<Sites::Placed> Sites::place_there(Leaving leaving, rpc::Urgency urgency, routing::FileHandle handle,
-                                       Epoch epoch, std::uint64_t offset, nfs3::Time mtime, ByteView data) {
+                                       wire::PlaceArgs args) {
   const routing::HandleBytes bytes = context_.handles.mint(handle);
-  co_return co_await service::place_there(
-      context_, numbers_, leaving, urgency, wire::ObjectProcedure::kPlace,
-      wire::PlaceArgs{.handle = bytes, .epoch = epoch, .offset = offset, .mtime = mtime, .data = data});
+  args.handle = bytes;
+  co_return co_await service::place_there(context_, numbers_, leaving, urgency, wire::ObjectProcedure::kPlace,
+                                          args);
 }
 
 Task<slice::Status> Sites::join(Leaving leaving) {
@@ -233,19 +236,28 @@ Task<slice::Status> Sites::copy_object(Leaving leaving, Held held) {
   co_return slice::Status{};
 }
 
-// As it is now: it may have been written, cut or removed since it was found.
+// As it is now: it may have been written, cut or removed since it was found. A write need not wait until the
+// piece is there: it has a greater number, and where it overtakes the piece the new owner refuses that one.
+// Then the piece is read again, and no write comes between it and the new owner any more.
 Task<slice::Status> Sites::copy_piece(Leaving leaving, routing::FileHandle handle, Piece piece) {
   const MonoTime deadline = context_.loop.now() + kCopyPatience;
   Buffer data(piece.length);
   StripeLocks::Of locks(locks_, handle.fileid);
-  while (leaving->live()) {
+  for (bool may_be_overtaken = true; leaving->live(); may_be_overtaken = false) {
     {
-      auto held = co_await locks.acquire(piece.offset >> handle.stripe_shift);
+      std::optional<RangeLock::Held> held;
+      held.emplace(co_await locks.acquire(piece.offset >> handle.stripe_shift));
       auto read = co_await store_.read(object_of(handle), piece.offset, data.span());
       if (!read) co_return fail(std::move(read).error());
       if (read->bytes == 0) co_return slice::Status{};
-      Placed there = co_await place_there(leaving, rpc::Urgency::kBackground, handle, read->epoch,
-                                          piece.offset, read->mtime, data.view().first(read->bytes));
+      const std::uint64_t number = numbers_.next(context_.loop.wall());
+      if (may_be_overtaken) held.reset();
+      Placed there = co_await place_there(leaving, rpc::Urgency::kBackground, handle,
+                                          {.number = number,
+                                           .epoch = read->epoch,
+                                           .offset = piece.offset,
+                                           .mtime = read->mtime,
+                                           .data = data.view().first(read->bytes)});
       if (there == Placed::kDone || there == Placed::kRemoved) co_return slice::Status{};
     }
     if (context_.loop.now() >= deadline) leaving->fail("the truncation of a file does not come there");
@@ -330,7 +342,10 @@ Task<wire::PlaceResult> Sites::place(wire::PlaceArgs args) {
     result.status = NfsStatus::kStale;
     co_return result;
   }
+  // One after the other: of two that are here at once the one with the greater number is to be done last.
   const service::StripeName stripe{handle->fileid, args.offset >> handle->stripe_shift};
+  StripeLocks::Of locks(placing_, handle->fileid);
+  const auto held = co_await locks.acquire(stripe.second);
   if (!numbers_.take(stripe, args.number)) {
     result.number = numbers_.greatest(stripe);
     result.status = NfsStatus::kNotSync;

@@ -71,8 +71,9 @@ class Sites : public service::SiteData {
                                                 std::uint64_t offset, ByteView data,
                                                 ObjectStore::WriteOptions options);
   Task<Result<ObjectStore::Written>> put(routing::FileHandle handle, const wire::PlaceArgs& args);
-  Task<Placed> place_there(Leaving leaving, rpc::Urgency urgency, routing::FileHandle handle, Epoch epoch,
-                           std::uint64_t offset, nfs3::Time mtime, ByteView data);
+  // Of `args` what the attempt does not say: number, epoch, offset, mtime, data.
+  Task<Placed> place_there(Leaving leaving, rpc::Urgency urgency, routing::FileHandle handle,
+                           wire::PlaceArgs args);
   Task<Status> copy_object(Leaving leaving, Held held);
   Task<Status> copy_piece(Leaving leaving, routing::FileHandle handle, Piece piece);
   // The data of these sites that the object has, in pieces of one stripe and one transfer at most.
@@ -84,7 +85,7 @@ class Sites : public service::SiteData {
   service::AuthorityClient& authority_;
   std::function<service::LateWrites&()> late_writes_;
   service::SiteGate gate_;
-  StripeLocks locks_;
+  StripeLocks locks_, placing_;  // as the old owner; as the new one
   service::WriteNumbers numbers_;
   service::Departures leaving_;
   service::Arrivals arriving_;

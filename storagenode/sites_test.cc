@@ -24,6 +24,24 @@ struct Side : service::testing::Side {
   std::unique_ptr<rpc::Dispatcher> dispatcher;
 };
 
+// Keeps the first PLACE on its way until it is let go.
+class HeldPlace : public rpc::Program {
+ public:
+  HeldPlace(rpc::Program& inner, OneShot<bool> go) : inner_(inner), go_(std::move(go)) {}
+  std::uint32_t number() const override { return inner_.number(); }
+  std::uint32_t version() const override { return inner_.version(); }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
+    const bool place = call.procedure == static_cast<std::uint32_t>(wire::ObjectProcedure::kPlace);
+    if (place && seen++ == 0) co_await go_;
+    co_return co_await inner_.handle(call, results);
+  }
+  unsigned seen = 0;
+
+ private:
+  rpc::Program& inner_;
+  OneShot<bool> go_;
+};
+
 class SitesTest : public ServiceFixture {
  protected:
   static constexpr std::uint64_t kUnit = 64 << 10;
@@ -213,6 +231,34 @@ TEST_F(SitesTest, WhatIsWrittenWhileItIsCopiedIsThereToo) {
   ASSERT_TRUE(until(MovePhase::kDone));
   EXPECT_EQ(stored(*to, stripes[0] * kUnit + 99, 5), "anewa");
   EXPECT_EQ(stored(*to, (stripes[0] + 1) * kUnit - 4, 4), "aend");
+}
+
+// The link may be full, and the copy be long on its way: a client's write goes past it.
+TEST_F(SitesTest, AWriteDoesNotWaitForTheCopyOfItsStripe) {
+  write(*from, stripes[0] * kUnit, std::string(kUnit, 'a'), Stable::kFileSync);
+  const OneShot<bool> go;
+  std::unique_ptr<HeldPlace> held;
+  rpc::Dispatcher dispatcher(to->metrics);
+  for (auto* program : to->server->programs()) {
+    if (program->number() == wire::kObjectProgram) {
+      held = std::make_unique<HeldPlace>(*program, go);
+      dispatcher.add(*held);
+    } else {
+      dispatcher.add(*program);
+    }
+  }
+  to->network.attach(to->endpoint(), &dispatcher);
+  ASSERT_TRUE(until(MovePhase::kCopying));
+  ASSERT_TRUE(loop_.run_until([&] { return held->seen == 1; }, 1s));
+  const MonoTime began = loop_.now();
+  write(*from, stripes[0] * kUnit + 100, "new", Stable::kFileSync);
+  EXPECT_LT(loop_.now() - began, 100ms);
+  EXPECT_EQ(stored(*to, stripes[0] * kUnit + 100, 3), "new") << "before it was answered";
+  go.set(true);
+  ASSERT_TRUE(until(MovePhase::kDone));
+  EXPECT_GE(held->seen, 3u) << "the copy that came late was refused, and made anew";
+  EXPECT_EQ(stored(*to, stripes[0] * kUnit + 99, 5), "anewa");
+  to->network.attach(to->endpoint(), to->dispatcher.get());
 }
 
 // What a crash of the new owner would lose is nothing that the old one had made durable.
