@@ -66,8 +66,8 @@ inline constexpr Duration kPlaceTimeout = std::chrono::seconds(5), kPlaceRefused
 Placed judge(const Result<wire::PlaceResult>& result, LeavingSites& leaving, ServiceContext& context,
              WriteNumbers& numbers);
 
-// Has the new owner do it, under a number of its own where the arguments have none yet; the attempt fails where
-// that does not answer, or cannot.
+// Has the new owner do it, under a number of its own where the arguments have none yet; the attempt fails
+// where that does not answer, or cannot.
 template <class Args>
 Task<Placed> place_there(ServiceContext& context, WriteNumbers& numbers, Leaving leaving,
                          rpc::Urgency urgency, wire::ObjectProcedure procedure, Args args) {

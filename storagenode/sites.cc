@@ -129,9 +129,9 @@ Task<Result<ObjectStore::Written>> Sites::write_both(Leaving leaving, routing::F
     same.epoch = epoch->value_or(options.epoch);
     same.same_epoch = true;
     // The new owner first: what is here only, nobody misses there.
-    Placed there = co_await place_there(
-        leaving, rpc::Urgency::kWaitedFor, handle,
-        {.epoch = same.epoch, .offset = offset, .mtime = options.mtime, .data = data});
+    Placed there =
+        co_await place_there(leaving, rpc::Urgency::kWaitedFor, handle,
+                             {.epoch = same.epoch, .offset = offset, .mtime = options.mtime, .data = data});
     co_await context_.crash.reach("site.forwarded");
     forwarded_.add();
     if (there == Placed::kRemoved) co_return fail(Errc::kStale, "the file was removed");

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "routing/client_slots.h"
+
 namespace slice::manager {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr Duration kLeftIsTold = 10s;
+// A client that was given to another proxy has connected to it by then.
+constexpr Duration kGivenCounts = 60s;
 
 bool has(const wire::Sharers& sharers, std::uint32_t server) {
   return std::ranges::any_of(sharers, [server](const wire::Sharer& each) { return each.server == server; });
@@ -105,16 +109,33 @@ bool ClientShares::all_prepared() const {
       wanted_, [&](const wire::Sharer& each) { return heard_.at(each.server).last.prepared == wanted; });
 }
 
+std::vector<wire::AddressPeer> ClientShares::all_peers(const Heard& heard) const {
+  std::vector<wire::AddressPeer> all = heard.peers;
+  if (loop_.now() - heard.given_at <= kGivenCounts)
+    all.insert(all.end(), heard.given.begin(), heard.given.end());
+  return all;
+}
+
 void ClientShares::change() {
-  if (loop_.now() - left_at_ > kLeftIsTold) left_.clear();
-  for (const wire::Sharer& each : current_) {
-    if (has(wanted_, each.server)) continue;
-    std::vector<wire::AddressPeer>& peers = heard_[each.server].peers;
-    left_.insert(left_.end(), peers.begin(), peers.end());
-    left_at_ = loop_.now();
-    peers.clear();
+  const MonoTime now = loop_.now();
+  if (now - left_at_ > kLeftIsTold) left_.clear();
+  const routing::ClientSlots slots(wanted_);
+  std::map<std::uint32_t, std::vector<wire::AddressPeer>> given;
+  for (auto& [server, heard] : heard_) {
+    for (const wire::AddressPeer& peer : all_peers(heard)) {
+      if (const std::uint32_t owner = slots.of(peer.address); owner != server) given[owner].push_back(peer);
+      if (serves(server) && !has(wanted_, server)) left_.push_back(peer);
+    }
+    if (serves(server) && !has(wanted_, server)) left_at_ = now;
   }
+  std::ranges::sort(left_);
+  left_.erase(std::unique(left_.begin(), left_.end()), left_.end());
   if (left_.size() > wire::kMaxAddressPeers) left_.resize(wire::kMaxAddressPeers);
+  for (auto& [server, heard] : heard_) {
+    if (!has(wanted_, server)) heard.peers.clear();
+    heard.given = std::move(given[server]);
+    heard.given_at = now;
+  }
   changes_.add();
   log_warning("clients over TCP are served by {}; before by {}", names(wanted_), names(current_));
   current_ = wanted_;

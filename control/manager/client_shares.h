@@ -31,6 +31,9 @@ class ClientShares {
     MonoTime at{}, fit_since{};
     wire::ShareClientsArgs last;
     std::vector<wire::AddressPeer> peers;
+    // Of others before the last change, by which their clients became this one's: they may have come since.
+    std::vector<wire::AddressPeer> given;
+    MonoTime given_at{};
   };
 
   bool is_proxy(std::uint32_t server) const;
@@ -43,6 +46,8 @@ class ClientShares {
   wire::Sharers fit_ones() const;
   bool all_prepared() const;
   void change();
+  // What a proxy has told of, and what may have come to it besides.
+  std::vector<wire::AddressPeer> all_peers(const Heard& heard) const;
   std::string names(const wire::Sharers& sharers) const;
 
   Loop& loop_;

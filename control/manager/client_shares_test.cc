@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/manual_loop.h"
+#include "routing/client_slots.h"
 
 namespace slice::manager {
 namespace {
@@ -147,6 +148,30 @@ TEST_F(ClientSharesTest, WhoHasTheAddressIsToldWhoseClientsWereLeftAlone) {
   EXPECT_THAT(three_.told.left, IsEmpty()) << "one wakes them";
   pass(12s);
   EXPECT_THAT(one_.told.left, IsEmpty()) << "by now they know";
+}
+
+// It connected in the last moment, and nobody was told of that.
+TEST_F(ClientSharesTest, ClientsThatAProxyWasGivenAreWokenThoughItHasNotToldOfThem) {
+  three_.silent = true;
+  for (std::uint32_t host = 1; host < 40; ++host) two_.peers.push_back({0x0a4d0100 + host, 700, 2049});
+  one_.holds = true;
+  pass(6s);
+  ASSERT_THAT(current(one_), ElementsAre(kFirst, kSecond));
+  const std::vector<wire::AddressPeer> all = two_.peers;
+  three_.silent = false;
+  pass(3s);
+  ASSERT_THAT(current(one_), ElementsAre(kFirst, kSecond, kThird));
+  const routing::ClientSlots slots(one_.told.current);
+  std::vector<wire::AddressPeer> of_third;
+  for (const wire::AddressPeer& peer : all)
+    if (slots.of(peer.address) == kThird) of_third.push_back(peer);
+  ASSERT_GT(of_third.size(), 3u);
+  std::erase_if(two_.peers, [&](const auto& peer) { return slots.of(peer.address) != kSecond; });
+  pass(600ms);
+  three_.silent = true;
+  pass(4s);
+  ASSERT_THAT(current(one_), ElementsAre(kFirst, kSecond));
+  EXPECT_THAT(one_.told.left, ::testing::UnorderedElementsAreArray(of_third));
 }
 
 TEST_F(ClientSharesTest, WhoIsNotFitAnyMoreServesUntilTheOthersAreReady) {

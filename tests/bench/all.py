@@ -39,7 +39,7 @@ SHORT = {
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "grow": ["--nodes", "2,3", "--clients", "4", "--megabytes", "8", "--seconds", "2"],
     "backing": ["--on", "tmpfs", "--rounds", "1", "--seconds", "1", "--processes", "2", "--objects", "40"],
-    "failover": ["--trials", "1", "--ways", "planned", "--servers", "dir1"],
+    "failover": ["--trials", "1", "--ways", "planned", "--servers", "dir1,sharer"],
     "fairness": ["--clients", "4", "--rounds", "1", "--warm-up", "0.5", "--interval", "2"],
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
     "fuzz": ["--cases", "50000"],

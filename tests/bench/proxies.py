@@ -98,8 +98,8 @@ def measure(options, folder, count):
 def main():
     parser = bench.arguments(__doc__)
     parser.add_argument("--proxies", default="1,2,4")
-    parser.add_argument("--share", type=float, default=0.06, help="of a processor for each proxy")
-    parser.add_argument("--rate", type=float, default=20000, help="operations a second that are offered for each proxy")
+    parser.add_argument("--share", type=float, default=0.04, help="of a processor for each proxy")
+    parser.add_argument("--rate", type=float, default=40000, help="operations a second that are offered for each proxy")
     parser.add_argument("--mix", default="getattr")
     parser.add_argument("--clients", type=int, default=2, help="of each of the four hosts")
     parser.add_argument("--warm-up", type=float, default=3)

@@ -103,10 +103,14 @@ class Trial:
     def wrong(self):
         return [line for client in self.clients for line in client.guest.text.splitlines() if "WRONG" in line]
 
+    def settled(self, names):
+        """These share the clients, who work as before; or something is wrong. False: it takes too long."""
+        return self.pair.wait(lambda: (all(client.trial.is_calm(client.since) for client in self.clients) and self.in_order(names)) or self.wrong(),
+                              SETTLE_SECONDS, pause=0.3)
+
     def judge(self, what, names, touched, limit):
         """These share the clients in the end. touched: clients that may notice it, up to limit seconds."""
-        calm = self.pair.wait(lambda: (all(client.trial.is_calm(client.since) for client in self.clients) and self.in_order(names)) or self.wrong(),
-                              SETTLE_SECONDS, pause=0.3)
+        calm = self.settled(names)
         times = {client.address: client.longest() for client in self.clients}
         good = calm and not self.wrong() and all(times[client.address] < (limit if client in touched else UNNOTICED) for client in self.clients)
         told = ", ".join(f"{client.longest():.2f} s{'' if client in touched else ' (another proxy has it)'}" for client in self.clients)
