@@ -79,6 +79,7 @@ void encode(rpc::XdrWriter& out, const ShareClientsResult& result) {
   encode_sharers(out, result.wanted);
   out.u64(result.peers_digest);
   encode_peers(out, result.left);
+  out.u64(result.left_ns);
 }
 
 bool decode(ByteView bytes, ShareClientsResult& out) {
@@ -89,6 +90,7 @@ bool decode(ByteView bytes, ShareClientsResult& out) {
   decode_sharers(in, out.wanted);
   out.peers_digest = in.u64();
   decode_peers(in, out.left);
+  out.left_ns = in.u64();
   return in.complete();
 }
 

@@ -44,6 +44,7 @@ struct ShareClientsResult {
   Sharers wanted;                  // who are to serve as soon as all of them are prepared for it
   std::uint64_t peers_digest = 0;  // of those that the manager has of the one who asks; 0: none
   std::vector<AddressPeer> left;   // for who has the address: connections of a sharer that is one no more
+  std::uint64_t left_ns = 0;  // wall clock, when the last of them was left: once more, where it is another
 };
 
 void encode(rpc::XdrWriter& out, const ShareClientsArgs& args);

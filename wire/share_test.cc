@@ -36,7 +36,8 @@ TEST(ShareMessages, AreReadAsTheyWereWritten) {
                                     .current = {kTwo[0]},
                                     .wanted = kTwo,
                                     .peers_digest = 7,
-                                    .left = {{0x0a4d0103, 65535, 2049}}});
+                                    .left = {{0x0a4d0103, 65535, 2049}},
+                                    .left_ns = 0x123456789abc});
   ShareClientsResult told;
   ASSERT_TRUE(decode(answer.view(), told));
   EXPECT_TRUE(told.known);
@@ -45,6 +46,7 @@ TEST(ShareMessages, AreReadAsTheyWereWritten) {
   EXPECT_EQ(told.wanted, kTwo);
   EXPECT_EQ(told.peers_digest, 7u);
   EXPECT_EQ(told.left, (std::vector<AddressPeer>{{0x0a4d0103, 65535, 2049}}));
+  EXPECT_EQ(told.left_ns, 0x123456789abcu);
 }
 
 TEST(ShareMessages, WhatIsCutShortOrTooLongIsNone) {

@@ -53,7 +53,10 @@ wire::ShareClientsResult ClientShares::ask(const wire::ShareClientsArgs& args) {
   if (operators) return told;
   const Heard& heard = heard_[args.server];
   if (!heard.peers.empty()) told.peers_digest = digest(heard.peers);
-  if (args.holds && loop_.now() - left_at_ <= kLeftIsTold) told.left = left_;
+  if (args.holds && loop_.now() - left_at_ <= kLeftIsTold) {
+    told.left = left_;
+    told.left_ns = left_ns_;
+  }
   return told;
 }
 
@@ -126,7 +129,10 @@ void ClientShares::change() {
       if (const std::uint32_t owner = slots.of(peer.address); owner != server) given[owner].push_back(peer);
       if (serves(server) && !has(wanted_, server)) left_.push_back(peer);
     }
-    if (serves(server) && !has(wanted_, server)) left_at_ = now;
+    if (serves(server) && !has(wanted_, server)) {
+      left_at_ = now;
+      left_ns_ = static_cast<std::uint64_t>(loop_.wall().time_since_epoch().count());
+    }
   }
   std::ranges::sort(left_);
   left_.erase(std::unique(left_.begin(), left_.end()), left_.end());

@@ -60,6 +60,7 @@ class ClientShares {
   wire::Sharers current_, wanted_;
   std::vector<wire::AddressPeer> left_;  // of sharers that are none any more
   MonoTime left_at_{};                   // the last of them
+  std::uint64_t left_ns_ = 0;            // the same by the wall clock
   Counter& changes_;
   LogLimiter stranger_log_{1};
 };

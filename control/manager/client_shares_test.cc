@@ -146,8 +146,15 @@ TEST_F(ClientSharesTest, WhoHasTheAddressIsToldWhoseClientsWereLeftAlone) {
   pass(4s);
   EXPECT_EQ(one_.told.left, (std::vector<wire::AddressPeer>{{0x0a4d0102, 700, 2049}}));
   EXPECT_THAT(three_.told.left, IsEmpty()) << "one wakes them";
+  const std::uint64_t first = one_.told.left_ns;
   pass(12s);
   EXPECT_THAT(one_.told.left, IsEmpty()) << "by now they know";
+  two_.silent = false;
+  two_.peers = {{0x0a4d0102, 700, 2049}};
+  pass(4s);
+  two_.silent = true;
+  pass(4s);
+  EXPECT_NE(one_.told.left_ns, first) << "the same ones are to be woken once more";
 }
 
 // It connected in the last moment, and nobody was told of that.

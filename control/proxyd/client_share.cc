@@ -191,7 +191,7 @@ void ClientShare::follow(const wire::ShareClientsResult& told) {
   bind();
   be_careful(seams_.loop.now_exactly());
   if (!seams_.holds() || told.left.empty()) return;
-  if (std::exchange(woken_, digest(told.left)) != woken_)
+  if (std::exchange(woken_, told.left_ns) != told.left_ns)
     waker_.wake(told.left, [this] { return seams_.holds(); });
 }
 

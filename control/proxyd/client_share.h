@@ -101,7 +101,7 @@ class ClientShare {
   std::uint64_t prepared_ = 0;                       // digest of wanted_ when all is ready for it
   std::vector<wire::AddressPeer> peers_;             // while it serves
   std::uint64_t peers_digest_ = 0, peers_told_ = 0;  // of peers_; of what the manager has
-  std::uint64_t woken_ = 0;                          // digest of the clients woken last
+  std::uint64_t woken_ = 0;                          // ShareClientsResult::left_ns of the clients woken last
   std::uint64_t questions_ = 0;
   unsigned rounds_ = 0;
   MonoTime last_round_{}, confirmed_at_{}, put_at_{};

@@ -120,7 +120,8 @@ class ClientShareTest : public ::testing::Test {
                                        .current = current_,
                                        .wanted = wanted_,
                                        .peers_digest = told_,
-                                       .left = left_};
+                                       .left = left_,
+                                       .left_ns = left_ns_};
   }
   Task<void> save() {
     co_await loop_.sleep(10ms);
@@ -163,7 +164,7 @@ class ClientShareTest : public ::testing::Test {
   bool known_ = true, silent_ = false, holds_ = false, remembers_ = true;
   wire::Sharers current_, wanted_;
   std::vector<wire::AddressPeer> left_;
-  std::uint64_t told_ = 0;
+  std::uint64_t told_ = 0, left_ns_ = 1000;
   MonoTime serves_until_{};
   std::optional<ClientShare> share_;
 };
@@ -259,6 +260,9 @@ TEST_F(ClientShareTest, WakesTheClientsOfOneThatIsGoneWhereItHasTheAddress) {
   holds_ = true;
   pass(10s);
   EXPECT_EQ(host_.woken, (std::vector<wire::AddressPeer>(7, {1, 40000, kNfs})));
+  left_ns_ = 2000;  // it has died again, and had the same
+  pass(10s);
+  EXPECT_EQ(host_.woken.size(), 14u);
 }
 
 TEST_F(ClientShareTest, TellsTheManagerOfItsClients) {
