@@ -131,7 +131,7 @@ void ClientShares::change() {
     }
     if (serves(server) && !has(wanted_, server)) {
       left_at_ = now;
-      left_ns_ = static_cast<std::uint64_t>(loop_.wall().time_since_epoch().count());
+      left_ns_ = static_cast<std::uint64_t>(loop_.wall().ns);
     }
   }
   std::ranges::sort(left_);
