@@ -210,9 +210,9 @@ void ClientShare::follow_current(const wire::Sharers& current) {
 }
 
 void ClientShare::follow_wanted(const wire::Sharers& wanted) {
-  if (preparing_ || (prepared_ != 0 && wanted == wanted_)) return;
+  if (preparing_) return;
   if (has(wanted, seams_.self)) {
-    spawn(prepare(*this, wanted));
+    if (prepared_ == 0 || wanted != wanted_) spawn(prepare(*this, wanted));
     return;
   }
   wanted_.clear();

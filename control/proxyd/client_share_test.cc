@@ -313,6 +313,18 @@ TEST_F(ClientShareTest, OneThatStoodStillServesNobodyAndAsksAnew) {
   EXPECT_TRUE(serves()) << "the manager has it back";
 }
 
+TEST_F(ClientShareTest, OneThatStoodStillWhileItPreparedIsNotCarefulForEver) {
+  const wire::Sharers both{kMe, kThree}, two{kMe, kFour};
+  share(both);
+  wanted_ = two;
+  ASSERT_TRUE(loop_.run_until([this] { return !remembers_; }, 1s));
+  loop_.stood_still = 10s;
+  set({kThree});
+  pass(1s);
+  EXPECT_TRUE(remembers_);
+  EXPECT_EQ(asked_.back().prepared, 0u);
+}
+
 TEST_F(ClientShareTest, OneThatIsNoneAnyMoreEndsItsConnections) {
   const wire::Sharers both{kMe, kThree};
   share(both);
