@@ -17,6 +17,8 @@ constexpr unsigned kConnectionRounds = 2;  // connections are looked at every so
 constexpr Duration kToldSooner = 1300ms;
 constexpr Duration kLeastPause = 500ms, kMostPause = 120s;  // of the patience that a manager may say
 constexpr Duration kLeave = 1500ms, kLeaveStep = 50ms;
+// Who has the address goes by its next question: until then clients are sent here still.
+constexpr Duration kLinger = ClientShare::kRound + 200ms;
 
 bool has(const wire::Sharers& sharers, std::uint32_t server) {
   return std::ranges::any_of(sharers, [server](const wire::Sharer& each) { return each.server == server; });
@@ -86,7 +88,7 @@ void ClientShare::look(MonoTime now) {
 
 void ClientShare::renew_loopback(MonoTime now) {
   if (!unfit_.empty() && !serves_) {
-    if (seen_.at_loopback) (void)seams_.host.take_off_loopback();
+    if (seen_.at_loopback && now - served_at_ > kLinger) (void)seams_.host.take_off_loopback();
     return;
   }
   if (seen_.at_loopback && now - put_at_ < kRenewStep) return;
@@ -202,9 +204,10 @@ void ClientShare::follow_current(const wire::Sharers& current) {
   current_ = current;
   slots_ = routing::ClientSlots(current_);
   slots_gauge_.set(slots_.count(seams_.self));
+  if (in) log_info("serves {}", describe());
+  if (!in && stopping_) return;  // stop() goes on
   if (!in && serves_) spawn(seams_.save());
   serve(in);
-  if (in) log_info("serves {}", describe());
   bind();
   end_foreign();
 }
@@ -218,7 +221,7 @@ void ClientShare::follow_wanted(const wire::Sharers& wanted) {
   wanted_.clear();
   wanted_slots_ = routing::ClientSlots();
   prepared_ = 0;
-  serve(has(current_, seams_.self));
+  if (!stopping_) serve(has(current_, seams_.self));
 }
 
 // Until all who are to serve are ready nobody gets other clients than before. What this proxy alone knows of
@@ -246,6 +249,7 @@ Task<void> ClientShare::prepare(ClientShare& self, wire::Sharers wanted) {
 
 void ClientShare::serve(bool on) {
   if (std::exchange(serves_, on) == on) return;
+  if (!on) served_at_ = seams_.loop.now_exactly();
   seams_.serve_until(on ? seams_.loop.now_exactly() + patience_ : MonoTime{});
 }
 
@@ -255,14 +259,26 @@ void ClientShare::bind() {
                [this](std::uint32_t slot) { return owner(slot); });
 }
 
-// It serves on until the others have its clients. These connect anew then, and lose no call.
+// It serves on until the others have its clients, and who has the address knows it. They connect anew then,
+// and lose no call.
 Task<void> ClientShare::stop() {
   if (std::exchange(stopping_, true)) co_return;
   be_careful(seams_.loop.now_exactly());
   if (serves_) co_await seams_.save();
-  for (const MonoTime end = seams_.loop.now() + kLeave; serves_ && seams_.loop.now() < end;) {
-    if (!asking_) co_await ask_and_follow(*this);
-    if (serves_) co_await seams_.loop.sleep(kLeaveStep);
+  const auto has_part = [this] { return serves_ && (all_mine_ || has(current_, seams_.self)); };
+  const auto keep_on = [this] {
+    const MonoTime now = seams_.loop.now_exactly();
+    seams_.serve_until(now + patience_);
+    renew_loopback(now);
+  };
+  if (has_part()) {
+    for (const MonoTime end = seams_.loop.now() + kLeave; has_part() && seams_.loop.now() < end;) {
+      keep_on();
+      if (!asking_) co_await ask_and_follow(*this);
+      if (has_part()) co_await seams_.loop.sleep(kLeaveStep);
+    }
+    keep_on();
+    co_await seams_.loop.sleep(kLinger);
   }
   serve(false);
   if (!seen_.at_loopback) co_return;

@@ -104,7 +104,7 @@ class ClientShare {
   std::uint64_t woken_ = 0;                          // ShareClientsResult::left_ns of the clients woken last
   std::uint64_t questions_ = 0;
   unsigned rounds_ = 0;
-  MonoTime last_round_{}, confirmed_at_{}, put_at_{};
+  MonoTime last_round_{}, confirmed_at_{}, put_at_{}, served_at_{};
   SpreadTables spread_;
   ClientWaker waker_;
   Gauge& slots_gauge_;

@@ -345,6 +345,8 @@ TEST_F(ClientShareTest, SaysWhyItIsNotFit) {
   EXPECT_FALSE(host_.at_loopback) << "this host would answer ARP";
   EXPECT_EQ(share_->describe(), "no clients of its own: net.ipv4.conf.eth0.arp_ignore is 0, not 1");
   host_.unshared.clear();
+  pass(1s);
+  ASSERT_TRUE(host_.at_loopback);
   program_ = {.there = false, .reason = "XDP is off"};
   pass(1s);
   EXPECT_FALSE(asked_.back().fit);
@@ -402,7 +404,11 @@ TEST_F(ClientShareTest, ServesUntilOthersHaveItsClientsWhenItStops) {
   EXPECT_FALSE(remembers_);
   EXPECT_FALSE(asked_.back().fit);
   set({kThree});
-  pass(100ms);
+  pass(300ms);
+  EXPECT_FALSE(stopped);
+  EXPECT_TRUE(serves()) << "who has the address may send clients here yet";
+  EXPECT_EQ(host_.connected.size(), 1u);
+  pass(400ms);
   EXPECT_TRUE(stopped);
   EXPECT_FALSE(serves());
   EXPECT_THAT(host_.connected, IsEmpty());
