@@ -209,8 +209,7 @@ class Proxies:
             raise SystemExit(f"the address is at {having}\n{self.log('proxy1')}{self.log('proxy2')}{self.log('manager1')}")
         return having[0]
 
-    @staticmethod
-    def other(name):
+    def other(self, name):
         return next(each for each in self.proxies if each != name)
 
     def wait(self, until, seconds, pause=0.1):
