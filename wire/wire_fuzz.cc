@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wire/about.h"
+#include "wire/address.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
 #include "wire/backing.h"
@@ -23,6 +24,7 @@
 #include "wire/portmap2.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
+#include "wire/share.h"
 #include "wire/trace.h"
 
 namespace slice {
@@ -173,6 +175,10 @@ const std::vector<Try>& tries() {
                                        message<wire::TopArgs>,
                                        message<wire::TopResult>,
                                        message<wire::ConfigurationResult>,
+                                       message<wire::HoldAddressArgs>,
+                                       message<wire::HoldAddressResult>,
+                                       message<wire::ShareClientsArgs>,
+                                       message<wire::ShareClientsResult>,
 #define X(Message) message<nlm4::Message>,
                                        SLICE_WIRE_NLM_MESSAGES(X)
 #undef X
