@@ -102,7 +102,7 @@ void ClientShare::renew_loopback(MonoTime now) {
 
 bool ClientShare::moves(MonoTime now) {
   if (!serves_ || now - last_round_ <= patience_) return true;
-  log_warning("serves no clients of its own any more: this process stood still for {} ms",
+  log_warning("serves its part of the clients no more: this process stood still for {} ms",
               in_milliseconds(now - last_round_));
   current_.clear();
   wanted_.clear();
@@ -287,7 +287,7 @@ Task<void> ClientShare::stop() {
 }
 
 std::string ClientShare::describe() const {
-  if (!has(current_, seams_.self)) return unfit_.empty() ? "" : "no clients of its own: " + unfit_;
+  if (!has(current_, seams_.self)) return unfit_.empty() ? "" : "shares no clients with others: " + unfit_;
   std::string others;
   for (const wire::Sharer& each : current_)
     if (each.server != seams_.self)

@@ -343,14 +343,14 @@ TEST_F(ClientShareTest, SaysWhyItIsNotFit) {
   pass(1s);
   EXPECT_FALSE(asked_.back().fit);
   EXPECT_FALSE(host_.at_loopback) << "this host would answer ARP";
-  EXPECT_EQ(share_->describe(), "no clients of its own: net.ipv4.conf.eth0.arp_ignore is 0, not 1");
+  EXPECT_EQ(share_->describe(), "shares no clients with others: net.ipv4.conf.eth0.arp_ignore is 0, not 1");
   host_.unshared.clear();
   pass(1s);
   ASSERT_TRUE(host_.at_loopback);
   program_ = {.there = false, .reason = "XDP is off"};
   pass(1s);
   EXPECT_FALSE(asked_.back().fit);
-  EXPECT_EQ(share_->describe(), "no clients of its own: XDP is off");
+  EXPECT_EQ(share_->describe(), "shares no clients with others: XDP is off");
   program_ = {.there = true, .reason = {}};
   pass(1s);
   EXPECT_TRUE(asked_.back().fit);

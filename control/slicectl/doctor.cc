@@ -297,7 +297,7 @@ class Doctor {
     }
     if (!host_.arp.empty() &&
         std::ranges::count(config_.servers, ServerRole::kProxy, &ServerConfig::role) > 1)
-      bad(Level::kWarning, "sysctl", "a proxy here serves no clients of its own: " + host_.arp,
+      bad(Level::kWarning, "sysctl", "a proxy here shares no clients with others: " + host_.arp,
           "docs/operations.md, \"A second proxy\"");
   }
   void check_virtual_address() {

@@ -172,8 +172,8 @@ TEST_F(DoctorTest, LooksWhereAProxyPutsTheAddressByItself) {
   EXPECT_THAT(found(), ElementsAre(HasSubstr("10.77.0.1 is at lo, and the proxy is to put it at eth0")));
   config_.servers.push_back(*config_.find("proxy1"));
   config_.servers.back().name = "proxy2";
-  EXPECT_THAT(found(), ::testing::Contains(HasSubstr("warning sysctl: a proxy here serves no clients of its "
-                                                     "own: net.ipv4.conf.eth0.arp_ignore is 0")));
+  EXPECT_THAT(found(), ::testing::Contains(HasSubstr("warning sysctl: a proxy here shares no clients with "
+                                                     "others: net.ipv4.conf.eth0.arp_ignore is 0")));
   config_.servers.pop_back();
   host_.arp.clear();
   EXPECT_THAT(found(), IsEmpty()) << "it serves a part of the clients";
