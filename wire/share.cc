@@ -55,6 +55,8 @@ void encode(rpc::XdrWriter& out, const ShareClientsArgs& args) {
   out.boolean(args.serves);
   out.boolean(args.holds);
   out.u64(args.prepared);
+  out.boolean(args.heard);
+  encode_sharers(out, args.follows);
   encode_peers(out, args.peers);
 }
 
@@ -68,6 +70,8 @@ bool decode(ByteView bytes, ShareClientsArgs& out) {
   out.serves = in.boolean();
   out.holds = in.boolean();
   out.prepared = in.u64();
+  out.heard = in.boolean();
+  decode_sharers(in, out.follows);
   decode_peers(in, out.peers);
   return in.complete();
 }

@@ -32,6 +32,8 @@ struct ShareClientsArgs {
   bool serves = false;         // it is one of those who serve, as far as it has heard
   bool holds = false;          // it has the virtual address
   std::uint64_t prepared = 0;  // digest of those for whom it is ready to be one of; 0: for none
+  bool heard = false;          // a manager has told this process who serve
+  Sharers follows = {};        // if it has: these
   // Its clients' connections, which are woken where it dies. None where the manager has them already.
   std::vector<AddressPeer> peers = {};
 };

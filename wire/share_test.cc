@@ -19,6 +19,8 @@ TEST(ShareMessages, AreReadAsTheyWereWritten) {
                                .serves = false,
                                .holds = true,
                                .prepared = 99,
+                               .heard = true,
+                               .follows = kTwo,
                                .peers = {{0x0a4d0102, 789, 2049}}});
   ShareClientsArgs args;
   ASSERT_TRUE(decode(out.view(), args));
@@ -28,6 +30,8 @@ TEST(ShareMessages, AreReadAsTheyWereWritten) {
   EXPECT_EQ(args.hardware, (std::array<std::uint8_t, 6>{0xfe, 1, 2, 3, 4, 5}));
   EXPECT_TRUE(args.fit && !args.serves && args.holds);
   EXPECT_EQ(args.prepared, 99u);
+  EXPECT_TRUE(args.heard);
+  EXPECT_EQ(args.follows, kTwo);
   EXPECT_EQ(args.peers, (std::vector<AddressPeer>{{0x0a4d0102, 789, 2049}}));
 
   rpc::XdrWriter answer;

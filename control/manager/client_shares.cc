@@ -83,14 +83,25 @@ void ClientShares::hear(const wire::ShareClientsArgs& args) {
 
 void ClientShares::settle() {
   if (!knows()) return;
-  if (!std::exchange(began_, true)) {
+  if (!std::exchange(began_, true)) begin();
+  wanted_ = fit_ones();
+  if (wanted_ != current_ && all_prepared()) change();
+}
+
+// Clients are where the one that has the address sends them. Where it does not know, who serves says so
+// itself.
+void ClientShares::begin() {
+  const auto holder = std::ranges::find_if(heard_, [this](const auto& each) {
+    return lately(each.second) && each.second.last.holds && each.second.last.heard;
+  });
+  if (holder != heard_.end()) {
+    current_ = holder->second.last.follows;
+  } else {
     for (const auto& [server, heard] : heard_)
       if (lately(heard) && heard.last.serves && current_.size() < wire::kMaxSharers)
         current_.push_back({server, heard.last.hardware});
-    if (!current_.empty()) log_info("clients over TCP are served by {}, as these say", names(current_));
   }
-  wanted_ = fit_ones();
-  if (wanted_ != current_ && all_prepared()) change();
+  if (!current_.empty()) log_info("clients over TCP are served by {}, as was heard", names(current_));
 }
 
 // Whoever has the address sends the others their clients: where it cannot, it serves all by itself. One that
@@ -99,8 +110,9 @@ wire::Sharers ClientShares::fit_ones() const {
   wire::Sharers found;
   for (const auto& [server, heard] : heard_) {
     if (!is_proxy(server) || !lately(heard)) continue;
-    const bool fit = heard.last.fit && (serves(server) || loop_.now() - heard.fit_since >= patience_);
-    if (!fit && heard.last.holds) return {};
+    if (!heard.last.fit && heard.last.holds) return {};
+    const bool lasts = serves(server) || heard.last.holds || loop_.now() - heard.fit_since >= patience_;
+    const bool fit = heard.last.fit && lasts;
     if (fit && found.size() < wire::kMaxSharers) found.push_back({server, heard.last.hardware});
   }
   return found;

@@ -42,6 +42,8 @@ class ClientShares {
   bool knows() const { return heard_at_ && loop_.now() - listens_since_ > patience_; }
   bool serves(std::uint32_t server) const;
   void settle();
+  // When it has listened for long enough.
+  void begin();
   // Who are to serve, by what was heard.
   wire::Sharers fit_ones() const;
   bool all_prepared() const;

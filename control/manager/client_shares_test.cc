@@ -20,7 +20,7 @@ constexpr std::uint32_t kFirst = 1, kSecond = 2, kThird = 3;
 // A proxy that does as slice-proxyd does, as far as the manager sees it.
 struct Proxy {
   std::uint32_t server = 0;
-  bool fit = true, holds = false, follows = true, silent = false;
+  bool fit = true, holds = false, follows = true, silent = false, heard = false;
   std::uint64_t run = 1;
   std::uint64_t number = 0;
   std::uint64_t prepared = 0;
@@ -47,9 +47,12 @@ class ClientSharesTest : public ::testing::Test {
                                .serves = has(proxy.current),
                                .holds = proxy.holds,
                                .prepared = proxy.prepared,
+                               .heard = proxy.heard,
+                               .follows = proxy.current,
                                .peers = proxy.peers});
     if (!proxy.told.known || !proxy.follows) return;
     proxy.current = proxy.told.current;
+    proxy.heard = true;
     const bool prepares = proxy.told.wanted != proxy.told.current && has(proxy.told.wanted);
     proxy.prepared = prepares ? digest(proxy.told.wanted) : 0;
   }
@@ -214,6 +217,18 @@ TEST_F(ClientSharesTest, AManagerThatBeginsToLeadTakesThoseWhoServe) {
   EXPECT_EQ(changes(), before);
 }
 
+// It was cut off, and others have its clients since; or it is to come, and they do not know yet.
+TEST_F(ClientSharesTest, AManagerThatBeginsToLeadBelievesWhoSendsTheClients) {
+  three_share();
+  three_.follows = false;
+  one_.current = two_.current = {one_.told.current[0], one_.told.current[1]};
+  start();
+  pass(2400ms);
+  ASSERT_TRUE(one_.told.known);
+  EXPECT_THAT(current(one_), ElementsAre(kFirst, kSecond));
+  EXPECT_THAT(current(three_), ElementsAre(kFirst, kSecond));
+}
+
 TEST_F(ClientSharesTest, OneThatDiedTogetherWithTheManagerIsLeftOut) {
   three_share();
   start();
@@ -237,6 +252,7 @@ TEST_F(ClientSharesTest, OneThatWasStartedAnewKeepsItsClients) {
   two_.run = 2;
   two_.number = 0;
   two_.current.clear();
+  two_.heard = false;
   pass(3s);
   EXPECT_THAT(current(two_), ElementsAre(kFirst, kSecond, kThird));
   EXPECT_EQ(changes(), before);

@@ -17,7 +17,7 @@ constexpr unsigned kConnectionRounds = 2;  // connections are looked at every so
 constexpr Duration kToldSooner = 1300ms;
 constexpr Duration kLeastPause = 500ms, kMostPause = 120s;  // of the patience that a manager may say
 constexpr Duration kLeave = 1500ms, kLeaveStep = 50ms;
-// Who has the address goes by its next question: until then clients are sent here still.
+// Who has the address goes by its next question: until then clients are sent where they were before.
 constexpr Duration kLinger = ClientShare::kRound + 200ms;
 
 bool has(const wire::Sharers& sharers, std::uint32_t server) {
@@ -42,14 +42,16 @@ ClientShare::ClientShare(Seams seams)
                                     "connections of clients that another proxy serves, which were ended")) {}
 
 // What a run before left there is a moment old at most. Whether it serves still the manager knows; where none
-// answers it goes on with all who come.
+// answers it goes on with all who come. Who serves otherwise is to be known before this proxy may get the
+// address: the tables of the run before may be old.
 Task<void> ClientShare::start() {
   seams_.serve_until(MonoTime{});
   last_round_ = confirmed_at_ = seams_.loop.now_exactly();
   seen_ = seams_.host.look();
-  if (!seen_.at_loopback || !seams_.begin_anew()) co_return;
-  all_mine_ = true;
-  serve(true);
+  if (seen_.at_loopback && seams_.begin_anew()) {
+    all_mine_ = true;
+    serve(true);
+  }
   co_await ask_and_follow(*this);
 }
 
@@ -82,6 +84,7 @@ void ClientShare::look(MonoTime now) {
   const Program program = seams_.program();
   std::string unfit = seen_.unfit.empty() ? seen_.unshared : seen_.unfit;
   if (unfit.empty() && !program.there && !(program.loading && serves_)) unfit = program.reason;
+  sends_on_ = program.there || program.loading;
   unfit_ = std::move(unfit);
   renew_loopback(now);
 }
@@ -108,7 +111,7 @@ bool ClientShare::moves(MonoTime now) {
   wanted_.clear();
   slots_ = wanted_slots_ = routing::ClientSlots();
   prepared_ = 0;
-  all_mine_ = false;
+  all_mine_ = heard_ = false;
   serve(false);
   seams_.host.drop_connections([this](const wire::AddressPeer& peer) { return peer.at != seams_.nfs_port; });
   return false;
@@ -117,7 +120,8 @@ bool ClientShare::moves(MonoTime now) {
 void ClientShare::be_careful(MonoTime now) {
   const bool silent =
       serves_ && now - confirmed_at_ > std::max<Duration>(patience_ - kToldSooner, kAskPatience);
-  const bool careful = silent || preparing_ || prepared_ != 0 || (stopping_ && serves_);
+  const bool careful =
+      silent || preparing_ || prepared_ != 0 || now < changed_at_ + kLinger || (stopping_ && serves_);
   if (std::exchange(careful_, careful) == careful) return;
   seams_.remember_nothing(careful);
   if (silent) spawn(seams_.save());
@@ -125,12 +129,14 @@ void ClientShare::be_careful(MonoTime now) {
 
 bool ClientShare::is_mine(std::uint32_t client) const {
   if (client == seams_.address || all_mine_) return true;  // the first: a client on this host
-  if (wanted_slots_.of(client) == seams_.self) return true;
-  return has(current_, seams_.self) ? slots_.of(client) == seams_.self : seams_.holds();
+  if (wanted_slots_.of(client) == seams_.self || slots_.of(client) == seams_.self) return true;
+  return seams_.holds() && (current_.empty() || !sends_on_);
 }
 
 std::uint32_t ClientShare::owner(std::uint32_t slot) const {
-  if (!has(current_, seams_.self) || wanted_slots_.of_slot(slot) == seams_.self) return seams_.self;
+  if (current_.empty()) return seams_.self;
+  // Who has the address may have heard before this one; itself it must not take clients before it is time.
+  if (!seams_.holds() && wanted_slots_.of_slot(slot) == seams_.self) return seams_.self;
   return slots_.of_slot(slot);
 }
 
@@ -141,6 +147,7 @@ bool ClientShare::keeps(const wire::AddressPeer& peer) const {
 // What is left of a connection after its client went to another proxy would answer it by old numbers when it
 // comes back.
 void ClientShare::end_foreign() {
+  if (serves_ && seams_.loop.now_exactly() < changed_at_ + kLinger) return;
   peers_.clear();
   peers_digest_ = 0;
   if (all_mine_ || !(seen_.at_loopback || seen_.has)) return;
@@ -172,7 +179,9 @@ Task<void> ClientShare::ask_and_follow(ClientShare& self) {
       .fit = fit,
       .serves = self.serves_ && (self.all_mine_ || has(self.current_, self.seams_.self)),
       .holds = self.seams_.holds(),
-      .prepared = self.prepared_};
+      .prepared = self.prepared_,
+      .heard = self.heard_,
+      .follows = self.current_};
   if (args.serves && self.peers_digest_ != self.peers_told_) args.peers = self.peers_;
   auto told = co_await self.seams_.ask(args, kAskPatience);
   self.asking_ = false;
@@ -188,7 +197,7 @@ Task<void> ClientShare::ask_and_follow(ClientShare& self) {
 }
 
 void ClientShare::follow(const wire::ShareClientsResult& told) {
-  if (all_mine_ || told.current != current_) follow_current(told.current);
+  if (!heard_ || told.current != current_) follow_current(told.current);
   if (!all_mine_) follow_wanted(told.wanted == told.current ? wire::Sharers{} : told.wanted);
   bind();
   be_careful(seams_.loop.now_exactly());
@@ -201,7 +210,9 @@ void ClientShare::follow_current(const wire::Sharers& current) {
   const bool in = has(current, seams_.self);
   if (in && !all_mine_ && digest(current) != prepared_ && !seams_.begin_anew()) return;  // in the next round
   all_mine_ = false;
+  heard_ = true;
   current_ = current;
+  changed_at_ = seams_.loop.now_exactly();
   slots_ = routing::ClientSlots(current_);
   slots_gauge_.set(slots_.count(seams_.self));
   if (in) log_info("serves {}", describe());
@@ -209,7 +220,7 @@ void ClientShare::follow_current(const wire::Sharers& current) {
   if (!in && serves_) spawn(seams_.save());
   serve(in);
   bind();
-  end_foreign();
+  if (!in) end_foreign();
 }
 
 void ClientShare::follow_wanted(const wire::Sharers& wanted) {
@@ -254,7 +265,7 @@ void ClientShare::serve(bool on) {
 }
 
 void ClientShare::bind() {
-  if (all_mine_) return;  // as the run before had it
+  if (!heard_) return;  // as the run before had it
   spread_.bind(seams_.tables, current_, seams_.self, seen_.interface, seen_.hardware,
                [this](std::uint32_t slot) { return owner(slot); });
 }

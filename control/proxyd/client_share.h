@@ -93,6 +93,8 @@ class ClientShare {
   AddressHost::Look seen_;
   bool started_ = false, stopping_ = false, asking_ = false;
   bool serves_ = false;    // clients' calls are taken
+  bool sends_on_ = false;  // the program is there, or that of a run before may be
+  bool heard_ = false;     // who serve, from a manager: current_
   bool all_mine_ = false;  // a run before served, and the manager has not said yet whom
   bool preparing_ = false, careful_ = false;
   std::string unfit_ = "starting";
@@ -104,7 +106,7 @@ class ClientShare {
   std::uint64_t woken_ = 0;                          // ShareClientsResult::left_ns of the clients woken last
   std::uint64_t questions_ = 0;
   unsigned rounds_ = 0;
-  MonoTime last_round_{}, confirmed_at_{}, put_at_{}, served_at_{};
+  MonoTime last_round_{}, confirmed_at_{}, put_at_{}, served_at_{}, changed_at_{};
   SpreadTables spread_;
   ClientWaker waker_;
   Gauge& slots_gauge_;

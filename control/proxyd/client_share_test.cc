@@ -195,6 +195,8 @@ TEST_F(ClientShareTest, IsReadyBeforeItGetsClients) {
   set(both);
   pass(400ms);
   EXPECT_TRUE(asked_.back().serves);
+  EXPECT_FALSE(remembers_) << "who has the address may not have heard yet";
+  pass(700ms);
   EXPECT_TRUE(remembers_);
   EXPECT_EQ(asked_.back().prepared, 0u);
   EXPECT_THAT(share_->describe(), HasSubstr("% of the clients over TCP, beside s3"));
@@ -231,7 +233,23 @@ TEST_F(ClientShareTest, WhoHasTheAddressServesAllUntilOthersTakeTheirPart) {
   set(both);
   pass(400ms);
   EXPECT_EQ(goes_to(other), 3);
+  pass(1s);
   EXPECT_THAT(host_.connected, ElementsAre(mine));
+}
+
+TEST_F(ClientShareTest, WhoTakesTheAddressAndIsNoSharerLeavesClientsWhereTheyAre) {
+  const wire::Sharers others{kThree, kFour};
+  set(others);
+  start();
+  holds_ = host_.has = true;
+  host_.connected = {client_of(others, 3)};
+  pass(2s);
+  EXPECT_EQ(goes_to(client_of(others, 3)), 3);
+  EXPECT_THAT(host_.connected, IsEmpty());
+  program_ = {.there = false, .reason = "XDP is off"};
+  host_.connected = {client_of(others, 3)};
+  pass(2s);
+  EXPECT_EQ(host_.connected.size(), 1u) << "without the program nothing goes elsewhere";
 }
 
 TEST_F(ClientShareTest, TakesClientsOfOneThatDiedBeforeItHearsThatItIsGone) {
@@ -334,7 +352,7 @@ TEST_F(ClientShareTest, OneThatIsNoneAnyMoreEndsItsConnections) {
   EXPECT_FALSE(serves());
   EXPECT_THAT(host_.connected, IsEmpty());
   EXPECT_THAT(done_, ElementsAre("saved"));
-  EXPECT_EQ(goes_to(client_of(both, 3)), 0) << "nothing is sent on by who serves nobody";
+  EXPECT_EQ(goes_to(client_of(both, 3)), 3) << "who may have the address next sends clients where they are";
 }
 
 TEST_F(ClientShareTest, SaysWhyItIsNotFit) {
