@@ -119,6 +119,12 @@ void AddressHolder::look_at_peers() {
   peers_digest_ = peers_.empty() ? 0 : digest(peers_);
 }
 
+void AddressHolder::connected() {
+  if (!holds_ || stopping_) return;
+  look_at_peers();
+  if (peers_digest_ != peers_told_ && !asking_) spawn(ask_and_follow(*this));
+}
+
 void AddressHolder::renew() {
   if (Status put = seams_.host.put(lifetime()); !put) {
     failed_ = true;

@@ -57,6 +57,8 @@ class AddressHolder {
   void begin();
   // Gives the address up, and tells the manager so. Nothing happens after that.
   Task<void> stop();
+  // Clients have connected: the manager is to know of them, should this proxy die in a moment.
+  void connected();
   // Another host says by ARP that it has the address.
   void claimed(const std::string& by);
 

@@ -173,6 +173,22 @@ TEST_F(AddressHolderTest, TakesItInTheRightOrderAndAnnouncesItAgainAndAgain) {
   EXPECT_EQ(holder_.describe(), "holds the address");
 }
 
+TEST_F(AddressHolderTest, TellsOfAClientThatHasConnectedAtOnce) {
+  hold();
+  pass(310ms);
+  asked_.clear();
+  host_.connected = {{1, 700, 3}};
+  holder_.connected();
+  pass(5ms);
+  ASSERT_FALSE(asked_.empty());
+  EXPECT_EQ(asked_[0].peers, host_.connected);
+  told_ = digest(host_.connected);
+  pass(1s);
+  asked_.clear();
+  holder_.connected();
+  EXPECT_THAT(asked_, ElementsAre()) << "it is known";
+}
+
 TEST_F(AddressHolderTest, WakesTheClientsOfTheHolderBefore) {
   start();
   predecessors_ = {{1, 40000, 3}};

@@ -167,6 +167,12 @@ void ClientShare::end_foreign() {
       [this](const wire::AddressPeer& peer) { return peer.at != seams_.nfs_port || is_mine(peer.address); });
 }
 
+void ClientShare::connected() {
+  if (!started_ || !serves_ || stopping_ || seams_.holds()) return;
+  end_foreign();
+  if (peers_digest_ != peers_told_ && !asking_) spawn(ask_and_follow(*this));
+}
+
 Task<void> ClientShare::ask_and_follow(ClientShare& self) {
   self.asking_ = true;
   const MonoTime asked = self.seams_.loop.now_exactly();

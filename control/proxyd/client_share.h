@@ -64,6 +64,8 @@ class ClientShare {
   // Leaves its clients to others. Nothing happens after that.
   Task<void> stop();
 
+  // As of AddressHolder.
+  void connected();
   // Whether it serves this connection as a part of its own.
   bool keeps(const wire::AddressPeer& peer) const;
   // For status: "serves 33 % of the clients over TCP, beside proxy2, proxy3", or why it does not.

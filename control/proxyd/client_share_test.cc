@@ -292,6 +292,12 @@ TEST_F(ClientShareTest, TellsTheManagerOfItsClients) {
   told_ = digest(host_.connected);
   pass(1s);
   EXPECT_THAT(asked_.back().peers, IsEmpty()) << "it has them";
+  host_.connected.push_back(client_of(both, kSelf, 1));
+  std::ranges::sort(host_.connected);
+  asked_.clear();
+  share_->connected();
+  ASSERT_FALSE(asked_.empty()) << "at once, for this proxy may die in a moment";
+  EXPECT_EQ(asked_[0].peers, host_.connected);
 }
 
 TEST_F(ClientShareTest, WithoutAManagerItServesOnAndRemembersNothing) {

@@ -29,6 +29,7 @@ ClientWaker::ClientWaker(Loop& loop, AddressHost& host, Metrics& metrics)
 
 void ClientWaker::wake(std::vector<wire::AddressPeer> known, std::function<bool()> goes_on) {
   if (known.empty()) return;
+  log_info("wakes {} connections of clients of a proxy that is gone", known.size());
   spawn(wake_known(*this, known, goes_on));
   spawn(sweep_ports(*this, std::move(known), std::move(goes_on)));
 }

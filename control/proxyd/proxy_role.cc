@@ -16,7 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kXdpText = 160;       // of a detail, where more is to be said
+constexpr std::size_t kXdpText = 160;  // of a detail, where more is to be said
+constexpr Duration kAcceptedStep = 100ms;
 constexpr Duration kSave = 1s;              // by then data servers have told the authority by themselves
 constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
 
@@ -34,7 +35,8 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       managers_(context.config),
       taken_over_(context.metrics.gauge(
           "proxy_sockets_taken_over",
-          "sockets on the virtual address that this process has from one that was killed")) {}
+          "sockets on the virtual address that this process has from one that was killed")),
+      accepted_(context.metrics.counter("proxy_connections_total", "clients' TCP connections accepted")) {}
 
 ProxyRole::~ProxyRole() {
   for (auto& one : threads_) {
@@ -63,6 +65,7 @@ Task<Status> ProxyRole::start() {
   wanted_.keep(tables_);
   if (address_) address_->begin();
   if (share_) share_->begin();
+  if (address_) watch_connections();
   co_await xdp_.load();
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}",
@@ -140,6 +143,16 @@ ClientShare::Seams ProxyRole::share_seams() {
 std::string ProxyRole::name_of(std::uint32_t server) const {
   const auto& servers = context_.tables.get()->wire().servers;
   return server < servers.size() ? servers[server].name : fmt::format("server {}", server);
+}
+
+// A client whose connection nobody was told of before this proxy dies may wait for a minute.
+void ProxyRole::watch_connections() {
+  const std::uint64_t accepted = accepted_.value();
+  if (std::exchange(accepted_seen_, accepted) != accepted) {
+    address_->connected();
+    share_->connected();
+  }
+  loop_.after(kAcceptedStep, [this] { watch_connections(); });
 }
 
 bool ProxyRole::begin_anew() {

@@ -54,6 +54,7 @@ class ProxyRole : public service::Role {
   template <class Answer, class Args>
   Task<Result<Answer>> ask_manager(wire::ManagerProcedure procedure, Args args, Duration patience);
   std::string name_of(std::uint32_t server) const;
+  void watch_connections();
   bool begin_anew();
   // What clients send is taken until the later of both, and nothing is remembered where either says so.
   void serve_until(MonoTime& which, MonoTime end);
@@ -90,7 +91,8 @@ class ProxyRole : public service::Role {
   std::unique_ptr<rpc::Server> mount_server_, portmap_server_;
   std::vector<std::unique_ptr<Thread>> threads_;
   bool at_rpcbind_ = false;
-  Counter& taken_over_;
+  Counter &taken_over_, &accepted_;
+  std::uint64_t accepted_seen_ = 0;
 };
 
 // For service::run_process().
