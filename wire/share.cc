@@ -40,6 +40,10 @@ void decode_sharers(rpc::XdrReader& in, Sharers& out) {
 
 }  // namespace
 
+bool has(const Sharers& sharers, std::uint32_t server) {
+  return std::ranges::any_of(sharers, [server](const Sharer& each) { return each.server == server; });
+}
+
 std::uint64_t digest(const Sharers& sharers) {
   rpc::XdrWriter out;
   encode_sharers(out, sharers);

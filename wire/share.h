@@ -20,6 +20,7 @@ struct Sharer {
 inline constexpr std::size_t kMaxSharers = 63;
 // By number. None: who has the virtual address serves all.
 using Sharers = std::vector<Sharer>;
+bool has(const Sharers& sharers, std::uint32_t server);
 // Equal for equal ones, and else hardly ever; never 0.
 std::uint64_t digest(const Sharers& sharers);
 

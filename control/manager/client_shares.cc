@@ -14,10 +14,6 @@ constexpr Duration kLeftIsTold = 10s;
 // A client that was given to another proxy has connected to it by then.
 constexpr Duration kGivenCounts = 60s;
 
-bool has(const wire::Sharers& sharers, std::uint32_t server) {
-  return std::ranges::any_of(sharers, [server](const wire::Sharer& each) { return each.server == server; });
-}
-
 }  // namespace
 
 ClientShares::ClientShares(Loop& loop, Duration patience, const std::vector<wire::ServerEntry>& members,
@@ -33,7 +29,7 @@ bool ClientShares::is_proxy(std::uint32_t server) const {
 }
 
 bool ClientShares::serves(std::uint32_t server) const {
-  return has(current_, server);
+  return wire::has(current_, server);
 }
 
 wire::ShareClientsResult ClientShares::ask(const wire::ShareClientsArgs& args) {
@@ -139,9 +135,9 @@ void ClientShares::change() {
   for (auto& [server, heard] : heard_) {
     for (const wire::AddressPeer& peer : all_peers(heard)) {
       if (const std::uint32_t owner = slots.of(peer.address); owner != server) given[owner].push_back(peer);
-      if (serves(server) && !has(wanted_, server)) left_.push_back(peer);
+      if (serves(server) && !wire::has(wanted_, server)) left_.push_back(peer);
     }
-    if (serves(server) && !has(wanted_, server)) {
+    if (serves(server) && !wire::has(wanted_, server)) {
       left_at_ = now;
       left_ns_ = static_cast<std::uint64_t>(loop_.wall().ns);
     }
@@ -150,7 +146,7 @@ void ClientShares::change() {
   left_.erase(std::unique(left_.begin(), left_.end()), left_.end());
   if (left_.size() > wire::kMaxAddressPeers) left_.resize(wire::kMaxAddressPeers);
   for (auto& [server, heard] : heard_) {
-    if (!has(wanted_, server)) heard.peers.clear();
+    if (!wire::has(wanted_, server)) heard.peers.clear();
     heard.given = std::move(given[server]);
     heard.given_at = now;
   }

@@ -17,16 +17,12 @@ constexpr Duration kAnnounceStep = 5s;
 constexpr unsigned kPeersRounds = 2;  // connections are looked at every so many rounds
 constexpr Duration kDefence = 200ms;  // between announcements against claims
 constexpr Duration kAfterFailure = 3s;
-// Data servers tell the authority of unstable writes within a second: what is written to them by a proxy that
-// is silent for the manager must be told when the next one takes over.
-constexpr Duration kToldWithin = 1300ms;
 // Where no manager answers, and a host has claimed the address: so often it is asked who has it, and so long
 // answers may take.
 constexpr int kProbes = 3;
 constexpr Duration kProbeStep = 300ms;
 constexpr Duration kAloneStep = 100ms;  // by the proxy's number: two that ask at once would both hear nothing
 constexpr unsigned kAloneSteps = 16;
-constexpr Duration kLeastPatience = 500ms, kMostPatience = 120s;
 
 }  // namespace
 
@@ -50,10 +46,6 @@ AddressHolder::AddressHolder(Seams seams)
 
 bool AddressHolder::ready() const {
   return started_ && !stopping_ && unfit_.empty() && !failed_;
-}
-
-unsigned AddressHolder::lifetime() const {
-  return static_cast<unsigned>((patience_ + 999ms) / 1s) + 1;
 }
 
 // What a run before left there is a moment old at most. Whose it is now the manager knows; where none answers
@@ -126,7 +118,7 @@ void AddressHolder::connected() {
 }
 
 void AddressHolder::renew() {
-  if (Status put = seams_.host.put(lifetime()); !put) {
+  if (Status put = seams_.host.put(address_life(patience_)); !put) {
     failed_ = true;
     failed_at_ = seams_.loop.now_exactly();
     spawn(let_go(*this, put.error().message));
@@ -145,7 +137,7 @@ void AddressHolder::be_careful(MonoTime now) {
   const bool silent = now - confirmed_at_ > patience_;
   if (std::exchange(said_silent_, silent) != silent)
     log_warning("the manager {}: keeps the virtual address", silent ? "does not answer" : "answers again");
-  const bool careful = now - confirmed_at_ > std::max<Duration>(patience_ - kToldWithin, kAskPatience);
+  const bool careful = now - confirmed_at_ > careful_after(patience_);
   if (std::exchange(careful_, careful) == careful) return;
   seams_.remember_nothing(careful);
   if (careful) spawn(seams_.save());
@@ -168,8 +160,7 @@ Task<std::optional<wire::HoldAddressResult>> AddressHolder::ask(Duration patienc
   }
   // An answer that lay in the socket while this process stood still, or to what was so before.
   if (!moves(now) || term != term_ || now - asked > patience_ / 2) co_return std::nullopt;
-  patience_ =
-      std::clamp<Duration>(std::chrono::milliseconds(told->patience_ms), kLeastPatience, kMostPatience);
+  patience_ = bounded_patience(told->patience_ms);
   if (!told->known || told->holder == seams_.self) confirmed_at_ = asked;
   peers_told_ = told->peers_digest;
   peers_asked_ = args.peers.empty() ? 0 : peers_digest_;
@@ -207,7 +198,7 @@ void AddressHolder::take(const std::string& why) {
   if (!seams_.begin_anew()) return;  // in the next round
   seams_.host.drop_connections(seams_.keeps);
   const MonoTime now = seams_.loop.now_exactly();
-  if (Status put = seams_.host.put(lifetime()); !put) {
+  if (Status put = seams_.host.put(address_life(patience_)); !put) {
     log_error("cannot take the virtual address: {}", put.error().message);
     failed_ = true;
     failed_at_ = now;

@@ -16,14 +16,15 @@
 #include "common/task.h"
 #include "control/proxyd/address_host.h"
 #include "control/proxyd/client_waker.h"
+#include "control/proxyd/manager_patience.h"
 #include "wire/address.h"
 
 namespace slice::proxy {
 
 class AddressHolder {
  public:
-  static constexpr Duration kRound = std::chrono::milliseconds(300);
-  static constexpr Duration kAskPatience = std::chrono::milliseconds(500);
+  static constexpr Duration kRound = kManagerRound;
+  static constexpr Duration kAskPatience = kManagerAnswers;
   // A claim by another host is an emergency.
   static constexpr Duration kContestPatience = std::chrono::milliseconds(300);
 
@@ -87,7 +88,6 @@ class AddressHolder {
   void defend(const std::string& against);
   static Task<void> look_whether_alone(AddressHolder& self);
   bool ready() const;
-  unsigned lifetime() const;
 
   const Seams seams_;
   Duration patience_;

@@ -12,17 +12,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration kRenewStep = 900ms;
 constexpr unsigned kConnectionRounds = 2;  // connections are looked at every so many rounds
-// Data servers tell the authority of unstable writes within a second: what is written to them by a proxy that
-// is silent for the manager must be told when the next one has its clients.
-constexpr Duration kToldSooner = 1300ms;
-constexpr Duration kLeastPause = 500ms, kMostPause = 120s;  // of the patience that a manager may say
 constexpr Duration kLeave = 1500ms, kLeaveStep = 50ms;
 // Who has the address goes by its next question: until then clients are sent where they were before.
 constexpr Duration kLinger = ClientShare::kRound + 200ms;
-
-bool has(const wire::Sharers& sharers, std::uint32_t server) {
-  return std::ranges::any_of(sharers, [server](const wire::Sharer& each) { return each.server == server; });
-}
 
 }  // namespace
 
@@ -95,8 +87,7 @@ void ClientShare::renew_loopback(MonoTime now) {
     return;
   }
   if (seen_.at_loopback && now - put_at_ < kRenewStep) return;
-  const auto life = static_cast<unsigned>((patience_ + 999ms) / 1s) + 1;
-  if (Status put = seams_.host.put_at_loopback(life); !put) {
+  if (Status put = seams_.host.put_at_loopback(address_life(patience_)); !put) {
     unfit_ = put.error().message;
   } else {
     put_at_ = now;
@@ -113,13 +104,12 @@ bool ClientShare::moves(MonoTime now) {
   prepared_ = 0;
   all_mine_ = heard_ = false;
   serve(false);
-  seams_.host.drop_connections([this](const wire::AddressPeer& peer) { return peer.at != seams_.nfs_port; });
+  end_all();
   return false;
 }
 
 void ClientShare::be_careful(MonoTime now) {
-  const bool silent =
-      serves_ && now - confirmed_at_ > std::max<Duration>(patience_ - kToldSooner, kAskPatience);
+  const bool silent = serves_ && now - confirmed_at_ > careful_after(patience_);
   const bool careful =
       silent || preparing_ || prepared_ != 0 || now < changed_at_ + kLinger || (stopping_ && serves_);
   if (std::exchange(careful_, careful) == careful) return;
@@ -167,6 +157,10 @@ void ClientShare::end_foreign() {
       [this](const wire::AddressPeer& peer) { return peer.at != seams_.nfs_port || is_mine(peer.address); });
 }
 
+void ClientShare::end_all() {
+  seams_.host.drop_connections([this](const wire::AddressPeer& peer) { return peer.at != seams_.nfs_port; });
+}
+
 void ClientShare::connected() {
   if (!started_ || !serves_ || stopping_ || seams_.holds()) return;
   end_foreign();
@@ -183,7 +177,7 @@ Task<void> ClientShare::ask_and_follow(ClientShare& self) {
       .number = ++self.questions_,
       .hardware = self.seen_.hardware,
       .fit = fit,
-      .serves = self.serves_ && (self.all_mine_ || has(self.current_, self.seams_.self)),
+      .serves = self.serves_ && (self.all_mine_ || wire::has(self.current_, self.seams_.self)),
       .holds = self.seams_.holds(),
       .prepared = self.prepared_,
       .heard = self.heard_,
@@ -196,8 +190,7 @@ Task<void> ClientShare::ask_and_follow(ClientShare& self) {
   // An answer that lay in the socket while this process stood still counts for nothing.
   if (!told || !self.moves(now) || now - asked > self.patience_ / 2) co_return;
   self.peers_told_ = told->peers_digest;
-  self.patience_ =
-      std::clamp<Duration>(std::chrono::milliseconds(told->patience_ms), kLeastPause, kMostPause);
+  self.patience_ = bounded_patience(told->patience_ms);
   self.confirmed_at_ = asked;
   if (told->known) self.follow(*told);
 }
@@ -213,7 +206,7 @@ void ClientShare::follow(const wire::ShareClientsResult& told) {
 }
 
 void ClientShare::follow_current(const wire::Sharers& current) {
-  const bool in = has(current, seams_.self);
+  const bool in = wire::has(current, seams_.self);
   if (in && !all_mine_ && digest(current) != prepared_ && !seams_.begin_anew()) return;  // in the next round
   all_mine_ = false;
   heard_ = true;
@@ -225,20 +218,19 @@ void ClientShare::follow_current(const wire::Sharers& current) {
   if (!in && stopping_) return;  // stop() goes on
   if (!in && serves_) spawn(seams_.save());
   serve(in);
-  bind();
   if (!in) end_foreign();
 }
 
 void ClientShare::follow_wanted(const wire::Sharers& wanted) {
   if (preparing_) return;
-  if (has(wanted, seams_.self)) {
+  if (wire::has(wanted, seams_.self)) {
     if (prepared_ == 0 || wanted != wanted_) spawn(prepare(*this, wanted));
     return;
   }
   wanted_.clear();
   wanted_slots_ = routing::ClientSlots();
   prepared_ = 0;
-  if (!stopping_) serve(has(current_, seams_.self));
+  if (!stopping_) serve(wire::has(current_, seams_.self));
 }
 
 // Until all who are to serve are ready nobody gets other clients than before. What this proxy alone knows of
@@ -249,10 +241,7 @@ Task<void> ClientShare::prepare(ClientShare& self, wire::Sharers wanted) {
   self.prepared_ = 0;
   self.be_careful(self.seams_.loop.now_exactly());
   if (self.seams_.begin_anew()) {
-    if (!self.serves_ && !self.seams_.holds()) {
-      self.seams_.host.drop_connections(
-          [&self](const wire::AddressPeer& peer) { return peer.at != self.seams_.nfs_port; });
-    }
+    if (!self.serves_ && !self.seams_.holds()) self.end_all();
     self.wanted_ = std::move(wanted);
     self.wanted_slots_ = routing::ClientSlots(self.wanted_);
     self.serve(true);
@@ -282,7 +271,7 @@ Task<void> ClientShare::stop() {
   if (std::exchange(stopping_, true)) co_return;
   be_careful(seams_.loop.now_exactly());
   if (serves_) co_await seams_.save();
-  const auto has_part = [this] { return serves_ && (all_mine_ || has(current_, seams_.self)); };
+  const auto has_part = [this] { return serves_ && (all_mine_ || wire::has(current_, seams_.self)); };
   const auto keep_on = [this] {
     const MonoTime now = seams_.loop.now_exactly();
     seams_.serve_until(now + patience_);
@@ -299,12 +288,13 @@ Task<void> ClientShare::stop() {
   }
   serve(false);
   if (!seen_.at_loopback) co_return;
-  seams_.host.drop_connections([this](const wire::AddressPeer& peer) { return peer.at != seams_.nfs_port; });
+  end_all();
   (void)seams_.host.take_off_loopback();
 }
 
 std::string ClientShare::describe() const {
-  if (!has(current_, seams_.self)) return unfit_.empty() ? "" : "shares no clients with others: " + unfit_;
+  if (!wire::has(current_, seams_.self))
+    return unfit_.empty() ? "" : "shares no clients with others: " + unfit_;
   std::string others;
   for (const wire::Sharer& each : current_)
     if (each.server != seams_.self)

@@ -15,6 +15,7 @@
 #include "common/task.h"
 #include "control/proxyd/address_host.h"
 #include "control/proxyd/client_waker.h"
+#include "control/proxyd/manager_patience.h"
 #include "control/proxyd/spread_tables.h"
 #include "routing/client_slots.h"
 #include "wire/share.h"
@@ -23,8 +24,8 @@ namespace slice::proxy {
 
 class ClientShare {
  public:
-  static constexpr Duration kRound = std::chrono::milliseconds(300);
-  static constexpr Duration kAskPatience = std::chrono::milliseconds(500);
+  static constexpr Duration kRound = kManagerRound;
+  static constexpr Duration kAskPatience = kManagerAnswers;
 
   // Of the program that sends packets on.
   struct Program {
@@ -80,6 +81,8 @@ class ClientShare {
   bool moves(MonoTime now);
   void be_careful(MonoTime now);
   void end_foreign();
+  // All of NFS over TCP.
+  void end_all();
   bool is_mine(std::uint32_t client) const;
   std::uint32_t owner(std::uint32_t slot) const;
   static Task<void> ask_and_follow(ClientShare& self);

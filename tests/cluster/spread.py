@@ -90,10 +90,14 @@ class Trial:
         """The name of the one that has the address, the others, and which client each has, when all share."""
         if not self.pair.wait(lambda: self.in_order(PROXIES), SETTLE_SECONDS, pause=0.3):
             self.ok &= say(False, "all share the clients", self.state())
-        for client in self.clients:
-            client.since = len(client.guest.text)
+        self.look_from_now()
         holder = self.pair.holder()
         return holder, [name for name in PROXIES if name != holder], {self.owner(client): client for client in self.clients}
+
+    def look_from_now(self):
+        """What clients stood still before is of no account any more."""
+        for client in self.clients:
+            client.since = len(client.guest.text)
 
     def state(self):
         connected = {client.address: self.pair.connected(client.address) for client in self.clients}
@@ -121,10 +125,8 @@ class Trial:
 
     def back(self, name, touched=()):
         """It comes again, and takes its clients; the others' notice nothing."""
-        _, since = None, [len(client.guest.text) for client in self.clients]
+        self.look_from_now()
         self.pair.start(name)
-        for client, at in zip(self.clients, since):
-            client.since = at
         self.judge(f"{name} comes again", PROXIES, touched or self.clients, LONGEST_PLANNED)
 
     # --- events ---
@@ -159,8 +161,7 @@ class Trial:
         _, others, having = self.begin()
         self.pair.set_ports(others[1], "nomaster")
         self.judge("nothing passes to a proxy that has not the address", set(PROXIES) - {others[1]}, [having[others[1]]], LONGEST)
-        for client in self.clients:
-            client.since = len(client.guest.text)
+        self.look_from_now()
         self.pair.plug_in(others[1])
         self.judge("it is there again", PROXIES, [having[others[1]]], LONGEST_PLANNED)
 
@@ -175,8 +176,7 @@ class Trial:
         holder, _, _ = self.begin()
         self.pair.set_ports(holder, "nomaster")
         self.judge("nothing passes to the proxy that has the address", set(PROXIES) - {holder}, self.clients, LONGEST)
-        for client in self.clients:
-            client.since = len(client.guest.text)
+        self.look_from_now()
         self.pair.plug_in(holder)
         self.judge("it is there again", PROXIES, self.clients, LONGEST_PLANNED)
 

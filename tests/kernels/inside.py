@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cluster"))
 import address  # noqa: E402  (its folder is known only now)
 import spread  # noqa: E402
-import targets  # noqa: E402  (its folder is known only now)
+import targets  # noqa: E402
 import uml  # noqa: E402
 import xdp_proof  # noqa: E402
 
