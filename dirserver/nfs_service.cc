@@ -30,6 +30,19 @@ nfs3::Status status_in(std::string_view reply) {
   return static_cast<nfs3::Status>(in.u32());
 }
 
+// What copies of the call are answered from now on; empty: they are carried out. Failures count as well, and
+// NFS3ERR_JUKEBOX too: upon it the client sends a new call, and a copy of the old one that came late, or waits
+// for this answer, would be done beside that.
+std::string reply_of(const service::NfsAnswer& answer, const service::NfsRequest& request,
+                     std::string_view appended) {
+  if (answer.is_written()) return std::string(appended);
+  const std::optional<nfs3::Status> status = answer.final_status();
+  if (!status || *status == nfs3::Status::kOk) return {};
+  rpc::XdrWriter out;
+  nfs3::encode_failure(out, request.procedure, *status, request.attributes, request.wcc);
+  return std::string(as_text(out.view()));
+}
+
 }  // namespace
 
 NfsService::NfsService(Volume& volume, service::SiteGate& gate)
@@ -101,10 +114,7 @@ Task<service::NfsAnswer> NfsService::around_change(const Operation& operation, s
   }
   std::size_t start = results.size();
   service::NfsAnswer answer = co_await operation(request, results);
-  std::string_view reply = as_text(results.view()).substr(start);
-  // Asked to come again: that is no answer to remember.
-  if (!reply.empty() && status_in(reply) == nfs3::Status::kJukebox) reply = {};
-  volume_.duplicates.finish(call, reply);
+  volume_.duplicates.finish(call, reply_of(answer, request, as_text(results.view()).substr(start)));
   co_return answer;
 }
 

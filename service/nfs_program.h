@@ -84,6 +84,11 @@ class NfsAnswer {
   // (NFS3ERR_JUKEBOX) and kIo and kCorrupt are logged with their message.
   NfsAnswer(Error error) : value_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
+  // Nothing: the call may be done again, or for the first time, when it comes again.
+  std::optional<nfs3::Status> final_status() const;
+  // Whether the operation has appended the results itself.
+  bool is_written() const { return std::holds_alternative<Written>(value_); }
+
  private:
   friend class NfsProgram;
   struct Written {
@@ -97,8 +102,6 @@ class NfsAnswer {
   explicit NfsAnswer(Value value) : value_(std::move(value)) {}
   bool is_dropped() const { return std::holds_alternative<Drop>(value_); }
   bool runs_again() const { return std::holds_alternative<Again>(value_); }
-  // Nothing: the call may be done again, or for the first time, when it comes again.
-  std::optional<nfs3::Status> final_status() const;
   Value value_;
 };
 
