@@ -8,7 +8,9 @@ namespace slice::proxy {
 
 SocketWorker::SocketWorker(rpc::EpollLoop& loop, const rpc::KeyRing* keys, const Worker::Options& options,
                            AttributeCache& cache, MapCache& maps, Metrics& metrics)
-    : loop_(loop), connector_(loop, keys), worker_(loop, connector_, options, cache, maps, metrics) {}
+    : loop_(loop),
+      connector_(loop, keys, options.own_address),
+      worker_(loop, connector_, options, cache, maps, metrics) {}
 
 Result<rpc::Endpoint> SocketWorker::listen_tcp(rpc::Endpoint at) {
   auto bound = bind_socket(SOCK_STREAM, at, Sharing::kWorkers);

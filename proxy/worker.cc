@@ -45,7 +45,8 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       accepted_(metrics.counter("proxy_connections_total", "clients' TCP connections accepted")),
       refused_(metrics.counter("proxy_connections_refused_total",
                                "clients' TCP connections refused: over the limit")),
-      udp_senders_(options.udp_senders) {
+      udp_senders_(options.udp_senders),
+      outside_(options.tables.outside()) {
   services_.serving = options.serving;
   follow_settings();
   tick_ = loop_.after(kWorkerTick, [this] { tick(); });
@@ -64,6 +65,12 @@ UdpFront& Worker::serve_datagrams(DatagramPort& port) {
 }
 
 void Worker::take_connection(std::unique_ptr<Stream> connection, rpc::Endpoint peer) {
+  if (outside_ && peer.port >= kReservedPorts) {
+    refused_.add();
+    if (refused_log_.allow())
+      log_warning("closed a new connection: not from a reserved port from={}", rpc::to_string(peer));
+    return;
+  }
   auto client = std::make_unique<TcpClient>(
       services_, router_, budget_, static_cast<TcpClient::Owner&>(*this), std::move(connection), peer);
   if (!admission_->join(*client, peer.address)) {

@@ -4,6 +4,7 @@
 #ifndef SLICE_PROXY_WORKER_H
 #define SLICE_PROXY_WORKER_H
 
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -28,6 +29,8 @@ class Worker : private TcpClient::Owner {
     rpc::InProcessNetwork* local = nullptr;
     ServerLatencies* latencies = nullptr;  // of all workers; none: nobody counts them
     service::Tracer* tracer = nullptr;     // likewise; none: nobody can watch
+    // Of a proxy outside of the ensemble: the address of its host that its connections come from.
+    std::optional<std::uint32_t> own_address;
     const ServingTime* serving = nullptr;  // until when clients' requests are taken; none: for ever
   };
   // What clients of a worker with that much memory may have of it.
@@ -37,7 +40,8 @@ class Worker : private TcpClient::Owner {
          Metrics& metrics);
   ~Worker() override;
 
-  // A client's connection, refused where it is one too many.
+  // A client's connection, refused where it is one too many, or, by a proxy outside of the ensemble, where it
+  // comes from no reserved port.
   void take_connection(std::unique_ptr<Stream> connection, rpc::Endpoint peer);
   // From now on datagrams may be given to the front that is returned, which lives as long as the worker; what
   // is answered leaves by `port`. Once.
@@ -72,6 +76,7 @@ class Worker : private TcpClient::Owner {
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;
   std::vector<std::unique_ptr<TcpClient>> closed_;
   const std::size_t udp_senders_;
+  const bool outside_;  // its clients are programs of its own host, and not the ensemble's to judge: root's alone
   std::unique_ptr<UdpFront> udp_;
   LogLimiter refused_log_{1};
   TimerId tick_ = TimerId::kNone;

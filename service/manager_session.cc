@@ -278,7 +278,12 @@ class ManagerSession::Impl : public std::enable_shared_from_this<Impl> {
     }
     if (result->generation.value == 0) co_return;  // it has none
     bool other = result->generation != self->seams_.tables.get()->generation();
-    if (other || self->holding_ != wire::Holding::kTables) (void)co_await refresh(self);
+    if (other || self->holding_ != wire::Holding::kTables) {
+      (void)co_await refresh(self);
+    } else if (self->managers_) {
+      // Those of a former manager may have had it here, and been lost with that one before anybody took them.
+      self->tell_where_it_is(*self->managers_);
+    }
   }
 
   bool served_before() const { return seams_.served_before && seams_.served_before(); }

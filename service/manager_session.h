@@ -52,8 +52,8 @@ class ManagerSession {
     // Called once, where the manager's tables have this server as removed: it must serve nothing any more.
     // Heartbeats end then.
     std::function<void()> removed = nullptr;
-    // Called where the manager's tables have this server at another endpoint than this process is at. None:
-    // it makes no difference.
+    // Called where the manager's tables have this server at another endpoint than this process is at, once or
+    // more. None: it makes no difference.
     std::function<void(rpc::Endpoint)> moved = nullptr;
     // Called where the manager's tables have another server elsewhere than those in use before. None: nobody
     // calls it.

@@ -274,6 +274,30 @@ TEST_F(ManagerSessionTest, TablesWithoutThisServerEndItsService) {
   EXPECT_EQ(kept->servers[self_.index].role, wire::Role::kRemoved);
 }
 
+// A manager that had it served here was lost before anybody had its tables, and the next one goes by those of
+// before.
+TEST_F(ManagerSessionTest, AServerThatItsOwnTablesHaveElsewhereIsTold) {
+  serve("manager1", manager_);
+  manager_.tables.servers[self_.index].endpoint.address += 100;
+  {
+    ManagerSession before(seams());
+    load(before);
+  }
+  silence("manager1");
+  std::vector<rpc::Endpoint> told;
+  auto of = seams();
+  of.moved = [&told](rpc::Endpoint there) { told.push_back(there); };
+  ManagerSession session(of);
+  load(session);
+  session.start_heartbeats(verifier_, [](wire::HeartbeatArgs&) {});
+  loop_.advance(3s);
+  EXPECT_TRUE(told.empty()) << "what it has kept may be old";
+  serve("manager1", manager_);
+  loop_.advance(3s);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front(), manager_.tables.servers[self_.index].endpoint);
+}
+
 TEST_F(ManagerSessionTest, AServerThatIsLostServesNoMore) {
   int removed = 0;
   auto of = seams();

@@ -29,7 +29,7 @@ class FakeCoordinator : public rpc::Program {
         co_return rpc::Outcome::kReply;
       case wire::CoordinatorProcedure::kMissed:
         ++missed;
-        encode(results, wire::CoordinatorResult{});
+        encode(results, wire::CoordinatorResult{.status = notes});
         co_return rpc::Outcome::kReply;
       default:
         co_return rpc::Outcome::kNoProcedure;
@@ -40,6 +40,7 @@ class FakeCoordinator : public rpc::Program {
   unsigned missed = 0, asked = 0;
   std::uint32_t owner = 0;            // of the file's site, as it knows
   NfsStatus status = NfsStatus::kOk;  // of layouts
+  NfsStatus notes = NfsStatus::kOk;   // of MISSED
   wire::FileLayout layout{.version = 10, .changed = 10, .others_order_since = 5};
 };
 
@@ -78,6 +79,28 @@ class MirroredFileTest : public StorageServerTest {
   WriteReply write_stripe(std::string_view data) {
     return write(stripe << handle.stripe_shift, as_bytes(data));
   }
+  // One that a proxy sends; `told`: when it may come again, where it was sent too early.
+  NfsStatus sent(rpc::LayoutStamp stamp, std::uint8_t relays = 0) {
+    auto bytes = handles_.mint(handle);
+    rpc::XdrWriter out;
+    nfs3::encode_arguments(
+        out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable, as_bytes("late")});
+    rpc::AuthSys who;
+    who.uid = who.gid = 1000;
+    auto response = run(network_.call(
+        {.to = endpoint("store1"),
+         .program = nfs3::kProgram,
+         .version = nfs3::kVersion,
+         .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
+         .arguments = out.take(),
+         .timeout = std::chrono::seconds(60),
+         .credential = who,
+         .on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .relays = relays, .layout = stamp}}));
+    EXPECT_TRUE(response);
+    if (!response) return NfsStatus::kServerFault;
+    told = wire::decode_sent_too_early(response->results());
+    return static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
+  }
   // A write that waits here, as it comes; `meanwhile` happens then.
   WriteReply write_late(std::string_view data, const std::function<void()>& meanwhile) {
     authority.truncating = true;
@@ -100,6 +123,7 @@ class MirroredFileTest : public StorageServerTest {
   FakeCoordinator coordinator;
   FakeCopy copy;
   std::uint64_t stripe = 0;
+  std::optional<rpc::LayoutStamp> told;
 };
 
 TEST_F(MirroredFileTest, AWriteGoesToBothCopies) {
@@ -130,29 +154,20 @@ TEST_F(MirroredFileTest, AWriteThatWaitedWhileThisCopyWasMissingIsNotDone) {
   EXPECT_EQ(metrics_.counter("mirror_writes_sent_too_early_total").value(), 1u);
 }
 
+// Told to wait, its client would send a new call, and another node with a copy of this one could carry it out
+// behind that.
+TEST_F(MirroredFileTest, AWriteThatAProxySendsIsTriedAgainAndNotPutOff) {
+  const auto coord1 = static_cast<std::uint16_t>(config_.find("coord1")->index);
+  silence("store2");
+  coordinator.notes = NfsStatus::kJukebox;
+  loop_.after(std::chrono::seconds(8), [&] { coordinator.notes = NfsStatus::kOk; });
+  EXPECT_EQ(sent({coord1, 10}), NfsStatus::kOk);
+  EXPECT_GT(coordinator.missed, 1u);
+}
+
 // It has been on its way all the while, from a proxy or another node, and this one may have started since.
 TEST_F(MirroredFileTest, AWriteThatWasSentBeforeThisCopyWasMissingIsNotDone) {
   const auto coord1 = static_cast<std::uint16_t>(config_.find("coord1")->index);
-  std::optional<rpc::LayoutStamp> told;
-  auto sent = [&](rpc::LayoutStamp stamp, std::uint8_t relays = 0) {
-    auto bytes = handles_.mint(handle);
-    rpc::XdrWriter out;
-    nfs3::encode_arguments(
-        out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable, as_bytes("late")});
-    rpc::AuthSys who;
-    who.uid = who.gid = 1000;
-    auto response = run(network_.call(
-        {.to = endpoint("store1"),
-         .program = nfs3::kProgram,
-         .version = nfs3::kVersion,
-         .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
-         .arguments = out.take(),
-         .credential = who,
-         .on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .relays = relays, .layout = stamp}}));
-    EXPECT_TRUE(response);
-    told = wire::decode_sent_too_early(response->results());
-    return static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
-  };
   coordinator.layout.version = coordinator.layout.changed = 21;
   coordinator.layout.orders_since = {{.server = self_.index, .version = 21}};
   EXPECT_EQ(sent({coord1, 20}), NfsStatus::kJukebox);

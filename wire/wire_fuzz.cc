@@ -22,6 +22,7 @@
 #include "wire/nlm4.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
+#include "wire/routes.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
 #include "wire/share.h"
@@ -177,6 +178,8 @@ const std::vector<Try>& tries() {
                                        message<wire::ConfigurationResult>,
                                        message<wire::HoldAddressArgs>,
                                        message<wire::HoldAddressResult>,
+                                       message<wire::RoutesArgs>,
+                                       message<wire::Routes>,
                                        message<wire::ShareClientsArgs>,
                                        message<wire::ShareClientsResult>,
 #define X(Message) message<nlm4::Message>,

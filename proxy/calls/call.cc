@@ -62,7 +62,7 @@ void Call::tell_tracer(std::uint32_t status, std::size_t sent) {
                            .took = took,
                            .client = facts_.origin.client,
                            .xid = facts_.origin.xid,
-                           .carried = facts_.origin.xid.value,
+                           .carried = facts_.reply_xid.value,
                            .program = nfs3::kProgram,
                            .procedure = facts_.procedure,
                            .file = facts_.fileid,
@@ -85,7 +85,7 @@ void Call::finish() {
 void Call::fail(nfs3::Status status) {
   rpc::XdrWriter out;
   out.u32(0);
-  rpc::encode_success(out, facts_.origin.xid);
+  rpc::encode_success(out, facts_.reply_xid);
   nfs3::encode_failure(out, static_cast<nfs3::Procedure>(facts_.procedure), status);
   out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
   BufferChain record;
@@ -113,7 +113,7 @@ BufferChain Call::rewrite(const BufferChain& reply, PatchedReply& patched) {
     ByteView bytes = reply.head(head_size, into + 4);
     if (bytes.data() != into + 4) std::memcpy(into + 4, bytes.data(), head_size);
   }
-  if (head_size >= 4) store_be(into + 4, facts_.origin.xid.value);
+  if (head_size >= 4) store_be(into + 4, facts_.reply_xid.value);
   patched = patch_reply(services_.cache, facts_.reply_facts(), {into + 4, head_size});
   services_.count(patched.outcome);
   std::size_t rest = reply.size() - head_size;

@@ -18,6 +18,7 @@ namespace slice::proxy {
 // A parsed NFS call, with copies of what outlives its record.
 struct CallFacts {
   Origin origin;
+  Xid reply_xid;  // of the message; the origin's, unless another host's proxy passed it on
   std::uint32_t procedure = 0;
   FileId fileid;
   std::uint32_t asked_ms = 0;  // as in ReplyFacts

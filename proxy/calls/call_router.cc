@@ -15,11 +15,25 @@ namespace {
 constexpr std::size_t kReadArguments = 4 + SLICE_HANDLE_SIZE + 12;
 constexpr std::size_t kWriteArguments = 4 + SLICE_HANDLE_SIZE + 20;
 
-CallFacts facts_of(const Services& services, const Client& client, const slice_request& request) {
+// Of a call that a proxy on the client's own host passes on, whose call it is. What is no such verifier is as
+// good as none: the client's calls over this connection are its own in any case.
+void take_client_verifier(const slice_request& request, const std::uint8_t* end, Origin& origin) {
+  const std::uint8_t* at = request.credential + rpc::xdr_padded(request.credential_length);
+  constexpr std::size_t kBody = 8;  // behind flavor and length
+  if (request.arguments > end || request.arguments - at != kBody + rpc::kClientVerifierSize) return;
+  if (load_be<std::uint32_t>(at) != rpc::kAuthClient) return;
+  auto verifier = rpc::decode_client_verifier({at + kBody, rpc::kClientVerifierSize});
+  if (verifier) rpc::apply(*verifier, origin.client, origin.xid);
+}
+
+CallFacts facts_of(const Services& services, const Client& client, const slice_request& request,
+                   ByteView head) {
+  const std::uint8_t* end = head.data() + head.size();
   CallFacts facts;
   facts.asked_ms = services.cache.now_ms();
   facts.origin.client = client.endpoint();
-  facts.origin.xid = Xid{request.xid};
+  facts.origin.xid = facts.reply_xid = Xid{request.xid};
+  take_client_verifier(request, end, facts.origin);
   facts.origin.credential_flavor = request.credential_flavor;
   facts.origin.credential.append({request.credential, request.credential_length});
   facts.procedure = request.procedure;
@@ -47,7 +61,7 @@ void reply_with(Services& services, Client& client, rpc::XdrWriter& out) {
   record.append(services.plumbing.pool.copy(out.view()));
   CallFacts facts;
   facts.origin.client = client.endpoint();
-  facts.origin.xid = Xid{load_be<std::uint32_t>(out.view().data() + 4)};
+  facts.reply_xid = Xid{load_be<std::uint32_t>(out.view().data() + 4)};
   (new Answer(services, client, std::move(facts)))->end(record);
 }
 
@@ -115,7 +129,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
     services_.count(SLICE_OUTCOME_ROUTED_NULL);
     return answer(client, request, SLICE_OUTCOME_ROUTED_NULL, head);
   }
-  CallFacts facts = facts_of(services_, client, request);
+  CallFacts facts = facts_of(services_, client, request, head);
   auto arguments_at = static_cast<std::size_t>(request.arguments - head.data());
   if (request.procedure == SLICE_NFS_READ && message.size() == arguments_at + kReadArguments) {
     facts.count = std::min(facts.count, largest_transfer);
@@ -142,7 +156,7 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
   if (outcome != 0 || request.procedure != SLICE_NFS_WRITE || !write_is_sound(request, head, total)) {
     return nullptr;
   }
-  auto* call = new WriteCall(services_, client, facts_of(services_, client, request));
+  auto* call = new WriteCall(services_, client, facts_of(services_, client, request, head));
   call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments);
   services_.count(SLICE_OUTCOME_ROUTED_WRITE);
   return call;
@@ -163,7 +177,7 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   if (entry == nullptr || !entry->takes_port(client.endpoint().port)) {
     note(entry == nullptr ? rpc::Refused::kExport : rpc::Refused::kPort);
     status = nfs3::Status::kAcces;
-  } else if (sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
+  } else if (sound && !services_.tables.outside() && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
     note(rpc::Refused::kHandle);
     status = nfs3::Status::kBadHandle;
   } else if (sound) {
@@ -212,6 +226,8 @@ void CallRouter::forward(Client& client, CallFacts facts, const slice_request& r
   std::optional<std::uint64_t> size;
   if (request.procedure == SLICE_NFS_COMMIT) size = services_.cache.size(facts.fileid);
   slice_route route = routing::place_of(*services_.tables.config, request, head.data() + head.size(), size);
+  if (services_.tables.outside() && routing::needs_member(*services_.tables.config, request))
+    route.site_class = kByVirtualAddress;
   services_.count(request.procedure);
   std::uint64_t hint = 0;
   if (request.procedure == SLICE_NFS_READ || request.procedure == SLICE_NFS_WRITE ||

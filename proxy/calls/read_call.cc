@@ -56,7 +56,7 @@ RecordHandler::Take ReadCall::on_reply_head(Leg&, ByteView head, std::size_t tot
   std::uint8_t* into = nullptr;
   BufferRef ours = services_.plumbing.pool.place(4 + reply->data_at, into);
   std::memcpy(into + 4, head.data(), reply->data_at);
-  store_be(into + 4, facts_.origin.xid.value);
+  store_be(into + 4, facts_.reply_xid.value);
   PatchedReply patched = patch_reply(services_.cache, facts_.reply_facts(), {into + 4, reply->data_at});
   services_.count(patched.outcome);
   store_be(into, rpc::kLastFragment | static_cast<std::uint32_t>(patched.size + total - reply->data_at));
@@ -171,7 +171,7 @@ void ReadCall::join() {
   }
   if (data.empty() && failed_at_ != SIZE_MAX) return fail(failed_status_);
   auto count = static_cast<std::uint32_t>(data.size());
-  ReplyWriter reply(facts_.origin.xid, 160);
+  ReplyWriter reply(facts_.reply_xid, 160);
   reply.body().boolean(has_fattr_);
   if (has_fattr_) {
     services_.cache.overlay(facts_.fileid, fattr_);

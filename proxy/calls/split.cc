@@ -15,6 +15,13 @@ std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const 
   request.stripe_shift = facts.stripe_shift;
   request.offset = facts.offset;
   request.count = facts.count;
+  if (services.tables.outside() && routing::needs_member(*services.tables.config, request)) {
+    pieces.push_back(std::make_unique<Piece>(owner));  // whoever gets it splits it
+    pieces.back()->route.site_class = kByVirtualAddress;
+    pieces.back()->offset = facts.offset;
+    pieces.back()->count = facts.count;
+    return pieces;
+  }
   do {
     auto piece = std::make_unique<Piece>(owner);
     piece->route = routing::place_of(*services.tables.config, request, nullptr);

@@ -179,7 +179,7 @@ void WriteCall::join() {
     verifier = std::min(verifier, progress.reply.verifier);
     if (progress.reply.count < pieces_[i]->count) break;
   }
-  ReplyWriter reply(facts_.origin.xid, 160);
+  ReplyWriter reply(facts_.reply_xid, 160);
   reply.body().boolean(false);  // no pre_op_attr
   reply.body().boolean(has_fattr_);
   if (has_fattr_) {

@@ -43,7 +43,7 @@ class UdpFront::Peer : public Client, public rpc::Admission::Member, public List
   ~Peer() override { drop_calls(); }
   rpc::Endpoint endpoint() const override { return who_; }
   void reply(Call& call, const BufferChain& record) override {
-    under_way.erase(call.facts().origin.xid.value);
+    under_way.erase(call.facts().reply_xid.value);
     if (call.facts().procedure == SLICE_NFS_FSINFO && record.slices().size() == 1) {
       const BufferRef& only = record.slices().front();
       clamp_fsinfo(const_cast<std::uint8_t*>(only.data) + 4, only.size - 4);

@@ -135,8 +135,11 @@ void Backend::release_waiting() {
 
 void Backend::on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag>& orphans,
                         std::string_view why) {
-  log_warning("connection to server {} lost: {} (requests under way: {})", rpc::to_string(to_), why,
-              orphans.empty() ? "none" : "some, sent again");
+  if (orphans.empty()) {
+    log_info("connection to server {} lost: {} (no requests were under way)", rpc::to_string(to_), why);
+  } else {
+    log_warning("connection to server {} lost: {} (requests under way are sent again)", rpc::to_string(to_), why);
+  }
   waiting_.take_all(orphans);
   retire(connection);
   reconnects_.add();

@@ -25,7 +25,14 @@ Backends::~Backends() {
 Backend* Backends::backend_of(const Leg& leg) {
   if (leg.copies > 1) return backend_of_a_copy(leg);
   auto endpoint = tables_.endpoint_of(leg.site_class, leg.site);
-  return endpoint ? &backend_at(*endpoint) : nullptr;
+  if (!endpoint) return nullptr;
+  return &or_by_virtual_address(backend_at(*endpoint));
+}
+
+// A client may have no way to a server's address, e.g. by a firewall, where the ensemble's proxies have one.
+Backend& Backends::or_by_virtual_address(Backend& direct) {
+  if (!tables_.outside() || direct.reachable()) return direct;
+  return backend_at(tables_.virtual_address);
 }
 
 Backend& Backends::backend_at(rpc::Endpoint endpoint) {
@@ -44,7 +51,8 @@ Backend* Backends::backend_of_a_copy(const Leg& leg) {
     Backend& backend = backend_at(copies[(leg.first_copy + i) % copies.size()]);
     if (backend.reachable()) return &backend;
   }
-  return copies.empty() ? nullptr : &backend_at(copies[leg.first_copy % copies.size()]);
+  if (copies.empty()) return nullptr;
+  return &or_by_virtual_address(backend_at(copies[leg.first_copy % copies.size()]));
 }
 
 void Backends::send(Leg& leg) {

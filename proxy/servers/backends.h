@@ -29,6 +29,7 @@ class Backends : public Servers {
   Backend* backend_of(const Leg& leg);
   Backend* backend_of_a_copy(const Leg& leg);
   Backend& backend_at(rpc::Endpoint endpoint);
+  Backend& or_by_virtual_address(Backend& direct);
   void tick();
   void retry_parked();
 

@@ -2,30 +2,39 @@
 
 #include <algorithm>
 
-#include "rpc/message.h"
 #include "rpc/xdr.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
+
+void CallEncoder::put_header(rpc::XdrWriter& out, const Origin& origin, const rpc::CallHeader& call) const {
+  if (sender_.member) {
+    rpc::SliceVerifier verifier;
+    verifier.sender = sender_.index;
+    verifier.generation = Generation{slice_load_relaxed32(&sender_.config->generation)};
+    verifier.client = origin.client;
+    verifier.client_xid = origin.xid;
+    verifier.layout = origin.layout;
+    encode_member_header(out, call, verifier);
+  } else if (origin.client.port != 0) {
+    encode_client_header(out, call, {origin.client.port, origin.xid});
+  } else {
+    encode_call(out, call);  // a probe
+  }
+}
 
 BufferChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::uint32_t procedure,
                                 ByteView head, const BufferChain& data, std::size_t total) {
   scratch_.clear();
   rpc::XdrWriter out(std::move(scratch_));
   out.u32(0);  // record mark
-  rpc::SliceVerifier verifier;
-  verifier.sender = sender_.index;
-  verifier.generation = Generation{slice_load_relaxed32(&sender_.config->generation)};
-  verifier.client = origin.client;
-  verifier.client_xid = origin.xid;
-  verifier.layout = origin.layout;
   rpc::CallHeader call_header{.xid = Xid{xid},
                               .program = nfs3::kProgram,
                               .version = nfs3::kVersion,
                               .procedure = procedure,
                               .credential_flavor = origin.credential_flavor,
                               .credential = origin.credential.view()};
-  rpc::encode_member_header(out, call_header, verifier);
+  put_header(out, origin, call_header);
   std::size_t header = out.size();
   out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(header - 4 + head.size() + total));
 

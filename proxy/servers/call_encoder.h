@@ -1,11 +1,11 @@
-// Writes the calls that the proxy sends to servers: the client's credential, the ensemble's verifier
-// (rpc/auth.h), arguments with the proxy's hint in their handle.
+// Writes the calls that the proxy sends to servers: the client's credential, the ensemble's verifier, or a
+// client's own where the proxy is no member (rpc/auth.h), arguments with the proxy's hint in their handle.
 #ifndef SLICE_PROXY_SERVERS_CALL_ENCODER_H
 #define SLICE_PROXY_SERVERS_CALL_ENCODER_H
 
 #include "bpf/shared/routing.h"
 #include "proxy/stream/buffers.h"
-#include "rpc/auth.h"
+#include "rpc/message.h"
 
 namespace slice::proxy {
 
@@ -22,6 +22,7 @@ struct Origin {
 struct Sender {
   std::uint32_t index = 0;  // of this proxy in the configuration
   const slice_config* config = nullptr;
+  bool member = true;  // of the ensemble; else it serves its own host alone (Tables::outside())
 };
 
 class CallEncoder {
@@ -34,6 +35,7 @@ class CallEncoder {
                      const BufferChain& data, std::size_t total);
 
  private:
+  void put_header(rpc::XdrWriter& out, const Origin& origin, const rpc::CallHeader& call) const;
   ChunkPool& pool_;
   Sender sender_;
   Buffer scratch_;

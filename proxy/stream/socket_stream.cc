@@ -5,13 +5,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+
+#include "common/config.h"
+#include "rpc/bound_socket.h"
 
 namespace slice::proxy {
 namespace {
 
 void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+// False with errno.
+bool begin(int fd, rpc::Endpoint to) {
+  const sockaddr_in address = rpc::socket_address(to);
+  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+         errno == EINPROGRESS;
 }
 
 }  // namespace
@@ -49,28 +60,51 @@ rpc::Written SocketStream::write(std::span<const iovec> bytes) {
   return session_ != nullptr ? session_->write(fd_, bytes) : rpc::write_plain(fd_, bytes);
 }
 
+int SocketConnector::dial(rpc::Endpoint to) {
+  if (from_) return dial_from_reserved_port(to);
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0 || begin(fd, to)) return fd;
+  ::close(fd);
+  return -1;
+}
+
+// One port serves for connections to many servers; of one that has a connection to this one already, or that
+// waits for its last segments, the kernel says so.
+int SocketConnector::dial_from_reserved_port(rpc::Endpoint to) {
+  constexpr std::uint16_t kFirst = 512;  // as other programs choose theirs (rresvport(3))
+  constexpr std::uint16_t kPorts = kReservedPorts - kFirst;
+  static std::atomic<std::uint32_t> turns{static_cast<std::uint32_t>(::getpid())};
+  for (std::uint16_t tried = 0; tried < kPorts; ++tried) {
+    const auto port = static_cast<std::uint16_t>(kFirst + turns.fetch_add(1) % kPorts);
+    auto bound = rpc::bound_socket(SOCK_STREAM, {*from_, port});
+    if (!bound) continue;
+    if (begin(*bound, to)) return *bound;
+    const bool taken = errno == EADDRNOTAVAIL || errno == EADDRINUSE;
+    ::close(*bound);
+    if (!taken) return -1;
+  }
+  if (no_port_.allow()) {
+    log_warning("no reserved port of {} is free for a connection to {}", rpc::address_text(*from_),
+                rpc::to_string(to));
+  }
+  return -1;
+}
+
 // Keepalives find a connection that the server's host has forgotten, which a probe cannot. TCP_USER_TIMEOUT
 // would break one to a server that reads nothing for a while, since its disk is slow.
 std::unique_ptr<Stream> SocketConnector::connect(rpc::Endpoint to) {
-  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd = dial(to);
   if (fd < 0) return nullptr;
   std::unique_ptr<rpc::Session> session;
   if (keys_ != nullptr) {
     session = rpc::Session::to_server(*keys_);
     if (const rpc::Tls* tls = keys_->tls()) session->over(tls->to_server(fd, to.address));
   }
-  auto stream = std::make_unique<SocketStream>(loop_, fd, std::move(session));
   constexpr int kIdle = 5, kBetween = 1, kCount = 5;  // seconds, seconds, probes
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kBetween);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, kCount);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(to.port);
-  address.sin_addr.s_addr = htonl(to.address);
-  bool begun =
-      ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 || errno == EINPROGRESS;
-  return begun ? std::move(stream) : nullptr;
+  return std::make_unique<SocketStream>(loop_, fd, std::move(session));
 }
 
 }  // namespace slice::proxy

@@ -2,6 +2,9 @@
 #ifndef SLICE_PROXY_STREAM_SOCKET_STREAM_H
 #define SLICE_PROXY_STREAM_SOCKET_STREAM_H
 
+#include <optional>
+
+#include "common/log.h"
 #include "proxy/stream/stream.h"
 #include "rpc/epoll_loop.h"
 #include "rpc/key_ring.h"
@@ -30,13 +33,21 @@ class SocketStream : public Stream {
 
 class SocketConnector : public Connector {
  public:
-  // `keys`: of sessions with servers; null: connections have none. Both outlive it and its streams.
-  SocketConnector(rpc::EpollLoop& loop, const rpc::KeyRing* keys) : loop_(loop), keys_(keys) {}
+  // `keys`: of sessions with servers; null: connections have none. Both outlive it and its streams. `from`:
+  // the address that connections come from, each from a reserved port, as a client's that exports let in; none:
+  // as the kernel chooses.
+  SocketConnector(rpc::EpollLoop& loop, const rpc::KeyRing* keys, std::optional<std::uint32_t> from = {})
+      : loop_(loop), keys_(keys), from_(from) {}
   std::unique_ptr<Stream> connect(rpc::Endpoint to) override;
 
  private:
+  int dial(rpc::Endpoint to);
+  int dial_from_reserved_port(rpc::Endpoint to);
+
   rpc::EpollLoop& loop_;
   const rpc::KeyRing* keys_;
+  const std::optional<std::uint32_t> from_;
+  LogLimiter no_port_{1};
 };
 
 }  // namespace slice::proxy

@@ -13,20 +13,6 @@ std::uint64_t endpoint_word(const slice_server& server) {
   return slice_load_relaxed64(reinterpret_cast<const std::uint64_t*>(&server));
 }
 
-// False where it stood there already.
-bool store_endpoint(slice_server& server, rpc::Endpoint endpoint) {
-  slice_server wanted{};
-  store_be(wanted.ipv4, endpoint.address);
-  wanted.port = endpoint.port;
-  std::uint64_t word = 0;
-  std::memcpy(&word, &wanted, sizeof word);
-  if (endpoint_word(server) == word) return false;
-  // Another host: the way to it is not known yet.
-  slice_store_relaxed32(&server.ifindex, 0);
-  slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&server), word);
-  return true;
-}
-
 }  // namespace
 
 std::optional<rpc::Endpoint> Tables::endpoint_at(std::uint32_t server) const {
@@ -39,6 +25,7 @@ std::optional<rpc::Endpoint> Tables::endpoint_at(std::uint32_t server) const {
 }
 
 std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::uint32_t site) const {
+  if (site_class == kByVirtualAddress) return virtual_address;
   if (wire::is_listed(site)) return endpoint_at(wire::listed_servers(site).front() + 1);
   return endpoint_at(slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server));
 }
@@ -54,6 +41,31 @@ std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t c
   }
   return routing::owners_from(site, config->site_mask[SLICE_CLASS_STORAGE], copies,
                               [&](std::uint32_t at) { return endpoint_of(SLICE_CLASS_STORAGE, at); });
+}
+
+bool Tables::set_endpoint(std::uint32_t server, rpc::Endpoint endpoint) const {
+  slice_server fresh{};
+  store_be(fresh.ipv4, endpoint.address);
+  fresh.port = endpoint.port;
+  std::uint64_t word = 0;
+  std::memcpy(&word, &fresh, sizeof word);
+  slice_server& entry = servers[server];
+  if (endpoint_word(entry) == word) return false;
+  // Another host: the way to it is not known yet.
+  slice_store_relaxed32(&entry.ifindex, 0);
+  slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&entry), word);
+  return true;
+}
+
+bool Tables::bind(std::uint32_t site_class, std::uint32_t site, std::uint32_t server,
+                  std::uint32_t generation) const {
+  slice_site& entry = sites[slice_site_key(site_class, site)];
+  const slice_site fresh{server, generation};
+  const bool elsewhere = slice_load_relaxed32(&entry.server) != server;
+  std::uint64_t word = 0;
+  std::memcpy(&word, &fresh, sizeof word);
+  slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&entry), word);
+  return elsewhere;
 }
 
 void Tables::forget_sources() const {
@@ -96,18 +108,12 @@ std::size_t bind_sites(const wire::Tables& from, const Tables& to) {
   std::size_t elsewhere = 0;
   for (const wire::ServerEntry& server : from.servers) {
     if (server.server + 1 >= SLICE_MAX_SERVERS) continue;
-    elsewhere += store_endpoint(to.servers[server.server + 1], server.endpoint) ? 1 : 0;
+    elsewhere += to.set_endpoint(server.server + 1, server.endpoint) ? 1 : 0;
   }
   auto generation = static_cast<std::uint32_t>(from.generation.value);
   for (std::uint32_t site_class = 0; site_class < SLICE_CLASSES; ++site_class) {
-    for (std::uint32_t site = 0; site < from.sites[site_class].size() && site < SLICE_MAX_SITES; ++site) {
-      slice_site& entry = to.sites[slice_site_key(site_class, site)];
-      slice_site wanted{from.sites[site_class][site] + 1, generation};
-      elsewhere += slice_load_relaxed32(&entry.server) != wanted.server ? 1 : 0;
-      std::uint64_t word = 0;
-      std::memcpy(&word, &wanted, sizeof word);
-      slice_store_relaxed64(reinterpret_cast<std::uint64_t*>(&entry), word);
-    }
+    for (std::uint32_t site = 0; site < from.sites[site_class].size() && site < SLICE_MAX_SITES; ++site)
+      elsewhere += to.bind(site_class, site, from.sites[site_class][site] + 1, generation) ? 1 : 0;
   }
   slice_store_relaxed32(&to.config->generation, generation);
   return elsewhere;

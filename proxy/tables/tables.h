@@ -17,6 +17,10 @@
 
 namespace slice::proxy {
 
+// The class, beside those of sites, of what a proxy outside of the ensemble cannot route: all of it goes to
+// the virtual address.
+inline constexpr std::uint32_t kByVirtualAddress = SLICE_CLASSES;
+
 struct Tables {
   slice_config* config = nullptr;
   slice_site* sites = nullptr;              // SLICE_CLASSES * SLICE_MAX_SITES
@@ -26,6 +30,9 @@ struct Tables {
   slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
   std::uint64_t* spread = nullptr;          // SLICE_CLIENT_SLOTS; null likewise
   slice_way* ways = nullptr;                // SLICE_MAX_SPREAD; null likewise
+  // Where the ensemble's proxies are, of a proxy that is outside of it (docs/client-proxy.md); else zero.
+  rpc::Endpoint virtual_address;
+  bool outside() const { return virtual_address != rpc::Endpoint{}; }
 
   // The server that has the site now, of a listed one (wire/listed_site.h) the first; nothing where it is
   // bound to none.
@@ -33,11 +40,14 @@ struct Tables {
   // The servers that have copies of what is on a storage site, or a listed one, as
   // routing::RoutingTables::copies_of() says it.
   std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
+  // The address under a key of `servers`; nothing where there is none.
+  std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;
+  // Both say whether that led elsewhere before. `server`: a key of `servers`, 0 for none.
+  bool set_endpoint(std::uint32_t server, rpc::Endpoint endpoint) const;
+  bool bind(std::uint32_t site_class, std::uint32_t site, std::uint32_t server,
+            std::uint32_t generation) const;
   // Makes the XDP program ask the kernel's routes anew where clients' addresses may come in.
   void forget_sources() const;
-
- private:
-  std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;
 };
 
 // Tables in memory of this process, all zero.

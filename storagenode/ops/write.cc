@@ -62,10 +62,8 @@ NfsAnswer refuse(Node& node, const service::NfsRequest& request, rpc::XdrWriter&
   return NfsAnswer::not_done();
 }
 
-}  // namespace
-
-Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
-                      rpc::XdrWriter& results) {
+Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
+                          rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
   if (auto wrong = service::check_write(handle, args); wrong != nfs3::Status::kOk) co_return wrong;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
@@ -116,6 +114,20 @@ Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::Writ
   }
   nfs3::encode_result(results, ok);
   co_return NfsAnswer::written();
+}
+
+}  // namespace
+
+// Told to wait, a client sends a new call, and goes on behind that. But of a file with a layout other copies of
+// this one may be under way at other servers, as new as this one, and whoever orders writes by then would carry
+// them out. So the same call is tried again (docs/mirrors.md). Who does not say what it had heard has none.
+Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
+                      rpc::XdrWriter& results) {
+  NfsAnswer answer = co_await carry_out(node, request, args, results);
+  const bool told_to_wait = answer.final_status() == nfs3::Status::kJukebox;
+  if (told_to_wait && routing::has_layout(request.handle) && request.call.layout.version != 0)
+    co_return NfsAnswer::drop();
+  co_return answer;
 }
 
 }  // namespace slice::storagenode

@@ -19,13 +19,30 @@ bool is_reply(const Buffer& bytes) {
   return bytes.size() >= 2 * kTypeAt && load_be<std::uint32_t>(bytes.data() + kTypeAt) == 1;
 }
 
+// Of an NFS call: for whom a member sends it, and which bytes it writes.
+std::string details(const rpc::CallHeader& call) {
+  std::string text;
+  auto verifier = rpc::decode_slice_verifier(call.verifier);
+  if (call.verifier_flavor == rpc::kAuthSlice && verifier) {
+    text += fmt::format(" for {} {:08x} relays={} layout={}", rpc::to_string(verifier->client),
+                        verifier->client_xid.value, verifier->relays, verifier->layout.version);
+  }
+  nfs3::WriteArgs args;
+  if (call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kWrite) &&
+      nfs3::decode_arguments(call.arguments, args)) {
+    text += fmt::format(" at={}+{} {:08x}", args.offset, args.count, crc32c(args.data));
+  }
+  return text;
+}
+
 // What a datagram is, for people who read the trace.
 std::string summary(ByteView bytes) {
   std::string xid =
       bytes.size() < kTypeAt ? "?" : fmt::format("{:08x}", load_be<std::uint32_t>(bytes.data()));
   if (auto call = rpc::decode_call(bytes)) {
     return call->program == nfs3::kProgram
-               ? fmt::format("call {} {} {:08x}", xid, nfs3::procedure_name(call->procedure), crc32c(bytes))
+               ? fmt::format("call {} {} {:08x}{}", xid, nfs3::procedure_name(call->procedure), crc32c(bytes),
+                             details(*call))
                : fmt::format("call {} {:x}.{} {:08x}", xid, call->program, call->procedure, crc32c(bytes));
   }
   auto reply = rpc::decode_reply(bytes);

@@ -1,0 +1,172 @@
+#include "control/clientd/client_proxy.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "common/log.h"
+#include "proxy/tables/routes.h"
+#include "rpc/bound_socket.h"
+#include "service/internal_call.h"
+
+namespace slice::clientd {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kAgain = 500ms;            // between questions
+constexpr Duration kPatience = 2s;            // of one question
+constexpr std::size_t kMemory = 256 << 20;    // bytes of all workers' buffers
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+// Whom the kernel takes for the sender of what goes there: one address for all connections, so that servers
+// and the ensemble's proxies see one client.
+std::uint32_t address_towards(rpc::Endpoint to) {
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  const sockaddr_in there = rpc::socket_address(to);
+  const bool routed = ::connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0;
+  const std::uint32_t address = routed ? rpc::local_endpoint(fd).address : 0;
+  ::close(fd);
+  return address;
+}
+
+}  // namespace
+
+Result<Server> parse_server(std::string_view text) {
+  Server server;
+  const std::size_t first = text.find(':');
+  auto address = rpc::parse_address(text.substr(0, first));
+  if (!address) return fail(std::move(address).error());
+  server.address = *address;
+  if (first == std::string_view::npos) return server;
+  std::string_view ports = text.substr(first + 1);
+  const std::size_t second = ports.find(':');
+  auto port = parse_port(ports.substr(0, second));
+  auto mount_port = second == std::string_view::npos ? std::optional(server.mount_port)
+                                                     : parse_port(ports.substr(second + 1));
+  if (!port || !mount_port) return fail(Errc::kInvalid, "{} has a port that is none", text);
+  server.port = *port;
+  server.mount_port = *mount_port;
+  return server;
+}
+
+std::string to_string(const Server& server) {
+  const Server usual;
+  std::string text = rpc::address_text(server.address);
+  if (server.port == usual.port && server.mount_port == usual.mount_port) return text;
+  text += fmt::format(":{}", server.port);
+  if (server.mount_port != usual.mount_port) text += fmt::format(":{}", server.mount_port);
+  return text;
+}
+
+ClientProxy::ClientProxy(rpc::EpollLoop& loop, Metrics& metrics, const Options& options)
+    : loop_(loop),
+      metrics_(metrics),
+      options_(options),
+      settings_(settings_of(config_)),
+      tables_(memory_.tables()),
+      channel_(loop, {.keys = nullptr, .generation = nullptr}),
+      shared_(loop, channel_, handles_, metrics, tables_),
+      listeners_(loop, {.at = {kLoopback, options.port}}),
+      asked_(metrics.counter("client_routes_asked_total", "times that a proxy of the ensemble was asked where "
+                                                           "sites are")),
+      unanswered_(metrics.counter("client_routes_unanswered_total", "such questions without an answer")) {
+  tables_.virtual_address = {options.server.address, options.server.port};
+}
+
+ClientProxy::~ClientProxy() {
+  for (auto& one : threads_) {
+    one->loop->stop();
+    if (one->thread.joinable()) one->thread.join();
+  }
+}
+
+Task<Status> ClientProxy::ask() {
+  asked_.add();
+  const rpc::Endpoint to{options_.server.address, options_.server.mount_port};
+  auto routes = co_await service::internal_call<wire::Routes>(channel_, to, wire::kRoutesProgram,
+                                                              wire::RoutesProcedure::kGet,
+                                                              wire::RoutesArgs{generation_}, kPatience);
+  if (!routes) {
+    unanswered_.add();
+    co_return fail(std::move(routes).error());
+  }
+  if (!routes->changed) co_return Status{};
+  SLICE_CO_RETURN_IF_ERROR(proxy::follow(*routes, tables_));
+  generation_ = routes->generation;
+  log_info("routes of generation {} in use: servers={}", generation_.value, routes->servers.size());
+  co_return Status{};
+}
+
+Task<Status> ClientProxy::first_routes(Duration patience) {
+  const MonoTime until = loop_.now() + patience;
+  for (;;) {
+    Status asked = co_await ask();
+    // Of what is refused, or is no answer to this question, there will be no other answer soon.
+    const bool in_vain = !asked && (asked.error().code == Errc::kDenied || asked.error().code == Errc::kInvalid);
+    if (asked || in_vain || loop_.now() >= until) co_return asked;
+    co_await loop_.sleep(kAgain);
+  }
+}
+
+Task<void> ClientProxy::keep_asking() {
+  for (;;) {
+    co_await loop_.sleep(kAgain);
+    const Status asked = co_await ask();
+    if (std::exchange(answered_, asked.has_value()) == answered_) continue;
+    if (asked) {
+      log_info("{} says again where sites are", to_string(options_.server));
+    } else {
+      log_warning("{} does not say where sites are: {}; those known are used", to_string(options_.server),
+                  asked.error().message);
+    }
+  }
+}
+
+Task<Status> ClientProxy::start(Duration patience) {
+  SLICE_CO_RETURN_IF_ERROR(listeners_.take_over());
+  if (Status first = co_await first_routes(patience); !first) {
+    co_return fail(first.error().code, "{} does not say where sites are: {}", to_string(options_.server),
+                   first.error().message);
+  }
+  shared_.keep_clock();
+  SLICE_CO_RETURN_IF_ERROR(serve());
+  listeners_.keep();
+  spawn(keep_asking());
+  co_return Status{};
+}
+
+Status ClientProxy::serve() {
+  const std::uint32_t own_address = address_towards(tables_.virtual_address);
+  for (std::size_t i = 0; i < options_.threads; ++i) {
+    auto one = std::make_unique<Thread>();
+    proxy::Worker::Options options;
+    options.tables = tables_;
+    options.sender = {.config = tables_.config, .member = false};
+    options.config = &config_;
+    options.settings = &settings_;
+    options.workers = options_.threads;
+    options.limits = proxy::Worker::client_limits(kMemory / options_.threads);
+    options.limits.client_memory = options.limits.memory;  // all is one client's
+    options.own_address = own_address;
+    one->loop = std::make_unique<rpc::EpollLoop>();
+    one->worker = std::make_unique<proxy::SocketWorker>(*one->loop, nullptr, options, shared_.cache(),
+                                                        shared_.maps(), metrics_);
+    auto bound = listeners_.bind(SOCK_STREAM, {kLoopback, options_.port}, proxy::Sharing::kWorkers);
+    if (!bound) return fail(std::move(bound).error());
+    one->worker->serve_tcp(bound->fd);
+    threads_.push_back(std::move(one));
+  }
+  for (auto& one : threads_) one->thread = std::thread([loop = one->loop.get()] { loop->run(); });
+  return {};
+}
+
+}  // namespace slice::clientd

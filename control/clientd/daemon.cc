@@ -1,0 +1,174 @@
+#include "control/clientd/daemon.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "common/log.h"
+#include "common/rights.h"
+#include "control/clientd/mounts.h"
+
+namespace slice::clientd {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstRoutes = 30s, kLook = 15s, kUnused = 120s;
+constexpr unsigned kFirstRestartMs = 50, kLastRestartMs = 2000;
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+class Daemon {
+ public:
+  Daemon(const DaemonOptions& options, Place place, std::uint16_t port)
+      : place_(std::move(place)),
+        port_(port),
+        proxy_(loop_, metrics_, {.server = options.server, .port = port, .threads = options.threads}) {
+    // Before any thread starts.
+    const sigset_t set = ending_signals();
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+    signals_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    loop_.watch(signals_, EPOLLIN, [this](std::uint32_t) { end("a signal"); });
+  }
+  ~Daemon() {
+    loop_.unwatch(signals_);
+    ::close(signals_);
+  }
+
+  int run(const std::function<void()>& ready) {
+    spawn(begin(*this, ready));
+    loop_.run();
+    return code_;
+  }
+
+ private:
+  static Task<void> begin(Daemon& self, std::function<void()> ready) {
+    if (Status begun = co_await self.proxy_.start(kFirstRoutes); !begun) {
+      log_error("{}", begun.error().message);
+      self.code_ = 1;
+      self.loop_.stop();
+      co_return;
+    }
+    log_info("serves this host at 127.0.0.1:{}", self.port_);
+    ready();
+    MonoTime used = self.loop_.now();
+    for (;;) {
+      co_await self.loop_.sleep(kLook);
+      if (in_use(self.port_)) used = self.loop_.now();
+      if (self.loop_.now() - used < kUnused) continue;
+      if ((self.ending_ = self.place_.ending())) co_return self.end("nobody uses it");
+    }
+  }
+  void end(std::string_view why) {
+    log_info("ends: {}", why);
+    proxy_.stop();
+    loop_.stop();
+  }
+
+  rpc::EpollLoop loop_;
+  Metrics metrics_;
+  const Place place_;
+  const std::uint16_t port_;
+  ClientProxy proxy_;
+  FileLock ending_;
+  int signals_ = -1, code_ = 0;
+};
+
+int fail_with(const Error& error) {
+  log_error("{}", error.message);
+  return 1;
+}
+
+void write_into(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (none >= 0) ::dup2(none, 0);
+  if (fd < 0) return;
+  ::dup2(fd, 1);
+  ::dup2(fd, 2);
+}
+
+// In the process that lives on: one child after the other. `told`: where the first one says that it serves.
+[[noreturn]] void keep_serving(const DaemonOptions& options, const std::filesystem::path& log, int told) {
+  const sigset_t set = ending_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (unsigned pause = kFirstRestartMs;; pause = std::min(pause * 2, kLastRestartMs)) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      ::_exit(serve(options, [&] {
+        write_into(log);
+        if (told >= 0) (void)!::write(told, "r", 1);
+        if (told >= 0) ::close(told);
+        told = -1;
+      }));
+    }
+    if (child < 0) ::_exit(1);
+    const bool first = told >= 0;
+    if (first) ::close(std::exchange(told, -1));
+    write_into(log);
+    int status = 0;
+    for (;;) {  // until it ends, or this process is to
+      const timespec look{.tv_sec = 0, .tv_nsec = 20'000'000};
+      if (::sigtimedwait(&set, nullptr, &look) > 0) ::kill(child, SIGTERM);
+      if (::waitpid(child, &status, WNOHANG) == child) break;
+    }
+    const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (ended || (first && WIFEXITED(status))) ::_exit(WEXITSTATUS(status));
+    log_warning("the proxy has died ({}), and is started again", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+    ::usleep(pause * 1000);
+  }
+}
+
+}  // namespace
+
+int serve(const DaemonOptions& options, const std::function<void()>& ready) {
+  auto place = Place::open(options.folder, options.server);
+  if (!place) return fail_with(place.error());
+  auto serving = place->serve();
+  if (!serving) return fail_with(serving.error());
+  auto port = place->port();
+  if (!port) return fail_with(port.error());
+  // What is opened from now on needs one right: connections from reserved ports.
+  if (!keep_capabilities({CAP_NET_BIND_SERVICE}))
+    log_warning("cannot give up capabilities: {}", std::strerror(errno));
+  return Daemon(options, std::move(*place), *port).run(ready);
+}
+
+bool serve_detached(const DaemonOptions& options) {
+  auto place = Place::open(options.folder, options.server);
+  int ends[2];
+  if (!place || ::pipe2(ends, O_CLOEXEC) != 0) return false;
+  const pid_t keeper = ::fork();
+  if (keeper == 0) {
+    ::setsid();
+    ::close(ends[0]);
+    (void)!::chdir("/");
+    keep_serving(options, place->log(), ends[1]);
+  }
+  ::close(ends[1]);
+  char word = 0;
+  ssize_t told = 0;
+  do {
+    told = keeper > 0 ? ::read(ends[0], &word, 1) : 0;
+  } while (told < 0 && errno == EINTR);
+  ::close(ends[0]);
+  return told == 1;
+}
+
+}  // namespace slice::clientd

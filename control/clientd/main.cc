@@ -1,0 +1,52 @@
+// slice-clientd: a proxy on a client's own host; under the name mount.slice, what mount(8) calls.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "common/log.h"
+#include "common/version.h"
+#include "control/clientd/daemon.h"
+#include "control/clientd/mount_helper.h"
+#include "proxy/front/listener_guard.h"
+#include "service/notify.h"
+
+namespace slice::clientd {
+namespace {
+
+constexpr int kBadUsage = 2;
+
+int main(int argc, char** argv) {
+  if (auto code = proxy::run_guard(argc, argv)) return *code;
+  if (std::filesystem::path(argv[0]).filename() == "mount.slice") return mount_slice(argc, argv);
+  DaemonOptions options;
+  std::string server;
+  CLI::App app("slice-clientd: on a client's host, sends each request of its mounts to the server that has it");
+  app.set_version_flag("--version", kVersion);
+  app.add_option("server", server, "the virtual server: ADDRESS[:PORT[:MOUNTPORT]]")->required();
+  app.add_option("--threads", options.threads, "that pass requests on")->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--folder", options.folder, "where it keeps its port, and log, until the host is booted again")
+      ->capture_default_str();
+  app.footer(
+      "mount -t slice SERVER:/PATH FOLDER starts it, and it ends by itself when nothing is mounted from it.\n"
+      "Exit codes: 0 ended; 1 failed, or one runs already; 2 wrong usage.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadUsage;
+  }
+  configure_log("slice-clientd", LogLevel::kInfo);
+  auto parsed = parse_server(server);
+  if (!parsed) {
+    log_error("{}", parsed.error().message);
+    return kBadUsage;
+  }
+  options.server = *parsed;
+  auto notify = service::Notify::from_environment();
+  return serve(options, [&notify] { notify.ready(); });
+}
+
+}  // namespace
+}  // namespace slice::clientd
+
+int main(int argc, char** argv) {
+  return slice::clientd::main(argc, argv);
+}
