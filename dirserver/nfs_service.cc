@@ -31,8 +31,8 @@ nfs3::Status status_in(std::string_view reply) {
 }
 
 // What copies of the call are answered from now on; empty: they are carried out. Failures count as well, and
-// NFS3ERR_JUKEBOX too: upon it the client sends a new call, and a copy of the old one that came late, or waits
-// for this answer, would be done beside that.
+// NFS3ERR_JUKEBOX too: upon it the client sends a new call, and a copy of the old one that came late, or
+// waits for this answer, would be done beside that.
 std::string reply_of(const service::NfsAnswer& answer, const service::NfsRequest& request,
                      std::string_view appended) {
   if (answer.is_written()) return std::string(appended);

@@ -76,7 +76,8 @@ class Worker : private TcpClient::Owner {
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;
   std::vector<std::unique_ptr<TcpClient>> closed_;
   const std::size_t udp_senders_;
-  const bool outside_;  // its clients are programs of its own host, and not the ensemble's to judge: root's alone
+  const bool
+      outside_;  // its clients are programs of its own host, and not the ensemble's to judge: root's alone
   std::unique_ptr<UdpFront> udp_;
   LogLimiter refused_log_{1};
   TimerId tick_ = TimerId::kNone;

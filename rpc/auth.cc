@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/config.h"
+
 namespace slice::rpc {
 namespace {
 
@@ -70,6 +72,30 @@ Result<SliceVerifier> decode_slice_verifier(ByteView body) {
   if (port > 0xffff) return fail(Errc::kInvalid, "the ensemble's verifier with port {}", port);
   out.client.port = static_cast<std::uint16_t>(port);
   return out;
+}
+
+void encode_client_verifier(XdrWriter& out, const ClientVerifier& verifier) {
+  out.u32(kAuthClient);
+  out.u32(kClientVerifierSize);
+  out.u32(verifier.port);
+  out.u32(verifier.xid.value);
+}
+
+Result<ClientVerifier> decode_client_verifier(ByteView body) {
+  XdrReader in(body);
+  const std::uint32_t port = in.u32();
+  const Xid xid{in.u32()};
+  if (!in.complete() || port == 0 || port > 0xffff) {
+    return fail(Errc::kInvalid, "a client's verifier of {} bytes with port {}", body.size(), port);
+  }
+  return ClientVerifier{static_cast<std::uint16_t>(port), xid};
+}
+
+bool apply(const ClientVerifier& verifier, Endpoint& client, Xid& xid) {
+  if (verifier.port < kReservedPorts && client.port >= kReservedPorts) return false;
+  client.port = verifier.port;
+  xid = verifier.xid;
+  return true;
 }
 
 }  // namespace slice::rpc

@@ -1,5 +1,6 @@
-// Credentials and verifiers: AUTH_NONE and AUTH_SYS (RFC 5531 section 8, appendix A), and the ensemble's own
-// verifier flavor, kAuthSlice, by which servers and proxies know each other.
+// Credentials and verifiers: AUTH_NONE and AUTH_SYS (RFC 5531 section 8, appendix A), and two verifier
+// flavors of our own: kAuthSlice, by which servers and proxies of the ensemble know each other, and
+// kAuthClient, of a proxy on the client's own host.
 #ifndef SLICE_RPC_AUTH_H
 #define SLICE_RPC_AUTH_H
 
@@ -18,8 +19,9 @@ namespace slice::rpc {
 
 inline constexpr std::uint32_t kAuthNone = 0;
 inline constexpr std::uint32_t kAuthSys = 1;
-inline constexpr std::uint32_t kAuthSlice = 0x534c4943;  // "SLIC": of the user-defined range
-inline constexpr std::size_t kMaxAuthBody = 400;         // RFC 5531 section 8.2
+inline constexpr std::uint32_t kAuthSlice = 0x534c4943;   // "SLIC": of the user-defined range
+inline constexpr std::uint32_t kAuthClient = 0x534c434c;  // "SLCL"
+inline constexpr std::size_t kMaxAuthBody = 400;          // RFC 5531 section 8.2
 inline constexpr std::size_t kMaxAuthSysGroups = 16;
 inline constexpr std::size_t kMaxMachineName = 255;
 
@@ -57,6 +59,21 @@ struct SliceVerifier {
 void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier);
 // kInvalid where the body is malformed.
 Result<SliceVerifier> decode_slice_verifier(ByteView body);
+
+// Which call of its host a proxy on that host (docs/client-proxy.md) passes on: servers then know it again
+// whatever connection it comes by. It says nothing that the host could not say by calling itself, and counts
+// from anybody. Layout: docs/formats/auth-slice.md.
+struct ClientVerifier {
+  std::uint16_t port = 0;  // of the connection that the call came by
+  Xid xid;                 // of the call as it came
+};
+inline constexpr std::size_t kClientVerifierSize = 8;  // of the body
+void encode_client_verifier(XdrWriter& out, const ClientVerifier& verifier);
+// kInvalid where the body is malformed.
+Result<ClientVerifier> decode_client_verifier(ByteView body);
+// Makes `client`, the peer, and `xid`, the message's, those of the call that is passed on. False where it
+// claims a reserved port and comes from another.
+bool apply(const ClientVerifier& verifier, Endpoint& client, Xid& xid);
 
 }  // namespace slice::rpc
 

@@ -63,6 +63,14 @@ AuthStat Dispatcher::read_verifier(const CallHeader& header, Carrier carrier, Ca
   return AuthStat::kOk;
 }
 
+// Members have a verifier of their own for whom they speak for.
+AuthStat Dispatcher::read_client_verifier(const CallHeader& header, Carrier carrier, Call& call) {
+  auto verifier = decode_client_verifier(header.verifier);
+  if (!verifier) return AuthStat::kBadVerifier;
+  if (carrier.member || !apply(*verifier, call.client, call.xid)) return AuthStat::kRejectedVerifier;
+  return AuthStat::kOk;
+}
+
 AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Carrier carrier, Call& call) {
   call.client = peer;
   call.datagram = carrier.datagram;
@@ -74,7 +82,9 @@ AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Carri
   } else if (header.credential_flavor != kAuthNone) {
     return AuthStat::kRejectedCredential;
   }
-  return header.verifier_flavor == kAuthSlice ? read_verifier(header, carrier, call) : AuthStat::kOk;
+  if (header.verifier_flavor == kAuthSlice) return read_verifier(header, carrier, call);
+  if (header.verifier_flavor == kAuthClient) return read_client_verifier(header, carrier, call);
+  return AuthStat::kOk;
 }
 
 Task<std::optional<Buffer>> Dispatcher::dispatch(Buffer record, Endpoint peer, std::size_t headroom,

@@ -19,12 +19,12 @@ namespace slice::rpc {
 
 // One call as a program sees it. Views stay valid until the program's task ends.
 struct Call {
-  Xid xid;      // the client's, also for a forwarded call
+  Xid xid;      // the client's, also for a call that was forwarded, or passed on by its own host
   Xid carried;  // of the message itself: as its sender knows it
   std::uint32_t procedure = 0;
   bool has_auth_sys = false;  // false: AUTH_NONE, `credential` is nobody
   AuthSys credential;
-  Endpoint client;           // from a forwarded call's verifier, else the peer
+  Endpoint client;           // from a forwarded call's verifier, else the peer; its port from kAuthClient
   bool internal = false;     // a member's of the ensemble, and not forwarded for a client
   bool forwarded = false;    // by a proxy or server of the ensemble, on behalf of `client`
   std::uint8_t relays = 0;   // with internal or forwarded: servers that passed it on, since it was not theirs
@@ -84,6 +84,7 @@ class Dispatcher {
   AuthStat authenticate(const CallHeader& header, Endpoint peer, Carrier carrier, Call& call);
   void encode_refusal(Outcome outcome, const CallHeader& header, const Call& call, XdrWriter& out);
   AuthStat read_verifier(const CallHeader& header, Carrier carrier, Call& call);
+  AuthStat read_client_verifier(const CallHeader& header, Carrier carrier, Call& call);
 
   Refusals refusals_;
   LogLimiter garbage_log_{5};

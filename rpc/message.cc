@@ -88,6 +88,11 @@ void encode_member_header(XdrWriter& out, const CallHeader& call, const SliceVer
   encode_slice_verifier(out, verifier);
 }
 
+void encode_client_header(XdrWriter& out, const CallHeader& call, const ClientVerifier& verifier) {
+  encode_to_credential(out, call);
+  encode_client_verifier(out, verifier);
+}
+
 Result<ReplyHeader> decode_reply(ByteView record) {
   XdrReader in(record);
   ReplyHeader out;

@@ -52,6 +52,9 @@ void encode_call(XdrWriter& out, const CallHeader& call);
 // The header of a call with `verifier` in place of its own; the arguments are the caller's to append.
 void encode_member_header(XdrWriter& out, const CallHeader& call, const SliceVerifier& verifier);
 
+// Likewise of a call that is passed on from the client's own host.
+void encode_client_header(XdrWriter& out, const CallHeader& call, const ClientVerifier& verifier);
+
 struct ReplyHeader {
   Xid xid;
   bool accepted = true;

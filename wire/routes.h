@@ -34,8 +34,8 @@ struct Routes {
   bool maps = false;            // SLICE_CONFIG_MAPS
   std::uint64_t threshold = 0;  // bytes
   std::uint64_t mkdir_limit = 0;
-  std::vector<rpc::Endpoint> servers;               // by number; port 0: there is none
-  std::vector<std::uint32_t> sites[kSiteClasses];   // numbers of servers, or kUnbound; of each class 2^n
+  std::vector<rpc::Endpoint> servers;              // by number; port 0: there is none
+  std::vector<std::uint32_t> sites[kSiteClasses];  // numbers of servers, or kUnbound; of each class 2^n
 };
 
 void encode(rpc::XdrWriter& out, const RoutesArgs& args);

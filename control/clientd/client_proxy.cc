@@ -15,9 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kAgain = 500ms;            // between questions
-constexpr Duration kPatience = 2s;            // of one question
-constexpr std::size_t kMemory = 256 << 20;    // bytes of all workers' buffers
+constexpr Duration kAgain = 500ms;          // between questions
+constexpr Duration kPatience = 2s;          // of one question
+constexpr std::size_t kMemory = 256 << 20;  // bytes of all workers' buffers
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   std::uint16_t port = 0;
@@ -76,8 +76,9 @@ ClientProxy::ClientProxy(rpc::EpollLoop& loop, Metrics& metrics, const Options& 
       channel_(loop, {.keys = nullptr, .generation = nullptr}),
       shared_(loop, channel_, handles_, metrics, tables_),
       listeners_(loop, {.at = {kLoopback, options.port}}),
-      asked_(metrics.counter("client_routes_asked_total", "times that a proxy of the ensemble was asked where "
-                                                           "sites are")),
+      asked_(metrics.counter("client_routes_asked_total",
+                             "times that a proxy of the ensemble was asked where "
+                             "sites are")),
       unanswered_(metrics.counter("client_routes_unanswered_total", "such questions without an answer")) {
   tables_.virtual_address = {options.server.address, options.server.port};
 }
@@ -111,7 +112,8 @@ Task<Status> ClientProxy::first_routes(Duration patience) {
   for (;;) {
     Status asked = co_await ask();
     // Of what is refused, or is no answer to this question, there will be no other answer soon.
-    const bool in_vain = !asked && (asked.error().code == Errc::kDenied || asked.error().code == Errc::kInvalid);
+    const bool in_vain =
+        !asked && (asked.error().code == Errc::kDenied || asked.error().code == Errc::kInvalid);
     if (asked || in_vain || loop_.now() >= until) co_return asked;
     co_await loop_.sleep(kAgain);
   }

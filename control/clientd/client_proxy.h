@@ -1,7 +1,7 @@
 // ClientProxy: a proxy on a client's own host, outside of the ensemble and its trust (docs/client-proxy.md).
 // It serves that host's kernel over the loopback interface, asks the ensemble's proxies where sites are
-// (wire/routes.h), and sends each request to its server itself, as a client that servers check like any other.
-// It has no key, keeps no attributes and makes no promises of its own.
+// (wire/routes.h), and sends each request to its server itself, as a client that servers check like any
+// other. It has no key, keeps no attributes and makes no promises of its own.
 #ifndef SLICE_CONTROL_CLIENTD_CLIENT_PROXY_H
 #define SLICE_CONTROL_CLIENTD_CLIENT_PROXY_H
 

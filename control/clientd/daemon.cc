@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "common/log.h"
 #include "common/rights.h"
@@ -103,16 +104,26 @@ void write_into(const std::filesystem::path& file) {
   ::dup2(fd, 2);
 }
 
+std::string last_line(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line, last;
+  while (std::getline(in, line)) last = line;
+  return last;
+}
+
 // In the process that lives on: one child after the other. `told`: where the first one says that it serves.
 [[noreturn]] void keep_serving(const DaemonOptions& options, const std::filesystem::path& log, int told) {
+  ::prctl(PR_SET_NAME, "slice-clientk");
+  configure_log("slice-clientd", LogLevel::kInfo);
+  write_into(log);
   const sigset_t set = ending_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   for (unsigned pause = kFirstRestartMs;; pause = std::min(pause * 2, kLastRestartMs)) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      ::prctl(PR_SET_NAME, "slice-clientd");
       ::_exit(serve(options, [&] {
-        write_into(log);
         if (told >= 0) (void)!::write(told, "r", 1);
         if (told >= 0) ::close(told);
         told = -1;
@@ -121,7 +132,6 @@ void write_into(const std::filesystem::path& file) {
     if (child < 0) ::_exit(1);
     const bool first = told >= 0;
     if (first) ::close(std::exchange(told, -1));
-    write_into(log);
     int status = 0;
     for (;;) {  // until it ends, or this process is to
       const timespec look{.tv_sec = 0, .tv_nsec = 20'000'000};
@@ -130,7 +140,8 @@ void write_into(const std::filesystem::path& file) {
     }
     const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (ended || (first && WIFEXITED(status))) ::_exit(WEXITSTATUS(status));
-    log_warning("the proxy has died ({}), and is started again", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+    log_warning("the proxy has died ({}), and is started again",
+                WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
     ::usleep(pause * 1000);
   }
 }
@@ -150,10 +161,11 @@ int serve(const DaemonOptions& options, const std::function<void()>& ready) {
   return Daemon(options, std::move(*place), *port).run(ready);
 }
 
-bool serve_detached(const DaemonOptions& options) {
+Status serve_detached(const DaemonOptions& options) {
   auto place = Place::open(options.folder, options.server);
   int ends[2];
-  if (!place || ::pipe2(ends, O_CLOEXEC) != 0) return false;
+  if (!place) return fail(std::move(place).error());
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::kIo, "no pipe: {}", std::strerror(errno));
   const pid_t keeper = ::fork();
   if (keeper == 0) {
     ::setsid();
@@ -168,7 +180,9 @@ bool serve_detached(const DaemonOptions& options) {
     told = keeper > 0 ? ::read(ends[0], &word, 1) : 0;
   } while (told < 0 && errno == EINTR);
   ::close(ends[0]);
-  return told == 1;
+  if (told == 1) return {};
+  return fail(Errc::kUnavailable, "the proxy on this host does not start: {} ({})", last_line(place->log()),
+              place->log().string());
 }
 
 }  // namespace slice::clientd

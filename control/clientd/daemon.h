@@ -18,9 +18,10 @@ struct DaemonOptions {
 // code: 0, or 1 with a log line.
 int serve(const DaemonOptions& options, const std::function<void()>& ready);
 
-// Starts a process that lives on, runs serve() in another one, and starts that again where it dies. True when
-// it serves; what it says until then goes to standard error, afterwards to the place's log.
-bool serve_detached(const DaemonOptions& options);
+// Starts a process that lives on, runs serve() in another one, and starts that again where it dies. Ends well
+// when it serves. What it says goes to the place's log: its guard has the same descriptors, and must not have
+// those of who mounts.
+Status serve_detached(const DaemonOptions& options);
 
 }  // namespace slice::clientd
 

@@ -19,11 +19,15 @@ int main(int argc, char** argv) {
   if (std::filesystem::path(argv[0]).filename() == "mount.slice") return mount_slice(argc, argv);
   DaemonOptions options;
   std::string server;
-  CLI::App app("slice-clientd: on a client's host, sends each request of its mounts to the server that has it");
+  CLI::App app(
+      "slice-clientd: on a client's host, sends each request of its mounts to the server that has it");
   app.set_version_flag("--version", kVersion);
   app.add_option("server", server, "the virtual server: ADDRESS[:PORT[:MOUNTPORT]]")->required();
-  app.add_option("--threads", options.threads, "that pass requests on")->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("--folder", options.folder, "where it keeps its port, and log, until the host is booted again")
+  app.add_option("--threads", options.threads, "that pass requests on")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--folder", options.folder,
+                 "where it keeps its port, and log, until the host is booted again")
       ->capture_default_str();
   app.footer(
       "mount -t slice SERVER:/PATH FOLDER starts it, and it ends by itself when nothing is mounted from it.\n"

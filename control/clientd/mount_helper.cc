@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 constexpr int kUsage = 1, kFailed = 32;  // mount(8), "EXIT STATUS"
 constexpr int kNoSuchUnit = 5;           // of systemctl
-constexpr auto kPatience = 40s;          // longer than the proxy's own
+constexpr auto kStarting = 40s;          // longer than the proxy's own
 
 // The exit code; 127 where it cannot be run.
 int run(const std::vector<std::string>& command) {
@@ -59,7 +59,7 @@ bool listens(std::uint16_t port) {
 
 // One that another call has just started may not listen yet.
 bool wait_for(const Place& place, std::uint16_t port) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kStarting;
   while (place.is_served() && std::chrono::steady_clock::now() < until) {
     if (listens(port)) return true;
     std::this_thread::sleep_for(50ms);
@@ -75,8 +75,7 @@ Status start(const DaemonOptions& options) {
     if (code != kNoSuchUnit && code != 127)
       return fail(Errc::kUnavailable, "the proxy on this host does not start: see journalctl -u {}", unit);
   }
-  if (serve_detached(options)) return {};
-  return fail(Errc::kUnavailable, "the proxy on this host does not start");
+  return serve_detached(options);
 }
 
 Status mount(MountWords words) {

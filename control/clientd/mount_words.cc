@@ -34,7 +34,8 @@ Status take_option(std::string_view option, MountWords& out) {
   if (option.empty() || std::ranges::find(kImplied, option) != kImplied.end()) return {};
   const auto* refused = std::ranges::find(kRefused, name, &Refused::option);
   if (refused != kRefused.end()) return fail(Errc::kInvalid, "{}: {}", option, refused->why);
-  if (name == "vers" || name == "nfsvers") return fail(Errc::kInvalid, "{}: the volume is served by NFSv3", option);
+  if (name == "vers" || name == "nfsvers")
+    return fail(Errc::kInvalid, "{}: the volume is served by NFSv3", option);
   if (name == "proto" || name == "mountproto") {
     if (value == "tcp") return {};
     return fail(Errc::kInvalid, "{}: only tcp can be had", option);
@@ -87,7 +88,8 @@ Result<MountWords> parse_mount(std::span<const std::string> words) {
       places.push_back(word);
     }
   }
-  if (places.size() != 2) return fail(Errc::kInvalid, "usage: mount.slice SERVER:/PATH FOLDER [-rvnsfw] [-o OPTIONS]");
+  if (places.size() != 2)
+    return fail(Errc::kInvalid, "usage: mount.slice SERVER:/PATH FOLDER [-rvnsfw] [-o OPTIONS]");
   SLICE_RETURN_IF_ERROR(take_source(places[0], out));
   out.folder = places[1];
   return out;
@@ -97,8 +99,8 @@ Result<MountWords> parse_mount(std::span<const std::string> words) {
 // server, and the proxy for all else.
 std::vector<std::string> mount_command(const MountWords& words, std::uint16_t port) {
   std::string options = fmt::format(
-      "vers=3,proto=tcp,nolock,addr=127.0.0.1,port={},mountvers=3,mountproto=tcp,mountaddr={},mountport={}", port,
-      rpc::address_text(words.server.address), words.server.mount_port);
+      "vers=3,proto=tcp,nolock,addr=127.0.0.1,port={},mountvers=3,mountproto=tcp,mountaddr={},mountport={}",
+      port, rpc::address_text(words.server.address), words.server.mount_port);
   for (const std::string& option : words.options) options += "," + option;
   std::vector<std::string> command{"mount", "-i", "-t", "nfs"};
   command.insert(command.end(), words.flags.begin(), words.flags.end());

@@ -20,8 +20,8 @@ struct MountWords {
   std::vector<std::string> options;  // likewise, behind what this one adds
 };
 
-// `words`: all but the program's name. kInvalid, with the cure, where they cannot be kept: without TCP, version
-// 3 of NFS and `nolock` there is no such mount.
+// `words`: all but the program's name. kInvalid, with the cure, where they cannot be kept: without TCP,
+// version 3 of NFS and `nolock` there is no such mount.
 Result<MountWords> parse_mount(std::span<const std::string> words);
 // The command that mounts it from the proxy at this port of the loopback interface.
 std::vector<std::string> mount_command(const MountWords& words, std::uint16_t port);

@@ -1,6 +1,6 @@
-// Place: what processes on this host know of the proxy for one virtual server, in a folder that is empty after
-// a boot: its port, which it keeps over restarts, since mounts name it; whether one runs; whether a mount is
-// being made.
+// Place: what processes on this host know of the proxy for one virtual server, in a folder that is empty
+// after a boot: its port, which it keeps over restarts, since mounts name it; whether one runs; whether a
+// mount is being made.
 #ifndef SLICE_CONTROL_CLIENTD_PLACE_H
 #define SLICE_CONTROL_CLIENTD_PLACE_H
 
@@ -46,7 +46,8 @@ class Place {
   std::filesystem::path log() const;
 
  private:
-  Place(std::filesystem::path folder, std::string name) : folder_(std::move(folder)), name_(std::move(name)) {}
+  Place(std::filesystem::path folder, std::string name)
+      : folder_(std::move(folder)), name_(std::move(name)) {}
   Result<FileLock> lock(const char* suffix, int how) const;
   std::filesystem::path file(const char* suffix) const { return folder_ / (name_ + suffix); }
 

@@ -255,6 +255,7 @@ Status ProxyRole::start_programs() {
     mount_dispatcher_->add(*mount_);
   }
   mount_dispatcher_->add(locks_.emplace(context_.metrics));
+  mount_dispatcher_->add(routes_.emplace(context_.settings, tables_, context_.metrics));
   auto served = serve(*mount_dispatcher_, config.mount_port);
   if (!served) return fail(served.error(), "MOUNT");
   mount_server_ = std::move(*served);

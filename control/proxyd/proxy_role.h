@@ -16,6 +16,7 @@
 #include "proxy/programs/lock_program.h"
 #include "proxy/programs/mount_program.h"
 #include "proxy/programs/portmap_program.h"
+#include "proxy/programs/routes_program.h"
 #include "proxy/shared_state.h"
 #include "proxy/socket_worker.h"
 #include "rpc/server.h"
@@ -86,6 +87,7 @@ class ProxyRole : public service::Role {
   std::unique_ptr<MountProgram> mount_;
   std::optional<service::TracedProgram> traced_mount_;
   std::optional<LockProgram> locks_;
+  std::optional<RoutesProgram> routes_;
   std::unique_ptr<PortmapProgram> portmap_;
   std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;
   std::unique_ptr<rpc::Server> mount_server_, portmap_server_;

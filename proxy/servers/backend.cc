@@ -138,7 +138,8 @@ void Backend::on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag
   if (orphans.empty()) {
     log_info("connection to server {} lost: {} (no requests were under way)", rpc::to_string(to_), why);
   } else {
-    log_warning("connection to server {} lost: {} (requests under way are sent again)", rpc::to_string(to_), why);
+    log_warning("connection to server {} lost: {} (requests under way are sent again)", rpc::to_string(to_),
+                why);
   }
   waiting_.take_all(orphans);
   retire(connection);

@@ -34,8 +34,8 @@ class SocketStream : public Stream {
 class SocketConnector : public Connector {
  public:
   // `keys`: of sessions with servers; null: connections have none. Both outlive it and its streams. `from`:
-  // the address that connections come from, each from a reserved port, as a client's that exports let in; none:
-  // as the kernel chooses.
+  // the address that connections come from, each from a reserved port, as a client's that exports let in;
+  // none: as the kernel chooses.
   SocketConnector(rpc::EpollLoop& loop, const rpc::KeyRing* keys, std::optional<std::uint32_t> from = {})
       : loop_(loop), keys_(keys), from_(from) {}
   std::unique_ptr<Stream> connect(rpc::Endpoint to) override;

@@ -118,9 +118,10 @@ Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::
 
 }  // namespace
 
-// Told to wait, a client sends a new call, and goes on behind that. But of a file with a layout other copies of
-// this one may be under way at other servers, as new as this one, and whoever orders writes by then would carry
-// them out. So the same call is tried again (docs/mirrors.md). Who does not say what it had heard has none.
+// Told to wait, a client sends a new call, and goes on behind that. But of a file with a layout other copies
+// of this one may be under way at other servers, as new as this one, and whoever orders writes by then would
+// carry them out. So the same call is tried again (docs/mirrors.md). Who does not say what it had heard has
+// none.
 Task<NfsAnswer> write(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
                       rpc::XdrWriter& results) {
   NfsAnswer answer = co_await carry_out(node, request, args, results);

@@ -16,6 +16,7 @@ import address
 import backing
 import backup
 import block_maps
+import client_proxy
 import crashes
 import damage
 import failover
@@ -382,6 +383,7 @@ SUITES = {
     "power-cut": (power_cut.power_cut, "the power of servers' hosts is cut under load: nothing acknowledged lost; a sync that is missing is noticed"),
     "one-process": (one_process, "every role in one process: protocol, real clients, kill -9 under load"),
     "proxy-restart": (takeover.proxy_restart, "a proxy killed and back at once: how long a kernel client stands still"),
+    "client-proxy": (client_proxy.client_proxy, "a kernel client that mounts by mount.slice, from a proxy on its own host: which is killed, as servers and the ensemble's proxy are"),
     "rebind": (rebind, "sites bound to wrong servers by bpftool under load: relayed, reported, put back, no error seen"),
     "hostile": (hostile.hostile, "attacks of clients, one after another, beside a kernel client and slice-load: what is others' is untouched, and served"),
     "kernel-server": (kernel_server, "the kernel's own NFS server as a peer of benchmarks, in a guest whose kernel has one"),
