@@ -113,10 +113,14 @@ std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& 
   auto found = std::find_if(layout.orders_since.begin(), layout.orders_since.end(),
                             [&](const wire::OrdersSince& each) { return each.server == orderer; });
   std::uint64_t since = found == layout.orders_since.end() ? layout.others_order_since : found->version;
-  // It is one of those that come before it in the order, and miss the stripe, that ordered them once.
+  bool before = true;  // the orderer, in the order
   for (std::uint32_t server : copies.all) {
-    if (server == orderer) break;
-    since = std::max(since, missed_since(*find_missing(layout.missing, server), stripe));
+    if (server == orderer) before = false;
+    if (has(copies.whole, server)) continue;
+    const std::uint64_t missed = missed_since(*find_missing(layout.missing, server), stripe);
+    // Of those that miss the stripe one that comes before it ordered them once. And as long as not everybody
+    // knows that one misses it, readers may still be answered there.
+    if (before || missed == wire::kNotYet) since = std::max(since, missed);
   }
   return since;
 }

@@ -76,7 +76,8 @@ std::vector<wire::StripeRange> without(const std::vector<wire::StripeRange>& set
 void note_missed_since(wire::Missing& missing, wire::StripeRange stripes, std::uint64_t version);
 
 // The layout's version since which the first whole one of these copies of a stripe has ordered its writes, at
-// the latest: as wire::OrdersSince. kNotYet; there is one.
+// the latest: as wire::OrdersSince. kNotYet also while not everybody knows which others miss it. There is
+// one.
 std::uint64_t ordered_since(const wire::FileLayout& layout, const StripeCopies& copies, std::uint64_t stripe);
 
 const wire::Missing* find_missing(const std::vector<wire::Missing>& missing, std::uint32_t server);

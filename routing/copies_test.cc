@@ -245,5 +245,17 @@ TEST_F(CopiesTest, OneThatOrdersInsteadOfAnotherDoesSinceThatMissedTheStripe) {
   EXPECT_EQ(since(0), 10 + wire::kMaxMissedSince) << "the oldest notes are one";
 }
 
+// A reader may still be answered by it, as not everybody has been told.
+TEST_F(CopiesTest, NobodyOrdersWhileNotAllKnowThatAnotherCopyMissesTheStripe) {
+  const std::uint32_t a = first(5);
+  wire::FileLayout layout{.others_order_since = 3};
+  const StripeCopies copies{.all = {a, a + 1}, .whole = {a}, .written = {a}};
+  layout.missing.push_back({.server = a + 1, .stripes = {{5, 6}}});
+  note_missed_since(layout.missing[0], {5, 6}, wire::kNotYet);
+  EXPECT_EQ(ordered_since(layout, copies, 5), wire::kNotYet);
+  layout.missing[0].since[0].version = 12;
+  EXPECT_EQ(ordered_since(layout, copies, 5), 3u) << "it has ordered all the while";
+}
+
 }  // namespace
 }  // namespace slice::routing

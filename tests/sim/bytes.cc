@@ -430,7 +430,9 @@ class ByteSimulation : public Rounds {
   Task<void> write_shared(ByteClient& client, std::size_t block) {
     const std::uint32_t what = ++last_number_;
     shared_->writing(block, what);
+    ensemble().trace().note("{} is being written to shared block {}", what, block);
     auto answers = co_await write_blocks(client, shared_->handle, block, true, {what});
+    ensemble().trace().note("{} {} written to shared block {}", what, answers.empty() ? "may be" : "is", block);
     if (!answers.empty()) shared_->written(block, what);
   }
   Task<void> read_shared(ByteClient& client, std::size_t block) {
