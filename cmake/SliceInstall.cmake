@@ -22,6 +22,10 @@ install(FILES deploy/systemd/slice.sysctl DESTINATION lib/sysctl.d RENAME 60-sli
 install(PROGRAMS deploy/systemd/proxy-network DESTINATION lib/slice)
 install(PROGRAMS deploy/support/slice-support DESTINATION lib/slice)
 install(PROGRAMS deploy/certificates.sh DESTINATION share/slice)
+# What mount(8) calls for file systems of type slice is slice-clientd by another name.
+install(CODE "
+  file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/sbin\")
+  file(CREATE_LINK ../bin/slice-clientd \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/sbin/mount.slice\" SYMBOLIC)")
 install(FILES deploy/completion/slicectl DESTINATION share/bash-completion/completions)
 install(FILES deploy/ensemble.toml DESTINATION share/doc/slice/examples)
 install(DIRECTORY docs/ DESTINATION share/doc/slice)

@@ -124,6 +124,35 @@ TEST_F(InProcessTest, AMembersVerifierFromElsewhereIsRefused) {
   EXPECT_EQ(echo.calls, 0u);
 }
 
+// A proxy on the client's own host says which of its calls it passes on; the address stays the peer's, and no
+// port that is not reserved becomes one that is.
+TEST_F(InProcessTest, AClientsOwnProxySaysWhichCallItIs) {
+  const auto auth_stat = [this](ClientVerifier verifier, std::uint16_t from, bool member = false) {
+    XdrWriter out;
+    encode_client_header(out, {.xid = Xid{5}, .program = EchoProgram::kNumber, .version = 2, .procedure = 1},
+                         verifier);
+    std::optional<Buffer> reply;
+    spawn([](Dispatcher& to, Buffer bytes, Endpoint peer, bool is_member,
+             std::optional<Buffer>& into) -> Task<void> {
+      into = co_await to.dispatch(std::move(bytes), peer, 0, {.member = is_member});
+    }(dispatcher, out.take(), {0x0a000009, from}, member, reply));
+    auto header = decode_reply(reply->view());
+    EXPECT_EQ(header->xid, Xid{5});
+    return header->accepted ? AuthStat::kOk : header->auth_stat;
+  };
+  EXPECT_EQ(auth_stat({900, Xid{77}}, 700), AuthStat::kOk);
+  EXPECT_EQ(echo.last.client, (Endpoint{0x0a000009, 900}));
+  EXPECT_EQ(echo.last.xid, Xid{77});
+  EXPECT_EQ(echo.last.carried, Xid{5});
+  EXPECT_FALSE(echo.last.forwarded || echo.last.internal);
+  EXPECT_EQ(auth_stat({40000, Xid{77}}, 700), AuthStat::kOk) << "of less than it could be";
+  EXPECT_EQ(echo.last.client.port, 40000);
+  EXPECT_EQ(auth_stat({900, Xid{77}}, 1024), AuthStat::kRejectedVerifier);
+  EXPECT_EQ(auth_stat({0, Xid{77}}, 700), AuthStat::kBadVerifier);
+  EXPECT_EQ(auth_stat({900, Xid{77}}, 700, true), AuthStat::kRejectedVerifier)
+      << "a member speaks for others";
+}
+
 // A call forwarded by a proxy: the client's address and xid come from the seal, the reply has the record's
 // xid.
 Task<void> dispatch_into(Dispatcher& dispatcher, Buffer record, Endpoint peer, std::optional<Buffer>& out) {

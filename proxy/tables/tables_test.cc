@@ -1,4 +1,5 @@
 #include "proxy/tables/tables.h"
+#include "proxy/tables/routes.h"
 
 #include <gtest/gtest.h>
 
@@ -77,6 +78,41 @@ TEST_F(TablesTest, AServersWayIsForgottenWhereItsAddressWasWrong) {
   EXPECT_EQ(tables_.servers[2].ifindex, 7u);
   EXPECT_EQ(tables_.servers[3].ifindex, 0u) << "it led to another host";
   EXPECT_EQ(tables_.servers[3].port, 2049u);
+}
+
+// As a proxy on a client's own host has them.
+TEST_F(TablesTest, RoutesLeadWhereTheTablesDo) {
+  bind_sites(wire_, tables_);
+  fill_config(*RoutingTables::make(config_, wire_).value(), *tables_.config);
+  MemoryTables memory;
+  const Tables& theirs = memory.tables();
+  ASSERT_TRUE(follow(routes_of(tables_), theirs));
+  EXPECT_EQ(theirs.config->flags, 0u) << "attributes are not patched";
+  EXPECT_EQ(theirs.config->threshold, tables_.config->threshold);
+  for (std::uint32_t site_class = 0; site_class < SLICE_CLASSES; ++site_class) {
+    EXPECT_EQ(theirs.config->site_mask[site_class], tables_.config->site_mask[site_class]);
+    for (std::uint32_t site = 0; site <= tables_.config->site_mask[site_class]; ++site)
+      EXPECT_EQ(theirs.endpoint_of(site_class, site), tables_.endpoint_of(site_class, site));
+  }
+  wire_.servers[1].endpoint.address += 100;
+  wire_.generation = Generation{5};
+  bind_sites(wire_, tables_);
+  ASSERT_TRUE(follow(routes_of(tables_), theirs));
+  EXPECT_EQ(theirs.config->generation, 5u);
+  EXPECT_EQ(theirs.endpoint_of(SLICE_CLASS_SMALL_FILE, 3), tables_.endpoint_of(SLICE_CLASS_SMALL_FILE, 3));
+  wire::Routes other = routes_of(tables_);
+  other.volume += 1;
+  EXPECT_FALSE(follow(other, theirs)) << "another volume's";
+  EXPECT_EQ(theirs.config->volume, tables_.config->volume);
+}
+
+TEST_F(TablesTest, NoSecretIsAmongTheRoutes) {
+  config_.volume.hash = VolumeConfig::NameHash::kSipHash13;
+  fill_config(*RoutingTables::make(config_, wire_).value(), *tables_.config);
+  std::memset(tables_.config->name_key, 0x5a, sizeof tables_.config->name_key);
+  rpc::XdrWriter out;
+  encode(out, routes_of(tables_));
+  EXPECT_EQ(as_text(out.view()).find("ZZZZ"), std::string_view::npos);
 }
 
 }  // namespace

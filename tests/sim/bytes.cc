@@ -432,7 +432,8 @@ class ByteSimulation : public Rounds {
     shared_->writing(block, what);
     ensemble().trace().note("{} is being written to shared block {}", what, block);
     auto answers = co_await write_blocks(client, shared_->handle, block, true, {what});
-    ensemble().trace().note("{} {} written to shared block {}", what, answers.empty() ? "may be" : "is", block);
+    ensemble().trace().note("{} {} written to shared block {}", what, answers.empty() ? "may be" : "is",
+                            block);
     if (!answers.empty()) shared_->written(block, what);
   }
   Task<void> read_shared(ByteClient& client, std::size_t block) {
