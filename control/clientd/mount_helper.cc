@@ -78,7 +78,11 @@ Status start(const DaemonOptions& options) {
   return serve_detached(options);
 }
 
-Status mount(MountWords words) {
+Status mount(const std::vector<std::string>& said) {
+  auto parsed = parse_mount(said);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (::geteuid() != 0) return fail(Errc::kInvalid, "only root can mount");
+  MountWords words = std::move(*parsed);
   auto address = resolve(words.host);
   if (!address) return fail(std::move(address).error());
   words.server.address = *address;
@@ -99,10 +103,7 @@ Status mount(MountWords words) {
 int mount_slice(int argc, char** argv) {
   configure_log("mount.slice", LogLevel::kWarning);
   const std::vector<std::string> words(argv + 1, argv + argc);
-  auto parsed = parse_mount(words);
-  Status mounted = parsed ? Status{} : Status(fail(std::move(parsed).error()));
-  if (mounted && ::geteuid() != 0) mounted = fail(Errc::kInvalid, "only root can mount");
-  if (mounted) mounted = mount(std::move(*parsed));
+  const Status mounted = mount(words);
   if (mounted) return 0;
   std::fprintf(stderr, "mount.slice: %s\n", mounted.error().message.c_str());
   return mounted.error().code == Errc::kInvalid ? kUsage : kFailed;

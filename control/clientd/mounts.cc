@@ -63,7 +63,7 @@ bool has_connection(std::string_view table, std::uint16_t port) {
   return any_line(table, [to = fmt::format(" 0100007F:{:04X} ", port)](std::string_view line) {
     const std::size_t at = line.find(to);
     constexpr std::size_t kStateAt = 14, kStateSize = 2;  // behind the remote address
-    return at != std::string_view::npos && at < 8 && line.size() >= at + to.size() + kStateAt + kStateSize &&
+    return at < 8 && line.size() >= at + to.size() + kStateAt + kStateSize &&
            line.substr(at + to.size() + kStateAt, kStateSize) == "01";
   });
 }
