@@ -22,6 +22,7 @@ install(FILES deploy/systemd/slice.sysctl DESTINATION lib/sysctl.d RENAME 60-sli
 install(PROGRAMS deploy/systemd/proxy-network DESTINATION lib/slice)
 install(PROGRAMS deploy/support/slice-support DESTINATION lib/slice)
 install(PROGRAMS deploy/certificates.sh DESTINATION share/slice)
+install(FILES deploy/mount.slice.8 DESTINATION share/man/man8)
 # What mount(8) calls for file systems of type slice is slice-clientd by another name.
 install(CODE "
   file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/sbin\")

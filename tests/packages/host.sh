@@ -35,6 +35,19 @@ expect "data is closed to others" "$(stat -c '%U %a' /var/lib/slice/store1)" "sl
 slice-load --server 10.77.0.1 --mount-port 20048 --rate 20 --clients 1 --warm-up 0 --interval 2 --bytes-per-op 64KiB > /tmp/load 2>&1
 expect "it takes a load" $? 0
 
+# A client's proxy, as mount.slice starts it.
+systemctl start slice-client@10.77.0.1  # waits until it is ready
+expect "a client's proxy is active" "$(systemctl is-active slice-client@10.77.0.1)" active
+port=$(cat /run/slice-client/10.77.0.1.port)
+expect "it listens to this host alone" "$(ss -Hltn "sport = :$port" | awk '{print $4}')" "127.0.0.1:$port"
+kill -9 "$(has slice-client@10.77.0.1 MainPID)"
+becomes slice-client@10.77.0.1 NRestarts 1
+becomes slice-client@10.77.0.1 ActiveState active
+expect "it has kept its port" "$(cat /run/slice-client/10.77.0.1.port)" "$port"
+mount -t slice 10.77.0.1:/ /nowhere 2> /tmp/mount-said
+expect "mount finds mount.slice, which says what mount says" "$? $(grep -c '/nowhere' /tmp/mount-said)" "32 1"
+systemctl stop slice-client@10.77.0.1
+
 # One that dies, and one that hangs, which the watchdog ends.
 expect "the watchdog leaves alone who lives" "$(has slice-coordd@coord1 NRestarts)" 0
 kill -9 "$(has slice-stored@store1 MainPID)"
