@@ -1,7 +1,10 @@
 #include "proxy/tables/tables.h"
-#include "proxy/tables/routes.h"
 
 #include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "proxy/tables/routes.h"
 
 namespace slice::proxy {
 namespace {

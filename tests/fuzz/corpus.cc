@@ -14,6 +14,7 @@
 #include "wire/nlm4.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
+#include "wire/routes.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
 #include "wire/trace.h"
@@ -127,6 +128,9 @@ void mount_and_portmap(Maker& make) {
                           .lock = {.caller = "client", .handle = make.handle(2), .owner = as_bytes("me")}});
     make.add(nlm4::kProgram, nlm4::kVersion, procedure, lock, false);
   }
+  rpc::XdrWriter routes;
+  encode(routes, wire::RoutesArgs{Generation{1}});
+  make.add(wire::kRoutesProgram, wire::kInternalVersion, 1, routes, false);
   rpc::XdrWriter callit;
   portmap2::encode(callit, portmap2::CallitArgs{mount3::kProgram, mount3::kVersion, 5, {}});
   make.add(portmap2::kProgram, portmap2::kVersion, 5, callit, false);
