@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -24,6 +26,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstRoutes = 30s, kLook = 15s, kUnused = 120s;
 constexpr unsigned kFirstRestartMs = 50, kLastRestartMs = 2000;
+constexpr auto kGoodRun = 10s;  // after which the next restart is a first one
+constexpr int kTold = 3;        // a descriptor behind the standard ones
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -116,11 +120,15 @@ std::string last_line(const std::filesystem::path& file) {
   ::prctl(PR_SET_NAME, "slice-clientk");
   configure_log("slice-clientd", LogLevel::kInfo);
   write_into(log);
-  const sigset_t set = ending_signals();
-  sigprocmask(SIG_BLOCK, &set, nullptr);
+  sigset_t set = ending_signals();
+  sigaddset(&set, SIGCHLD);
+  sigprocmask(SIG_SETMASK, &set, nullptr);
   for (unsigned pause = kFirstRestartMs;; pause = std::min(pause * 2, kLastRestartMs)) {
+    const auto began = std::chrono::steady_clock::now();
     const pid_t child = ::fork();
     if (child == 0) {
+      const sigset_t none{};
+      sigprocmask(SIG_SETMASK, &none, nullptr);
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
       ::prctl(PR_SET_NAME, "slice-clientd");
       ::_exit(serve(options, [&] {
@@ -133,15 +141,14 @@ std::string last_line(const std::filesystem::path& file) {
     const bool first = told >= 0;
     if (first) ::close(std::exchange(told, -1));
     int status = 0;
-    for (;;) {  // until it ends, or this process is to
-      const timespec look{.tv_sec = 0, .tv_nsec = 20'000'000};
-      if (::sigtimedwait(&set, nullptr, &look) > 0) ::kill(child, SIGTERM);
-      if (::waitpid(child, &status, WNOHANG) == child) break;
+    while (::waitpid(child, &status, WNOHANG) != child) {
+      if (const int got = ::sigwaitinfo(&set, nullptr); got > 0 && got != SIGCHLD) ::kill(child, SIGTERM);
     }
     const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (ended || (first && WIFEXITED(status))) ::_exit(WEXITSTATUS(status));
     log_warning("the proxy has died ({}), and is started again",
                 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+    if (std::chrono::steady_clock::now() - began > kGoodRun) pause = kFirstRestartMs;
     ::usleep(pause * 1000);
   }
 }
@@ -169,9 +176,11 @@ Status serve_detached(const DaemonOptions& options) {
   const pid_t keeper = ::fork();
   if (keeper == 0) {
     ::setsid();
-    ::close(ends[0]);
     (void)!::chdir("/");
-    keep_serving(options, place->log(), ends[1]);
+    // Nothing of who mounts stays open here, above all not the lock by which the proxy knows of that one.
+    const int told = ::dup2(ends[1], kTold);
+    ::close_range(kTold + 1, ~0u, 0);
+    keep_serving(options, place->log(), told);
   }
   ::close(ends[1]);
   char word = 0;
