@@ -65,6 +65,23 @@ class FakeCopy : public rpc::Program {
   std::optional<OneShot<bool>> slow;  // that it waits for
 };
 
+// As a proxy sends it.
+rpc::Request forwarded_write(rpc::Endpoint to, const routing::HandleBytes& handle, std::uint64_t offset,
+                             const rpc::OnBehalf& on_behalf) {
+  rpc::XdrWriter out;
+  nfs3::encode_arguments(out, nfs3::WriteArgs{handle, offset, 4, Stable::kUnstable, as_bytes("late")});
+  rpc::AuthSys who;
+  who.uid = who.gid = 1000;
+  return {.to = to,
+          .program = nfs3::kProgram,
+          .version = nfs3::kVersion,
+          .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
+          .arguments = out.take(),
+          .timeout = std::chrono::seconds(60),
+          .credential = who,
+          .on_behalf = on_behalf};
+}
+
 // A file with two copies, and a stripe of it whose first one is here.
 class MirroredFileTest : public StorageServerTest {
  protected:
@@ -81,21 +98,9 @@ class MirroredFileTest : public StorageServerTest {
   }
   // One that a proxy sends; `told`: when it may come again, where it was sent too early.
   NfsStatus sent(rpc::LayoutStamp stamp, std::uint8_t relays = 0) {
-    auto bytes = handles_.mint(handle);
-    rpc::XdrWriter out;
-    nfs3::encode_arguments(
-        out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable, as_bytes("late")});
-    rpc::AuthSys who;
-    who.uid = who.gid = 1000;
     auto response = run(network_.call(
-        {.to = endpoint("store1"),
-         .program = nfs3::kProgram,
-         .version = nfs3::kVersion,
-         .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
-         .arguments = out.take(),
-         .timeout = std::chrono::seconds(60),
-         .credential = who,
-         .on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .relays = relays, .layout = stamp}}));
+        forwarded_write(endpoint("store1"), handles_.mint(handle), stripe << handle.stripe_shift,
+                        {.client = {0x0a4d0102, 900}, .xid = Xid{1}, .relays = relays, .layout = stamp})));
     EXPECT_TRUE(response);
     if (!response) return NfsStatus::kServerFault;
     told = wire::decode_sent_too_early(response->results());
@@ -378,21 +383,9 @@ TEST_F(CoordinatorsTest, ARecallOfSitesWaitsForWritesUnderWay) {
 TEST_F(CoordinatorsTest, WhatAnotherCoordinatorRecallsIsNotHeardOfThisOne) {
   ASSERT_EQ(write_stripe("abcd"), NfsStatus::kOk);
   EXPECT_TRUE(run(recall({site}, other, 5000)));
-  auto bytes = handles_.mint(handle);
-  rpc::XdrWriter out;
-  nfs3::encode_arguments(out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, 4, Stable::kUnstable,
-                                              as_bytes(std::string_view("late"))});
-  rpc::AuthSys who;
-  who.uid = who.gid = 1000;
-  auto response = run(network_.call(
-      {.to = endpoint("store1"),
-       .program = nfs3::kProgram,
-       .version = nfs3::kVersion,
-       .procedure = static_cast<std::uint32_t>(Procedure::kWrite),
-       .arguments = out.take(),
-       .credential = who,
-       .on_behalf = {
-           .client = {0x0a4d0102, 900}, .xid = Xid{7}, .layout = {static_cast<std::uint16_t>(mine), 1}}}));
+  auto response = run(network_.call(forwarded_write(
+      endpoint("store1"), handles_.mint(handle), stripe << handle.stripe_shift,
+      {.client = {0x0a4d0102, 900}, .xid = Xid{7}, .layout = {static_cast<std::uint16_t>(mine), 1}})));
   ASSERT_TRUE(response);
   auto told = wire::decode_sent_too_early(response->results());
   ASSERT_TRUE(told);

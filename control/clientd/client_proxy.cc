@@ -19,13 +19,6 @@ constexpr Duration kAgain = 500ms;          // between questions
 constexpr Duration kPatience = 2s;          // of one question
 constexpr std::size_t kMemory = 256 << 20;  // bytes of all workers' buffers
 
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
-  return port;
-}
-
 // Whom the kernel takes for the sender of what goes there: one address for all connections, so that servers
 // and the ensemble's proxies see one client.
 std::uint32_t address_towards(rpc::Endpoint to) {
@@ -39,6 +32,13 @@ std::uint32_t address_towards(rpc::Endpoint to) {
 }
 
 }  // namespace
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
 
 Result<Server> parse_server(std::string_view text) {
   Server server;
@@ -77,8 +77,7 @@ ClientProxy::ClientProxy(rpc::EpollLoop& loop, Metrics& metrics, const Options& 
       shared_(loop, channel_, handles_, metrics, tables_),
       listeners_(loop, {.at = {kLoopback, options.port}}),
       asked_(metrics.counter("client_routes_asked_total",
-                             "times that a proxy of the ensemble was asked where "
-                             "sites are")),
+                             "times that a proxy of the ensemble was asked where sites are")),
       unanswered_(metrics.counter("client_routes_unanswered_total", "such questions without an answer")) {
   tables_.virtual_address = {options.server.address, options.server.port};
 }

@@ -6,6 +6,9 @@
 #define SLICE_CONTROL_CLIENTD_CLIENT_PROXY_H
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -25,6 +28,8 @@ struct Server {
   std::uint16_t port = 2049, mount_port = 20048;
   bool operator==(const Server&) const = default;
 };
+// Nothing where it is none, or 0.
+std::optional<std::uint16_t> parse_port(std::string_view text);
 // "ADDRESS[:PORT[:MOUNTPORT]]"; to_string() leaves off what is usual.
 Result<Server> parse_server(std::string_view text);
 std::string to_string(const Server& server);

@@ -54,6 +54,7 @@ TEST(MountSlice, SaysWhatCannotBeKept) {
   EXPECT_THAT(refused({"server:/", "/mnt", "-o", "proto=udp"}), HasSubstr("only tcp"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-oaddr=10.0.0.2"}), HasSubstr("leave it off"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-o", "port=70000"}), HasSubstr("no port"));
+  EXPECT_THAT(refused({"server:/", "/mnt", "-o", "port=2049:635"}), HasSubstr("no port"));
   EXPECT_THAT(refused({"server", "/mnt"}), HasSubstr("SERVER:/PATH"));
   EXPECT_THAT(refused({"server:/"}), HasSubstr("usage"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-x"}), HasSubstr("no such flag"));

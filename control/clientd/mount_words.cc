@@ -41,9 +41,9 @@ Status take_option(std::string_view option, MountWords& out) {
     return fail(Errc::kInvalid, "{}: only tcp can be had", option);
   }
   if (name == "port" || name == "mountport") {
-    auto server = parse_server(fmt::format("0.0.0.0:{}", value));
-    if (!server) return fail(Errc::kInvalid, "{}: no port", option);
-    (name == "port" ? out.server.port : out.server.mount_port) = server->port;
+    const auto port = parse_port(value);
+    if (!port) return fail(Errc::kInvalid, "{}: no port", option);
+    (name == "port" ? out.server.port : out.server.mount_port) = *port;
     return {};
   }
   out.options.emplace_back(option);

@@ -19,10 +19,10 @@ constexpr std::size_t kWriteArguments = 4 + SLICE_HANDLE_SIZE + 20;
 // good as none: the client's calls over this connection are its own in any case.
 void take_client_verifier(const slice_request& request, const std::uint8_t* end, Origin& origin) {
   const std::uint8_t* at = request.credential + rpc::xdr_padded(request.credential_length);
-  constexpr std::size_t kBody = 8;  // behind flavor and length
-  if (request.arguments > end || request.arguments - at != kBody + rpc::kClientVerifierSize) return;
+  if (request.arguments > end || request.arguments - at != SLICE_AUTH_HEADER + rpc::kClientVerifierSize)
+    return;
   if (load_be<std::uint32_t>(at) != rpc::kAuthClient) return;
-  auto verifier = rpc::decode_client_verifier({at + kBody, rpc::kClientVerifierSize});
+  auto verifier = rpc::decode_client_verifier({at + SLICE_AUTH_HEADER, rpc::kClientVerifierSize});
   if (verifier) rpc::apply(*verifier, origin.client, origin.xid);
 }
 
@@ -227,8 +227,7 @@ void CallRouter::forward(Client& client, CallFacts facts, const slice_request& r
   std::optional<std::uint64_t> size;
   if (request.procedure == SLICE_NFS_COMMIT) size = services_.cache.size(facts.fileid);
   slice_route route = routing::place_of(*services_.tables.config, request, head.data() + head.size(), size);
-  if (services_.tables.outside() && routing::needs_member(*services_.tables.config, request))
-    route.site_class = kByVirtualAddress;
+  if (services_.passes_on(request)) route.site_class = kByVirtualAddress;
   services_.count(request.procedure);
   std::uint64_t hint = 0;
   if (request.procedure == SLICE_NFS_READ || request.procedure == SLICE_NFS_WRITE ||

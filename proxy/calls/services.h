@@ -13,6 +13,7 @@
 #include "proxy/tables/layout_stamps.h"
 #include "proxy/tables/map_cache.h"
 #include "proxy/tables/tables.h"
+#include "routing/place.h"
 #include "service/tracer.h"
 #include "wire/nfs3.h"
 
@@ -29,6 +30,10 @@ class Services {
   void count_latency(std::uint32_t procedure, MonoTime began) {
     if (procedure != 0)
       latencies_[procedure % nfs3::kProcedureCount]->observe(plumbing.loop.now_exactly() - began);
+  }
+  // Whether a proxy of the ensemble has to route the request, and this one is none.
+  bool passes_on(const slice_request& request) const {
+    return tables.outside() && routing::needs_member(*tables.config, request);
   }
 
   Plumbing plumbing;

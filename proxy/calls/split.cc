@@ -15,7 +15,7 @@ std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const 
   request.stripe_shift = facts.stripe_shift;
   request.offset = facts.offset;
   request.count = facts.count;
-  if (services.tables.outside() && routing::needs_member(*services.tables.config, request)) {
+  if (services.passes_on(request)) {
     pieces.push_back(std::make_unique<Piece>(owner));  // whoever gets it splits it
     pieces.back()->route.site_class = kByVirtualAddress;
     pieces.back()->offset = facts.offset;
