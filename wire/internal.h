@@ -17,6 +17,7 @@ inline constexpr std::uint32_t kDirectoryProgram = 0x20534c06;    // slice-dird,
 inline constexpr std::uint32_t kScanProgram = 0x20534c07;         // slice-dird
 inline constexpr std::uint32_t kMovesProgram = 0x20534c08;        // every server that has sites
 inline constexpr std::uint32_t kBackingProgram = 0x20534c09;      // slice-stored
+inline constexpr std::uint32_t kLocksProgram = 0x20534c0b;        // slice-dird, slice-proxyd
 inline constexpr std::uint32_t kInternalVersion = 1;
 // Not internal: for the clients that an export names (wire/routes.h).
 inline constexpr std::uint32_t kRoutesProgram = 0x20534c0a;

@@ -116,6 +116,30 @@ bool decode(ByteView bytes, FreeAllArgs& out) {
   return in.complete();
 }
 
+void encode(XdrWriter& out, const TestResult& result) {
+  out.opaque(result.cookie);
+  out.u32(static_cast<std::uint32_t>(result.status));
+  if (result.status != Status::kDenied) return;
+  out.boolean(result.holder.exclusive);
+  out.u32(static_cast<std::uint32_t>(result.holder.svid));
+  out.opaque(result.holder.owner);
+  out.u64(result.holder.offset);
+  out.u64(result.holder.length);
+}
+bool decode(ByteView bytes, TestResult& out) {
+  XdrReader in(bytes);
+  out.cookie = in.opaque(kMaxObject);
+  out.status = static_cast<Status>(in.u32());
+  if (out.status == Status::kDenied) {
+    out.holder.exclusive = in.boolean();
+    out.holder.svid = static_cast<std::int32_t>(in.u32());
+    out.holder.owner = in.opaque(kMaxObject);
+    out.holder.offset = in.u64();
+    out.holder.length = in.u64();
+  }
+  return in.complete();
+}
+
 void encode(XdrWriter& out, const Result& result) {
   out.opaque(result.cookie);
   out.u32(static_cast<std::uint32_t>(result.status));

@@ -1,4 +1,4 @@
-// NLM version 4, the lock manager of NFSv3 (X/Open XNFS, appendix D): the calls that answer at once.
+// NLM version 4, the lock manager of NFSv3 (X/Open XNFS, appendix D): the calls that have a result.
 #ifndef SLICE_WIRE_NLM4_H
 #define SLICE_WIRE_NLM4_H
 
@@ -83,7 +83,18 @@ struct FreeAllArgs {
   std::string_view name;
   std::int32_t state = 0;
 };
-// Also of TEST, unless the status is kDenied, which has the holder of the lock behind it.
+// TEST's, as kDenied: what is in the way.
+struct Holder {
+  bool exclusive = false;
+  std::int32_t svid = 0;
+  ByteView owner;
+  std::uint64_t offset = 0, length = 0;
+};
+struct TestResult {
+  ByteView cookie;
+  Status status = Status::kGranted;
+  Holder holder;  // of kDenied
+};
 struct Result {
   ByteView cookie;
   Status status = Status::kGranted;
@@ -95,7 +106,8 @@ struct ShareResult {
 };
 
 #define SLICE_WIRE_NLM_MESSAGES(X) \
-  X(TestArgs) X(LockArgs) X(CancelArgs) X(UnlockArgs) X(ShareArgs) X(FreeAllArgs) X(Result) X(ShareResult)
+  X(TestArgs)                      \
+  X(LockArgs) X(CancelArgs) X(UnlockArgs) X(ShareArgs) X(FreeAllArgs) X(TestResult) X(Result) X(ShareResult)
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \
   bool decode(ByteView bytes, Message& out);

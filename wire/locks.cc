@@ -1,0 +1,64 @@
+#include "wire/locks.h"
+
+#include "wire/codec.h"
+
+namespace slice::wire {
+namespace {
+
+constexpr std::size_t kMaxGrant = 4096;  // bytes of GRANTED's arguments
+
+}  // namespace
+
+void encode(rpc::XdrWriter& out, const FreeLocksArgs& args) {
+  out.u32(args.address);
+  out.text(args.host);
+  out.boolean(args.keep.has_value());
+  if (args.keep) out.u32(static_cast<std::uint32_t>(*args.keep));
+  encode_numbers(out, args.sites, kMaxSites);
+}
+bool decode(ByteView bytes, FreeLocksArgs& out) {
+  rpc::XdrReader in(bytes);
+  out.address = in.u32();
+  out.host = in.text(nlm4::kMaxString);
+  out.keep.reset();
+  if (in.boolean()) out.keep = static_cast<std::int32_t>(in.u32());
+  out.sites = decode_numbers(in, kMaxSites);
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const FreeLocksResult& result) {
+  encode_numbers(out, result.freed, kMaxSites);
+}
+bool decode(ByteView bytes, FreeLocksResult& out) {
+  rpc::XdrReader in(bytes);
+  out.freed = decode_numbers(in, kMaxSites);
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const GrantArgs& args) {
+  out.u64(args.run);
+  out.u32(args.address);
+  out.opaque(args.call.view());
+}
+bool decode(ByteView bytes, GrantArgs& out) {
+  rpc::XdrReader in(bytes);
+  out.run = in.u64();
+  out.address = in.u32();
+  out.call = Buffer(in.opaque(kMaxGrant));
+  return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const GrantResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.how));
+  out.u32(static_cast<std::uint32_t>(result.status));
+  out.u64(result.run);
+}
+bool decode(ByteView bytes, GrantResult& out) {
+  rpc::XdrReader in(bytes);
+  out.how = decode_enum(in, Granting::kHere);
+  out.status = static_cast<nlm4::Status>(in.u32());
+  out.run = in.u64();
+  return in.complete();
+}
+
+}  // namespace slice::wire
