@@ -99,7 +99,7 @@ Task<bool> CoordinatorProgram::redirect(const rpc::Call& call, FileId file, rpc:
     put_off(call, owner.server, results);
     co_return true;
   }
-  auto reply = co_await context_.channel.call(service::forwarded(call, number(), owner.endpoint));
+  auto reply = co_await context_.channel.call(service::forwarded_internal(call, number(), owner.endpoint));
   if (reply) {
     relayed_.add();
     results.fixed(reply->results());

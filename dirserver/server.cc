@@ -37,6 +37,7 @@ Task<Status> DirectoryServer::start() {
   moves_ = std::make_unique<service::SiteMoves>(context_, wire::Role::kDirectory, site_cells_->gate(),
                                                 *site_cells_);
   nfs_ = std::make_unique<NfsService>(*volume_, site_cells_->gate());
+  locks_ = std::make_unique<LockService>(*volume_, site_cells_->gate());
   authority_ = std::make_unique<AuthorityService>(*volume_);
   peer_service_ = std::make_unique<PeerService>(
       volume_->names, volume_->parts, volume_->participant, volume_->intentions, volume_->peers,
@@ -48,7 +49,8 @@ Task<Status> DirectoryServer::start() {
 }
 
 std::vector<rpc::Program*> DirectoryServer::programs() {
-  return {nfs_.get(), authority_.get(), peer_service_.get(), scan_.get(), moves_.get()};
+  return {nfs_.get(),   authority_.get(), peer_service_.get(), scan_.get(),
+          moves_.get(), locks_.get(),     &locks_->internal()};
 }
 
 Task<void> DirectoryServer::stop() {

@@ -9,6 +9,7 @@
 #include "dirserver/authority_service.h"
 #include "dirserver/background/site_cells.h"
 #include "dirserver/background/snapshots.h"
+#include "dirserver/lock_service.h"
 #include "dirserver/nfs_service.h"
 #include "dirserver/scan_service.h"
 #include "dirserver/volume.h"
@@ -42,6 +43,7 @@ class DirectoryServer : public service::Role {
   std::unique_ptr<SiteCells> site_cells_;
   std::unique_ptr<service::SiteMoves> moves_;
   std::unique_ptr<NfsService> nfs_;
+  std::unique_ptr<LockService> locks_;
   std::unique_ptr<AuthorityService> authority_;
   std::unique_ptr<PeerService> peer_service_;
   std::unique_ptr<Snapshots> snapshots_;

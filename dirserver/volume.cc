@@ -16,6 +16,7 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       placement(context.config, context.tables),
       locks(context.loop),
       held(context.loop),
+      grants(context, cells),
       duplicates(context.loop, context.metrics, duplicate_options),
       members(context),
       space(context, members),
@@ -60,6 +61,7 @@ Status Volume::recover(SiteId site) {
   SLICE_RETURN_IF_ERROR(intentions.recover(site));
   SLICE_RETURN_IF_ERROR(parts.recover(site));
   SLICE_RETURN_IF_ERROR(truncations.recover(site));
+  SLICE_RETURN_IF_ERROR(grants.recover(site));
   reclaimer.recover();
   return {};
 }
@@ -93,6 +95,7 @@ void Volume::release(SiteId site) {
   parts.release(site);
   reclaimer.release(site);
   duplicates.release(site);
+  cells.locks().release(site);
   cells.object_count().went(cells.store(), site, context.loop);
 }
 
@@ -124,6 +127,7 @@ void Volume::stop() {
   parts.stop();
   truncations.stop();
   cuts.stop();
+  grants.stop();
   reclaimer.stop();
 }
 

@@ -9,6 +9,7 @@
 #include "dirserver/across/participant.h"
 #include "dirserver/background/cuts.h"
 #include "dirserver/background/data_servers.h"
+#include "dirserver/background/lock_grants.h"
 #include "dirserver/background/members.h"
 #include "dirserver/background/new_directories.h"
 #include "dirserver/background/reclaimer.h"
@@ -43,6 +44,7 @@ class Volume {
   Placement placement;
   service::FileLocks locks;  // of truncations
   LockTable held;            // of changes over several servers
+  LockGrants grants;         // of clients' locks
   DuplicateCache duplicates;
   Members members;
   SpaceMonitor space;

@@ -13,15 +13,17 @@ constexpr Duration kReportTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
-rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
+rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to, std::uint32_t program,
+                       std::uint32_t version) {
   rpc::Request request;
   request.to = to;
-  request.program = nfs3::kProgram;
-  request.version = nfs3::kVersion;
+  request.program = program;
+  request.version = version;
   request.procedure = call.procedure;
   request.arguments = Buffer(call.arguments);
   request.timeout = Relay::kPatience;
-  request.long_answer = call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kRead);
+  request.long_answer =
+      program == nfs3::kProgram && call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kRead);
   if (call.has_auth_sys) request.credential = call.credential;
   if (!call.internal) {
     request.on_behalf.client = call.client;
@@ -33,7 +35,7 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to) {
   return request;
 }
 
-rpc::Request forwarded(const rpc::Call& call, std::uint32_t program, rpc::Endpoint to) {
+rpc::Request forwarded_internal(const rpc::Call& call, std::uint32_t program, rpc::Endpoint to) {
   rpc::Request request;
   request.to = to;
   request.program = program;

@@ -12,11 +12,13 @@
 
 namespace slice::service {
 
-// An NFS call for another server, on behalf of the client that made `call`; one relay further.
-rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to);
+// A client's call, an NFS call unless it is said otherwise, for another server, on behalf of the client that
+// made `call`; one relay further.
+rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to, std::uint32_t program = nfs3::kProgram,
+                       std::uint32_t version = nfs3::kVersion);
 
 // An internal call of `program` for the server whose it is, one relay further.
-rpc::Request forwarded(const rpc::Call& call, std::uint32_t program, rpc::Endpoint to);
+rpc::Request forwarded_internal(const rpc::Call& call, std::uint32_t program, rpc::Endpoint to);
 
 class Relay {
  public:

@@ -33,11 +33,14 @@ Status promise_decodes(SiteId site, std::string_view value) {
   auto decoded = decode_prepared(site, value);
   return decoded ? Status{} : fail(decoded.error());
 }
-constexpr RecordKind kRecords[] = {
-    {CellKind::kTruncation, decodes<decode_truncation>}, {CellKind::kCut, decodes<decode_cut>},
-    {CellKind::kReclaim, decodes<decode_reclaim>},       {CellKind::kOwedTouch, decodes<decode_owed_touch>},
-    {CellKind::kIntention, decodes<decode_intention>},   {CellKind::kPrepared, promise_decodes},
-    {CellKind::kSequence, decodes<decode_number>}};
+constexpr RecordKind kRecords[] = {{CellKind::kTruncation, decodes<decode_truncation>},
+                                   {CellKind::kCut, decodes<decode_cut>},
+                                   {CellKind::kClientLocks, decodes<decode_client_locks>},
+                                   {CellKind::kReclaim, decodes<decode_reclaim>},
+                                   {CellKind::kOwedTouch, decodes<decode_owed_touch>},
+                                   {CellKind::kIntention, decodes<decode_intention>},
+                                   {CellKind::kPrepared, promise_decodes},
+                                   {CellKind::kSequence, decodes<decode_number>}};
 
 }  // namespace
 

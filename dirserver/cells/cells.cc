@@ -202,6 +202,9 @@ std::string duplicate_key(SiteId site, std::uint64_t order) {
 std::string truncation_key(SiteId site, FileId file) {
   return key_of(site, CellKind::kTruncation, file.value);
 }
+std::string client_locks_key(SiteId site, FileId file) {
+  return key_of(site, CellKind::kClientLocks, file.value);
+}
 std::string cut_key(const TransactionId& id) {
   return key_of(id.site, CellKind::kCut, id.incarnation, id.sequence);
 }

@@ -228,6 +228,7 @@ enum class CellKind : char {
   kFormat = 'F',
   kIntention = 'I',
   kKnownPart = 'K',
+  kClientLocks = 'L',
   kName = 'N',
   kOwedTouch = 'O',
   kPart = 'P',
@@ -241,6 +242,7 @@ std::string name_key(SiteId site, FileId directory, Position position);
 std::string sequence_key(SiteId site);
 std::string duplicate_key(SiteId site, std::uint64_t order);
 std::string truncation_key(SiteId site, FileId file);
+std::string client_locks_key(SiteId site, FileId file);
 std::string cut_key(const TransactionId& id);
 std::string reclaim_key(SiteId site, FileId file);
 std::string part_key(SiteId site, FileId directory);

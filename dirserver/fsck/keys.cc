@@ -1,5 +1,6 @@
 #include "dirserver/fsck/keys.h"
 
+#include "dirserver/cells/client_locks.h"
 #include "dirserver/cells/steps.h"
 
 namespace slice::dirserver::fsck {
@@ -17,6 +18,7 @@ Status status_of(Result<T> result) {
 int numbers_size(CellKind kind) {
   switch (kind) {
     case CellKind::kAttributes:
+    case CellKind::kClientLocks:
     case CellKind::kDuplicate:
     case CellKind::kOwedTouch:
     case CellKind::kPart:
@@ -48,6 +50,8 @@ Status check_value(std::string_view key, std::string_view value) {
       return status_of(decode_attribute_cell(site_of(key), value));
     case CellKind::kDuplicate:
       return status_of(decode_duplicate(value));
+    case CellKind::kClientLocks:
+      return status_of(decode_client_locks(value));
     case CellKind::kCut:
       return status_of(decode_cut(value));
     case CellKind::kReclaim:

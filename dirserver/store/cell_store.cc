@@ -45,6 +45,7 @@ CellStore::CellStore(storage::KvStore& store, Metrics& metrics, std::uint64_t ca
       attributes_(cache_bytes / 2),
       names_(cache_bytes / 8 * 3),
       listings_(cache_bytes / 8),
+      locks_(metrics),
       hits_(metrics.counter("cell_cache_hits_total",
                             "cells, and lists of a directory's names, found in memory")),
       misses_(metrics.counter("cell_cache_misses_total",
@@ -289,6 +290,11 @@ void Transaction::erase(AttributeCell& cell) {
   slot_of(cell).erased = true;
 }
 
+void Transaction::put_locks(const CellRef& file, ClientLocks locks) {
+  show(file.fileid);
+  locks_.push_back({file, std::move(locks)});
+}
+
 Result<FileId> Transaction::allocate(SiteId site) {
   CellStore::Sequence& sequence = cells_.sequences_[site.value];
   if (sequence.next == sequence.limit) SLICE_RETURN_IF_ERROR(cells_.take_range(site, sequence));
@@ -500,6 +506,7 @@ Status Transaction::fill_batch() {
     if (slot->erased) {
       batch_.erase(attribute_key(ref.site, ref.fileid));
       if (slot->cell.directory()) SLICE_RETURN_IF_ERROR(erase_known_parts(slot->cell));
+      if (cells_.locks_.find(ref.fileid) != nullptr) put_locks(ref, {});
       continue;
     }
     if (!slot->changed && slot->names.at) SLICE_RETURN_IF_ERROR(refresh(*slot));
@@ -512,6 +519,14 @@ Status Transaction::fill_batch() {
       batch_.erase(std::move(key));
     } else {
       batch_.put(std::move(key), encode(slot->bucket));
+    }
+  }
+  for (const LockSlot& slot : locks_) {
+    std::string key = client_locks_key(slot.file.site, slot.file.fileid);
+    if (slot.locks.empty()) {
+      batch_.erase(std::move(key));
+    } else {
+      batch_.put(std::move(key), encode(slot.locks));
     }
   }
   for (const PartSlot& slot : parts_) SLICE_RETURN_IF_ERROR(commit_part(slot));
@@ -531,12 +546,16 @@ void Transaction::remember(storage::LogPosition position) {
   for (auto& slot : buckets_) {
     if (slot->changed) cells_.remember(slot->key, std::move(slot->bucket));
   }
+  for (LockSlot& slot : locks_) {
+    cells_.note_pending(slot.file.fileid, position);
+    cells_.locks_.replace(slot.file.fileid, std::move(slot.locks));
+  }
   for (const PartSlot& slot : parts_) cells_.note_pending(slot.directory.fileid, position);
 }
 
 bool Transaction::dirty() const {
   auto changed = [](const auto& slot) { return slot->changed; };
-  return !batch_.empty() || std::any_of(buckets_.begin(), buckets_.end(), changed) ||
+  return !batch_.empty() || !locks_.empty() || std::any_of(buckets_.begin(), buckets_.end(), changed) ||
          std::any_of(attributes_.begin(), attributes_.end(),
                      [](const auto& slot) { return slot->changed || slot->erased || slot->names.at; });
 }

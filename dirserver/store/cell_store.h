@@ -14,6 +14,7 @@
 
 #include "common/metrics.h"
 #include "dirserver/cells/cells.h"
+#include "dirserver/store/client_lock_cells.h"
 #include "dirserver/store/clock_cache.h"
 #include "dirserver/store/object_count.h"
 #include "dirserver/store/stays.h"
@@ -69,6 +70,10 @@ class CellStore {
 
   storage::KvStore& store() { return store_; }
   const storage::KvStore& store() const { return store_; }
+
+  // What clients have locked on the sites that are here.
+  ClientLockCells& locks() { return locks_; }
+  const ClientLockCells& locks() const { return locks_; }
 
   // What counts objects.
   ObjectCount& object_count() { return objects_; }
@@ -127,6 +132,7 @@ class CellStore {
   ClockCache<NameKey, Listing, NameKeyHash> listings_;     // by site and directory; the position is 0
   std::unordered_map<std::uint32_t, Sequence> sequences_;  // by site
 
+  ClientLockCells locks_;
   ObjectCount objects_;
 
   struct Pending {
@@ -183,6 +189,9 @@ class Transaction {
   // directory.
   Result<bool> touch(const CellRef& directory, SiteId part, const KnownPart& known, nfs3::Time now);
 
+  // The locks of the file, in place of those that there are; they go with the file. Once for each file.
+  void put_locks(const CellRef& file, ClientLocks locks);
+
   // Other records, in the same batch.
   // Whether what is at the key may be changed: its site is not about to move.
   bool open(std::string_view key) const { return !cells_.stays_.closed(site_of_key(key)); }
@@ -232,6 +241,10 @@ class Transaction {
     bool with_cell;
     DirectoryChange names;
   };
+  struct LockSlot {
+    CellRef file;
+    ClientLocks locks;
+  };
   Result<BucketSlot*> bucket(const NamePlace& place);
   void show(FileId file);
   CellSlot& slot_of(const AttributeCell& cell);
@@ -250,6 +263,7 @@ class Transaction {
   std::vector<std::unique_ptr<CellSlot>> attributes_;
   std::vector<FileId> missed_;  // of which there was no cell: one may be prepared
   std::vector<std::unique_ptr<BucketSlot>> buckets_;
+  std::vector<LockSlot> locks_;
   std::vector<PartSlot> parts_;
   std::vector<Touch> touches_;
   storage::WriteBatch batch_;

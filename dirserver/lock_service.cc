@@ -1,0 +1,352 @@
+#include "dirserver/lock_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "dirserver/ops/operation.h"
+#include "service/relay.h"
+
+namespace slice::dirserver {
+
+using LockProcedure = nlm4::Procedure;
+using LockStatus = nlm4::Status;
+
+// A call of a client, decoded; views are of the call.
+struct LockService::Request {
+  LockProcedure procedure = LockProcedure::kNull;
+  ByteView cookie, file;
+  routing::FileHandle handle;  // `file`, opened
+  Identity who;
+  bool block = false, reclaim = false;
+  HeldLock lock;        // who, which bytes, how
+  bool beyond = false;  // it ends beyond what a range can say
+  ShareReservation share;
+
+  bool shares() const { return procedure == LockProcedure::kShare || procedure == LockProcedure::kUnshare; }
+  bool takes() const {
+    return procedure == LockProcedure::kLock || procedure == LockProcedure::kNmLock ||
+           procedure == LockProcedure::kShare;
+  }
+};
+
+namespace {
+
+// NFS's and NLM's procedures have the same numbers.
+constexpr std::uint32_t kOfNlm = nlm4::kProgram << 8;
+
+std::string text_of(ByteView bytes) {
+  return std::string(as_text(bytes));
+}
+
+void take_lock(const rpc::Call& call, const nlm4::Lock& lock, HeldLock& into, bool& beyond) {
+  into.owner = {{call.client.address, std::string(lock.caller)}, lock.svid, text_of(lock.owner)};
+  const auto range = ByteRange::of(lock.offset, lock.length);
+  beyond = !range;
+  into.range = range.value_or(ByteRange{lock.offset, UINT64_MAX});
+}
+
+template <class Request, class Args>
+bool decode_as(const rpc::Call& call, Request& out) {
+  Args args;
+  if (!decode(call.arguments, args)) return false;
+  out.cookie = args.cookie;
+  if constexpr (requires { args.lock; }) {
+    out.file = args.lock.handle;
+    take_lock(call, args.lock, out.lock, out.beyond);
+  } else {
+    out.file = args.handle;
+    out.share = {.owner = {{call.client.address, std::string(args.caller)}, 0, text_of(args.owner)},
+                 .denies = args.mode & 3,
+                 .access = args.access & 3};
+  }
+  if constexpr (requires { args.exclusive; }) out.lock.exclusive = args.exclusive;
+  if constexpr (requires { args.block; }) out.block = args.block;
+  if constexpr (requires { args.reclaim; }) out.reclaim = args.reclaim;
+  if constexpr (requires { args.state; }) out.lock.state = args.state;
+  return true;
+}
+
+// False where the arguments do not decode; nothing where there is no such procedure here.
+template <class Request>
+std::optional<bool> decode_request(const rpc::Call& call, Request& out) {
+  out.procedure = static_cast<LockProcedure>(call.procedure);
+  switch (out.procedure) {
+    case LockProcedure::kTest:
+      return decode_as<Request, nlm4::TestArgs>(call, out);
+    case LockProcedure::kLock:
+    case LockProcedure::kNmLock:
+      return decode_as<Request, nlm4::LockArgs>(call, out);
+    case LockProcedure::kCancel:
+      return decode_as<Request, nlm4::CancelArgs>(call, out);
+    case LockProcedure::kUnlock:
+      return decode_as<Request, nlm4::UnlockArgs>(call, out);
+    case LockProcedure::kShare:
+    case LockProcedure::kUnshare:
+      return decode_as<Request, nlm4::ShareArgs>(call, out);
+    default:
+      return std::nullopt;
+  }
+}
+
+template <class Request>
+void encode_answer(rpc::XdrWriter& out, const Request& request, LockStatus status) {
+  if (request.shares()) {
+    encode(out, nlm4::ShareResult{request.cookie, status, 0});
+  } else if (request.procedure == LockProcedure::kTest) {
+    encode(out, nlm4::TestResult{request.cookie, status, {}});
+  } else {
+    encode(out, nlm4::Result{request.cookie, status});
+  }
+}
+
+// Who may read or write the file may lock it, as kernels have it.
+bool may_lock(const Identity& who, const AttributeCell& file) {
+  const nfs3::Attributes attributes = attributes_of(file, VolumeId{});
+  return service::may_transfer(who, attributes, false) || service::may_transfer(who, attributes, true);
+}
+
+}  // namespace
+
+LockService::LockService(Volume& volume, service::SiteGate& gate)
+    : volume_(volume),
+      gate_(gate),
+      settings_(volume.context.settings),
+      calls_(volume.context.metrics.counter("dir_lock_calls_total", "NLM calls of clients")),
+      refused_(volume.context.metrics.counter(
+          "dir_locks_denied_total",
+          "locks and share reservations refused, since another client has the bytes")),
+      deadlocks_(volume.context.metrics.counter("dir_lock_deadlocks_total",
+                                                "locks refused whose wait would never come to an end")),
+      full_(volume.context.metrics.counter(
+          "dir_locks_full_total", "locks refused since the client, or the file, has as many as it may")),
+      passed_on_(volume.context.metrics.counter("dir_lock_calls_passed_on_total",
+                                                "NLM calls for sites of other servers, passed on to them")),
+      freed_(volume.context.metrics.counter(
+          "dir_lock_files_freed_total",
+          "files whose locks of a client went since it was restarted, or said so")),
+      refusals_(volume.context.metrics) {
+  internal_.on<wire::FreeLocksArgs>(wire::LocksProcedure::kFree,
+                                    [this](const auto& args) { return free(args); });
+}
+
+std::optional<LockStatus> LockService::admit(const rpc::Call& call, Request& request) {
+  auto handle = volume_.context.handles.open(request.file);
+  if (!handle) {
+    refusals_.note(rpc::Refused::kHandle, call.client, "NLM procedure {}", call.procedure);
+    return LockStatus::kStaleHandle;
+  }
+  request.handle = *handle;
+  auto who = service::identify(settings_.now(), call);
+  if (!who) {
+    const bool port = who.error() == service::Stranger::kUnreservedPort;
+    refusals_.note(port ? rpc::Refused::kPort : rpc::Refused::kExport, call.client,
+                   "NLM procedure {} of file {:#x}", call.procedure, handle->fileid.value);
+    return LockStatus::kDeniedNoLocks;
+  }
+  request.who = std::move(*who);
+  if (request.who.read_only && request.takes() && (request.lock.exclusive || (request.share.access & 2) != 0))
+    return LockStatus::kReadOnly;
+  if (request.beyond) return LockStatus::kTooBig;
+  if (handle->type != nfs3::FileType::kRegular) return LockStatus::kFailed;
+  return std::nullopt;
+}
+
+Task<rpc::Outcome> LockService::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  // Clients call the virtual address: only there they are told of what they wait for.
+  if (!call.forwarded) co_return rpc::Outcome::kDenied;
+  calls_.add();
+  Request request;
+  const std::optional<bool> decoded = decode_request(call, request);
+  if (!decoded) co_return rpc::Outcome::kNoProcedure;
+  if (!*decoded) co_return rpc::Outcome::kGarbage;
+  if (auto status = admit(call, request)) {
+    encode_answer(results, request, *status);
+    co_return rpc::Outcome::kReply;
+  }
+  const SiteId site = request.handle.directory_site;
+  while (true) {
+    if (gate_.holds(site.value)) {
+      if (!co_await gate_.released(site.value)) co_return rpc::Outcome::kDrop;
+    } else if (!co_await volume_.peers.here(site)) {
+      co_return co_await pass_on(call, request, results);
+    } else if (!gate_.holds(site.value)) {
+      break;
+    }
+  }
+  service::SiteGate::Pass pass(gate_, site.value);
+  if (request.procedure == LockProcedure::kTest) co_return co_await test(request, results);
+  co_return co_await run_once(call, request, results);
+}
+
+Task<rpc::Outcome> LockService::pass_on(const rpc::Call& call, const Request& request,
+                                        rpc::XdrWriter& results) {
+  if (call.relays >= service::Relay::kMaxRelays) co_return rpc::Outcome::kDrop;
+  const std::uint32_t server = volume_.peers.server_of(request.handle.directory_site);
+  const wire::ServerEntry* owner = volume_.context.tables.get()->server(server);
+  if (owner == nullptr || server == volume_.context.self.index) co_return rpc::Outcome::kDrop;
+  passed_on_.add();
+  auto reply =
+      co_await volume_.context.channel.call(service::forwarded(call, owner->endpoint, number(), version()));
+  // What became of it is not known, or will be: whoever sent it sends it again.
+  if (!reply) co_return rpc::Outcome::kDrop;
+  results.fixed(reply->results());
+  co_return rpc::Outcome::kReply;
+}
+
+Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& request,
+                                         rpc::XdrWriter& results) {
+  using State = DuplicateCache::Seen::State;
+  CallKey key = key_of(call);
+  key.procedure |= kOfNlm;
+  DuplicateCache& duplicates = volume_.duplicates;
+  DuplicateCache::Seen seen = duplicates.begin(key, request.handle.directory_site);
+  while (seen.state == State::kInProgress && !call.datagram) {
+    co_await duplicates.over(key);
+    seen = duplicates.begin(key, request.handle.directory_site);
+  }
+  if (seen.state == State::kInProgress) co_return rpc::Outcome::kDrop;
+  if (seen.state == State::kAnswered) {
+    results.fixed(as_bytes(seen.reply));
+    co_return rpc::Outcome::kReply;
+  }
+  const std::size_t start = results.size();
+  const std::optional<LockStatus> status = co_await run(request, key);
+  if (status) encode_answer(results, request, *status);
+  duplicates.finish(key, as_text(results.view()).substr(start));
+  co_return status ? rpc::Outcome::kReply : rpc::Outcome::kDrop;
+}
+
+Task<std::optional<LockStatus>> LockService::run(const Request& request, const CallKey& key) {
+  CellStore& cells = volume_.cells;
+  const CellRef ref = cell_of(request.handle);
+  Transaction transaction(cells);
+  auto file = transaction.load(ref);
+  if (!file) co_return std::nullopt;
+  const ClientLocks* before = cells.locks().find(ref.fileid);
+  ClientLocks locks = before != nullptr ? *before : ClientLocks{};
+  const LockStatus status = decide(request, *file, locks);
+  storage::LogPosition position = transaction.shown();
+  if (before != nullptr ? locks != *before : !locks.empty()) {
+    rpc::XdrWriter reply;
+    encode_answer(reply, request, status);
+    volume_.duplicates.record(key, as_text(reply.view()), ref.site, transaction);
+    auto committed = volume_.grants.commit(ref, std::move(locks), transaction);
+    if (!committed && committed.error().code == Errc::kNoSpace) co_return LockStatus::kDeniedNoLocks;
+    if (!committed) co_return std::nullopt;
+    position = *committed;
+    co_await volume_.context.crash.reach("locks.committed");
+  }
+  if (!co_await cells.durable(position)) co_return std::nullopt;
+  co_await volume_.context.crash.reach("locks.durable");
+  co_return status;
+}
+
+LockStatus LockService::decide(const Request& request, const AttributeCell* file, ClientLocks& locks) const {
+  if (request.takes()) {
+    if (file == nullptr) return LockStatus::kStaleHandle;
+    if (!may_lock(request.who, *file)) return LockStatus::kDeniedNoLocks;
+  }
+  switch (request.procedure) {
+    case LockProcedure::kLock:
+    case LockProcedure::kNmLock:
+      return lock(request, locks);
+    case LockProcedure::kUnlock:
+      locks.unlock(request.lock.owner, request.lock.range);
+      return LockStatus::kGranted;
+    case LockProcedure::kCancel:
+      return locks.cancel(request.lock) ? LockStatus::kGranted : LockStatus::kDenied;
+    case LockProcedure::kShare:
+      if (locks.share(request.share)) return LockStatus::kGranted;
+      refused_.add();
+      return LockStatus::kDenied;
+    case LockProcedure::kUnshare:
+      locks.unshare(request.share.owner);
+      return LockStatus::kGranted;
+    default:
+      return LockStatus::kFailed;
+  }
+}
+
+LockStatus LockService::lock(const Request& request, ClientLocks& locks) const {
+  const HeldLock& wanted = request.lock;
+  AwaitedLock waiter{.lock = wanted, .file = text_of(request.file), .before = {}};
+  if (volume_.cells.locks().full(wanted.owner.host.address) || !locks.has_room(waiter)) {
+    full_.add();
+    return LockStatus::kDeniedNoLocks;
+  }
+  if (locks.conflict(wanted) == nullptr) {
+    locks.lock(wanted);
+    return LockStatus::kGranted;
+  }
+  if (!request.block || request.reclaim) {
+    refused_.add();
+    return LockStatus::kDenied;
+  }
+  if (volume_.cells.locks().deadlock(wanted.owner, locks, wanted)) {
+    deadlocks_.add();
+    return LockStatus::kDeadlock;
+  }
+  locks.wait(std::move(waiter));
+  return LockStatus::kBlocked;
+}
+
+Task<rpc::Outcome> LockService::test(const Request& request, rpc::XdrWriter& results) {
+  CellStore& cells = volume_.cells;
+  Transaction transaction(cells);
+  auto file = transaction.load(cell_of(request.handle));
+  if (!file) co_return rpc::Outcome::kDrop;
+  const ClientLocks* locks = cells.locks().find(request.handle.fileid);
+  const HeldLock* held = locks != nullptr ? locks->conflict(request.lock) : nullptr;
+  if (*file == nullptr) {
+    encode_answer(results, request, LockStatus::kStaleHandle);
+  } else if (!may_lock(request.who, **file)) {
+    encode_answer(results, request, LockStatus::kDeniedNoLocks);
+  } else if (held == nullptr) {
+    encode_answer(results, request, LockStatus::kGranted);
+  } else {
+    encode(results, nlm4::TestResult{.cookie = request.cookie,
+                                     .status = LockStatus::kDenied,
+                                     .holder = {.exclusive = held->exclusive,
+                                                .svid = held->owner.process,
+                                                .owner = as_bytes(held->owner.handle),
+                                                .offset = held->range.first,
+                                                .length = held->range.length()}});
+  }
+  co_return co_await cells.durable(transaction.shown()) ? rpc::Outcome::kReply : rpc::Outcome::kDrop;
+}
+
+// ---- FREE ----
+
+Task<wire::FreeLocksResult> LockService::free(const wire::FreeLocksArgs& args) {
+  wire::FreeLocksResult result;
+  for (std::uint32_t site : args.sites) {
+    if (site < volume_.placement.sites() && co_await free_site(args, SiteId{site}))
+      result.freed.push_back(site);
+  }
+  co_return result;
+}
+
+Task<bool> LockService::free_site(const wire::FreeLocksArgs& args, SiteId site) {
+  while (gate_.holds(site.value)) {
+    if (!co_await gate_.released(site.value)) co_return false;
+  }
+  if (!co_await volume_.peers.here(site) || gate_.holds(site.value)) co_return false;
+  service::SiteGate::Pass pass(gate_, site.value);
+  CellStore& cells = volume_.cells;
+  storage::LogPosition last;
+  for (FileId file : cells.locks().files(site)) {
+    const ClientLocks* now = cells.locks().find(file);
+    if (now == nullptr) continue;
+    ClientLocks locks = *now;
+    if (!locks.free(args.address, args.host, args.keep)) continue;
+    Transaction transaction(cells);
+    auto committed = volume_.grants.commit({site, file, 0}, std::move(locks), transaction);
+    if (!committed) co_return false;
+    freed_.add();
+    last = *committed;
+  }
+  co_return (co_await cells.durable(last)).has_value();
+}
+
+}  // namespace slice::dirserver

@@ -1,0 +1,109 @@
+#include "dirserver/store/client_lock_cells.h"
+
+#include <utility>
+
+namespace slice::dirserver {
+namespace {
+
+// That a deadlock is looked for among: who is in one that is longer waits, and may be interrupted.
+constexpr std::size_t kMostLooks = 100'000;
+
+// fileIDs begin with the site.
+FileId first_of(SiteId site) {
+  return FileId{std::uint64_t{site.value} << 48};
+}
+
+// Those who hold what is in the way of `wanted`.
+template <class Visit>
+void each_in_the_way(const ClientLocks& file, const HeldLock& wanted, const Visit& visit) {
+  for (const HeldLock& held : file.held()) {
+    const bool excludes = held.exclusive || wanted.exclusive;
+    if (excludes && held.owner != wanted.owner && held.range.overlaps(wanted.range)) visit(held.owner);
+  }
+}
+
+}  // namespace
+
+Status ClientLockCells::load(const storage::KvStore& store, SiteId site) {
+  release(site);
+  const KeyRange range = range_of(site, CellKind::kClientLocks);
+  auto at = store.iterate(range.begin, range.end);
+  for (; at->valid(); at->next()) {
+    auto locks = decode_client_locks(at->value());
+    const FileId file{last_number(at->key())};
+    if (!locks) return fail(locks.error(), fmt::format("of file {:#x}", file.value));
+    replace(file, std::move(*locks));
+  }
+  return at->status();
+}
+
+void ClientLockCells::release(SiteId site) {
+  for (FileId file : files(site)) replace(file, {});
+}
+
+const ClientLocks* ClientLockCells::find(FileId file) const {
+  auto found = files_.find(file);
+  return found == files_.end() ? nullptr : &found->second;
+}
+
+std::vector<FileId> ClientLockCells::files(SiteId site) const {
+  std::vector<FileId> all;
+  const auto end = files_.lower_bound(first_of(SiteId{site.value + 1}));
+  for (auto at = files_.lower_bound(first_of(site)); at != end; ++at) all.push_back(at->first);
+  return all;
+}
+
+bool ClientLockCells::full(std::uint32_t address) const {
+  auto found = by_client_.find(address);
+  return found != by_client_.end() && found->second >= kMostOfClient;
+}
+
+bool ClientLockCells::deadlock(const Locker& waiter, const ClientLocks& file, const HeldLock& wanted) const {
+  if (with_waiters_.empty()) return false;
+  std::set<Locker> seen;
+  std::vector<Locker> next;
+  auto follow = [&](const Locker& holder) {
+    if (seen.insert(holder).second) next.push_back(holder);
+  };
+  each_in_the_way(file, wanted, follow);
+  std::size_t looks = 0;
+  while (!next.empty()) {
+    const Locker holder = std::move(next.back());
+    next.pop_back();
+    if (holder == waiter) return true;
+    for (FileId other : with_waiters_) {
+      const ClientLocks& locks = files_.find(other)->second;
+      for (const AwaitedLock& waits : locks.waiting()) {
+        if (++looks > kMostLooks) return false;
+        if (waits.lock.owner == holder) each_in_the_way(locks, waits.lock, follow);
+      }
+    }
+  }
+  return false;
+}
+
+void ClientLockCells::count(const ClientLocks& locks, std::int64_t by) {
+  held_count_ += by * static_cast<std::int64_t>(locks.held().size() + locks.shares().size());
+  waiting_count_ += by * static_cast<std::int64_t>(locks.waiting().size());
+  locks.each_address([&](std::uint32_t address) {
+    std::size_t& many = by_client_[address];
+    many = static_cast<std::size_t>(static_cast<std::int64_t>(many) + by);
+    if (many == 0) by_client_.erase(address);
+  });
+  locks_.set(static_cast<std::uint64_t>(held_count_));
+  waiting_.set(static_cast<std::uint64_t>(waiting_count_));
+}
+
+void ClientLockCells::replace(FileId file, ClientLocks locks) {
+  if (auto found = files_.find(file); found != files_.end()) {
+    count(found->second, -1);
+    files_.erase(found);
+    with_waiters_.erase(file);
+  }
+  if (locks.empty()) return;
+  count(locks, 1);
+  if (!locks.waiting().empty()) with_waiters_.insert(file);
+  files_.emplace(file, std::move(locks));
+}
+
+}  // namespace slice::dirserver
