@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proxy/programs/lock_program.h"
 #include "proxy/programs/mount_program.h"
 #include "proxy/programs/portmap_program.h"
 #include "proxy/tables/write_back.h"
@@ -448,71 +447,12 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   EXPECT_EQ(port(100005, 1, portmap2::kUdp), 20048u);
   EXPECT_EQ(port(100021, 4, portmap2::kTcp), 20048u);
   EXPECT_EQ(port(100021, 4, portmap2::kUdp), 20048u);
-  EXPECT_EQ(port(100024, 1, portmap2::kTcp), 0u);
+  EXPECT_EQ(port(100024, 1, portmap2::kTcp), 20048u);
+  EXPECT_EQ(port(100024, 1, portmap2::kUdp), 20048u);
+  EXPECT_EQ(port(100011, 1, portmap2::kTcp), 0u);
   std::vector<portmap2::Mapping> all;
   ASSERT_TRUE(portmap2::decode(call(portmap, 4, {}).view(), all));
-  EXPECT_EQ(all.size(), 8u);
-}
-
-class LockTest : public MountTest {
- protected:
-  // The status that a call's answer has behind the cookie.
-  template <class Result = nlm4::Result, class Args>
-  nlm4::Status ask(nlm4::Procedure procedure, const Args& args) {
-    rpc::XdrWriter arguments;
-    encode(arguments, args);
-    Buffer reply = call(locks_, static_cast<std::uint32_t>(procedure), arguments.view());
-    Result result;
-    EXPECT_TRUE(decode(reply.view(), result));
-    EXPECT_EQ(as_text(result.cookie), "cookie");
-    return result.status;
-  }
-
-  LockProgram locks_{metrics_};
-};
-
-TEST_F(LockTest, EveryLockIsRefusedAtOnce) {
-  using enum nlm4::Procedure;
-  const ByteView cookie = as_bytes("cookie");
-  const nlm4::Lock lock{.caller = "client", .handle = as_bytes("handle"), .owner = as_bytes("owner")};
-  const nlm4::LockArgs wanted{.cookie = cookie, .block = true, .exclusive = true, .lock = lock};
-  constexpr auto kNoLocks = nlm4::Status::kDeniedNoLocks;
-  EXPECT_EQ(ask(kLock, wanted), kNoLocks);
-  EXPECT_EQ(ask(kNmLock, wanted), kNoLocks);
-  EXPECT_EQ(ask(kTest, nlm4::TestArgs{cookie, true, lock}), kNoLocks);
-  EXPECT_EQ(ask(kCancel, nlm4::CancelArgs{cookie, true, true, lock}), kNoLocks);
-  EXPECT_EQ(ask(kUnlock, nlm4::UnlockArgs{cookie, lock}), kNoLocks);
-  EXPECT_EQ(ask(kGranted, nlm4::TestArgs{cookie, true, lock}), nlm4::Status::kDenied);
-  const nlm4::ShareArgs share{.cookie = cookie, .caller = "client", .handle = {}, .owner = {}};
-  EXPECT_EQ(ask<nlm4::ShareResult>(kShare, share), kNoLocks);
-  EXPECT_EQ(ask<nlm4::ShareResult>(kUnshare, share), kNoLocks);
-  EXPECT_EQ(metrics_.counter("proxy_locks_refused_total").value(), 8u);
-  rpc::XdrWriter client;
-  encode(client, nlm4::FreeAllArgs{"client", 3});
-  EXPECT_TRUE(call(locks_, static_cast<std::uint32_t>(kFreeAll), client.view()).empty());
-}
-
-TEST_F(LockTest, ProceduresByMessagesAndGarbageAreRefusedAsSuch) {
-  auto outcome = [&](std::uint32_t procedure, ByteView arguments) {
-    rpc::Call call;
-    call.procedure = procedure;
-    call.arguments = arguments;
-    rpc::XdrWriter results;
-    std::optional<rpc::Outcome> ended;
-    spawn([](LockProgram& locks, const rpc::Call& of, rpc::XdrWriter& out,
-             std::optional<rpc::Outcome>& into) -> Task<void> {
-      into = co_await locks.handle(of, out);
-    }(locks_, call, results, ended));
-    EXPECT_EQ(results.size(), 0u);
-    return ended;
-  };
-  for (std::uint32_t procedure = 6; procedure <= 15; ++procedure) {
-    EXPECT_EQ(outcome(procedure, {}), rpc::Outcome::kNoProcedure) << procedure;
-  }
-  EXPECT_EQ(outcome(24, {}), rpc::Outcome::kNoProcedure);
-  for (std::uint32_t procedure : {1, 2, 3, 4, 5, 20, 21, 22, 23}) {
-    EXPECT_EQ(outcome(procedure, as_bytes("\xff\xff\xff\xff")), rpc::Outcome::kGarbage) << procedure;
-  }
+  EXPECT_EQ(all.size(), 10u);
 }
 
 TEST(WriteBackTest, DirtyEntriesAreToldWithinAPassOfTheCache) {

@@ -33,6 +33,10 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       wanted_(context),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
       managers_(context.config),
+      locks_(context),
+      clients_status_(context),
+      grants_(loop_, context.metrics, context.random() | 1,
+              [this] { return !address_ || address_->holds(); }),
       taken_over_(context.metrics.gauge(
           "proxy_sockets_taken_over",
           "sockets on the virtual address that this process has from one that was killed")),
@@ -254,11 +258,19 @@ Status ProxyRole::start_programs() {
   } else {
     mount_dispatcher_->add(*mount_);
   }
-  mount_dispatcher_->add(locks_.emplace(context_.metrics));
+  mount_dispatcher_->add(locks_);
+  mount_dispatcher_->add(clients_status_);
   mount_dispatcher_->add(routes_.emplace(context_.settings, tables_, context_.metrics));
   auto served = serve(*mount_dispatcher_, config.mount_port);
   if (!served) return fail(served.error(), "MOUNT");
   mount_server_ = std::move(*served);
+  auto calls = ClientCalls::open(loop_, config.virtual_address, context_.random);
+  if (!calls) return fail(std::move(calls).error());
+  client_calls_ = std::move(*calls);
+  grants_.serve([calls = client_calls_.get()](rpc::Endpoint to, ClientCalls::Procedure what, Buffer arguments,
+                                              std::vector<Duration> tries) {
+    return calls->call(to, what, std::move(arguments), std::move(tries));
+  });
   return {};
 }
 

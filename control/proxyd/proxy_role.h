@@ -13,10 +13,12 @@
 #include "control/proxyd/wanted_sites.h"
 #include "control/xdp/xdp_program.h"
 #include "proxy/front/listeners.h"
+#include "proxy/programs/grant_program.h"
 #include "proxy/programs/lock_program.h"
 #include "proxy/programs/mount_program.h"
 #include "proxy/programs/portmap_program.h"
 #include "proxy/programs/routes_program.h"
+#include "proxy/programs/status_program.h"
 #include "proxy/shared_state.h"
 #include "proxy/socket_worker.h"
 #include "rpc/server.h"
@@ -33,7 +35,7 @@ class ProxyRole : public service::Role {
   ~ProxyRole() override;
 
   Task<Status> start() override;
-  std::vector<rpc::Program*> programs() override { return {}; }
+  std::vector<rpc::Program*> programs() override { return {&grants_}; }
   Task<void> stop() override;
   std::string state() const override { return "serving"; }
   std::string detail() const override;
@@ -86,7 +88,10 @@ class ProxyRole : public service::Role {
   bool careful_as_holder_ = false, careful_with_its_share_ = false;
   std::unique_ptr<MountProgram> mount_;
   std::optional<service::TracedProgram> traced_mount_;
-  std::optional<LockProgram> locks_;
+  LockProgram locks_;
+  StatusProgram clients_status_;
+  GrantProgram grants_;
+  std::unique_ptr<ClientCalls> client_calls_;
   std::optional<RoutesProgram> routes_;
   std::unique_ptr<PortmapProgram> portmap_;
   std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;

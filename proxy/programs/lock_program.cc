@@ -1,71 +1,128 @@
 #include "proxy/programs/lock_program.h"
 
 #include <optional>
+#include <string>
 
+#include "bpf/shared/file_handle.h"
+#include "proxy/programs/free_locks.h"
 #include "rpc/endpoint.h"
+#include "service/access.h"
+#include "service/relay.h"
 
 namespace slice::proxy {
-
-using LockStatus = nlm4::Status;
-
 namespace {
 
+using namespace std::chrono_literals;
 using nlm4::Procedure;
 
-// False where the arguments do not decode.
+// As long as that a call over TCP is sent again, to whoever has the site then; a datagram's client does so
+// itself.
+constexpr Duration kPatience = 60s;
+constexpr Duration kPause = 200ms;
+
+// What a call is about; a view of it.
+struct Asked {
+  bool decoded = false;
+  ByteView cookie, handle;
+};
+
 template <class Args>
-bool refuse(const rpc::Call& call, LockStatus status, rpc::XdrWriter& results) {
+Asked decode_as(const rpc::Call& call) {
   Args args;
-  if (!decode(call.arguments, args)) return false;
-  encode(results, nlm4::Result{args.cookie, status});
-  return true;
+  if (!decode(call.arguments, args)) return {};
+  if constexpr (requires { args.lock; }) {
+    return {true, args.cookie, args.lock.handle};
+  } else {
+    return {true, args.cookie, args.handle};
+  }
 }
 
-bool refuse_share(const rpc::Call& call, rpc::XdrWriter& results) {
-  nlm4::ShareArgs args;
-  if (!decode(call.arguments, args)) return false;
-  encode(results, nlm4::ShareResult{args.cookie, LockStatus::kDeniedNoLocks, 0});
-  return true;
-}
-
-// False where the arguments do not decode, nothing where there is no such procedure.
-std::optional<bool> answer(const rpc::Call& call, rpc::XdrWriter& results) {
+// Nothing where there is no such procedure for a file.
+std::optional<Asked> decode_asked(const rpc::Call& call) {
   switch (static_cast<Procedure>(call.procedure)) {
     case Procedure::kTest:
-      return refuse<nlm4::TestArgs>(call, LockStatus::kDeniedNoLocks, results);
+    case Procedure::kGranted:
+      return decode_as<nlm4::TestArgs>(call);
     case Procedure::kLock:
     case Procedure::kNmLock:
-      return refuse<nlm4::LockArgs>(call, LockStatus::kDeniedNoLocks, results);
+      return decode_as<nlm4::LockArgs>(call);
     case Procedure::kCancel:
-      return refuse<nlm4::CancelArgs>(call, LockStatus::kDeniedNoLocks, results);
+      return decode_as<nlm4::CancelArgs>(call);
     case Procedure::kUnlock:
-      return refuse<nlm4::UnlockArgs>(call, LockStatus::kDeniedNoLocks, results);
-    case Procedure::kGranted:  // nobody waits here for a lock
-      return refuse<nlm4::TestArgs>(call, LockStatus::kDenied, results);
+      return decode_as<nlm4::UnlockArgs>(call);
     case Procedure::kShare:
     case Procedure::kUnshare:
-      return refuse_share(call, results);
+      return decode_as<nlm4::ShareArgs>(call);
     default:
       return std::nullopt;
   }
 }
 
+void answer(const rpc::Call& call, ByteView cookie, nlm4::Status status, rpc::XdrWriter& results) {
+  const auto procedure = static_cast<Procedure>(call.procedure);
+  if (procedure == Procedure::kShare || procedure == Procedure::kUnshare) {
+    encode(results, nlm4::ShareResult{cookie, status, 0});
+  } else {
+    encode(results, nlm4::Result{cookie, status});
+  }
+}
+
 }  // namespace
 
+LockProgram::LockProgram(service::ServiceContext& context)
+    : context_(context),
+      calls_(context.metrics.counter("proxy_lock_calls_total", "NLM calls of clients")),
+      unanswered_(context.metrics.counter("proxy_lock_calls_unanswered_total",
+                                          "NLM calls that no directory server has answered in time")),
+      freed_(context.metrics.counter("proxy_lock_free_all_total",
+                                     "FREE_ALL of clients, which have given up all of their locks")) {}
+
 Task<rpc::Outcome> LockProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
-  if (call.procedure == static_cast<std::uint32_t>(Procedure::kFreeAll)) {
-    // A client that was restarted: nothing is held for it.
-    nlm4::FreeAllArgs args;
-    co_return decode(call.arguments, args) ? rpc::Outcome::kReply : rpc::Outcome::kGarbage;
+  calls_.add();
+  if (call.procedure == static_cast<std::uint32_t>(Procedure::kFreeAll)) co_return co_await free_all(call);
+  const std::optional<Asked> asked = decode_asked(call);
+  if (!asked) co_return rpc::Outcome::kNoProcedure;
+  if (!asked->decoded) co_return rpc::Outcome::kGarbage;
+  if (call.procedure == static_cast<std::uint32_t>(Procedure::kGranted)) {
+    answer(call, asked->cookie, nlm4::Status::kDenied, results);  // nobody waits here for a lock
+    co_return rpc::Outcome::kReply;
   }
-  auto answered = answer(call, results);
-  if (!answered) co_return rpc::Outcome::kNoProcedure;
-  if (!*answered) co_return rpc::Outcome::kGarbage;
-  refused_.add();
-  if (log_limit_.allow()) {
-    log_info("a lock was refused to {}: there are none over the network; clients mount with nolock",
-             rpc::to_string(call.client));
+  if (asked->handle.size() != SLICE_HANDLE_SIZE) {
+    answer(call, asked->cookie, nlm4::Status::kStaleHandle, results);
+    co_return rpc::Outcome::kReply;
   }
+  co_return co_await forward(call, asked->handle, results);
+}
+
+Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView handle, rpc::XdrWriter& results) {
+  const SiteId site{load_be<std::uint32_t>(handle.data() + SLICE_HANDLE_AT_SITE)};
+  const MonoTime began = context_.loop.now();
+  while (true) {
+    const wire::ServerEntry owner = context_.tables.get()->server_of(wire::Role::kDirectory, site);
+    rpc::Request request = service::forwarded(call, owner.endpoint, number(), version());
+    request.on_behalf.relays = 0;
+    auto reply = co_await context_.channel.call(std::move(request));
+    if (reply) {
+      results.fixed(reply->results());
+      co_return rpc::Outcome::kReply;
+    }
+    if (reply.error().code == Errc::kInvalid) co_return rpc::Outcome::kGarbage;
+    if (call.datagram || context_.loop.now() - began > kPatience) {
+      unanswered_.add();
+      if (log_.allow()) log_warning("a lock: no answer of {}: {}", owner.name, reply.error().message);
+      co_return rpc::Outcome::kDrop;
+    }
+    co_await context_.loop.sleep(kPause);
+  }
+}
+
+Task<rpc::Outcome> LockProgram::free_all(const rpc::Call& call) {
+  nlm4::FreeAllArgs args;
+  if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+  if (!service::identify(*context_.settings.get(), call)) co_return rpc::Outcome::kDrop;
+  if (!co_await free_locks(context_, call.client.address, std::string(args.name), std::nullopt))
+    co_return rpc::Outcome::kDrop;
+  freed_.add();
   co_return rpc::Outcome::kReply;
 }
 

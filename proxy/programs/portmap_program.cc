@@ -12,12 +12,15 @@
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
 #include "wire/nlm4.h"
+#include "wire/nsm1.h"
 
 namespace slice::proxy {
 namespace {
 
-portmap2::Mapping locks(const ProxyConfig& config, std::uint32_t protocol) {
-  return {nlm4::kProgram, nlm4::kVersion, protocol, config.mount_port};
+// What clients lock files by. A host that is an NFS client itself has programs of its own for that.
+std::array<portmap2::Mapping, 2> for_locks(const ProxyConfig& config, std::uint32_t protocol) {
+  return {{{nlm4::kProgram, nlm4::kVersion, protocol, config.mount_port},
+           {nsm1::kProgram, nsm1::kVersion, protocol, config.mount_port}}};
 }
 
 std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portmap) {
@@ -26,7 +29,8 @@ std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portm
     if (with_portmap) all.push_back({portmap2::kProgram, portmap2::kVersion, protocol, config.portmap_port});
     all.push_back({nfs3::kProgram, nfs3::kVersion, protocol, config.nfs_port});
     all.push_back({mount3::kProgram, mount3::kVersion, protocol, config.mount_port});
-    if (with_portmap) all.push_back(locks(config, protocol));
+    if (!with_portmap) continue;
+    for (const portmap2::Mapping& mapping : for_locks(config, protocol)) all.push_back(mapping);
   }
   return all;
 }
@@ -135,11 +139,12 @@ bool register_at_rpcbind(const ProxyConfig& config, bool on) {
   for (const portmap2::Mapping& mapping : served(config, false)) {
     if (!rpcbind.change(change, mapping)) return false;
   }
-  // This host may be an NFS client itself, whose kernel has NLM there: that one stays.
+  // Those that are there stay.
   for (std::uint32_t protocol : {portmap2::kTcp, portmap2::kUdp}) {
-    portmap2::Mapping mapping = locks(config, protocol);
-    std::uint32_t port = rpcbind.port_of(mapping);
-    if (port == (on ? 0 : mapping.port)) rpcbind.change(change, mapping);
+    for (const portmap2::Mapping& mapping : for_locks(config, protocol)) {
+      std::uint32_t port = rpcbind.port_of(mapping);
+      if (port == (on ? 0 : mapping.port)) rpcbind.change(change, mapping);
+    }
   }
   return true;
 }

@@ -1,0 +1,115 @@
+#include "proxy/programs/client_calls.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "rpc/message.h"
+
+namespace slice::proxy {
+namespace {
+
+constexpr std::uint16_t kHighest = 1023, kLowest = 600;  // ports that programs look for one in
+
+sockaddr_in socket_address(rpc::Endpoint at) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(at.port);
+  address.sin_addr.s_addr = htonl(at.address);
+  return address;
+}
+
+bool bind_reserved(int socket, std::uint32_t address) {
+  for (std::uint16_t port = kHighest; port >= kLowest; --port) {
+    const sockaddr_in at = socket_address({address, port});
+    if (::bind(socket, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ClientCalls>> ClientCalls::open(Loop& loop, std::uint32_t address,
+                                                       const std::function<std::uint64_t()>& random) {
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket < 0) return fail(Errc::kIo, "a socket for calls of clients: {}", std::strerror(errno));
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_IP, IP_FREEBIND, &on, sizeof on);
+  if (!bind_reserved(socket, address)) {
+    const int error = errno;
+    ::close(socket);
+    return fail(Errc::kIo, "no port of {} for calls of clients: {}", rpc::address_text(address),
+                std::strerror(error));
+  }
+  return std::unique_ptr<ClientCalls>(new ClientCalls(loop, socket, static_cast<std::uint32_t>(random())));
+}
+
+ClientCalls::ClientCalls(Loop& loop, int socket, std::uint32_t first_xid)
+    : loop_(loop), socket_(socket), xid_(first_xid) {
+  loop_.watch_readable(socket_, [this] { read(); });
+}
+
+ClientCalls::~ClientCalls() {
+  loop_.unwatch_readable(socket_);
+  // What is still to be sent is not, and who waits ends now.
+  for (auto& [xid, waiting] : std::exchange(waiting_, {})) waiting.reply.set(std::nullopt);
+  ::close(socket_);
+}
+
+Task<std::optional<Buffer>> ClientCalls::call(rpc::Endpoint to, Procedure what, Buffer arguments,
+                                              std::vector<Duration> tries) {
+  rpc::CallHeader header;
+  header.xid = Xid{++xid_};
+  header.program = what.program;
+  header.version = what.version;
+  header.procedure = what.number;
+  header.arguments = arguments.view();
+  rpc::XdrWriter datagram;
+  rpc::encode_call(datagram, header);
+  OneShot<std::optional<Buffer>> reply;
+  waiting_[header.xid.value] = {to, reply};
+  const sockaddr_in address = socket_address(to);
+  Duration until{};
+  for (const Duration each : tries) {
+    loop_.after(until, [reply, socket = socket_, bytes = datagram.view(), address] {
+      if (reply.is_set()) return;
+      ::sendto(socket, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+               sizeof address);
+    });
+    until += each;
+  }
+  loop_.after(until, [reply] { reply.set(std::nullopt); });
+  std::optional<Buffer> record = co_await reply;
+  waiting_.erase(header.xid.value);
+  // Whatever was to be sent later looks at the reply first, and at nothing of this.
+  if (!record) co_return std::nullopt;
+  const auto decoded = rpc::decode_reply(record->view());
+  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
+    co_return std::nullopt;
+  co_return Buffer(decoded->results);
+}
+
+void ClientCalls::read() {
+  std::array<std::uint8_t, 2048> bytes;
+  while (true) {
+    sockaddr_in from{};
+    socklen_t size = sizeof from;
+    const ssize_t got =
+        ::recvfrom(socket_, bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+    if (got < 0) return;
+    if (got < 4) continue;
+    auto found = waiting_.find(load_be<std::uint32_t>(bytes.data()));
+    const rpc::Endpoint sender{ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)};
+    if (found == waiting_.end() || found->second.from != sender) continue;
+    const OneShot<std::optional<Buffer>> reply = found->second.reply;
+    reply.set(Buffer(ByteView(bytes).first(static_cast<std::size_t>(got))));
+  }
+}
+
+}  // namespace slice::proxy

@@ -1,0 +1,53 @@
+// ClientCalls: calls of programs on clients' hosts, over UDP, from the virtual address: whom a client waits
+// for is the address that it has mounted. One loop.
+#ifndef SLICE_PROXY_PROGRAMS_CLIENT_CALLS_H
+#define SLICE_PROXY_PROGRAMS_CLIENT_CALLS_H
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/loop.h"
+#include "common/result.h"
+#include "common/task.h"
+#include "rpc/endpoint.h"
+
+namespace slice::proxy {
+
+class ClientCalls {
+ public:
+  // A socket at a reserved port of `address`, which need not be on this host yet; kIo. `random`: for xids.
+  static Result<std::unique_ptr<ClientCalls>> open(Loop& loop, std::uint32_t address,
+                                                   const std::function<std::uint64_t()>& random);
+  ClientCalls(const ClientCalls&) = delete;
+  ClientCalls& operator=(const ClientCalls&) = delete;
+  ~ClientCalls();
+
+  struct Procedure {
+    std::uint32_t program = 0, version = 0, number = 0;
+  };
+  // The results; nothing where none have come after the last of the tries, each of which waits for its time,
+  // or where the client refuses the call.
+  Task<std::optional<Buffer>> call(rpc::Endpoint to, Procedure what, Buffer arguments,
+                                   std::vector<Duration> tries);
+
+ private:
+  ClientCalls(Loop& loop, int socket, std::uint32_t first_xid);
+  void read();
+
+  struct Waiting {
+    rpc::Endpoint from;
+    OneShot<std::optional<Buffer>> reply;  // the record; nothing: time is over
+  };
+  Loop& loop_;
+  const int socket_;
+  std::uint32_t xid_;
+  std::map<std::uint32_t, Waiting> waiting_;  // by xid
+};
+
+}  // namespace slice::proxy
+
+#endif  // SLICE_PROXY_PROGRAMS_CLIENT_CALLS_H
