@@ -242,7 +242,7 @@ TEST_F(LockServiceTest, ALockThatAClientMayHaveTakenIsNotTakenBack) {
   EXPECT_EQ(wait({.svid = 2}), LockStatus::kBlocked);
   proxy_.answer = {.how = Granting::kNoAnswer};
   EXPECT_EQ(unlock({.svid = 1}), LockStatus::kGranted);
-  loop_.advance(5s);
+  loop_.advance(500ms);
   proxy_.answer = {.how = Granting::kAnswered, .status = LockStatus::kDenied};
   loop_.advance(20s);
   EXPECT_EQ(proxy_.told.size(), 2u);

@@ -16,8 +16,9 @@ constexpr Duration kProxyPatience = 6s;     // longer than a proxy tries
 constexpr Duration kRefused = 200ms;        // a proxy that is not there
 constexpr Duration kNobodyPause = 300ms;    // until the address is somewhere again
 constexpr Duration kUnreachablePause = 2s;  // until a client's rpcbind is asked again
-constexpr Duration kAgain = 10s;  // after a client that does not answer, as the kernel's server has it
-constexpr Duration kGrace = 5s;   // of a client that was restarted itself
+// After a client that does not answer: at first, and later, as the kernel's server has it.
+constexpr Duration kAgainSoon = 1s, kAgain = 10s;
+constexpr Duration kGrace = 5s;  // of a client that was restarted itself
 constexpr Duration kStorePause = 1s;
 
 }  // namespace
@@ -83,6 +84,7 @@ const AwaitedLock* LockGrants::due(const Telling& telling) const {
 // may be lost, with which it took the lock: it keeps that then, since two may never have it.
 Task<void> LockGrants::tell(LockGrants& self, Telling telling, bool maybe_sent) {
   const MonoTime began = self.context_.loop.now();
+  Duration again = kAgainSoon;
   // Whoever changed the locks answers first.
   co_await self.context_.loop.sleep({});
   while (const AwaitedLock* wanted = self.due(telling)) {
@@ -100,7 +102,8 @@ Task<void> LockGrants::tell(LockGrants& self, Telling telling, bool maybe_sent) 
     } else if (result.how == Granting::kNoAnswer) {
       self.unanswered_.add();
       maybe_sent = true;
-      pause = kAgain;
+      pause = again;
+      again = std::min(again * 2, kAgain);
     } else if (gone) {
       co_await self.settle(telling, false);
     } else if (result.how == Granting::kUnreachable) {

@@ -57,13 +57,14 @@ ClientCalls::ClientCalls(Loop& loop, int socket, std::uint32_t first_xid)
 
 ClientCalls::~ClientCalls() {
   loop_.unwatch_readable(socket_);
-  // What is still to be sent is not, and who waits ends now.
+  closed_ = true;
+  // Who waits ends now.
   for (auto& [xid, waiting] : std::exchange(waiting_, {})) waiting.reply.set(std::nullopt);
   ::close(socket_);
 }
 
-Task<std::optional<Buffer>> ClientCalls::call(rpc::Endpoint to, Procedure what, Buffer arguments,
-                                              std::vector<Duration> tries) {
+Task<ClientCalls::Answer> ClientCalls::call(rpc::Endpoint to, Procedure what, Buffer arguments,
+                                            std::vector<Duration> tries) {
   rpc::CallHeader header;
   header.xid = Xid{++xid_};
   header.program = what.program;
@@ -72,27 +73,26 @@ Task<std::optional<Buffer>> ClientCalls::call(rpc::Endpoint to, Procedure what, 
   header.arguments = arguments.view();
   rpc::XdrWriter datagram;
   rpc::encode_call(datagram, header);
-  OneShot<std::optional<Buffer>> reply;
-  waiting_[header.xid.value] = {to, reply};
   const sockaddr_in address = socket_address(to);
-  Duration until{};
-  for (const Duration each : tries) {
-    loop_.after(until, [reply, socket = socket_, bytes = datagram.view(), address] {
-      if (reply.is_set()) return;
-      ::sendto(socket, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&address),
-               sizeof address);
-    });
-    until += each;
+  Answer answer;
+  std::optional<Buffer> record;
+  for (auto wait = tries.begin(); wait != tries.end() && !record; ++wait) {
+    OneShot<std::optional<Buffer>> reply;
+    waiting_[header.xid.value] = {to, reply};
+    ::sendto(socket_, datagram.view().data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+             sizeof address);
+    ++answer.sent;
+    const TimerId over = loop_.after(*wait, [reply] { reply.set(std::nullopt); });
+    record = co_await reply;
+    loop_.cancel(over);
+    if (closed_) co_return answer;
   }
-  loop_.after(until, [reply] { reply.set(std::nullopt); });
-  std::optional<Buffer> record = co_await reply;
   waiting_.erase(header.xid.value);
-  // Whatever was to be sent later looks at the reply first, and at nothing of this.
-  if (!record) co_return std::nullopt;
+  if (!record) co_return answer;
   const auto decoded = rpc::decode_reply(record->view());
-  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
-    co_return std::nullopt;
-  co_return Buffer(decoded->results);
+  if (decoded && decoded->accepted && decoded->accept_stat == rpc::AcceptStat::kSuccess)
+    answer.results = Buffer(decoded->results);
+  co_return answer;
 }
 
 void ClientCalls::read() {

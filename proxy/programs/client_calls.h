@@ -29,10 +29,14 @@ class ClientCalls {
   struct Procedure {
     std::uint32_t program = 0, version = 0, number = 0;
   };
-  // The results; nothing where none have come after the last of the tries, each of which waits for its time,
-  // or where the client refuses the call.
-  Task<std::optional<Buffer>> call(rpc::Endpoint to, Procedure what, Buffer arguments,
-                                   std::vector<Duration> tries);
+  struct Answer {
+    // Nothing where none have come after the last of the tries, or where the client refuses the call.
+    std::optional<Buffer> results;
+    // How often the call was sent. More than once: what was answered may be the answer to a copy.
+    std::size_t sent = 0;
+  };
+  // Each of the tries waits for its time.
+  Task<Answer> call(rpc::Endpoint to, Procedure what, Buffer arguments, std::vector<Duration> tries);
 
  private:
   ClientCalls(Loop& loop, int socket, std::uint32_t first_xid);
@@ -45,6 +49,7 @@ class ClientCalls {
   Loop& loop_;
   const int socket_;
   std::uint32_t xid_;
+  bool closed_ = false;
   std::map<std::uint32_t, Waiting> waiting_;  // by xid
 };
 

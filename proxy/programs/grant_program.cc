@@ -11,7 +11,6 @@ using namespace std::chrono_literals;
 using wire::Granting;
 
 constexpr std::uint16_t kPortmapPort = 111;
-constexpr Duration kPortLife = 60s;
 constexpr std::size_t kPorts = 4096, kTold = 1024;  // that are remembered
 constexpr Duration kUnderWayPause = 50ms;
 
@@ -19,8 +18,12 @@ constexpr Duration kUnderWayPause = 50ms;
 std::vector<Duration> port_tries() {
   return {300ms, 700ms, 1s};
 }
+// At the port of before, which another run of the client may not have any more.
+std::vector<Duration> first_tries() {
+  return {400ms};
+}
 std::vector<Duration> grant_tries() {
-  return {300ms, 700ms, 1s, 1s};
+  return {400ms, 800ms, 1200ms};
 }
 
 }  // namespace
@@ -65,37 +68,54 @@ Task<wire::GrantResult> GrantProgram::grant(const wire::GrantArgs& args) {
   co_return result;
 }
 
+// A client that has taken the lock says of a copy that it does not wait: so only a first "denied" says that
+// it has given up.
 Task<wire::GrantResult> GrantProgram::tell(std::uint32_t address, Buffer call) {
-  const std::uint16_t port = co_await port_of(address);
-  if (port == 0) {
-    unreachable_.add();
-    co_return wire::GrantResult{.how = Granting::kUnreachable};
+  Said said;
+  std::size_t sent = 0;
+  if (const auto known = ports_.find(address); known != ports_.end()) {
+    said = co_await granted({address, known->second}, call, first_tries());
+    sent += said.sent;
   }
-  constexpr ClientCalls::Procedure kGranted{nlm4::kProgram, nlm4::kVersion,
-                                            static_cast<std::uint32_t>(nlm4::Procedure::kGranted)};
-  auto results = co_await call_({address, port}, kGranted, std::move(call), grant_tries());
-  nlm4::Result result;
-  if (!results || !decode(results->view(), result)) {
-    ports_.erase(address);
+  if (!said.status) {
+    const std::uint16_t port = co_await ask_port(address);
+    if (port == 0 && sent == 0) {
+      unreachable_.add();
+      co_return wire::GrantResult{.how = Granting::kUnreachable};
+    }
+    if (port != 0) said = co_await granted({address, port}, call, grant_tries());
+    sent += said.sent;
+  }
+  if (!said.status || (*said.status == nlm4::Status::kDenied && sent > 1)) {
     unanswered_.add();
     co_return wire::GrantResult{.how = Granting::kNoAnswer};
   }
-  (result.status == nlm4::Status::kGranted ? granted_ : denied_).add();
-  co_return wire::GrantResult{.how = Granting::kAnswered, .status = result.status};
+  (*said.status == nlm4::Status::kGranted ? granted_ : denied_).add();
+  co_return wire::GrantResult{.how = Granting::kAnswered, .status = *said.status};
 }
 
-Task<std::uint16_t> GrantProgram::port_of(std::uint32_t address) {
-  if (auto known = ports_.find(address); known != ports_.end() && loop_.now() < known->second.until)
-    co_return known->second.number;
+Task<GrantProgram::Said> GrantProgram::granted(rpc::Endpoint client, const Buffer& call,
+                                               std::vector<Duration> tries) {
+  constexpr ClientCalls::Procedure kGranted{nlm4::kProgram, nlm4::kVersion,
+                                            static_cast<std::uint32_t>(nlm4::Procedure::kGranted)};
+  const ClientCalls::Answer answer = co_await call_(client, kGranted, call.clone(), std::move(tries));
+  nlm4::Result result;
+  if (!answer.results || !decode(answer.results->view(), result)) co_return Said{std::nullopt, answer.sent};
+  co_return Said{result.status, answer.sent};
+}
+
+Task<std::uint16_t> GrantProgram::ask_port(std::uint32_t address) {
   constexpr ClientCalls::Procedure kGetport{portmap2::kProgram, portmap2::kVersion,
                                             static_cast<std::uint32_t>(portmap2::Procedure::kGetport)};
   rpc::XdrWriter asked;
   portmap2::encode(asked, portmap2::Mapping{nlm4::kProgram, nlm4::kVersion, portmap2::kUdp, 0});
-  auto results = co_await call_({address, kPortmapPort}, kGetport, asked.take(), port_tries());
+  const auto results =
+      (co_await call_({address, kPortmapPort}, kGetport, asked.take(), port_tries())).results;
   std::uint32_t port = 0;
   if (!results || !portmap2::decode_port(results->view(), port) || port > 0xffff) port = 0;
+  ports_.erase(address);
   if (ports_.size() >= kPorts) ports_.clear();
-  if (port != 0) ports_[address] = {static_cast<std::uint16_t>(port), loop_.now() + kPortLife};
+  if (port != 0) ports_[address] = static_cast<std::uint16_t>(port);
   co_return static_cast<std::uint16_t>(port);
 }
 

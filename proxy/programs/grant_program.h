@@ -22,25 +22,26 @@ class GrantProgram : public service::InternalProgram {
   // `run`: not 0, and of no other process. `holds`: whether clients' answers come to this host.
   GrantProgram(Loop& loop, Metrics& metrics, std::uint64_t run, std::function<bool()> holds);
   // ClientCalls::call(): how clients are called, once there is a socket for that.
-  using CallClient = std::function<Task<std::optional<Buffer>>(
-      rpc::Endpoint to, ClientCalls::Procedure what, Buffer arguments, std::vector<Duration> tries)>;
+  using CallClient = std::function<Task<ClientCalls::Answer>(rpc::Endpoint to, ClientCalls::Procedure what,
+                                                             Buffer arguments, std::vector<Duration> tries)>;
   void serve(CallClient call) { call_ = std::move(call); }
 
  private:
   Task<wire::GrantResult> grant(const wire::GrantArgs& args);
   Task<wire::GrantResult> tell(std::uint32_t address, Buffer call);
-  // 0: it is not found.
-  Task<std::uint16_t> port_of(std::uint32_t address);
-
-  struct Port {
-    std::uint16_t number = 0;
-    MonoTime until{};
+  // Of the client's lock manager, as its rpcbind says now; 0: it is not found.
+  Task<std::uint16_t> ask_port(std::uint32_t address);
+  struct Said {
+    std::optional<nlm4::Status> status;
+    std::size_t sent = 0;
   };
+  Task<Said> granted(rpc::Endpoint client, const Buffer& call, std::vector<Duration> tries);
+
   Loop& loop_;
   const std::uint64_t run_;
   const std::function<bool()> holds_;
   CallClient call_;
-  std::map<std::uint32_t, Port> ports_;  // of clients' lock managers
+  std::map<std::uint32_t, std::uint16_t> ports_;  // of clients' lock managers, as they were
   // What became of calls; nothing: it is under way. A copy of one, as comes over a new connection, is not
   // sent to the client again: it has the lock already, and would say that it does not wait for it.
   std::map<std::string, std::optional<wire::GrantResult>> told_;

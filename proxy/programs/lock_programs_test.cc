@@ -189,7 +189,7 @@ class GrantTest : public service::testing::ServiceFixture {
     grants_.serve([this](rpc::Endpoint to, ClientCalls::Procedure what, Buffer arguments,
                          std::vector<Duration>) { return client(to, what, std::move(arguments)); });
   }
-  Task<std::optional<Buffer>> client(rpc::Endpoint to, ClientCalls::Procedure what, Buffer arguments) {
+  Task<ClientCalls::Answer> client(rpc::Endpoint to, ClientCalls::Procedure what, Buffer arguments) {
     called.push_back(to);
     co_await loop_.sleep(10ms);
     rpc::XdrWriter out;
@@ -198,10 +198,10 @@ class GrantTest : public service::testing::ServiceFixture {
     } else {
       nlm4::TestArgs said;
       EXPECT_TRUE(decode(arguments.view(), said));
-      if (!answers) co_return std::nullopt;
-      encode(out, nlm4::Result{said.cookie, LockStatus::kGranted});
+      if (!answers || to.port != listens) co_return ClientCalls::Answer{std::nullopt, 1};
+      encode(out, nlm4::Result{said.cookie, status});
     }
-    co_return out.take();
+    co_return ClientCalls::Answer{out.take(), sent};
   }
   wire::GrantResult grant(std::uint64_t run_number, std::string_view cookie = "1") {
     rpc::XdrWriter call;
@@ -214,7 +214,9 @@ class GrantTest : public service::testing::ServiceFixture {
   }
 
   bool holds_ = true, answers = true;
-  std::uint32_t port = 4045;
+  LockStatus status = LockStatus::kGranted;
+  std::size_t sent = 1;
+  std::uint32_t port = 4045, listens = 4045;  // as rpcbind says, and as it is
   std::vector<rpc::Endpoint> called;
   GrantProgram grants_{loop_, metrics_, 9, [this] { return holds_; }};
 };
@@ -245,6 +247,26 @@ TEST_F(GrantTest, WhatTheRunBeforeMayHaveToldIsNotKnown) {
   EXPECT_TRUE(called.empty());
 }
 
+// A client that was started again has its lock manager elsewhere.
+TEST_F(GrantTest, AsksAgainWhereTheClientsLockManagerIs) {
+  grant(9, "1");
+  listens = port = 5000;
+  EXPECT_EQ(grant(9, "2").how, wire::Granting::kAnswered);
+  EXPECT_EQ(called.back().port, 5000);
+}
+
+// Of a copy it says that it does not wait, also where it has taken the lock.
+TEST_F(GrantTest, OnlyAFirstDeniedSaysThatTheClientDoesNotWait) {
+  status = LockStatus::kDenied;
+  EXPECT_EQ(grant(9, "1").how, wire::Granting::kAnswered);
+  sent = 2;
+  EXPECT_EQ(grant(9, "2").how, wire::Granting::kNoAnswer);
+  sent = 1;
+  listens = port = 5000;
+  EXPECT_EQ(grant(9, "3").how, wire::Granting::kNoAnswer) << "it was sent to the port of before, too";
+  EXPECT_EQ(grant(9, "4").how, wire::Granting::kAnswered);
+}
+
 TEST_F(GrantTest, SaysWhetherTheClientMayHaveHeard) {
   port = 0;
   EXPECT_EQ(grant(9, "1").how, wire::Granting::kUnreachable);
@@ -273,10 +295,10 @@ TEST(ClientCallsTest, TakesTheAnswerOfWhomItAskedAlone) {
     Peer& operator=(const Peer&) = delete;
     ~Peer() { ::close(fd); }
   } asked, other;
-  std::optional<std::optional<Buffer>> ended;
+  std::optional<ClientCalls::Answer> ended;
   const auto begin = [&] {
     ended.reset();
-    spawn([](ClientCalls& of, rpc::Endpoint to, std::optional<std::optional<Buffer>>& into) -> Task<void> {
+    spawn([](ClientCalls& of, rpc::Endpoint to, std::optional<ClientCalls::Answer>& into) -> Task<void> {
       rpc::XdrWriter arguments;
       arguments.u32(7);
       into = co_await of.call(to, {1, 2, 3}, arguments.take(), {20ms, 100ms});
@@ -302,12 +324,13 @@ TEST(ClientCallsTest, TakesTheAnswerOfWhomItAskedAlone) {
       ::sendto(asked.fd, reply.view().data(), reply.size(), 0, reinterpret_cast<sockaddr*>(&from), size);
   });
   EXPECT_TRUE(loop.run_until([&] { return ended.has_value(); }, 2s));
-  ASSERT_TRUE(*ended);
-  EXPECT_EQ(rpc::XdrReader((*ended)->view()).u32(), 2u);
+  ASSERT_TRUE(ended->results);
+  EXPECT_EQ(rpc::XdrReader(ended->results->view()).u32(), 2u);
+  EXPECT_EQ(ended->sent, 2u);
   loop.unwatch_readable(asked.fd);
   begin();
   EXPECT_TRUE(loop.run_until([&] { return ended.has_value(); }, 2s));
-  EXPECT_FALSE(*ended) << "nobody answers";
+  EXPECT_FALSE(ended->results) << "nobody answers";
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ import health
 import hostile
 import joining
 import load
+import locks
 import lost_manager_state
 import managers
 import members
@@ -90,20 +91,6 @@ def conformance(target, options):
     return passed_or_known(target, guest.text, code)
 
 
-# What each way to ask for a lock is refused with, within 10 s.
-LOCK_TRIAL = """
-import errno, fcntl, signal
-signal.alarm(10)
-with open("locked", "w") as file:
-    for lock in (fcntl.flock, fcntl.lockf):
-        try:
-            lock(file, fcntl.LOCK_EX)
-            print("locked")
-        except OSError as error:
-            print(errno.errorcode[error.errno])
-"""
-
-
 def client(target, options):
     """The harness itself, and a mount as a newcomer types it: no ports given, rpcbind asked."""
     def expect(what, wanted, got):
@@ -121,8 +108,6 @@ def client(target, options):
         expect("plain mount", (0, "content\n"), run(
             "sh", "-c", f"cd / && mount -t nfs -o vers=3,nolock {target.server}:{target.export} /mnt && cd /mnt && "
             "echo content > plain && cat plain && rm plain && cd / && umount /mnt", mount=False, timeout=60)),
-        expect("a lock without nolock", (0, "ENOLCK\nENOLCK\n"), run("python3", "-c", LOCK_TRIAL, locks=True, timeout=60)),
-        expect("the proxy refused them", True, target.metrics(target.proxy)["proxy_locks_refused_total"] >= 2),
         expect("showmount", True, target.export in run("showmount", "-e", target.server, mount=False, timeout=60)[1].split()),
     ]
     return all(checks)
@@ -373,6 +358,7 @@ SUITES = {
     "everyday": (everyday, "untar, compile, cp -a, git, sqlite, fsx, renames, links, users by one kernel client"),
     "everyday-udp": (everyday_udp, "the same over UDP, by a kernel built for it (build_udp_kernel.py)"),
     "client": (client, "the harness itself, and a mount without ports, through rpcbind"),
+    "locks": (locks.locks, "kernel clients lock files of one volume; clients and every server are killed meanwhile: no lock is lost, none is had by two"),
     "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
@@ -417,4 +403,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"address", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

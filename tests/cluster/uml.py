@@ -125,18 +125,20 @@ class Guest:
 
     def __init__(self, netns, server, command, *, export="/", options="", proto="tcp", port=2049, mount_port=20048,
                  kernel=None, memory="512M", shares=None, environment=None, timeout=300, output=None, mount=True,
-                 locks=False, modules=(), host=None):
+                 locks=False, modules=(), host=None, status=None):
         """command: list run with the mount as its working folder (SLICE_MOUNT names it).
         options: extra mount options. shares: {name: host folder} shown at /run/slice/NAME, read-only.
         output: file object that receives the command's output as it comes; then the end of the console is told too, on
         standard error, where the command did not end by itself. None keeps both only in `self.text` and `self.console`.
         kernel: another UML kernel than Debian's, with everything built in. modules: of Debian's, more than
-        those of a client. host: number of its address in its network, where it is to have a certain one."""
+        those of a client. host: number of its address in its network, where it is to have a certain one.
+        locks: rpcbind and rpc.statd run, and it mounts without nolock; status: a folder that keeps what rpc.statd does, so
+        that a guest which boots again with the same tells servers of it, as a host does."""
         self.netns, self.server, self.command = netns, server, list(command)
         self.export, self.options, self.proto = export, options, proto
         self.port, self.mount_port = port, mount_port
         self.kernel, self.memory, self.mount, self.locks = kernel, memory, mount, locks
-        self.modules, self.host = [*MODULES, *modules], host
+        self.modules, self.host, self.status = [*MODULES, *modules], host, status
         self.shares, self.environment = dict(shares or {}), dict(environment or {})
         self.timeout, self.output = timeout, output
         self.text, self.console = "", ""
@@ -205,7 +207,11 @@ class Guest:
         if any(ROOT.is_relative_to(hidden) for hidden in HIDDEN):
             lines += self._show(ROOT, ROOT)
         if self.locks:
-            lines += ["rpcbind -w 2>/dev/null || rpcbind", "rpc.statd --no-notify"]
+            # rpc.statd looks names up, and would wait for the host's name server.
+            lines += [f"hostname client-{self.address.replace('.', '-')}", "mount --bind /dev/null /etc/resolv.conf", "rpcbind -w 2>/dev/null || rpcbind"]
+            if self.status:
+                lines += [f"mount -t hostfs -o {shlex.quote(str(self.status))} none /var/lib/nfs"]
+            lines += ["rpc.statd" if self.status else "rpc.statd --no-notify"]
         self.environment.setdefault("SLICE_MOUNT", "/mnt")
         lines += [f"export {name}={shlex.quote(str(value))}" for name, value in self.environment.items()]
         command = " ".join(shlex.quote(word) for word in self.command)
