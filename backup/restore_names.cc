@@ -90,9 +90,10 @@ class Names {
       if (!next) co_return fail(next.error(), "a sequence of the backup");
       co_return skip_file_ids(site, *next);
     }
-    // What was to be cut was cut since, and perhaps written again.
+    // What was to be cut was cut since, and perhaps written again; who had locks then has them no more.
     const bool is_over =
-        kind == CellKind::kTruncation && cut_since_.contains(dirserver::last_number(cell.key));
+        kind == CellKind::kClientLocks ||
+        (kind == CellKind::kTruncation && cut_since_.contains(dirserver::last_number(cell.key)));
     co_return is_over ? Status{} : put(std::move(cell));
   }
 

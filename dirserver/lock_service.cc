@@ -1,6 +1,7 @@
 #include "dirserver/lock_service.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/log.h"
@@ -126,6 +127,8 @@ LockService::LockService(Volume& volume, service::SiteGate& gate)
           "dir_lock_files_freed_total",
           "files whose locks of a client went since it was restarted, or said so")),
       refusals_(volume.context.metrics) {
+  internal_.on<wire::WaitsArgs>(wire::LocksProcedure::kWaits,
+                                [this](const auto& args) { return waits(args); });
   internal_.on<wire::FreeLocksArgs>(wire::LocksProcedure::kFree,
                                     [this](const auto& args) { return free(args); });
 }
@@ -211,7 +214,13 @@ Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& r
     co_return rpc::Outcome::kReply;
   }
   const std::size_t start = results.size();
-  const std::optional<LockStatus> status = co_await run(request, key);
+  std::optional<LockStatus> status;
+  if (request.block && !request.reclaim && co_await deadlock(request)) {
+    deadlocks_.add();
+    status = LockStatus::kDeadlock;
+  } else {
+    status = co_await run(request, key);
+  }
   if (status) encode_answer(results, request, *status);
   duplicates.finish(key, as_text(results.view()).substr(start));
   co_return status ? rpc::Outcome::kReply : rpc::Outcome::kDrop;
@@ -283,10 +292,6 @@ LockStatus LockService::lock(const Request& request, ClientLocks& locks) const {
     refused_.add();
     return LockStatus::kDenied;
   }
-  if (volume_.cells.locks().deadlock(wanted.owner, locks, wanted)) {
-    deadlocks_.add();
-    return LockStatus::kDeadlock;
-  }
   locks.wait(std::move(waiter));
   return LockStatus::kBlocked;
 }
@@ -314,6 +319,53 @@ Task<rpc::Outcome> LockService::test(const Request& request, rpc::XdrWriter& res
                                                 .length = held->range.length()}});
   }
   co_return co_await cells.durable(transaction.shown()) ? rpc::Outcome::kReply : rpc::Outcome::kDrop;
+}
+
+// ---- deadlocks ----
+
+namespace {
+
+constexpr Duration kWaitsPatience = std::chrono::seconds(1);
+constexpr int kWaitsRounds = 8;  // from server to server
+
+std::vector<wire::LockerName> names_of(const std::set<Locker>& lockers) {
+  std::vector<wire::LockerName> names;
+  for (const Locker& each : lockers)
+    names.push_back({each.host.address, each.host.name, each.process, each.handle});
+  return names;
+}
+std::set<Locker> lockers_of(const std::vector<wire::LockerName>& names) {
+  std::set<Locker> lockers;
+  for (const wire::LockerName& each : names)
+    lockers.insert({{each.address, each.host}, each.process, each.handle});
+  return lockers;
+}
+
+}  // namespace
+
+wire::WaitsResult LockService::waits(const wire::WaitsArgs& args) const {
+  return {names_of(volume_.cells.locks().leads_to(lockers_of(args.who)))};
+}
+
+Task<bool> LockService::deadlock(const Request& request) {
+  const ClientLocks* locks = volume_.cells.locks().find(request.handle.fileid);
+  if (locks == nullptr || locks->conflict(request.lock) == nullptr) co_return false;
+  std::set<Locker> led = volume_.cells.locks().leads_to(ClientLockCells::in_the_way(*locks, request.lock));
+  for (int round = 0; round < kWaitsRounds && led.size() <= ClientLockCells::kMostLed; ++round) {
+    if (led.contains(request.lock.owner)) co_return true;
+    const std::size_t before = led.size();
+    for (SiteId other : volume_.peers.others()) {
+      const wire::ServerEntry* server = volume_.context.tables.get()->server(volume_.peers.server_of(other));
+      if (server == nullptr) continue;
+      auto result = co_await service::internal_call<wire::WaitsResult>(
+          volume_.context.channel, server->endpoint, wire::kLocksProgram, wire::LocksProcedure::kWaits,
+          wire::WaitsArgs{names_of(led)}, kWaitsPatience);
+      if (result) led.merge(lockers_of(result->leads_to));
+    }
+    led = volume_.cells.locks().leads_to(std::move(led));
+    if (led.size() == before) break;
+  }
+  co_return led.contains(request.lock.owner);
 }
 
 // ---- FREE ----

@@ -36,6 +36,11 @@ class LockService : public rpc::Program {
   // The status, and in `locks` what the file's are then, where they change.
   nlm4::Status decide(const Request& request, const AttributeCell* file, ClientLocks& locks) const;
   nlm4::Status lock(const Request& request, ClientLocks& locks) const;
+  // Whether a wait for it would never come to an end, as this server and the others know it: who holds what
+  // is in its way waits, perhaps by way of others, for the same process. Two that cross at the same moment
+  // may both be told to wait; then it is found when one of them asks again.
+  Task<bool> deadlock(const Request& request);
+  wire::WaitsResult waits(const wire::WaitsArgs& args) const;
   Task<wire::FreeLocksResult> free(const wire::FreeLocksArgs& args);
   Task<bool> free_site(const wire::FreeLocksArgs& args, SiteId site);
 

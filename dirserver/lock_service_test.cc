@@ -84,6 +84,28 @@ class LockServiceTest : public testing::TwoServers {
       if (owner(handle) == first.get()) return handle;
     }
   }
+  // In a directory whose own site is the second's.
+  routing::HandleBytes seconds_file() {
+    for (std::uint32_t xid = 7000;; xid += 2) {
+      const std::string tried = "d" + std::to_string(xid);
+      auto response =
+          run(send(*first, nfs3::Procedure::kMkdir, nfs3::MkdirArgs{.where = {root(), tried}}, xid));
+      rpc::XdrReader in(response->results());
+      nfs3::Status status{};
+      nfs3::CreatedOk made;
+      EXPECT_TRUE(nfs3::decode_result(in, status, made));
+      const std::vector<std::uint8_t> directory(made.object->begin(), made.object->end());
+      auto file = run(send(*second, nfs3::Procedure::kCreate,
+                           nfs3::CreateArgs{.where = {directory, "file"}, .mode = nfs3::CreateMode::kGuarded},
+                           xid + 1));
+      rpc::XdrReader file_in(file->results());
+      EXPECT_TRUE(nfs3::decode_result(file_in, status, made));
+      if (status != nfs3::Status::kOk) continue;
+      routing::HandleBytes handle{};
+      std::copy(made.object->begin(), made.object->end(), handle.begin());
+      if (owner(handle) == second.get()) return handle;
+    }
+  }
   Side* owner(const routing::HandleBytes& file) {
     const SiteId site = handles_.open(file)->directory_site;
     const bool firsts = first->tables.get()->owns(first->self.index, wire::Role::kDirectory, site);
@@ -311,6 +333,24 @@ TEST_F(LockServiceTest, WhoWouldWaitForItselfIsToldSo) {
   EXPECT_EQ(wait({.svid = 3}, 0, 1), LockStatus::kDeadlock);
   EXPECT_EQ(unlock({.svid = 3}, 2, 1), LockStatus::kGranted);
   EXPECT_EQ(wait({.svid = 3}, 0, 1), LockStatus::kBlocked);
+}
+
+// The files' sites may be of different servers.
+TEST_F(LockServiceTest, AlsoAcrossServers) {
+  const routing::HandleBytes here = file_;
+  routing::HandleBytes there = seconds_file();
+  EXPECT_EQ(lock({.svid = 1}), LockStatus::kGranted);
+  file_ = there;
+  EXPECT_EQ(lock({.svid = 2}), LockStatus::kGranted);
+  EXPECT_EQ(wait({.svid = 1}), LockStatus::kBlocked);
+  file_ = here;
+  EXPECT_EQ(wait({.svid = 2}), LockStatus::kDeadlock);
+  EXPECT_EQ(wait({.svid = 3}), LockStatus::kBlocked);
+  stop_server(*second);
+  second->network.attach(second->endpoint(), nullptr);
+  first->network.attach(second->endpoint(), nullptr);
+  EXPECT_EQ(wait({.svid = 2}), LockStatus::kBlocked) << "nobody waits for a dead server";
+  start_server(*second);
 }
 
 // Late copies, by another proxy or from a queue, neither lock again what is free nor free what is locked

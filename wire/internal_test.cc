@@ -9,10 +9,12 @@
 #include "wire/directory.h"
 #include "wire/layout.h"
 #include "wire/listed_site.h"
+#include "wire/locks.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/moves.h"
 #include "wire/nlm4.h"
+#include "wire/nsm1.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/scan.h"
@@ -592,6 +594,16 @@ TEST(LockMessages, Codec) {
   check_message(nlm4::FreeAllArgs{"client", 5});
   check_message(nlm4::Result{cookie, nlm4::Status::kDeniedNoLocks});
   check_message(nlm4::ShareResult{cookie, nlm4::Status::kDeniedNoLocks, 7});
+  check_message(nlm4::TestResult{cookie, nlm4::Status::kGranted, {}});
+  check_message(nlm4::TestResult{cookie, nlm4::Status::kDenied, {true, 9, cookie, 5, 10}});
+  check_message(nsm1::NotifyArgs{"client", 7});
+  check_message(FreeLocksArgs{1, "client", 5, {1, 2}});
+  check_message(FreeLocksArgs{1, "client", std::nullopt, {}});
+  check_message(FreeLocksResult{{1, 63}});
+  check_message(WaitsArgs{{{1, "client", -4, "oh"}, {2, "", 0, ""}}});
+  check_message(WaitsResult{{{1, "client", -4, "oh"}}});
+  check_message(GrantArgs{8, 1, Buffer(cookie)});
+  check_message(GrantResult{Granting::kAnswered, nlm4::Status::kGranted, 8});
 }
 
 TEST(LockMessages, LengthsBeyondTheStandardsAreRefused) {

@@ -7,6 +7,28 @@ namespace {
 
 constexpr std::size_t kMaxGrant = 4096;  // bytes of GRANTED's arguments
 
+void encode_lockers(rpc::XdrWriter& out, const std::vector<LockerName>& all) {
+  const std::size_t count = encode_count(out, all, kMaxLockers);
+  for (std::size_t i = 0; i < count; ++i) {
+    out.u32(all[i].address);
+    out.text(all[i].host);
+    out.u32(static_cast<std::uint32_t>(all[i].process));
+    out.text(all[i].handle);
+  }
+}
+bool decode_lockers(ByteView bytes, std::vector<LockerName>& out) {
+  rpc::XdrReader in(bytes);
+  decode_list(in, kMaxLockers, out, [](rpc::XdrReader& from) {
+    LockerName one;
+    one.address = from.u32();
+    one.host = from.text(nlm4::kMaxString);
+    one.process = static_cast<std::int32_t>(from.u32());
+    one.handle = from.text(nlm4::kMaxObject);
+    return one;
+  });
+  return in.complete();
+}
+
 }  // namespace
 
 void encode(rpc::XdrWriter& out, const FreeLocksArgs& args) {
@@ -59,6 +81,20 @@ bool decode(ByteView bytes, GrantResult& out) {
   out.status = static_cast<nlm4::Status>(in.u32());
   out.run = in.u64();
   return in.complete();
+}
+
+void encode(rpc::XdrWriter& out, const WaitsArgs& args) {
+  encode_lockers(out, args.who);
+}
+bool decode(ByteView bytes, WaitsArgs& out) {
+  return decode_lockers(bytes, out.who);
+}
+
+void encode(rpc::XdrWriter& out, const WaitsResult& result) {
+  encode_lockers(out, result.leads_to);
+}
+bool decode(ByteView bytes, WaitsResult& out) {
+  return decode_lockers(bytes, out.leads_to);
 }
 
 }  // namespace slice::wire

@@ -1,5 +1,5 @@
 // The locks program, between proxies and directory servers: what NLM's calls for one file do not cover
-// (docs/locks.md). Directory servers serve FREE, proxies GRANT.
+// (docs/locks.md). Directory servers serve FREE and WAITS, proxies GRANT.
 #ifndef SLICE_WIRE_LOCKS_H
 #define SLICE_WIRE_LOCKS_H
 
@@ -13,7 +13,7 @@
 
 namespace slice::wire {
 
-enum class LocksProcedure : std::uint32_t { kFree = 1, kGrant = 2 };
+enum class LocksProcedure : std::uint32_t { kFree = 1, kGrant = 2, kWaits = 3 };
 
 // FREE: a client has none of the locks any more that it has on files of these directory sites, but for those
 // that its run with NSM's number `keep` took.
@@ -48,7 +48,24 @@ struct GrantResult {
   std::uint64_t run = 0;
 };
 
-#define SLICE_WIRE_LOCKS_MESSAGES(X) X(FreeLocksArgs) X(FreeLocksResult) X(GrantArgs) X(GrantResult)
+// WAITS: what these wait for at this directory server, directly or by way of one another, and they
+// themselves.
+inline constexpr std::size_t kMaxLockers = 1024;
+struct LockerName {
+  std::uint32_t address = 0;
+  std::string host;
+  std::int32_t process = 0;
+  std::string handle;
+};
+struct WaitsArgs {
+  std::vector<LockerName> who;
+};
+struct WaitsResult {
+  std::vector<LockerName> leads_to;
+};
+
+#define SLICE_WIRE_LOCKS_MESSAGES(X) \
+  X(FreeLocksArgs) X(FreeLocksResult) X(GrantArgs) X(GrantResult) X(WaitsArgs) X(WaitsResult)
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \
   bool decode(ByteView bytes, Message& out);

@@ -15,11 +15,13 @@
 #include "wire/failover.h"
 #include "wire/layout.h"
 #include "wire/leader.h"
+#include "wire/locks.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
 #include "wire/nfs3_readdir.h"
 #include "wire/nlm4.h"
+#include "wire/nsm1.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/routes.h"
@@ -182,10 +184,14 @@ const std::vector<Try>& tries() {
                                        message<wire::Routes>,
                                        message<wire::ShareClientsArgs>,
                                        message<wire::ShareClientsResult>,
-#define X(Message) message<nlm4::Message>,
-                                       SLICE_WIRE_NLM_MESSAGES(X)
+                                       message<nsm1::NotifyArgs>,
+#define X(Message) message<wire::Message>,
+                                       SLICE_WIRE_LOCKS_MESSAGES(X)
 #undef X
-                                           text_arguments};
+#define X(Message) message<nlm4::Message>,
+                                           SLICE_WIRE_NLM_MESSAGES(X)
+#undef X
+                                               text_arguments};
   return all;
 }
 

@@ -1,5 +1,6 @@
 // Every kind of damage is made by hand in a volume that is clean otherwise, and must be all that is found.
 #include "dirserver/fsck/checker.h"
+#include "dirserver/cells/client_locks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -328,6 +329,17 @@ TEST_P(CheckerTest, RecordsOfOperationsUnderWayAreNoDamage) {
   EXPECT_THAT(all, HasSubstr("is decided; 1 of 1 sites"));
   EXPECT_THAT(all, HasSubstr("is prepared and not decided: it is taken back"));
   EXPECT_THAT(all, HasSubstr("has still to be told"));
+}
+
+TEST_P(CheckerTest, LocksAreOfFiles) {
+  ClientLocks locks;
+  locks.lock({.owner = {{1, "host"}, 2, "owner"}, .range = {0, 9}, .exclusive = true});
+  const FileId none{home_of(file_).value * (std::uint64_t{1} << 48) + 0xfffff};
+  volume_.others()[client_locks_key(home_of(file_), file_)] = encode(locks);
+  EXPECT_THAT(found(), IsEmpty());
+  volume_.others()[client_locks_key(home_of(docs_), docs_)] = encode(locks);
+  volume_.others()[client_locks_key(home_of(none), none)] = encode(locks);
+  EXPECT_THAT(found(), UnorderedElementsAre(text(Kind::kLocks, docs_), text(Kind::kLocks, none)));
 }
 
 TEST_P(CheckerTest, ADecidedChangeExplainsWhatItWillMend) {

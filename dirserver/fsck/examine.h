@@ -38,6 +38,7 @@ class Examiner {
   Task<Result<Verdict>> part(std::string key);
   Task<Result<Verdict>> cycle(std::string key);
   Task<Result<Verdict>> record(std::string key);
+  Task<Status> client_locks(std::string_view key, Verdict& verdict);
   Task<Status> known_part(std::string_view key, Verdict& verdict);
   Task<Status> intention(std::string_view key, std::string_view value, Verdict& verdict);
   Task<Status> prepared(std::string_view key, std::string_view value, Verdict& verdict);

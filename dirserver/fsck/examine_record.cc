@@ -36,6 +36,9 @@ Task<Result<Verdict>> Examiner::record(std::string key) {
     case CellKind::kKnownPart:
       read = co_await known_part(key, verdict);
       break;
+    case CellKind::kClientLocks:
+      read = co_await client_locks(key, verdict);
+      break;
     case CellKind::kIntention:
       read = co_await intention(key, value->value, verdict);
       break;
@@ -72,6 +75,20 @@ Task<Status> Examiner::known_part(std::string_view key, Verdict& verdict) {
   if (!wrong.empty()) {
     verdict.findings.push_back(
         {.kind = Kind::kKnownPart, .site = site, .file = file, .what = std::move(wrong)});
+  }
+  co_return Status{};
+}
+
+// They go with their file, in one batch.
+Task<Status> Examiner::client_locks(std::string_view key, Verdict& verdict) {
+  const FileId file = file_of(key);
+  auto cell = co_await attributes(site_of(key), file);
+  if (!cell) co_return fail(std::move(cell).error());
+  Verdict unsaid;  // other aspects of it say it
+  auto decoded = decode_attributes(attribute_key(site_of(key), file), *cell, unsaid);
+  if (cell->state == State::kAbsent || (decoded && !decoded->regular())) {
+    verdict.findings.push_back(
+        {.kind = Kind::kLocks, .site = site_of(key), .file = file, .what = "locks of what is no file here"});
   }
   co_return Status{};
 }

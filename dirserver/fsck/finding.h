@@ -29,6 +29,7 @@ enum class Kind : std::uint8_t {
   kKnownPart,    // what the directory's own site knows of a part
   kCycle,        // directories that the root does not lead to
   kReclaim,      // a reclaim record of a file that exists
+  kLocks,        // clients' locks of what is no file
   kTruncation,   // a truncation record without truncating file, or the reverse
   kSequence,     // a fileID that its site has not given out
   kDuplicate,    // a fileID that two sites have

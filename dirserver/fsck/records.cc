@@ -34,15 +34,16 @@ void add_to(Totals& totals, const wire::ScanCell& cell) {
   }
 }
 
-// Those that are there only as long as an operation is under way.
-bool unfinished(std::string_view key) {
+// Few, and each is looked at: those that are there only as long as an operation is under way, and locks.
+bool looked_at(std::string_view key) {
   CellKind kind = kind_of(key);
-  return kind == CellKind::kOwedTouch || kind == CellKind::kIntention || kind == CellKind::kPrepared;
+  return kind == CellKind::kOwedTouch || kind == CellKind::kIntention || kind == CellKind::kPrepared ||
+         kind == CellKind::kClientLocks;
 }
 
 void take(const wire::ScanCell& cell, Suspects& suspects, Report& report) {
   add_to(report.totals, cell);
-  if (!good_key(cell.key) || unfinished(cell.key) || !check_value(cell.key, cell.value)) {
+  if (!good_key(cell.key) || looked_at(cell.key) || !check_value(cell.key, cell.value)) {
     suspects.add(Aspect::kRecord, cell.key);
   }
 }

@@ -5,21 +5,9 @@
 namespace slice::dirserver {
 namespace {
 
-// That a deadlock is looked for among: who is in one that is longer waits, and may be interrupted.
-constexpr std::size_t kMostLooks = 100'000;
-
 // fileIDs begin with the site.
 FileId first_of(SiteId site) {
   return FileId{std::uint64_t{site.value} << 48};
-}
-
-// Those who hold what is in the way of `wanted`.
-template <class Visit>
-void each_in_the_way(const ClientLocks& file, const HeldLock& wanted, const Visit& visit) {
-  for (const HeldLock& held : file.held()) {
-    const bool excludes = held.exclusive || wanted.exclusive;
-    if (excludes && held.owner != wanted.owner && held.range.overlaps(wanted.range)) visit(held.owner);
-  }
 }
 
 }  // namespace
@@ -58,28 +46,34 @@ bool ClientLockCells::full(std::uint32_t address) const {
   return found != by_client_.end() && found->second >= kMostOfClient;
 }
 
-bool ClientLockCells::deadlock(const Locker& waiter, const ClientLocks& file, const HeldLock& wanted) const {
-  if (with_waiters_.empty()) return false;
-  std::set<Locker> seen;
-  std::vector<Locker> next;
-  auto follow = [&](const Locker& holder) {
-    if (seen.insert(holder).second) next.push_back(holder);
-  };
-  each_in_the_way(file, wanted, follow);
+std::set<Locker> ClientLockCells::in_the_way(const ClientLocks& file, const HeldLock& wanted) {
+  std::set<Locker> holders;
+  for (const HeldLock& held : file.held()) {
+    const bool excludes = held.exclusive || wanted.exclusive;
+    if (excludes && held.owner != wanted.owner && held.range.overlaps(wanted.range))
+      holders.insert(held.owner);
+  }
+  return holders;
+}
+
+std::set<Locker> ClientLockCells::leads_to(std::set<Locker> from) const {
+  std::vector<Locker> next(from.begin(), from.end());
   std::size_t looks = 0;
-  while (!next.empty()) {
+  while (!next.empty() && !with_waiters_.empty()) {
     const Locker holder = std::move(next.back());
     next.pop_back();
-    if (holder == waiter) return true;
-    for (FileId other : with_waiters_) {
-      const ClientLocks& locks = files_.find(other)->second;
+    for (FileId file : with_waiters_) {
+      const ClientLocks& locks = files_.find(file)->second;
       for (const AwaitedLock& waits : locks.waiting()) {
-        if (++looks > kMostLooks) return false;
-        if (waits.lock.owner == holder) each_in_the_way(locks, waits.lock, follow);
+        if (++looks > kMostLooks || from.size() > kMostLed) return from;
+        if (waits.lock.owner != holder) continue;
+        for (const Locker& each : in_the_way(locks, waits.lock)) {
+          if (from.insert(each).second) next.push_back(each);
+        }
       }
     }
   }
-  return false;
+  return from;
 }
 
 void ClientLockCells::count(const ClientLocks& locks, std::int64_t by) {

@@ -35,9 +35,12 @@ class ClientLockCells {
   std::vector<FileId> files(SiteId site) const;
   // Whether the client has as many as it may.
   bool full(std::uint32_t address) const;
-  // Whether granting a lock to `waiter`, who would wait for these, never comes to an end: one of them waits,
-  // perhaps by way of others, for the waiter. Of what is on this server.
-  bool deadlock(const Locker& waiter, const ClientLocks& file, const HeldLock& wanted) const;
+  // All that these wait for on this server, directly or by way of one another, and they themselves. No more
+  // than kMostLed of them, and found among no more than kMostLooks waits.
+  static constexpr std::size_t kMostLed = 256, kMostLooks = 100'000;
+  std::set<Locker> leads_to(std::set<Locker> from) const;
+  // Who holds what is in the way of `wanted`.
+  static std::set<Locker> in_the_way(const ClientLocks& file, const HeldLock& wanted);
 
  private:
   friend class Transaction;

@@ -7,11 +7,13 @@
 #include "wire/directory.h"
 #include "wire/failover.h"
 #include "wire/layout.h"
+#include "wire/locks.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/moves.h"
 #include "wire/nfs3.h"
 #include "wire/nlm4.h"
+#include "wire/nsm1.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
 #include "wire/routes.h"
@@ -120,20 +122,53 @@ void mount_and_portmap(Maker& make) {
     }
     if (procedure < 5) make.add(portmap2::kProgram, portmap2::kVersion, procedure, mapping, false);
   }
-  for (std::uint32_t procedure : {2, 22}) {
-    rpc::XdrWriter lock;
-    encode(lock,
-           nlm4::LockArgs{.cookie = as_bytes("1"),
-                          .block = true,
-                          .lock = {.caller = "client", .handle = make.handle(2), .owner = as_bytes("me")}});
-    make.add(nlm4::kProgram, nlm4::kVersion, procedure, lock, false);
-  }
   rpc::XdrWriter routes;
   encode(routes, wire::RoutesArgs{Generation{1}});
   make.add(wire::kRoutesProgram, wire::kInternalVersion, 1, routes, false);
   rpc::XdrWriter callit;
   portmap2::encode(callit, portmap2::CallitArgs{mount3::kProgram, mount3::kVersion, 5, {}});
   make.add(portmap2::kProgram, portmap2::kVersion, 5, callit, false);
+}
+
+void locks(Maker& make) {
+  using P = nlm4::Procedure;
+  const auto add = [&](P procedure, const auto& args) {
+    rpc::XdrWriter out;
+    encode(out, args);
+    make.add(nlm4::kProgram, nlm4::kVersion, static_cast<std::uint32_t>(procedure), out, false);
+  };
+  const ByteView cookie = as_bytes("1"), owner = as_bytes("me");
+  for (std::uint64_t length : {0ULL, 5ULL, ~0ULL}) {
+    const nlm4::Lock lock{.caller = "client",
+                          .handle = make.handle(2),
+                          .owner = owner,
+                          .svid = 7,
+                          .offset = 10,
+                          .length = length};
+    const nlm4::LockArgs wanted{.cookie = cookie, .block = true, .exclusive = true, .lock = lock, .state = 3};
+    add(P::kLock, wanted);
+    add(P::kNmLock, wanted);
+    add(P::kTest, nlm4::TestArgs{cookie, true, lock});
+    add(P::kCancel, nlm4::CancelArgs{cookie, true, true, lock});
+    add(P::kUnlock, nlm4::UnlockArgs{cookie, lock});
+    add(P::kGranted, nlm4::TestArgs{cookie, true, lock});
+  }
+  const nlm4::ShareArgs share{
+      .cookie = cookie, .caller = "client", .handle = make.handle(2), .owner = owner, .mode = 2, .access = 1};
+  add(P::kShare, share);
+  add(P::kUnshare, share);
+  add(P::kFreeAll, nlm4::FreeAllArgs{"client", 3});
+  rpc::XdrWriter notice, free, grant;
+  encode(notice, nsm1::NotifyArgs{"client", 5});
+  make.add(nsm1::kProgram, nsm1::kVersion, static_cast<std::uint32_t>(nsm1::Procedure::kNotify), notice,
+           false);
+  encode(free, wire::FreeLocksArgs{.address = 0x0a4d0102, .host = "client", .keep = 3, .sites = {0, 1, 63}});
+  make.add(wire::kLocksProgram, wire::kInternalVersion, 1, free, true);
+  rpc::XdrWriter waits;
+  encode(waits, wire::WaitsArgs{{{0x0a4d0102, "client", 7, "me"}}});
+  make.add(wire::kLocksProgram, wire::kInternalVersion, 3, waits, true);
+  encode(grant, wire::GrantArgs{});
+  make.add(wire::kLocksProgram, wire::kInternalVersion, 2, grant, true);
 }
 
 void object_program(Maker& make) {
@@ -317,6 +352,7 @@ std::vector<Message> corpus(const Volume& volume) {
   nfs_names(make);
   nfs_files(make);
   mount_and_portmap(make);
+  locks(make);
   object_program(make);
   authority_and_coordinator(make);
   directory_program(make);
