@@ -35,6 +35,7 @@ namespace {
 
 // NFS's and NLM's procedures have the same numbers.
 constexpr std::uint32_t kOfNlm = nlm4::kProgram << 8;
+constexpr Duration kQuietPause = std::chrono::milliseconds(20);
 
 std::string text_of(ByteView bytes) {
   return std::string(as_text(bytes));
@@ -101,6 +102,10 @@ void encode_answer(rpc::XdrWriter& out, const Request& request, LockStatus statu
   }
 }
 
+Task<void> make_durable(CellStore& cells, storage::LogPosition position) {
+  co_await cells.durable(position);
+}
+
 // Who may read or write the file may lock it, as kernels have it.
 bool may_lock(const Identity& who, const AttributeCell& file) {
   const nfs3::Attributes attributes = attributes_of(file, VolumeId{});
@@ -128,7 +133,7 @@ LockService::LockService(Volume& volume, service::SiteGate& gate)
           "files whose locks of a client went since it was restarted, or said so")),
       refusals_(volume.context.metrics) {
   internal_.on<wire::WaitsArgs>(wire::LocksProcedure::kWaits,
-                                [this](const auto& args) { return waits(args); });
+                                [this](const auto& args) { return led_to(args); });
   internal_.on<wire::FreeLocksArgs>(wire::LocksProcedure::kFree,
                                     [this](const auto& args) { return free(args); });
 }
@@ -168,18 +173,27 @@ Task<rpc::Outcome> LockService::handle(const rpc::Call& call, rpc::XdrWriter& re
     co_return rpc::Outcome::kReply;
   }
   const SiteId site = request.handle.directory_site;
+  std::optional<bool> deadlocked;
   while (true) {
     if (gate_.holds(site.value)) {
       if (!co_await gate_.released(site.value)) co_return rpc::Outcome::kDrop;
     } else if (!co_await volume_.peers.here(site)) {
       co_return co_await pass_on(call, request, results);
-    } else if (!gate_.holds(site.value)) {
+    } else if (gate_.holds(site.value)) {
+      continue;
+    } else if (!waits(request)) {
+      break;
+    } else if (!volume_.grants.quiet(site, request.handle.fileid, request.lock.owner, request.lock.range)) {
+      co_await volume_.context.loop.sleep(kQuietPause);
+    } else if (!deadlocked) {
+      deadlocked = co_await deadlock(request);
+    } else {
       break;
     }
   }
   service::SiteGate::Pass pass(gate_, site.value);
   if (request.procedure == LockProcedure::kTest) co_return co_await test(request, results);
-  co_return co_await run_once(call, request, results);
+  co_return co_await run_once(call, request, deadlocked.value_or(false), results);
 }
 
 Task<rpc::Outcome> LockService::pass_on(const rpc::Call& call, const Request& request,
@@ -197,7 +211,7 @@ Task<rpc::Outcome> LockService::pass_on(const rpc::Call& call, const Request& re
   co_return rpc::Outcome::kReply;
 }
 
-Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& request,
+Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& request, bool deadlocked,
                                          rpc::XdrWriter& results) {
   using State = DuplicateCache::Seen::State;
   CallKey key = key_of(call);
@@ -215,7 +229,7 @@ Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& r
   }
   const std::size_t start = results.size();
   std::optional<LockStatus> status;
-  if (request.block && !request.reclaim && co_await deadlock(request)) {
+  if (deadlocked && waits(request)) {
     deadlocks_.add();
     status = LockStatus::kDeadlock;
   } else {
@@ -235,18 +249,21 @@ Task<std::optional<LockStatus>> LockService::run(const Request& request, const C
   const ClientLocks* before = cells.locks().find(ref.fileid);
   ClientLocks locks = before != nullptr ? *before : ClientLocks{};
   const LockStatus status = decide(request, *file, locks);
-  storage::LogPosition position = transaction.shown();
-  if (before != nullptr ? locks != *before : !locks.empty()) {
-    rpc::XdrWriter reply;
-    encode_answer(reply, request, status);
-    volume_.duplicates.record(key, as_text(reply.view()), ref.site, transaction);
-    auto committed = volume_.grants.commit(ref, std::move(locks), transaction);
-    if (!committed && committed.error().code == Errc::kNoSpace) co_return LockStatus::kDeniedNoLocks;
-    if (!committed) co_return std::nullopt;
-    position = *committed;
-    co_await volume_.context.crash.reach("locks.committed");
-  }
-  if (!co_await cells.durable(position)) co_return std::nullopt;
+  // What changes nothing is remembered in the store as well: a copy that came after a restart would lock what
+  // its client was refused, or free what it has locked since. But it is answered before that is durable.
+  rpc::XdrWriter reply;
+  encode_answer(reply, request, status);
+  volume_.duplicates.record(key, as_text(reply.view()), ref.site, transaction);
+  const bool changes = before != nullptr ? locks != *before : !locks.empty();
+  const storage::LogPosition shown = transaction.shown();
+  auto committed = changes ? volume_.grants.commit(ref, std::move(locks), transaction) : transaction.commit();
+  // Who gives something back does so again until there is room to note it.
+  if (!committed && committed.error().code == Errc::kNoSpace && (request.takes() || !changes))
+    co_return changes ? LockStatus::kDeniedNoLocks : status;
+  if (!committed) co_return std::nullopt;
+  if (!changes) spawn(make_durable(cells, *committed));
+  co_await volume_.context.crash.reach("locks.committed");
+  if (!co_await cells.durable(changes ? *committed : shown)) co_return std::nullopt;
   co_await volume_.context.crash.reach("locks.durable");
   co_return status;
 }
@@ -343,13 +360,20 @@ std::set<Locker> lockers_of(const std::vector<wire::LockerName>& names) {
 
 }  // namespace
 
-wire::WaitsResult LockService::waits(const wire::WaitsArgs& args) const {
+wire::WaitsResult LockService::led_to(const wire::WaitsArgs& args) const {
   return {names_of(volume_.cells.locks().leads_to(lockers_of(args.who)))};
+}
+
+bool LockService::waits(const Request& request) const {
+  const bool may = request.procedure == LockProcedure::kLock || request.procedure == LockProcedure::kNmLock;
+  const ClientLocks* locks = volume_.cells.locks().find(request.handle.fileid);
+  return may && request.block && !request.reclaim && locks != nullptr &&
+         locks->conflict(request.lock) != nullptr;
 }
 
 Task<bool> LockService::deadlock(const Request& request) {
   const ClientLocks* locks = volume_.cells.locks().find(request.handle.fileid);
-  if (locks == nullptr || locks->conflict(request.lock) == nullptr) co_return false;
+  if (locks == nullptr) co_return false;
   std::set<Locker> led = volume_.cells.locks().leads_to(ClientLockCells::in_the_way(*locks, request.lock));
   for (int round = 0; round < kWaitsRounds && led.size() <= ClientLockCells::kMostLed; ++round) {
     if (led.contains(request.lock.owner)) co_return true;

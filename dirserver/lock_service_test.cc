@@ -413,7 +413,8 @@ TEST_F(LockServiceTest, RefusesWhatItShould) {
   auto outcome = [&](const nlm4::LockArgs& args) { return ask(who, LockCall::kLock, args); };
   nlm4::LockArgs args{.cookie = cookie_, .exclusive = true, .lock = lock_of(who, file_, 2, UINT64_MAX)};
   EXPECT_EQ(outcome(args), LockStatus::kTooBig);
-  args.lock = lock_of(who, root(), 0, 0);
+  const routing::HandleBytes directory = root();
+  args.lock = lock_of(who, directory, 0, 0);
   EXPECT_EQ(outcome(args), LockStatus::kFailed) << "a directory";
   args.lock = lock_of(who, as_bytes("no handle"), 0, 0);
   EXPECT_EQ(outcome(args), LockStatus::kStaleHandle);

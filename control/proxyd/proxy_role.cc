@@ -36,7 +36,10 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       locks_(context),
       clients_status_(context),
       grants_(loop_, context.metrics, context.random() | 1,
-              [this] { return !address_ || address_->holds(); }),
+              [this] {
+                // A process that stood still has no lease any more, whatever it believes.
+                return !address_ || (address_->holds() && loop_.now_exactly() < serves_as_holder_);
+              }),
       taken_over_(context.metrics.gauge(
           "proxy_sockets_taken_over",
           "sockets on the virtual address that this process has from one that was killed")),

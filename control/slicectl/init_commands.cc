@@ -81,7 +81,7 @@ std::string told(const Birth& birth, const std::string& folder) {
   text += fmt::format(
       "  slicectl status     # on {}: until all serve\n\n"
       "Then, as root on a client:\n\n"
-      "  mount -t nfs -o vers=3,nolock {}:{} /mnt\n\n"
+      "  mount -t nfs -o vers=3 {}:{} /mnt\n\n"
       "Who has {}/ensemble.key, or a script, which has it too, may do everything. Each host has its copy "
       "then:\n"
       "remove {}.\n",

@@ -23,7 +23,7 @@ UML_CLIENT = ROOT / "tests/cluster/uml_client"
 def in_client(ensemble, command, timeout=300):
     """Runs a shell command in a fresh kernel client whose /mnt is the volume; its exit code."""
     names = ensemble.namespaces()
-    return subprocess.run([UML_CLIENT, "--netns", names["client"], "--server", names["virtual"], "--timeout", str(timeout), "--",
+    return subprocess.run([UML_CLIENT, "--netns", names["client"], "--server", names["virtual"], "--timeout", str(timeout), "--locks", "--",
                            "sh", "-c", f"cd / && {command}"]).returncode
 
 

@@ -12,7 +12,10 @@ namespace {
 using namespace std::chrono_literals;
 using wire::Granting;
 
-constexpr Duration kProxyPatience = 6s;     // longer than a proxy tries
+constexpr Duration kProxyPatience = 5s;  // longer than a proxy tries
+// By then a proxy that does not answer has died, or has no lease of the virtual address and tells nobody
+// anything.
+constexpr Duration kOver = 15s;
 constexpr Duration kRefused = 200ms;        // a proxy that is not there
 constexpr Duration kNobodyPause = 300ms;    // until the address is somewhere again
 constexpr Duration kUnreachablePause = 2s;  // until a client's rpcbind is asked again
@@ -52,6 +55,7 @@ Result<storage::LogPosition> LockGrants::commit(const CellRef& file, ClientLocks
 }
 
 Status LockGrants::recover(SiteId site) {
+  came_[site] = context_.loop.now();
   SLICE_RETURN_IF_ERROR(cells_.locks().load(cells_.store(), site));
   for (FileId file : cells_.locks().files(site)) tell_untold({site, file, 0}, true);
   return {};
@@ -154,12 +158,30 @@ Task<wire::GrantResult> LockGrants::tell_client(const AwaitedLock& wanted) {
   const Holder holder = co_await find_holder();
   if (holder.run == 0) co_return wire::GrantResult{};
   args.run = holder.run;
-  auto result = co_await service::internal_call<wire::GrantResult>(
-      context_.channel, holder.proxy, wire::kLocksProgram, wire::LocksProcedure::kGrant, args, kProxyPatience,
-      kRefused);
-  // It may have told the client, and died.
-  if (!result) co_return wire::GrantResult{.how = Granting::kNoAnswer};
-  co_return *result;
+  co_return co_await ask_holder(holder.proxy, std::move(args));
+}
+
+Task<wire::GrantResult> LockGrants::ask_holder(rpc::Endpoint proxy, wire::GrantArgs args) {
+  const MonoTime began = context_.loop.now();
+  while (true) {
+    auto result = co_await service::internal_call<wire::GrantResult>(
+        context_.channel, proxy, wire::kLocksProgram, wire::LocksProcedure::kGrant, args, kProxyPatience,
+        kRefused);
+    if (result) co_return *result;
+    // It may tell the client, or have told it and died. One that is refused connections is dead.
+    const bool dead = result.error().code == Errc::kUnavailable;
+    const Holder now = co_await find_holder();
+    const bool another = now.run != 0 && (now.proxy != proxy || now.run != args.run);
+    if (dead || another || context_.loop.now() - began > kOver)
+      co_return wire::GrantResult{.how = Granting::kNoAnswer};
+  }
+}
+
+bool LockGrants::quiet(SiteId site, FileId file, const Locker& owner, const ByteRange& range) const {
+  const auto came = came_.find(site);
+  if (came != came_.end() && context_.loop.now() - came->second <= kProxyPatience) return false;
+  const Telling telling{{site, file, 0}, owner, range, cells_.stays().of(site)};
+  return !telling_.contains(telling) || due(telling) != nullptr;
 }
 
 Task<void> LockGrants::settle(const Telling& telling, bool wanted) {

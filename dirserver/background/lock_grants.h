@@ -5,6 +5,7 @@
 #ifndef SLICE_DIRSERVER_BACKGROUND_LOCK_GRANTS_H
 #define SLICE_DIRSERVER_BACKGROUND_LOCK_GRANTS_H
 
+#include <map>
 #include <set>
 
 #include "common/log.h"
@@ -29,6 +30,10 @@ class LockGrants {
   Result<storage::LogPosition> commit(const CellRef& file, ClientLocks locks, Transaction& transaction);
   // The site is here: loads the locks of its files, and goes on telling clients. kCorrupt.
   Status recover(SiteId site);
+  // Whether no call can reach the client any more that tells it of a lock of this owner on exactly these
+  // bytes which it had and has given back. It would take that for what it waits for by now, if it waited for
+  // the same bytes again: so before it is told to wait.
+  bool quiet(SiteId site, FileId file, const Locker& owner, const ByteRange& range) const;
   // Nobody is told of anything any more; what is under way ends within its time-outs.
   void stop() { stopping_ = true; }
 
@@ -46,6 +51,8 @@ class LockGrants {
   const AwaitedLock* due(const Telling& telling) const;
   static Task<void> tell(LockGrants& self, Telling telling, bool maybe_sent);
   Task<wire::GrantResult> tell_client(const AwaitedLock& wanted);
+  // The same call again and again until it is known what became of it, or it can become nothing any more.
+  Task<wire::GrantResult> ask_holder(rpc::Endpoint proxy, wire::GrantArgs args);
   // The proxy that has the virtual address, and its run; none: no proxy says that it has.
   struct Holder {
     rpc::Endpoint proxy;
@@ -59,6 +66,8 @@ class LockGrants {
   CellStore& cells_;
   bool stopping_ = false;
   std::set<Telling> telling_;
+  std::map<SiteId, MonoTime>
+      came_;  // when sites came here: whom an earlier owner tells something is not known
   std::uint64_t cookie_ = 0;
   LogLimiter log_{1};
   Counter &granted_, &told_, &unwanted_, &unanswered_;

@@ -14,17 +14,15 @@ constexpr std::uint16_t kPortmapPort = 111;
 constexpr std::size_t kPorts = 4096, kTold = 1024;  // that are remembered
 constexpr Duration kUnderWayPause = 50ms;
 
-// Together less than a directory server waits.
+// Together less than a directory server waits. GRANTED is sent once each time that one asks: it knows whether
+// the client is still to be told, and a copy sent later might meet a client that waits for the same bytes
+// again.
 std::vector<Duration> port_tries() {
   return {300ms, 700ms, 1s};
 }
-// At the port of before, which another run of the client may not have any more.
-std::vector<Duration> first_tries() {
-  return {400ms};
-}
-std::vector<Duration> grant_tries() {
-  return {400ms, 800ms, 1200ms};
-}
+constexpr Duration kFirstTry =
+    400ms;  // at the port of before, which another run of the client may not have any more
+constexpr Duration kGrantTry = 1s;
 
 }  // namespace
 
@@ -48,8 +46,9 @@ Task<wire::GrantResult> GrantProgram::grant(const wire::GrantArgs& args) {
   const bool can = call_ && holds_();
   if (args.run == 0)
     co_return wire::GrantResult{.how = can ? Granting::kHere : Granting::kNotHere, .run = can ? run_ : 0};
-  // It was for the run before, which may have told the client.
-  if (args.run != run_ || !call_) co_return wire::GrantResult{.how = Granting::kNoAnswer};
+  // It was for the run before, which may have told the client; or the address has gone to another proxy
+  // since.
+  if (args.run != run_ || !can) co_return wire::GrantResult{.how = Granting::kNoAnswer};
   std::string key(as_text(args.call.view()));
   if (auto [at, first] = told_.try_emplace(key); !first) {
     while (at->second == std::nullopt) {
@@ -74,7 +73,7 @@ Task<wire::GrantResult> GrantProgram::tell(std::uint32_t address, Buffer call) {
   Said said;
   std::size_t sent = 0;
   if (const auto known = ports_.find(address); known != ports_.end()) {
-    said = co_await granted({address, known->second}, call, first_tries());
+    said = co_await granted({address, known->second}, call, kFirstTry);
     sent += said.sent;
   }
   if (!said.status) {
@@ -83,7 +82,7 @@ Task<wire::GrantResult> GrantProgram::tell(std::uint32_t address, Buffer call) {
       unreachable_.add();
       co_return wire::GrantResult{.how = Granting::kUnreachable};
     }
-    if (port != 0) said = co_await granted({address, port}, call, grant_tries());
+    if (port != 0) said = co_await granted({address, port}, call, kGrantTry);
     sent += said.sent;
   }
   if (!said.status || (*said.status == nlm4::Status::kDenied && sent > 1)) {
@@ -94,11 +93,10 @@ Task<wire::GrantResult> GrantProgram::tell(std::uint32_t address, Buffer call) {
   co_return wire::GrantResult{.how = Granting::kAnswered, .status = *said.status};
 }
 
-Task<GrantProgram::Said> GrantProgram::granted(rpc::Endpoint client, const Buffer& call,
-                                               std::vector<Duration> tries) {
+Task<GrantProgram::Said> GrantProgram::granted(rpc::Endpoint client, const Buffer& call, Duration patience) {
   constexpr ClientCalls::Procedure kGranted{nlm4::kProgram, nlm4::kVersion,
                                             static_cast<std::uint32_t>(nlm4::Procedure::kGranted)};
-  const ClientCalls::Answer answer = co_await call_(client, kGranted, call.clone(), std::move(tries));
+  const ClientCalls::Answer answer = co_await call_(client, kGranted, call.clone(), {patience});
   nlm4::Result result;
   if (!answer.results || !decode(answer.results->view(), result)) co_return Said{std::nullopt, answer.sent};
   co_return Said{result.status, answer.sent};

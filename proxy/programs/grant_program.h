@@ -35,7 +35,7 @@ class GrantProgram : public service::InternalProgram {
     std::optional<nlm4::Status> status;
     std::size_t sent = 0;
   };
-  Task<Said> granted(rpc::Endpoint client, const Buffer& call, std::vector<Duration> tries);
+  Task<Said> granted(rpc::Endpoint client, const Buffer& call, Duration patience);
 
   Loop& loop_;
   const std::uint64_t run_;

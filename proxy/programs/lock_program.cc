@@ -91,10 +91,11 @@ Task<rpc::Outcome> LockProgram::handle(const rpc::Call& call, rpc::XdrWriter& re
     answer(call, asked->cookie, nlm4::Status::kStaleHandle, results);
     co_return rpc::Outcome::kReply;
   }
-  co_return co_await forward(call, asked->handle, results);
+  co_return co_await forward(call, asked->cookie, asked->handle, results);
 }
 
-Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView handle, rpc::XdrWriter& results) {
+Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView cookie, ByteView handle,
+                                        rpc::XdrWriter& results) {
   const SiteId site{load_be<std::uint32_t>(handle.data() + SLICE_HANDLE_AT_SITE)};
   const MonoTime began = context_.loop.now();
   while (true) {
@@ -106,7 +107,11 @@ Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView handle, 
       results.fixed(reply->results());
       co_return rpc::Outcome::kReply;
     }
-    if (reply.error().code == Errc::kInvalid) co_return rpc::Outcome::kGarbage;
+    if (reply.error().code == Errc::kInvalid) {
+      // It decodes, so the server is of a version without locks, and is still to be upgraded.
+      answer(call, cookie, nlm4::Status::kDeniedNoLocks, results);
+      co_return rpc::Outcome::kReply;
+    }
     if (call.datagram || context_.loop.now() - began > kPatience) {
       unanswered_.add();
       if (log_.allow()) log_warning("a lock: no answer of {}: {}", owner.name, reply.error().message);

@@ -22,7 +22,8 @@ class LockProgram : public rpc::Program {
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
 
  private:
-  Task<rpc::Outcome> forward(const rpc::Call& call, ByteView handle, rpc::XdrWriter& results);
+  Task<rpc::Outcome> forward(const rpc::Call& call, ByteView cookie, ByteView handle,
+                             rpc::XdrWriter& results);
   Task<rpc::Outcome> free_all(const rpc::Call& call);
 
   service::ServiceContext& context_;

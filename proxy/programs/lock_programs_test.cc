@@ -141,6 +141,14 @@ TEST_F(LockProgramTest, WhatIsForNoServerIsAnsweredHere) {
   EXPECT_TRUE(server_.asked.empty());
 }
 
+// As everybody was refused before there were locks.
+TEST_F(LockProgramTest, AServerOfAVersionWithoutLocksRefusesThem) {
+  silence("dir1");
+  serve("dir1", free_);
+  EXPECT_EQ(status_of(ask(nlm4::Procedure::kUnlock, nlm4::UnlockArgs{cookie_, lock_})),
+            LockStatus::kDeniedNoLocks);
+}
+
 // Over TCP a client does not send again soon what a dead server did not answer.
 TEST_F(LockProgramTest, AServerThatIsAwayIsWaitedFor) {
   silence("dir1");

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/version.h"
 #include "tests/sim/bytes.h"
+#include "tests/sim/locks.h"
 
 namespace slice::sim {
 namespace {
@@ -21,7 +22,7 @@ constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--see
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P|none] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--later N] [--copies N]
                  [--coordinators N] [--proxies N] [--manager] [--failover [--broken nodes|owners]]
-                 [--moves [--names]] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--moves [--names]] [--locks] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log] [--version]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -42,13 +43,13 @@ work, at storage nodes or at who serves, which has to be found.
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile. --disk-errors: disks of storage nodes
 fail now and then; only with --bytes. --moves: --bytes and --manager, and sites of all classes are moved between
 servers, those of directories where there are several; with --names clients work on names instead of bytes, and
-directory sites alone are moved. --later: so many storage nodes more, with --moves, which are added in the first round.
+directory sites alone are moved. --locks: clients lock bytes of files instead. --later: so many storage nodes more, with --moves, which are added in the first round.
 )";
 
 struct Arguments {
   SimulationOptions simulation;
   std::uint64_t from = 1, seeds = 100;
-  bool trace = false, log = false, points = false, keep_going = false, bytes = false;
+  bool trace = false, log = false, points = false, keep_going = false, bytes = false, locks = false;
 };
 
 std::optional<std::uint64_t> number(const char* text) {
@@ -82,6 +83,8 @@ class Parser {
         give_standbys(arguments_.simulation.ensemble);
       } else if (flag == "--names") {
         names = true;
+      } else if (flag == "--locks") {
+        names = arguments_.locks = true;
       } else if (flag == "--disk-errors") {
         arguments_.simulation.ensemble.disk_errors = true;
       } else if (flag == "--keep-going") {
@@ -191,7 +194,7 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       "{} "
       "--operations {} --crashes {} --storage {} --later {} --copies {} --coordinators {} --proxies {} "
       "--placement "
-      "{}{}{}{}{}{}{}{}",
+      "{}{}{}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
       simulation.ensemble.mkdir_probability ? fmt::format("{}", *simulation.ensemble.mkdir_probability)
                                             : "none",
@@ -202,7 +205,7 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
       simulation.ensemble.manager ? " --manager" : "", failover_of(simulation.ensemble),
       simulation.ensemble.moves ? (arguments.bytes ? " --moves" : " --moves --names") : "",
-      hours_of(simulation),
+      arguments.locks ? " --locks" : "", hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 
@@ -251,8 +254,8 @@ bool run_seed(const Arguments& arguments, std::uint64_t seed, Totals& totals) {
       std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
     };
   }
-  SimulationResult result =
-      arguments.bytes ? simulate_bytes(options, to_stdout) : simulate(options, to_stdout);
+  const auto play = arguments.locks ? simulate_locks : arguments.bytes ? simulate_bytes : simulate;
+  SimulationResult result = play(options, to_stdout);
   totals.add(result);
   if (result.failure.empty()) return true;
   std::printf("seed %llu fails: %s\nagain: %s\n", static_cast<unsigned long long>(seed),

@@ -1,6 +1,14 @@
 #include "tests/sim/sim_proxy.h"
 
+#include "wire/portmap2.h"
+
 namespace slice::sim {
+namespace {
+
+constexpr std::uint16_t kCallsPort = 1000, kLockManagerPort = 700;
+constexpr Duration kNever = std::chrono::hours(1);
+
+}  // namespace
 
 class SimProxy::ToServers : public proxy::Connector {
  public:
@@ -45,7 +53,12 @@ class SimProxy::Datagrams : public proxy::DatagramPort, public SimNetwork::Recei
 
 SimProxy::SimProxy(service::ServiceContext& context, ProcessLoop& loop, SimNetwork& network,
                    SimStreams& streams, rpc::Endpoint front)
-    : context_(context), loop_(loop), network_(network), streams_(streams), front_(front) {}
+    : context_(context),
+      loop_(loop),
+      network_(network),
+      streams_(streams),
+      front_(front),
+      grants_(loop, context.metrics, context.random() | 1, [] { return true; }) {}
 
 SimProxy::~SimProxy() = default;
 
@@ -73,11 +86,47 @@ Task<slice::Status> SimProxy::start() {
   streams_.listen(front_, loop_, [this](std::unique_ptr<proxy::Stream> connection, rpc::Endpoint peer) {
     worker_->take_connection(std::move(connection), peer);
   });
+  const rpc::Endpoint from{front_.address, kCallsPort};
+  network_.set_stream(from);  // clients answer copies otherwise than what was first
+  client_calls_ = std::make_unique<SimSocket>(
+      loop_, network_,
+      SimSocket::Options{
+          .self = from, .first_xid = static_cast<std::uint32_t>(context_.random()), .resend_after = kNever});
+  grants_.serve([this](rpc::Endpoint to, proxy::ClientCalls::Procedure what, Buffer arguments,
+                       std::vector<Duration> tries) {
+    return call_client(to, what, std::move(arguments), std::move(tries));
+  });
   shared_->write_back().start();
   co_return slice::Status{};
 }
 
+Task<proxy::ClientCalls::Answer> SimProxy::call_client(rpc::Endpoint to, proxy::ClientCalls::Procedure what,
+                                                       Buffer arguments, std::vector<Duration> tries) {
+  proxy::ClientCalls::Answer answer;
+  if (what.program == portmap2::kProgram) {
+    rpc::XdrWriter port;
+    portmap2::encode_port(port, kLockManagerPort);
+    answer.results = port.take();
+    co_return answer;
+  }
+  for (const Duration patience : tries) {
+    rpc::Request request{.to = to,
+                         .program = what.program,
+                         .version = what.version,
+                         .procedure = what.number,
+                         .arguments = arguments.clone(),
+                         .timeout = patience};
+    ++answer.sent;
+    auto response = co_await client_calls_->call(std::move(request));
+    if (!response) continue;
+    answer.results = Buffer(response->results());
+    break;
+  }
+  co_return answer;
+}
+
 void SimProxy::close() {
+  if (client_calls_ != nullptr) client_calls_->close();
   if (datagrams_ != nullptr) datagrams_->close();
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "proxy/programs/grant_program.h"
 #include "proxy/shared_state.h"
 #include "proxy/worker.h"
 #include "service/process.h"
@@ -20,7 +21,7 @@ class SimProxy : public service::Role {
   ~SimProxy() override;
 
   Task<slice::Status> start() override;
-  std::vector<rpc::Program*> programs() override { return {}; }
+  std::vector<rpc::Program*> programs() override { return {&grants_}; }
   Task<void> stop() override { co_return; }
   std::string state() const override { return "serving"; }
   // Its process died.
@@ -29,6 +30,9 @@ class SimProxy : public service::Role {
  private:
   class ToServers;
   class Datagrams;
+  // A client's lock manager is at one port, and so needs no rpcbind.
+  Task<proxy::ClientCalls::Answer> call_client(rpc::Endpoint to, proxy::ClientCalls::Procedure what,
+                                               Buffer arguments, std::vector<Duration> tries);
 
   service::ServiceContext& context_;
   ProcessLoop& loop_;
@@ -40,6 +44,8 @@ class SimProxy : public service::Role {
   std::unique_ptr<Datagrams> datagrams_;
   std::unique_ptr<proxy::SharedState> shared_;
   std::unique_ptr<proxy::Worker> worker_;
+  std::unique_ptr<SimSocket> client_calls_;
+  proxy::GrantProgram grants_;
 };
 
 }  // namespace slice::sim

@@ -14,7 +14,7 @@ from attacks.attack import EVERYWHERE, attack, must
 from attacks.connections import ports_of_all
 
 INTERNAL = {"authority": 0x20534c01, "object": 0x20534c02, "coordinator": 0x20534c03, "manager": 0x20534c04, "admin": 0x20534c05,
-            "directory": 0x20534c06, "scan": 0x20534c07, "moves": 0x20534c08}
+            "directory": 0x20534c06, "scan": 0x20534c07, "moves": 0x20534c08, "backing": 0x20534c09, "locks": 0x20534c0b}
 AMPLIFICATION = 4  # an answer over UDP to its request, at most
 LOG_BYTES = 200_000  # of one process, during one attack
 
