@@ -35,7 +35,7 @@ namespace {
 
 // NFS's and NLM's procedures have the same numbers.
 constexpr std::uint32_t kOfNlm = nlm4::kProgram << 8;
-constexpr Duration kQuietPause = std::chrono::milliseconds(20);
+constexpr Duration kQuietPause = std::chrono::milliseconds(2);
 
 std::string text_of(ByteView bytes) {
   return std::string(as_text(bytes));
@@ -183,17 +183,25 @@ Task<rpc::Outcome> LockService::handle(const rpc::Call& call, rpc::XdrWriter& re
       continue;
     } else if (!waits(request)) {
       break;
-    } else if (!volume_.grants.quiet(site, request.handle.fileid, request.lock.owner, request.lock.range)) {
-      co_await volume_.context.loop.sleep(kQuietPause);
+    } else if (!quiet(request, true)) {
+      co_await until_quiet(request, true);
     } else if (!deadlocked) {
       deadlocked = co_await deadlock(request);
     } else {
       break;
     }
   }
-  service::SiteGate::Pass pass(gate_, site.value);
-  if (request.procedure == LockProcedure::kTest) co_return co_await test(request, results);
-  co_return co_await run_once(call, request, deadlocked.value_or(false), results);
+  bool copy = false;
+  rpc::Outcome outcome{};
+  {
+    service::SiteGate::Pass pass(gate_, site.value);
+    if (request.procedure == LockProcedure::kTest) co_return co_await test(request, results);
+    outcome = co_await run_once(call, request, deadlocked.value_or(false), results, copy);
+  }
+  const bool gives_back =
+      request.procedure == LockProcedure::kUnlock || request.procedure == LockProcedure::kCancel;
+  if (gives_back) co_await until_quiet(request, copy);
+  co_return outcome;
 }
 
 Task<rpc::Outcome> LockService::pass_on(const rpc::Call& call, const Request& request,
@@ -212,7 +220,7 @@ Task<rpc::Outcome> LockService::pass_on(const rpc::Call& call, const Request& re
 }
 
 Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& request, bool deadlocked,
-                                         rpc::XdrWriter& results) {
+                                         rpc::XdrWriter& results, bool& copy) {
   using State = DuplicateCache::Seen::State;
   CallKey key = key_of(call);
   key.procedure |= kOfNlm;
@@ -224,6 +232,7 @@ Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& r
   }
   if (seen.state == State::kInProgress) co_return rpc::Outcome::kDrop;
   if (seen.state == State::kAnswered) {
+    copy = true;
     results.fixed(as_bytes(seen.reply));
     co_return rpc::Outcome::kReply;
   }
@@ -362,6 +371,15 @@ std::set<Locker> lockers_of(const std::vector<wire::LockerName>& names) {
 
 wire::WaitsResult LockService::led_to(const wire::WaitsArgs& args) const {
   return {names_of(volume_.cells.locks().leads_to(lockers_of(args.who)))};
+}
+
+bool LockService::quiet(const Request& request, bool after_start) const {
+  return volume_.grants.quiet(request.handle.directory_site, request.handle.fileid, request.lock.owner,
+                              request.lock.range, after_start);
+}
+
+Task<void> LockService::until_quiet(const Request& request, bool after_start) {
+  while (!quiet(request, after_start)) co_await volume_.context.loop.sleep(kQuietPause);
 }
 
 bool LockService::waits(const Request& request) const {

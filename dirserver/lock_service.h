@@ -29,8 +29,9 @@ class LockService : public rpc::Program {
   // Nothing: it may be carried out.
   std::optional<nlm4::Status> admit(const rpc::Call& call, Request& request);
   Task<rpc::Outcome> pass_on(const rpc::Call& call, const Request& request, rpc::XdrWriter& results);
+  // `copy`: it was answered before.
   Task<rpc::Outcome> run_once(const rpc::Call& call, const Request& request, bool deadlocked,
-                              rpc::XdrWriter& results);
+                              rpc::XdrWriter& results, bool& copy);
   // One that may be done; nothing: it is not known what became of it.
   Task<std::optional<nlm4::Status>> run(const Request& request, const CallKey& key);
   Task<rpc::Outcome> test(const Request& request, rpc::XdrWriter& results);
@@ -41,6 +42,8 @@ class LockService : public rpc::Program {
   // is in its way waits, perhaps by way of others, for the same process. Two that cross at the same moment
   // may both be told to wait; then it is found when one of them asks again.
   Task<bool> deadlock(const Request& request);
+  bool quiet(const Request& request, bool after_start) const;
+  Task<void> until_quiet(const Request& request, bool after_start);
   // Whether it would be told to wait, as it is now.
   bool waits(const Request& request) const;
   wire::WaitsResult led_to(const wire::WaitsArgs& args) const;

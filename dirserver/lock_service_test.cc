@@ -273,6 +273,20 @@ TEST_F(LockServiceTest, ALockThatAClientMayHaveTakenIsNotTakenBack) {
   EXPECT_TRUE(is_free());
 }
 
+// But if it says later that it had given up, it has not.
+TEST_F(LockServiceTest, UnlessItsCancelComesLater) {
+  EXPECT_EQ(lock({.svid = 1}), LockStatus::kGranted);
+  EXPECT_EQ(wait({.svid = 2}), LockStatus::kBlocked);
+  proxy_.answer = {.how = Granting::kNoAnswer};
+  EXPECT_EQ(unlock({.svid = 1}), LockStatus::kGranted);
+  loop_.advance(500ms);
+  proxy_.answer = {.how = Granting::kAnswered, .status = LockStatus::kDenied};
+  loop_.advance(20s);
+  EXPECT_FALSE(is_free());
+  EXPECT_EQ(cancel({.svid = 2}), LockStatus::kGranted);
+  EXPECT_TRUE(is_free());
+}
+
 // The same where the server was restarted in between.
 TEST_F(LockServiceTest, NorAfterARestart) {
   EXPECT_EQ(lock({.svid = 1}), LockStatus::kGranted);

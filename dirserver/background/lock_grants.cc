@@ -50,7 +50,7 @@ Result<storage::LogPosition> LockGrants::commit(const CellRef& file, ClientLocks
   auto position = transaction.commit();
   if (!position) return position;
   granted_.add(given);
-  if (given > 0) tell_untold(file, false);
+  if (given > 0 || !doubtful_.empty()) tell_untold(file, false);
   return position;
 }
 
@@ -63,13 +63,14 @@ Status LockGrants::recover(SiteId site) {
 
 // `maybe_sent`: an earlier run of this server may have told them already.
 void LockGrants::tell_untold(const CellRef& file, bool maybe_sent) {
+  std::erase_if(doubtful_, [this](const Telling& each) { return due(each) == nullptr; });
   const ClientLocks* locks = cells_.locks().find(file.fileid);
   if (locks == nullptr) return;
   const Stay stay = cells_.stays().of(file.site);
   std::vector<Telling> fresh;
   for (const AwaitedLock& each : locks->untold()) {
     Telling one{{file.site, file.fileid, 0}, each.lock.owner, each.lock.range, stay};
-    if (telling_.insert(one).second) fresh.push_back(std::move(one));
+    if (!doubtful_.contains(one) && telling_.insert(one).second) fresh.push_back(std::move(one));
   }
   for (Telling& one : fresh) spawn(tell(*this, std::move(one), maybe_sent));
 }
@@ -85,7 +86,8 @@ const AwaitedLock* LockGrants::due(const Telling& telling) const {
 }
 
 // A client that answers "denied" gave up before, if it was asked for the first time. Else an answer of before
-// may be lost, with which it took the lock: it keeps that then, since two may never have it.
+// may be lost, with which it took the lock: it keeps that then, since two may never have it, until it gives
+// it back, or says by CANCEL that it had given up.
 Task<void> LockGrants::tell(LockGrants& self, Telling telling, bool maybe_sent) {
   const MonoTime began = self.context_.loop.now();
   Duration again = kAgainSoon;
@@ -101,8 +103,11 @@ Task<void> LockGrants::tell(LockGrants& self, Telling telling, bool maybe_sent) 
     Duration pause = kNobodyPause;
     if (result.how == Granting::kAnswered && result.status == nlm4::Status::kDeniedGracePeriod) {
       pause = kGrace;
+    } else if (result.how == Granting::kAnswered && result.status != nlm4::Status::kGranted && maybe_sent) {
+      self.doubtful_.insert(telling);
+      break;
     } else if (result.how == Granting::kAnswered) {
-      co_await self.settle(telling, result.status == nlm4::Status::kGranted || maybe_sent);
+      co_await self.settle(telling, result.status == nlm4::Status::kGranted);
     } else if (result.how == Granting::kNoAnswer) {
       self.unanswered_.add();
       maybe_sent = true;
@@ -177,11 +182,15 @@ Task<wire::GrantResult> LockGrants::ask_holder(rpc::Endpoint proxy, wire::GrantA
   }
 }
 
-bool LockGrants::quiet(SiteId site, FileId file, const Locker& owner, const ByteRange& range) const {
+bool LockGrants::quiet(SiteId site, FileId file, const Locker& owner, const ByteRange& range,
+                       bool after_start) const {
   const auto came = came_.find(site);
-  if (came != came_.end() && context_.loop.now() - came->second <= kProxyPatience) return false;
-  const Telling telling{{site, file, 0}, owner, range, cells_.stays().of(site)};
-  return !telling_.contains(telling) || due(telling) != nullptr;
+  const bool known = came == came_.end() || context_.loop.now() - came->second > kProxyPatience;
+  if (after_start && !known) return false;
+  return std::none_of(telling_.begin(), telling_.end(), [&](const Telling& each) {
+    return each.file.fileid == file && each.owner == owner && each.range.overlaps(range) &&
+           due(each) == nullptr;
+  });
 }
 
 Task<void> LockGrants::settle(const Telling& telling, bool wanted) {

@@ -30,10 +30,11 @@ class LockGrants {
   Result<storage::LogPosition> commit(const CellRef& file, ClientLocks locks, Transaction& transaction);
   // The site is here: loads the locks of its files, and goes on telling clients. kCorrupt.
   Status recover(SiteId site);
-  // Whether no call can reach the client any more that tells it of a lock of this owner on exactly these
-  // bytes which it had and has given back. It would take that for what it waits for by now, if it waited for
-  // the same bytes again: so before it is told to wait.
-  bool quiet(SiteId site, FileId file, const Locker& owner, const ByteRange& range) const;
+  // Whether no call can reach the client any more that tells it of a lock of this owner on some of these
+  // bytes which it had and has given back. It would take that for what it waits for by then, if it waited for
+  // the same bytes again: so before it is answered that they are given back, and before it is told to wait.
+  // `after_start`: also of calls of the run before.
+  bool quiet(SiteId site, FileId file, const Locker& owner, const ByteRange& range, bool after_start) const;
   // Nobody is told of anything any more; what is under way ends within its time-outs.
   void stop() { stopping_ = true; }
 
@@ -66,6 +67,7 @@ class LockGrants {
   CellStore& cells_;
   bool stopping_ = false;
   std::set<Telling> telling_;
+  std::set<Telling> doubtful_;  // the client may have them or not, and is told no more
   std::map<SiteId, MonoTime>
       came_;  // when sites came here: whom an earlier owner tells something is not known
   std::uint64_t cookie_ = 0;

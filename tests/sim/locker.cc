@@ -182,4 +182,26 @@ Task<bool> Locker::can_have(std::size_t file) {
   co_return true;
 }
 
+Task<std::string> Locker::who_has(std::size_t file) {
+  const HeldLocks::Lock all{
+      .locker = locker_, .file = file, .first = 0, .last = kBytes - 1, .exclusive = true};
+  const SiteId site = ensemble_.handles().open((*files_)[file])->directory_site;
+  rpc::XdrWriter out;
+  encode(out, nlm4::TestArgs{as_bytes("1"), true, lock_of(all)});
+  rpc::Request request{
+      .to = ensemble_.endpoint_of(ensemble_.tables().server_of(wire::Role::kDirectory, site).server),
+      .program = nlm4::kProgram,
+      .version = nlm4::kVersion,
+      .procedure = static_cast<std::uint32_t>(LockProcedure::kTest),
+      .arguments = out.take(),
+      .timeout = kTry,
+      .credential = rpc::AuthSys{.machine_name = "client", .uid = 0, .gid = 0}};
+  request.on_behalf = {.client = {kFirstLocker + locker_, kManagerPort}, .xid = Xid{++xid_}};
+  auto response = co_await calls_.call(std::move(request));
+  nlm4::TestResult result;
+  if (!response || !decode(response->results(), result) || result.status != LockStatus::kDenied)
+    co_return "nobody says whose";
+  co_return fmt::format("locker {}'s {}+{}", result.holder.svid, result.holder.offset, result.holder.length);
+}
+
 }  // namespace slice::sim

@@ -43,6 +43,8 @@ class Locker : public rpc::Program {
   Task<void> step();
   // Whether it can have all of the file, now that nobody else wants it; it gives it back at once.
   Task<bool> can_have(std::size_t file);
+  // Whom the server says to have some of it.
+  Task<std::string> who_has(std::size_t file);
   std::string failure() const { return failure_; }
   const std::map<std::string, unsigned>& answers() const { return answers_; }
 

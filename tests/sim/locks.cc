@@ -122,7 +122,9 @@ class LockSimulation : public Rounds {
         free = co_await held.lockers.front()->can_have(file);
         if (!free) co_await ensemble.loop().sleep(kFreePause);
       }
-      if (!free && held.failure.empty()) held.failure = fmt::format("a lock of file {} is left", file);
+      if (free || !held.failure.empty()) continue;
+      held.failure =
+          fmt::format("a lock of file {} is left: {}", file, co_await held.lockers.front()->who_has(file));
     }
   }
 
