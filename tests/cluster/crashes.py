@@ -113,6 +113,7 @@ NAMES = [
     *cases_of("directory", "names", "initiator.locked initiator.prepared initiator.decided"),
     *cases_of("directory", "names", "participant.prepare participant.prepared participant.finish participant.finished"),
     *cases_of("directory", "names", "change.committed change.durable"),
+    *cases_of("directory", "lock", "locks.committed locks.durable"),
     *cases_of("directory", "create-cut", "cut.recorded cut.done cut.answered"),
     *cases_of("small-file", "small-write small-stable write-several", "small.written small.durable"),
     *cases_of("small-file", "small-write small-stable", "small.reported"),

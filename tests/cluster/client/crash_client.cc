@@ -74,6 +74,7 @@ struct Case {
   std::map<std::string, File> files;
   std::map<std::string, std::set<std::string>> folders;  // with the names in them
   std::vector<Handle> removed;                           // must be gone
+  bool locked = false;                                   // all files, by process 1
   std::map<std::string, std::set<std::string>>
       verifiers;  // of unstable writes of files that no COMMIT has covered
 };
@@ -135,6 +136,7 @@ class Cases {
         {"small-stable", {nothing, small}},
         {"small-truncate", {small, [](Cases& on, Case& of) { on.truncate(of, kSmall / 3); }}},
         {"small-remove", {small, [](Cases& on, Case& of) { on.remove(of); }}},
+        {"lock", {small, [](Cases& on, Case& of) { on.lock(of); }}},
         {"names", {nothing, [](Cases& on, Case& of) { on.names(of); }}},
         {"create-cut",
          {[](Cases& on, Case& of) { on.make_linked(of, kOneStripe); },
@@ -283,6 +285,27 @@ class Cases {
     }
   }
 
+  // NLM's answer: process `svid` wants all of the file exclusively, and does not wait.
+  nlmstat4 lock(const Handle& file, unsigned svid) {
+    if (locks_ == nullptr) locks_ = std::make_unique<NfsConnection>(session_->mount_options());
+    static char cookie[] = "1", caller[] = "crash-client", owner[] = "owner";
+    const nfs_fh3 handle = file.raw();
+    NLM4_LOCKargs arguments{};
+    arguments.cookie.data = {sizeof cookie, cookie};
+    arguments.exclusive = 1;
+    arguments.lock.caller_name = caller;
+    arguments.lock.fh.data = {handle.data.data_len, handle.data.data_val};
+    arguments.lock.oh = owner;
+    arguments.lock.svid = svid;
+    return (*locks_->call(kLock, arguments))->status;
+  }
+  void lock(Case& of) {
+    for (auto& [name, file] : of.files) {
+      if (lock(file.handle, 1) != NLM4_GRANTED) throw RpcError("a lock of " + name + " is refused");
+      of.locked = true;
+    }
+  }
+
   // ---- whether all of it is there ----
 
   void check(Case& of) {
@@ -295,6 +318,8 @@ class Cases {
       wanted.insert(name);
       compare(name, file);
       if (of.operation.find("truncate") != std::string::npos) compare_grown(name, file);
+      if (of.locked && lock(file.handle, 2) != NLM4_DENIED)
+        throw RpcError("the lock of " + name + " is lost");
     }
     compare_names(of.folder, wanted);
     for (const Handle& gone : of.removed) {
@@ -354,6 +379,7 @@ class Cases {
   }
 
   std::unique_ptr<Session> session_;
+  std::unique_ptr<NfsConnection> locks_;  // to the lock manager
   const Settings settings_;
   const std::string name_;
   const bool far_;

@@ -14,12 +14,14 @@
 // After libnfs-zdr.h, which they need.
 #include <nfsc/libnfs-raw-mount.h>
 #include <nfsc/libnfs-raw-nfs.h>
+#include <nfsc/libnfs-raw-nlm.h>
 #include <nfsc/libnfs-raw-portmap.h>
 
 #include <arpa/inet.h>
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -28,6 +30,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -168,7 +171,8 @@ class NfsConnection {
 
   template <typename Result>
   static bool told_to_wait(const Result& result) {
-    if constexpr (requires { result.status == NFS3ERR_JUKEBOX; }) return result.status == NFS3ERR_JUKEBOX;
+    if constexpr (requires { requires std::same_as<std::decay_t<decltype(result.status)>, nfsstat3>; })
+      return result.status == NFS3ERR_JUKEBOX;
     return false;
   }
 
@@ -241,6 +245,8 @@ std::uint32_t codec_nothing(ZDR*, Nothing*);
 inline constexpr std::uint32_t kNfs = 100003, kMount = 100005, kPortmap = 100000;
 
 inline constexpr Procedure<Nothing, Nothing> kNull{kNfs, 3, 0, codec_nothing, codec_nothing};
+inline constexpr Procedure<NLM4_LOCKargs, NLM4_LOCKres> kLock{100021, 4, 2, zdr_NLM4_LOCKargs,
+                                                              zdr_NLM4_LOCKres};
 inline constexpr Procedure<GETATTR3args, GETATTR3res> kGetattr{kNfs, 3, 1, zdr_GETATTR3args, zdr_GETATTR3res};
 inline constexpr Procedure<SETATTR3args, SETATTR3res> kSetattr{kNfs, 3, 2, zdr_SETATTR3args, zdr_SETATTR3res};
 inline constexpr Procedure<LOOKUP3args, LOOKUP3res> kLookup{kNfs, 3, 3, zdr_LOOKUP3args, zdr_LOOKUP3res};
