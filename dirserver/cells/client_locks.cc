@@ -1,7 +1,5 @@
 #include "dirserver/cells/client_locks.h"
 
-#include <strings.h>
-
 #include <algorithm>
 
 #include "dirserver/cells/cells_codec.h"
@@ -17,7 +15,9 @@ std::string_view without_domain(std::string_view name) {
 }
 
 bool same_text(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::size_t bytes_of(const Locker& owner) {

@@ -42,7 +42,8 @@ Task<bool> free_locks(service::ServiceContext& context, std::uint32_t address, s
       for (std::uint32_t site : result->freed) left.erase(site);
     }
   }
-  co_return left.empty();
+  const bool all = left.empty();
+  co_return all;
 }
 
 }  // namespace slice::proxy
