@@ -167,6 +167,16 @@ class LockServiceTest : public testing::TwoServers {
     return ask(who, LockCall::kCancel,
                nlm4::CancelArgs{cookie_, true, true, lock_of(who, file_, offset, length)});
   }
+  // Process 2, which has waited for it, did not answer at first, and says then that it does not wait.
+  void give_to_who_may_have_it() {
+    EXPECT_EQ(lock({.svid = 1}), LockStatus::kGranted);
+    EXPECT_EQ(wait({.svid = 2}), LockStatus::kBlocked);
+    proxy_.answer = {.how = Granting::kNoAnswer};
+    EXPECT_EQ(unlock({.svid = 1}), LockStatus::kGranted);
+    loop_.advance(500ms);
+    proxy_.answer = {.how = Granting::kAnswered, .status = LockStatus::kDenied};
+    loop_.advance(20s);
+  }
   // Whether another could have all of it.
   bool is_free() {
     const Process nobody{.address = 0x0a4d0177, .svid = 99};
@@ -260,13 +270,7 @@ TEST_F(LockServiceTest, ALockThatNobodyWantsIsTakenBackAndGivenOn) {
 
 // It may have taken the lock at the first time, and its answer been lost: two may never have it.
 TEST_F(LockServiceTest, ALockThatAClientMayHaveTakenIsNotTakenBack) {
-  EXPECT_EQ(lock({.svid = 1}), LockStatus::kGranted);
-  EXPECT_EQ(wait({.svid = 2}), LockStatus::kBlocked);
-  proxy_.answer = {.how = Granting::kNoAnswer};
-  EXPECT_EQ(unlock({.svid = 1}), LockStatus::kGranted);
-  loop_.advance(500ms);
-  proxy_.answer = {.how = Granting::kAnswered, .status = LockStatus::kDenied};
-  loop_.advance(20s);
+  give_to_who_may_have_it();
   EXPECT_EQ(proxy_.told.size(), 2u);
   EXPECT_FALSE(is_free());
   EXPECT_EQ(unlock({.svid = 2}), LockStatus::kGranted);
@@ -275,13 +279,7 @@ TEST_F(LockServiceTest, ALockThatAClientMayHaveTakenIsNotTakenBack) {
 
 // But if it says later that it had given up, it has not.
 TEST_F(LockServiceTest, UnlessItsCancelComesLater) {
-  EXPECT_EQ(lock({.svid = 1}), LockStatus::kGranted);
-  EXPECT_EQ(wait({.svid = 2}), LockStatus::kBlocked);
-  proxy_.answer = {.how = Granting::kNoAnswer};
-  EXPECT_EQ(unlock({.svid = 1}), LockStatus::kGranted);
-  loop_.advance(500ms);
-  proxy_.answer = {.how = Granting::kAnswered, .status = LockStatus::kDenied};
-  loop_.advance(20s);
+  give_to_who_may_have_it();
   EXPECT_FALSE(is_free());
   EXPECT_EQ(cancel({.svid = 2}), LockStatus::kGranted);
   EXPECT_TRUE(is_free());

@@ -149,11 +149,8 @@ std::optional<ByteRange> ByteRange::of(std::uint64_t offset, std::uint64_t lengt
 }
 
 const HeldLock* ClientLocks::conflict(const HeldLock& wanted) const {
-  auto in_the_way = [&](const HeldLock& each) {
-    return (each.exclusive || wanted.exclusive) && each.range.overlaps(wanted.range) &&
-           each.owner != wanted.owner;
-  };
-  auto found = std::find_if(held_.begin(), held_.end(), in_the_way);
+  auto found =
+      std::find_if(held_.begin(), held_.end(), [&](const HeldLock& each) { return each.excludes(wanted); });
   return found == held_.end() ? nullptr : &*found;
 }
 

@@ -52,6 +52,10 @@ struct HeldLock {
   bool exclusive = false;
   std::int32_t state = 0;  // NSM's number of the run of the client's host that took it
   bool operator==(const HeldLock&) const = default;
+  // Two owners cannot have both.
+  bool excludes(const HeldLock& other) const {
+    return (exclusive || other.exclusive) && range.overlaps(other.range) && owner != other.owner;
+  }
 };
 
 // A lock that its owner waits for, or has been given and not been told of.

@@ -49,9 +49,7 @@ bool ClientLockCells::full(std::uint32_t address) const {
 std::set<Locker> ClientLockCells::in_the_way(const ClientLocks& file, const HeldLock& wanted) {
   std::set<Locker> holders;
   for (const HeldLock& held : file.held()) {
-    const bool excludes = held.exclusive || wanted.exclusive;
-    if (excludes && held.owner != wanted.owner && held.range.overlaps(wanted.range))
-      holders.insert(held.owner);
+    if (held.excludes(wanted)) holders.insert(held.owner);
   }
   return holders;
 }

@@ -3,7 +3,7 @@
 #ifndef SLICE_DIRSERVER_STORE_CLIENT_LOCK_CELLS_H
 #define SLICE_DIRSERVER_STORE_CLIENT_LOCK_CELLS_H
 
-#include <functional>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <vector>

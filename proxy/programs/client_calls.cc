@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "rpc/bound_socket.h"
 #include "rpc/message.h"
 
 namespace slice::proxy {
@@ -16,17 +17,9 @@ namespace {
 
 constexpr std::uint16_t kHighest = 1023, kLowest = 600;  // ports that programs look for one in
 
-sockaddr_in socket_address(rpc::Endpoint at) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(at.port);
-  address.sin_addr.s_addr = htonl(at.address);
-  return address;
-}
-
 bool bind_reserved(int socket, std::uint32_t address) {
   for (std::uint16_t port = kHighest; port >= kLowest; --port) {
-    const sockaddr_in at = socket_address({address, port});
+    const sockaddr_in at = rpc::socket_address({address, port});
     if (::bind(socket, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return true;
     if (errno != EADDRINUSE) return false;
   }
@@ -73,7 +66,7 @@ Task<ClientCalls::Answer> ClientCalls::call(rpc::Endpoint to, Procedure what, Bu
   header.arguments = arguments.view();
   rpc::XdrWriter datagram;
   rpc::encode_call(datagram, header);
-  const sockaddr_in address = socket_address(to);
+  const sockaddr_in address = rpc::socket_address(to);
   Answer answer;
   std::optional<Buffer> record;
   for (auto wait = tries.begin(); wait != tries.end() && !record; ++wait) {
@@ -105,8 +98,7 @@ void ClientCalls::read() {
     if (got < 0) return;
     if (got < 4) continue;
     auto found = waiting_.find(load_be<std::uint32_t>(bytes.data()));
-    const rpc::Endpoint sender{ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)};
-    if (found == waiting_.end() || found->second.from != sender) continue;
+    if (found == waiting_.end() || found->second.from != rpc::endpoint_of(from)) continue;
     const OneShot<std::optional<Buffer>> reply = found->second.reply;
     reply.set(Buffer(ByteView(bytes).first(static_cast<std::size_t>(got))));
   }
