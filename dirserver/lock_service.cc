@@ -49,9 +49,7 @@ void take_lock(const rpc::Call& call, const nlm4::Lock& lock, HeldLock& into, bo
 }
 
 template <class Request, class Args>
-bool decode_as(const rpc::Call& call, Request& out) {
-  Args args;
-  if (!decode(call.arguments, args)) return false;
+void take(const rpc::Call& call, const Args& args, Request& out) {
   out.cookie = args.cookie;
   if constexpr (requires { args.lock; }) {
     out.file = args.lock.handle;
@@ -66,29 +64,6 @@ bool decode_as(const rpc::Call& call, Request& out) {
   if constexpr (requires { args.block; }) out.block = args.block;
   if constexpr (requires { args.reclaim; }) out.reclaim = args.reclaim;
   if constexpr (requires { args.state; }) out.lock.state = args.state;
-  return true;
-}
-
-// False where the arguments do not decode; nothing where there is no such procedure here.
-template <class Request>
-std::optional<bool> decode_request(const rpc::Call& call, Request& out) {
-  out.procedure = static_cast<LockProcedure>(call.procedure);
-  switch (out.procedure) {
-    case LockProcedure::kTest:
-      return decode_as<Request, nlm4::TestArgs>(call, out);
-    case LockProcedure::kLock:
-    case LockProcedure::kNmLock:
-      return decode_as<Request, nlm4::LockArgs>(call, out);
-    case LockProcedure::kCancel:
-      return decode_as<Request, nlm4::CancelArgs>(call, out);
-    case LockProcedure::kUnlock:
-      return decode_as<Request, nlm4::UnlockArgs>(call, out);
-    case LockProcedure::kShare:
-    case LockProcedure::kUnshare:
-      return decode_as<Request, nlm4::ShareArgs>(call, out);
-    default:
-      return std::nullopt;
-  }
 }
 
 template <class Request>
@@ -165,7 +140,9 @@ Task<rpc::Outcome> LockService::handle(const rpc::Call& call, rpc::XdrWriter& re
   if (!call.forwarded) co_return rpc::Outcome::kDenied;
   calls_.add();
   Request request;
-  const std::optional<bool> decoded = decode_request(call, request);
+  request.procedure = static_cast<LockProcedure>(call.procedure);
+  const std::optional<bool> decoded = nlm4::decode_for_file(
+      call.procedure, call.arguments, [&](const auto& args) { take(call, args, request); });
   if (!decoded) co_return rpc::Outcome::kNoProcedure;
   if (!*decoded) co_return rpc::Outcome::kGarbage;
   if (auto status = admit(call, request)) {

@@ -3,6 +3,7 @@
 #define SLICE_WIRE_NLM4_H
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "common/bytes.h"
@@ -113,6 +114,33 @@ struct ShareResult {
   bool decode(ByteView bytes, Message& out);
 SLICE_WIRE_NLM_MESSAGES(X)
 #undef X
+
+// Decodes the arguments of a call for one file that clients make of servers, and gives them to `take`. False
+// where they do not decode; nothing where the procedure is no such.
+template <class Take>
+std::optional<bool> decode_for_file(std::uint32_t procedure, ByteView arguments, const Take& take) {
+  const auto decode_as = [&](auto args) {
+    const bool decoded = decode(arguments, args);
+    if (decoded) take(args);
+    return decoded;
+  };
+  switch (static_cast<Procedure>(procedure)) {
+    case Procedure::kTest:
+      return decode_as(TestArgs{});
+    case Procedure::kLock:
+    case Procedure::kNmLock:
+      return decode_as(LockArgs{});
+    case Procedure::kCancel:
+      return decode_as(CancelArgs{});
+    case Procedure::kUnlock:
+      return decode_as(UnlockArgs{});
+    case Procedure::kShare:
+    case Procedure::kUnshare:
+      return decode_as(ShareArgs{});
+    default:
+      return std::nullopt;
+  }
+}
 
 }  // namespace slice::nlm4
 

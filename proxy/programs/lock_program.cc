@@ -20,44 +20,6 @@ using nlm4::Procedure;
 constexpr Duration kPatience = 60s;
 constexpr Duration kPause = 200ms;
 
-// What a call is about; a view of it.
-struct Asked {
-  bool decoded = false;
-  ByteView cookie, handle;
-};
-
-template <class Args>
-Asked decode_as(const rpc::Call& call) {
-  Args args;
-  if (!decode(call.arguments, args)) return {};
-  if constexpr (requires { args.lock; }) {
-    return {true, args.cookie, args.lock.handle};
-  } else {
-    return {true, args.cookie, args.handle};
-  }
-}
-
-// Nothing where there is no such procedure for a file.
-std::optional<Asked> decode_asked(const rpc::Call& call) {
-  switch (static_cast<Procedure>(call.procedure)) {
-    case Procedure::kTest:
-    case Procedure::kGranted:
-      return decode_as<nlm4::TestArgs>(call);
-    case Procedure::kLock:
-    case Procedure::kNmLock:
-      return decode_as<nlm4::LockArgs>(call);
-    case Procedure::kCancel:
-      return decode_as<nlm4::CancelArgs>(call);
-    case Procedure::kUnlock:
-      return decode_as<nlm4::UnlockArgs>(call);
-    case Procedure::kShare:
-    case Procedure::kUnshare:
-      return decode_as<nlm4::ShareArgs>(call);
-    default:
-      return std::nullopt;
-  }
-}
-
 void answer(const rpc::Call& call, ByteView cookie, nlm4::Status status, rpc::XdrWriter& results) {
   const auto procedure = static_cast<Procedure>(call.procedure);
   if (procedure == Procedure::kShare || procedure == Procedure::kUnshare) {
@@ -80,18 +42,29 @@ LockProgram::LockProgram(service::ServiceContext& context)
 Task<rpc::Outcome> LockProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
   calls_.add();
   if (call.procedure == static_cast<std::uint32_t>(Procedure::kFreeAll)) co_return co_await free_all(call);
-  const std::optional<Asked> asked = decode_asked(call);
-  if (!asked) co_return rpc::Outcome::kNoProcedure;
-  if (!asked->decoded) co_return rpc::Outcome::kGarbage;
   if (call.procedure == static_cast<std::uint32_t>(Procedure::kGranted)) {
-    answer(call, asked->cookie, nlm4::Status::kDenied, results);  // nobody waits here for a lock
+    nlm4::TestArgs args;
+    if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+    answer(call, args.cookie, nlm4::Status::kDenied, results);  // nobody waits here for a lock
     co_return rpc::Outcome::kReply;
   }
-  if (asked->handle.size() != SLICE_HANDLE_SIZE) {
-    answer(call, asked->cookie, nlm4::Status::kStaleHandle, results);
+  ByteView cookie, handle;
+  const std::optional<bool> decoded =
+      nlm4::decode_for_file(call.procedure, call.arguments, [&](const auto& args) {
+        cookie = args.cookie;
+        if constexpr (requires { args.lock; }) {
+          handle = args.lock.handle;
+        } else {
+          handle = args.handle;
+        }
+      });
+  if (!decoded) co_return rpc::Outcome::kNoProcedure;
+  if (!*decoded) co_return rpc::Outcome::kGarbage;
+  if (handle.size() != SLICE_HANDLE_SIZE) {
+    answer(call, cookie, nlm4::Status::kStaleHandle, results);
     co_return rpc::Outcome::kReply;
   }
-  co_return co_await forward(call, asked->cookie, asked->handle, results);
+  co_return co_await forward(call, cookie, handle, results);
 }
 
 Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView cookie, ByteView handle,
