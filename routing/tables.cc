@@ -224,7 +224,9 @@ bool RoutingTables::is_left(SiteId site, std::uint32_t copies) const {
 }
 
 bool RoutingTables::owns(std::uint32_t server, wire::Role site_class, SiteId site) const {
-  return server_of(site_class, site).server == server;
+  const auto c = static_cast<std::size_t>(site_class);
+  return c < wire::kSiteClasses && site.value <= core_.site_mask[c] &&
+         tables_.servers[tables_.sites[c][site.value]].server == server;
 }
 
 }  // namespace slice::routing

@@ -102,6 +102,7 @@ class RoutingTables {
   bool mirrored_go_by_hash() const {
     return !some_are_left_ && !some_came_later_ && tables_.layout_sites.empty();
   }
+  // Of a site beyond the class's number of sites nobody is the owner.
   bool owns(std::uint32_t server, wire::Role site_class, SiteId site) const;
   // What the routing core is configured with; flags, now_ms and other fields of the proxy's own are zero.
   const slice_config& core() const { return core_; }

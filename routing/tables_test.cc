@@ -53,6 +53,7 @@ TEST(RoutingTables, DealsSitesOverTheServersOfTheirRole) {
   EXPECT_EQ(tables->servers(wire::Role::kProxy).size(), 1u);
   EXPECT_TRUE(tables->owns(5, wire::Role::kStorage, SiteId{1}));
   EXPECT_FALSE(tables->owns(4, wire::Role::kStorage, SiteId{1}));
+  EXPECT_FALSE(tables->owns(5, wire::Role::kStorage, SiteId{1024 + 1}));
   EXPECT_EQ(tables->server(7)->name, "coord1");
   EXPECT_EQ(tables->server(8), nullptr);
 }

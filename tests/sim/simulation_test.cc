@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "tests/sim/bytes.h"
+#include "tests/sim/locks.h"
 #include "tests/sim/seeds.h"
 
 namespace slice::sim {
@@ -411,7 +412,8 @@ TEST(CrashPointTest, AProcessDiesAtEachOfThem) {
     SimulationOptions options = options_of({2, Policy::kMkdirSwitching, 1}, seed);
     options.ensemble.manager = options.ensemble.moves = left.begin()->starts_with("site.");
     if (options.ensemble.moves) options.ensemble.dangerous = *left.begin();
-    SimulationResult result = simulate(options);
+    SimulationResult result =
+        left.begin()->starts_with("locks.") ? simulate_locks(options) : simulate(options);
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     for (const auto& [name, count] : result.points) {
       if (count.died > 0) left.erase(name);
