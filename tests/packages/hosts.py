@@ -75,7 +75,7 @@ class Client(uml.Guest):
     """A kernel client at the bridge."""
 
     def __init__(self):
-        super().__init__(NETNS, None, ["bash", "-c", AGENT.replace("CONTROL", "/run/slice/control")], mount=False, timeout=3600)
+        super().__init__(NETNS, None, ["bash", "-c", AGENT.replace("CONTROL", "/run/slice/control")], mount=False, locks=True, timeout=3600)
         self.tap, self.address, self.gateway = "client", NETWORK.format(CLIENT), NETWORK.format(254)
 
     def _connect(self):
