@@ -25,6 +25,7 @@ wire::FetchResult told(const AttributeCell& cell, VolumeId volume) {
   wire::FetchResult result;
   result.attributes = attributes_of(cell, volume);
   result.striped = cell.striped;
+  result.access = cell.access;
   return result;
 }
 

@@ -84,7 +84,8 @@ Task<void> make_durable(CellStore& cells, storage::LogPosition position) {
 // Who may read or write the file may lock it, as kernels have it.
 bool may_lock(const Identity& who, const AttributeCell& file) {
   const nfs3::Attributes attributes = attributes_of(file, VolumeId{});
-  return service::may_transfer(who, attributes, false) || service::may_transfer(who, attributes, true);
+  const service::Permissions of{attributes, file.access.get()};
+  return service::may_transfer(who, of, false) || service::may_transfer(who, of, true);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ bool remembered(Procedure procedure) {
     case Procedure::kRmdir:
     case Procedure::kRename:
     case Procedure::kLink:
+    case Procedure::kSetacl:
       return true;
     default:
       return false;
@@ -65,6 +66,8 @@ NfsService::NfsService(Volume& volume, service::SiteGate& gate)
   serve<nfs3::HandleView>(Procedure::kFsstat, ops::fsstat, volume.names, volume.space);
   serve<nfs3::HandleView>(Procedure::kFsinfo, ops::fsinfo, volume.names);
   serve<nfs3::HandleView>(Procedure::kPathconf, ops::pathconf, volume.names);
+  serve<nfs3::GetaclArgs>(Procedure::kGetacl, ops::getacl, volume.names);
+  serve<nfs3::SetaclArgs>(Procedure::kSetacl, ops::setacl, volume.changes);
 }
 
 // A MKDIR that servers have passed on until nobody may any more goes by its name's hash, as those of the

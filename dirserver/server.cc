@@ -50,7 +50,7 @@ Task<Status> DirectoryServer::start() {
 
 std::vector<rpc::Program*> DirectoryServer::programs() {
   return {nfs_.get(),   authority_.get(), peer_service_.get(), scan_.get(),
-          moves_.get(), locks_.get(),     &locks_->internal()};
+          moves_.get(), locks_.get(),     &locks_->internal(), &nfs_->acl()};
 }
 
 Task<void> DirectoryServer::stop() {

@@ -23,6 +23,24 @@ bool is_directory(const nfs3::Attributes& attributes) {
   return attributes.type == nfs3::FileType::kDirectory;
 }
 
+// By the list of an object whose owner it is not.
+bool listed(const Identity& who, const nfs3::ExtendedAccess& access, const nfs3::Attributes& attributes,
+            unsigned wanted) {
+  const unsigned mask = attributes.mode >> 3;
+  const auto gives = [&](unsigned permissions) { return (permissions & mask & wanted) == wanted; };
+  for (const nfs3::NamedAccess& user : access.users) {
+    if (user.id == who.uid) return gives(user.permissions);
+  }
+  bool member = who.in_group(attributes.gid);
+  if (member && gives(access.group)) return true;
+  for (const nfs3::NamedAccess& group : access.groups) {
+    if (!who.in_group(group.id)) continue;
+    if (gives(group.permissions)) return true;
+    member = true;
+  }
+  return !member && (attributes.mode & wanted) == wanted;
+}
+
 }  // namespace
 
 bool Identity::in_group(std::uint32_t group) const {
@@ -37,7 +55,8 @@ tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::C
   return squash(*entry, call);
 }
 
-bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wanted) {
+bool may(const Identity& who, const Permissions& of, unsigned wanted) {
+  const nfs3::Attributes& attributes = of.attributes;
   if (who.superuser()) {
     bool runs = is_directory(attributes) || (attributes.mode & 0111) != 0;
     return (wanted & kMayExecute) == 0 || runs;
@@ -45,16 +64,18 @@ bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wante
   unsigned bits = attributes.mode;
   if (who.uid == attributes.uid) {
     bits >>= 6;
+  } else if (of.access != nullptr) {
+    return listed(who, *of.access, attributes, wanted);
   } else if (who.in_group(attributes.gid)) {
     bits >>= 3;
   }
   return (bits & wanted) == wanted;
 }
 
-bool may_transfer(const Identity& who, const nfs3::Attributes& attributes, bool write) {
-  if (who.superuser() || who.uid == attributes.uid) return true;
-  if (write) return may(who, attributes, kMayWrite);
-  return may(who, attributes, kMayRead) || may(who, attributes, kMayExecute);
+bool may_transfer(const Identity& who, const Permissions& of, bool write) {
+  if (who.superuser() || who.uid == of.attributes.uid) return true;
+  if (write) return may(who, of, kMayWrite);
+  return may(who, of, kMayRead) || may(who, of, kMayExecute);
 }
 
 bool write_clears_set_id(const Identity& who, const nfs3::Attributes& attributes) {
@@ -62,18 +83,18 @@ bool write_clears_set_id(const Identity& who, const nfs3::Attributes& attributes
   return !who.superuser() && (attributes.mode & kSetIds) != 0;
 }
 
-std::uint32_t access_mask(const Identity& who, const nfs3::Attributes& attributes, std::uint32_t asked) {
+std::uint32_t access_mask(const Identity& who, const Permissions& of, std::uint32_t asked) {
   std::uint32_t granted = 0;
-  if (may(who, attributes, kMayRead)) granted |= nfs3::kAccessRead;
-  bool execute = may(who, attributes, kMayExecute);
-  if (is_directory(attributes)) {
+  if (may(who, of, kMayRead)) granted |= nfs3::kAccessRead;
+  bool execute = may(who, of, kMayExecute);
+  if (is_directory(of.attributes)) {
     if (execute) granted |= nfs3::kAccessLookup;
-    if (may(who, attributes, kMayWrite | kMayExecute)) {
+    if (may(who, of, kMayWrite | kMayExecute)) {
       granted |= nfs3::kAccessModify | nfs3::kAccessExtend | nfs3::kAccessDelete;
     }
   } else {
     if (execute) granted |= nfs3::kAccessExecute;
-    if (may(who, attributes, kMayWrite)) granted |= nfs3::kAccessModify | nfs3::kAccessExtend;
+    if (may(who, of, kMayWrite)) granted |= nfs3::kAccessModify | nfs3::kAccessExtend;
   }
   if (who.read_only) granted &= ~(nfs3::kAccessModify | nfs3::kAccessExtend | nfs3::kAccessDelete);
   return granted & asked;

@@ -1,4 +1,4 @@
-// Who a client is after the export's squashing, and what a file's mode lets them do.
+// Who a client is after the export's squashing, and what a file's mode and access control list let them do.
 #ifndef SLICE_SERVICE_ACCESS_H
 #define SLICE_SERVICE_ACCESS_H
 
@@ -7,7 +7,7 @@
 
 #include "common/settings.h"
 #include "rpc/dispatcher.h"
-#include "wire/nfs3.h"
+#include "wire/nfs3_acl.h"
 
 namespace slice::service {
 
@@ -29,18 +29,29 @@ enum class Stranger {
 // superuser.
 tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call);
 
+// Of what an object's permissions are made; no longer-lived than the attributes. `access`: null where the
+// mode says all.
+struct Permissions {
+  Permissions(const nfs3::Attributes& mode,  // NOLINT(google-explicit-constructor): most have no more
+              const nfs3::ExtendedAccess* beyond = nullptr)
+      : attributes(mode), access(beyond) {}
+  const nfs3::Attributes& attributes;
+  const nfs3::ExtendedAccess* access;
+};
+
 inline constexpr unsigned kMayRead = 4, kMayWrite = 2, kMayExecute = 1;
-// Mode bits as POSIX has them: owner, else group, else other; the superuser may all but execute a file
-// without x bits.
-bool may(const Identity& who, const nfs3::Attributes& attributes, unsigned wanted);
+// As POSIX has it (1003.1e draft 17, section 23.1.5.1): the owner; else who is named, as far as the mask lets
+// them; else the groups, one of which must give all that is wanted, as far as the mask lets it; else the
+// others. The superuser may all but execute a file without x bits.
+bool may(const Identity& who, const Permissions& of, unsigned wanted);
 // For READ and WRITE: as `may`, and the owner always may (the file may have been opened before a chmod), and
 // READ also with execute permission alone (to run a program), as other NFS servers do.
-bool may_transfer(const Identity& who, const nfs3::Attributes& attributes, bool write);
+bool may_transfer(const Identity& who, const Permissions& of, bool write);
 // Whether a write by `who` takes set-id bits from the file: then the authority, which takes them at the
 // merge, is told of it before the write is answered.
 bool write_clears_set_id(const Identity& who, const nfs3::Attributes& attributes);
 // What ACCESS answers, out of `asked` (RFC 1813 section 3.3.4).
-std::uint32_t access_mask(const Identity& who, const nfs3::Attributes& attributes, std::uint32_t asked);
+std::uint32_t access_mask(const Identity& who, const Permissions& of, std::uint32_t asked);
 
 }  // namespace slice::service
 

@@ -139,6 +139,33 @@ TEST(May, TakesTheMostPersonalClassAlone) {
   EXPECT_FALSE(may(user(2000, 200), odd, kMayExecute));
 }
 
+// The mask takes from all but the owner and the others; who is named is in no group any more.
+TEST(May, GoesByAnExtendedList) {
+  const nfs3::ExtendedAccess access{
+      .group = 7, .users = {{1001, 7}, {1002, 0}}, .groups = {{50, 4}, {51, 2}, {52, 6}}};
+  auto file = file_of(1000, 100, 0667);
+  const auto allows = [&](const Identity& who, unsigned wanted) { return may(who, {file, &access}, wanted); };
+  EXPECT_TRUE(allows(user(1000, 1), kMayRead | kMayWrite));
+  EXPECT_FALSE(allows(user(1000, 1), kMayExecute)) << "the owner's bits are the mode's";
+  EXPECT_TRUE(allows(user(1001, 1), kMayRead | kMayWrite));
+  EXPECT_FALSE(allows(user(1001, 1), kMayExecute)) << "the mask has no x";
+  EXPECT_FALSE(allows(user(1002, 100), kMayRead)) << "named, and so in no group";
+  EXPECT_TRUE(allows(user(7, 100), kMayRead | kMayWrite));
+  EXPECT_FALSE(allows(user(7, 100), kMayExecute));
+  EXPECT_TRUE(allows(user(7, 1, {50}), kMayRead));
+  EXPECT_FALSE(allows(user(7, 1, {50}), kMayWrite));
+  EXPECT_FALSE(allows(user(7, 1, {50, 51}), kMayRead | kMayWrite)) << "one group must give all of it";
+  EXPECT_TRUE(allows(user(7, 1, {50, 51, 52}), kMayRead | kMayWrite));
+  EXPECT_FALSE(allows(user(7, 1, {51}), kMayExecute)) << "a member of a group is no other";
+  EXPECT_TRUE(allows(user(7, 1), kMayExecute)) << "others, whom no mask concerns";
+  EXPECT_TRUE(allows(user(0, 0), kMayRead | kMayWrite | kMayExecute));
+  file.mode = 0607;
+  EXPECT_FALSE(allows(user(1001, 1), kMayRead)) << "the mask went with the mode";
+  EXPECT_TRUE(may_transfer(user(1000, 1), {file, &access}, true));
+  EXPECT_FALSE(may_transfer(user(1001, 1), {file, &access}, true));
+  EXPECT_EQ(access_mask(user(1001, 1), {file, &access}, 63), 0u);
+}
+
 TEST(May, LetsTheSuperuserExecuteOnlyWhatSomebodyMay) {
   EXPECT_TRUE(may(user(0, 0), file_of(5, 5, 0), kMayRead | kMayWrite));
   EXPECT_FALSE(may(user(0, 0), file_of(5, 5, 0666), kMayExecute));

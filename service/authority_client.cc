@@ -264,7 +264,8 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   static KnownFile known_by(const Entry& entry, const wire::FetchResult& result) {
     KnownFile known{.attributes = result.attributes,
                     .epoch = Epoch{result.attributes.rdev_major},
-                    .striped = result.striped};
+                    .striped = result.striped,
+                    .access = result.access};
     // Sizes only grow under one epoch: an answer that says less was overtaken by another.
     if (entry.has && entry.known.epoch == known.epoch) {
       known.attributes.size = std::max(known.attributes.size, entry.known.attributes.size);
@@ -481,12 +482,12 @@ Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
                                                             Freshness freshness) {
   if (freshness == Freshness::kCached) {
     const KnownFile* cached = impl_->fresh(handle);
-    if (cached != nullptr && may_transfer(who, cached->attributes, write)) co_return *cached;
+    if (cached != nullptr && may_transfer(who, cached->permissions(), write)) co_return *cached;
     auto known = co_await fetch(handle, Freshness::kCached);
-    if (!known || may_transfer(who, known->attributes, write)) co_return known;
+    if (!known || may_transfer(who, known->permissions(), write)) co_return known;
   }
   auto known = co_await fetch(handle, Freshness::kNow);
-  if (!known || may_transfer(who, known->attributes, write)) co_return known;
+  if (!known || may_transfer(who, known->permissions(), write)) co_return known;
   co_return fail(Errc::kDenied, "uid {} may not {} the file", who.uid, write ? "write" : "read");
 }
 const KnownFile* AuthorityClient::peek(FileId file) const {

@@ -19,6 +19,9 @@ struct KnownFile {
   nfs3::Attributes attributes;  // as the authority last said, moved forward by what this server did
   Epoch epoch;
   bool striped = false;
+  nfs3::SharedAccess access;
+
+  Permissions permissions() const { return {attributes, access.get()}; }
 };
 
 class AuthorityClient {

@@ -25,6 +25,7 @@ bool changes_something(Procedure procedure) {
     case Procedure::kRmdir:
     case Procedure::kRename:
     case Procedure::kLink:
+    case Procedure::kSetacl:
       return true;
     default:
       return false;
@@ -97,7 +98,19 @@ NfsProgram::NfsProgram(ServiceContext& context, wire::Role site_class, SiteGate*
 }
 
 Task<rpc::Outcome> NfsProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
-  if (call.procedure >= nfs3::kProcedureCount) co_return rpc::Outcome::kNoProcedure;
+  if (nfs3::on_the_wire(call.procedure).program != nfs3::kProgram) co_return rpc::Outcome::kNoProcedure;
+  co_return co_await serve(call, results);
+}
+
+Task<rpc::Outcome> NfsProgram::AclProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  const auto procedure = nfs3::of_acl_program(call.procedure);
+  if (!procedure) co_return rpc::Outcome::kNoProcedure;
+  rpc::Call numbered = call;
+  numbered.procedure = *procedure;
+  co_return co_await nfs_.serve(numbered, results);
+}
+
+Task<rpc::Outcome> NfsProgram::serve(const rpc::Call& call, rpc::XdrWriter& results) {
   Figures& figures = figures_[call.procedure];
   figures.calls->add();
   if (call.procedure == static_cast<std::uint32_t>(Procedure::kNull)) co_return rpc::Outcome::kReply;

@@ -146,8 +146,22 @@ class NfsProgram : public rpc::Program {
   std::uint32_t number() const override { return nfs3::kProgram; }
   std::uint32_t version() const override { return nfs3::kVersion; }
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+  // The program NFSACL, whose procedures are operations like those of NFS.
+  rpc::Program& acl() { return acl_; }
 
  private:
+  class AclProgram : public rpc::Program {
+   public:
+    explicit AclProgram(NfsProgram& nfs) : nfs_(nfs) {}
+    std::uint32_t number() const override { return nfs3::kAclProgram; }
+    std::uint32_t version() const override { return nfs3::kVersion; }
+    Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+
+   private:
+    NfsProgram& nfs_;
+  };
+  // By its number within Slice.
+  Task<rpc::Outcome> serve(const rpc::Call& call, rpc::XdrWriter& results);
   struct Figures {
     Counter* calls;
     Counter* failures;
@@ -200,6 +214,7 @@ class NfsProgram : public rpc::Program {
   LateWrites late_writes_;
   AuthorityClient* authority_ = nullptr;
   RelayedChanges relayed_changes_;
+  AclProgram acl_{*this};
   LogLimiter misdirected_log_{2};
   LogLimiter failure_log_{5};
   rpc::Refusals refusals_;

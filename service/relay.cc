@@ -17,13 +17,15 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to, std::uint32_t pr
                        std::uint32_t version) {
   rpc::Request request;
   request.to = to;
-  request.program = program;
+  const bool nfs = program == nfs3::kProgram;
+  const nfs3::WireProcedure called =
+      nfs ? nfs3::on_the_wire(call.procedure) : nfs3::WireProcedure{program, call.procedure};
+  request.program = called.program;
   request.version = version;
-  request.procedure = call.procedure;
+  request.procedure = called.number;
   request.arguments = Buffer(call.arguments);
   request.timeout = Relay::kPatience;
-  request.long_answer =
-      program == nfs3::kProgram && call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kRead);
+  request.long_answer = nfs && call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kRead);
   if (call.has_auth_sys) request.credential = call.credential;
   if (!call.internal) {
     request.on_behalf.client = call.client;

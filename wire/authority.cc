@@ -23,11 +23,51 @@ void decode_time(XdrReader& in, std::optional<nfs3::Time>& out) {
   if (in.boolean()) nfs3::decode(in, out.emplace());
 }
 
+// Flags of a FetchResult. Without an access control list it is what it was before there were such, so that
+// servers of that version know it.
+constexpr std::uint32_t kStriped = 1, kWithAccess = 2;
+
+void encode_named(XdrWriter& out, const std::vector<nfs3::NamedAccess>& named) {
+  out.u32(static_cast<std::uint32_t>(named.size()));
+  for (const nfs3::NamedAccess& entry : named) {
+    out.u32(entry.id);
+    out.u32(entry.permissions);
+  }
+}
+void decode_named(XdrReader& in, std::vector<nfs3::NamedAccess>& out) {
+  const std::uint32_t count = in.u32();
+  if (count > nfs3::kMaxAclEntries) in.fail();
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    nfs3::NamedAccess& entry = out.emplace_back();
+    entry.id = in.u32();
+    entry.permissions = static_cast<std::uint8_t>(in.u32());
+  }
+}
+
+void encode_item(XdrWriter& out, const FetchResult& result) {
+  out.u32(static_cast<std::uint32_t>(result.status));
+  if (result.status != nfs3::Status::kOk) return;
+  nfs3::encode(out, result.attributes);
+  out.u32((result.striped ? kStriped : 0) | (result.access ? kWithAccess : 0));
+  if (!result.access) return;
+  out.u32(result.access->group);
+  encode_named(out, result.access->users);
+  encode_named(out, result.access->groups);
+}
 void decode_item(XdrReader& in, FetchResult& out) {
   out.status = static_cast<nfs3::Status>(in.u32());
   if (!in.ok() || out.status != nfs3::Status::kOk) return;
   nfs3::decode(in, out.attributes);
-  out.striped = in.boolean();
+  const std::uint32_t flags = in.u32();
+  if (flags > (kStriped | kWithAccess)) in.fail();
+  out.striped = (flags & kStriped) != 0;
+  out.access.reset();
+  if ((flags & kWithAccess) == 0) return;
+  nfs3::ExtendedAccess access;
+  access.group = static_cast<std::uint8_t>(in.u32());
+  decode_named(in, access.users);
+  decode_named(in, access.groups);
+  if (in.ok()) out.access = std::make_shared<const nfs3::ExtendedAccess>(std::move(access));
 }
 
 void encode_item(XdrWriter& out, const FileMerge& merge) {
@@ -71,10 +111,7 @@ bool decode(ByteView bytes, FetchArgs& out) {
 }
 
 void encode(XdrWriter& out, const FetchResult& result) {
-  out.u32(static_cast<std::uint32_t>(result.status));
-  if (result.status != nfs3::Status::kOk) return;
-  nfs3::encode(out, result.attributes);
-  out.boolean(result.striped);
+  encode_item(out, result);
 }
 bool decode(ByteView bytes, FetchResult& out) {
   XdrReader in(bytes);

@@ -9,7 +9,7 @@
 
 #include "common/ids.h"
 #include "wire/internal.h"
-#include "wire/nfs3.h"
+#include "wire/nfs3_acl.h"
 
 namespace slice::wire {
 
@@ -32,6 +32,7 @@ struct FetchResult {
   nfs3::Status status = nfs3::Status::kOk;
   nfs3::Attributes attributes;  // kOk only; rdev_major of a regular file is its truncation epoch
   bool striped = false;
+  nfs3::SharedAccess access;
 };
 
 // In both, a handle of generation 0 (which no file has) stands for whatever generation the file has: a proxy

@@ -143,14 +143,17 @@ TEST(AuthorityMessages, Codec) {
   handles.files[1]->handle.fill(7);
   check_message(handles);
   check_message(FetchArgs{handle(), true});
-  check_message(FetchResult{NfsStatus::kOk, attributes(), true});
+  check_message(FetchResult{NfsStatus::kOk, attributes(), true, {}});
+  const auto access = std::make_shared<const nfs3::ExtendedAccess>(
+      nfs3::ExtendedAccess{.group = 5, .users = {{1000, 6}, {1001, 0}}, .groups = {{50, 7}}});
+  check_message(FetchResult{NfsStatus::kOk, attributes(), false, access});
   check_message(FetchResult{.status = NfsStatus::kStale});
   check_message(MergeArgs{{{.handle = handle(), .epoch = Epoch{3}, .size = 77},
                            {handle(), Epoch{3}, 77, nfs3::Time{1, 2}, nfs3::Time{3, 4}, 4096}},
                           1002});
   check_message(MergeArgs{});
-  check_message(
-      MergeResult{NfsStatus::kOk, {{NfsStatus::kOk, attributes(), true}, {.status = NfsStatus::kStale}}});
+  check_message(MergeResult{NfsStatus::kOk,
+                            {{NfsStatus::kOk, attributes(), true, access}, {.status = NfsStatus::kStale}}});
   check_message(MergeResult{.status = NfsStatus::kJukebox});
   check_message(PolicyArgs{handle(), kPolicyCopies | kPolicyPlacement, {20, 3, 1}, true});
   check_message(PolicyResult{NfsStatus::kNotDir, {13, 2}});

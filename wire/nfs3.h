@@ -18,7 +18,8 @@
 namespace slice::nfs3 {
 
 inline constexpr std::uint32_t kProgram = 100003;
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 3;            // of NFS and of NFSACL
+inline constexpr std::uint32_t kAclProgram = 100227;    // NFSACL (wire/nfs3_acl.h)
 inline constexpr std::size_t kMaxHandle = 64;           // NFS3_FHSIZE
 inline constexpr std::size_t kMaxName = 255;            // ours (PATHCONF name_max); longer is NAMETOOLONG
 inline constexpr std::size_t kMaxNameOnWire = 4096;     // longer than this does not decode
@@ -50,9 +51,22 @@ enum class Procedure : std::uint32_t {
   kFsinfo = 19,
   kPathconf = 20,
   kCommit = 21,
+  // Those of NFSACL, which clients call beside NFS, at the same port: within Slice they have the numbers
+  // behind.
+  kGetacl = 22,
+  kSetacl = 23,
 };
-inline constexpr std::uint32_t kProcedureCount = 22;
-std::string_view procedure_name(std::uint32_t procedure);  // "READDIRPLUS"; "?" above 21
+inline constexpr std::uint32_t kProcedureCount = 24;
+std::string_view procedure_name(std::uint32_t procedure);  // "READDIRPLUS"; "?" above 23
+
+// How a procedure is called: of which program, by which number of its own.
+struct WireProcedure {
+  std::uint32_t program = kProgram;
+  std::uint32_t number = 0;
+};
+WireProcedure on_the_wire(std::uint32_t procedure);
+// The number within Slice of a procedure of NFSACL; nothing where it has none of that number.
+std::optional<std::uint32_t> of_acl_program(std::uint32_t number);
 
 enum class FileType : std::uint32_t {
   kRegular = 1,

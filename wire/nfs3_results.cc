@@ -152,6 +152,8 @@ void encode_failure(XdrWriter& out, Procedure procedure, Status status, const Po
     case Procedure::kFsstat:
     case Procedure::kFsinfo:
     case Procedure::kPathconf:
+    case Procedure::kGetacl:
+    case Procedure::kSetacl:
       encode(out, attributes);
       break;
   }

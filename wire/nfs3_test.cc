@@ -191,8 +191,8 @@ TEST(Nfs3Types, BooleansAreZeroOrOne) {
 
 TEST(Nfs3Results, EveryFailureHasItsProceduresForm) {
   // Bytes of a failure without attributes: status, then a FALSE for each optional.
-  const std::size_t sizes[kProcedureCount] = {4,  4,  12, 8,  8,  8, 8, 12, 12, 12, 12,
-                                              12, 12, 12, 20, 16, 8, 8, 8,  8,  8,  12};
+  const std::size_t sizes[kProcedureCount] = {4,  4,  12, 8,  8, 8, 8, 12, 12, 12, 12, 12,
+                                              12, 12, 20, 16, 8, 8, 8, 8,  8,  12, 8,  8};
   for (std::uint32_t p = 0; p < kProcedureCount; ++p) {
     rpc::XdrWriter out;
     encode_failure(out, static_cast<Procedure>(p), Status::kStale);
@@ -208,7 +208,8 @@ TEST(Nfs3Results, EveryFailureHasItsProceduresForm) {
   EXPECT_EQ(status, Status::kIo);
   EXPECT_TRUE(ok.attributes.has_value());
   EXPECT_EQ(procedure_name(17), "READDIRPLUS");
-  EXPECT_EQ(procedure_name(22), "?");
+  EXPECT_EQ(procedure_name(22), "GETACL");
+  EXPECT_EQ(procedure_name(24), "?");
 }
 
 class ReaddirTest : public ::testing::TestWithParam<bool> {

@@ -10,8 +10,25 @@ std::string_view procedure_name(std::uint32_t procedure) {
   static constexpr std::array<std::string_view, kProcedureCount> kNames{
       "NULL",    "GETATTR",     "SETATTR", "LOOKUP", "ACCESS",   "READLINK", "READ",   "WRITE",
       "CREATE",  "MKDIR",       "SYMLINK", "MKNOD",  "REMOVE",   "RMDIR",    "RENAME", "LINK",
-      "READDIR", "READDIRPLUS", "FSSTAT",  "FSINFO", "PATHCONF", "COMMIT"};
+      "READDIR", "READDIRPLUS", "FSSTAT",  "FSINFO", "PATHCONF", "COMMIT",   "GETACL", "SETACL"};
   return procedure < kNames.size() ? kNames[procedure] : "?";
+}
+
+namespace {
+
+constexpr std::uint32_t kAclProcedures = 3;  // NULL, GETACL, SETACL
+constexpr auto kFirstOfAcl = static_cast<std::uint32_t>(Procedure::kGetacl);
+
+}  // namespace
+
+WireProcedure on_the_wire(std::uint32_t procedure) {
+  if (procedure < kFirstOfAcl) return {kProgram, procedure};
+  return {kAclProgram, procedure - kFirstOfAcl + 1};
+}
+
+std::optional<std::uint32_t> of_acl_program(std::uint32_t number) {
+  if (number >= kAclProcedures) return std::nullopt;
+  return number == 0 ? 0 : kFirstOfAcl + number - 1;
 }
 
 bool decode(rpc::XdrReader& in, Time& out) {

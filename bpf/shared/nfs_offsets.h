@@ -12,7 +12,8 @@
 #define SLICE_PROGRAM_PORTMAP 100000u
 #define SLICE_PROGRAM_NFS 100003u
 #define SLICE_PROGRAM_MOUNT 100005u
-#define SLICE_NFS_VERSION 3u
+#define SLICE_PROGRAM_NFSACL 100227u
+#define SLICE_NFS_VERSION 3u  // of NFS and of NFSACL
 
 // RFC 1813 section 3.3.
 enum slice_procedure {
@@ -38,8 +39,13 @@ enum slice_procedure {
   SLICE_NFS_FSINFO = 19,
   SLICE_NFS_PATHCONF = 20,
   SLICE_NFS_COMMIT = 21,
+  // NFSACL's two: procedures 1 and 2 of a program of their own, numbered behind those of NFS within Slice.
+  SLICE_NFS_GETACL = 22,
+  SLICE_NFS_SETACL = 23,
 };
-#define SLICE_NFS_PROCEDURES 22u
+#define SLICE_NFS_PROCEDURES 22u    // of the program NFS
+#define SLICE_NFSACL_PROCEDURES 3u  // of the program NFSACL
+#define SLICE_NFSACL_NUMBERED 21u   // what is added to the number of one of NFSACL's, NULL excepted
 
 #define SLICE_NF3REG 1u
 #define SLICE_NF3DIR 2u

@@ -33,6 +33,8 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(ROUTED_FSINFO, 19, FORWARD, "FSINFO sent to a server")                                            \
   X(ROUTED_PATHCONF, 20, FORWARD, "PATHCONF sent to a server")                                        \
   X(ROUTED_COMMIT, 21, FORWARD, "COMMIT sent to a server")                                            \
+  X(ROUTED_GETACL, 22, FORWARD, "GETACL sent to a server")                                            \
+  X(ROUTED_SETACL, 23, FORWARD, "SETACL sent to a server")                                            \
   /* other packets sent on */                                                                         \
   X(READ_CLAMPED, 24, FORWARD, "READ cut at the threshold or a stripe unit, then sent to a server")   \
   X(FRAGMENT_REQUEST, 25, FORWARD, "later fragment of a request, sent after its first")               \
@@ -49,7 +51,7 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(OTHER_PORT, 35, PASS, "UDP to another port of the virtual address (PORTMAP, MOUNT)")              \
   X(IP_OPTIONS, 36, PASS, "IPv4 header with options")                                                 \
   X(FRAGMENT_PASSED, 37, PASS, "later fragment whose first was passed up")                            \
-  X(OTHER_PROGRAM, 38, PASS, "RPC program other than NFS")                                            \
+  X(OTHER_PROGRAM, 38, PASS, "RPC program other than NFS, and NFSACL to XDP")                         \
   X(OTHER_VERSION, 39, PASS, "NFS version other than 3")                                              \
   X(RPC_VERSION, 40, PASS, "RPC version other than 2")                                                \
   X(BAD_PROCEDURE, 41, PASS, "NFSv3 procedure number above 21")                                       \

@@ -104,6 +104,8 @@ SLICE_INLINE uint32_t slice_reply_results(uint32_t procedure, const uint8_t* p, 
     case SLICE_NFS_FSSTAT:
     case SLICE_NFS_FSINFO:
     case SLICE_NFS_PATHCONF:
+    case SLICE_NFS_GETACL:
+    case SLICE_NFS_SETACL:
       return slice_reply_post_op(&p, end, &reply->fattr);
     default:
       return 0;  // attributes of directories and symbolic links only

@@ -153,6 +153,26 @@ SLICE_INLINE uint32_t slice_why_no_nfs_call(const uint8_t* data) {
   return SLICE_OUTCOME_OTHER_VERSION;
 }
 
+// XDP passes calls of NFSACL up: over UDP they are few.
+#ifdef __bpf__
+#define SLICE_TAKES_ACL_CALLS 0
+#else
+#define SLICE_TAKES_ACL_CALLS 1
+#endif
+
+// What is no call of NFS, or one of NFSACL version 3: that is one of NFS from here on, by its number.
+SLICE_INLINE uint32_t slice_take_acl_call(const uint8_t* data, struct slice_request* request) {
+  if (SLICE_TAKES_ACL_CALLS &&
+      slice_load64(data + SLICE_CALL_TYPE) == SLICE_WIRE64(SLICE_RPC_CALL, SLICE_RPC_VERSION) &&
+      request->program == SLICE_PROGRAM_NFSACL) {
+    if (request->version != SLICE_NFS_VERSION) return SLICE_OUTCOME_OTHER_VERSION;
+    if (request->procedure >= SLICE_NFSACL_PROCEDURES) return SLICE_OUTCOME_BAD_PROCEDURE;
+    if (request->procedure != SLICE_NFS_NULL) request->procedure += SLICE_NFSACL_NUMBERED;
+    return 0;
+  }
+  return slice_why_no_nfs_call(data);
+}
+
 // The RPC call header (RFC 5531 section 9) of the message at `data`: fills xid
 // to credential_length, `credential` and `arguments`. Words that are fixed in an
 // NFSv3 call are compared two at a time.
@@ -167,9 +187,11 @@ SLICE_INLINE uint32_t slice_parse_call_header(const uint8_t* data, const uint8_t
   request->credential = data + SLICE_CALL_CREDENTIAL + SLICE_AUTH_HEADER;
   if (slice_load64(data + SLICE_CALL_TYPE) != SLICE_WIRE64(SLICE_RPC_CALL, SLICE_RPC_VERSION) ||
       slice_load64(data + SLICE_CALL_PROGRAM) != SLICE_WIRE64(SLICE_PROGRAM_NFS, SLICE_NFS_VERSION)) {
-    return slice_why_no_nfs_call(data);
+    uint32_t why = slice_take_acl_call(data, request);
+    if (why) return why;
+  } else if (SLICE_UNLIKELY(request->procedure >= SLICE_NFS_PROCEDURES)) {
+    return SLICE_OUTCOME_BAD_PROCEDURE;
   }
-  if (SLICE_UNLIKELY(request->procedure >= SLICE_NFS_PROCEDURES)) return SLICE_OUTCOME_BAD_PROCEDURE;
   const uint8_t* p = data + SLICE_CALL_CREDENTIAL;
   uint32_t outcome = slice_parse_auth(&p, end, &request->credential_length);
   if (SLICE_UNLIKELY(outcome)) return outcome;

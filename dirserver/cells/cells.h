@@ -19,7 +19,7 @@
 #include "rpc/auth.h"
 #include "rpc/endpoint.h"
 #include "service/caller_key.h"
-#include "wire/nfs3.h"
+#include "wire/nfs3_acl.h"
 
 namespace slice::dirserver {
 
@@ -64,7 +64,8 @@ struct StoredPart {
 inline constexpr std::size_t kMaxStoredParts = 4096;
 struct AttributeCell {
   Target self;
-  std::uint32_t mode = 0;  // 07777
+  std::uint32_t mode = 0;     // 07777
+  nfs3::SharedAccess access;  // beside the mode; null: that says all
   std::uint32_t nlink = 1;
   std::uint32_t uid = 0, gid = 0;
   std::uint64_t size = 0;
@@ -80,6 +81,7 @@ struct AttributeCell {
   CellRef parent;              // of a directory: what ".." is
   std::uint64_t entries = 0;   // of a directory: its names on its own site, "." and ".." not counted
   FilePolicy policy;           // of a directory
+  nfs3::SharedAcl defaults;    // of a directory: the list that what is made in it begins with; null: none
   std::string symlink_target;  // of a symbolic link
   // Of a regular file: by servers, in order. Nothing: it had bytes before servers told what they store.
   std::optional<std::vector<StoredPart>> stored = std::vector<StoredPart>{};

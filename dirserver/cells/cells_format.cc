@@ -5,7 +5,9 @@ namespace slice::dirserver {
 namespace {
 
 // Flags of an attribute cell.
-constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4, kStored = 8, kGuessed = 16;
+constexpr std::uint8_t kStriped = 1, kTruncating = 2, kExclusive = 4, kStored = 8, kGuessed = 16,
+                       kAccess = 32, kDefaults = 64;
+constexpr std::uint8_t kNoMask = 8;  // where a list's mask would stand
 
 bool tells_stored(const AttributeCell& cell) {
   return cell.regular() && cell.stored;
@@ -30,14 +32,84 @@ std::vector<StoredPart> read_stored(CellReader& in) {
   return stored;
 }
 
+void write_named(CellWriter& out, const std::vector<nfs3::NamedAccess>& named) {
+  out.number(static_cast<std::uint16_t>(named.size()));
+  for (const nfs3::NamedAccess& entry : named) {
+    out.number(entry.id);
+    out.number(entry.permissions);
+  }
+}
+
+std::uint8_t read_permissions(CellReader& in) {
+  const auto permissions = in.number<std::uint8_t>();
+  if (permissions > 7) in.fail();
+  return permissions;
+}
+
+std::vector<nfs3::NamedAccess> read_named(CellReader& in) {
+  std::vector<nfs3::NamedAccess> named;
+  for (unsigned left = in.number<std::uint16_t>(); left > 0 && in.ok(); --left) {
+    nfs3::NamedAccess entry;
+    entry.id = in.number<std::uint32_t>();
+    entry.permissions = read_permissions(in);
+    if (!named.empty() && named.back().id >= entry.id) in.fail();
+    named.push_back(entry);
+  }
+  return named;
+}
+
+void write_access(CellWriter& out, const nfs3::ExtendedAccess& access) {
+  out.number(access.group);
+  write_named(out, access.users);
+  write_named(out, access.groups);
+}
+
+nfs3::SharedAccess read_access(CellReader& in) {
+  nfs3::ExtendedAccess access;
+  access.group = read_permissions(in);
+  access.users = read_named(in);
+  access.groups = read_named(in);
+  return std::make_shared<const nfs3::ExtendedAccess>(std::move(access));
+}
+
+void write_defaults(CellWriter& out, const nfs3::Acl& acl) {
+  out.number(acl.owner);
+  out.number(acl.group);
+  out.number(acl.mask.value_or(kNoMask));
+  out.number(acl.other);
+  write_named(out, acl.users);
+  write_named(out, acl.groups);
+}
+
+nfs3::SharedAcl read_defaults(CellReader& in) {
+  nfs3::Acl acl;
+  acl.owner = read_permissions(in);
+  acl.group = read_permissions(in);
+  if (const auto mask = in.number<std::uint8_t>(); mask < kNoMask) {
+    acl.mask = mask;
+  } else if (mask > kNoMask) {
+    in.fail();
+  }
+  acl.other = read_permissions(in);
+  acl.users = read_named(in);
+  acl.groups = read_named(in);
+  if (!acl.mask && (!acl.users.empty() || !acl.groups.empty())) in.fail();
+  return std::make_shared<const nfs3::Acl>(std::move(acl));
+}
+
+std::uint8_t flags_of(const AttributeCell& cell) {
+  return static_cast<std::uint8_t>(
+      (cell.striped ? kStriped : 0) | (cell.truncating ? kTruncating : 0) |
+      (cell.exclusive_verifier ? kExclusive : 0) | (tells_stored(cell) ? kStored : 0) |
+      (cell.regular() && cell.guessed ? kGuessed : 0) | (cell.access ? kAccess : 0) |
+      (cell.directory() && cell.defaults ? kDefaults : 0));
+}
+
 }  // namespace
 
 std::string encode(const AttributeCell& cell) {
   CellWriter out;
-  out.number(static_cast<std::uint8_t>((cell.striped ? kStriped : 0) | (cell.truncating ? kTruncating : 0) |
-                                       (cell.exclusive_verifier ? kExclusive : 0) |
-                                       (tells_stored(cell) ? kStored : 0) |
-                                       (cell.regular() && cell.guessed ? kGuessed : 0)));
+  out.number(flags_of(cell));
   out.target(cell.self);
   out.number(cell.mode);
   out.number(cell.nlink);
@@ -61,6 +133,8 @@ std::string encode(const AttributeCell& cell) {
   }
   if (cell.self.type == nfs3::FileType::kSymlink) out.text(cell.symlink_target);
   if (tells_stored(cell)) write_stored(out, *cell.stored);
+  if (cell.access) write_access(out, *cell.access);
+  if (cell.directory() && cell.defaults) write_defaults(out, *cell.defaults);
   return out.take();
 }
 
@@ -98,6 +172,8 @@ Result<AttributeCell> decode_attribute_cell(SiteId site, std::string_view value)
   if (cell.self.type == nfs3::FileType::kSymlink) cell.symlink_target = in.text();
   cell.stored.reset();
   if ((flags & kStored) != 0) cell.stored = read_stored(in);
+  if ((flags & kAccess) != 0) cell.access = read_access(in);
+  if ((flags & kDefaults) != 0) cell.defaults = read_defaults(in);
   if (cell.self.cell.site != site) return fail(Errc::kCorrupt, "attribute cell: it names another site");
   return in.finish(std::move(cell), "attribute cell");
 }

@@ -62,7 +62,13 @@ TEST(CellsTest, AttributeCellsComeBackWhole) {
   file.stored = {{3, 4096}, {9, 1ull << 40}};
   AttributeCell link = sample(nfs3::FileType::kSymlink);
   link.symlink_target = std::string(4095, 't');
-  for (const AttributeCell& cell : {directory, file, link}) {
+  AttributeCell listed = directory;
+  listed.access = std::make_shared<const nfs3::ExtendedAccess>(
+      nfs3::ExtendedAccess{.group = 5, .users = {{1000, 7}, {1001, 0}}, .groups = {{50, 3}}});
+  listed.defaults = std::make_shared<const nfs3::Acl>(nfs3::Acl{7, 5, 0, 6, {{1000, 6}}, {{50, 4}, {51, 2}}});
+  AttributeCell shut = directory;
+  shut.defaults = std::make_shared<const nfs3::Acl>(nfs3::Acl{7, 0, 0, {}, {}, {}});
+  for (const AttributeCell& cell : {directory, file, link, listed, shut}) {
     std::string value = encode(cell);
     auto back = decode_attribute_cell(SiteId{7}, value);
     ASSERT_TRUE(back.has_value()) << back.error().message;
@@ -74,6 +80,10 @@ TEST(CellsTest, AttributeCellsComeBackWhole) {
     EXPECT_EQ(back->exclusive_verifier, cell.exclusive_verifier);
     EXPECT_EQ(back->mtime_set, cell.mtime_set);
     if (cell.regular()) EXPECT_EQ(back->stored, cell.stored);
+    ASSERT_EQ(back->access != nullptr, cell.access != nullptr);
+    if (cell.access) EXPECT_EQ(*back->access, *cell.access);
+    ASSERT_EQ(back->defaults != nullptr, cell.defaults != nullptr);
+    if (cell.defaults) EXPECT_EQ(*back->defaults, *cell.defaults);
     // Every shorter value, and one that is longer, is refused.
     for (std::size_t size = 0; size < std::min<std::size_t>(value.size(), 300); ++size) {
       EXPECT_FALSE(decode_attribute_cell(SiteId{7}, value.substr(0, size)).has_value()) << size;
@@ -83,6 +93,24 @@ TEST(CellsTest, AttributeCellsComeBackWhole) {
     value[0] = 2;
     EXPECT_EQ(decode_attribute_cell(SiteId{7}, value).error().code, Errc::kCorrupt);
   }
+}
+
+TEST(CellsTest, ListsThatMakeNoSenseAreRefused) {
+  AttributeCell cell = sample(nfs3::FileType::kDirectory);
+  const auto refused = [&cell] { return !decode_attribute_cell(SiteId{7}, encode(cell)).has_value(); };
+  const auto has = [&cell](nfs3::ExtendedAccess access) {
+    cell.access = std::make_shared<const nfs3::ExtendedAccess>(std::move(access));
+  };
+  has({.group = 8, .users = {}, .groups = {}});
+  EXPECT_TRUE(refused());
+  has({.group = 7, .users = {{2, 7}, {1, 7}}, .groups = {}});
+  EXPECT_TRUE(refused()) << "not in order";
+  has({.group = 7, .users = {}, .groups = {{1, 9}}});
+  EXPECT_TRUE(refused());
+  has({.group = 7, .users = {{1, 7}, {2, 7}}, .groups = {}});
+  EXPECT_FALSE(refused());
+  cell.defaults = std::make_shared<const nfs3::Acl>(nfs3::Acl{7, 7, 7, {}, {{1, 7}}, {}});
+  EXPECT_TRUE(refused()) << "somebody is named, and there is no mask";
 }
 
 // Files from before servers told what they store: all of their size counts, until they are emptied.

@@ -10,7 +10,8 @@ Task<NfsAnswer> access(NameSpace& names, NfsRequest& request, const nfs3::Access
   nfs3::Attributes attributes = names.attributes(**cell);
   nfs3::encode_result(
       out, nfs3::AccessOk{.attributes = attributes,
-                          .access = service::access_mask(request.who, attributes, arguments.access)});
+                          .access = service::access_mask(request.who, {attributes, (*cell)->access.get()},
+                                                         arguments.access)});
   return answer_shown(names, request, shown, nfs3::Status::kOk);
 }
 

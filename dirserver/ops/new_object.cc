@@ -98,6 +98,10 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
     cell.parent = directory.self.cell;
   }
   if (cell.regular()) cell.size = attributes.size.value_or(0);
+  if (directory.defaults && type != nfs3::FileType::kSymlink) {
+    cell.access = nfs3::inherit(*directory.defaults, cell.mode);
+    if (cell.directory()) cell.defaults = directory.defaults;
+  }
   if (auto status = change.link(entry, cell.self); status != nfs3::Status::kOk) return refuse(status);
   return &change.create(std::move(cell));
 }

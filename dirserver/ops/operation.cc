@@ -15,7 +15,7 @@ bool dot_or_dot_dot(std::string_view name) {
 }
 
 bool may(const Identity& who, const AttributeCell& cell, unsigned wanted) {
-  return service::may(who, attributes_of(cell, VolumeId{}), wanted);
+  return service::may(who, {attributes_of(cell, VolumeId{}), cell.access.get()}, wanted);
 }
 
 bool sticky_keeps(const Identity& who, const AttributeCell& directory, const AttributeCell& cell) {

@@ -1,6 +1,6 @@
-// The operations of the directory server, one a procedure of NFSv3 (RFC 1813 section 3.3), each in the file
-// of its name. All have one shape: they write their results, success or failure, and end when what these
-// show is durable.
+// The operations of the directory server, one a procedure of NFSv3 (RFC 1813 section 3.3) and of NFSACL, each
+// in the file of its name. All have one shape: they write their results, success or failure, and end when
+// what these show is durable.
 #ifndef SLICE_DIRSERVER_OPS_OPS_H
 #define SLICE_DIRSERVER_OPS_OPS_H
 
@@ -25,6 +25,7 @@ SLICE_DIRSERVER_OPERATION(readdirplus, ReaddirplusArgs, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(fsstat, HandleView, NameSpace& names, SpaceMonitor& space);
 SLICE_DIRSERVER_OPERATION(fsinfo, HandleView, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(pathconf, HandleView, NameSpace& names);
+SLICE_DIRSERVER_OPERATION(getacl, GetaclArgs, NameSpace& names);
 
 SLICE_DIRSERVER_OPERATION(setattr, SetattrArgs, Changes& changes, Truncations& truncations);
 SLICE_DIRSERVER_OPERATION(create, CreateArgs, Changes& changes, Cuts& cuts);
@@ -35,6 +36,7 @@ SLICE_DIRSERVER_OPERATION(remove, RemoveArgs, Changes& changes);
 SLICE_DIRSERVER_OPERATION(rmdir, RmdirArgs, Changes& changes);
 SLICE_DIRSERVER_OPERATION(rename, RenameArgs, Changes& changes);
 SLICE_DIRSERVER_OPERATION(link, LinkArgs, Changes& changes);
+SLICE_DIRSERVER_OPERATION(setacl, SetaclArgs, Changes& changes);
 
 #undef SLICE_DIRSERVER_OPERATION
 

@@ -110,10 +110,11 @@ std::shared_ptr<DirectoryFixture::Pending> DirectoryFixture::send_bytes(Procedur
   rpc::encode_auth_sys(credential,
                        {.machine_name = "client", .uid = who.uid, .gid = who.gid, .groups = who.groups});
   rpc::XdrWriter record;
+  const nfs3::WireProcedure called = nfs3::on_the_wire(static_cast<std::uint32_t>(procedure));
   rpc::encode_call(record, {.xid = Xid{xid},
-                            .program = nfs3::kProgram,
+                            .program = called.program,
                             .version = nfs3::kVersion,
-                            .procedure = static_cast<std::uint32_t>(procedure),
+                            .procedure = called.number,
                             .credential_flavor = rpc::kAuthSys,
                             .credential = credential.view().subspan(8),
                             .verifier = {},

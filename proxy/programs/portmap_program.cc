@@ -28,6 +28,7 @@ std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portm
   for (std::uint32_t protocol : {portmap2::kTcp, portmap2::kUdp}) {
     if (with_portmap) all.push_back({portmap2::kProgram, portmap2::kVersion, protocol, config.portmap_port});
     all.push_back({nfs3::kProgram, nfs3::kVersion, protocol, config.nfs_port});
+    all.push_back({nfs3::kAclProgram, nfs3::kVersion, protocol, config.nfs_port});
     all.push_back({mount3::kProgram, mount3::kVersion, protocol, config.mount_port});
     if (!with_portmap) continue;
     for (const portmap2::Mapping& mapping : for_locks(config, protocol)) all.push_back(mapping);

@@ -28,10 +28,11 @@ BufferChain CallEncoder::encode(const Origin& origin, std::uint32_t xid, std::ui
   scratch_.clear();
   rpc::XdrWriter out(std::move(scratch_));
   out.u32(0);  // record mark
+  const nfs3::WireProcedure called = nfs3::on_the_wire(procedure);
   rpc::CallHeader call_header{.xid = Xid{xid},
-                              .program = nfs3::kProgram,
+                              .program = called.program,
                               .version = nfs3::kVersion,
-                              .procedure = procedure,
+                              .procedure = called.number,
                               .credential_flavor = origin.credential_flavor,
                               .credential = origin.credential.view()};
   put_header(out, origin, call_header);
