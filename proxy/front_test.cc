@@ -239,6 +239,35 @@ TEST(Udp, GarbageIsIgnored) {
             Xid{1});
 }
 
+// A program of its own, at the port of NFS: its calls go where those of NFS about the file go, and their
+// replies are brought up to date as those are.
+TEST(Udp, AclsAreAskedOfTheDirectoryServer) {
+  ToyEnsemble ensemble;
+  Datagrams client(ensemble);
+  const auto handle = ensemble.handle(5);
+  nfs3::WriteOk written;
+  ASSERT_EQ(result_of(client.ask(ensemble.write_call(Xid{1}, 5, 0, pattern(3000, 1))), written),
+            nfs3::Status::kOk);
+  rpc::XdrWriter out;
+  nfs3::encode_arguments(out, nfs3::GetaclArgs{handle, nfs3::kAclAccess});
+  Buffer asked = ensemble.call(Xid{2}, nfs3::Procedure::kGetacl, out.view());
+  nfs3::GetaclOk ok;
+  ASSERT_EQ(result_of(client.ask(asked), ok), nfs3::Status::kOk);
+  EXPECT_EQ(ok.access->users, (std::vector<nfs3::NamedAccess>{{1001, 6}}));
+  EXPECT_EQ(ok.attributes->size, 3000u) << "which the directory server has not been told";
+  EXPECT_EQ(ok.attributes->rdev_major, 0u) << "the epoch is nothing for clients";
+
+  const auto refused = [&](std::size_t at, std::uint32_t word) {
+    Buffer call = asked.clone();
+    store_be(call.data() + at, word);
+    return rpc::decode_reply(client.ask(call).view())->accept_stat;
+  };
+  EXPECT_EQ(refused(SLICE_CALL_VERSION, 2), rpc::AcceptStat::kProgramMismatch);
+  EXPECT_EQ(refused(SLICE_CALL_PROCEDURE, 3), rpc::AcceptStat::kProcedureUnavailable);
+  EXPECT_EQ(refused(SLICE_CALL_PROCEDURE, 0), rpc::AcceptStat::kSuccess);
+  EXPECT_EQ(refused(SLICE_CALL_PROGRAM, 100228), rpc::AcceptStat::kProgramUnavailable);
+}
+
 // ---- MOUNT and PORTMAP ----
 
 // A directory server that knows /a (a directory), /a/b (a directory), /a/file and /locked.
@@ -443,6 +472,7 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   };
   EXPECT_EQ(port(100003, 3, portmap2::kTcp), 2049u);
   EXPECT_EQ(port(100003, 3, portmap2::kUdp), 2049u);
+  EXPECT_EQ(port(100227, 3, portmap2::kTcp), 2049u);
   EXPECT_EQ(port(100005, 3, portmap2::kTcp), 20048u);
   EXPECT_EQ(port(100005, 1, portmap2::kUdp), 20048u);
   EXPECT_EQ(port(100021, 4, portmap2::kTcp), 20048u);
@@ -452,7 +482,7 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   EXPECT_EQ(port(100011, 1, portmap2::kTcp), 0u);
   std::vector<portmap2::Mapping> all;
   ASSERT_TRUE(portmap2::decode(call(portmap, 4, {}).view(), all));
-  EXPECT_EQ(all.size(), 10u);
+  EXPECT_EQ(all.size(), 12u);
 }
 
 TEST(WriteBackTest, DirtyEntriesAreToldWithinAPassOfTheCache) {

@@ -44,10 +44,13 @@ TEST(Nfs3Acl, Codec) {
   for (const std::optional<Acl>& access : {std::optional<Acl>(), std::optional(kRich)}) {
     for (std::uint32_t mask : {kAclAccess | kAclDefault, kAclAll}) {
       SetaclArgs args{.object = as_bytes("handle"), .mask = mask, .access = access, .defaults = kRich};
-      check([&](rpc::XdrWriter& out) { encode_arguments(out, args); },
-            [&](ByteView bytes) {
-              return decode_arguments(bytes, args) && args.valid && args.access == access;
-            });
+      rpc::XdrWriter out;
+      encode_arguments(out, args);
+      SetaclArgs back;
+      ASSERT_TRUE(decode_arguments(out.view(), back));
+      EXPECT_TRUE(back.valid && back.mask == mask && back.access == access && back.defaults == kRich);
+      for (std::size_t size = 0; size < out.size(); ++size)
+        EXPECT_FALSE(decode_arguments(out.view().first(size), back)) << size;
       GetaclOk ok{.attributes = attributes, .mask = mask, .access = access, .defaults = kRich};
       Status status{};
       check([&](rpc::XdrWriter& out) { encode_result(out, ok); },
@@ -92,6 +95,22 @@ TEST(Nfs3Acl, LiesAboutNumbersAreRefused) {
   out.opaque(as_bytes("handle"));
   for (std::uint32_t word : {kAclAccess, 1024u, 1024u}) out.u32(word);
   EXPECT_FALSE(decode_arguments(out.view(), args)) << "the entries are not there";
+}
+
+// As a Linux client sends it for a new directory whose parent has a default list that says no more than a
+// mode.
+TEST(Nfs3Acl, WhatIsSentBehindTheListsIsNothing) {
+  rpc::XdrWriter out;
+  encode_arguments(
+      out,
+      SetaclArgs{
+          .object = as_bytes("handle"), .mask = kAclAccess | kAclDefault, .access = {}, .defaults = kRich});
+  for (unsigned i = 0; i < 12; ++i) out.u32(0xffffffff);
+  SetaclArgs args;
+  ASSERT_TRUE(decode_arguments(out.view(), args));
+  EXPECT_TRUE(args.valid);
+  EXPECT_EQ(args.access, std::nullopt);
+  EXPECT_EQ(args.defaults, kRich);
 }
 
 TEST(Nfs3Acl, AndAModeSayTheSame) {

@@ -261,6 +261,9 @@ std::string_view outcome_name(const TraceRecord& record) {
 
 std::string operation_name(std::uint32_t program, std::uint32_t procedure) {
   if (program == nfs3::kProgram) return std::string(nfs3::procedure_name(procedure));
+  if (program == nfs3::kAclProgram) {
+    return std::string(nfs3::procedure_name(nfs3::of_acl_program(procedure).value_or(nfs3::kProcedureCount)));
+  }
   if (program == mount3::kProgram) return std::string(mount3::procedure_name(procedure));
   for (const ProgramNames& each : kInternalNames) {
     if (each.program != program) continue;

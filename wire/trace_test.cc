@@ -132,6 +132,8 @@ TEST(TraceCodecTest, LongListsAndLeasesAreRefused) {
 TEST(TraceCodecTest, OperationsHaveNames) {
   EXPECT_EQ(operation_name(nfs3::kProgram, 7), "WRITE");
   EXPECT_EQ(operation_name(mount3::kProgram, 1), "MNT");
+  EXPECT_EQ(operation_name(nfs3::kAclProgram, 2), "SETACL");
+  EXPECT_EQ(operation_name(nfs3::kAclProgram, 3), "?");
   EXPECT_EQ(operation_name(0x20534c01, 2), "authority MERGE");
   EXPECT_EQ(operation_name(0x20534c01, 99), "program 0x20534c01 procedure 99");
 }

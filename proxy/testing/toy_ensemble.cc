@@ -33,11 +33,12 @@ nfs3::Attributes toy_attributes(std::uint64_t fileid, std::uint64_t size) {
 }
 
 ToyServer::ToyServer(ToyEnsemble& ensemble, std::uint32_t index_in, wire::Role role_in)
-    : index(index_in), role(role_in), ensemble_(ensemble) {}
+    : index(index_in), role(role_in), ensemble_(ensemble), acls_(ensemble) {}
 
 void ToyServer::start() {
   dispatcher_ = std::make_unique<rpc::Dispatcher>(ensemble_.metrics);
   dispatcher_->add(*this);
+  if (role == wire::Role::kDirectory) dispatcher_->add(acls_);
   if (role == wire::Role::kDirectory && ensemble_.authority != nullptr)
     dispatcher_->add(*ensemble_.authority);
   if (ensemble_.local) {
@@ -66,6 +67,20 @@ void ToyServer::keep_a_port() {
   ASSERT_EQ(::bind(placeholder_, reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(::getsockname(placeholder_, reinterpret_cast<sockaddr*>(&address), &size), 0);
   endpoint = {INADDR_LOOPBACK, ntohs(address.sin_port)};
+}
+
+Task<rpc::Outcome> ToyAcls::handle(const rpc::Call& call, rpc::XdrWriter& results) {
+  EXPECT_EQ(call.procedure, 1u);
+  nfs3::GetaclArgs args;
+  if (!nfs3::decode_arguments(call.arguments, args)) co_return rpc::Outcome::kGarbage;
+  auto file = ensemble_.codec->open(args.object);
+  if (!file) co_return rpc::Outcome::kError;
+  nfs3::encode_result(results, nfs3::GetaclOk{.attributes = toy_attributes(
+                                                  file->fileid.value, ensemble_.sizes[file->fileid.value]),
+                                              .mask = args.mask,
+                                              .access = nfs3::Acl{7, 5, 0, 7, {{1001, 6}}, {}},
+                                              .defaults = {}});
+  co_return rpc::Outcome::kReply;
 }
 
 ToyServer::~ToyServer() {
@@ -328,11 +343,12 @@ Buffer ToyEnsemble::call(Xid xid, nfs3::Procedure procedure, ByteView arguments)
   who.uid = 1234;
   who.gid = 100;
   rpc::encode_auth_sys(credential, who);
+  const nfs3::WireProcedure called = nfs3::on_the_wire(static_cast<std::uint32_t>(procedure));
   rpc::CallHeader header;
   header.xid = xid;
-  header.program = nfs3::kProgram;
+  header.program = called.program;
   header.version = nfs3::kVersion;
-  header.procedure = static_cast<std::uint32_t>(procedure);
+  header.procedure = called.number;
   header.credential_flavor = rpc::kAuthSys;
   header.credential = credential.view().subspan(8);
   header.arguments = arguments;

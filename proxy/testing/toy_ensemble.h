@@ -17,7 +17,7 @@
 #include "rpc/in_process.h"
 #include "rpc/server.h"
 #include "wire/authority.h"
-#include "wire/nfs3.h"
+#include "wire/nfs3_acl.h"
 
 namespace slice::proxy::testing {
 
@@ -40,6 +40,18 @@ struct ToyOptions {
 };
 
 class ToyEnsemble;
+
+// NFSACL of the toy directory server: every file has the same list.
+class ToyAcls : public rpc::Program {
+ public:
+  explicit ToyAcls(ToyEnsemble& ensemble) : ensemble_(ensemble) {}
+  std::uint32_t number() const override { return nfs3::kAclProgram; }
+  std::uint32_t version() const override { return nfs3::kVersion; }
+  Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
+
+ private:
+  ToyEnsemble& ensemble_;
+};
 
 // What one server does; knobs for misbehaviour.
 class ToyServer : public rpc::Program {
@@ -84,6 +96,7 @@ class ToyServer : public rpc::Program {
   void check_owner(const routing::FileHandle& file, std::uint64_t offset, std::uint32_t count);
 
   ToyEnsemble& ensemble_;
+  ToyAcls acls_;
   std::uint32_t clock_ = 0;
   int placeholder_ = -1;  // bound to its port
   std::vector<OneShot<bool>> held_;

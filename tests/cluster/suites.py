@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import acls
 import address
 import backing
 import backup
@@ -358,6 +359,7 @@ SUITES = {
     "everyday": (everyday, "untar, compile, cp -a, git, sqlite, fsx, renames, links, users by one kernel client"),
     "everyday-udp": (everyday_udp, "the same over UDP, by a kernel built for it (build_udp_kernel.py)"),
     "client": (client, "the harness itself, and a mount without ports, through rpcbind"),
+    "acls": (acls.acls, "access control lists on a kernel client, beside those of a tmpfs: the same outcomes, also while servers die and sites move"),
     "locks": (locks.locks, "kernel clients lock files of one volume; clients and every server are killed meanwhile: no lock is lost, none is had by two"),
     "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
@@ -403,4 +405,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"acls", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

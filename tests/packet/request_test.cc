@@ -277,6 +277,7 @@ TEST_F(RequestTest, EveryOtherOutcome) {
        SLICE_OUTCOME_OTHER_PORT},
       {"IP options", edited(good, 14, {0x46}, true), SLICE_OUTCOME_IP_OPTIONS},
       {"MOUNT on the NFS port", header({.program = 100005, .procedure = 1}, {}), SLICE_OUTCOME_OTHER_PROGRAM},
+      {"NFSACL", header({.program = 100227, .procedure = 1}, {}), SLICE_OUTCOME_OTHER_PROGRAM},
       {"NFSv4", header({.version = 4, .procedure = 1}, {}), SLICE_OUTCOME_OTHER_VERSION},
       {"RPC version 3", header({.rpc_version = 3, .procedure = 1}, {}), SLICE_OUTCOME_RPC_VERSION},
       {"procedure 22", header({.procedure = 22}, {}), SLICE_OUTCOME_BAD_PROCEDURE},
