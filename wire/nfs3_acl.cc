@@ -184,8 +184,8 @@ bool decode_arguments(ByteView bytes, SetaclArgs& out) {
 void encode_arguments(XdrWriter& out, const SetaclArgs& args) {
   out.opaque(args.object);
   out.u32(args.mask);
-  encode_acl(out, args.access, 0, (args.mask & kAclAccess) != 0, {});
-  encode_acl(out, args.defaults, kOfDefault, (args.mask & kAclDefault) != 0, {});
+  encode_acl(out, args.access, 0, true, {});
+  encode_acl(out, args.defaults, kOfDefault, true, {});
 }
 
 void encode_result(XdrWriter& out, const GetaclOk& ok) {

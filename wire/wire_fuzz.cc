@@ -18,7 +18,7 @@
 #include "wire/locks.h"
 #include "wire/manager.h"
 #include "wire/mount3.h"
-#include "wire/nfs3.h"
+#include "wire/nfs3_acl.h"
 #include "wire/nfs3_readdir.h"
 #include "wire/nlm4.h"
 #include "wire/nsm1.h"
@@ -125,6 +125,8 @@ const std::vector<Try>& tries() {
                                        arguments<ReaddirArgs>,
                                        arguments<ReaddirplusArgs>,
                                        arguments<CommitArgs>,
+                                       arguments<GetaclArgs>,
+                                       arguments<SetaclArgs>,
                                        result<GetattrOk>,
                                        result<LookupOk>,
                                        result<AccessOk>,
@@ -136,6 +138,7 @@ const std::vector<Try>& tries() {
                                        result<FsinfoOk>,
                                        result<PathconfOk>,
                                        result<CommitOk>,
+                                       result<SetaclOk>,
                                        body<WccData>,
                                        body<RenameResult>,
                                        body<LinkResult>,

@@ -11,7 +11,7 @@
 #include "wire/manager.h"
 #include "wire/mount3.h"
 #include "wire/moves.h"
-#include "wire/nfs3.h"
+#include "wire/nfs3_acl.h"
 #include "wire/nlm4.h"
 #include "wire/nsm1.h"
 #include "wire/object.h"
@@ -37,7 +37,8 @@ class Maker {
 
   template <class Procedure>
   void nfs(Procedure procedure, rpc::XdrWriter& arguments) {
-    add(nfs3::kProgram, nfs3::kVersion, static_cast<std::uint32_t>(procedure), arguments, false);
+    const nfs3::WireProcedure called = nfs3::on_the_wire(static_cast<std::uint32_t>(procedure));
+    add(called.program, nfs3::kVersion, called.number, arguments, false);
   }
   template <class Args>
   void nfs(nfs3::Procedure procedure, const Args& args) {
@@ -102,6 +103,11 @@ void nfs_files(Maker& make) {
     }
     make.nfs(P::kSetattr, nfs3::SetattrArgs{make.handle(which), some_attributes(), nfs3::Time{5, 6}});
     make.nfs(P::kAccess, nfs3::AccessArgs{make.handle(which), 63});
+    make.nfs(P::kGetacl, nfs3::GetaclArgs{make.handle(which), nfs3::kAclAll});
+    make.nfs(P::kSetacl, nfs3::SetaclArgs{.object = make.handle(which),
+                                          .mask = nfs3::kAclAccess | nfs3::kAclDefault,
+                                          .access = nfs3::Acl{7, 6, 4, 7, {{1001, 6}, {1002, 7}}, {{50, 4}}},
+                                          .defaults = nfs3::Acl{7, 6, 4, 7, {{1001, 6}}, {}}});
     for (std::uint64_t offset : {0ULL, 65'000ULL, 131'072ULL}) {
       make.nfs(P::kRead, nfs3::ReadArgs{make.handle(which), offset, 8192});
       make.nfs(P::kWrite, nfs3::WriteArgs{make.handle(which), offset, 1000, nfs3::Stable::kUnstable,
