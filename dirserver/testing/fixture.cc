@@ -302,6 +302,20 @@ std::vector<std::string> DirectoryFixture::names(const Handle& directory, std::u
   }
 }
 
+nfs3::GetaclOk DirectoryFixture::getacl(const Handle& object, std::uint32_t mask, Credential who) {
+  nfs3::GetaclOk ok;
+  EXPECT_EQ(call(Procedure::kGetacl, nfs3::GetaclArgs{object, mask}, ok, std::move(who)), NfsStatus::kOk);
+  EXPECT_TRUE(ok.attributes);
+  return ok;
+}
+
+NfsStatus DirectoryFixture::setacl(const nfs3::SetaclArgs& args, Credential who) {
+  nfs3::SetaclOk ok;
+  NfsStatus status = call(Procedure::kSetacl, args, ok, std::move(who));
+  if (status == NfsStatus::kOk) EXPECT_TRUE(ok.attributes);
+  return status;
+}
+
 wire::FetchResult DirectoryFixture::fetch(const Handle& file, bool with_striped) {
   auto result = run(service::internal_call<wire::FetchResult>(
       network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kFetch,

@@ -136,6 +136,8 @@ class DirectoryFixture : public service::testing::ServiceFixture {
   NfsStatus setattr(const Handle& object, const nfs3::SetAttributes& set, Credential who = {},
                     std::optional<nfs3::Time> guard = {}, nfs3::WccData* wcc = {});
   NfsStatus truncate(const Handle& file, std::uint64_t size, Credential who = {});
+  nfs3::GetaclOk getacl(const Handle& object, std::uint32_t mask = nfs3::kAclAll, Credential who = {});
+  NfsStatus setacl(const nfs3::SetaclArgs& args, Credential who = {});
   Page readdir(const Handle& directory, std::uint64_t cookie, const nfs3::CookieVerifier& verifier,
                std::uint32_t count = 4096, Credential who = {});
   Page readdirplus(const Handle& directory, std::uint64_t cookie, const nfs3::CookieVerifier& verifier,
