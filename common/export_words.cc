@@ -65,6 +65,8 @@ const std::vector<Option>& options_taken() {
       {"nohide", nullptr},
       {"crossmnt", nullptr},
       {"no_subtree_check", nullptr},
+      {"secure_locks", nullptr},
+      {"auth_nlm", nullptr},
       {"no_acl", nullptr},
       {"sec=sys", nullptr},
       {"fsid=0", nullptr},
@@ -89,10 +91,8 @@ constexpr std::array kRefused{
     Refused{"security_label", "there is NFSv3 alone; take the word out"},
     Refused{"refer=", "there is NFSv3 alone; take the word out"},
     Refused{"replicas=", "there is NFSv3 alone; take the word out"},
-    Refused{"insecure_locks", "there are no locks; take the word out"},
-    Refused{"no_auth_nlm", "there are no locks; take the word out"},
-    Refused{"secure_locks", "there are no locks; take the word out"},
-    Refused{"auth_nlm", "there are no locks; take the word out"},
+    Refused{"insecure_locks", "who locks a file must be allowed to read or write it; take the word out"},
+    Refused{"no_auth_nlm", "who locks a file must be allowed to read or write it; take the word out"},
 };
 
 Status refuse(std::string_view word) {

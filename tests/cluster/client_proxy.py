@@ -24,8 +24,9 @@ def command(target, kills):
     here = uml.ROOT / "tests/cluster/guest"
     program = target.bin_dir.resolve() / "slice-clientd"
     words = f"python3 {here}/client_proxy.py {program} {target.server} /mnt --mirrored {FOLDER} --kills {kills}"
+    lists = f"cd /mnt && python3 {here}/acls.py --seconds 5 && rm -r acls-1"
     watch = f"cd /mnt && python3 {here}/stalls.py . --seconds {GUEST_SECONDS} --until {stalls.END} --tell 0.5"
-    return ["bash", "-c", f"{words} && {watch}; code=$?; cd /; [ $code = 0 ] || tail -20 /run/slice-client/*.log; umount /mnt; exit $code"]
+    return ["bash", "-c", f"{words} && {lists} && {watch}; code=$?; cd /; [ $code = 0 ] || tail -20 /run/slice-client/*.log; umount /mnt; exit $code"]
 
 
 def proxied(target):

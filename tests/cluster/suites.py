@@ -33,6 +33,7 @@ import managers
 import members
 import metrics
 import mirrors
+import mount_options
 import old_store
 import page
 import power_cut
@@ -361,6 +362,7 @@ SUITES = {
     "client": (client, "the harness itself, and a mount without ports, through rpcbind"),
     "acls": (acls.acls, "access control lists on a kernel client, beside those of a tmpfs: the same outcomes, also while servers die and sites move"),
     "locks": (locks.locks, "kernel clients lock files of one volume; clients and every server are killed meanwhile: no lock is lost, none is had by two"),
+    "options": (mount_options.options, "each option of nfs(5) and each word of exports(5), as docs/options.md has it"),
     "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
     "close-to-open": (close_to_open, "two kernel clients at once see each other's work"),
     "durability": (durability, "kill -9 of each process under load: nothing acknowledged may be lost"),
