@@ -77,10 +77,6 @@ void encode_answer(rpc::XdrWriter& out, const Request& request, LockStatus statu
   }
 }
 
-Task<void> make_durable(CellStore& cells, storage::LogPosition position) {
-  co_await cells.durable(position);
-}
-
 // Who may read or write the file may lock it, as kernels have it.
 bool may_lock(const Identity& who, const AttributeCell& file) {
   const nfs3::Attributes attributes = attributes_of(file, VolumeId{});
@@ -215,19 +211,14 @@ Task<rpc::Outcome> LockService::run_once(const rpc::Call& call, const Request& r
     co_return rpc::Outcome::kReply;
   }
   const std::size_t start = results.size();
-  std::optional<LockStatus> status;
-  if (deadlocked && waits(request)) {
-    deadlocks_.add();
-    status = LockStatus::kDeadlock;
-  } else {
-    status = co_await run(request, key);
-  }
+  const std::optional<LockStatus> status = co_await run(request, key, deadlocked);
   if (status) encode_answer(results, request, *status);
   duplicates.finish(key, as_text(results.view()).substr(start));
   co_return status ? rpc::Outcome::kReply : rpc::Outcome::kDrop;
 }
 
-Task<std::optional<LockStatus>> LockService::run(const Request& request, const CallKey& key) {
+Task<std::optional<LockStatus>> LockService::run(const Request& request, const CallKey& key,
+                                                 bool deadlocked) {
   CellStore& cells = volume_.cells;
   const CellRef ref = cell_of(request.handle);
   Transaction transaction(cells);
@@ -235,22 +226,25 @@ Task<std::optional<LockStatus>> LockService::run(const Request& request, const C
   if (!file) co_return std::nullopt;
   const ClientLocks* before = cells.locks().find(ref.fileid);
   ClientLocks locks = before != nullptr ? *before : ClientLocks{};
-  const LockStatus status = decide(request, *file, locks);
-  // What changes nothing is remembered in the store as well: a copy that came after a restart would lock what
-  // its client was refused, or free what it has locked since. But it is answered before that is durable.
+  LockStatus status = LockStatus::kDeadlock;
+  if (deadlocked && waits(request)) {
+    deadlocks_.add();
+  } else {
+    status = decide(request, *file, locks);
+  }
+  // What changes nothing is remembered in the store as well, and as durably: a copy that came after a restart
+  // would lock what its client was refused, or free what it has locked since.
   rpc::XdrWriter reply;
   encode_answer(reply, request, status);
   volume_.duplicates.record(key, as_text(reply.view()), ref.site, transaction);
   const bool changes = before != nullptr ? locks != *before : !locks.empty();
-  const storage::LogPosition shown = transaction.shown();
   auto committed = changes ? volume_.grants.commit(ref, std::move(locks), transaction) : transaction.commit();
   // Who gives something back does so again until there is room to note it.
   if (!committed && committed.error().code == Errc::kNoSpace && (request.takes() || !changes))
     co_return changes ? LockStatus::kDeniedNoLocks : status;
   if (!committed) co_return std::nullopt;
-  if (!changes) spawn(make_durable(cells, *committed));
   co_await volume_.context.crash.reach("locks.committed");
-  if (!co_await cells.durable(changes ? *committed : shown)) co_return std::nullopt;
+  if (!co_await cells.durable(*committed)) co_return std::nullopt;
   co_await volume_.context.crash.reach("locks.durable");
   co_return status;
 }

@@ -33,7 +33,7 @@ class LockService : public rpc::Program {
   Task<rpc::Outcome> run_once(const rpc::Call& call, const Request& request, bool deadlocked,
                               rpc::XdrWriter& results, bool& copy);
   // One that may be done; nothing: it is not known what became of it.
-  Task<std::optional<nlm4::Status>> run(const Request& request, const CallKey& key);
+  Task<std::optional<nlm4::Status>> run(const Request& request, const CallKey& key, bool deadlocked);
   Task<rpc::Outcome> test(const Request& request, rpc::XdrWriter& results);
   // The status, and in `locks` what the file's are then, where they change.
   nlm4::Status decide(const Request& request, const AttributeCell* file, ClientLocks& locks) const;
