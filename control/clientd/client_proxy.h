@@ -5,6 +5,7 @@
 #ifndef SLICE_CONTROL_CLIENTD_CLIENT_PROXY_H
 #define SLICE_CONTROL_CLIENTD_CLIENT_PROXY_H
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "proxy/shared_state.h"
 #include "proxy/socket_worker.h"
 #include "rpc/client.h"
+#include "wire/routes.h"
 
 namespace slice::clientd {
 
@@ -42,12 +44,15 @@ class ClientProxy {
     // connections that wait (proxy/front/listeners.h).
     std::uint16_t port = 0;
     std::size_t threads = 1;
+    // Where the routes are kept (kept_routes.h); empty: nowhere.
+    std::filesystem::path kept = {};
   };
   // All of it outlives the proxy.
   ClientProxy(rpc::EpollLoop& loop, Metrics& metrics, const Options& options);
   ~ClientProxy();
 
-  // Asks for the routes, for `patience`, and serves.
+  // Asks for the routes, for `patience`, and serves. Where some are kept it asks once, and begins with those
+  // if nobody answers.
   Task<Status> start(Duration patience);
   // Its sockets are closed, unless another takes them over within seconds.
   void stop() { listeners_.release(); }
@@ -59,6 +64,9 @@ class ClientProxy {
     std::thread thread;
   };
   Task<Status> ask();
+  Status learn(const wire::Routes& routes);
+  // Begins with what is kept.
+  Status remember();
   Task<Status> first_routes(Duration patience);
   // Asks again and again.
   Task<void> keep_asking();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "control/clientd/kept_routes.h"
 #include "control/clientd/mount_words.h"
 #include "control/clientd/mounts.h"
 #include "control/clientd/place.h"
@@ -107,6 +108,27 @@ TEST_F(PlaceTest, ThePortIsKept) {
   EXPECT_EQ(place().port().value(), *port);
   std::filesystem::resize_file(folder_ / "10.0.0.1.port", 0);
   EXPECT_TRUE(place().port()) << "damaged: another one is chosen";
+}
+
+TEST_F(PlaceTest, RoutesAreKeptWhole) {
+  wire::Routes routes{.generation = Generation{7}, .changed = true, .volume = 3};
+  routes.servers = {{0x0a000001, 2049}, {0x0a000002, 2049}};
+  for (auto& sites : routes.sites) sites = {0, 1};
+  const auto file = place().routes();
+  EXPECT_EQ(kept_routes(file).error().code, Errc::kNotFound);
+  ASSERT_TRUE(keep_routes(file, routes));
+  routes.generation = Generation{8};
+  ASSERT_TRUE(keep_routes(file, routes)) << "in place of the others";
+  const auto kept = kept_routes(file);
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->generation, Generation{8});
+  EXPECT_EQ(kept->servers, routes.servers);
+  const auto size = std::filesystem::file_size(file);
+  for (std::uintmax_t less = 1; less <= size; less += 3) {
+    std::filesystem::resize_file(file, size - less);
+    EXPECT_EQ(kept_routes(file).error().code, Errc::kCorrupt) << less;
+  }
+  EXPECT_EQ(keep_routes("/proc/no-such-folder/routes", routes).error().code, Errc::kIo);
 }
 
 TEST_F(PlaceTest, OneProxyRunsAtATime) {

@@ -42,7 +42,9 @@ class Daemon {
   Daemon(const DaemonOptions& options, Place place, std::uint16_t port)
       : place_(std::move(place)),
         port_(port),
-        proxy_(loop_, metrics_, {.server = options.server, .port = port, .threads = options.threads}) {
+        proxy_(
+            loop_, metrics_,
+            {.server = options.server, .port = port, .threads = options.threads, .kept = place_.routes()}) {
     // Before any thread starts.
     const sigset_t set = ending_signals();
     sigprocmask(SIG_BLOCK, &set, nullptr);

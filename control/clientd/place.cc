@@ -14,7 +14,8 @@
 namespace slice::clientd {
 namespace {
 
-constexpr const char *kServing = ".serving", *kMounting = ".mounting", *kPort = ".port", *kLog = ".log";
+constexpr const char *kServing = ".serving", *kMounting = ".mounting", *kPort = ".port", *kLog = ".log",
+                     *kRoutes = ".routes";
 
 }  // namespace
 
@@ -76,6 +77,10 @@ Result<std::uint16_t> Place::port() const {
 
 std::filesystem::path Place::log() const {
   return file(kLog);
+}
+
+std::filesystem::path Place::routes() const {
+  return file(kRoutes);
 }
 
 }  // namespace slice::clientd

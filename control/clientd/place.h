@@ -1,6 +1,6 @@
 // Place: what processes on this host know of the proxy for one virtual server, in a folder that is empty
-// after a boot: its port, which it keeps over restarts, since mounts name it; whether one runs; whether a
-// mount is being made.
+// after a boot: its port, which it keeps over restarts, since mounts name it; the routes that it was told
+// last; whether one runs; whether a mount is being made.
 #ifndef SLICE_CONTROL_CLIENTD_PLACE_H
 #define SLICE_CONTROL_CLIENTD_PLACE_H
 
@@ -44,6 +44,8 @@ class Place {
   // For a proxy that is about to end since nobody uses it. None where a mount is being made.
   FileLock ending() const;
   std::filesystem::path log() const;
+  // Of kept_routes.h.
+  std::filesystem::path routes() const;
 
  private:
   Place(std::filesystem::path folder, std::string name)

@@ -81,6 +81,8 @@ BENCHMARKS = {
                "the paper's Table 2: bandwidth of 1 and 8 clients over 1, 2, 4, 8 throttled storage nodes, mirrored and not"),
     "grow": (command(sys.executable, ROOT / "tests/bench/grow.py"),
              "3 throttled storage nodes become 4 and 8 under full load: bandwidth over time, bytes moved, the slowest operation; a picture"),
+    "acls": (command(sys.executable, ROOT / "tests/bench/acls.py"),
+             "what access control lists cost a kernel client that makes and shows files, and how many calls it makes"),
     "locks": (command(sys.executable, ROOT / "tests/bench/locks.py"),
               "LOCK and UNLOCK by NLM beside NFS-Ganesha: rate, CPU; and how long a lock is waited for after a server's death"),
     "failover": (command(sys.executable, ROOT / "tests/bench/failover.py"),

@@ -10,7 +10,8 @@ import uml
 
 FOLDER = "client-proxy"  # of files with two copies
 AWAY_SECONDS = 4.0  # of the ensemble's proxy
-UNNOTICED, LONGEST = 1.0, 6.0  # seconds
+UNNOTICED, KEPT, LONGEST = 1.0, 3.5, 6.0  # seconds
+DIES = "clientd-dies"
 GUEST_SECONDS = 150
 
 
@@ -26,7 +27,8 @@ def command(target, kills):
     words = f"python3 {here}/client_proxy.py {program} {target.server} /mnt --mirrored {FOLDER} --kills {kills}"
     lists = f"cd /mnt && python3 {here}/acls.py --seconds 5 && rm -r acls-1"
     watch = f"cd /mnt && python3 {here}/stalls.py . --seconds {GUEST_SECONDS} --until {stalls.END} --tell 0.5"
-    return ["bash", "-c", f"{words} && {lists} && {watch}; code=$?; cd /; [ $code = 0 ] || tail -20 /run/slice-client/*.log; umount /mnt; exit $code"]
+    dies = f"while [ ! -e /run/slice/control/{DIES} ]; do sleep 0.2; done; pkill -9 -x slice-clientd"
+    return ["bash", "-c", f"({dies}) & {words} && {lists} && {watch}; code=$?; cd /; [ $code = 0 ] || tail -20 /run/slice-client/*.log; umount /mnt; exit $code"]
 
 
 def proxied(target):
@@ -45,6 +47,15 @@ def longest_while(client, what, limit, event):
 
 def without_proxy(target):
     target.kill(target.proxy)
+    time.sleep(AWAY_SECONDS)
+    target.start(target.proxy)
+    target.wait_serving()
+
+
+def both_away(target, guest):
+    """The ensemble's proxy is away, and the one on the client's host is killed: it begins with the routes that it has kept."""
+    target.kill(target.proxy)
+    (guest.folder / DIES).touch()
     time.sleep(AWAY_SECONDS)
     target.start(target.proxy)
     target.wait_serving()
@@ -79,6 +90,7 @@ def client_proxy(target, options):
         time.sleep(3)
         ok = say(proxied(target) - before <= 2, "its requests go to servers, and not by the ensemble's proxy", proxied(target) - before)
         ok &= longest_while(client, "the ensemble's proxy is away", UNNOTICED, lambda: without_proxy(target))
+        ok &= longest_while(client, "it is away, and the proxy on the client's host is killed", KEPT, lambda: both_away(target, guest))
         ok &= longest_while(client, "a directory server is killed and started again", LONGEST, lambda: without(target, target.servers("dir")[0]))
         ok &= longest_while(client, "a small-file server is killed and started again", LONGEST, lambda: without(target, target.servers("small")[0]))
         seen = client.end()
