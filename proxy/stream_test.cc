@@ -143,14 +143,13 @@ TEST(Stream, AnswersOfItsOwnBetweenForwardedOnes) {
   directory.hold = true;
   client->send_record(getattr_call(ensemble, Xid{1}, 7).view());
   client->send_record(ensemble.call(Xid{2}, nfs3::Procedure::kNull, {}).view());
-  rpc::CallHeader other;
-  other.xid = Xid{3};
-  other.program = 100005;
-  other.version = 3;
-  rpc::XdrWriter out;
-  rpc::encode_call(out, other);
-  client->send_record(out.view());
-  client->send_record(ensemble.call(Xid{4}, static_cast<nfs3::Procedure>(22), {}).view());
+  const auto send = [&](Xid xid, std::uint32_t program, std::uint32_t procedure) {
+    rpc::XdrWriter out;
+    rpc::encode_call(out, {.xid = xid, .program = program, .version = 3, .procedure = procedure});
+    client->send_record(out.view());
+  };
+  send(Xid{3}, 100005, 0);
+  send(Xid{4}, nfs3::kProgram, 22);
   client->send_record(ensemble.call(Xid{5}, nfs3::Procedure::kGetattr, {}).view());
   auto alien = pattern(40, 1);
   rpc::XdrWriter handle;
