@@ -42,8 +42,9 @@ def main():
     with bench.scratch(options) as folder, bench.ensemble(options, folder) as slice_:
         for turn in range(options.rounds):
             bench.say(f"round {turn + 1} of {options.rounds}")
-            for mode, said in runs.items():
-                said.append(measure(options, slice_, mode))
+            order = [*MODES][turn % len(MODES):] + [*MODES][:turn % len(MODES)]  # who comes first is another one each time
+            for mode in order:
+                runs[mode].append(measure(options, slice_, mode))
     middle = {mode: {step: statistics.median(run[step] for run in said) for step in (*STEPS, "calls")} for mode, said in runs.items()}
     figures = [bench.figure(f"{mode}_{step}", "1/file" if step == "calls" else "us/file", value) for mode, their in middle.items() for step, value in their.items()]
     figures += [bench.figure(f"{mode}_over_noacl_{step}", "ratio", middle[mode][step] / middle["noacl"][step]) for mode in ("acl", "list") for step in STEPS]
