@@ -44,6 +44,10 @@ kill -9 "$(has slice-client@10.77.0.1 MainPID)"
 becomes slice-client@10.77.0.1 NRestarts 1
 becomes slice-client@10.77.0.1 ActiveState active
 expect "it has kept its port" "$(cat /run/slice-client/10.77.0.1.port)" "$port"
+systemctl stop slice-proxyd@proxy1
+systemctl restart slice-client@10.77.0.1
+expect "it starts with the routes that it has kept, while no proxy answers" "$(systemctl is-active slice-client@10.77.0.1)" active
+systemctl start slice-proxyd@proxy1
 mount -t slice 10.77.0.1:/ /nowhere 2> /tmp/mount-said
 expect "mount finds mount.slice, which says what mount says" "$? $(grep -c '/nowhere' /tmp/mount-said)" "32 1"
 systemctl stop slice-client@10.77.0.1
