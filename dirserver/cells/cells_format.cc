@@ -58,41 +58,44 @@ std::vector<nfs3::NamedAccess> read_named(CellReader& in) {
   return named;
 }
 
-void write_access(CellWriter& out, const nfs3::ExtendedAccess& access) {
-  out.number(access.group);
-  write_named(out, access.users);
-  write_named(out, access.groups);
+// What both kinds of lists have; `List`: nfs3::ExtendedAccess, nfs3::Acl.
+template <class List>
+void write_group_and_names(CellWriter& out, const List& list) {
+  out.number(list.group);
+  write_named(out, list.users);
+  write_named(out, list.groups);
+}
+
+template <class List>
+void read_group_and_names(CellReader& in, List& list) {
+  list.group = read_permissions(in);
+  list.users = read_named(in);
+  list.groups = read_named(in);
 }
 
 nfs3::SharedAccess read_access(CellReader& in) {
   nfs3::ExtendedAccess access;
-  access.group = read_permissions(in);
-  access.users = read_named(in);
-  access.groups = read_named(in);
+  read_group_and_names(in, access);
   return std::make_shared<const nfs3::ExtendedAccess>(std::move(access));
 }
 
 void write_defaults(CellWriter& out, const nfs3::Acl& acl) {
   out.number(acl.owner);
-  out.number(acl.group);
   out.number(acl.mask.value_or(kNoMask));
   out.number(acl.other);
-  write_named(out, acl.users);
-  write_named(out, acl.groups);
+  write_group_and_names(out, acl);
 }
 
 nfs3::SharedAcl read_defaults(CellReader& in) {
   nfs3::Acl acl;
   acl.owner = read_permissions(in);
-  acl.group = read_permissions(in);
   if (const auto mask = in.number<std::uint8_t>(); mask < kNoMask) {
     acl.mask = mask;
   } else if (mask > kNoMask) {
     in.fail();
   }
   acl.other = read_permissions(in);
-  acl.users = read_named(in);
-  acl.groups = read_named(in);
+  read_group_and_names(in, acl);
   if (!acl.mask && (!acl.users.empty() || !acl.groups.empty())) in.fail();
   return std::make_shared<const nfs3::Acl>(std::move(acl));
 }
@@ -133,7 +136,7 @@ std::string encode(const AttributeCell& cell) {
   }
   if (cell.self.type == nfs3::FileType::kSymlink) out.text(cell.symlink_target);
   if (tells_stored(cell)) write_stored(out, *cell.stored);
-  if (cell.access) write_access(out, *cell.access);
+  if (cell.access) write_group_and_names(out, *cell.access);
   if (cell.directory() && cell.defaults) write_defaults(out, *cell.defaults);
   return out.take();
 }

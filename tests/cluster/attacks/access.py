@@ -46,16 +46,21 @@ def forbidden(scene):
     yield "READDIRPLUS of the private folder", rpc.READDIRPLUS, rpc.opaque(scene.private_folder) + rpc.u64(0, 0) + rpc.u32(8192, 32768)
 
 
+def must_refuse(caller, things, where):
+    """Each (what, procedure, arguments) of them, by a status or by an error of RPC."""
+    for what, procedure, arguments in things:
+        try:
+            status, _ = caller.nfs(procedure, arguments)
+        except rpc.Refused:
+            continue
+        must(status != rpc.OK, f"{what} {where} is permitted")
+
+
 @attack("other-users-files", "reading, writing, cutting, committing and naming what is another user's, at every server", scenes=EVERYWHERE)
 def other_users_files(scene):
     for uid in (1001, 0):  # root is squashed on the attacker's network
         for server, transport, caller in everywhere(scene, uid):
-            for what, procedure, arguments in forbidden(scene):
-                try:
-                    status, _ = caller.nfs(procedure, arguments)
-                except rpc.Refused:
-                    continue
-                must(status != rpc.OK, f"{what} by user {uid} over {transport} at {server} is permitted")
+            must_refuse(caller, forbidden(scene), f"by user {uid} over {transport} at {server}")
     scene.check_victim()
 
 

@@ -3,7 +3,7 @@
 import time
 
 from attacks import rpc
-from attacks.access import everywhere, set_size
+from attacks.access import everywhere, must_refuse, set_size
 from attacks.attack import EVERYWHERE, attack, must
 from attacks.scene import ATTACKER_UID, LARGE, VICTIM_UID, content
 
@@ -61,12 +61,7 @@ def beyond_lists(scene):
     time.sleep(TAKEN_AWAY)
     for server, transport, caller in everywhere(scene, ATTACKER_UID):
         for name, handle in files:
-            for what, procedure, arguments in forbidden(handle):
-                try:
-                    status, _ = caller.nfs(procedure, arguments)
-                except rpc.Refused:
-                    continue
-                must(status != rpc.OK, f"{what} of {name} over {transport} at {server} is permitted")
+            must_refuse(caller, forbidden(handle), f"of {name} over {transport} at {server}")
         for handle in (files[0][1], scene.files["small"][0], scene.private_folder):
             refused(caller, handle, [(OWNER, 0, 7), (USER, ATTACKER_UID, 7), (GROUP_OWNER, 0, 7), (MASK, 0, 7), (OTHER, 0, 7)], f"the victim's list over {transport} at {server}")
         for what, entries, said in lies():
