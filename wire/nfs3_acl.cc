@@ -90,12 +90,14 @@ std::optional<Acl> decode_acl(XdrReader& in, std::uint32_t flag, bool& valid) {
   return acl;
 }
 
+void encode_entry(XdrWriter& out, std::uint32_t tag, NamedAccess entry) {
+  out.u32(tag);
+  out.u32(entry.id);
+  out.u32(entry.permissions);
+}
+
 void encode_named(XdrWriter& out, std::uint32_t tag, const std::vector<NamedAccess>& named) {
-  for (const NamedAccess& entry : named) {
-    out.u32(tag);
-    out.u32(entry.id);
-    out.u32(entry.permissions);
-  }
+  for (const NamedAccess& entry : named) encode_entry(out, tag, entry);
 }
 
 struct Owners {
@@ -111,15 +113,12 @@ void encode_acl(XdrWriter& out, const std::optional<Acl>& acl, std::uint32_t fla
   out.u32(count);
   out.u32(with_entries ? count : 0);
   if (!acl || !with_entries) return;
-  const auto one = [&](std::uint32_t tag, std::uint32_t id, std::uint8_t permissions) {
-    encode_named(out, tag | flag, {{id, permissions}});
-  };
-  one(kUserObject, owners.uid, acl->owner);
+  encode_entry(out, kUserObject | flag, {owners.uid, acl->owner});
   encode_named(out, kUser | flag, acl->users);
-  one(kGroupObject, owners.gid, acl->group);
+  encode_entry(out, kGroupObject | flag, {owners.gid, acl->group});
   encode_named(out, kGroup | flag, acl->groups);
-  one(kMask, 0, acl->mask.value_or(acl->group));
-  one(kOther, 0, acl->other);
+  encode_entry(out, kMask | flag, {0, acl->mask.value_or(acl->group)});
+  encode_entry(out, kOther | flag, {0, acl->other});
 }
 
 }  // namespace

@@ -104,27 +104,24 @@ Task<Status> ClientProxy::ask() {
 }
 
 Status ClientProxy::learn(const wire::Routes& routes) {
-  std::error_code ignored;
   if (Status followed = proxy::follow(routes, tables_); !followed) {
     // What is kept is of a volume that this address had before: the next start is to do without.
+    std::error_code ignored;
     std::filesystem::remove(options_.kept, ignored);
     return followed;
   }
   generation_ = routes.generation;
   log_info("routes of generation {} in use: servers={}", generation_.value, routes.servers.size());
-  if (options_.kept.empty()) return {};
   if (Status kept = keep_routes(options_.kept, routes); !kept)
     log_warning("the routes are not kept for the next start: {}", kept.error().message);
   return {};
 }
 
-Status ClientProxy::remember() {
-  auto routes = kept_routes(options_.kept);
-  if (!routes) return fail(std::move(routes).error());
-  SLICE_RETURN_IF_ERROR(proxy::follow(*routes, tables_));
+Status ClientProxy::begin_with(const wire::Routes& kept) {
+  SLICE_RETURN_IF_ERROR(proxy::follow(kept, tables_));
   // Of which generation they are is not said: the first answer to come is to have all.
   log_warning("{} does not say where sites are: begins with the routes of generation {}, which were kept",
-              to_string(options_.server), routes->generation.value);
+              to_string(options_.server), kept.generation.value);
   answered_ = false;
   return {};
 }
@@ -157,10 +154,10 @@ Task<void> ClientProxy::keep_asking() {
 
 Task<Status> ClientProxy::start(Duration patience) {
   SLICE_CO_RETURN_IF_ERROR(listeners_.take_over());
-  const bool some_kept = !options_.kept.empty() && kept_routes(options_.kept).has_value();
-  Status first = co_await first_routes(some_kept ? Duration{} : patience);
+  const auto kept = kept_routes(options_.kept);
+  Status first = co_await first_routes(kept ? Duration{} : patience);
   const bool silent = !first && first.error().code != Errc::kDenied && first.error().code != Errc::kInvalid;
-  if (silent && some_kept) first = remember();
+  if (silent && kept) first = begin_with(*kept);
   if (!first) {
     co_return fail(first.error().code, "{} does not say where sites are: {}", to_string(options_.server),
                    first.error().message);

@@ -44,8 +44,7 @@ class ClientProxy {
     // connections that wait (proxy/front/listeners.h).
     std::uint16_t port = 0;
     std::size_t threads = 1;
-    // Where the routes are kept (kept_routes.h); empty: nowhere.
-    std::filesystem::path kept = {};
+    std::filesystem::path kept;  // the file of its routes (kept_routes.h)
   };
   // All of it outlives the proxy.
   ClientProxy(rpc::EpollLoop& loop, Metrics& metrics, const Options& options);
@@ -65,8 +64,7 @@ class ClientProxy {
   };
   Task<Status> ask();
   Status learn(const wire::Routes& routes);
-  // Begins with what is kept.
-  Status remember();
+  Status begin_with(const wire::Routes& kept);
   Task<Status> first_routes(Duration patience);
   // Asks again and again.
   Task<void> keep_asking();

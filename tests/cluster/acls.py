@@ -24,16 +24,10 @@ class Meanwhile(Deaths):
         super().__init__(target, PAUSE)
         self.moves = 0
 
-    def run(self):
+    def before_round(self):
         servers = self.target.servers("dir")
-        while not self.over.is_set():
-            self.target.slicectl("site", "move", "directory", "0-63", servers[self.moves % len(servers)], check=False)
-            self.moves += 1
-            for process in self.target.process_names:
-                if self.over.wait(self.pause):
-                    return
-                self.target.kill_and_start(process)
-                self.deaths += 1
+        self.target.slicectl("site", "move", "directory", "0-63", servers[self.moves % len(servers)], check=False)
+        self.moves += 1
 
 
 def compared(target, what, seed, seconds, **mount):

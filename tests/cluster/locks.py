@@ -197,8 +197,12 @@ class Deaths(Beside):
         super().__init__()
         self.target, self.pause, self.deaths = target, pause, 0
 
+    def before_round(self):
+        """What else is done each time before all of them die."""
+
     def run(self):
         while True:
+            self.before_round()
             for process in self.target.process_names:
                 if self.over.wait(self.pause):
                     return
