@@ -46,8 +46,9 @@ std::string path_beside(const EnsembleConfig& config, const std::string& file) {
   return path.string();
 }
 
-void read_tls(Section& section, EnsembleConfig& config) {
-  TlsConfig& tls = config.network.tls;
+// Three of the files belong together; the authority may be missing where nobody has to show a certificate.
+enum class Authority { kNeeded, kMayBeMissing };
+void read_tls(Section& section, const EnsembleConfig& config, Authority authority, TlsConfig& tls) {
   const std::array<std::pair<const char*, std::string*>, 4> files{{{"tls_certificate", &tls.certificate},
                                                                    {"tls_key", &tls.key},
                                                                    {"tls_authority", &tls.authority},
@@ -56,12 +57,18 @@ void read_tls(Section& section, EnsembleConfig& config) {
   for (const auto& [key, path] : files) {
     std::string given = section.text(key, "");
     any = any || !given.empty();
-    all = all && (!given.empty() || path == &tls.revoked);
+    const bool may_be_missing =
+        path == &tls.revoked || (path == &tls.authority && authority == Authority::kMayBeMissing);
+    all = all && (!given.empty() || may_be_missing);
     if (!given.empty()) *path = path_beside(config, given);
   }
   if (any && !all) {
-    section.refuse("tls_certificate", "tls_certificate, tls_key and tls_authority belong together");
+    section.refuse("tls_certificate", "{} belong together",
+                   authority == Authority::kNeeded ? "tls_certificate, tls_key and tls_authority"
+                                                   : "tls_certificate and tls_key");
     tls = {};
+  } else if (!tls.revoked.empty() && tls.authority.empty()) {
+    section.refuse("tls_revoked", "without a tls_authority nobody shows a certificate");
   }
 }
 
@@ -83,7 +90,7 @@ void read_internal_network(Refusals& refusals, const toml::table& table, Ensembl
       section.refuse("session_keys", "{}", keys.error().message);
     }
   }
-  read_tls(section, config);
+  read_tls(section, config, Authority::kNeeded, config.network.tls);
   section.finish();
 }
 
@@ -215,7 +222,8 @@ std::string read_address_interface(Section& section) {
   return name;
 }
 
-void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy) {
+void read_proxy(Refusals& refusals, const toml::table& table, const EnsembleConfig& config,
+                ProxyConfig& proxy) {
   Section section(refusals, table, "[proxy]", line_of(table));
   proxy.virtual_address = section.address("virtual_address");
   proxy.nfs_port = section.port("nfs_port", 2049);
@@ -238,6 +246,7 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
   proxy.address_interface = read_address_interface(section);
   proxy.address_patience_ms = section.number32("address_patience_ms", kDefaultAddressPatienceMs,
                                                kLeastAddressPatienceMs, kMostAddressPatienceMs);
+  read_tls(section, config, Authority::kMayBeMissing, proxy.tls);
   section.finish();
 }
 
@@ -268,8 +277,13 @@ void read_export(Refusals& refusals, const toml::table& table, std::vector<Expor
   entry.anonymous_uid = section.number32("anonymous_uid", entry.anonymous_uid);
   entry.anonymous_gid = section.number32("anonymous_gid", entry.anonymous_gid);
   entry.secure = section.boolean("secure", true);
+  if (section.has("xprtsec")) {
+    entry.transports = TransportSecurities::none();
+    for (std::size_t each : section.choices("xprtsec", kTransportSecurityNames))
+      entry.transports.add(static_cast<TransportSecurity>(each));
+  }
   if (std::string options = section.text("options", ""); section.has("options")) {
-    for (const char* key : {"access", "squash", "anonymous_uid", "anonymous_gid", "secure"}) {
+    for (const char* key : {"access", "squash", "anonymous_uid", "anonymous_gid", "secure", "xprtsec"}) {
       if (section.has(key)) section.refuse(key, "say it in options, or all of it in keys");
     }
     if (Status good = read_export_options(options, entry); !good)
@@ -281,6 +295,18 @@ void read_export(Refusals& refusals, const toml::table& table, std::vector<Expor
     out.push_back(entry);
   }
   section.finish();
+}
+
+// An entry that nobody could satisfy.
+void check_transports(Refusals& refusals, std::uint32_t line, const ExportConfig& entry,
+                      const TlsConfig& tls) {
+  const TransportSecurities& takes = entry.transports;
+  if (takes.has(TransportSecurity::kNone)) return;
+  if (!tls.used()) {
+    refusals.add(line, "[[export]] xprtsec: TLS needs [proxy] tls_certificate and tls_key");
+  } else if (!takes.has(TransportSecurity::kTls) && tls.authority.empty()) {
+    refusals.add(line, "[[export]] xprtsec: clients' certificates need [proxy] tls_authority");
+  }
 }
 
 // What is hardly meant: that root's rights are everybody's, or that an entry is for nobody.
@@ -503,7 +529,7 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   if (const toml::table* table = top.table("sites")) read_sites(refusals, *table, config.site_counts);
   const toml::table* proxy = top.table("proxy");
   if (proxy != nullptr) {
-    read_proxy(refusals, *proxy, config.proxy);
+    read_proxy(refusals, *proxy, config, config.proxy);
   } else {
     refusals.add(1, "the ensemble lacks '[proxy]'");
   }
@@ -511,7 +537,10 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
     for (const toml::node& entry : *entries) {
       const std::size_t before = config.exports.size();
       read_export(refusals, *entry.as_table(), config.exports);
-      for (std::size_t i = before; i < config.exports.size(); ++i) warn_of_export(i, line_of(entry), config);
+      for (std::size_t i = before; i < config.exports.size(); ++i) {
+        warn_of_export(i, line_of(entry), config);
+        check_transports(refusals, line_of(entry), config.exports[i], config.proxy.tls);
+      }
     }
     if (config.exports.size() > kMaxExports)
       refusals.add(line_of(*entries), "more than {} clients in [[export]]", kMaxExports);

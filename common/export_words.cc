@@ -83,7 +83,6 @@ constexpr std::array kRefused{
     Refused{"subtree_check",
             "handles are checked by their MAC, and the whole volume is exported; take the word out"},
     Refused{"sec=", "only sec=sys is there (AUTH_SYS)"},
-    Refused{"xprtsec=", "clients' connections are not encrypted; take the word out"},
     Refused{"fsid=", "the volume has an identity of its own; take the word out"},
     Refused{"mountpoint", "there is one volume, and it is always mounted; take the word out"},
     Refused{"mp", "there is one volume, and it is always mounted; take the word out"},
@@ -100,12 +99,31 @@ Status refuse(std::string_view word) {
     if (each.word.ends_with('=') ? word.starts_with(each.word) : word == each.word)
       return fail(Errc::kInvalid, "'{}': {}", word, each.cure);
   }
-  std::vector<std::string> known{"anonuid=", "anongid="};
+  std::vector<std::string> known{"anonuid=", "anongid=", "xprtsec="};
   for (const Option& each : options_taken()) known.emplace_back(each.word);
   return fail(Errc::kInvalid, "'{}' is no option of exports(5){}", word, did_you_mean(word, known));
 }
 
+// As exports(5) has it: none, tls and mtls, with colons between.
+Status read_transports(std::string_view list, ExportConfig& out) {
+  out.transports = TransportSecurities::none();
+  while (true) {
+    const std::size_t colon = list.find(':');
+    const std::string_view name = list.substr(0, colon);
+    const auto found = std::find(kTransportSecurityNames.begin(), kTransportSecurityNames.end(), name);
+    if (found == kTransportSecurityNames.end()) {
+      return fail(Errc::kInvalid, "'xprtsec=': '{}' is none of none, tls and mtls, which have colons between",
+                  name);
+    }
+    out.transports.add(static_cast<TransportSecurity>(found - kTransportSecurityNames.begin()));
+    if (colon == std::string_view::npos) return {};
+    list.remove_prefix(colon + 1);
+  }
+}
+
 Status read_option(std::string_view word, ExportConfig& out) {
+  constexpr std::string_view kTransports = "xprtsec=";
+  if (word.starts_with(kTransports)) return read_transports(word.substr(kTransports.size()), out);
   for (const auto& [prefix, id] : {std::pair{std::string_view("anonuid="), &out.anonymous_uid},
                                    std::pair{std::string_view("anongid="), &out.anonymous_gid}}) {
     if (!word.starts_with(prefix)) continue;

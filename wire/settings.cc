@@ -1,12 +1,17 @@
 #include "wire/settings.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "rpc/xdr.h"
 #include "wire/codec.h"
 
 namespace slice::wire {
 namespace {
 
-constexpr std::uint32_t kHasFailover = 1;  // behind all that versions before it read
+// What may stand behind all that the first versions read, in this order. They read no longer message: they
+// are told of it only where it is not as they would have it.
+constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
@@ -50,6 +55,31 @@ ClientLimits decode_limits(rpc::XdrReader& in) {
   return limits;
 }
 
+bool has_transports(const Settings& settings) {
+  return std::any_of(settings.exports.begin(), settings.exports.end(),
+                     [](const ExportConfig& entry) { return !entry.transports.all(); });
+}
+
+void decode_later_ones(rpc::XdrReader& in, Settings& out) {
+  for (std::uint32_t last = 0; in.ok() && in.left() > 0;) {
+    const std::uint32_t which = in.u32();
+    if (which <= std::exchange(last, which)) in.fail();
+    if (which == kHasFailover) {
+      out.failover_ms = in.u32();
+      if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
+    } else if (which == kHasTransports) {
+      for (ExportConfig& entry : out.exports) {
+        const std::uint32_t bits = in.u32();
+        entry.transports = TransportSecurities::of_bits(bits);
+        if (bits == 0 || entry.transports.bits() != bits) in.fail();
+      }
+      if (!has_transports(out)) in.fail();
+    } else {
+      in.fail();
+    }
+  }
+}
+
 void encode_texts(rpc::XdrWriter& out, const std::vector<std::string>& texts) {
   const std::size_t count = encode_count(out, texts, kMaxReloadTexts);
   for (std::size_t i = 0; i < count; ++i) out.text(std::string_view(texts[i]).substr(0, kMaxReloadText));
@@ -80,11 +110,14 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
     out.u64(each->second);
   }
   out.u32(settings.slow_operation_ms);
-  // Versions before it read no longer message: they are told of it only where it is not as they would have
-  // it.
-  if (settings.failover_ms == kDefaultFailoverMs) return;
-  out.u32(kHasFailover);
-  out.u32(settings.failover_ms);
+  if (settings.failover_ms != kDefaultFailoverMs) {
+    out.u32(kHasFailover);
+    out.u32(settings.failover_ms);
+  }
+  if (has_transports(settings)) {
+    out.u32(kHasTransports);
+    for (std::size_t i = 0; i < exports; ++i) out.u32(settings.exports[i].transports.bits());
+  }
 }
 bool decode(ByteView bytes, SettingsResult& result) {
   rpc::XdrReader in(bytes);
@@ -108,11 +141,7 @@ bool decode(ByteView bytes, SettingsResult& result) {
   }
   out.slow_operation_ms = in.u32();
   if (out.slow_operation_ms > kMostSlowOperationMs) in.fail();
-  if (in.ok() && in.left() > 0) {
-    if (in.u32() != kHasFailover) in.fail();
-    out.failover_ms = in.u32();
-    if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
-  }
+  decode_later_ones(in, out);
   return in.complete();
 }
 

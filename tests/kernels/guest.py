@@ -23,7 +23,7 @@ import packages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Of virtio and 9p for the guest itself, the others for networks: bridges, and programs at traffic control.
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "veth", "bridge", "sch_ingress", "cls_bpf")
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "veth", "bridge", "sch_ingress", "cls_bpf", "nfsv3", "tls", "gcm", "ghash-generic", "ctr", "aesni-intel")
 HIDDEN = ("/tmp", "/run", "/root", "/mnt", "/dev", "/var/tmp", "/var/lib/nfs")  # of the host, under the guest's own memory
 EXIT_TIMEOUT = 124
 EXIT_NO_BOOT = 125
