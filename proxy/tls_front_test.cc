@@ -71,6 +71,12 @@ class TlsFrontTest : public ::testing::Test {
     if (!header || header->results.size() < 4) return nfs3::Status::kServerFault;
     return static_cast<nfs3::Status>(load_be<std::uint32_t>(header->results.data()));
   }
+  // That has the beginning of file 7.
+  ToyServer& server_of_file() {
+    const SiteId site = ensemble->tables->small_file_site(FileId{7});
+    const std::uint32_t index = ensemble->tables->server_of(Role::kSmallFile, site).server;
+    return *ensemble->servers.at(index);
+  }
   bool ends() {
     return ensemble->run_until([&] { return client->closed; }, 10s);
   }
@@ -97,7 +103,7 @@ TEST_F(TlsFrontTest, CallsGoOnThroughIt) {
   begin_tls(*anonymous);
   const auto data = pattern(kLong, 5);
   EXPECT_EQ(status_of_write(data), nfs3::Status::kOk);
-  EXPECT_EQ(ensemble->server(Role::kSmallFile, 0).transport, TransportSecurity::kTls);
+  EXPECT_EQ(server_of_file().transport, TransportSecurity::kTls);
   const Buffer reply = ensemble->ask(*client, ensemble->read_call(Xid{6}, 7, 0, kLong));
   rpc::XdrReader in(rpc::decode_reply(reply.view())->results);
   nfs3::Status status{};
@@ -112,8 +118,7 @@ TEST_F(TlsFrontTest, ServersAreToldOfTheClientsCertificate) {
   auto own = load(authority.issue("client", "IP:10.1.2.3"));
   begin_tls(*own);
   EXPECT_EQ(status_of_write(pattern(100, 1)), nfs3::Status::kOk);
-  EXPECT_EQ(ensemble->server(Role::kSmallFile, 0).transport, TransportSecurity::kMutualTls)
-      << "whatever address it is for";
+  EXPECT_EQ(server_of_file().transport, TransportSecurity::kMutualTls) << "whatever address it is for";
   EXPECT_EQ(counted("proxy_tls_connections_total{certificate=\"yes\"}"), 1u);
 }
 
@@ -160,13 +165,13 @@ TEST_F(TlsFrontTest, WhatFollowsTheWishInClearEndsIt) {
   }
   client->send(both.view());
   EXPECT_TRUE(ends());
-  EXPECT_EQ(ensemble->server(Role::kSmallFile, 0).calls, 0u);
+  EXPECT_EQ(server_of_file().calls, 0u);
 
   client = ensemble->connect();
   ASSERT_EQ(answer_to_wish(), "STARTTLS");
   client->send_record(ensemble->write_call(Xid{5}, 7, 0, pattern(100, 1)).view());
   EXPECT_TRUE(ends()) << "where a handshake is to come";
-  EXPECT_EQ(ensemble->server(Role::kSmallFile, 0).calls, 0u);
+  EXPECT_EQ(server_of_file().calls, 0u);
   EXPECT_EQ(counted("proxy_tls_failures_total"), 1u);
 }
 
@@ -184,7 +189,7 @@ TEST_F(TlsFrontTest, AWishIsANullCallWithNothingInItsCredential) {
 
 TEST_F(TlsFrontTest, AWishBesideCallsUnderWayIsNotGranted) {
   serve();
-  ToyServer& server = ensemble->server(Role::kSmallFile, 0);
+  ToyServer& server = server_of_file();
   server.hold = true;
   client->send_record(ensemble->write_call(Xid{5}, 7, 0, pattern(100, 1)).view());
   ASSERT_TRUE(ensemble->run_until([&] { return server.held() == 1; }));
@@ -199,7 +204,7 @@ TEST_F(TlsFrontTest, AnExportThatWantsItTakesNoLongRecordInClear) {
   wanted.exports[0].transports.add(TransportSecurity::kTls);
   ensemble->settings->set(settings_of(wanted));
   EXPECT_EQ(status_of_write(pattern(kLong, 5)), nfs3::Status::kAcces);
-  EXPECT_EQ(counted("refused_total{why=\"transport\"}"), 1u);
+  EXPECT_EQ(counted("access_refused_total{why=\"transport\"}"), 1u);
   begin_tls(*anonymous);
   EXPECT_EQ(status_of_write(pattern(kLong, 5)), nfs3::Status::kOk);
 }
