@@ -57,6 +57,11 @@ class Certificates:
         return text.replace("[proxy]\n", keys, 1)
 
 
+def wanting(words, text):
+    """A configuration whose exports want connections of these kinds, as TOML has them."""
+    return re.sub(r"^(\[\[export\]\].*)$", rf"\1\nxprtsec = {words}", text, flags=re.M)
+
+
 class Scene:
     def __init__(self, target, certificates):
         self.target, self.certificates = target, certificates
@@ -83,9 +88,9 @@ class Scene:
 
     def exports_want(self, words):
         """Told to the manager, which tells all."""
-        self.config.write_text(re.sub(r"^(\[\[export\]\].*)$", rf"\1\nxprtsec = {words}", self.first, flags=re.M) if words else self.first)
+        self.config.write_text(wanting(words, self.first))
         done = self.target.slicectl("reload", check=False)
-        return say(done.returncode == 0, f"exports want {words or 'anything'}", done.stdout + done.stderr)
+        return say(done.returncode == 0, f"exports want {words}", done.stdout + done.stderr)
 
     def statuses(self, caller):
         return {caller.nfs(rpc.READ, rpc.opaque(self.file) + rpc.u64(at) + rpc.u32(len(PATTERN)))[0] for at in PLACES} | {
