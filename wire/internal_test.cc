@@ -122,7 +122,7 @@ TEST(SettingsMessages, TransportsOfExportsStandBehindAllElse) {
   EXPECT_EQ(again.settings, settings);
   EXPECT_NE(differences(settings, Settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}, {}}}),
             std::vector<std::string>{});
-  for (const auto& [at, value] : {std::pair<std::size_t, std::uint32_t>{4, 0}, {4, 8}, {8, 1}, {16, 3}}) {
+  for (const auto& [at, value] : {std::pair<std::size_t, std::uint32_t>{4, 0}, {4, 8}, {12, 3}, {16, 3}}) {
     Buffer wrong(out.view());
     store_be(wrong.data() + wrong.size() - at, value);
     EXPECT_FALSE(decode(wrong.view(), again)) << at << " bytes before the end: " << value;
