@@ -109,14 +109,15 @@ Status refuse(std::string_view word) {
 }
 
 // As exports(5) has it: none, tls and mtls, with colons between.
-Status read_transports(std::string_view list, ExportConfig& out) {
+constexpr std::string_view kTransports = "xprtsec=";
+Status read_transports(std::string_view word, ExportConfig& out) {
   out.transports = TransportSecurities::none();
-  while (true) {
+  for (std::string_view list = word.substr(kTransports.size());;) {
     const std::size_t colon = list.find(':');
     const std::string_view name = list.substr(0, colon);
     const auto found = std::find(kTransportSecurityNames.begin(), kTransportSecurityNames.end(), name);
     if (found == kTransportSecurityNames.end()) {
-      return fail(Errc::kInvalid, "'xprtsec=': '{}' is none of none, tls and mtls, which have colons between",
+      return fail(Errc::kInvalid, "'{}': '{}' is none of none, tls and mtls, which have colons between", word,
                   name);
     }
     out.transports.add(static_cast<TransportSecurity>(found - kTransportSecurityNames.begin()));
@@ -126,8 +127,7 @@ Status read_transports(std::string_view list, ExportConfig& out) {
 }
 
 Status read_option(std::string_view word, ExportConfig& out) {
-  constexpr std::string_view kTransports = "xprtsec=";
-  if (word.starts_with(kTransports)) return read_transports(word.substr(kTransports.size()), out);
+  if (word.starts_with(kTransports)) return read_transports(word, out);
   for (const auto& [prefix, id] : {std::pair{std::string_view("anonuid="), &out.anonymous_uid},
                                    std::pair{std::string_view("anongid="), &out.anonymous_gid}}) {
     if (!word.starts_with(prefix)) continue;
