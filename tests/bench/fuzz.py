@@ -20,6 +20,7 @@ from bench import targets, uml
 from attacks import rpc
 from attacks.attack import Succeeded
 from attacks.scene import ATTACKER_UID, STRANGER, Memory, Scene, template
+from encryption import Certificates
 
 GROWTH_MIB = 640  # of a process, all the run: caches fill, and connections have their share
 
@@ -99,7 +100,7 @@ class Fuzz:
 
 def measure(options, folder):
     config = folder / "fuzz.toml"
-    config.write_text(template((bench.ROOT / "deploy/local/ensemble.toml").read_text()))
+    config.write_text(Certificates(folder, "10.77.0.1").into(template((bench.ROOT / "deploy/local/ensemble.toml").read_text())))
     ensemble = targets.Slice(options.instance, folder, options.build / "bin", own=True, config=config,
                              shape={"directories": 2, "one_process": options.one_process, "xdp": None if options.one_process else options.xdp})
     with ensemble, Scene(ensemble, "fuzz", options) as scene:

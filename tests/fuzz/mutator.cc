@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rpc/auth.h"
+
 namespace slice::fuzz {
 namespace {
 
@@ -182,6 +184,8 @@ void Mutator::anywhere(std::string& bytes) {
 }
 
 std::string Mutator::credential() {
+  // AUTH_TLS: with NULL, what follows on that connection goes to a handshake.
+  if (random_.once_in(50)) return std::string({0, 0, 0, static_cast<char>(rpc::kAuthTls), 0, 0, 0, 0});
   std::string body;
   append32(body, 0);
   append32(body, 4);
