@@ -2,11 +2,13 @@
 
 #include "rpc/xdr.h"
 #include "wire/codec.h"
+#include "wire/quota.h"
 
 namespace slice::wire {
 namespace {
 
-constexpr std::uint32_t kHasFailover = 1;  // behind all that versions before it read
+// Behind all that versions before them read.
+constexpr std::uint32_t kHasFailover = 1, kHasQuotas = 2;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
@@ -62,6 +64,19 @@ std::vector<std::string> decode_texts(rpc::XdrReader& in) {
   return texts;
 }
 
+void decode_later_ones(rpc::XdrReader& in, Settings& out) {
+  const std::uint32_t more = in.u32();
+  if (more == 0 || more > (kHasFailover | kHasQuotas)) in.fail();
+  if ((more & kHasFailover) != 0) {
+    out.failover_ms = in.u32();
+    if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
+  }
+  if ((more & kHasQuotas) != 0) {
+    out.quotas = decode_quotas(in);
+    if (out.quotas.empty()) in.fail();
+  }
+}
+
 }  // namespace
 
 void encode(rpc::XdrWriter& out, const SettingsResult& result) {
@@ -80,11 +95,14 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
     out.u64(each->second);
   }
   out.u32(settings.slow_operation_ms);
-  // Versions before it read no longer message: they are told of it only where it is not as they would have
-  // it.
-  if (settings.failover_ms == kDefaultFailoverMs) return;
-  out.u32(kHasFailover);
-  out.u32(settings.failover_ms);
+  // Versions before them read no longer message: they are told of them only where they are not as those would
+  // have them.
+  const std::uint32_t more = (settings.failover_ms == kDefaultFailoverMs ? 0 : kHasFailover) |
+                             (settings.quotas.empty() ? 0 : kHasQuotas);
+  if (more == 0) return;
+  out.u32(more);
+  if ((more & kHasFailover) != 0) out.u32(settings.failover_ms);
+  if ((more & kHasQuotas) != 0) encode_quotas(out, settings.quotas);
 }
 bool decode(ByteView bytes, SettingsResult& result) {
   rpc::XdrReader in(bytes);
@@ -108,11 +126,7 @@ bool decode(ByteView bytes, SettingsResult& result) {
   }
   out.slow_operation_ms = in.u32();
   if (out.slow_operation_ms > kMostSlowOperationMs) in.fail();
-  if (in.ok() && in.left() > 0) {
-    if (in.u32() != kHasFailover) in.fail();
-    out.failover_ms = in.u32();
-    if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
-  }
+  if (in.ok() && in.left() > 0) decode_later_ones(in, out);
   return in.complete();
 }
 

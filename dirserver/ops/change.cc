@@ -242,6 +242,11 @@ Answer<CellRef> Change::new_cell(const NamePlace& place, nfs3::FileType type) {
   return CellRef{site, *fileid, generation};
 }
 
+NfsStatus Change::check_quotas(const std::vector<QuotaId>& whose, const AttributeCell& cell) {
+  const QuotaUsage more{usage_of(cell).space, 1};
+  return seams_.quotas.exceeded(request.who, whose, more) ? NfsStatus::kDquot : NfsStatus::kOk;
+}
+
 AttributeCell& Change::create(AttributeCell cell) {
   if (names.cells.owns(cell.self.cell.site)) return transaction.create(std::move(cell));
   far_.push_back(std::make_unique<Far>(Far{std::move(cell), true, CellStep::How::kCreate}));

@@ -102,6 +102,8 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
     cell.access = nfs3::inherit(*directory.defaults, cell.mode);
     if (cell.directory()) cell.defaults = directory.defaults;
   }
+  const std::vector<QuotaId> owners{{QuotaKind::kUser, cell.uid}, {QuotaKind::kGroup, cell.gid}};
+  if (auto status = change.check_quotas(owners, cell); status != nfs3::Status::kOk) return refuse(status);
   if (auto status = change.link(entry, cell.self); status != nfs3::Status::kOk) return refuse(status);
   return &change.create(std::move(cell));
 }
