@@ -23,7 +23,7 @@ class QuotaKeeper {
   static constexpr Duration kInterval = std::chrono::milliseconds(500),
                             kNearInterval = std::chrono::milliseconds(50);
   // A limit is near where less than this part of it is left.
-  static constexpr std::uint64_t kNearPart = 8;
+  static constexpr std::uint64_t kNearPart = 4;
   // The most that a data server is promised ahead of what it needs.
   static constexpr std::uint64_t kMostAhead = 64 << 20;  // bytes
 

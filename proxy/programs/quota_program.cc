@@ -1,5 +1,7 @@
 #include "proxy/programs/quota_program.h"
 
+#include <netinet/in.h>
+
 #include <utility>
 
 #include "service/access.h"
@@ -8,6 +10,17 @@ namespace slice::proxy {
 namespace {
 
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+
+// quota(1) is run by users, who have no reserved ports; so from other ports nobody is the superuser.
+tl::expected<service::Identity, service::Stranger> identify_user(const Settings& settings,
+                                                                 const rpc::Call& call) {
+  auto who = service::identify(settings, call);
+  if (who || who.error() != service::Stranger::kUnreservedPort) return who;
+  rpc::Call from_reserved = call;
+  from_reserved.client.port = IPPORT_RESERVED - 1;
+  auto user = service::identify(settings, from_reserved);
+  return user && !user->superuser() ? user : who;
+}
 
 bool may_ask(const service::Identity& who, QuotaId whose) {
   if (who.superuser()) return true;
@@ -38,7 +51,7 @@ Task<rpc::Outcome> QuotaProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
   }
   rquota::Args args;
   if (!decode(call.arguments, args, version_)) co_return rpc::Outcome::kGarbage;
-  const auto who = service::identify(*context_.settings.get(), call);
+  const auto who = identify_user(*context_.settings.get(), call);
   if (!who) {
     const bool port = who.error() == service::Stranger::kUnreservedPort;
     refusals_.note(port ? rpc::Refused::kPort : rpc::Refused::kExport, call.client, "RQUOTA GETQUOTA");
