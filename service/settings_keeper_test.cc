@@ -73,6 +73,20 @@ TEST_F(SettingsKeeperTest, ACopyOfAnEarlierVersionIsRead) {
   }
 }
 
+TEST_F(SettingsKeeperTest, ACopyWithoutQuotasIsThatOfVersionsBefore) {
+  Settings with = settings(7);
+  with.quotas[{QuotaKind::kUser, 1001}].files.hard = 5;
+  for (const auto& [what, format] : {std::pair{settings(7), 3u}, {with, 4u}}) {
+    Buffer copy = encode_kept_settings(what);
+    rpc::XdrReader in(copy.view());
+    in.u32();
+    EXPECT_EQ(in.u32(), format);
+    auto kept = decode_kept_settings(Result<Buffer>(std::move(copy)));
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(*kept, what);
+  }
+}
+
 TEST_F(SettingsKeeperTest, AStartTakesTheManagersAndKeepsThemForOneWithoutIt) {
   has("manager1", settings(4));
   run_void(keeper().load_kept());

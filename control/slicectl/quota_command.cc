@@ -81,7 +81,7 @@ Result<std::uint32_t> parse_grace(std::string_view text) {
 
 std::string grace_text(std::uint64_t seconds) {
   for (const auto& [letter, unit] : kUnits) {
-    if (seconds >= unit && seconds % unit == 0) return fmt::format("{}{}", seconds / unit, letter);
+    if (unit > 1 && seconds >= unit && seconds % unit == 0) return fmt::format("{}{}", seconds / unit, letter);
   }
   if (seconds >= 3600) return fmt::format("{}h{}m", seconds / 3600, seconds / 60 % 60);
   return fmt::format("{}s", seconds);
