@@ -26,6 +26,7 @@ QuotaKeeper::QuotaKeeper(service::ServiceContext& context, CellStore& cells)
       cells_(cells),
       settings_(context.settings),
       managers_(context.config),
+      report_(context.loop),
       refused_(context.metrics.counter("quota_refused_objects_total",
                                        "new objects, and changes of owners, that a quota left no room for")),
       promises_total_(context.metrics.counter("quota_promises_total",
@@ -78,7 +79,7 @@ void QuotaKeeper::note_near(std::uint64_t left, std::uint64_t most) {
   if (left < most / kNearPart) near_until_ = context_.loop.now() + kInterval;
 }
 
-bool QuotaKeeper::exceeded(const service::Identity& who, const std::vector<QuotaId>& whose, QuotaUsage more) {
+bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId> whose, QuotaUsage more) {
   if (who.superuser()) return false;
   const Quotas& quotas = settings_.now().quotas;
   if (quotas.empty()) return false;
@@ -91,6 +92,7 @@ bool QuotaKeeper::exceeded(const service::Identity& who, const std::vector<Quota
     const std::uint64_t most_files = quota.files.most(quota.grace, now_s());
     note_near(less(most_space, has.space), most_space);
     note_near(less(most_files, has.files), most_files);
+    if (must_tell(each, quota)) near_until_ = context_.loop.now() + kInterval;
     if ((more.space > 0 && plus(has.space, more.space) > most_space) ||
         (more.files > 0 && plus(has.files, more.files) > most_files)) {
       refused_.add();
@@ -100,17 +102,42 @@ bool QuotaKeeper::exceeded(const service::Identity& who, const std::vector<Quota
   return false;
 }
 
-std::uint64_t QuotaKeeper::promised(QuotaId whose, const Promisee* without) const {
-  std::uint64_t bytes = 0;
-  for (const auto& [whom, promise] : promises_) {
-    const std::uint32_t id = whose.kind == QuotaKind::kUser ? whom.uid : whom.gid;
-    if (id == whose.id && (without == nullptr || whom != *without)) bytes = plus(bytes, promise.bytes);
-  }
+std::uint64_t QuotaKeeper::promised(QuotaId whose, const Promisee& without) const {
+  std::uint64_t bytes = promised_here(whose);
+  const auto own_promise = promises_.find(without);
+  const bool counts = (whose.kind == QuotaKind::kUser ? without.uid : without.gid) == whose.id;
+  if (counts && own_promise != promises_.end()) bytes = less(bytes, own_promise->second.bytes);
   // And what other directory servers promised.
   const auto sum = sums_.find(whose);
   if (sum == sums_.end()) return bytes;
   const auto own = own_.find(whose);
   return plus(bytes, less(sum->second.promised, own == own_.end() ? 0 : own->second.promised));
+}
+
+std::uint64_t QuotaKeeper::promised_here(QuotaId whose) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [whom, promise] : promises_) {
+    if ((whose.kind == QuotaKind::kUser ? whom.uid : whom.gid) == whose.id) bytes = plus(bytes, promise.bytes);
+  }
+  return bytes;
+}
+
+bool QuotaKeeper::must_tell(QuotaId whose, const Quota& quota) const {
+  const std::uint64_t servers = context_.tables.get()->servers(wire::Role::kDirectory).size();
+  if (servers < 2 || sums_version_ == 0 || !own_known_) return false;
+  const auto known = sums_.find(whose), before = own_.find(whose);
+  const Sum sum = known == sums_.end() ? Sum{} : known->second, own = before == own_.end() ? Sum{} : before->second;
+  const QuotaUsage here = cells_.usage().of(whose);
+  const auto more_than_its_part = [servers](std::uint64_t grown, std::uint64_t left) {
+    return grown > left / (2 * servers);
+  };
+  const std::uint64_t space = less(here.space + promised_here(whose), own.usage.space + own.promised);
+  const std::uint64_t files = less(here.files, own.usage.files);
+  const std::uint64_t most_space = quota.space.most(quota.grace, now_s());
+  const std::uint64_t most_files = quota.files.most(quota.grace, now_s());
+  return (most_space != kEverything &&
+          more_than_its_part(space, less(most_space, sum.usage.space + sum.promised))) ||
+         (most_files != kEverything && more_than_its_part(files, less(most_files, sum.usage.files)));
 }
 
 void QuotaKeeper::drop_old_promises() {
@@ -125,20 +152,27 @@ std::size_t QuotaKeeper::data_servers() const {
       tables.servers(wire::Role::kStorage).size() + tables.servers(wire::Role::kSmallFile).size(), 1);
 }
 
-wire::RoomResult QuotaKeeper::promise(const wire::RoomArgs& args) {
+Task<wire::RoomResult> QuotaKeeper::promise(wire::RoomArgs args) {
   promises_total_.add();
   drop_old_promises();
+  const std::vector<QuotaId> owners{{QuotaKind::kUser, args.uid}, {QuotaKind::kGroup, args.gid}};
+  for (QuotaId whose : owners) {
+    const auto found = settings_.now().quotas.find(whose);
+    if (found == settings_.now().quotas.end() || !must_tell(whose, found->second)) continue;
+    co_await report();
+    break;
+  }
   const Promisee whom{args.server, args.uid, args.gid};
   const Quotas& quotas = settings_.now().quotas;
   std::uint64_t left = kEverything, left_but_for_promises = kEverything;
-  for (QuotaId whose : {QuotaId{QuotaKind::kUser, args.uid}, QuotaId{QuotaKind::kGroup, args.gid}}) {
+  for (QuotaId whose : owners) {
     const auto found = quotas.find(whose);
     if (found == quotas.end()) continue;
     const std::uint64_t most = found->second.space.most(found->second.grace, now_s());
     if (most == kEverything) continue;
     const std::uint64_t free = less(most, plus(usage(whose).space, args.held));
     left_but_for_promises = std::min(left_but_for_promises, free);
-    left = std::min(left, less(free, promised(whose, &whom)));
+    left = std::min(left, less(free, promised(whose, whom)));
     note_near(left, most);
   }
   wire::RoomResult result;
@@ -153,17 +187,13 @@ wire::RoomResult QuotaKeeper::promise(const wire::RoomArgs& args) {
   promises_[whom] = {plus(args.held, result.promised),
                      context_.loop.now() + std::chrono::milliseconds(wire::kPromisedMs)};
   ++promises_version_;
-  return result;
+  co_return result;
 }
 
 std::vector<wire::QuotaFigure> QuotaKeeper::figures() const {
   std::vector<wire::QuotaFigure> figures;
   for (const auto& [whose, quota] : settings_.now().quotas) {
-    wire::QuotaFigure figure{.whose = whose, .usage = cells_.usage().of(whose)};
-    for (const auto& [whom, promise] : promises_) {
-      if ((whose.kind == QuotaKind::kUser ? whom.uid : whom.gid) == whose.id)
-        figure.promised = plus(figure.promised, promise.bytes);
-    }
+    const wire::QuotaFigure figure{whose, cells_.usage().of(whose), promised_here(whose)};
     if (figure.usage != QuotaUsage{} || figure.promised > 0) figures.push_back(figure);
   }
   return figures;
@@ -179,13 +209,19 @@ Task<void> QuotaKeeper::report_forever(QuotaKeeper& self, std::weak_ptr<bool> al
     if (now - self.reported_at_ >= kInterval || (changed && now < self.near_until_) || unknown) {
       co_await self.report();
       if (alive.expired()) co_return;
-      self.reported_at_ = loop.now();
     }
     co_await loop.sleep(kNearInterval);
   }
 }
 
 Task<void> QuotaKeeper::report() {
+  auto lock = co_await report_.lock();
+  if (context_.loop.now() - reported_at_ < kLeastInterval) co_return;  // while it waited
+  co_await report_alone();
+  reported_at_ = context_.loop.now();
+}
+
+Task<void> QuotaKeeper::report_alone() {
   if (context_.config.first(ServerRole::kManager) == nullptr) co_return;
   managers_.learn(context_.tables.get()->wire());
   const bool counted = cells_.usage().counted();

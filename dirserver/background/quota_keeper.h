@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/quota.h"
@@ -19,11 +20,13 @@ namespace slice::dirserver {
 
 class QuotaKeeper {
  public:
-  // Between two reports; the shorter one where something has changed, and somebody is near a limit.
+  // Between two reports; the shorter one where something has changed, and somebody is near a limit: less than
+  // kNearPart of it is left, or this server has given away more of what was left than it has told.
   static constexpr Duration kInterval = std::chrono::milliseconds(500),
                             kNearInterval = std::chrono::milliseconds(50);
-  // A limit is near where less than this part of it is left.
-  static constexpr std::uint64_t kNearPart = 4;
+  static constexpr std::uint64_t kNearPart = 4;  // of a limit: a quarter
+  // Between two reports that promises wait for.
+  static constexpr Duration kLeastInterval = std::chrono::milliseconds(5);
   // The most that a data server is promised ahead of what it needs.
   static constexpr std::uint64_t kMostAhead = 64 << 20;  // bytes
 
@@ -39,9 +42,10 @@ class QuotaKeeper {
 
   // Whether one of these, who are to own that much more, would have more than they may. Nobody is kept from
   // anything where `who`, the caller, is the superuser.
-  bool exceeded(const service::Identity& who, const std::vector<QuotaId>& whose, QuotaUsage more);
-  // Room for a data server.
-  wire::RoomResult promise(const wire::RoomArgs& args);
+  bool exceeded(const service::Identity& who, std::span<const QuotaId> whose, QuotaUsage more);
+  // Room for a data server. Of several directory servers together none promises more than its part of what
+  // is left before the others have heard of it.
+  Task<wire::RoomResult> promise(wire::RoomArgs args);
   // What somebody has on all servers' sites, as far as this one knows.
   QuotaUsage usage(QuotaId whose) const;
 
@@ -64,13 +68,18 @@ class QuotaKeeper {
   std::uint64_t now_s() const;
   // Notes that somebody with `left` of `most` is near a limit, where they are.
   void note_near(std::uint64_t left, std::uint64_t most);
-  // What data servers were promised for somebody, but for one of them.
-  std::uint64_t promised(QuotaId whose, const Promisee* without) const;
+  // What data servers were promised for somebody, but for one promise; by this server, and by all.
+  std::uint64_t promised(QuotaId whose, const Promisee& without) const;
+  std::uint64_t promised_here(QuotaId whose) const;
+  // Whether this server has taken more since its last report than its part of what was left then.
+  bool must_tell(QuotaId whose, const Quota& quota) const;
   void drop_old_promises();
   std::size_t data_servers() const;
   std::vector<wire::QuotaFigure> figures() const;
   static Task<void> report_forever(QuotaKeeper& self, std::weak_ptr<bool> alive);
+  // One at a time.
   Task<void> report();
+  Task<void> report_alone();
   void learn(const wire::QuotaReportResult& result, std::vector<wire::QuotaFigure> told, bool counted);
 
   service::ServiceContext& context_;
@@ -78,6 +87,7 @@ class QuotaKeeper {
   const SettingsReader settings_;
   service::Managers managers_;
   std::shared_ptr<bool> reporting_;  // as long as there are quotas
+  AsyncMutex report_;
 
   // Of all servers, as the manager said last; and of these what was this server's own.
   Sums sums_, own_;

@@ -242,8 +242,9 @@ Answer<CellRef> Change::new_cell(const NamePlace& place, nfs3::FileType type) {
   return CellRef{site, *fileid, generation};
 }
 
-NfsStatus Change::check_quotas(const std::vector<QuotaId>& whose, const AttributeCell& cell) {
-  const QuotaUsage more{usage_of(cell).space, 1};
+NfsStatus Change::check_quotas(std::span<const QuotaId> whose, const AttributeCell& cell) {
+  if (!seams_.quotas.used()) return NfsStatus::kOk;
+  const QuotaUsage more{used_by(cell), 1};
   return seams_.quotas.exceeded(request.who, whose, more) ? NfsStatus::kDquot : NfsStatus::kOk;
 }
 

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "dirserver/across/initiator.h"
@@ -101,7 +102,7 @@ class Change {
   bool low_on_space() const { return seams_.space.low(); }
   // What the caller adds to what the owner and group of `cell` have: DQUOT where one of them may not have that
   // much more.
-  nfs3::Status check_quotas(const std::vector<QuotaId>& whose, const AttributeCell& cell);
+  nfs3::Status check_quotas(std::span<const QuotaId> whose, const AttributeCell& cell);
   // For a new object whose name is at `place`: NOSPC and what the store refuses, or JUKEBOX as above.
   Answer<CellRef> new_cell(const NamePlace& place, nfs3::FileType type);
   // Says that `cell` was or will be changed. OK, or JUKEBOX as above.

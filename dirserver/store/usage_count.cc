@@ -13,7 +13,7 @@ constexpr std::size_t kCountedATurn = 500;  // cells, which are decoded; some te
 }  // namespace
 
 UsageChange::Side usage_of(const AttributeCell& cell) {
-  return {cell.uid, cell.gid, attributes_of(cell, VolumeId{}).used};
+  return {cell.uid, cell.gid, used_by(cell)};
 }
 
 void UsageCount::begin(const storage::KvStore& store, const std::vector<SiteId>& sites, Loop& loop) {
@@ -71,8 +71,7 @@ void UsageCount::add(Site& site, const UsageChange::Side& side, int sign) {
 void UsageCount::add(Sums& sums, QuotaId who, std::int64_t space, std::int64_t files) {
   Sum& sum = sums[who];
   sum.space += space;
-  sum.files += files;
-  if (sum.space == 0 && sum.files == 0) sums.erase(who);
+  sum.files += files;  // who has nothing any more stays: as a rule they have something again
 }
 
 void UsageCount::count_later(Loop& loop) {
