@@ -30,7 +30,8 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       intentions(context, cells, peers),
       participant({context, cells, held, peers, parts, placement, reclaimer, [this] { return space.low(); }}),
       names(context, cells, placement, held, peers, parts),
-      changes({context, names, peers, parts, intentions, duplicates, space, new_directories, quotas, reclaimer}) {}
+      changes({context, names, peers, parts, intentions, duplicates, space, new_directories, quotas,
+               reclaimer}) {}
 
 Task<Status> Volume::start() {
   auto stored = cells.store().get(format_key());

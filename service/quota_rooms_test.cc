@@ -106,7 +106,9 @@ TEST_F(QuotaRoomsTest, OneQuestionIsEnoughForSeveralWrites) {
 }
 
 TEST_F(QuotaRoomsTest, WhatAWriteDidNotStoreIsThereForOthers) {
-  { auto taken = room(0, 8 * kBlock); }
+  {
+    auto taken = room(0, 8 * kBlock);
+  }
   auto another = room(0, kBlock);
   ASSERT_EQ(authority_.asked.size(), 2u);
   EXPECT_EQ(authority_.asked[1].held, 0u);

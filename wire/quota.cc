@@ -143,7 +143,8 @@ bool decode(ByteView bytes, ChangeQuotaResult& out) {
   XdrReader in(bytes);
   out.refused = std::string(in.text(kMaxReloadText));
   out.generation = SettingsGeneration{in.u64()};
-  decode_list(in, kMaxReloadTexts, out.late, [](XdrReader& from) { return std::string(from.text(kMaxText)); });
+  decode_list(in, kMaxReloadTexts, out.late,
+              [](XdrReader& from) { return std::string(from.text(kMaxText)); });
   return in.complete();
 }
 

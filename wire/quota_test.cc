@@ -15,10 +15,10 @@ constexpr Quota kQuota{.space = {1, 2, 3}, .files = {4, 5, 6}, .grace = 7};
 
 TEST(QuotaMessages, AreWhatTheyWere) {
   wire_tests::check_message(QuotaReportArgs{.server = 3,
-                                         .counted = true,
-                                         .same = false,
-                                         .figures = {{kUser, {1, 2}, 3}, {kGroup, {4, 5}, 6}},
-                                         .seen = 9});
+                                            .counted = true,
+                                            .same = false,
+                                            .figures = {{kUser, {1, 2}, 3}, {kGroup, {4, 5}, 6}},
+                                            .seen = 9});
   wire_tests::check_message(QuotaReportResult{.again = true, .version = 8, .sums = {{kGroup, {4, 5}, 6}}});
   wire_tests::check_message(
       ChangeQuotaArgs{.whose = kGroup, .fields = ChangeQuotaArgs::kSpace, .quota = kQuota});
@@ -37,7 +37,8 @@ TEST(QuotaMessages, WhatIsOutOfOrderDoesNotDecode) {
   QuotaReportArgs report;
   EXPECT_FALSE(decode(out.view(), report));
   rpc::XdrWriter both;
-  encode(both, ChangeQuotaArgs{.whose = kUser, .remove = true, .fields = ChangeQuotaArgs::kSpace, .quota = {}});
+  encode(both,
+         ChangeQuotaArgs{.whose = kUser, .remove = true, .fields = ChangeQuotaArgs::kSpace, .quota = {}});
   ChangeQuotaArgs change;
   EXPECT_FALSE(decode(both.view(), change)) << "removed and set";
 }
@@ -91,7 +92,8 @@ TEST(Rquota, FiguresAreBlocks) {
   EXPECT_EQ(figures.space_left_s, 0u);
   EXPECT_EQ(figures.files_left_s, 30u);
   EXPECT_EQ(rquota::figures_of(quota, {}, 200).files_left_s, 1u) << "over";
-  const rquota::Figures large = rquota::figures_of({.space = {0, 1ull << 50, 0}, .files = {}}, {1ull << 49, 1}, 0);
+  const rquota::Figures large =
+      rquota::figures_of({.space = {0, 1ull << 50, 0}, .files = {}}, {1ull << 49, 1}, 0);
   EXPECT_EQ(std::uint64_t{large.block_size} * large.hard_blocks, 1ull << 50);
   EXPECT_EQ(std::uint64_t{large.block_size} * large.blocks, 1ull << 49);
 }
@@ -99,9 +101,8 @@ TEST(Rquota, FiguresAreBlocks) {
 TEST(Rquota, ResultsAreWhatTheyWere) {
   for (rquota::Status status : {rquota::Status::kOk, rquota::Status::kNoQuota, rquota::Status::kPermission}) {
     rpc::XdrWriter out;
-    encode(out, rquota::Result{status, status == rquota::Status::kOk
-                                           ? rquota::figures_of(kQuota, {8, 9}, 5)
-                                           : rquota::Figures{}});
+    encode(out, rquota::Result{status, status == rquota::Status::kOk ? rquota::figures_of(kQuota, {8, 9}, 5)
+                                                                     : rquota::Figures{}});
     rquota::Result again;
     ASSERT_TRUE(decode(out.view(), again));
     EXPECT_EQ(again.status, status);

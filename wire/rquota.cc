@@ -82,9 +82,9 @@ bool decode(ByteView bytes, Result& out) {
   Figures& figures = out.figures;
   figures.block_size = in.u32();
   figures.active = in.boolean();
-  for (std::uint32_t* each : {&figures.hard_blocks, &figures.soft_blocks, &figures.blocks, &figures.hard_files,
-                              &figures.soft_files, &figures.files, &figures.space_left_s,
-                              &figures.files_left_s}) {
+  for (std::uint32_t* each :
+       {&figures.hard_blocks, &figures.soft_blocks, &figures.blocks, &figures.hard_files, &figures.soft_files,
+        &figures.files, &figures.space_left_s, &figures.files_left_s}) {
     *each = in.u32();
   }
   return in.complete();

@@ -41,8 +41,8 @@ wire::QuotaReportResult QuotaBook::report(const wire::QuotaReportArgs& args) {
 
 bool QuotaBook::all_told() const {
   const auto& sites = hooks_.tables.sites[static_cast<std::size_t>(wire::Role::kDirectory)];
-  return !sites.empty() &&
-         std::all_of(sites.begin(), sites.end(), [&](std::uint32_t server) { return told_.contains(server); });
+  return !sites.empty() && std::all_of(sites.begin(), sites.end(),
+                                       [&](std::uint32_t server) { return told_.contains(server); });
 }
 
 // A server that has no sites any more has nothing, and may have died before it told so.
@@ -70,7 +70,8 @@ QuotaBook::Sum QuotaBook::sum_of(QuotaId whose) const {
 
 std::uint64_t QuotaBook::over_since(const QuotaLimit& limit, std::uint64_t used) const {
   if (limit.soft == 0 || used <= limit.soft) return 0;
-  return limit.over_since != 0 ? limit.over_since : static_cast<std::uint64_t>(loop_.wall().ns) / kNanosecondsPerSecond;
+  return limit.over_since != 0 ? limit.over_since
+                               : static_cast<std::uint64_t>(loop_.wall().ns) / kNanosecondsPerSecond;
 }
 
 void QuotaBook::look_at_soft_limits() {
@@ -132,7 +133,8 @@ Task<wire::ChangeQuotaResult> QuotaBook::change(wire::ChangeQuotaArgs args) {
         return fail(Errc::kInvalid, "a soft limit of {} is above the hard one, {}", limit->soft, limit->hard);
     }
     if (!next.space.any() && !next.files.any()) {
-      return fail(Errc::kInvalid, "{} {} would have no limit at all: take the quota away (slicectl quota remove)",
+      return fail(Errc::kInvalid,
+                  "{} {} would have no limit at all: take the quota away (slicectl quota remove)",
                   quota_kind_name(args.whose.kind), args.whose.id);
     }
     quotas[args.whose] = next;

@@ -27,7 +27,8 @@ class QuotaBook {
     const wire::Tables& tables;
     // Has the quotas changed, durably and everywhere; the names of processes that do not know of it yet. An
     // error: nothing is changed.
-    std::function<Task<Result<std::vector<std::string>>>(std::function<Status(Quotas& quotas)> change)> change;
+    std::function<Task<Result<std::vector<std::string>>>(std::function<Status(Quotas& quotas)> change)>
+        change;
   };
   QuotaBook(Loop& loop, Metrics& metrics, Hooks hooks);
 

@@ -98,7 +98,8 @@ Task<Result<std::vector<std::string>>> SettingsBook::change_quotas(
   if (next.quotas == before) co_return std::vector<std::string>{};
   ++next.generation.value;
   if (Status published = co_await publish(std::move(next)); !published) {
-    co_return fail(published.error().code, "the settings cannot be made durable: {}", published.error().message);
+    co_return fail(published.error().code, "the settings cannot be made durable: {}",
+                   published.error().message);
   }
   co_return co_await tell_all();
 }

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kXdpText = 160;  // of a detail, where more is to be said
+constexpr std::size_t kXdpText = 160;                         // of a detail, where more is to be said
 constexpr Duration kUsagePatience = std::chrono::seconds(2);  // quota(1) asks again after some more
 constexpr Duration kAcceptedStep = 100ms;
 constexpr Duration kSave = 1s;              // by then data servers have told the authority by themselves

@@ -81,7 +81,8 @@ Result<std::uint32_t> parse_grace(std::string_view text) {
 
 std::string grace_text(std::uint64_t seconds) {
   for (const auto& [letter, unit] : kUnits) {
-    if (unit > 1 && seconds >= unit && seconds % unit == 0) return fmt::format("{}{}", seconds / unit, letter);
+    if (unit > 1 && seconds >= unit && seconds % unit == 0)
+      return fmt::format("{}{}", seconds / unit, letter);
   }
   if (seconds >= 3600) return fmt::format("{}h{}m", seconds / 3600, seconds / 60 % 60);
   return fmt::format("{}s", seconds);
@@ -134,10 +135,12 @@ QuotaCommand::QuotaCommand(CLI::App& app)
   set_ = quota_->add_subcommand("set", "gives a user or group limits, in place of those that are named");
   set_->add_option("--space", space_, "SOFT[:HARD] of bytes, as 10G:12G; 0: no such limit");
   set_->add_option("--files", files_, "SOFT[:HARD] of files, directories and all else; 0: no such limit");
-  set_->add_option("--grace", grace_, "how long one may be over a soft limit, as 7d, 12h, 30m, 90s; first 7d");
+  set_->add_option("--grace", grace_,
+                   "how long one may be over a soft limit, as 7d, 12h, 30m, 90s; first 7d");
   show_ = quota_->add_subcommand("show", "of one user or group");
   list_ = quota_->add_subcommand("list", "of all who have a quota");
-  remove_ = quota_->add_subcommand("remove", "takes a quota away: who had it may have what there is room for");
+  remove_ =
+      quota_->add_subcommand("remove", "takes a quota away: who had it may have what there is room for");
   for (CLI::App* each : {set_, show_, remove_}) {
     each->add_option("kind", kind_, "user or group")
         ->required()
@@ -145,7 +148,8 @@ QuotaCommand::QuotaCommand(CLI::App& app)
     each->add_option("name", name_, "whose: a name of this host, or a number")->required();
   }
   quota_->footer(
-      "Exit codes: 0 done; 1 nothing is changed, or there is no such quota, or no answer; 3 changed, and some "
+      "Exit codes: 0 done; 1 nothing is changed, or there is no such quota, or no answer; 3 changed, and "
+      "some "
       "processes do not know it yet.");
 }
 
@@ -201,8 +205,8 @@ Task<int> QuotaCommand::show(const Seams& seams, const Output& output, wire::Quo
   if (!usage) co_return output.say(usage.error());
   if (!args.all && usage->quotas.empty())
     co_return output.say({Errc::kNotFound, fmt::format("{} {} has no quota", kind_, name_)});
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
-      std::chrono::nanoseconds(seams.loop.wall().ns));
+  const auto now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(seams.loop.wall().ns));
   output.print(render_quotas(*usage, static_cast<std::uint64_t>(now.count()), output.format));
   co_return 0;
 }

@@ -22,7 +22,8 @@ TEST(QuotaCommand, GraceIsATime) {
   EXPECT_EQ(parse_grace("90s").value(), 90u);
   EXPECT_EQ(parse_grace("30m").value(), 1800u);
   EXPECT_EQ(parse_grace("7d").value(), kDefaultQuotaGrace);
-  for (const char* wrong : {"", "7", "d", "-1d", "1w", "99999999d"}) EXPECT_FALSE(parse_grace(wrong)) << wrong;
+  for (const char* wrong : {"", "7", "d", "-1d", "1w", "99999999d"})
+    EXPECT_FALSE(parse_grace(wrong)) << wrong;
   EXPECT_EQ(grace_text(7 * 24 * 3600), "7d");
   EXPECT_EQ(grace_text(5400), "90m");
   EXPECT_EQ(grace_text(3 * 3600 + 61), "3h1m");
@@ -38,7 +39,8 @@ TEST(QuotaCommand, NamesAreThoseOfTheHost) {
 TEST(QuotaCommand, ShowsLimitsAndWhoIsOverThem) {
   wire::QuotaUsageResult usage{.known = true, .quotas = {}};
   EXPECT_EQ(render_quotas(usage, 0, Format::kText), "nobody has a quota\n");
-  usage.quotas = {{{QuotaKind::kUser, 4711}, {.space = {1 << 20, 2 << 20, 100}, .files = {0, 7, 0}, .grace = 60},
+  usage.quotas = {{{QuotaKind::kUser, 4711},
+                   {.space = {1 << 20, 2 << 20, 100}, .files = {0, 7, 0}, .grace = 60},
                    {3 << 19, 7}}};
   const std::string text = render_quotas(usage, 130, Format::kText);
   for (const char* word : {"user 4711", "1.5 MiB", "1.0 MiB", "2.0 MiB", "grace 30s", "full"})

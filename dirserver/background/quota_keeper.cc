@@ -29,9 +29,10 @@ QuotaKeeper::QuotaKeeper(service::ServiceContext& context, CellStore& cells)
       report_(context.loop),
       refused_(context.metrics.counter("quota_refused_objects_total",
                                        "new objects, and changes of owners, that a quota left no room for")),
-      promises_total_(context.metrics.counter("quota_promises_total",
-                                              "times that a data server asked for room for an owner and group")),
-      refused_room_(context.metrics.counter("quota_refused_room_total", "the same, and there was not enough")) {}
+      promises_total_(context.metrics.counter(
+          "quota_promises_total", "times that a data server asked for room for an owner and group")),
+      refused_room_(
+          context.metrics.counter("quota_refused_room_total", "the same, and there was not enough")) {}
 
 void QuotaKeeper::start(std::vector<SiteId> sites) {
   settings_changed(std::move(sites));
@@ -75,10 +76,6 @@ QuotaUsage QuotaKeeper::usage(QuotaId whose) const {
   return {less(all.space, before.space) + here.space, less(all.files, before.files) + here.files};
 }
 
-void QuotaKeeper::note_near(std::uint64_t left, std::uint64_t most) {
-  if (left < most / kNearPart) near_until_ = context_.loop.now() + kInterval;
-}
-
 bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId> whose, QuotaUsage more) {
   if (who.superuser()) return false;
   const Quotas& quotas = settings_.now().quotas;
@@ -90,9 +87,6 @@ bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId
     const QuotaUsage has = usage(each);
     const std::uint64_t most_space = quota.space.most(quota.grace, now_s());
     const std::uint64_t most_files = quota.files.most(quota.grace, now_s());
-    note_near(less(most_space, has.space), most_space);
-    note_near(less(most_files, has.files), most_files);
-    if (must_tell(each, quota)) near_until_ = context_.loop.now() + kInterval;
     if ((more.space > 0 && plus(has.space, more.space) > most_space) ||
         (more.files > 0 && plus(has.files, more.files) > most_files)) {
       refused_.add();
@@ -117,7 +111,8 @@ std::uint64_t QuotaKeeper::promised(QuotaId whose, const Promisee& without) cons
 std::uint64_t QuotaKeeper::promised_here(QuotaId whose) const {
   std::uint64_t bytes = 0;
   for (const auto& [whom, promise] : promises_) {
-    if ((whose.kind == QuotaKind::kUser ? whom.uid : whom.gid) == whose.id) bytes = plus(bytes, promise.bytes);
+    if ((whose.kind == QuotaKind::kUser ? whom.uid : whom.gid) == whose.id)
+      bytes = plus(bytes, promise.bytes);
   }
   return bytes;
 }
@@ -126,7 +121,8 @@ bool QuotaKeeper::must_tell(QuotaId whose, const Quota& quota) const {
   const std::uint64_t servers = context_.tables.get()->servers(wire::Role::kDirectory).size();
   if (servers < 2 || sums_version_ == 0 || !own_known_) return false;
   const auto known = sums_.find(whose), before = own_.find(whose);
-  const Sum sum = known == sums_.end() ? Sum{} : known->second, own = before == own_.end() ? Sum{} : before->second;
+  const Sum sum = known == sums_.end() ? Sum{} : known->second,
+            own = before == own_.end() ? Sum{} : before->second;
   const QuotaUsage here = cells_.usage().of(whose);
   const auto more_than_its_part = [servers](std::uint64_t grown, std::uint64_t left) {
     return grown > left / (2 * servers);
@@ -138,6 +134,19 @@ bool QuotaKeeper::must_tell(QuotaId whose, const Quota& quota) const {
   return (most_space != kEverything &&
           more_than_its_part(space, less(most_space, sum.usage.space + sum.promised))) ||
          (most_files != kEverything && more_than_its_part(files, less(most_files, sum.usage.files)));
+}
+
+bool QuotaKeeper::any_near() const {
+  const auto near = [](std::uint64_t used, std::uint64_t most) {
+    return most != kEverything && less(most, used) < most / kNearPart;
+  };
+  const Quotas& quotas = settings_.now().quotas;
+  return std::any_of(quotas.begin(), quotas.end(), [&](const auto& each) {
+    const auto& [whose, quota] = each;
+    const QuotaUsage has = usage(whose);
+    return near(has.space, quota.space.most(quota.grace, now_s())) ||
+           near(has.files, quota.files.most(quota.grace, now_s())) || must_tell(whose, quota);
+  });
 }
 
 void QuotaKeeper::drop_old_promises() {
@@ -173,7 +182,6 @@ Task<wire::RoomResult> QuotaKeeper::promise(wire::RoomArgs args) {
     const std::uint64_t free = less(most, plus(usage(whose).space, args.held));
     left_but_for_promises = std::min(left_but_for_promises, free);
     left = std::min(left, less(free, promised(whose, whom)));
-    note_near(left, most);
   }
   wire::RoomResult result;
   if (left >= args.needed) {
@@ -206,7 +214,8 @@ Task<void> QuotaKeeper::report_forever(QuotaKeeper& self, std::weak_ptr<bool> al
     const MonoTime now = loop.now();
     const bool changed = self.cells_.usage().version() + self.promises_version_ != self.reported_version_;
     const bool unknown = self.cells_.usage().counted() && !self.own_known_;
-    if (now - self.reported_at_ >= kInterval || (changed && now < self.near_until_) || unknown) {
+    if (changed) self.active_until_ = now + kActive;
+    if (now - self.reported_at_ >= kInterval || unknown || (now < self.active_until_ && self.any_near())) {
       co_await self.report();
       if (alive.expired()) co_return;
     }
@@ -247,6 +256,7 @@ void QuotaKeeper::learn(const wire::QuotaReportResult& result, std::vector<wire:
   told_ = std::move(told);
   if (result.version == 0 || result.version == sums_version_) return;
   sums_version_ = result.version;
+  active_until_ = context_.loop.now() + kActive;
   const auto take = [](Sums& sums, const std::vector<wire::QuotaFigure>& figures) {
     sums.clear();
     for (const wire::QuotaFigure& each : figures) sums[each.whose] = {each.usage, each.promised};

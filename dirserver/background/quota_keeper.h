@@ -1,6 +1,6 @@
-// QuotaKeeper: a directory server's part in quotas (docs/quotas.md): has usage counted as long as somebody has
-// a quota, tells the manager what is on its own sites and learns what is on all, says who has no more room,
-// and promises data servers room for bytes. One loop.
+// QuotaKeeper: a directory server's part in quotas (docs/quotas.md): has usage counted as long as somebody
+// has a quota, tells the manager what is on its own sites and learns what is on all, says who has no more
+// room, and promises data servers room for bytes. One loop.
 #ifndef SLICE_DIRSERVER_BACKGROUND_QUOTA_KEEPER_H
 #define SLICE_DIRSERVER_BACKGROUND_QUOTA_KEEPER_H
 
@@ -20,10 +20,12 @@ namespace slice::dirserver {
 
 class QuotaKeeper {
  public:
-  // Between two reports; the shorter one where something has changed, and somebody is near a limit: less than
-  // kNearPart of it is left, or this server has given away more of what was left than it has told.
+  // Between two reports; the shorter one where something was changed anywhere within kActive, and somebody is
+  // near a limit: less than kNearPart of it is left, or this server has taken more of what was left than it
+  // may before the others hear of it.
   static constexpr Duration kInterval = std::chrono::milliseconds(500),
-                            kNearInterval = std::chrono::milliseconds(50);
+                            kNearInterval = std::chrono::milliseconds(50),
+                            kActive = std::chrono::seconds(2);
   static constexpr std::uint64_t kNearPart = 4;  // of a limit: a quarter
   // Between two reports that promises wait for.
   static constexpr Duration kLeastInterval = std::chrono::milliseconds(5);
@@ -66,8 +68,8 @@ class QuotaKeeper {
   using Sums = std::map<QuotaId, Sum>;
 
   std::uint64_t now_s() const;
-  // Notes that somebody with `left` of `most` is near a limit, where they are.
-  void note_near(std::uint64_t left, std::uint64_t most);
+  // Whether somebody is.
+  bool any_near() const;
   // What data servers were promised for somebody, but for one promise; by this server, and by all.
   std::uint64_t promised(QuotaId whose, const Promisee& without) const;
   std::uint64_t promised_here(QuotaId whose) const;
@@ -96,7 +98,7 @@ class QuotaKeeper {
   // The last report that reached the manager.
   std::vector<wire::QuotaFigure> told_;
   bool told_any_ = false;
-  MonoTime reported_at_{}, near_until_{};
+  MonoTime reported_at_{}, active_until_{};
   std::uint64_t reported_version_ = 0;  // of usage and promises
 
   std::map<Promisee, Promise> promises_;

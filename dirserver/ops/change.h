@@ -100,8 +100,8 @@ class Change {
   // ---- changing ----
   // Whether names and cells may only shrink: NOSPC for what adds some.
   bool low_on_space() const { return seams_.space.low(); }
-  // What the caller adds to what the owner and group of `cell` have: DQUOT where one of them may not have that
-  // much more.
+  // What the caller adds to what the owner and group of `cell` have: DQUOT where one of them may not have
+  // that much more.
   nfs3::Status check_quotas(std::span<const QuotaId> whose, const AttributeCell& cell);
   // For a new object whose name is at `place`: NOSPC and what the store refuses, or JUKEBOX as above.
   Answer<CellRef> new_cell(const NamePlace& place, nfs3::FileType type);

@@ -114,7 +114,9 @@ bool UsageCount::count_one(SiteId number, Site& site) {
 QuotaUsage UsageCount::of(QuotaId whose) const {
   const auto found = sums_.find(whose);
   if (found == sums_.end()) return {};
-  const auto natural = [](std::int64_t n) { return static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0)); };
+  const auto natural = [](std::int64_t n) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0));
+  };
   return {natural(found->second.space), natural(found->second.files)};
 }
 

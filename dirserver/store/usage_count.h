@@ -80,7 +80,7 @@ class UsageCount {
   bool count_one(SiteId number, Site& site);
 
   std::unordered_map<std::uint32_t, Site> sites_;
-  Sums sums_;  // of all sites
+  Sums sums_;                 // of all sites
   std::size_t counting_ = 0;  // sites that are not counted
   std::uint64_t version_ = 1;
   bool on_ = false, armed_ = false;

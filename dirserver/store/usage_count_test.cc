@@ -42,11 +42,14 @@ TEST_F(UsageCountTest, CountsWhatThereIsAndFollowsIt) {
   // A change before its site is counted: the count is of what was there at the begin.
   const auto before = usage_of(cell_of(SiteId{3}, 1000, 1001, 4096));
   usage_.changed({SiteId{3}, before, usage_of(cell_of(SiteId{3}, 1000, 1001, 8192))});
-  store_.apply([&] {
-    storage::WriteBatch batch;
-    batch.put(attribute_key(SiteId{3}, FileId{3ull << 48 | 1000}), encode(cell_of(SiteId{3}, 1000, 1001, 8192)));
-    return batch;
-  }()).value();
+  store_
+      .apply([&] {
+        storage::WriteBatch batch;
+        batch.put(attribute_key(SiteId{3}, FileId{3ull << 48 | 1000}),
+                  encode(cell_of(SiteId{3}, 1000, 1001, 8192)));
+        return batch;
+      }())
+      .value();
   count();
   ASSERT_TRUE(usage_.counted());
   EXPECT_EQ(usage_.of(kAnn), (QuotaUsage{500 * 4096 + 4096 + (1 << 20), 501}));

@@ -35,8 +35,9 @@ QuotaProgram::QuotaProgram(service::ServiceContext& context, std::uint32_t versi
       ask_(std::move(ask)),
       told_(context.metrics.counter("proxy_quotas_told_total",
                                     "RQUOTA calls that were answered with a quota, or that there is none")),
-      refused_(context.metrics.counter("proxy_quotas_refused_total",
-                                       "RQUOTA calls of users about others than themselves and their groups")),
+      refused_(
+          context.metrics.counter("proxy_quotas_refused_total",
+                                  "RQUOTA calls of users about others than themselves and their groups")),
       unanswered_(context.metrics.counter("proxy_quotas_unanswered_total",
                                           "RQUOTA calls without an answer, since the manager gave none")),
       refusals_(context.metrics) {}

@@ -31,8 +31,9 @@ Task<NfsAnswer> write(Shared& shared, NfsRequest& request, const nfs3::WriteArgs
   bool clears = false;
   Store::Seen seen;
   if (own > 0) {
-    auto quota = co_await shared.authority.room(request.who, request.handle, args.offset, own, *known,
-                                                [&] { return present(shared.store, file, args.offset, own); });
+    auto quota = co_await shared.authority.room(request.who, request.handle, args.offset, own, *known, [&] {
+      return present(shared.store, file, args.offset, own);
+    });
     if (!quota) co_return std::move(quota).error();
     auto written = co_await shared.sites.apply(file, {.offset = args.offset,
                                                       .data = args.data.first(own),

@@ -145,7 +145,7 @@ def objects(user, limit):
         while len(made) < 2 * int(limit) and refused is None:
             path = HOME / f"object-{user}-{len(made)}"
             if len(made) > int(limit) - 8:
-                time.sleep(0.7)  # servers tell one another what they have
+                time.sleep(0.5)  # servers tell one another what they have
             try:
                 kinds[len(made) % len(kinds)](path)
                 made.append(path)
