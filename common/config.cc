@@ -46,8 +46,9 @@ std::string path_beside(const EnsembleConfig& config, const std::string& file) {
   return path.string();
 }
 
-void read_tls(Section& section, EnsembleConfig& config) {
-  TlsConfig& tls = config.network.tls;
+// Three of the files belong together; the authority may be missing where nobody has to show a certificate.
+enum class Authority { kNeeded, kMayBeMissing };
+void read_tls(Section& section, const EnsembleConfig& config, Authority authority, TlsConfig& tls) {
   const std::array<std::pair<const char*, std::string*>, 4> files{{{"tls_certificate", &tls.certificate},
                                                                    {"tls_key", &tls.key},
                                                                    {"tls_authority", &tls.authority},
@@ -56,12 +57,18 @@ void read_tls(Section& section, EnsembleConfig& config) {
   for (const auto& [key, path] : files) {
     std::string given = section.text(key, "");
     any = any || !given.empty();
-    all = all && (!given.empty() || path == &tls.revoked);
+    const bool may_be_missing =
+        path == &tls.revoked || (path == &tls.authority && authority == Authority::kMayBeMissing);
+    all = all && (!given.empty() || may_be_missing);
     if (!given.empty()) *path = path_beside(config, given);
   }
   if (any && !all) {
-    section.refuse("tls_certificate", "tls_certificate, tls_key and tls_authority belong together");
+    section.refuse("tls_certificate", "{} belong together",
+                   authority == Authority::kNeeded ? "tls_certificate, tls_key and tls_authority"
+                                                   : "tls_certificate and tls_key");
     tls = {};
+  } else if (!tls.revoked.empty() && tls.authority.empty()) {
+    section.refuse("tls_revoked", "without a tls_authority nobody shows a certificate");
   }
 }
 
@@ -83,7 +90,7 @@ void read_internal_network(Refusals& refusals, const toml::table& table, Ensembl
       section.refuse("session_keys", "{}", keys.error().message);
     }
   }
-  read_tls(section, config);
+  read_tls(section, config, Authority::kNeeded, config.network.tls);
   section.finish();
 }
 
@@ -215,7 +222,8 @@ std::string read_address_interface(Section& section) {
   return name;
 }
 
-void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy) {
+void read_proxy(Refusals& refusals, const toml::table& table, const EnsembleConfig& config,
+                ProxyConfig& proxy) {
   Section section(refusals, table, "[proxy]", line_of(table));
   proxy.virtual_address = section.address("virtual_address");
   proxy.nfs_port = section.port("nfs_port", 2049);
@@ -238,6 +246,7 @@ void read_proxy(Refusals& refusals, const toml::table& table, ProxyConfig& proxy
   proxy.address_interface = read_address_interface(section);
   proxy.address_patience_ms = section.number32("address_patience_ms", kDefaultAddressPatienceMs,
                                                kLeastAddressPatienceMs, kMostAddressPatienceMs);
+  read_tls(section, config, Authority::kMayBeMissing, proxy.tls);
   section.finish();
 }
 
@@ -255,57 +264,6 @@ std::optional<std::uint32_t> parse_mask(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
   const bool is_one = error == std::errc{} && end == text.data() + text.size() && bits <= 32;
   return is_one ? std::optional(mask_of(bits)) : std::nullopt;
-}
-
-// Several clients are as many entries, one behind the other.
-void read_export(Refusals& refusals, const toml::table& table, std::vector<ExportConfig>& out) {
-  Section section(refusals, table, "[[export]]", line_of(table));
-  constexpr std::array<std::string_view, 2> kAccess{"rw", "ro"};
-  constexpr std::array<std::string_view, 3> kSquash{"root", "all", "none"};
-  ExportConfig entry;
-  entry.read_only = section.choice("access", kAccess, 0) == 1;
-  entry.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
-  entry.anonymous_uid = section.number32("anonymous_uid", entry.anonymous_uid);
-  entry.anonymous_gid = section.number32("anonymous_gid", entry.anonymous_gid);
-  entry.secure = section.boolean("secure", true);
-  if (std::string options = section.text("options", ""); section.has("options")) {
-    for (const char* key : {"access", "squash", "anonymous_uid", "anonymous_gid", "secure"}) {
-      if (section.has(key)) section.refuse(key, "say it in options, or all of it in keys");
-    }
-    if (Status good = read_export_options(options, entry); !good)
-      section.refuse("options", "{}", good.error().message);
-  }
-  for (const std::string& clients : section.one_or_more_texts("clients")) {
-    if (Status good = read_export_client(clients, entry); !good)
-      section.refuse("clients", "{}", good.error().message);
-    out.push_back(entry);
-  }
-  section.finish();
-}
-
-// What is hardly meant: that root's rights are everybody's, or that an entry is for nobody.
-void warn_of_export(std::size_t index, std::uint32_t line, EnsembleConfig& config) {
-  const ExportConfig& entry = config.exports[index];
-  auto warn = [&](std::string_view what) {
-    config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
-  };
-  const auto takes_all = [&](const ExportConfig& other) {
-    return (other.mask & entry.mask) == other.mask && (entry.network & other.mask) == other.network;
-  };
-  const auto before = config.exports.begin() + static_cast<std::ptrdiff_t>(index);
-  if (const auto found = std::find_if(config.exports.begin(), before, takes_all); found != before) {
-    warn(fmt::format("is for nobody: its clients {}/{} are those of an entry before it, and the first counts",
-                     ipv4_text(entry.network), std::popcount(entry.mask)));
-  }
-  if (entry.squash == ExportConfig::Squash::kNone) {
-    if (entry.mask == 0) {
-      warn(fmt::format("lets root of every host {} everything: 0.0.0.0/0 with squash = \"none\"",
-                       entry.read_only ? "read" : "change"));
-    }
-    return;
-  }
-  if (entry.anonymous_uid == 0) warn("makes those whom it squashes root: anonymous_uid = 0");
-  if (entry.anonymous_gid == 0) warn("puts those whom it squashes into root's group: anonymous_gid = 0");
 }
 
 void read_limits(Refusals& refusals, const toml::table& table, ClientLimits& limits) {
@@ -503,19 +461,11 @@ void read_root(Refusals& refusals, const toml::table& root, EnsembleConfig& conf
   if (const toml::table* table = top.table("sites")) read_sites(refusals, *table, config.site_counts);
   const toml::table* proxy = top.table("proxy");
   if (proxy != nullptr) {
-    read_proxy(refusals, *proxy, config.proxy);
+    read_proxy(refusals, *proxy, config, config.proxy);
   } else {
     refusals.add(1, "the ensemble lacks '[proxy]'");
   }
-  if (const toml::array* entries = top.tables("export")) {
-    for (const toml::node& entry : *entries) {
-      const std::size_t before = config.exports.size();
-      read_export(refusals, *entry.as_table(), config.exports);
-      for (std::size_t i = before; i < config.exports.size(); ++i) warn_of_export(i, line_of(entry), config);
-    }
-    if (config.exports.size() > kMaxExports)
-      refusals.add(line_of(*entries), "more than {} clients in [[export]]", kMaxExports);
-  }
+  if (const toml::array* entries = top.tables("export")) read_exports(refusals, *entries, config);
   config.log_level = static_cast<LogLevel>(
       top.choice("log_level", kLogLevelNames, static_cast<std::size_t>(LogLevel::kInfo)));
   config.log_format = static_cast<LogFormat>(top.choice("log_format", kLogFormatNames, 0));

@@ -79,10 +79,10 @@ struct Network {
   bool operator==(const Network&) const = default;
 };
 
-// Files of TLS between members, PEM; paths. `{name}` in one stands for the process's name.
+// Files of TLS, PEM; paths. `{name}` in one stands for the process's name.
 struct TlsConfig {
   std::string certificate, key;  // of this host
-  std::string authority;         // who signed all hosts' certificates
+  std::string authority;         // who signed the certificates of those that it talks to
   std::string revoked;           // certificates that count no more; empty: none
   bool used() const { return !certificate.empty(); }
   TlsConfig of(std::string_view name) const;
@@ -127,6 +127,33 @@ struct ManagersConfig {
 };
 inline constexpr std::size_t kMaxEtcdMembers = 9, kMaxManagers = 16;
 
+// How a client's connection is protected (RFC 9289), in the words of exports(5) and nfs(5): xprtsec=.
+enum class TransportSecurity : std::uint8_t {
+  kNone,      // as it comes
+  kTls,       // encrypted, by the service's certificate
+  kMutualTls  // the same, and the client has shown a certificate that the service trusts
+};
+inline constexpr std::array<std::string_view, 3> kTransportSecurityNames{"none", "tls", "mtls"};
+// A set of them; by itself all.
+class TransportSecurities {
+ public:
+  static TransportSecurities none() { return of_bits(0); }
+  static TransportSecurities of_bits(std::uint32_t bits) {
+    TransportSecurities out;
+    out.bits_ = bits & kAll;
+    return out;
+  }
+  std::uint32_t bits() const { return bits_; }
+  bool all() const { return bits_ == kAll; }
+  bool has(TransportSecurity one) const { return (bits_ >> static_cast<unsigned>(one) & 1) != 0; }
+  void add(TransportSecurity one) { bits_ |= 1u << static_cast<unsigned>(one); }
+  bool operator==(const TransportSecurities&) const = default;
+
+ private:
+  static constexpr std::uint32_t kAll = (1u << kTransportSecurityNames.size()) - 1;
+  std::uint32_t bits_ = kAll;
+};
+
 struct ExportConfig {
   std::uint32_t network = 0, mask = 0;  // client address & mask == network
   bool read_only = false;
@@ -134,6 +161,7 @@ struct ExportConfig {
   std::uint32_t anonymous_uid = 65534, anonymous_gid = 65534;
   bool secure = true;  // only calls from reserved ports are taken
   bool takes_port(std::uint32_t port) const { return !secure || port < kReservedPorts; }
+  TransportSecurities transports;  // that NFS calls may come by
   bool operator==(const ExportConfig&) const = default;
 };
 inline constexpr std::size_t kMaxExports = 4096;
@@ -197,6 +225,7 @@ struct ProxyConfig {
   // Empty: who has it is the administrator's matter.
   std::string address_interface;
   std::uint32_t address_patience_ms = kDefaultAddressPatienceMs;  // without a word of its holder
+  TlsConfig tls;  // with clients that ask for it (docs/encryption.md)
 };
 
 struct EnsembleConfig {

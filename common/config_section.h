@@ -184,6 +184,17 @@ class Section {
     return node == nullptr ? nullptr : node->as_table();
   }
   // An array of strings; empty where there is no such key.
+  // The positions of the values among `choices`; one value may stand without brackets.
+  std::vector<std::size_t> choices(std::string_view key, std::span<const std::string_view> known) {
+    std::vector<std::size_t> out;
+    for (const std::string& value : one_or_more_texts(key)) {
+      const auto found = std::find(known.begin(), known.end(), value);
+      if (found == known.end()) refuse(key, "'{}' is none of {}", value, fmt::join(known, ", "));
+      out.push_back(static_cast<std::size_t>(found - known.begin()) % known.size());
+    }
+    return out;
+  }
+
   std::vector<std::string> texts(std::string_view key) {
     const toml::node* node = take(key, false);
     std::vector<std::string> values;

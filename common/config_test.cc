@@ -270,6 +270,11 @@ TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
   EXPECT_EQ(settings.export_for(0x0a4d0208), nullptr);
 }
 
+TEST_F(ConfigTest, AnExportMayWantMoreOfConnections) {
+  auto config = parse(with("anonymous_uid = 99", "xprtsec = [\"none\", \"mtls\"]"));
+  EXPECT_EQ(config->exports[0].transports.bits(), 5u);
+}
+
 // [network] with these lines, before [volume].
 class NetworkTest : public ConfigTest {
  protected:
@@ -368,6 +373,11 @@ struct Bad {
 
 TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
   const std::vector<Bad> kBad = {
+      {"anonymous_uid = 99", R"(xprtsec = "tls")", 14, "TLS needs [proxy] tls_certificate and tls_key"},
+      {"anonymous_uid = 99", R"(xprtsec = "ssl")", 18, "'ssl' is none of none, tls, mtls"},
+      {R"(xdp = "generic")", R"(tls_key = "k")", 11, "tls_certificate and tls_key belong together"},
+      {R"(xdp = "generic")", "tls_certificate = \"c\"\ntls_key = \"k\"\ntls_revoked = \"r\"", 15,
+       "without a tls_authority nobody"},
       {R"(name = "test")", "name = ", 1, "value"},
       {R"(name = "test")", "", 1, "the ensemble lacks 'name'"},
       {R"(name = "test")", "name = 7", 1, "a string is expected"},

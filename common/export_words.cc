@@ -14,6 +14,10 @@
 namespace slice {
 namespace {
 
+using config_internal::line_of;
+using config_internal::Refusals;
+using config_internal::Section;
+
 std::optional<std::uint32_t> number_of(std::string_view text) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -83,7 +87,6 @@ constexpr std::array kRefused{
     Refused{"subtree_check",
             "handles are checked by their MAC, and the whole volume is exported; take the word out"},
     Refused{"sec=", "only sec=sys is there (AUTH_SYS)"},
-    Refused{"xprtsec=", "clients' connections are not encrypted; take the word out"},
     Refused{"fsid=", "the volume has an identity of its own; take the word out"},
     Refused{"mountpoint", "there is one volume, and it is always mounted; take the word out"},
     Refused{"mp", "there is one volume, and it is always mounted; take the word out"},
@@ -100,12 +103,31 @@ Status refuse(std::string_view word) {
     if (each.word.ends_with('=') ? word.starts_with(each.word) : word == each.word)
       return fail(Errc::kInvalid, "'{}': {}", word, each.cure);
   }
-  std::vector<std::string> known{"anonuid=", "anongid="};
+  std::vector<std::string> known{"anonuid=", "anongid=", "xprtsec="};
   for (const Option& each : options_taken()) known.emplace_back(each.word);
   return fail(Errc::kInvalid, "'{}' is no option of exports(5){}", word, did_you_mean(word, known));
 }
 
+// As exports(5) has it: none, tls and mtls, with colons between.
+Status read_transports(std::string_view list, ExportConfig& out) {
+  out.transports = TransportSecurities::none();
+  while (true) {
+    const std::size_t colon = list.find(':');
+    const std::string_view name = list.substr(0, colon);
+    const auto found = std::find(kTransportSecurityNames.begin(), kTransportSecurityNames.end(), name);
+    if (found == kTransportSecurityNames.end()) {
+      return fail(Errc::kInvalid, "'xprtsec=': '{}' is none of none, tls and mtls, which have colons between",
+                  name);
+    }
+    out.transports.add(static_cast<TransportSecurity>(found - kTransportSecurityNames.begin()));
+    if (colon == std::string_view::npos) return {};
+    list.remove_prefix(colon + 1);
+  }
+}
+
 Status read_option(std::string_view word, ExportConfig& out) {
+  constexpr std::string_view kTransports = "xprtsec=";
+  if (word.starts_with(kTransports)) return read_transports(word.substr(kTransports.size()), out);
   for (const auto& [prefix, id] : {std::pair{std::string_view("anonuid="), &out.anonymous_uid},
                                    std::pair{std::string_view("anongid="), &out.anonymous_gid}}) {
     if (!word.starts_with(prefix)) continue;
@@ -139,6 +161,91 @@ Status read_export_options(std::string_view options, ExportConfig& out) {
     if (comma == std::string_view::npos) return {};
     options.remove_prefix(comma + 1);
   }
+}
+
+namespace {
+
+// Several clients are as many entries, one behind the other.
+void read_export(Refusals& refusals, const toml::table& table, std::vector<ExportConfig>& out) {
+  Section section(refusals, table, "[[export]]", line_of(table));
+  constexpr std::array<std::string_view, 2> kAccess{"rw", "ro"};
+  constexpr std::array<std::string_view, 3> kSquash{"root", "all", "none"};
+  ExportConfig entry;
+  entry.read_only = section.choice("access", kAccess, 0) == 1;
+  entry.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
+  entry.anonymous_uid = section.number32("anonymous_uid", entry.anonymous_uid);
+  entry.anonymous_gid = section.number32("anonymous_gid", entry.anonymous_gid);
+  entry.secure = section.boolean("secure", true);
+  if (section.has("xprtsec")) {
+    entry.transports = TransportSecurities::none();
+    for (std::size_t each : section.choices("xprtsec", kTransportSecurityNames))
+      entry.transports.add(static_cast<TransportSecurity>(each));
+  }
+  if (std::string options = section.text("options", ""); section.has("options")) {
+    for (const char* key : {"access", "squash", "anonymous_uid", "anonymous_gid", "secure", "xprtsec"}) {
+      if (section.has(key)) section.refuse(key, "say it in options, or all of it in keys");
+    }
+    if (Status good = read_export_options(options, entry); !good)
+      section.refuse("options", "{}", good.error().message);
+  }
+  for (const std::string& clients : section.one_or_more_texts("clients")) {
+    if (Status good = read_export_client(clients, entry); !good)
+      section.refuse("clients", "{}", good.error().message);
+    out.push_back(entry);
+  }
+  section.finish();
+}
+
+// An entry that nobody could satisfy.
+void check_transports(Refusals& refusals, std::uint32_t line, const ExportConfig& entry,
+                      const TlsConfig& tls) {
+  const TransportSecurities& takes = entry.transports;
+  if (takes.has(TransportSecurity::kNone)) return;
+  if (!tls.used()) {
+    refusals.add(line, "[[export]] xprtsec: TLS needs [proxy] tls_certificate and tls_key");
+  } else if (!takes.has(TransportSecurity::kTls) && tls.authority.empty()) {
+    refusals.add(line, "[[export]] xprtsec: clients' certificates need [proxy] tls_authority");
+  }
+}
+
+// What is hardly meant: that root's rights are everybody's, or that an entry is for nobody.
+void warn_of_export(std::size_t index, std::uint32_t line, EnsembleConfig& config) {
+  const ExportConfig& entry = config.exports[index];
+  auto warn = [&](std::string_view what) {
+    config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
+  };
+  const auto takes_all = [&](const ExportConfig& other) {
+    return (other.mask & entry.mask) == other.mask && (entry.network & other.mask) == other.network;
+  };
+  const auto before = config.exports.begin() + static_cast<std::ptrdiff_t>(index);
+  if (const auto found = std::find_if(config.exports.begin(), before, takes_all); found != before) {
+    warn(fmt::format("is for nobody: its clients {}/{} are those of an entry before it, and the first counts",
+                     ipv4_text(entry.network), std::popcount(entry.mask)));
+  }
+  if (entry.squash == ExportConfig::Squash::kNone) {
+    if (entry.mask == 0) {
+      warn(fmt::format("lets root of every host {} everything: 0.0.0.0/0 with squash = \"none\"",
+                       entry.read_only ? "read" : "change"));
+    }
+    return;
+  }
+  if (entry.anonymous_uid == 0) warn("makes those whom it squashes root: anonymous_uid = 0");
+  if (entry.anonymous_gid == 0) warn("puts those whom it squashes into root's group: anonymous_gid = 0");
+}
+
+}  // namespace
+
+void read_exports(config_internal::Refusals& refusals, const toml::array& entries, EnsembleConfig& config) {
+  for (const toml::node& entry : entries) {
+    const std::size_t before = config.exports.size();
+    read_export(refusals, *entry.as_table(), config.exports);
+    for (std::size_t i = before; i < config.exports.size(); ++i) {
+      warn_of_export(i, line_of(entry), config);
+      check_transports(refusals, line_of(entry), config.exports[i], config.proxy.tls);
+    }
+  }
+  if (config.exports.size() > kMaxExports)
+    refusals.add(line_of(entries), "more than {} clients in [[export]]", kMaxExports);
 }
 
 }  // namespace slice

@@ -35,14 +35,18 @@ void compare_volumes(Keys& keys, const VolumeConfig& a, const VolumeConfig& b) {
       .compare("[volume] mkdir_probability", a.mkdir_probability, b.mkdir_probability);
 }
 
+void compare_tls(Keys& keys, std::string_view section, const TlsConfig& a, const TlsConfig& b) {
+  keys.compare(fmt::format("{} tls_certificate", section), a.certificate, b.certificate)
+      .compare(fmt::format("{} tls_key", section), a.key, b.key)
+      .compare(fmt::format("{} tls_authority", section), a.authority, b.authority)
+      .compare(fmt::format("{} tls_revoked", section), a.revoked, b.revoked);
+}
+
 void compare_networks(Keys& keys, const NetworkConfig& a, const NetworkConfig& b) {
   keys.compare("[network] internal", a.internal, b.internal)
       .compare("[network] session_keys", a.session_key_files, b.session_key_files)
-      .compare("[network] cover", a.cover_all, b.cover_all)
-      .compare("[network] tls_certificate", a.tls.certificate, b.tls.certificate)
-      .compare("[network] tls_key", a.tls.key, b.tls.key)
-      .compare("[network] tls_authority", a.tls.authority, b.tls.authority)
-      .compare("[network] tls_revoked", a.tls.revoked, b.tls.revoked);
+      .compare("[network] cover", a.cover_all, b.cover_all);
+  compare_tls(keys, "[network]", a.tls, b.tls);
 }
 
 void compare_managers(Keys& keys, const ManagersConfig& a, const ManagersConfig& b) {
@@ -66,6 +70,7 @@ void compare_proxies(Keys& keys, const ProxyConfig& a, const ProxyConfig& b) {
       .compare("[proxy] interfaces", a.interfaces, b.interfaces)
       .compare("[proxy] address_interface", a.address_interface, b.address_interface)
       .compare("[proxy] address_patience_ms", a.address_patience_ms, b.address_patience_ms);
+  compare_tls(keys, "[proxy]", a.tls, b.tls);
 }
 
 void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleConfig& read,

@@ -1,5 +1,7 @@
 #include "common/settings.h"
 
+#include "common/export_words.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +11,7 @@ namespace slice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 EnsembleConfig config() {
@@ -31,6 +34,26 @@ TEST(Settings, AreWhatTheFileSays) {
   EXPECT_EQ(settings.exports, file.exports);
   EXPECT_EQ(settings.reserve_of(file.servers[1]), 7u);
   EXPECT_FALSE(settings.reserves.contains("proxy1")) << "it has no data directory";
+}
+
+// xprtsec=, as exports(5) has it.
+TEST(ExportWords, SayHowCallsMayCome) {
+  using enum TransportSecurity;
+  auto read = [](std::string_view words) {
+    ExportConfig out;
+    Status good = read_export_options(words, out);
+    return good ? std::to_string(out.transports.bits()) : good.error().message;
+  };
+  EXPECT_EQ(read("rw"), "7") << "however they like";
+  EXPECT_EQ(read("xprtsec=none"), "1");
+  EXPECT_EQ(read("xprtsec=mtls:tls,ro"), "6");
+  EXPECT_EQ(read("xprtsec=tls,xprtsec=mtls"), "4") << "a later word outdoes an earlier one";
+  for (const char* wrong : {"xprtsec=", "xprtsec=tls:", "xprtsec=ssl", "xprtsec=tls:mtls:none2"})
+    EXPECT_THAT(read(wrong), HasSubstr("none of none, tls and mtls")) << wrong;
+  ExportConfig entry;
+  EXPECT_TRUE(read_export_options("xprtsec=mtls", entry));
+  EXPECT_TRUE(entry.transports.has(kMutualTls));
+  EXPECT_FALSE(entry.transports.has(kTls) || entry.transports.has(kNone));
 }
 
 TEST(Settings, OfAServerThatTheFileDoesNotListLeaveItsOwnReserve) {

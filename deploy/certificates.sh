@@ -3,7 +3,8 @@
 # which holds the authority's key: keep it where no member is.
 #
 #   certificates.sh new FOLDER                      an authority, and an empty list of revoked certificates
-#   certificates.sh issue FOLDER NAME ADDRESS...    NAME.crt and NAME.key, for a host with these IPv4 addresses
+#   certificates.sh issue FOLDER NAME ADDRESS...    NAME.crt and NAME.key, for a host with these IPv4 addresses; for clients
+#                                                   (docs/encryption.md) its names, too
 #   certificates.sh revoke FOLDER NAME              NAME.crt counts no more, for who reads revoked.pem again
 set -euo pipefail
 umask 077
@@ -49,7 +50,10 @@ case $command in
   issue)
     [ $# -ge 2 ] || usage
     name=$1; shift; cd "$folder"
-    addresses=$(printf ',IP:%s' "$@")
+    addresses=
+    for each in "$@"; do
+      case $each in *[!0-9.]*) addresses+=",DNS:$each" ;; *) addresses+=",IP:$each" ;; esac
+    done
     openssl req -new $new_key -subj "/CN=$name" -addext "subjectAltName=${addresses#,}" -keyout "$name.key" -out "$name.csr"
     openssl ca -config ca.cnf -batch -notext -days $HOST_DAYS -in "$name.csr" -out "$name.crt"
     rm "$name.csr" ;;

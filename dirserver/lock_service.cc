@@ -117,11 +117,10 @@ std::optional<LockStatus> LockService::admit(const rpc::Call& call, Request& req
     return LockStatus::kStaleHandle;
   }
   request.handle = *handle;
-  auto who = service::identify(settings_.now(), call);
+  auto who = service::identify_beside(settings_.now(), call);
   if (!who) {
-    const bool port = who.error() == service::Stranger::kUnreservedPort;
-    refusals_.note(port ? rpc::Refused::kPort : rpc::Refused::kExport, call.client,
-                   "NLM procedure {} of file {:#x}", call.procedure, handle->fileid.value);
+    refusals_.note(service::refused(who.error()), call.client, "NLM procedure {} of file {:#x}",
+                   call.procedure, handle->fileid.value);
     return LockStatus::kDeniedNoLocks;
   }
   request.who = std::move(*who);

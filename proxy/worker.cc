@@ -41,6 +41,7 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       memory_(options.limits.memory),
       workers_(options.workers),
       budget_{.limit = options.limits.memory, .pool = &pool_},
+      tls_offer_(options.tls, metrics),
       admission_(rpc::Admission::make(loop, options.limits, metrics)),
       accepted_(metrics.counter("proxy_connections_total", "clients' TCP connections accepted")),
       refused_(metrics.counter("proxy_connections_refused_total",
@@ -71,8 +72,9 @@ void Worker::take_connection(std::unique_ptr<Stream> connection, rpc::Endpoint p
       log_warning("closed a new connection: not from a reserved port from={}", rpc::to_string(peer));
     return;
   }
-  auto client = std::make_unique<TcpClient>(
-      services_, router_, budget_, static_cast<TcpClient::Owner&>(*this), std::move(connection), peer);
+  auto client =
+      std::make_unique<TcpClient>(services_, router_, budget_, tls_offer_,
+                                  static_cast<TcpClient::Owner&>(*this), std::move(connection), peer);
   if (!admission_->join(*client, peer.address)) {
     refused_.add();
     if (refused_log_.allow()) {

@@ -32,6 +32,7 @@ class Worker : private TcpClient::Owner {
     // Of a proxy outside of the ensemble: the address of its host that its connections come from.
     std::optional<std::uint32_t> own_address;
     const ServingTime* serving = nullptr;  // until when clients' requests are taken; none: for ever
+    const rpc::Tls* tls = nullptr;         // that clients may ask for; none: there is none
   };
   // What clients of a worker with that much memory may have of it.
   static rpc::Admission::Limits client_limits(std::size_t memory);
@@ -71,6 +72,7 @@ class Worker : private TcpClient::Owner {
   std::uint64_t settings_version_ = 0;  // whose limits are in force
   const std::size_t memory_, workers_;
   Budget budget_;
+  TlsOffer tls_offer_;
   std::shared_ptr<rpc::Admission> admission_;
   Counter &accepted_, &refused_;
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;

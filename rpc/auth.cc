@@ -2,13 +2,28 @@
 
 #include <algorithm>
 
-#include "common/config.h"
-
 namespace slice::rpc {
 namespace {
 
-constexpr std::size_t kBodySize = 36;   // of the verifier
-constexpr std::uint32_t kDatagram = 1;  // flag
+constexpr std::size_t kBodySize = 36;                               // of the verifier
+constexpr std::uint32_t kDatagram = 1, kTls = 2, kCertificate = 4;  // flags
+
+std::uint32_t flags_of(TransportSecurity transport) {
+  switch (transport) {
+    case TransportSecurity::kMutualTls:
+      return kTls | kCertificate;
+    case TransportSecurity::kTls:
+      return kTls;
+    case TransportSecurity::kNone:
+      break;
+  }
+  return 0;
+}
+
+TransportSecurity transport_of(std::uint32_t flags) {
+  if ((flags & kTls) == 0) return TransportSecurity::kNone;
+  return (flags & kCertificate) != 0 ? TransportSecurity::kMutualTls : TransportSecurity::kTls;
+}
 
 }  // namespace
 
@@ -48,8 +63,8 @@ void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier) {
   out.u32(verifier.client.address);
   out.u32(verifier.client.port);
   out.u32(verifier.client_xid.value);
-  out.u32(std::uint32_t{verifier.relays} << 24 | (verifier.datagram ? kDatagram : 0u) << 16 |
-          verifier.layout.coordinator);
+  const std::uint32_t flags = (verifier.datagram ? kDatagram : 0u) | flags_of(verifier.transport);
+  out.u32(std::uint32_t{verifier.relays} << 24 | flags << 16 | verifier.layout.coordinator);
   out.u64(verifier.layout.version);
 }
 
@@ -67,6 +82,7 @@ Result<SliceVerifier> decode_slice_verifier(ByteView body) {
   std::uint32_t how = in.u32();
   out.relays = static_cast<std::uint8_t>(how >> 24);
   out.datagram = (how >> 16 & kDatagram) != 0;
+  out.transport = transport_of(how >> 16);
   out.layout.coordinator = static_cast<std::uint16_t>(how);
   out.layout.version = in.u64();
   if (port > 0xffff) return fail(Errc::kInvalid, "the ensemble's verifier with port {}", port);

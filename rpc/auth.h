@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/config.h"
 #include "common/ids.h"
 #include "common/result.h"
 #include "rpc/endpoint.h"
@@ -19,6 +20,7 @@ namespace slice::rpc {
 
 inline constexpr std::uint32_t kAuthNone = 0;
 inline constexpr std::uint32_t kAuthSys = 1;
+inline constexpr std::uint32_t kAuthTls = 7;              // a NULL call asks for TLS (RFC 9289 section 4.1)
 inline constexpr std::uint32_t kAuthSlice = 0x534c4943;   // "SLIC": of the user-defined range
 inline constexpr std::uint32_t kAuthClient = 0x534c434c;  // "SLCL"
 inline constexpr std::size_t kMaxAuthBody = 400;          // RFC 5531 section 8.2
@@ -54,6 +56,7 @@ struct SliceVerifier {
   std::uint8_t relays = 0;   // how many servers have passed the call on because it was not theirs
   bool datagram = false;     // the client asked by datagram: the whole reply must fit one
   LayoutStamp layout{};      // of a forwarded WRITE of a file with a layout
+  TransportSecurity transport = TransportSecurity::kNone;  // of a forwarded call: how the client's came
 };
 // Appends flavor, length and body.
 void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier);

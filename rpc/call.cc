@@ -35,7 +35,8 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
                          .client_xid = request.on_behalf.xid,
                          .relays = request.on_behalf.relays,
                          .datagram = request.on_behalf.datagram,
-                         .layout = request.on_behalf.layout};
+                         .layout = request.on_behalf.layout,
+                         .transport = request.on_behalf.transport};
   encode_member_header(out, header, verifier);
   out.fixed(header.arguments);
   return out.take();

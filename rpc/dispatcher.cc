@@ -58,6 +58,7 @@ AuthStat Dispatcher::read_verifier(const CallHeader& header, Carrier carrier, Ca
   call.datagram = call.datagram || verifier->datagram;
   if (call.forwarded) {
     call.client = verifier->client;
+    call.transport = verifier->transport;
     call.xid = verifier->client_xid;
   }
   return AuthStat::kOk;

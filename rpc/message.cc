@@ -6,12 +6,12 @@ namespace {
 constexpr std::uint32_t kCallMessage = 0, kReplyMessage = 1;
 constexpr std::uint32_t kAcceptedReply = 0, kDeniedReply = 1;
 
-void encode_accepted(XdrWriter& out, Xid xid, AcceptStat stat) {
+void encode_accepted(XdrWriter& out, Xid xid, AcceptStat stat, std::string_view verifier = {}) {
   out.u32(xid.value);
   out.u32(kReplyMessage);
   out.u32(kAcceptedReply);
-  out.u32(kAuthNone);  // verifier
-  out.u32(0);
+  out.u32(kAuthNone);
+  out.text(verifier);
   out.u32(static_cast<std::uint32_t>(stat));
 }
 
@@ -113,6 +113,10 @@ Result<ReplyHeader> decode_reply(ByteView record) {
 
 void encode_success(XdrWriter& out, Xid xid) {
   encode_accepted(out, xid, AcceptStat::kSuccess);
+}
+
+void encode_starttls(XdrWriter& out, Xid xid) {
+  encode_accepted(out, xid, AcceptStat::kSuccess, "STARTTLS");
 }
 
 void encode_error(XdrWriter& out, Xid xid, AcceptStat stat, std::uint32_t low, std::uint32_t high) {

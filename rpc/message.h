@@ -66,6 +66,8 @@ struct ReplyHeader {
 Result<ReplyHeader> decode_reply(ByteView record);
 // The 24 bytes before the results of an accepted, successful call (AUTH_NONE verifier).
 void encode_success(XdrWriter& out, Xid xid);
+// A whole reply to a NULL call that asked for TLS: it may be begun (RFC 9289 section 4.1).
+void encode_starttls(XdrWriter& out, Xid xid);
 // A whole reply that carries an error. For kProgramMismatch, low and high are the versions offered.
 void encode_error(XdrWriter& out, Xid xid, AcceptStat stat, std::uint32_t low = 0, std::uint32_t high = 0);
 void encode_auth_error(XdrWriter& out, Xid xid, AuthStat stat);

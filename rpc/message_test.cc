@@ -228,6 +228,17 @@ TEST(SliceVerifier, BitsThatAreReservedAreNotLookedAt) {
   EXPECT_FALSE(decoded->datagram);
 }
 
+TEST(SliceVerifier, HowTheClientsCallCame) {
+  using enum TransportSecurity;
+  for (const auto& [how, flags] : {std::pair{kNone, 0}, {kTls, 2}, {kMutualTls, 6}}) {
+    XdrWriter out;
+    encode_slice_verifier(out, {.client = {0x0a000001, 999}, .transport = how});
+    Buffer body(out.view().subspan(8));
+    EXPECT_EQ(body.data()[25], flags);
+    EXPECT_EQ(decode_slice_verifier(body.view())->transport, how);
+  }
+}
+
 std::array<std::uint8_t, 16> by_openssl(ByteView bytes, const EnsembleKey& key) {
   EVP_MAC* mac = EVP_MAC_fetch(nullptr, "SIPHASH", nullptr);
   EVP_MAC_CTX* context = EVP_MAC_CTX_new(mac);

@@ -15,6 +15,7 @@ struct Reason {
 constexpr std::array<Reason, static_cast<std::size_t>(Refused::kKinds)> kReasons{{
     {"export", "no export names it"},
     {"port", "its export is secure, and its port is not below 1024"},
+    {"transport", "its export wants more of its connection (xprtsec)"},
     {"read_only", "its export is read-only"},
     {"path", "there is nothing for it to mount"},
     {"handle", "no handle of this volume"},

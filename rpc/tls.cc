@@ -98,39 +98,62 @@ ssize_t send_vectors(int fd, std::span<const iovec> vectors) {
   return n;
 }
 
-Result<Tls::Context> Tls::make(const TlsConfig& files) {
+namespace {
+
+// RFC 9289 section 4.1: the name of RPC among application protocols, as ALPN has it.
+constexpr std::array<unsigned char, 7> kProtocol{6, 's', 'u', 'n', 'r', 'p', 'c'};
+
+// Called where the peer has offered some.
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* length, const unsigned char* offered,
+                    unsigned int bytes, void*) {
+  const int found = SSL_select_next_proto(const_cast<unsigned char**>(chosen), length, kProtocol.data(),
+                                          kProtocol.size(), offered, bytes);
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+}  // namespace
+
+Result<Tls::Context> Tls::make(const TlsConfig& files, Peers peers) {
   ERR_clear_error();
   Context context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   if (context == nullptr) return fail(Errc::kIo, "TLS: {}", complaint());
   SSL_CTX* to = context.get();
   SSL_CTX_set_min_proto_version(to, TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(to, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
-  SSL_CTX_set_verify(to, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  if (peers == Peers::kMembers) {
+    SSL_CTX_set_verify(to, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  } else {
+    SSL_CTX_set_verify(to, files.authority.empty() ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_alpn_protos(to, kProtocol.data(), kProtocol.size());
+    SSL_CTX_set_alpn_select_cb(to, choose_protocol, nullptr);
+  }
   // Nothing is resumed: each connection looks at the peer's certificate.
   SSL_CTX_set_session_cache_mode(to, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(to, 0);
   SSL_CTX_set_read_ahead(to, 1);
   SSL_CTX_set_default_read_buffer_len(to, kReadAhead);
-  if (SSL_CTX_use_certificate_chain_file(to, files.certificate.c_str()) != 1) {
-    return fail(Errc::kInvalid, "'{}': {}", files.certificate, complaint());
+  if (files.used()) {
+    if (SSL_CTX_use_certificate_chain_file(to, files.certificate.c_str()) != 1) {
+      return fail(Errc::kInvalid, "'{}': {}", files.certificate, complaint());
+    }
+    SLICE_RETURN_IF_ERROR(use_key(to, files.key));
   }
-  SLICE_RETURN_IF_ERROR(use_key(to, files.key));
   X509_STORE* store = SSL_CTX_get_cert_store(to);
-  if (X509_STORE_load_file(store, files.authority.c_str()) != 1) {
+  if (!files.authority.empty() && X509_STORE_load_file(store, files.authority.c_str()) != 1) {
     return fail(Errc::kInvalid, "'{}': {}", files.authority, complaint());
   }
   if (!files.revoked.empty()) SLICE_RETURN_IF_ERROR(use_revoked(store, files.revoked));
   return context;
 }
 
-Result<std::unique_ptr<Tls>> Tls::load(const TlsConfig& files) {
-  std::unique_ptr<Tls> made(new Tls(files));
+Result<std::unique_ptr<Tls>> Tls::load(const TlsConfig& files, Peers peers) {
+  std::unique_ptr<Tls> made(new Tls(files, peers));
   SLICE_RETURN_IF_ERROR(made->reload());
   return made;
 }
 
 Status Tls::reload() {
-  auto made = make(files_);
+  auto made = make(files_, peers_);
   if (!made) return fail(std::move(made).error(), "TLS");
   std::lock_guard lock(mutex_);
   context_ = std::move(*made);
@@ -160,15 +183,21 @@ void TlsStream::Free::operator()(SSL* ssl) const {
 TlsStream::TlsStream(const Tls& tls, Tls::Context context, int fd, std::uint32_t address, bool connects)
     : tls_(tls), fd_(fd), loads_(tls.loads_.load()), ssl_(SSL_new(context.get())) {
   if (ssl_ == nullptr) std::abort();  // no memory
-  std::array<std::uint8_t, 4> bytes{};
-  store_be(bytes.data(), address);
-  X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl_.get()), bytes.data(), bytes.size());
+  if (connects || tls.peers_ == Tls::Peers::kMembers) {
+    std::array<std::uint8_t, 4> bytes{};
+    store_be(bytes.data(), address);
+    X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl_.get()), bytes.data(), bytes.size());
+  }
   SSL_set0_rbio(ssl_.get(), BIO_new_socket(fd, BIO_NOCLOSE));
   SSL_set0_wbio(ssl_.get(), BIO_new(BIO_s_mem()));
   connects ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
 }
 
 TlsStream::~TlsStream() = default;
+
+bool TlsStream::peer_has_certificate() const {
+  return established_ && SSL_get0_peer_certificate(ssl_.get()) != nullptr;
+}
 
 bool TlsStream::pending() const {
   return !drained_ && SSL_has_pending(ssl_.get()) == 1;
@@ -328,6 +357,7 @@ bool TlsStream::is_trusted() {
   if (loads == loads_ || !established()) return true;
   const Tls::Context context = tls_.context();
   X509* peer = SSL_get0_peer_certificate(ssl_.get());
+  if (peer == nullptr && tls_.peers_ == Tls::Peers::kClients) return true;
   std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(),
                                                                         &X509_STORE_CTX_free);
   const bool good = peer != nullptr && check != nullptr &&

@@ -1,7 +1,14 @@
-// TLS between the members of an ensemble, where the configuration names certificates: TLS 1.3 under the
-// sessions (rpc/session.h), with a certificate on both sides. A certificate is for addresses: the side that
-// connects wants it to have the address that it dialled, the other side the address that the connection comes
-// from (docs/formats/session.md, docs/operations.md#certificates-for-the-members).
+// TLS 1.3 over connections, where the configuration names certificates.
+//
+// Between the members of an ensemble it is under the sessions (rpc/session.h), with a certificate on both
+// sides. A certificate is for addresses: the side that connects wants it to have the address that it dialled,
+// the other side the address that the connection comes from (docs/formats/session.md,
+// docs/operations.md#certificates-for-the-members).
+//
+// With clients it is what they ask for by AUTH_TLS (RFC 9289; docs/encryption.md). The client wants the
+// service's certificate to have the address that it dialled; it may show one of its own, whatever that is
+// for, and then it must be one that the authority signed. Who offers application protocols (ALPN) has to
+// offer "sunrpc".
 #ifndef SLICE_RPC_TLS_H
 #define SLICE_RPC_TLS_H
 
@@ -38,9 +45,11 @@ class TlsStream;
 // This process's certificate, and whom it trusts. Any thread.
 class Tls {
  public:
+  enum class Peers { kMembers, kClients };
   // kInvalid, with the reason: a file that cannot be read or used, a key that others may read or that is not
-  // the certificate's.
-  static Result<std::unique_ptr<Tls>> load(const TlsConfig& files);
+  // the certificate's. Between clients and the service the authority may be missing (nobody shows a
+  // certificate to it), and a client's certificate (it shows none).
+  static Result<std::unique_ptr<Tls>> load(const TlsConfig& files, Peers peers = Peers::kMembers);
   // The same files again: for connections that begin from now on. Those there are end at their next use where
   // their peer's certificate is not trusted any more. After an error everything stays as it was.
   Status reload();
@@ -52,12 +61,13 @@ class Tls {
  private:
   friend class TlsStream;
   using Context = std::shared_ptr<SSL_CTX>;
-  explicit Tls(const TlsConfig& files) : files_(files) {}
-  static Result<Context> make(const TlsConfig& files);
+  Tls(const TlsConfig& files, Peers peers) : files_(files), peers_(peers) {}
+  static Result<Context> make(const TlsConfig& files, Peers peers);
   Context context() const;
   std::unique_ptr<TlsStream> stream(int fd, std::uint32_t address, bool connects) const;
 
   const TlsConfig files_;
+  const Peers peers_;
   mutable std::mutex mutex_;
   Context context_;
   std::atomic<unsigned> loads_ = 0;
@@ -75,9 +85,11 @@ class TlsStream {
   // Takes as much as is worth taking now. What the socket has not taken of that is kept: has_to_say().
   Written write(std::span<const iovec> plain);
 
-  // Both sides have shown their certificates. What a client finds wrong it has said; of a server that refuses
-  // it the client hears later.
+  // The handshake is over: who had to show a certificate has. What a client finds wrong it has said; of a
+  // server that refuses it the client hears later.
   bool established() const { return established_; }
+  // It is, and the peer has shown a certificate.
+  bool peer_has_certificate() const;
   // There are bytes for the socket, which write() sends first.
   bool has_to_say() const { return out_.size() > out_done_; }
   // Bytes have come that read() would give although the socket has none.

@@ -47,12 +47,30 @@ bool Identity::in_group(std::uint32_t group) const {
   return gid == group || std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call) {
+rpc::Refused refused(Stranger why) {
+  switch (why) {
+    case Stranger::kUnreservedPort:
+      return rpc::Refused::kPort;
+    case Stranger::kTransport:
+      return rpc::Refused::kTransport;
+    case Stranger::kNoExport:
+      break;
+  }
+  return rpc::Refused::kExport;
+}
+
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call) {
   if (call.internal) return Identity{.uid = 0, .gid = 0, .groups = {}, .read_only = false};
   const ExportConfig* entry = settings.export_for(call.client.address);
   if (entry == nullptr) return tl::unexpected(Stranger::kNoExport);
   if (!entry->takes_port(call.client.port)) return tl::unexpected(Stranger::kUnreservedPort);
   return squash(*entry, call);
+}
+
+tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call) {
+  const ExportConfig* entry = call.internal ? nullptr : settings.export_for(call.client.address);
+  if (entry != nullptr && !entry->transports.has(call.transport)) return tl::unexpected(Stranger::kTransport);
+  return identify_beside(settings, call);
 }
 
 bool may(const Identity& who, const Permissions& of, unsigned wanted) {

@@ -7,6 +7,7 @@
 
 #include "common/settings.h"
 #include "rpc/dispatcher.h"
+#include "rpc/refusals.h"
 #include "wire/nfs3_acl.h"
 
 namespace slice::service {
@@ -22,12 +23,17 @@ struct Identity {
 
 // Why a client is nobody here; NFS3ERR_ACCES.
 enum class Stranger {
-  kNoExport,       // names its address
-  kUnreservedPort  // that of its call, and its export is secure
+  kNoExport,        // names its address
+  kUnreservedPort,  // that of its call, and its export is secure
+  kTransport        // its call did not come as its export wants it to (xprtsec)
 };
+rpc::Refused refused(Stranger why);
 // By exports(5): the first entry that fits the client's address. A call of the ensemble itself is the
 // superuser.
 tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call);
+// The same of calls of protocols beside NFS (MOUNT, NLM, NSM), which clients speak over connections of their
+// own and cannot protect: those of Linux do not. However they come is good enough.
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call);
 
 // Of what an object's permissions are made; no longer-lived than the attributes. `access`: null where the
 // mode says all.

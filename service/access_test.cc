@@ -92,6 +92,28 @@ TEST_F(IdentifyTest, TakesReservedPortsAloneWhereTheExportIsSecure) {
   EXPECT_TRUE(identify(settings_, own));
 }
 
+TEST_F(IdentifyTest, TakesCallsAsTheExportWantsThemToCome) {
+  using enum TransportSecurity;
+  rpc::Call user = call(0x0a4d0107, 1000, 100);
+  ExportConfig& entry = settings_.exports[0];
+  entry.transports = TransportSecurities::none();
+  entry.transports.add(kMutualTls);
+  for (TransportSecurity how : {kNone, kTls}) {
+    user.transport = how;
+    auto who = identify(settings_, user);
+    ASSERT_FALSE(who);
+    EXPECT_EQ(who.error(), Stranger::kTransport);
+    EXPECT_EQ(refused(who.error()), rpc::Refused::kTransport);
+    EXPECT_TRUE(identify_beside(settings_, user)) << "protocols beside NFS";
+  }
+  user.transport = kMutualTls;
+  EXPECT_TRUE(identify(settings_, user));
+  rpc::Call own = call(0x0a4d0107, 0, 0);
+  own.internal = true;
+  EXPECT_TRUE(identify(settings_, own));
+  EXPECT_TRUE(identify(settings_, call(0x0a4d0207, 5, 5))) << "another export";
+}
+
 TEST_F(IdentifyTest, SquashesRootAloneByDefault) {
   auto root = identify(settings_, call(0x0a4d0207, 0, 0, {0, 4, 5}));
   EXPECT_EQ(root->uid, 99u);

@@ -334,6 +334,10 @@ void HostedServer::reload() {
   spawn([](Role& role) -> Task<void> { (void)co_await role.reload(); }(*role_));  // which logs what it did
 }
 
+void HostedServer::read_files_again() {
+  if (serving_) role_->read_files_again();
+}
+
 void HostedServer::keys_changed() {
   if (!server_) return;
   if (std::size_t ended = server_->end_sessions_of_other_keys(); ended > 0) {

@@ -64,6 +64,8 @@ class HostedServer {
   Task<void> stop();
   // The valid keys are others.
   void keys_changed();
+  // Role::read_files_again().
+  void read_files_again();
   const LiveSettings& settings() const { return settings_; }
   bool is_manager() const { return self_.role == ServerRole::kManager; }
   const std::string& name() const { return self_.name; }

@@ -268,9 +268,9 @@ std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
   request.handle = *handle;
   auto who = identify(settings_.now(), request.call);
   if (!who) {
-    const bool port = who.error() == Stranger::kUnreservedPort;
-    (port ? unreserved_ports_ : refused_clients_).add();
-    refuse(request, port ? rpc::Refused::kPort : rpc::Refused::kExport);
+    if (who.error() == Stranger::kNoExport) refused_clients_.add();
+    if (who.error() == Stranger::kUnreservedPort) unreserved_ports_.add();
+    refuse(request, refused(who.error()));
     return nfs3::Status::kAcces;
   }
   request.who = std::move(*who);

@@ -188,6 +188,7 @@ class Process {
       while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) {
           read_keys_again();
+          for (auto& server : servers_) server->read_files_again();
           read_settings_again();
         } else {
           stop(fmt::format("stopping signal={}", info.ssi_signo));

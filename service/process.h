@@ -49,6 +49,8 @@ class Role {
   virtual void settings_changed() {}
   // RELOAD (wire/settings.h). Of the manager's role alone: it publishes settings.
   virtual Task<wire::ReloadResult> reload();
+  // SIGHUP: files that it has beside its configuration may have other contents.
+  virtual void read_files_again() {}
   // A server reports that a request came to it that is another's; proxies alone are told.
   virtual void misdirected(const wire::MisdirectedArgs& /*report*/) {}
 };

@@ -304,6 +304,12 @@ TEST_F(RelayTest, AMegabyteIsRelayedBothWays) {
   EXPECT_GT((*reply)->results().size(), std::size_t{1} << 20);
 }
 
+TEST_F(RelayTest, TheOwnerKnowsHowTheClientsCallCame) {
+  const rpc::Call call{.client = kClient, .transport = TransportSecurity::kMutualTls};
+  EXPECT_EQ(forwarded(call, {}, nfs3::kProgram, nfs3::kVersion).on_behalf.transport,
+            TransportSecurity::kMutualTls);
+}
+
 TEST_F(RelayTest, TheOwnerKnowsThatTheReplyMustFitADatagram) {
   EXPECT_EQ(status_of(ask(store1, Procedure::kRead, read_arguments(), Xid{1}, 20s, true)), nfs3::Status::kOk);
   ASSERT_EQ(store2.program.seen.size(), 1u);

@@ -13,7 +13,7 @@ namespace slice::service {
 namespace {
 
 constexpr std::uint32_t kSettingsMagic = 0x534c5345;  // "SLSE"
-constexpr std::uint32_t kSettingsFormat = 4, kWithoutQuotas = 3, kWithoutSlowOperations = 1;
+constexpr std::uint32_t kSettingsFormat = 3, kWithoutSlowOperations = 1;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ Task<std::optional<Settings>> read_kept_settings(storage::Disk& disk) {
 Buffer encode_kept_settings(const Settings& settings) {
   rpc::XdrWriter out;
   out.u32(kSettingsMagic);
-  out.u32(settings.quotas.empty() ? kWithoutQuotas : kSettingsFormat);  // versions of before read the former
+  out.u32(kSettingsFormat);
   encode(out, wire::SettingsResult{settings});
   return out.take();
 }

@@ -108,6 +108,27 @@ TEST(SettingsMessages, VersionsBeforeFailoverReadAllButThat) {
   EXPECT_NE(digest(settings), digest(Settings{}));
 }
 
+TEST(SettingsMessages, TransportsOfExportsStandBehindAllElse) {
+  Settings settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}, {}}};
+  rpc::XdrWriter before, out;
+  encode(before, SettingsResult{settings});
+  settings.exports[1].transports = TransportSecurities::none();
+  settings.exports[1].transports.add(TransportSecurity::kMutualTls);
+  settings.failover_ms = 9000;
+  encode(out, SettingsResult{settings});
+  EXPECT_EQ(out.size(), before.size() + 8 + 12) << "where all take everything, the message is as it was";
+  SettingsResult again;
+  ASSERT_TRUE(decode(out.view(), again));
+  EXPECT_EQ(again.settings, settings);
+  EXPECT_NE(differences(settings, Settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}, {}}}),
+            std::vector<std::string>{});
+  for (const auto& [at, value] : {std::pair<std::size_t, std::uint32_t>{4, 0}, {4, 8}, {12, 3}, {16, 3}}) {
+    Buffer wrong(out.view());
+    store_be(wrong.data() + wrong.size() - at, value);
+    EXPECT_FALSE(decode(wrong.view(), again)) << at << " bytes before the end: " << value;
+  }
+}
+
 TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
   auto decodes = [](auto change) {
     SettingsResult result{Settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}}}};

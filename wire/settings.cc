@@ -1,5 +1,8 @@
 #include "wire/settings.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "rpc/xdr.h"
 #include "wire/codec.h"
 #include "wire/quota.h"
@@ -7,8 +10,9 @@
 namespace slice::wire {
 namespace {
 
-// Behind all that versions before them read.
-constexpr std::uint32_t kHasFailover = 1, kHasQuotas = 2;
+// What may stand behind all that the first versions read, in this order. They read no longer message: they
+// are told of it only where it is not as they would have it.
+constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
@@ -52,6 +56,34 @@ ClientLimits decode_limits(rpc::XdrReader& in) {
   return limits;
 }
 
+bool has_transports(const Settings& settings) {
+  return std::any_of(settings.exports.begin(), settings.exports.end(),
+                     [](const ExportConfig& entry) { return !entry.transports.all(); });
+}
+
+void decode_later_ones(rpc::XdrReader& in, Settings& out) {
+  for (std::uint32_t last = 0; in.ok() && in.left() > 0;) {
+    const std::uint32_t which = in.u32();
+    if (which <= std::exchange(last, which)) in.fail();
+    if (which == kHasFailover) {
+      out.failover_ms = in.u32();
+      if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
+    } else if (which == kHasTransports) {
+      for (ExportConfig& entry : out.exports) {
+        const std::uint32_t bits = in.u32();
+        entry.transports = TransportSecurities::of_bits(bits);
+        if (bits == 0 || entry.transports.bits() != bits) in.fail();
+      }
+      if (!has_transports(out)) in.fail();
+    } else if (which == kHasQuotas) {
+      out.quotas = decode_quotas(in);
+      if (out.quotas.empty()) in.fail();
+    } else {
+      in.fail();
+    }
+  }
+}
+
 void encode_texts(rpc::XdrWriter& out, const std::vector<std::string>& texts) {
   const std::size_t count = encode_count(out, texts, kMaxReloadTexts);
   for (std::size_t i = 0; i < count; ++i) out.text(std::string_view(texts[i]).substr(0, kMaxReloadText));
@@ -62,19 +94,6 @@ std::vector<std::string> decode_texts(rpc::XdrReader& in) {
   const std::uint32_t count = decode_count(in, kMaxReloadTexts);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) texts.emplace_back(in.text(kMaxReloadText));
   return texts;
-}
-
-void decode_later_ones(rpc::XdrReader& in, Settings& out) {
-  const std::uint32_t more = in.u32();
-  if (more == 0 || more > (kHasFailover | kHasQuotas)) in.fail();
-  if ((more & kHasFailover) != 0) {
-    out.failover_ms = in.u32();
-    if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
-  }
-  if ((more & kHasQuotas) != 0) {
-    out.quotas = decode_quotas(in);
-    if (out.quotas.empty()) in.fail();
-  }
 }
 
 }  // namespace
@@ -95,14 +114,18 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
     out.u64(each->second);
   }
   out.u32(settings.slow_operation_ms);
-  // Versions before them read no longer message: they are told of them only where they are not as those would
-  // have them.
-  const std::uint32_t more = (settings.failover_ms == kDefaultFailoverMs ? 0 : kHasFailover) |
-                             (settings.quotas.empty() ? 0 : kHasQuotas);
-  if (more == 0) return;
-  out.u32(more);
-  if ((more & kHasFailover) != 0) out.u32(settings.failover_ms);
-  if ((more & kHasQuotas) != 0) encode_quotas(out, settings.quotas);
+  if (settings.failover_ms != kDefaultFailoverMs) {
+    out.u32(kHasFailover);
+    out.u32(settings.failover_ms);
+  }
+  if (has_transports(settings)) {
+    out.u32(kHasTransports);
+    for (std::size_t i = 0; i < exports; ++i) out.u32(settings.exports[i].transports.bits());
+  }
+  if (!settings.quotas.empty()) {
+    out.u32(kHasQuotas);
+    encode_quotas(out, settings.quotas);
+  }
 }
 bool decode(ByteView bytes, SettingsResult& result) {
   rpc::XdrReader in(bytes);
@@ -126,7 +149,7 @@ bool decode(ByteView bytes, SettingsResult& result) {
   }
   out.slow_operation_ms = in.u32();
   if (out.slow_operation_ms > kMostSlowOperationMs) in.fail();
-  if (in.ok() && in.left() > 0) decode_later_ones(in, out);
+  decode_later_ones(in, out);
   return in.complete();
 }
 

@@ -53,6 +53,7 @@ TEST(MountSlice, SaysWhatCannotBeKept) {
               HasSubstr("locks hold among programs of this host"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-o", "ro,vers=4.2"}), HasSubstr("NFSv3"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-o", "proto=udp"}), HasSubstr("only tcp"));
+  EXPECT_THAT(refused({"server:/", "/mnt", "-o", "xprtsec=tls"}), HasSubstr("in clear"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-oaddr=10.0.0.2"}), HasSubstr("leave it off"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-o", "port=70000"}), HasSubstr("no port"));
   EXPECT_THAT(refused({"server:/", "/mnt", "-o", "port=2049:635"}), HasSubstr("no port"));

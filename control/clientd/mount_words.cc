@@ -17,9 +17,11 @@ constexpr std::array kRefused{
     Refused{"addr", "it is the proxy's on this host: leave it off"},
     Refused{"mountaddr", "it is the virtual server's: leave it off"},
     Refused{"mounthost", "it is the virtual server: leave it off"},
+    Refused{"xprtsec", "the proxy on this host speaks to servers in clear: mount with -t nfs"},
 };
 // What such a mount has anyway.
-constexpr std::array<std::string_view, 5> kImplied{"nolock", "tcp", "resvport", "vers=3", "nfsvers=3"};
+constexpr std::array<std::string_view, 6> kImplied{"nolock", "tcp",       "resvport",
+                                                   "vers=3", "nfsvers=3", "xprtsec=none"};
 
 std::string_view name_of(std::string_view option) {
   return option.substr(0, option.find('='));

@@ -217,8 +217,27 @@ std::size_t ProxyRole::worker_count() const {
   return context_.local != nullptr ? 1 : std::max(1u, std::thread::hardware_concurrency());
 }
 
+Status ProxyRole::load_certificate() {
+  const TlsConfig& files = context_.config.proxy.tls;
+  if (!files.used()) return {};
+  auto tls = rpc::Tls::load(files.of(context_.self.name), rpc::Tls::Peers::kClients);
+  if (!tls) return fail(Errc::kInvalid, "[proxy]: {}", tls.error().message);
+  tls_ = std::move(*tls);
+  return {};
+}
+
+void ProxyRole::read_files_again() {
+  if (tls_ == nullptr) return;
+  if (Status status = tls_->reload(); !status) {
+    log_error("SIGHUP: the certificate for clients stays as it was: {}", status.error().message);
+  } else {
+    log_info("SIGHUP: the certificate for clients is read again");
+  }
+}
+
 Status ProxyRole::start_workers() {
   const ProxyConfig& config = context_.config.proxy;
+  SLICE_RETURN_IF_ERROR(load_certificate());
   std::size_t count = worker_count();
   for (std::size_t i = 0; i < count; ++i) {
     auto one = std::make_unique<Thread>();
@@ -230,6 +249,7 @@ Status ProxyRole::start_workers() {
     options.workers = count;
     options.latencies = &latencies_;
     options.tracer = context_.tracer;
+    options.tls = tls_.get();
     if (address_) options.serving = &serving_;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;

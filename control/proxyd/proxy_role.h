@@ -42,6 +42,7 @@ class ProxyRole : public service::Role {
   std::string detail() const override;
   void refresh_gauges() override { xdp_.refresh_gauges(); }
   void misdirected(const wire::MisdirectedArgs& report) override { bindings_.misdirected(report); }
+  void read_files_again() override;
 
  private:
   // A worker, and the thread that it has of its own. One beside other servers of this process runs on their
@@ -66,6 +67,7 @@ class ProxyRole : public service::Role {
   void remember_nothing(bool& which, bool on);
   void give_up_rights();
   std::size_t worker_count() const;
+  Status load_certificate();
   Status start_workers();
   Status start_programs();
   // Both sockets of a program that is served here.
@@ -79,6 +81,7 @@ class ProxyRole : public service::Role {
   SiteBindings bindings_;
   WantedSites wanted_;
   Tables tables_;
+  std::unique_ptr<rpc::Tls> tls_;  // with clients; none: it is not configured
   std::unique_ptr<SharedState> shared_;
   Listeners listeners_;
   ServingTime serving_;

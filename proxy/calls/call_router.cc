@@ -32,6 +32,7 @@ CallFacts facts_of(const Services& services, const Client& client, const slice_r
   CallFacts facts;
   facts.asked_ms = services.cache.now_ms();
   facts.origin.client = client.endpoint();
+  facts.origin.transport = client.transport();
   facts.origin.xid = facts.reply_xid = Xid{request.xid};
   take_client_verifier(request, end, facts.origin);
   facts.origin.credential_flavor = request.credential_flavor;
@@ -114,6 +115,26 @@ bool CallRouter::answer(Client& client, const slice_request& request, std::uint3
   return true;
 }
 
+// RFC 9289 section 4.1: NULL with AUTH_TLS asks for TLS. Where there is none the answer is that to any other
+// NULL, by which the client knows.
+bool CallRouter::answer_tls_wish(Client& client, const slice_request& request) {
+  const bool is_wish = request.procedure == SLICE_NFS_NULL && request.credential_length == 0;
+  const bool is_late = client.transport() != TransportSecurity::kNone;
+  services_.count(SLICE_OUTCOME_ROUTED_NULL);
+  rpc::XdrWriter out;
+  out.u32(0);
+  if (!is_wish || is_late) {
+    rpc::encode_auth_error(out, Xid{request.xid}, rpc::AuthStat::kBadCredential);
+    reply_with(services_, client, out);
+    return true;
+  }
+  const bool begins = client.may_begin_tls();
+  begins ? rpc::encode_starttls(out, Xid{request.xid}) : rpc::encode_success(out, Xid{request.xid});
+  reply_with(services_, client, out);
+  if (begins) client.begin_tls();
+  return true;
+}
+
 bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t largest_transfer) {
   std::uint8_t scratch[kHeadBytes];
   ByteView head = message.head(kHeadBytes, scratch);
@@ -125,6 +146,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
     services_.count(outcome);
     return answer(client, request, outcome, head);
   }
+  if (request.credential_flavor == rpc::kAuthTls) return answer_tls_wish(client, request);
   if (request.procedure == SLICE_NFS_NULL) {
     services_.count(SLICE_OUTCOME_ROUTED_NULL);
     return answer(client, request, SLICE_OUTCOME_ROUTED_NULL, head);
@@ -175,8 +197,14 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   };
   const bool may_judge = !services_.tables.outside();  // else it knows neither exports nor the handles' key
   const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
-  if (may_judge && (entry == nullptr || !entry->takes_port(client.endpoint().port))) {
-    note(entry == nullptr ? rpc::Refused::kExport : rpc::Refused::kPort);
+  if (may_judge && entry == nullptr) {
+    note(rpc::Refused::kExport);
+    status = nfs3::Status::kAcces;
+  } else if (may_judge && !entry->takes_port(client.endpoint().port)) {
+    note(rpc::Refused::kPort);
+    status = nfs3::Status::kAcces;
+  } else if (may_judge && !entry->transports.has(client.transport())) {
+    note(rpc::Refused::kTransport);
     status = nfs3::Status::kAcces;
   } else if (may_judge && sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
     note(rpc::Refused::kHandle);

@@ -42,6 +42,7 @@ class CallRouter {
  private:
   // Answers what is not sent to a server; false where nothing can be answered.
   bool answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head);
+  bool answer_tls_wish(Client& client, const slice_request& request);
   void forward(Client& client, CallFacts facts, const slice_request& request, ByteView head,
                const BufferChain& message, std::uint32_t largest_transfer);
   // Where the data of a WRITE begins, if its arguments are well formed and boundaries lie in it or it is

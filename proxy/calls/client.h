@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "common/config.h"
 #include "proxy/stream/intrusive_list.h"
 #include "proxy/stream/out_queue.h"
 #include "rpc/endpoint.h"
@@ -22,6 +23,10 @@ class Client {
   virtual ~Client();
 
   virtual rpc::Endpoint endpoint() const = 0;
+  virtual TransportSecurity transport() const { return TransportSecurity::kNone; }
+  // Whether TLS can be begun now; and that it is wanted, as soon as what was answered so far is sent.
+  virtual bool may_begin_tls() const { return false; }
+  virtual void begin_tls() {}
   // Takes a whole reply, with its record mark. `call` ends right after.
   virtual void reply(Call& call, const BufferChain& record) = 0;
   // Whether a long reply may be given piece by piece; only then the following are called.

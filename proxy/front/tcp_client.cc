@@ -14,11 +14,12 @@ constexpr std::size_t kLooseness = 16, kLoosenessPressed = 2;  // of chunks that
 
 }  // namespace
 
-TcpClient::TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner,
-                     std::unique_ptr<Stream> stream, rpc::Endpoint peer)
+TcpClient::TcpClient(Services& services, CallRouter& router, const Budget& budget, TlsOffer& offer,
+                     Owner& owner, std::unique_ptr<Stream> stream, rpc::Endpoint peer)
     : services_(services),
       router_(router),
       budget_(budget),
+      offer_(offer),
       owner_(owner),
       stream_(std::move(stream)),
       peer_(peer),
@@ -47,12 +48,16 @@ void TcpClient::close(std::string_view why) {
 }
 
 rpc::Admission::Member::Standing TcpClient::standing() const {
-  return {.within_record = reader_.in_record(), .unread = out_.bytes() > 0 && blocked_};
+  const bool within_handshake =
+      stream_ != nullptr && stream_->tls() != nullptr && !stream_->tls()->established();
+  return {.within_record = reader_.in_record() || wants_tls_ || within_handshake,
+          .unread = out_.bytes() > 0 && blocked_};
 }
 
 // What the reader and the queue have: counted where it changes.
 void TcpClient::count_memory() {
   std::size_t now = stream_ != nullptr ? reader_.kept() + out_.bytes() : 0;
+  if (stream_ != nullptr && stream_->tls() != nullptr) now += stream_->tls()->memory();
   std::size_t before = std::exchange(counted_, now);
   if (now > before) Member::hold(now - before);
   if (now < before) Member::release(before - now);
@@ -72,11 +77,15 @@ void TcpClient::watch() {
 }
 
 void TcpClient::on_room() {
-  if (stream_ == nullptr || !reader_.paused()) return;
+  if (stream_ != nullptr && reader_.paused() && !wants_tls_) resume();
+}
+
+void TcpClient::resume() {
   std::string_view wrong = reader_.resume();
   if (stream_ == nullptr) return;
   if (trouble_ != nullptr) return close(trouble_);
   if (!wrong.empty()) return close(wrong);
+  if (goes_on_in_clear()) return close("it went on in clear where TLS was to begin");
   count_memory();
   watch();
 }
@@ -103,8 +112,9 @@ void TcpClient::read() {
     if (n < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      return close(std::strerror(errno));
+      return close_broken();
     }
+    note_handshake();
     received(static_cast<std::size_t>(n));
     BufferRef bytes = keep_little({chunk, chunk->data() + chunk->used, static_cast<std::size_t>(n)});
     if (bytes.chunk.get() == chunk.get()) chunk->used += static_cast<std::size_t>(n);
@@ -113,9 +123,11 @@ void TcpClient::read() {
     if (stream_ == nullptr) return;
     if (trouble_ != nullptr) return close(trouble_);
     if (!wrong.empty()) return close(wrong);
+    if (goes_on_in_clear()) return close("it went on in clear where TLS was to begin");
     if (static_cast<std::size_t>(n) < room) break;
   }
   if (stream_ == nullptr) return;
+  if (stream_->has_to_say()) services_.plumbing.flusher.want(*this);
   reader_.settle(pool);
   count_memory();
   watch();
@@ -131,14 +143,50 @@ void TcpClient::flush() {
   if (stream_ == nullptr) return;
   std::size_t before = out_.bytes();
   OutQueue::Flushed result = out_.flush(*stream_);
-  if (result == OutQueue::Flushed::kFailed) return close(std::strerror(errno));
+  if (result == OutQueue::Flushed::kFailed) return close_broken();
   sent(before - out_.bytes());
+  if (wants_tls_ && out_.bytes() == 0) go_over_to_tls();
   blocked_ = result == OutQueue::Flushed::kBlocked;
   if (blocked_) {
     out_.compact(services_.plumbing.pool, budget_.pressed() ? kLoosenessPressed : kLooseness);
   }
   count_memory();
   watch();
+}
+
+// By its own or the other side's doing, as errno says.
+void TcpClient::close_broken() {
+  const bool by_tls = errno == EPROTO && stream_->tls() != nullptr;
+  if (!by_tls) return close(std::strerror(errno));
+  const std::string why = stream_->tls()->failure();
+  offer_.count_failed(peer_, why);
+  close(why);
+}
+
+// Calls that came in clear are answered in clear, so that none may be under way.
+bool TcpClient::may_begin_tls() const {
+  return offer_.tls() != nullptr && stream_ != nullptr && stream_->tls() == nullptr && !wants_tls_ &&
+         !has_calls();
+}
+
+void TcpClient::begin_tls() {
+  wants_tls_ = true;
+  reader_.pause();
+}
+
+// The wish is answered. What comes from now on is the client's part of the handshake, or the connection ends.
+void TcpClient::go_over_to_tls() {
+  wants_tls_ = false;
+  stream_->begin_tls(*offer_.tls(), peer_.address);
+  resume();
+}
+
+void TcpClient::note_handshake() {
+  const rpc::TlsStream* tls = stream_->tls();
+  if (tls == nullptr || transport_ != TransportSecurity::kNone || !tls->established()) return;
+  const bool mutual = tls->peer_has_certificate();
+  transport_ = mutual ? TransportSecurity::kMutualTls : TransportSecurity::kTls;
+  offer_.count_established(mutual);
 }
 
 void TcpClient::reply(Call& call, const BufferChain& record) {

@@ -4,6 +4,7 @@
 #define SLICE_PROXY_FRONT_TCP_CLIENT_H
 
 #include "proxy/calls/call_router.h"
+#include "proxy/front/tls_offer.h"
 #include "rpc/admission.h"
 
 namespace slice::proxy {
@@ -26,7 +27,7 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
     // The connection is closed; the owner destroys it later, not inside this call.
     virtual void on_closed(TcpClient& client) = 0;
   };
-  TcpClient(Services& services, CallRouter& router, const Budget& budget, Owner& owner,
+  TcpClient(Services& services, CallRouter& router, const Budget& budget, TlsOffer& offer, Owner& owner,
             std::unique_ptr<Stream> stream, rpc::Endpoint peer);
   ~TcpClient() override;
 
@@ -35,6 +36,9 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   void close(std::string_view why);
 
   rpc::Endpoint endpoint() const override { return peer_; }
+  TransportSecurity transport() const override { return transport_; }
+  bool may_begin_tls() const override;
+  void begin_tls() override;
   void reply(Call& call, const BufferChain& record) override;
   bool takes_pieces() const override { return true; }
   OutQueue::StreamId open_reply() override { return out_.open(); }
@@ -57,6 +61,11 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   void watch();
   BufferRef keep_little(BufferRef bytes);
   void pause_at_limit();
+  void resume();
+  void go_over_to_tls();
+  bool goes_on_in_clear() const { return wants_tls_ && reader_.kept() > 0; }
+  void note_handshake();
+  void close_broken();
   void count_memory();
   Take on_head(ByteView head, std::size_t total) override;
   void on_record(const BufferChain& record) override;
@@ -66,6 +75,7 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   Services& services_;
   CallRouter& router_;
   const Budget& budget_;
+  TlsOffer& offer_;
   Owner& owner_;
   std::unique_ptr<Stream> stream_;  // null: closed
   rpc::Endpoint peer_;
@@ -75,6 +85,8 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   std::optional<Buffer> refusal_;  // of the record that is being skipped
   std::size_t counted_ = 0;        // memory of reader_ and out_, as far as it is counted
   bool blocked_ = false;           // the socket takes no more now
+  bool wants_tls_ = false;         // it has been told that it may begin, or will be
+  TransportSecurity transport_ = TransportSecurity::kNone;
   std::uint32_t watched_ = 0;
   const char* trouble_ = nullptr;
 };

@@ -97,7 +97,7 @@ Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView cookie, 
 Task<rpc::Outcome> LockProgram::free_all(const rpc::Call& call) {
   nlm4::FreeAllArgs args;
   if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-  if (!service::identify(*context_.settings.get(), call)) co_return rpc::Outcome::kDrop;
+  if (!service::identify_beside(*context_.settings.get(), call)) co_return rpc::Outcome::kDrop;
   if (!co_await free_locks(context_, call.client.address, std::string(args.name), std::nullopt))
     co_return rpc::Outcome::kDrop;
   freed_.add();

@@ -14,11 +14,11 @@ constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 // quota(1) is run by users, who have no reserved ports; so from other ports nobody is the superuser.
 tl::expected<service::Identity, service::Stranger> identify_user(const Settings& settings,
                                                                  const rpc::Call& call) {
-  auto who = service::identify(settings, call);
+  auto who = service::identify_beside(settings, call);
   if (who || who.error() != service::Stranger::kUnreservedPort) return who;
   rpc::Call from_reserved = call;
   from_reserved.client.port = IPPORT_RESERVED - 1;
-  auto user = service::identify(settings, from_reserved);
+  auto user = service::identify_beside(settings, from_reserved);
   return user && !user->superuser() ? user : who;
 }
 
@@ -53,10 +53,7 @@ Task<rpc::Outcome> QuotaProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
   rquota::Args args;
   if (!decode(call.arguments, args, version_)) co_return rpc::Outcome::kGarbage;
   const auto who = identify_user(*context_.settings.get(), call);
-  if (!who) {
-    const bool port = who.error() == service::Stranger::kUnreservedPort;
-    refusals_.note(port ? rpc::Refused::kPort : rpc::Refused::kExport, call.client, "RQUOTA GETQUOTA");
-  }
+  if (!who) refusals_.note(service::refused(who.error()), call.client, "RQUOTA GETQUOTA");
   if (!who || !may_ask(*who, args.whose)) {
     refused_.add();
     encode(results, rquota::Result{rquota::Status::kPermission, {}});

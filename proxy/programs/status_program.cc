@@ -23,10 +23,9 @@ Task<rpc::Outcome> StatusProgram::handle(const rpc::Call& call, rpc::XdrWriter& 
   nsm1::NotifyArgs args;
   if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
   // Any program of the client's host could free its locks otherwise.
-  auto who = service::identify(*context_.settings.get(), call);
+  auto who = service::identify_beside(*context_.settings.get(), call);
   if (!who) {
-    const bool port = who.error() == service::Stranger::kUnreservedPort;
-    refusals_.note(port ? rpc::Refused::kPort : rpc::Refused::kExport, call.client, "NSM NOTIFY");
+    refusals_.note(service::refused(who.error()), call.client, "NSM NOTIFY");
     co_return rpc::Outcome::kDrop;
   }
   const bool done = co_await free_locks(context_, call.client.address, std::string(args.name), args.state);

@@ -171,7 +171,7 @@ void BackendConnection::read() {
     if (static_cast<std::size_t>(n) < room) break;
   }
   if (state_ != State::kUp) return;
-  if (session != nullptr && session->has_to_say()) plumbing_.flusher.want(*this);
+  if (stream_->has_to_say()) plumbing_.flusher.want(*this);
   reader_.settle(plumbing_.pool);
 }
 

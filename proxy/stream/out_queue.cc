@@ -78,7 +78,7 @@ void OutQueue::clear() {
 OutQueue::Flushed OutQueue::flush(Stream& to) {
   using Outcome = rpc::Written::Outcome;
   rpc::Session* session = to.session();
-  while (bytes_ > 0 || (session != nullptr && session->has_to_say())) {
+  while (bytes_ > 0 || to.has_to_say()) {
     iovec vectors[kVectors];
     std::size_t used = 0;
     for (Entry& entry : entries_) {
@@ -89,7 +89,7 @@ OutQueue::Flushed OutQueue::flush(Stream& to) {
       if (entry.open || used == kVectors) break;
     }
     // The record at the front may wait for its next piece.
-    if (used == 0 && (session == nullptr || !session->has_to_say())) return Flushed::kAll;
+    if (used == 0 && !to.has_to_say()) return Flushed::kAll;
     const rpc::Written done = to.write({vectors, used});
     consume(done.plain);
     if (session != nullptr) mark_started(session->sealed());

@@ -34,13 +34,35 @@ SocketStream::SocketStream(rpc::EpollLoop& loop, int fd, std::unique_ptr<rpc::Se
 }
 
 SocketStream::~SocketStream() {
-  if (watched_) loop_.unwatch(fd_);
+  if (ready_ != nullptr) loop_.unwatch(fd_);
   ::close(fd_);
 }
 
 void SocketStream::watch(std::uint32_t wanted, Handler ready) {
-  watched_ = true;
-  loop_.watch(fd_, wanted, std::move(ready));
+  wanted_ = wanted;
+  ready_ = std::make_shared<Handler>(std::move(ready));
+  loop_.watch(fd_, wanted, [handler = ready_](std::uint32_t events) { (*handler)(events); });
+}
+
+void SocketStream::change(std::uint32_t wanted) {
+  wanted_ = wanted;
+  loop_.change(fd_, wanted);
+  tell_of_pending();
+}
+
+void SocketStream::begin_tls(const rpc::Tls& tls, std::uint32_t address) {
+  tls_ = tls.to_client(fd_, address);
+}
+
+void SocketStream::tell_of_pending() {
+  if (telling_ || tls_ == nullptr || (wanted_ & kReadable) == 0 || !tls_->pending()) return;
+  telling_ = true;
+  loop_.post([this, alive = std::weak_ptr(ready_)] {
+    const auto handler = alive.lock();
+    if (handler == nullptr) return;
+    telling_ = false;
+    if ((wanted_ & kReadable) != 0) (*handler)(kReadable);
+  });
 }
 
 int SocketStream::connect_error() {
@@ -51,12 +73,18 @@ int SocketStream::connect_error() {
 }
 
 ssize_t SocketStream::read(ByteSpan into) {
-  if (session_ == nullptr) return ::recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
   const iovec one{into.data(), into.size()};
+  if (tls_ != nullptr) {
+    const ssize_t n = tls_->read({&one, 1});
+    tell_of_pending();
+    return n;
+  }
+  if (session_ == nullptr) return ::recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
   return session_->read(fd_, {&one, 1});
 }
 
 rpc::Written SocketStream::write(std::span<const iovec> bytes) {
+  if (tls_ != nullptr) return tls_->write(bytes);
   return session_ != nullptr ? session_->write(fd_, bytes) : rpc::write_plain(fd_, bytes);
 }
 

@@ -18,17 +18,26 @@ class SocketStream : public Stream {
   ~SocketStream() override;
 
   void watch(std::uint32_t wanted, Handler ready) override;
-  void change(std::uint32_t wanted) override { loop_.change(fd_, wanted); }
+  void change(std::uint32_t wanted) override;
   int connect_error() override;
   ssize_t read(ByteSpan into) override;
   rpc::Written write(std::span<const iovec> bytes) override;
   rpc::Session* session() override { return session_.get(); }
+  void begin_tls(const rpc::Tls& tls, std::uint32_t address) override;
+  rpc::TlsStream* tls() override { return tls_.get(); }
+  bool has_to_say() override { return tls_ != nullptr ? tls_->has_to_say() : Stream::has_to_say(); }
 
  private:
+  // Who waits for bytes is told of those that TLS has taken from the socket already: the socket does not.
+  void tell_of_pending();
+
   rpc::EpollLoop& loop_;
   const int fd_;
   std::unique_ptr<rpc::Session> session_;
-  bool watched_ = false;
+  std::unique_ptr<rpc::TlsStream> tls_;
+  std::shared_ptr<Handler> ready_;  // null: not watched
+  std::uint32_t wanted_ = 0;
+  bool telling_ = false;
 };
 
 class SocketConnector : public Connector {

@@ -98,6 +98,7 @@ void ToyServer::release() {
 
 Task<rpc::Outcome> ToyServer::handle(const rpc::Call& call, rpc::XdrWriter& results) {
   ++calls;
+  transport = call.transport;
   xids.push_back(call.xid);
   if (drops > 0) {
     --drops;
@@ -301,6 +302,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.settings = &settings.emplace(settings_of(config));
   worker_options.limits = options.limits;
   worker_options.udp_senders = options.udp_senders;
+  worker_options.tls = options.tls;
   latencies.learn(tables->wire());
   worker_options.latencies = &latencies;
   worker_options.local = local ? &*local : nullptr;

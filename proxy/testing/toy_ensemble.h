@@ -36,7 +36,8 @@ struct ToyOptions {
   std::uint8_t handle_flags = 0;
   rpc::Admission::Limits limits = toy_limits();
   std::size_t udp_senders = UdpFront::kMostSenders;
-  bool local = false;  // servers have no sockets: they share the worker's process
+  bool local = false;             // servers have no sockets: they share the worker's process
+  const rpc::Tls* tls = nullptr;  // that clients may ask for
 };
 
 class ToyEnsemble;
@@ -84,7 +85,8 @@ class ToyServer : public rpc::Program {
   std::size_t held() const { return held_.size(); }
   std::uint64_t calls = 0;
   std::vector<Xid> xids;
-  bool stale_size = false;  // believes that files end where its own bytes end
+  TransportSecurity transport = TransportSecurity::kNone;  // of the last call
+  bool stale_size = false;                                 // believes that files end where its own bytes end
 
  private:
   friend class ToyEnsemble;
@@ -125,7 +127,8 @@ class WireClient {
   ~WireClient();
   void send(ByteView bytes);  // queued, sent as the socket takes it
   void send_record(ByteView message);
-  std::vector<Buffer> replies;  // whole messages, without marks
+  void begin_tls(const rpc::Tls& tls, std::uint32_t address);  // outlives the client
+  std::vector<Buffer> replies;                                 // whole messages, without marks
   bool closed = false;
   bool reading = true;
   std::size_t send_limit = SIZE_MAX;  // bytes a send() call passes on at once
@@ -135,8 +138,10 @@ class WireClient {
  private:
   void on_event(std::uint32_t events);
   void pump();
+  std::size_t unsaid() const { return unsent() + (tls_ && tls_->has_to_say() ? 1 : 0); }
   rpc::EpollLoop& loop_;
   int fd_;
+  std::unique_ptr<rpc::TlsStream> tls_;
   Buffer out_, in_;
   std::size_t sent_ = 0;
 };

@@ -47,11 +47,20 @@ void WireClient::send_record(ByteView message) {
 
 void WireClient::set_reading(bool on) {
   reading = on;
-  loop_.change(fd_, (reading ? EPOLLIN : 0u) | (unsent() > 0 ? EPOLLOUT : 0u));
+  loop_.change(fd_, (reading ? EPOLLIN : 0u) | (unsaid() > 0 ? EPOLLOUT : 0u));
+}
+
+void WireClient::begin_tls(const rpc::Tls& tls, std::uint32_t address) {
+  tls_ = tls.to_server(fd_, address);
+  pump();
 }
 
 void WireClient::pump() {
-  while (unsent() > 0) {
+  if (tls_) {
+    const iovec rest{out_.data() + sent_, unsent()};
+    sent_ += tls_->write({&rest, 1}).plain;
+  }
+  while (!tls_ && unsent() > 0) {
     std::size_t n = std::min(unsent(), send_limit);
     ssize_t sent = ::send(fd_, out_.data() + sent_, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent <= 0) break;
@@ -62,7 +71,7 @@ void WireClient::pump() {
     out_.clear();
     sent_ = 0;
   }
-  loop_.change(fd_, (reading ? EPOLLIN : 0u) | (unsent() > 0 ? EPOLLOUT : 0u));
+  loop_.change(fd_, (reading ? EPOLLIN : 0u) | (unsaid() > 0 ? EPOLLOUT : 0u));
 }
 
 void WireClient::on_event(std::uint32_t events) {
@@ -70,7 +79,8 @@ void WireClient::on_event(std::uint32_t events) {
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0 || !reading) return;
   for (;;) {
     static thread_local std::array<std::uint8_t, 1 << 18> into;  // of all: there may be a thousand
-    ssize_t n = ::recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
+    const iovec whole{into.data(), into.size()};
+    ssize_t n = tls_ ? tls_->read({&whole, 1}) : ::recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
     in_.append(ByteView(into).first(static_cast<std::size_t>(std::max<ssize_t>(n, 0))));
     if (n == 0 || (n < 0 && errno != EAGAIN)) {
       closed = true;
@@ -80,6 +90,7 @@ void WireClient::on_event(std::uint32_t events) {
     }
     if (n < 0) break;
   }
+  if (tls_ && !closed && unsaid() > 0) pump();
   std::size_t at = 0;
   while (in_.size() - at >= 4) {
     std::size_t size = load_be<std::uint32_t>(in_.data() + at) & ~rpc::kLastFragment;

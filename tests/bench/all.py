@@ -37,6 +37,7 @@ SHORT = {
     "switch": ["--names", "20000", "--files", "2000", "--rounds", "1", "--interval", "0.5", "--settle", "0"],
     "cross-site": ["--count", "20", "--many", "200"],
     "acls": ["--rounds", "1", "--files", "200"],
+    "encryption": ["--rounds", "1", "--interval", "1", "--small", "500", "--large", "100"],
     "locks": ["--rounds", "1", "--seconds", "0.5", "--trials", "1", "--systems", "slice", "--on", "tmpfs"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "grow": ["--nodes", "2,3", "--clients", "4", "--megabytes", "8", "--seconds", "2"],

@@ -83,6 +83,8 @@ BENCHMARKS = {
              "3 throttled storage nodes become 4 and 8 under full load: bandwidth over time, bytes moved, the slowest operation; a picture"),
     "acls": (command(sys.executable, ROOT / "tests/bench/acls.py"),
              "what access control lists cost a kernel client that makes and shows files, and how many calls it makes"),
+    "encryption": (command(sys.executable, ROOT / "tests/bench/client_tls.py"),
+                   "what TLS over clients' connections costs: small calls and large ones, in clear and through it, in turns"),
     "locks": (command(sys.executable, ROOT / "tests/bench/locks.py"),
               "LOCK and UNLOCK by NLM beside NFS-Ganesha: rate, CPU; and how long a lock is waited for after a server's death"),
     "failover": (command(sys.executable, ROOT / "tests/bench/failover.py"),

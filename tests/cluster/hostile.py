@@ -16,9 +16,10 @@ import traceback
 import load
 import targets
 import uml
-from attacks import access, connections, frames, lists, locking, operators, programs, quotas, rpc, services  # noqa: F401  (each registers its attacks)
+from attacks import access, connections, encryption, frames, lists, locking, operators, programs, quotas, rpc, services  # noqa: F401  (each registers its attacks)
 from attacks.attack import ATTACKS, Succeeded
 from attacks.scene import Memory, Scene, template
+from encryption import Certificates
 
 SHAPES = {"generic": {"directories": 2}, "native": {"directories": 2, "xdp": "native"}, "name-hashing": {"directories": 2, "policy": "name-hashing"},
           "one-process": {"directories": 2, "one_process": True}}
@@ -28,6 +29,7 @@ SLOWER = 3.0
 LEAST_P99_MS = 100.0  # below that on a machine that runs client, attacker and all servers, it is the machine's own delay
 GROWTH_MIB = {"proxy": 640, "host": 1024}  # all clients of all workers: 512 MiB (docs/proxy.md); and what the allocator keeps
 OTHERS_GROWTH_MIB = 320  # an address has 128 MiB, at most twice that for a moment (docs/operations.md)
+VIRTUAL = "10.77.0.1"  # of the local ensemble, whose certificate is for it
 ATTACKERS_NICENESS = 5  # its machine is not the servers'
 REFUSALS = re.compile(r"refus|denied|dropped|broken|garbage|unknown|not_calls|too_large|bad_|closed|expired|limit|forged|repeat|unsent|overflow|"
                       r"misdirected|failures|not_taken|shed|spoof|amplif|silenced|untrusted|evict|ended|waited|withheld")
@@ -69,8 +71,10 @@ def on_ensemble(target, options, name, chosen):
     text = (uml.ROOT / "deploy/local/ensemble.toml").read_text()
     with tempfile.TemporaryDirectory(prefix="slice-hostile-") as folder:
         config = pathlib.Path(folder) / "ensemble.toml"
-        config.write_text(template(text))
+        certificates = Certificates(pathlib.Path(folder), VIRTUAL)
+        config.write_text(certificates.into(template(text)))
         with target.make(name[:3], config=config, **SHAPES[name]) as ensemble, Scene(ensemble, name, options) as scene:
+            scene.authority = certificates.authority()
             return Siege(scene, options, pathlib.Path(folder)).carry_out(chosen)
 
 

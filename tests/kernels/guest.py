@@ -24,6 +24,8 @@ import packages
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Of virtio and 9p for the guest itself, the others for networks: bridges, and programs at traffic control.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "veth", "bridge", "sch_ingress", "cls_bpf")
+# Of a client that mounts, and of its connections' TLS, with what GCM is made of.
+CLIENT_MODULES = ("nfsv3", "tls", "gcm", "ghash-generic", "ctr", "aesni-intel")
 HIDDEN = ("/tmp", "/run", "/root", "/mnt", "/dev", "/var/tmp", "/var/lib/nfs")  # of the host, under the guest's own memory
 EXIT_TIMEOUT = 124
 EXIT_NO_BOOT = 125
@@ -87,7 +89,7 @@ def uncompressed(module):
 def ram_disk(kernel, folder):
     """The unchanging part of the initial RAM disk, packed: busybox and the modules. Kept in the cache under the hash of what it
     is made of. Result: its path, and the modules' names in the order of loading."""
-    files = kernel.module_files(MODULES)
+    files = kernel.module_files(MODULES + (CLIENT_MODULES if kernel.has_tls() else ()))
     names = [file.name.split(".ko")[0] + ".ko" for file in files]
     content = hashlib.sha256(b"".join([busybox().read_bytes(), *[file.read_bytes() for file in files]])).hexdigest()[:16]
     kept = packages.CACHE / f"ramdisk-{content}.cpio"

@@ -11,6 +11,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cluster"))
 import address  # noqa: E402  (its folder is known only now)
+import encryption  # noqa: E402
 import spread  # noqa: E402
 import targets  # noqa: E402
 import uml  # noqa: E402
@@ -89,7 +90,73 @@ def shared(build):
             return ok and sum(sent.values()) > 0
 
 
-STEPS = {"shared": shared, "load": load, "packets": packets, "generic": generic, "native": native}
+# Mounts, copies a tree in, loses its connection, and reads all of it again from the servers.
+MOUNTS = """
+mkdir -p /tmp/mounted && mount.nfs {server}:/ /tmp/mounted -o vers=3,proto=tcp,nolock,xprtsec={policy} || exit 1
+grep -q xprtsec={policy} /proc/mounts && mkdir /tmp/mounted/{policy} && cp -r docs /tmp/mounted/{policy}/ && sync || exit 2
+touch {folder}/copied; while [ ! -e {folder}/killed ]; do sleep 0.2; done
+echo 3 > /proc/sys/vm/drop_caches; diff -r docs /tmp/mounted/{policy}/docs || exit 3
+umount /tmp/mounted
+"""
+
+
+class Handshakes:
+    """ktls-utils' daemon in the client's namespace, with the client's certificate."""
+
+    def __init__(self, build, netns, certificates):
+        root, config = (build / "ktls-utils").resolve(), certificates.folder / "tlshd.conf"
+        certificate, key = certificates.files(encryption.CLIENT)
+        config.write_text(f"[authenticate.client]\nx509.truststore= {certificates.authority()}\nx509.certificate= {certificate}\nx509.private_key= {key}\n")
+        self.log = certificates.folder / "tlshd.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(uml.in_netns(netns, root / "usr/lib64/ld-linux-x86-64.so.2", "--library-path", root / "usr/lib/x86_64-linux-gnu",
+                                                         root / "usr/sbin/tlshd", "-s", "-c", config), stdout=log, stderr=log)
+
+    def __enter__(self):
+        """It says a line, and is the kernel's to ask a moment later."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and not self.log.read_text():
+            time.sleep(0.2)
+        time.sleep(2)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def mounts_with(target, policy, folder):
+    """The exit code of a client that does; the proxy is killed in between."""
+    for mark in ("copied", "killed"):
+        (folder / mark).unlink(missing_ok=True)
+    script = MOUNTS.format(server=target.server, policy=policy, folder=folder)
+    with subprocess.Popen(uml.in_netns(target.netns, "timeout", str(CLIENT_SECONDS), "unshare", "-m", "sh", "-c", script)) as client:
+        while client.poll() is None and not (folder / "copied").exists():
+            time.sleep(0.2)
+        if client.poll() is None:
+            target.kill_and_start(target.proxy)
+            (folder / "killed").touch()
+        return client.wait()
+
+
+def tls(build):
+    """This kernel's client mounts with xprtsec=tls and mtls, and comes back by itself when its connection is gone; in clear it may not."""
+    with tempfile.TemporaryDirectory(prefix="slice-tls-", dir="/dev/shm") as name:
+        folder = pathlib.Path(name)
+        certificates = encryption.Certificates(folder, "10.77.0.1")
+        config = folder / "ensemble.toml"
+        config.write_text(certificates.into(encryption.wanting('["tls", "mtls"]', (ROOT / "deploy/local/ensemble.toml").read_text())))
+        with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, config=config, shape={"patience": PATIENCE}) as target:
+            with Handshakes(build, target.netns, certificates) as handshakes:
+                codes = {policy: mounts_with(target, policy, folder) for policy in ("tls", "mtls", "none")}
+            counts = {how: target.metrics(target.proxy).get(f'proxy_tls_connections_total{{certificate="{how}"}}', 0) for how in ("yes", "no")}
+            good = codes["tls"] == codes["mtls"] == 0 and codes["none"] == 1 and counts["yes"] > 0
+            print(f"{'ok' if good else 'not ok'} mounts by xprtsec=: {codes}, connections of the last proxy by certificate: {counts}"
+                  + ("" if good else f"\n{handshakes.log.read_text()[-3000:]}"))
+            return good
+
+
+STEPS = {"tls": tls, "shared": shared, "load": load, "packets": packets, "generic": generic, "native": native}
 
 
 def main():

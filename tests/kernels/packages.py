@@ -19,8 +19,13 @@ SERIES = {
 }
 
 
+# Makes the handshakes of a kernel's TLS; later than Debian 12.
+KTLS_UTILS, KTLS_SUITE = "ktls-utils", "trixie"
+DEPENDS = ["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"]
+
+
 class NoKernel(Exception):
-    """The kernel cannot be had here; the text says why."""
+    """The kernel, or what belongs to it, cannot be had here; the text says why."""
 
 
 class Kernel:
@@ -36,6 +41,10 @@ class Kernel:
         self.modules = self.folder / "lib/modules" / self.version
         if not (self.modules / "modules.dep").exists():
             run("depmod", "-b", self.folder, self.version)
+
+    def has_tls(self):
+        """Whether its NFS client knows xprtsec=."""
+        return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", self.version).groups()) >= (6, 5)
 
     def module_files(self, names):
         """The files of these modules and of what they need, in the order in which they are loaded."""
@@ -95,6 +104,24 @@ class Apt:
         found = re.search(r"Candidate: (\S+)", said)
         return (package, found[1]) if found and found[1] != "(none)" else None
 
+    def needed_by(self, package):
+        """Its own name, and those of all packages that it needs."""
+        said = run("apt-cache", *self.options, *DEPENDS, package)
+        return sorted({line for line in said.splitlines() if re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", line)})
+
+    def unpack_all(self, packages, folder):
+        """Downloads the packages and unpacks them into that folder, all of each."""
+        part = folder.with_name(folder.name + f".part{os.getpid()}")
+        part.mkdir(parents=True)
+        try:
+            run("apt-get", *self.options, "-o", "APT::Sandbox::User=root", "download", *packages, cwd=part)
+            for package_file in part.glob("*.deb"):
+                run("dpkg-deb", "-x", package_file, part)
+                package_file.unlink()
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
     def unpack(self, package, version, folder):
         """Downloads the package and unpacks it as that folder."""
         part = folder.with_name(folder.name + f".part{os.getpid()}")
@@ -114,6 +141,14 @@ class Apt:
 def unpack_file(package_file, folder):
     """Only what a boot needs: the image and the modules."""
     run("sh", "-c", 'dpkg-deb --fsys-tarfile "$0" | tar -x -C "$1" ./boot ./lib/modules', package_file, folder)
+
+
+def ktls_utils(folder):
+    """The folder with ktls-utils and the libraries that it needs, made where it is not there. Not installed: its libraries are another suite's."""
+    if not folder.exists():
+        apt = Apt(KTLS_SUITE)
+        apt.unpack_all(apt.needed_by(KTLS_UTILS), folder)
+    return folder
 
 
 def cached(series):

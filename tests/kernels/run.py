@@ -10,7 +10,7 @@
 
 Steps: load (verified, attached natively and generically, refused), packets (the packet tests), generic and native (an
 ensemble in namespaces, each procedure over UDP; generic: over TCP as well), shared (two proxies that share the clients,
-over TCP). Packages are downloaded and unpacked in $SLICE_CACHE/kernels (default ~/.cache/slice/kernels), not installed.
+over TCP), tls (the kernel's own client mounts with xprtsec=, from Linux 6.5 on). Packages are downloaded and unpacked in $SLICE_CACHE/kernels (default ~/.cache/slice/kernels), not installed.
 Needs root, qemu-system-x86, busybox-static, kmod.
 Exit code 1 when a step failed; 77 when a kernel could not be had, and nothing failed.
 """
@@ -25,15 +25,27 @@ import guest
 import packages
 
 USUAL = ["6.1", "6.12"]
-STEPS = ["load", "packets", "generic", "native", "shared"]
+STEPS = ["load", "packets", "generic", "native", "shared", "tls"]
 EXIT_SKIPPED = 77
 SECONDS = 1500  # a guest's time
 
 
-def on_kernel(wanted, command, given):
-    """Runs a command on that kernel; its exit code, or EXIT_SKIPPED where there is no such kernel."""
+def steps_on(kernel, given):
+    """The command of the steps that are for this kernel."""
+    steps, build = given.only.split(","), pathlib.Path(given.build)
+    if "tls" in steps and kernel.has_tls():
+        packages.ktls_utils((guest.ROOT / build / "ktls-utils").resolve())
+    elif "tls" in steps:
+        steps.remove("tls")
+        print(f"step tls: the client of Linux {kernel.version} has none", flush=True)
+    return ["python3", "tests/kernels/inside.py", build, *steps]
+
+
+def on_kernel(wanted, given):
+    """Runs the command, or the steps, on that kernel; the exit code, or EXIT_SKIPPED where there is no such kernel."""
     try:
         kernel = packages.find(wanted)
+        command = given.command or steps_on(kernel, given)
     except packages.NoKernel as why:
         print(f"SKIPPED kernel {wanted}: {why}", flush=True)
         return EXIT_SKIPPED
@@ -66,10 +78,8 @@ def main():
         parser.error(f"{given.build} is not built")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # so that the guest ends, and its files go
         signal.signal(number, lambda *_: sys.exit(1))
-    build = pathlib.Path(given.build)
-    command = given.command or ["python3", "tests/kernels/inside.py", build, *steps]
     try:
-        codes = [on_kernel(wanted, command, given) for wanted in given.kernel or USUAL]
+        codes = [on_kernel(wanted, given) for wanted in given.kernel or USUAL]
     except guest.GuestError as error:
         print(f"run.py: {error}")
         return 1

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -17,6 +18,7 @@
 
 #include "rpc/call.h"
 #include "rpc/record.h"
+#include "wire/nfs3.h"
 
 namespace slice::load {
 namespace {
@@ -28,6 +30,9 @@ constexpr int kUserTimeoutMs = 10'000;  // unacknowledged bytes that long: the s
 constexpr Duration kWatch = std::chrono::milliseconds(100);  // between looks for late calls
 constexpr Duration kLongestPause = std::chrono::seconds(8);  // between two sendings of a datagram
 constexpr Duration kReconnectPause = std::chrono::milliseconds(100);
+
+// The answer that lets TLS begin, with its mark, and where in it the verifier says so.
+constexpr std::size_t kStartTls = 4 + 20 + 8 + 4, kStartTlsAt = 4 + 20;
 
 sockaddr_in socket_address(rpc::Endpoint endpoint) {
   sockaddr_in address{};
@@ -138,6 +143,9 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
       ::close(std::exchange(fd_, -1));
     }
     up_ = blocked_ = false;
+    wished_ = false;
+    stream_.reset();
+    plain_.clear();
     queue_.clear();
     datagrams_.clear();
     reader_ = rpc::RecordReader(kLargestReply);
@@ -158,9 +166,42 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
     socklen_t length = sizeof error;
     ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return lost(error);
+    if (options_.tls != nullptr && !wished_) return wish_for_tls();
+    serve();
+  }
+
+  // In clear, by itself: what follows goes through TLS.
+  void wish_for_tls() {
+    Buffer record(rpc::kRecordMark);
+    rpc::XdrWriter out(std::move(record));
+    rpc::encode_call(out, {.xid = Xid{next_xid_++},
+                           .program = nfs3::kProgram,
+                           .version = nfs3::kVersion,
+                           .credential_flavor = rpc::kAuthTls});
+    record = out.take();
+    rpc::mark_record(record);
+    wished_ = true;
+    watch_writing(false);
+    if (::send(fd_, record.data(), record.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+        static_cast<ssize_t>(record.size()))
+      lost(errno);
+  }
+
+  void take_answer_to_wish() {
+    std::array<std::uint8_t, kStartTls> record{};
+    const ssize_t n = ::recv(fd_, record.data(), record.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN) return;
+    if (static_cast<std::size_t>(n) != record.size() ||
+        std::memcmp(record.data() + kStartTlsAt, "STARTTLS", 8) != 0)
+      return lost(EPROTONOSUPPORT);
+    stream_ = options_.tls->to_server(fd_, options_.server.address);
+    serve();
+  }
+
+  void serve() {
     up_ = true;
     for (auto& [xid, pending] : pending_) {
-      queue_.push(pending.record);
+      queue(pending.record);
       pending.resent = counters_.connects > 1;
       if (pending.resent) ++counters_.resent;
     }
@@ -170,12 +211,17 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   void send(const std::shared_ptr<const Buffer>& record) {
     if (!up_) return;  // connected() sends all
     if (tcp_) {
-      queue_.push(record);
+      queue(record);
       flush_.want();
       return;
     }
     datagrams_.push_back(record);
     if (!blocked_) flush_datagrams();
+  }
+
+  void queue(const std::shared_ptr<const Buffer>& record) {
+    if (stream_ == nullptr) return queue_.push(record);
+    plain_.append(record->view());
   }
 
   // What the system refuses otherwise is sent again like what was lost on its way.
@@ -196,6 +242,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   }
 
   void flush() {
+    if (stream_ != nullptr && up_) return flush_tls();
     if (!tcp_ || !up_ || (queue_.empty() && !blocked_ && interest_ == EPOLLIN)) return;
     const auto result = queue_.flush(fd_);
     if (result == rpc::SendQueue::Flush::kBroken) return lost(errno);
@@ -203,8 +250,21 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
     watch_writing(blocked_);
   }
 
+  void flush_tls() {
+    const iovec all{plain_.data() + plain_done_, plain_.size() - plain_done_};
+    const rpc::Written written = stream_->write({&all, 1});
+    plain_done_ += written.plain;
+    if (plain_done_ == plain_.size()) {
+      plain_.clear();
+      plain_done_ = 0;
+    }
+    if (written.outcome == rpc::Written::Outcome::kBroken) return lost(errno);
+    blocked_ = written.outcome == rpc::Written::Outcome::kBlocked;
+    watch_writing(blocked_);
+  }
+
   void on_events(std::uint32_t events) {
-    if (!up_) return connected();
+    if (!up_) return wished_ ? take_answer_to_wish() : connected();
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
       while (fd_ >= 0 && (tcp_ ? read_stream() : read_datagram())) {
       }
@@ -218,7 +278,9 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
     ByteSpan scratch = scratch_.span();
     iovec into[2] = {{direct.data(), direct.size()}, {scratch.data(), scratch.size()}};
     const bool has_direct = !direct.empty();
-    const ssize_t n = ::readv(fd_, has_direct ? into : into + 1, has_direct ? 2 : 1);
+    const std::span<const iovec> wanted(has_direct ? into : into + 1, has_direct ? 2 : 1);
+    const ssize_t n = rpc::read_stream(fd_, stream_.get(), wanted);
+    if (stream_ != nullptr) flush_.want();  // the rest of a handshake, and what waited for it
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (n <= 0) {
       lost(n == 0 ? ECONNRESET : errno);
@@ -290,7 +352,11 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   const char* why_ = "";
   Buffer scratch_, credential_;
   rpc::RecordReader reader_;
-  rpc::SendQueue queue_;  // TCP
+  rpc::SendQueue queue_;  // TCP, in clear
+  bool wished_ = false;   // for TLS
+  std::unique_ptr<rpc::TlsStream> stream_;
+  Buffer plain_;  // for it
+  std::size_t plain_done_ = 0;
   Loop::RoundEnd flush_;
   std::deque<std::shared_ptr<const Buffer>> datagrams_;  // UDP, not yet sent
   std::uint32_t next_xid_;

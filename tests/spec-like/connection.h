@@ -10,6 +10,7 @@
 #include "common/task.h"
 #include "rpc/channel.h"
 #include "rpc/epoll_loop.h"
+#include "rpc/tls.h"
 
 namespace slice::load {
 
@@ -23,6 +24,7 @@ class Connection {
     rpc::AuthSys credential;
     Duration patience = std::chrono::seconds(60);
     Duration resend_after = std::chrono::seconds(1);  // UDP, the first time
+    std::shared_ptr<const rpc::Tls> tls;              // TCP: asked for by AUTH_TLS (RFC 9289); none: in clear
   };
   struct Reply {
     rpc::Response response;

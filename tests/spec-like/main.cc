@@ -28,7 +28,7 @@ struct Arguments {
   std::vector<double> rates;
   std::uint64_t clients = 1, processes = 1, seed = 1;
   std::uint32_t outstanding = 256;
-  std::string bytes_per_op;
+  std::string bytes_per_op, tls;
   std::vector<std::string> hosts, compare, from;
   std::string json, plot;
   bool keep = false;
@@ -92,7 +92,8 @@ Result<Plan> plan_of(const Arguments& arguments) {
                          .transport = arguments.transport == "udp" ? Transport::kUdp : Transport::kTcp,
                          .uid = arguments.uid,
                          .gid = arguments.gid,
-                         .patience = arguments.patience},
+                         .patience = arguments.patience,
+                         .tls_authority = arguments.tls},
               .mix = *text,
               .clients = arguments.clients,
               .seed = arguments.seed,
@@ -173,6 +174,10 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--transport", arguments.transport, "of every call")
       ->check(CLI::IsMember({"tcp", "udp"}))
       ->capture_default_str();
+  app.add_option(
+      "--tls", arguments.tls,
+      "NFS calls go through TLS (RFC 9289); PEM file of who signed the server's certificate, on the "
+      "workers' hosts");
   app.add_option("--uid", arguments.uid, "user of every call; else one's own");
   app.add_option("--gid", arguments.gid, "group of every call; else one's own");
   app.add_option("--mix", arguments.mix,

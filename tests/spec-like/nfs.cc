@@ -17,6 +17,13 @@ Connection::Options options_of(const Target& target, std::uint16_t port) {
           .patience = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(target.patience))};
 }
 
+// MOUNT and PORTMAP stay in clear, as those of kernel clients do.
+Connection::Options options_for_nfs(const Target& target) {
+  Connection::Options options = options_of(target, target.server.port);
+  options.tls = target.tls;
+  return options;
+}
+
 Task<Result<std::uint16_t>> find_mount_port(rpc::EpollLoop& loop, const Target& target) {
   if (target.mount_port != 0) co_return target.mount_port;
   Connection connection(loop, options_of(target, kPortmapPort));
@@ -37,6 +44,15 @@ Task<Result<std::uint16_t>> find_mount_port(rpc::EpollLoop& loop, const Target& 
 
 }  // namespace
 
+Status load_tls(Target& target) {
+  if (target.tls_authority.empty()) return {};
+  const TlsConfig files{.certificate = "", .key = "", .authority = target.tls_authority, .revoked = ""};
+  auto tls = rpc::Tls::load(files, rpc::Tls::Peers::kClients);
+  if (!tls) return fail(std::move(tls).error());
+  target.tls = std::move(*tls);
+  return {};
+}
+
 Task<Result<Handle>> mount_root(rpc::EpollLoop& loop, const Target& target) {
   auto port = co_await find_mount_port(loop, target);
   if (!port) co_return fail(std::move(port).error());
@@ -56,7 +72,7 @@ Task<Result<Handle>> mount_root(rpc::EpollLoop& loop, const Target& target) {
 }
 
 Nfs::Nfs(rpc::EpollLoop& loop, const Target& target)
-    : loop_(loop), transport_(target.transport), connection_(loop, options_of(target, target.server.port)) {}
+    : loop_(loop), transport_(target.transport), connection_(loop, options_for_nfs(target)) {}
 
 Task<Status> Nfs::ask_limits(const Handle& root) {
   auto answer = co_await ask<nfs3::FsinfoOk>(nfs3::Procedure::kFsinfo, root.view());

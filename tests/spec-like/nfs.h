@@ -17,8 +17,12 @@ struct Target {
   std::uint16_t mount_port = 0;  // 0: PORTMAP is asked
   Transport transport = Transport::kTcp;
   std::uint32_t uid = 0, gid = 0;
-  double patience = 60;  // seconds
+  double patience = 60;       // seconds
+  std::string tls_authority;  // PEM file of who signed the server's certificate: NFS goes through TLS
+  std::shared_ptr<const rpc::Tls> tls = nullptr;  // by that file; see load_tls()
 };
+// Where there is an authority, what it takes to talk to a server that it has signed a certificate for.
+Status load_tls(Target& target);
 
 // The root of an export, by MNT.
 Task<Result<Handle>> mount_root(rpc::EpollLoop& loop, const Target& target);

@@ -28,7 +28,8 @@ Job job_from(const Json& json) {
       .transport = json.at("transport").get<std::string>() == "udp" ? Transport::kUdp : Transport::kTcp,
       .uid = json.at("uid").get<std::uint32_t>(),
       .gid = json.at("gid").get<std::uint32_t>(),
-      .patience = json.at("patience").get<double>()};
+      .patience = json.at("patience").get<double>(),
+      .tls_authority = json.value("tls_authority", "")};
   job.mix = json.at("mix").get<std::string>();
   job.clients = json.at("clients").get<std::uint64_t>();
   job.seed = json.at("seed").get<std::uint64_t>();
@@ -123,6 +124,7 @@ std::string to_line(const Job& job) {
                 {"uid", target.uid},
                 {"gid", target.gid},
                 {"patience", target.patience},
+                {"tls_authority", target.tls_authority},
                 {"mix", job.mix},
                 {"clients", job.clients},
                 {"seed", job.seed},

@@ -67,13 +67,14 @@ Status Worker::prepare(const Job& job) {
   auto mix = parse_mix(job.mix, "mix");
   if (!mix) return fail(std::move(mix).error());
   mix_ = std::move(*mix);
-  auto root = wait(mount_root(loop_, job.target));
+  Target target = job.target;
+  SLICE_RETURN_IF_ERROR(load_tls(target));
+  auto root = wait(mount_root(loop_, target));
   if (!root) return fail(std::move(root).error());
   for (std::uint64_t i = 0; i < job.clients; ++i) {
     clients_.push_back(std::make_unique<Client>(
         loop_, mix_,
-        Client::Options{
-            .target = job.target, .seed = sim::mix(job.seed + i), .outstanding = job.outstanding}));
+        Client::Options{.target = target, .seed = sim::mix(job.seed + i), .outstanding = job.outstanding}));
   }
   std::vector<Task<Status>> tasks;
   for (std::uint64_t i = 0; i < job.clients; ++i) {

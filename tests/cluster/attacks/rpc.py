@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import random
 import socket
+import ssl
 import struct
 import time
 import typing
@@ -16,6 +17,8 @@ RENAME, LINK, READDIRPLUS, COMMIT = 14, 15, 17, 21
 OK, PERM, NOENT, ACCES, EXIST, ROFS, STALE, BADHANDLE = 0, 1, 2, 13, 17, 30, 70, 10001
 UNSTABLE, FILE_SYNC = 0, 2
 AUTH_SLICE = 0x534c4943
+TLS_WISH = struct.pack("!2I", 7, 0)  # AUTH_TLS, as a credential
+STARTTLS = b"STARTTLS"
 RECORD = 1 << 31
 HINT = slice(32, 40)  # of a file handle (docs/formats/file-handle.md)
 MAC = slice(40, 56)
@@ -104,6 +107,16 @@ def results(reply):
     return reply[at + 4:]
 
 
+def tls_context(authority, certificate=None):
+    """Of a client that wants the service's certificate to be the authority's; `certificate`: (certificate, key) files of its own."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(authority)
+    context.set_alpn_protocols(["sunrpc"])
+    if certificate:
+        context.load_cert_chain(*certificate)
+    return context
+
+
 class Caller:
     """One socket to one port. Calls are sent again over UDP, never over TCP."""
 
@@ -138,6 +151,23 @@ class Caller:
     @property
     def address(self):
         return self.socket.getsockname()
+
+    def wish_for_tls(self):
+        """The verifier of the answer: STARTTLS where the service has TLS, else nothing."""
+        reply = self.exchange(u32(next_xid(), 0, 2, NFS, 3, 0) + TLS_WISH + NOBODY)
+        results(reply)
+        length, = struct.unpack_from("!I", reply, 16)
+        return reply[20:20 + length]
+
+    def begin_tls(self, context):
+        """RFC 9289. Raises NoAnswer where there is no TLS to be had, or the handshake fails."""
+        if self.wish_for_tls() != STARTTLS:
+            raise NoAnswer("the service has no TLS")
+        try:
+            self.socket = context.wrap_socket(self.socket, server_hostname=self.socket.getpeername()[0])
+        except OSError as error:
+            raise NoAnswer(f"TLS: {error}") from None
+        return self
 
     def send(self, message):
         self.socket.sendall(record(message) if self.transport == "tcp" else message)

@@ -1,0 +1,213 @@
+"""The suite `encryption`: clients that ask for TLS over their connections (docs/encryption.md). What they write is on no link of theirs; exports that want
+TLS, or a client's certificate, take nothing else, at any server; certificates are revoked and replaced while all serves; and a load whose replies are
+checked goes on through it while the proxy is killed."""
+
+import pathlib
+import re
+import subprocess
+import threading
+import time
+
+import targets
+import uml
+from attacks import rpc
+from attacks.access import servers_of
+from session_keys import counted, hang_up
+from tls import PATTERN, Sniffer
+
+SERVICE, CLIENT = "service", "client"
+LOAD_SECONDS, KILLS, PATIENCE = 12, 3, 40
+REFUSED = 'access_refused_total{why="transport"}'
+PLACES = (0, 70_000)  # of small-file servers and of storage nodes
+
+
+def say(ok, what, got=""):
+    print(f"{'ok' if ok else 'not ok'} encryption {what}{'' if ok or got == '' else f': {got}'}", flush=True)
+    return bool(ok)
+
+
+class Certificates:
+    """An authority, the service's certificate for the virtual address, and a client's."""
+
+    def __init__(self, folder, address):
+        self.folder, self.address = folder / "clients-ca", address
+        self.run("new")
+        self.issue(SERVICE)
+        self.issue(CLIENT)
+
+    def run(self, command, *words):
+        subprocess.run([str(targets.ROOT / "deploy/certificates.sh"), command, str(self.folder), *words], check=True, capture_output=True)
+
+    def issue(self, name):
+        self.run("issue", name, self.address if name == SERVICE else "10.9.9.9")
+
+    def files(self, name):
+        return self.folder / f"{name}.crt", self.folder / f"{name}.key"
+
+    def authority(self):
+        return self.folder / "authority.crt"
+
+    def context(self, own=False):
+        return rpc.tls_context(self.authority(), self.files(CLIENT) if own else None)
+
+    def into(self, text):
+        """A configuration whose proxies have the service's."""
+        certificate, key = self.files(SERVICE)
+        keys = f'[proxy]\ntls_certificate = "{certificate}"\ntls_key = "{key}"\ntls_authority = "{self.authority()}"\ntls_revoked = "{self.folder}/revoked.pem"\n'
+        return text.replace("[proxy]\n", keys, 1)
+
+
+def wanting(words, text):
+    """A configuration whose exports want connections of these kinds, as TOML has them."""
+    return re.sub(r"^(\[\[export\]\].*)$", rf"\1\nxprtsec = {words}", text, flags=re.M)
+
+
+class Scene:
+    def __init__(self, target, certificates):
+        self.target, self.certificates = target, certificates
+        self.virtual, self.addresses = target.server, target.facts["addresses"]
+        self.config = pathlib.Path(target.facts["config"])
+        self.first = self.config.read_text()
+        self.root = rpc.mount_root(target.netns, target.server)
+        with self.clear() as caller:
+            self.file = caller.create(self.root, "file", 0o666)
+            for at in PLACES:
+                caller.write(self.file, at, PATTERN)
+
+    def clear(self, server=None, transport="tcp"):
+        return rpc.Caller(self.target.netns, server or self.target.server, self.target.port, transport, patience=10)
+
+    def tls(self, own=False):
+        """A connection that TLS has begun on; NoAnswer where it cannot."""
+        caller = self.clear()
+        try:
+            return caller.begin_tls(self.certificates.context(own))
+        except rpc.NoAnswer:
+            caller.socket.close()
+            raise
+
+    def exports_want(self, words):
+        """Told to the manager, which tells all."""
+        self.config.write_text(wanting(words, self.first))
+        done = self.target.slicectl("reload", check=False)
+        return say(done.returncode == 0, f"exports want {words}", done.stdout + done.stderr)
+
+    def statuses(self, caller):
+        return {caller.nfs(rpc.READ, rpc.opaque(self.file) + rpc.u64(at) + rpc.u32(len(PATTERN)))[0] for at in PLACES} | {
+            caller.nfs(rpc.WRITE, rpc.write_arguments(self.file, at, PATTERN))[0] for at in PLACES} | {caller.nfs(rpc.GETATTR, rpc.opaque(self.file))[0]}
+
+    def takes(self, what, caller, wanted=rpc.OK):
+        with caller:
+            said = self.statuses(caller)
+        return say(said == {wanted}, what, said)
+
+    def nowhere_in_clear(self):
+        ok = True
+        for server in servers_of(self):
+            for transport in ("tcp", "udp"):
+                ok &= self.takes(f"in clear over {transport} at {server}: refused", self.clear(server, transport), rpc.ACCES)
+        return ok
+
+
+def nothing_to_read(scene):
+    """What goes over the client's link, once in clear and once by TLS."""
+    ok = True
+    for what, begin, seen in (("in clear", scene.clear, True), ("through TLS", scene.tls, False)):
+        sniffer = Sniffer(scene.target)
+        with begin() as caller:
+            handle = caller.create(scene.root, f"read {what}", 0o644)
+            for number in range(20):
+                caller.write(handle, number * len(PATTERN), PATTERN)
+            caller.write(handle, 1 << 20, PATTERN * 4000)
+            status, data = caller.nfs(rpc.READ, rpc.opaque(handle) + rpc.u64(1 << 20) + rpc.u32(len(PATTERN) * 4000))
+            ok &= say(status == rpc.OK and PATTERN * 4000 in data, f"bytes come back {what}", status)
+        packets = sniffer.close()["client"]
+        ok &= say((packets > 20) == seen, f"{what} they {'can' if seen else 'cannot'} be read on the link", packets)
+    with scene.tls() as caller:
+        ok &= say(caller.socket.version() == "TLSv1.3" and caller.socket.selected_alpn_protocol() == "sunrpc", "TLS 1.3, and RPC by its name",
+                  (caller.socket.version(), caller.socket.selected_alpn_protocol()))
+    return ok
+
+
+def exports_want_tls(scene):
+    ok = scene.exports_want('["tls", "mtls"]')
+    before = counted(scene.target, REFUSED)
+    ok &= scene.nowhere_in_clear() and say(counted(scene.target, REFUSED) > before, f"and counted as {REFUSED}")
+    ok &= scene.takes("through TLS: served", scene.tls())
+    ok &= scene.takes("through TLS with a certificate: served", scene.tls(own=True))
+    return ok & say(rpc.mount_root(scene.target.netns, scene.target.server) == scene.root, "MOUNT answers in clear, as kernel clients ask it")
+
+
+def exports_want_certificates(scene):
+    ok = scene.exports_want('"mtls"')
+    ok &= scene.nowhere_in_clear()
+    ok &= scene.takes("through TLS without a certificate: refused", scene.tls(), rpc.ACCES)
+    ok &= scene.takes("with one: served", scene.tls(own=True))
+    old = scene.tls(own=True)
+    scene.certificates.run("revoke", CLIENT)
+    ok &= hang_up(scene.target, "the client's certificate is revoked", say)
+    ok &= say(ends(old), "its connection ends")
+    ok &= say(not begins(scene, own=True), "it gets no other")
+    scene.certificates.issue(CLIENT)
+    return ok & scene.takes("with a new one: served", scene.tls(own=True))
+
+
+def ends(caller):
+    try:
+        caller.nfs(rpc.GETATTR, rpc.opaque(bytes(56)))
+    except rpc.NoAnswer:
+        return True
+    return False
+
+
+def begins(scene, own):
+    """A client's certificate is looked at behind its own part of the handshake: the first answer says."""
+    try:
+        with scene.tls(own) as caller:
+            return caller.nfs(rpc.GETATTR, rpc.opaque(scene.root))[0] == rpc.OK
+    except rpc.NoAnswer:
+        return False
+
+
+def service_is_renewed(scene):
+    def serial():
+        with scene.tls(own=True) as caller:
+            return caller.socket.getpeercert()["serialNumber"]
+
+    before = serial()
+    scene.certificates.issue(SERVICE)
+    ok = hang_up(scene.target, "the service has a new certificate", say)
+    return ok & say(serial() != before, "new connections are shown that one")
+
+
+def load_goes_on(scene, options):
+    """slice-load in TLS alone, while the proxy is killed."""
+    ok = scene.exports_want('["tls", "mtls"]')
+    target = scene.target
+    command = [options.programs.parent / "bin/slice-load", "--server", f"{target.server}:{target.port}", "--mount-port", target.mount_port, "--tls",
+               scene.certificates.authority(), "--mix", "mixed", "--bytes-per-op", "20KiB", "--rate", 150, "--clients", 4, "--warm-up", 1, "--interval",
+               LOAD_SECONDS, "--patience", PATIENCE, "--seed", options.seed]
+    said = []
+    worker = threading.Thread(target=lambda: said.extend(uml.run_in_netns(target.netns, command, 3 * PATIENCE, output=None)))
+    worker.start()
+    for _ in range(KILLS):
+        time.sleep(LOAD_SECONDS / (KILLS + 1))
+        target.kill_and_start(target.proxy)
+    worker.join()
+    target.wait_serving()
+    return ok & say(len(said) == 2 and said[1] == 0, f"a load goes on through TLS while the proxy is killed {KILLS} times", said and said[0][-1500:])
+
+
+def encryption(ensembles, options):
+    folder = ensembles.folder / "encryption"
+    folder.mkdir(exist_ok=True)
+    template = targets.ROOT / "deploy/local/ensemble.toml"
+    certificates = Certificates(folder, "10.77.0.1")
+    config = folder / "ensemble.toml"
+    config.write_text(certificates.into(template.read_text()))
+    with targets.Slice(f"{ensembles.instance}-enc", ensembles.folder, ensembles.bin_dir, own=True, config=config, shape={"directories": 2}) as target:
+        scene = Scene(target, certificates)
+        ok = nothing_to_read(scene) & exports_want_tls(scene) & exports_want_certificates(scene) & service_is_renewed(scene)
+        ok &= load_goes_on(scene, options)
+        done = target.slicectl("fsck", check=False)
+        return ok & say(done.returncode == 0, "fsck finds nothing", done.stdout[-500:])
