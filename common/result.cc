@@ -14,6 +14,8 @@ std::string_view errc_name(Errc code) {
       return "exists";
     case Errc::kDenied:
       return "denied";
+    case Errc::kQuota:
+      return "quota";
     case Errc::kNoSpace:
       return "no space";
     case Errc::kIo:

@@ -20,6 +20,7 @@ enum class Errc {
   kExists,       //
   kDenied,       // authentication or permission
   kNoSpace,      //
+  kQuota,        // a user's or group's quota leaves no room
   kIo,           // the disk or the system refused
   kUnavailable,  // the peer cannot be reached now; trying again is right
   kTimedOut,     // no answer in time; the peer may or may not have acted

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/config.h"
+#include "common/quota.h"
 
 namespace slice {
 
@@ -29,6 +30,7 @@ struct Settings {
   std::uint32_t failover_ms = kDefaultFailoverMs;
   ClientLimits limits;
   std::map<std::string, std::uint64_t, std::less<>> reserves;  // ServerConfig::reserve_bytes by name
+  Quotas quotas;  // of no file: slicectl quota sets them, and a reload leaves them
 
   // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
   // these settings.

@@ -128,6 +128,7 @@ AuthorityService::AuthorityService(Volume& volume)
   on<wire::FetchArgs>(Procedure::kFetch, [this](const auto& args) { return fetch(args); });
   on<wire::MergeArgs>(Procedure::kMerge, [this](const auto& args) { return merge_all(args); });
   on<wire::HandlesArgs>(Procedure::kHandles, [this](const auto& args) { return handles(args); });
+  on<wire::RoomArgs>(Procedure::kRoom, [this](const auto& args) { return volume_.quotas.promise(args); });
   on<wire::PolicyArgs>(Procedure::kPolicy, [this](const auto& args) { return policy(args); });
 }
 

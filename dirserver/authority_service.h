@@ -6,6 +6,7 @@
 #include "dirserver/volume.h"
 #include "service/internal_program.h"
 #include "wire/authority.h"
+#include "wire/quota.h"
 
 namespace slice::dirserver {
 

@@ -24,6 +24,7 @@ class BenchServer : public service::testing::ServiceFixture {
     folder_ = ::mkdtemp(folder_.data());
     config_.servers[self_.index].cache_bytes = cache_bytes;
     config_.volume.threshold = 0;  // nobody to hand removed files to
+    config_.volume.root_mode = 0777;
     server_ = std::make_unique<DirectoryServer>(
         context_, [this](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
           return std::unique_ptr<storage::KvStore>(
@@ -41,6 +42,15 @@ class BenchServer : public service::testing::ServiceFixture {
   }
   void TestBody() override {}
 
+  // The caller is a user, who has a quota.
+  void limit() {
+    uid_ = 1000;
+    Settings limited = *settings_.get();
+    limited.quotas[{QuotaKind::kUser, uid_}] = {.space = {0, 1ull << 50, 0}, .files = {0, 1ull << 40, 0}};
+    settings_.set(std::move(limited));
+    server_->settings_changed();
+  }
+
   template <class Done>
   void wait(const Done& done) {
     while (!done()) {
@@ -52,7 +62,7 @@ class BenchServer : public service::testing::ServiceFixture {
   Buffer encode(Procedure procedure, const Args& args) {
     rpc::XdrWriter arguments, credential, record;
     nfs3::encode_arguments(arguments, args);
-    rpc::encode_auth_sys(credential, {.machine_name = "client", .uid = 0, .gid = 0, .groups = {}});
+    rpc::encode_auth_sys(credential, {.machine_name = "client", .uid = uid_, .gid = uid_, .groups = {}});
     rpc::encode_call(record, {.xid = Xid{++xid_},
                               .program = nfs3::kProgram,
                               .version = nfs3::kVersion,
@@ -94,6 +104,7 @@ class BenchServer : public service::testing::ServiceFixture {
   std::unique_ptr<DirectoryServer> server_;
   std::unique_ptr<rpc::Dispatcher> dispatcher_;
   std::uint32_t xid_ = 0;
+  std::uint32_t uid_ = 0;
 };
 
 void getattr(benchmark::State& state) {
@@ -123,8 +134,9 @@ void lookup(benchmark::State& state, std::uint64_t cache_bytes) {
 BENCHMARK_CAPTURE(lookup, cached, 256 << 20)->Arg(1000)->Arg(100000);
 BENCHMARK_CAPTURE(lookup, from_rocksdb, 64 << 10)->Arg(100000);
 
-void create_remove_pair(benchmark::State& state) {
+void create_remove_pair(benchmark::State& state, bool limited) {
   BenchServer server;
+  if (limited) server.limit();
   auto directory = server.root();
   std::int64_t pairs = 0;
   std::vector<std::string> names;
@@ -142,7 +154,8 @@ void create_remove_pair(benchmark::State& state) {
   }
   state.SetItemsProcessed(pairs);
 }
-BENCHMARK(create_remove_pair)->Arg(1)->Arg(16)->Arg(256)->UseRealTime();
+BENCHMARK_CAPTURE(create_remove_pair, free, false)->Arg(1)->Arg(16)->Arg(256)->UseRealTime();
+BENCHMARK_CAPTURE(create_remove_pair, with_quota, true)->Arg(1)->Arg(16)->Arg(256)->UseRealTime();
 
 void readdirplus(benchmark::State& state) {
   BenchServer server;

@@ -72,6 +72,7 @@ std::uint64_t DirectoryServer::objects() const {
 
 void DirectoryServer::settings_changed() {
   store_->set_min_free(min_free(context_));
+  volume_->settings_changed();
 }
 
 void DirectoryServer::refresh_gauges() {

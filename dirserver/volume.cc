@@ -21,6 +21,7 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       members(context),
       space(context, members),
       new_directories(context, members),
+      quotas(context, cells),
       servers(context),
       truncations(context, cells, locks, held, servers, duplicates),
       cuts(context, cells, held, peers, duplicates),
@@ -29,7 +30,8 @@ Volume::Volume(service::ServiceContext& service_context, storage::KvStore& store
       intentions(context, cells, peers),
       participant({context, cells, held, peers, parts, placement, reclaimer, [this] { return space.low(); }}),
       names(context, cells, placement, held, peers, parts),
-      changes({context, names, peers, parts, intentions, duplicates, space, new_directories, reclaimer}) {}
+      changes({context, names, peers, parts, intentions, duplicates, space, new_directories, quotas,
+               reclaimer}) {}
 
 Task<Status> Volume::start() {
   auto stored = cells.store().get(format_key());
@@ -41,16 +43,14 @@ Task<Status> Volume::start() {
     co_return fail(Errc::kInvalid, "the store was made for \"{}\", the configuration says \"{}\"", **stored,
                    expected);
   }
-  std::vector<SiteId> ours;
-  for (SiteId site{0}; site.value < placement.sites(); ++site.value) {
-    if (peers.owns(site)) ours.push_back(site);
-  }
+  const std::vector<SiteId> ours = owned();
   for (SiteId site : ours) stays.begin(site);
   SLICE_CO_RETURN_IF_ERROR(duplicates.load(cells, ours));
   // Locks of what was promised first: nothing may run in between.
   for (SiteId site : ours) SLICE_CO_RETURN_IF_ERROR(participant.recover(site));
   for (SiteId site : ours) SLICE_CO_RETURN_IF_ERROR(recover(site));
   cells.object_count().begin(cells.store(), ours, context.loop);
+  quotas.start(ours);
   context.tables.watch([this](const auto&) { follow_tables(); });
   co_return Status{};
 }
@@ -64,6 +64,22 @@ Status Volume::recover(SiteId site) {
   SLICE_RETURN_IF_ERROR(grants.recover(site));
   reclaimer.recover();
   return {};
+}
+
+std::vector<SiteId> Volume::owned() const {
+  std::vector<SiteId> ours;
+  for (SiteId site{0}; site.value < placement.sites(); ++site.value) {
+    if (peers.owns(site)) ours.push_back(site);
+  }
+  return ours;
+}
+
+std::vector<SiteId> Volume::sites() const {
+  std::vector<SiteId> here;
+  for (SiteId site{0}; site.value < placement.sites(); ++site.value) {
+    if (stays.here(site)) here.push_back(site);
+  }
+  return here;
 }
 
 void Volume::follow_tables() {
@@ -85,6 +101,7 @@ Status Volume::adopt(SiteId site) {
   SLICE_RETURN_IF_ERROR(duplicates.load(cells, {site}));
   SLICE_RETURN_IF_ERROR(participant.recover(site));
   cells.object_count().came(cells.store(), site, context.loop);
+  cells.usage().came(cells.store(), site, context.loop);
   return recover(site);
 }
 
@@ -97,6 +114,7 @@ void Volume::release(SiteId site) {
   duplicates.release(site);
   cells.locks().release(site);
   cells.object_count().went(cells.store(), site, context.loop);
+  cells.usage().went(site);
 }
 
 // The store's format and, with the root's site, the root directory.
@@ -122,6 +140,7 @@ Task<Status> Volume::create(std::string format) {
 
 void Volume::stop() {
   context.tables.watch(nullptr);
+  quotas.stop();
   participant.stop();
   intentions.stop();
   parts.stop();

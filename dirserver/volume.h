@@ -12,6 +12,7 @@
 #include "dirserver/background/lock_grants.h"
 #include "dirserver/background/members.h"
 #include "dirserver/background/new_directories.h"
+#include "dirserver/background/quota_keeper.h"
 #include "dirserver/background/reclaimer.h"
 #include "dirserver/background/space.h"
 #include "dirserver/background/truncations.h"
@@ -34,6 +35,8 @@ class Volume {
   // (kInvalid), and goes on with what a crash interrupted. Nothing may be served before it ends well. From
   // then on sites come and go with the tables, which go by the server's record.
   Task<Status> start();
+  // What is set for everybody has become other.
+  void settings_changed() { quotas.settings_changed(sites()); }
   // No new work in the background; what is under way ends within its time-outs.
   void stop();
 
@@ -49,6 +52,7 @@ class Volume {
   Members members;
   SpaceMonitor space;
   NewDirectories new_directories;
+  QuotaKeeper quotas;
   DataServers servers;
   Truncations truncations;
   Cuts cuts;
@@ -62,6 +66,9 @@ class Volume {
  private:
   Task<Status> create(std::string format);
   Status recover(SiteId site);
+  // Those that it has by the tables; and those that it has taken up, and not let go.
+  std::vector<SiteId> owned() const;
+  std::vector<SiteId> sites() const;
   void follow_tables();
   Status adopt(SiteId site);
   void release(SiteId site);

@@ -117,7 +117,12 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
             "files whose size and mtime were reported to a directory server; of a directory server, taken")),
         failures_(context.metrics.counter("authority_failures_total",
                                           "questions and reports that failed; reports are sent again")),
-        cached_(context.metrics.gauge("authority_cached_files", "files whose attributes are kept")) {}
+        cached_(context.metrics.gauge("authority_cached_files", "files whose attributes are kept")),
+        over_quota_(context.metrics.counter("quota_refused_writes_total",
+                                            "writes that a quota left no room for, NFS3ERR_DQUOT")),
+        rooms_(context, [this](const routing::FileHandle& file, wire::RoomArgs args) {
+          return ask<wire::RoomResult>(shared_from_this(), file, wire::AuthorityProcedure::kRoom, args);
+        }) {}
 
   // Calls under way may go on, without asking what is stored.
   void end() { stored_ = {}; }
@@ -179,6 +184,11 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
       if (which(entry.handle.fileid)) forget(entry);
     }
   }
+
+  QuotaRooms& rooms() { return rooms_; }
+  MonoTime now() const { return context_.loop.now(); }
+  Task<void> sleep(Duration duration) { co_await context_.loop.sleep(duration); }
+  void refuse_for_quota() { over_quota_.add(); }
 
   Task<void> flush() {
     MonoTime deadline = context_.loop.now() + kFlushTimeout;
@@ -265,7 +275,8 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     KnownFile known{.attributes = result.attributes,
                     .epoch = Epoch{result.attributes.rdev_major},
                     .striped = result.striped,
-                    .access = result.access};
+                    .access = result.access,
+                    .solid = solid_bytes(result.attributes)};
     // Sizes only grow under one epoch: an answer that says less was overtaken by another.
     if (entry.has && entry.known.epoch == known.epoch) {
       known.attributes.size = std::max(known.attributes.size, entry.known.attributes.size);
@@ -326,6 +337,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
       Entry& entry = *entries[i];
       entry.merging = true;
       entry.telling = std::exchange(entry.untold, {});
+      self->rooms_.telling(entry.handle.fileid);
       entry.forgotten_before = entry.forgotten;
       handles[i] = self->context_.handles.mint(entry.handle);
       args.files.push_back({.handle = handles[i],
@@ -381,6 +393,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   void end_telling(Entry& entry, const Status& status) {
     Untold telling = std::exchange(entry.telling, {});
     entry.merging = false;
+    rooms_.told(entry.handle.fileid, status || status.error().code == Errc::kStale);
     answer(telling.waiters, status);
     if (status) {
       if (entry.fetching) entry.current.meanwhile.add(telling.epoch, telling.end, telling.mtime);
@@ -465,6 +478,8 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   Counter& merges_;
   Counter& failures_;
   Counter& cached_;
+  Counter& over_quota_;
+  QuotaRooms rooms_;
 };
 
 AuthorityClient::AuthorityClient(ServiceContext& context, Stored stored, std::size_t max_entries)
@@ -489,6 +504,32 @@ Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
   auto known = co_await fetch(handle, Freshness::kNow);
   if (!known || may_transfer(who, known->permissions(), write)) co_return known;
   co_return fail(Errc::kDenied, "uid {} may not {} the file", who.uid, write ? "write" : "read");
+}
+Task<Result<QuotaRooms::Taken>> AuthorityClient::room(const Identity& who, const routing::FileHandle& handle,
+                                                      std::uint64_t offset, std::uint64_t count,
+                                                      KnownFile& known, Present present) {
+  if (who.superuser()) co_return QuotaRooms::Taken{};
+  const MonoTime deadline = impl_->now() + QuotaRooms::kPatience;
+  for (bool asked_anew = false;;) {
+    const QuotaRooms::Owners owners{known.attributes.uid, known.attributes.gid};
+    if (!impl_->rooms().limited(owners)) co_return QuotaRooms::Taken{};
+    std::uint64_t need = quota_need(known.solid, offset, count);
+    // In a file with holes only who has the bytes can tell; which costs more than to have room for them.
+    if (asked_anew && need > 0) need -= std::min(need, co_await present());
+    if (need == 0) co_return QuotaRooms::Taken{};
+    auto answer = co_await impl_->rooms().take(handle, owners, need);
+    if (!answer) co_return fail(std::move(answer.error()));
+    if (answer->there) co_return std::move(answer->room);
+    if (asked_anew && (!answer->others || impl_->now() >= deadline)) break;
+    if (asked_anew) co_await impl_->sleep(QuotaRooms::kPause);
+    // What is kept may be from before others, or this server itself, told of bytes that are stored by now.
+    auto now = co_await fetch_for_transfer(who, handle, true, Freshness::kNow);
+    if (!now) co_return fail(std::move(now.error()));
+    known = std::move(*now);
+    asked_anew = true;
+  }
+  impl_->refuse_for_quota();
+  co_return fail(Errc::kQuota, "no quota is left for the file's owner or group");
 }
 const KnownFile* AuthorityClient::peek(FileId file) const {
   return impl_->peek(file);

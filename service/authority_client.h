@@ -11,6 +11,7 @@
 #include "routing/file_handle.h"
 #include "service/access.h"
 #include "service/context.h"
+#include "service/quota_rooms.h"
 #include "wire/authority.h"
 
 namespace slice::service {
@@ -20,6 +21,9 @@ struct KnownFile {
   Epoch epoch;
   bool striped = false;
   nfs3::SharedAccess access;
+  // Bytes from the begin on that are stored for certain, and no holes, as the authority said: what it was
+  // told since is not among them.
+  std::uint64_t solid = 0;
 
   Permissions permissions() const { return {attributes, access.get()}; }
 };
@@ -48,6 +52,14 @@ class AuthorityClient {
   // kMaxAge). kDenied: even so.
   Task<Result<KnownFile>> fetch_for_transfer(const Identity& who, const routing::FileHandle& handle,
                                              bool write, Freshness freshness = Freshness::kCached);
+  // For a WRITE that the file's attributes, `known`, let `who` do: room for what it stores, as far as
+  // somebody has a quota; waits a while for what others have and may not use. Where it waited, `known` is as
+  // of now. kQuota: there is none; no room is needed for what is stored already, of which `present` says how
+  // many bytes of the whole blocks of [offset, offset + count) are so here. kUnavailable, kDenied, kStale.
+  using Present = std::function<Task<std::uint64_t>()>;
+  Task<Result<QuotaRooms::Taken>> room(const Identity& who, const routing::FileHandle& handle,
+                                       std::uint64_t offset, std::uint64_t count, KnownFile& known,
+                                       Present present);
   // What is cached, however old; nothing where never fetched.
   const KnownFile* peek(FileId file) const;
 

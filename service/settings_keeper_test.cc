@@ -73,6 +73,14 @@ TEST_F(SettingsKeeperTest, ACopyOfAnEarlierVersionIsRead) {
   }
 }
 
+TEST_F(SettingsKeeperTest, ACopyHasQuotas) {
+  Settings with = settings(7);
+  with.quotas[{QuotaKind::kUser, 1001}].files.hard = 5;
+  auto kept = decode_kept_settings(Result<Buffer>(encode_kept_settings(with)));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(*kept, with);
+}
+
 TEST_F(SettingsKeeperTest, AStartTakesTheManagersAndKeepsThemForOneWithoutIt) {
   has("manager1", settings(4));
   run_void(keeper().load_kept());

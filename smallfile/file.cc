@@ -157,10 +157,20 @@ void File::restore(const MapRecord& record) {
 }
 
 std::uint64_t File::stored() const {
+  return stored_in(0, blocks.size() * kBlockSize);
+}
+
+std::uint64_t File::stored_in(std::uint64_t first, std::uint64_t last) const {
   constexpr std::uint64_t kUnit = 4096;
+  first = first / kUnit * kUnit;
+  last = (last + kUnit - 1) / kUnit * kUnit;
   std::uint64_t sum = 0;
-  for (const Block& block : blocks) {
-    if (block.data || block.holds_zone()) sum += (block.valid + kUnit - 1) / kUnit * kUnit;
+  for (std::size_t i = first / kBlockSize; i < blocks.size() && i * kBlockSize < last; ++i) {
+    const Block& block = blocks[i];
+    if (!block.data && !block.holds_zone()) continue;
+    const std::uint64_t begin = i * kBlockSize, behind = begin + (block.valid + kUnit - 1) / kUnit * kUnit;
+    const std::uint64_t from = std::max(first, begin), to = std::min(last, behind);
+    sum += to > from ? to - from : 0;
   }
   return sum;
 }

@@ -59,6 +59,8 @@ struct File {
   std::size_t footprint() const;
   // Bytes that are no holes, in whole blocks of 4 KiB, as the authority counts a file without holes.
   std::uint64_t stored() const;
+  // Of these, those of the units of 4 KiB that [first, last) touches.
+  std::uint64_t stored_in(std::uint64_t first, std::uint64_t last) const;
 
   const FileId id;
   const SiteId site;

@@ -52,6 +52,12 @@ Result<std::uint64_t> Store::stored(FileId id) {
   return (*pin)->stored();
 }
 
+Result<std::uint64_t> Store::stored_in(FileId id, std::uint64_t offset, std::uint64_t count) {
+  auto pin = table_.find(id);
+  if (!pin) return fail(std::move(pin).error());
+  return (*pin)->stored_in(offset, offset + count);
+}
+
 Task<Result<Store::Seen>> Store::read(FileId id, std::uint64_t offset, ByteSpan into) {
   assert(offset + into.size() <= options_.threshold);
   auto pin = table_.find(id);

@@ -53,6 +53,8 @@ class Store {
   Result<Seen> look(FileId file);
   // Bytes of it here that are no holes, in whole blocks of 4 KiB.
   Result<std::uint64_t> stored(FileId file);
+  // The same of the blocks that [offset, offset + count) touches.
+  Result<std::uint64_t> stored_in(FileId file, std::uint64_t offset, std::uint64_t count);
   // Fills `into` with the bytes from `offset` on, zeros where there are none; what the file was at that
   // moment. kCorrupt (counted and logged) where a stored block is damaged, kStale where the file was removed.
   Task<Result<Seen>> read(FileId file, std::uint64_t offset, ByteSpan into);

@@ -18,7 +18,8 @@ enum class AuthorityProcedure : std::uint32_t {
   kFetch = 1,
   kMerge = 2,
   kPolicy = 3,
-  kHandles = 4
+  kHandles = 4,
+  kRoom = 5  // wire/quota.h
 };
 
 // FETCH: the attributes of a file. Waits while a truncation of the file is under way.

@@ -38,7 +38,10 @@ enum class ManagerProcedure : std::uint32_t {
   kStandbys = 21,
   kBackingKeep = 22,  // this and the next: wire/backing.h
   kBackingAdopt = 23,
-  kShareClients = 24  // wire/share.h
+  kShareClients = 24,  // wire/share.h
+  kQuotaReport = 25,   // this and the next two: wire/quota.h
+  kChangeQuota = 26,
+  kQuotaUsage = 27
 };
 
 enum class Role : std::uint32_t {

@@ -79,6 +79,8 @@ Status status_of(const Error& error) {
       return Status::kExist;
     case Errc::kDenied:
       return Status::kAcces;
+    case Errc::kQuota:
+      return Status::kDquot;
     case Errc::kNoSpace:
       return Status::kNoSpc;
     case Errc::kUnavailable:

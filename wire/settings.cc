@@ -5,13 +5,14 @@
 
 #include "rpc/xdr.h"
 #include "wire/codec.h"
+#include "wire/quota.h"
 
 namespace slice::wire {
 namespace {
 
 // What may stand behind all that the first versions read, in this order. They read no longer message: they
 // are told of it only where it is not as they would have it.
-constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2;
+constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
@@ -74,6 +75,9 @@ void decode_later_ones(rpc::XdrReader& in, Settings& out) {
         if (bits == 0 || entry.transports.bits() != bits) in.fail();
       }
       if (!has_transports(out)) in.fail();
+    } else if (which == kHasQuotas) {
+      out.quotas = decode_quotas(in);
+      if (out.quotas.empty()) in.fail();
     } else {
       in.fail();
     }
@@ -117,6 +121,10 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
   if (has_transports(settings)) {
     out.u32(kHasTransports);
     for (std::size_t i = 0; i < exports; ++i) out.u32(settings.exports[i].transports.bits());
+  }
+  if (!settings.quotas.empty()) {
+    out.u32(kHasQuotas);
+    encode_quotas(out, settings.quotas);
   }
 }
 bool decode(ByteView bytes, SettingsResult& result) {

@@ -24,7 +24,9 @@
 #include "wire/nsm1.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
+#include "wire/quota.h"
 #include "wire/routes.h"
+#include "wire/rquota.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
 #include "wire/share.h"
@@ -96,6 +98,18 @@ void listing(ByteView input) {
   while (list.next(entry)) ++entries;
   if (entries > input.size() / 20) std::abort();
   (void)list.complete();
+}
+
+void rquota_arguments(ByteView input) {
+  for (std::uint32_t version : {rquota::kVersion, rquota::kExtendedVersion}) {
+    rquota::Args value, again;
+    if (!decode(input, value, version)) continue;
+    rpc::XdrWriter first, second;
+    encode(first, value, version);
+    if (!decode(first.view(), again, version)) std::abort();
+    encode(second, again, version);
+    must_be_stable(first, second);
+  }
 }
 
 void text_arguments(ByteView input) {
@@ -176,6 +190,16 @@ const std::vector<Try>& tries() {
                                        message<portmap2::CallitArgs>,
                                        message<wire::SettingsResult>,
                                        message<wire::ReloadResult>,
+                                       message<wire::QuotaReportArgs>,
+                                       message<wire::QuotaReportResult>,
+                                       message<wire::ChangeQuotaArgs>,
+                                       message<wire::ChangeQuotaResult>,
+                                       message<wire::QuotaUsageArgs>,
+                                       message<wire::QuotaUsageResult>,
+                                       message<wire::RoomArgs>,
+                                       message<wire::RoomResult>,
+                                       message<rquota::Result>,
+                                       rquota_arguments,
                                        message<wire::TraceArgs>,
                                        message<wire::TraceResult>,
                                        message<wire::TopArgs>,

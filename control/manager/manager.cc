@@ -36,6 +36,13 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
       settings_(
           context, store,
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
+      quotas_(context.loop, context.metrics,
+              {.settings = context.settings,
+               .tables = state_.tables,
+               .change =
+                   [this](std::function<Status(Quotas&)> change_it) {
+                     return settings_.change_quotas(std::move(change_it));
+                   }}),
       address_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
                context.metrics),
       shares_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
@@ -86,6 +93,11 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
   on<wire::HoldAddressArgs>(Procedure::kHoldAddress, [this](const auto& args) { return address_.ask(args); });
   on<wire::ShareClientsArgs>(Procedure::kShareClients,
                              [this](const auto& args) { return shares_.ask(args); });
+  on<wire::QuotaReportArgs>(Procedure::kQuotaReport,
+                            [this](const auto& args) { return quotas_.report(args); });
+  on<wire::ChangeQuotaArgs>(Procedure::kChangeQuota,
+                            [this](const auto& args) { return quotas_.change(args); });
+  on<wire::QuotaUsageArgs>(Procedure::kQuotaUsage, [this](const auto& args) { return quotas_.usage(args); });
   on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
   on<wire::BackingClaimArgs>(Procedure::kBackingClaim, [this](const auto& args) {
     failovers_.claims(args.server, args.instance);

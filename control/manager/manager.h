@@ -14,6 +14,7 @@
 #include "control/manager/client_shares.h"
 #include "control/manager/failovers.h"
 #include "control/manager/moves.h"
+#include "control/manager/quota_book.h"
 #include "control/manager/settings_book.h"
 #include "control/manager/state.h"
 #include "control/manager/survey.h"
@@ -114,6 +115,7 @@ class Manager : public service::InternalProgram {
   BackingSets backing_sets_;
   Failovers failovers_;
   SettingsBook settings_;
+  QuotaBook quotas_;
   AddressLease address_;
   ClientShares shares_;
   std::optional<Survey> survey_;  // none: the state is known

@@ -60,6 +60,7 @@ Task<wire::ReloadResult> SettingsBook::reload() {
     result.warnings = read->warnings;
     warn_of_members(*read, result.warnings);
     Settings next = settings_of(*read);
+    next.quotas = before->quotas;
     next.generation = SettingsGeneration{before->generation.value + 1};
     result.changed = differences(*before, next);
     if (!result.changed.empty()) {
@@ -86,6 +87,21 @@ Task<wire::ReloadResult> SettingsBook::reload() {
            result.changed.empty() ? "nothing" : fmt::format("{}", fmt::join(result.changed, ", ")),
            result.late.empty() ? "nobody" : fmt::format("{}", fmt::join(result.late, " ")));
   co_return result;
+}
+
+Task<Result<std::vector<std::string>>> SettingsBook::change_quotas(
+    std::function<Status(Quotas& quotas)> change) {
+  auto lock = co_await change_.lock();
+  Settings next = *context_.settings.get();
+  const Quotas before = next.quotas;
+  SLICE_CO_RETURN_IF_ERROR(change(next.quotas));
+  if (next.quotas == before) co_return std::vector<std::string>{};
+  ++next.generation.value;
+  if (Status published = co_await publish(std::move(next)); !published) {
+    co_return fail(published.error().code, "the settings cannot be made durable: {}",
+                   published.error().message);
+  }
+  co_return co_await tell_all();
 }
 
 std::string SettingsBook::objection(const EnsembleConfig& read) const {

@@ -32,6 +32,10 @@ class SettingsBook {
   // Reads the file again. Where it is wrong, or changes what cannot change now, nothing is changed; else its
   // settings are durable, and every living process has been told when this ends.
   Task<wire::ReloadResult> reload();
+  // Has `change` change the quotas, which are durable, and told to every living process, when this ends; the
+  // names of those that do not have them yet. An error of `change`, or of making them durable: nothing is
+  // changed.
+  Task<Result<std::vector<std::string>>> change_quotas(std::function<Status(Quotas& quotas)> change);
   // What a process says of its settings: they may be newer than these, where the copy was lost or restored
   // from an old one. Such are taken over.
   void heard(const wire::HeartbeatArgs& args);

@@ -171,6 +171,36 @@ TEST_F(SettingsBookTest, AReloadIsDurableAndTold) {
   EXPECT_EQ(kept(), *settings_.get());
 }
 
+TEST_F(SettingsBookTest, QuotasAreDurableAndToldAndAReloadLeavesThem) {
+  FakeProcess& store = process("store1");
+  process("proxy1", false);
+  const QuotaId ann{QuotaKind::kUser, 1001};
+  const auto set = [ann](std::uint64_t most) {
+    return [ann, most](Quotas& quotas) {
+      quotas[ann].files.hard = most;
+      return Status{};
+    };
+  };
+  auto late = run(book().change_quotas(set(5)));
+  ASSERT_TRUE(late);
+  EXPECT_THAT(*late, ElementsAre("proxy1"));
+  EXPECT_EQ(store.told, 1u);
+  EXPECT_EQ(kept().quotas.at(ann).files.hard, 5u);
+  EXPECT_EQ(generation(), 2u);
+  EXPECT_TRUE(run(book().change_quotas(set(5))));
+  EXPECT_EQ(generation(), 2u) << "nothing new";
+  EXPECT_FALSE(run(book().change_quotas([](Quotas& quotas) -> Status {
+    quotas.clear();
+    return fail(Errc::kInvalid, "no");
+  })));
+  EXPECT_EQ(generation(), 2u);
+  folder_.write_with("[[server]]", "access = \"ro\"\n[[server]]");
+  EXPECT_THAT(reload().changed, ElementsAre("[[export]]"));
+  EXPECT_EQ(settings_.get()->quotas.at(ann).files.hard, 5u);
+  restart();
+  EXPECT_EQ(settings_.get()->quotas.at(ann).files.hard, 5u);
+}
+
 TEST_F(SettingsBookTest, WhatIsTheSameIsNoNews) {
   FakeProcess& store = process("store1");
   store.now.generation = SettingsGeneration{1};

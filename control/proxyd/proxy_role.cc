@@ -16,7 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kXdpText = 160;  // of a detail, where more is to be said
+constexpr std::size_t kXdpText = 160;                         // of a detail, where more is to be said
+constexpr Duration kUsagePatience = std::chrono::seconds(2);  // quota(1) asks again after some more
 constexpr Duration kAcceptedStep = 100ms;
 constexpr Duration kSave = 1s;              // by then data servers have told the authority by themselves
 constexpr std::size_t kMemory = 512 << 20;  // bytes of all workers' buffers
@@ -35,6 +36,8 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       managers_(context.config),
       locks_(context),
       clients_status_(context),
+      users_quotas_(context, rquota::kVersion, asks_for_usage()),
+      quotas_(context, rquota::kExtendedVersion, asks_for_usage()),
       grants_(loop_, context.metrics, context.random() | 1,
               [this] {
                 // A process that stood still has no lease any more, whatever it believes.
@@ -185,6 +188,12 @@ Task<Result<Answer>> ProxyRole::ask_manager(wire::ManagerProcedure procedure, Ar
                                                    patience);
 }
 
+QuotaProgram::Ask ProxyRole::asks_for_usage() {
+  return [this](wire::QuotaUsageArgs args) {
+    return ask_manager<wire::QuotaUsageResult>(wire::ManagerProcedure::kQuotaUsage, args, kUsagePatience);
+  };
+}
+
 std::string ProxyRole::detail() const {
   std::string said = xdp_.describe();
   if (!address_) return said;
@@ -283,6 +292,8 @@ Status ProxyRole::start_programs() {
   }
   mount_dispatcher_->add(locks_);
   mount_dispatcher_->add(clients_status_);
+  mount_dispatcher_->add(users_quotas_);
+  mount_dispatcher_->add(quotas_);
   mount_dispatcher_->add(routes_.emplace(context_.settings, tables_, context_.metrics));
   auto served = serve(*mount_dispatcher_, config.mount_port);
   if (!served) return fail(served.error(), "MOUNT");

@@ -17,6 +17,7 @@
 #include "proxy/programs/lock_program.h"
 #include "proxy/programs/mount_program.h"
 #include "proxy/programs/portmap_program.h"
+#include "proxy/programs/quota_program.h"
 #include "proxy/programs/routes_program.h"
 #include "proxy/programs/status_program.h"
 #include "proxy/shared_state.h"
@@ -57,6 +58,7 @@ class ProxyRole : public service::Role {
   ClientShare::Seams share_seams();
   template <class Answer, class Args>
   Task<Result<Answer>> ask_manager(wire::ManagerProcedure procedure, Args args, Duration patience);
+  QuotaProgram::Ask asks_for_usage();
   std::string name_of(std::uint32_t server) const;
   void watch_connections();
   bool begin_anew();
@@ -93,6 +95,7 @@ class ProxyRole : public service::Role {
   std::optional<service::TracedProgram> traced_mount_;
   LockProgram locks_;
   StatusProgram clients_status_;
+  QuotaProgram users_quotas_, quotas_;  // of RQUOTA's versions 1 and 2
   GrantProgram grants_;
   std::unique_ptr<ClientCalls> client_calls_;
   std::optional<RoutesProgram> routes_;

@@ -23,6 +23,7 @@
 #include "control/slicectl/leave_commands.h"
 #include "control/slicectl/move_commands.h"
 #include "control/slicectl/proxy_commands.h"
+#include "control/slicectl/quota_command.h"
 #include "control/slicectl/render.h"
 #include "control/slicectl/status_command.h"
 #include "control/slicectl/top_commands.h"
@@ -129,7 +130,7 @@ class Command {
   }
 
   // MoveCommands, LeaveCommands, StatusCommand, FailoverCommand, DoctorCommand, TraceCommands, TopCommands,
-  // ProxyCommands.
+  // ProxyCommands, QuotaCommand.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -470,7 +471,8 @@ constexpr const char* kExitCodes =
     "3 something is wrong (status, doctor), some servers did not answer (metrics, where, tables --check: "
     "the rest "
     "is shown), or do not have "
-    "the settings yet (reload), or the server does not serve yet (failover); 4 refused without --force "
+    "the settings yet (reload, quota), or the server does not serve yet (failover); 4 refused without "
+    "--force "
     "(policy), or since files would lose bytes "
     "(server remove --lost).\n"
     "fsck: 0 clean; 1 findings; 2 not everything could be read, or wrong usage. path: 1 one has none. "
@@ -506,6 +508,7 @@ int main(int argc, char** argv) {
   TraceCommands trace(app);
   TopCommands top(app);
   ProxyCommands proxy(app);
+  QuotaCommand quota(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -547,6 +550,10 @@ int main(int argc, char** argv) {
     say(server_change.error());
     return kBadUsage;
   }
+  if (Status asked = quota.parsed() ? quota.check() : Status{}; !asked) {
+    say(asked.error());
+    return kBadUsage;
+  }
   auto config = load_ensemble(arguments.config);
   if (!config && doctor.parsed()) {
     return print(DoctorCommand::refused(config.error(), arguments.json ? Format::kJson : Format::kText),
@@ -577,6 +584,7 @@ int main(int argc, char** argv) {
   if (trace.parsed()) return command.carry_out(trace);
   if (top.parsed()) return command.carry_out(top);
   if (proxy.parsed()) return command.carry_out(proxy);
+  if (quota.parsed()) return command.carry_out(quota);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (reload->parsed()) return command.reload();

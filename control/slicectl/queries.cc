@@ -275,6 +275,14 @@ Task<Result<wire::ReloadResult>> ask_reload(const Seams& seams) {
   return have_manager<wire::ReloadResult>(seams, wire::AdminProcedure::kReload, service::NoArguments{});
 }
 
+Task<Result<wire::ChangeQuotaResult>> ask_to_change_quota(const Seams& seams, wire::ChangeQuotaArgs args) {
+  return have_manager<wire::ChangeQuotaResult>(seams, wire::ManagerProcedure::kChangeQuota, std::move(args));
+}
+
+Task<Result<wire::QuotaUsageResult>> ask_quota_usage(const Seams& seams, wire::QuotaUsageArgs args) {
+  return ask_manager<wire::QuotaUsageResult>(seams, wire::ManagerProcedure::kQuotaUsage, args);
+}
+
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args) {
   return have_manager<wire::ChangeServerResult>(seams, wire::ManagerProcedure::kChangeServer,
                                                 std::move(args));

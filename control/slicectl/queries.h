@@ -24,6 +24,7 @@
 #include "wire/layout.h"
 #include "wire/moves.h"
 #include "wire/object.h"
+#include "wire/quota.h"
 #include "wire/settings.h"
 #include "wire/share.h"
 
@@ -68,6 +69,10 @@ Task<Result<wire::StandbysResult>> ask_standbys(const Seams& seams);
 Task<Result<wire::BackingAdoptResult>> ask_to_adopt(const Seams& seams, wire::BackingAdoptArgs args);
 // Has a server served by one of them; likewise.
 Task<Result<wire::FailoverResult>> ask_failover(const Seams& seams, wire::FailoverArgs args);
+
+// Changes a quota; likewise. And what those have who have one, or one of them.
+Task<Result<wire::ChangeQuotaResult>> ask_to_change_quota(const Seams& seams, wire::ChangeQuotaArgs args);
+Task<Result<wire::QuotaUsageResult>> ask_quota_usage(const Seams& seams, wire::QuotaUsageArgs args);
 
 // How far a coordinator is with evening out files that have a layout.
 struct Spread {

@@ -49,6 +49,13 @@ std::uint64_t sum_of(const std::vector<StoredPart>& stored) {
   return sum;
 }
 
+// rdev.specdata2 of a regular file (docs/formats/file-handle.md, "Room").
+std::uint32_t site_and_times(const AttributeCell& cell) {
+  return cell.self.cell.site.value | (cell.mtime_set >= cell.mtime ? SLICE_MTIME_SET : 0);
+}
+
+}  // namespace
+
 // Never 0 where there may be bytes, which servers tell a second late: there are programs (tar among them)
 // that take such a file for one hole, and do not read it. Copies count, as far as a file without holes takes.
 std::uint64_t used_by(const AttributeCell& cell) {
@@ -62,13 +69,6 @@ std::uint64_t used_by(const AttributeCell& cell) {
       return 0;
   }
 }
-
-// rdev.specdata2 of a regular file (docs/formats/file-handle.md, "Room").
-std::uint32_t site_and_times(const AttributeCell& cell) {
-  return cell.self.cell.site.value | (cell.mtime_set >= cell.mtime ? SLICE_MTIME_SET : 0);
-}
-
-}  // namespace
 
 nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume) {
   nfs3::Attributes out;

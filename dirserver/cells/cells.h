@@ -96,6 +96,8 @@ struct AttributeCell {
   bool regular() const { return self.type == nfs3::FileType::kRegular; }
 };
 nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume);
+// Bytes that it takes, as its attributes say.
+std::uint64_t used_by(const AttributeCell& cell);
 nfs3::WccAttributes wcc_of(const AttributeCell& cell);
 
 // ---- names ----

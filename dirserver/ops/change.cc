@@ -242,6 +242,12 @@ Answer<CellRef> Change::new_cell(const NamePlace& place, nfs3::FileType type) {
   return CellRef{site, *fileid, generation};
 }
 
+NfsStatus Change::check_quotas(std::span<const QuotaId> whose, const AttributeCell& cell) {
+  if (!seams_.quotas.used()) return NfsStatus::kOk;
+  const QuotaUsage more{used_by(cell), 1};
+  return seams_.quotas.exceeded(request.who, whose, more) ? NfsStatus::kDquot : NfsStatus::kOk;
+}
+
 AttributeCell& Change::create(AttributeCell cell) {
   if (names.cells.owns(cell.self.cell.site)) return transaction.create(std::move(cell));
   far_.push_back(std::make_unique<Far>(Far{std::move(cell), true, CellStep::How::kCreate}));

@@ -8,11 +8,13 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "dirserver/across/initiator.h"
 #include "dirserver/across/reclaim_queue.h"
 #include "dirserver/background/new_directories.h"
+#include "dirserver/background/quota_keeper.h"
 #include "dirserver/background/space.h"
 #include "dirserver/ops/operation.h"
 #include "dirserver/store/duplicate_cache.h"
@@ -45,6 +47,7 @@ class Changes {
     DuplicateCache& duplicates;
     SpaceMonitor& space;
     NewDirectories& new_directories;
+    QuotaKeeper& quotas;
     ReclaimQueue& reclaimer;
   };
   // All must outlive this.
@@ -97,6 +100,9 @@ class Change {
   // ---- changing ----
   // Whether names and cells may only shrink: NOSPC for what adds some.
   bool low_on_space() const { return seams_.space.low(); }
+  // What the caller adds to what the owner and group of `cell` have: DQUOT where one of them may not have
+  // that much more.
+  nfs3::Status check_quotas(std::span<const QuotaId> whose, const AttributeCell& cell);
   // For a new object whose name is at `place`: NOSPC and what the store refuses, or JUKEBOX as above.
   Answer<CellRef> new_cell(const NamePlace& place, nfs3::FileType type);
   // Says that `cell` was or will be changed. OK, or JUKEBOX as above.

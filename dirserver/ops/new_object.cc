@@ -1,5 +1,7 @@
 #include "dirserver/ops/new_object.h"
 
+#include <array>
+
 #include "bpf/shared/file_handle.h"
 
 namespace slice::dirserver::ops {
@@ -102,6 +104,8 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
     cell.access = nfs3::inherit(*directory.defaults, cell.mode);
     if (cell.directory()) cell.defaults = directory.defaults;
   }
+  const std::array<QuotaId, 2> owners{QuotaId{QuotaKind::kUser, cell.uid}, {QuotaKind::kGroup, cell.gid}};
+  if (auto status = change.check_quotas(owners, cell); status != nfs3::Status::kOk) return refuse(status);
   if (auto status = change.link(entry, cell.self); status != nfs3::Status::kOk) return refuse(status);
   return &change.create(std::move(cell));
 }

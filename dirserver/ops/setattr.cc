@@ -78,12 +78,21 @@ void set_times(AttributeCell& cell, const nfs3::SetAttributes& set) {
   if (set.set_mtime != TimeHow::kDontChange) cell.mtime_set = cell.ctime;
 }
 
+// Who gets the object has room for it.
+NfsStatus check_new_owners(Change& change, const AttributeCell& cell, const nfs3::SetAttributes& set) {
+  std::vector<QuotaId> owners;
+  if (set.uid && *set.uid != cell.uid) owners.push_back({QuotaKind::kUser, *set.uid});
+  if (set.gid && *set.gid != cell.gid) owners.push_back({QuotaKind::kGroup, *set.gid});
+  return owners.empty() ? NfsStatus::kOk : change.check_quotas(owners, cell);
+}
+
 NfsStatus apply(Change& change, AttributeCell& cell, const nfs3::SetattrArgs& arguments) {
   if (arguments.guard && *arguments.guard != cell.ctime) return NfsStatus::kNotSync;
   const nfs3::SetAttributes& set = arguments.attributes;
   const Identity& who = change.request.who;
   if (auto status = check_permission(who, cell, set); status != NfsStatus::kOk) return status;
   if (!sets_something(set)) return NfsStatus::kOk;
+  if (auto status = check_new_owners(change, cell, set); status != NfsStatus::kOk) return status;
   if (set.size) resize(cell, who, *set.size, change.now);
   set_owner_and_mode(cell, who, set);
   if (!set.size) cell.ctime = later(change.now, cell.ctime);

@@ -569,12 +569,33 @@ std::int64_t Transaction::more_objects() const {
   return more;
 }
 
+Result<std::vector<UsageChange>> Transaction::usage_changes() {
+  std::vector<UsageChange> changes;
+  if (!cells_.usage_.on()) return changes;
+  for (const auto& slot : attributes_) {
+    if (!slot->changed && !slot->erased) continue;
+    const CellRef& ref = slot->cell.self.cell;
+    UsageChange change{.site = ref.site, .before = {}, .after = {}};
+    if (!slot->created) {
+      auto before = cells_.any_generation(ref);
+      if (!before) return fail(std::move(before.error()));
+      if (*before != nullptr) change.before = usage_of(**before);
+    }
+    if (!slot->erased) change.after = usage_of(slot->cell);
+    changes.push_back(change);
+  }
+  return changes;
+}
+
 Result<storage::LogPosition> Transaction::commit() {
   SLICE_RETURN_IF_ERROR(fill_batch());
   if (batch_.empty()) return shown_;
+  auto usage = usage_changes();
+  if (!usage) return fail(std::move(usage.error()));
   auto position = cells_.apply(batch_);
   if (!position) return position;
   cells_.objects_.changed(more_objects());
+  for (const UsageChange& change : *usage) cells_.usage_.changed(change);
   remember(*position);
   return std::max(*position, shown_);
 }

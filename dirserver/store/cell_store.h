@@ -18,6 +18,7 @@
 #include "dirserver/store/clock_cache.h"
 #include "dirserver/store/object_count.h"
 #include "dirserver/store/stays.h"
+#include "dirserver/store/usage_count.h"
 #include "storage/kv_store.h"
 
 namespace slice::dirserver {
@@ -77,6 +78,9 @@ class CellStore {
 
   // What counts objects.
   ObjectCount& object_count() { return objects_; }
+  // What counts how much users and groups have.
+  UsageCount& usage() { return usage_; }
+  const UsageCount& usage() const { return usage_; }
   // How many there are; nothing until they are counted.
   std::optional<std::uint64_t> objects() const { return objects_.objects(); }
 
@@ -134,6 +138,7 @@ class CellStore {
 
   ClientLockCells locks_;
   ObjectCount objects_;
+  UsageCount usage_;
 
   struct Pending {
     storage::LogPosition position;
@@ -258,6 +263,8 @@ class Transaction {
   Status fill_batch();
   void remember(storage::LogPosition position);
   std::int64_t more_objects() const;
+  // What it makes of usage; before it is applied. None, where nobody counts that.
+  Result<std::vector<UsageChange>> usage_changes();
 
   CellStore& cells_;
   std::vector<std::unique_ptr<CellSlot>> attributes_;

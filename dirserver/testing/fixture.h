@@ -85,6 +85,8 @@ class DirectoryFixture : public service::testing::ServiceFixture {
 
   void crash();
   void restart();  // crash() first
+  // The server is told that `settings_` have become others.
+  void follow_settings() { server_->settings_changed(); }
   storage::MemoryStore& store() { return *store_; }
   void corrupt(const std::string& key) { medium_.corrupt(key); }
 

@@ -13,14 +13,17 @@
 #include "wire/nfs3.h"
 #include "wire/nlm4.h"
 #include "wire/nsm1.h"
+#include "wire/rquota.h"
 
 namespace slice::proxy {
 namespace {
 
-// What clients lock files by. A host that is an NFS client itself has programs of its own for that.
-std::array<portmap2::Mapping, 2> for_locks(const ProxyConfig& config, std::uint32_t protocol) {
+// What a host that is an NFS client, or server, itself has programs of its own for: locks and quotas.
+std::array<portmap2::Mapping, 4> beside_nfs(const ProxyConfig& config, std::uint32_t protocol) {
   return {{{nlm4::kProgram, nlm4::kVersion, protocol, config.mount_port},
-           {nsm1::kProgram, nsm1::kVersion, protocol, config.mount_port}}};
+           {nsm1::kProgram, nsm1::kVersion, protocol, config.mount_port},
+           {rquota::kProgram, rquota::kVersion, protocol, config.mount_port},
+           {rquota::kProgram, rquota::kExtendedVersion, protocol, config.mount_port}}};
 }
 
 std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portmap) {
@@ -31,7 +34,7 @@ std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portm
     all.push_back({nfs3::kAclProgram, nfs3::kVersion, protocol, config.nfs_port});
     all.push_back({mount3::kProgram, mount3::kVersion, protocol, config.mount_port});
     if (!with_portmap) continue;
-    for (const portmap2::Mapping& mapping : for_locks(config, protocol)) all.push_back(mapping);
+    for (const portmap2::Mapping& mapping : beside_nfs(config, protocol)) all.push_back(mapping);
   }
   return all;
 }
@@ -142,7 +145,7 @@ bool register_at_rpcbind(const ProxyConfig& config, bool on) {
   }
   // Those that are there stay.
   for (std::uint32_t protocol : {portmap2::kTcp, portmap2::kUdp}) {
-    for (const portmap2::Mapping& mapping : for_locks(config, protocol)) {
+    for (const portmap2::Mapping& mapping : beside_nfs(config, protocol)) {
       std::uint32_t port = rpcbind.port_of(mapping);
       if (port == (on ? 0 : mapping.port)) rpcbind.change(change, mapping);
     }

@@ -9,6 +9,7 @@
 #include "routing/file_handle.h"
 #include "rpc/dispatcher.h"
 #include "wire/authority.h"
+#include "wire/quota.h"
 
 namespace slice::service::testing {
 
@@ -46,6 +47,8 @@ class FakeAuthority : public rpc::Program {
   // How long a MERGE takes.
   Duration merge_delay{0};
 
+  std::uint64_t room = 0;  // that owners and groups have left, whoever they are
+
   unsigned fetches = 0, striped_fetches = 0, merges = 0;  // merges: of files
   wire::FileMerge last_merge;                             // its handle is not kept
 
@@ -60,12 +63,21 @@ class FakeAuthority : public rpc::Program {
         co_return co_await merge(call, results);
       case wire::AuthorityProcedure::kHandles:
         co_return handles_of(call, results);
+      case wire::AuthorityProcedure::kRoom:
+        co_return room_for(call, results);
       default:
         co_return rpc::Outcome::kNoProcedure;
     }
   }
 
  private:
+  rpc::Outcome room_for(const rpc::Call& call, rpc::XdrWriter& results) const {
+    wire::RoomArgs args;
+    if (!decode(call.arguments, args)) return rpc::Outcome::kGarbage;
+    const std::uint64_t left = room > args.held ? room - args.held : 0;
+    encode(results, wire::RoomResult{.promised = left >= args.needed ? args.needed : 0});
+    return rpc::Outcome::kReply;
+  }
   File* find(ByteView bytes) {
     auto opened = handles_.open(bytes);
     auto found = opened ? files_.find(opened->fileid) : files_.end();

@@ -9,6 +9,15 @@ namespace slice::smallfile {
 using service::NfsAnswer;
 using service::NfsRequest;
 
+namespace {
+
+Task<std::uint64_t> present(Store& store, FileId file, std::uint64_t offset, std::size_t count) {
+  auto bytes = store.stored_in(file, offset, count);
+  co_return bytes ? *bytes : 0;
+}
+
+}  // namespace
+
 Task<NfsAnswer> write(Shared& shared, NfsRequest& request, const nfs3::WriteArgs& args,
                       rpc::XdrWriter& results) {
   if (auto wrong = service::check_write(request.handle, args); wrong != nfs3::Status::kOk) co_return wrong;
@@ -22,6 +31,10 @@ Task<NfsAnswer> write(Shared& shared, NfsRequest& request, const nfs3::WriteArgs
   bool clears = false;
   Store::Seen seen;
   if (own > 0) {
+    auto quota = co_await shared.authority.room(request.who, request.handle, args.offset, own, *known, [&] {
+      return present(shared.store, file, args.offset, own);
+    });
+    if (!quota) co_return std::move(quota).error();
     auto written = co_await shared.sites.apply(file, {.offset = args.offset,
                                                       .data = args.data.first(own),
                                                       .stable = stable,
@@ -29,6 +42,7 @@ Task<NfsAnswer> write(Shared& shared, NfsRequest& request, const nfs3::WriteArgs
                                                       .mtime_from = known->attributes.mtime});
     if (!written) co_return std::move(written).error();
     seen = written->seen;
+    quota->stored(file);
     Status finished;
     // A client that gets no attributes asks the authority next; it must, if a mode bit went.
     clears = service::write_clears_set_id(request.who, known->attributes);

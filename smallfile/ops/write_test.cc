@@ -20,6 +20,25 @@ TEST_F(WriteTest, AnswersCountStabilityAndVerifier) {
   EXPECT_EQ(read(handle, 0, 100).data, "0123456789");
 }
 
+TEST_F(WriteTest, BeyondAQuotaOnlyWhatIsStoredAlready) {
+  make_file(1);
+  auto handle = mint(handle_of(1));
+  Settings limited = *settings_.get();
+  limited.quotas[{QuotaKind::kUser, 1000}].space.hard = 8192;
+  settings_.set(std::move(limited));
+  authority.room = 8192;
+  EXPECT_EQ(write(handle, 0, std::string(4096, 'a')).status, NfsStatus::kOk);
+  EXPECT_EQ(write(handle, 12288, std::string(4096, 'b')).status, NfsStatus::kOk);
+  authority.room = 0;  // the authority was told of these
+  EXPECT_EQ(write(handle, 4096, "c").status, NfsStatus::kDquot) << "the hole";
+  EXPECT_EQ(write(handle, 16384, "c").status, NfsStatus::kDquot);
+  EXPECT_EQ(write(handle, 8000, std::string(400, 'c')).status, NfsStatus::kDquot) << "in part";
+  EXPECT_EQ(write(handle, 12300, "overwritten").status, NfsStatus::kOk);
+  EXPECT_EQ(write(handle, 100, "overwritten").status, NfsStatus::kOk);
+  EXPECT_EQ(read(handle, 12300, 11).data, "overwritten");
+  EXPECT_EQ(metrics_.counter("quota_refused_writes_total").value(), 3u);
+}
+
 TEST_F(WriteTest, OverWhatIsThereAndBehindAHole) {
   make_file(1);
   auto handle = mint(handle_of(1));

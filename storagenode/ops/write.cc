@@ -55,6 +55,24 @@ Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& reque
   co_return Accepted{written->here, mtime, written->verifier, written->sent_too_early};
 }
 
+constexpr std::uint64_t kBlockOfUsage = 4096;
+
+// Bytes of the blocks of a range that are stored here.
+Task<std::uint64_t> present(Node& node, const routing::FileHandle& handle, const Extent& extent) {
+  constexpr std::size_t most = 1024;  // stretches between holes, in one write's range
+  const std::uint64_t begin = extent.offset / kBlockOfUsage * kBlockOfUsage;
+  const std::uint64_t end =
+      (extent.offset + extent.count + kBlockOfUsage - 1) / kBlockOfUsage * kBlockOfUsage;
+  auto ranges = co_await node.store.data(node.object_of(handle), begin, most);
+  if (!ranges) co_return 0;
+  std::uint64_t sum = 0;
+  for (const ObjectStore::Range& range : *ranges) {
+    const std::uint64_t from = std::max(range.offset, begin), to = std::min(range.offset + range.length, end);
+    sum += to > from ? to - from : 0;
+  }
+  co_return sum;
+}
+
 // Whoever said what it had heard sends it again, with the stamp of now. Others' requests have waited here.
 NfsAnswer refuse(Node& node, const service::NfsRequest& request, rpc::XdrWriter& results) {
   if (request.call.layout.version == 0) return nfs3::Status::kJukebox;
@@ -82,6 +100,9 @@ Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::
                    .committed = args.stable,
                    .verifier = node.context.verifier.largest()};
   if (extent.count > 0) {
+    auto quota = co_await node.authority.room(request.who, handle, extent.offset, extent.count, *known,
+                                              [&] { return present(node, handle, extent); });
+    if (!quota) co_return quota.error();
     bool sync = args.stable != nfs3::Stable::kUnstable;
     // A client that gets no attributes asks the authority next; it must, if a mode bit went.
     bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
@@ -96,6 +117,7 @@ Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::
       co_return passed.answer ? std::move(*passed.answer) : NfsAnswer::drop();
     }
     if (!done) co_return done.error();
+    quota->stored(handle.fileid);
     ok.verifier = done->verifier;
     if (tell_now || sync) {
       auto told = tell_now ? co_await node.authority.report(handle, done->written.epoch, end, done->mtime)

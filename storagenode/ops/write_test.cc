@@ -48,6 +48,22 @@ TEST_F(WriteTest, AnswersCountStabilityAndVerifier) {
   EXPECT_EQ(write(kThreshold, data.view(), Stable::kFileSync).ok.committed, Stable::kFileSync);
 }
 
+TEST_F(WriteTest, BeyondAQuotaOnlyWhatIsStoredAlready) {
+  Settings limited = *settings_.get();
+  limited.quotas[{QuotaKind::kGroup, 1000}].space.hard = 8192;
+  settings_.set(std::move(limited));
+  const Buffer block = bytes_of(4096, 1);
+  authority.room = 8192;
+  EXPECT_EQ(write(kThreshold, block.view()).status, NfsStatus::kOk);
+  EXPECT_EQ(write(kThreshold + 12288, block.view()).status, NfsStatus::kOk);
+  authority.room = 0;  // the authority was told of these
+  EXPECT_EQ(write(kThreshold + 4096, as_bytes("c")).status, NfsStatus::kDquot) << "the hole";
+  EXPECT_EQ(write(kThreshold + 16384, as_bytes("c")).status, NfsStatus::kDquot);
+  EXPECT_EQ(write(kThreshold + 12300, as_bytes("over")).status, NfsStatus::kOk);
+  EXPECT_EQ(write(kThreshold, as_bytes("over")).status, NfsStatus::kOk);
+  EXPECT_EQ(read(kThreshold + 12300, 4).data, "over");
+}
+
 TEST_F(WriteTest, TheFirstOneTellsOfStripesBeforeItIsAnswered) {
   EXPECT_FALSE(authority.file(FileId{42}).striped);
   write(kThreshold, as_bytes("abcd"));

@@ -16,7 +16,7 @@ import traceback
 import load
 import targets
 import uml
-from attacks import access, connections, encryption, frames, lists, locking, operators, programs, rpc, services  # noqa: F401  (each registers its attacks)
+from attacks import access, connections, encryption, frames, lists, locking, operators, programs, quotas, rpc, services  # noqa: F401  (each registers its attacks)
 from attacks.attack import ATTACKS, Succeeded
 from attacks.scene import Memory, Scene, template
 from encryption import Certificates

@@ -16,7 +16,9 @@
 #include "wire/nsm1.h"
 #include "wire/object.h"
 #include "wire/portmap2.h"
+#include "wire/quota.h"
 #include "wire/routes.h"
+#include "wire/rquota.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
 #include "wire/trace.h"
@@ -220,6 +222,8 @@ void authority_and_coordinator(Maker& make) {
   make.internal(wire::kAuthorityProgram, A::kFetch, wire::FetchArgs{make.handle(1), true});
   make.internal(wire::kAuthorityProgram, A::kMerge, merge);
   make.internal(wire::kAuthorityProgram, A::kPolicy, wire::PolicyArgs{});
+  make.internal(wire::kAuthorityProgram, A::kRoom,
+                wire::RoomArgs{.server = 3, .uid = 1001, .gid = 50, .held = 5, .needed = 4096});
   constexpr std::uint32_t kProgram = wire::kCoordinatorProgram;
   make.internal(kProgram, C::kTruncate, wire::CoordinatorTruncateArgs{make.handle(2), 9, Epoch{1}});
   make.internal(kProgram, C::kRemove, wire::CoordinatorRemoveArgs{make.handle(2)});
@@ -336,6 +340,14 @@ void manager_and_admin(Maker& make) {
   make.internal(wire::kManagerProgram, P::kChangeServer, wire::ChangeServerArgs{});
   make.internal(wire::kManagerProgram, P::kClaim, wire::ClaimArgs{200, true, false, 1, {{1, Generation{1}}}});
   make.internal(wire::kManagerProgram, P::kMoveSites, wire::StartMovesArgs{wire::Role::kStorage, 200, {1}});
+  make.internal(wire::kManagerProgram, P::kQuotaReport,
+                wire::QuotaReportArgs{.server = 200,
+                                      .counted = true,
+                                      .figures = {{{QuotaKind::kUser, 1001}, {4096, 1}, 65536}},
+                                      .seen = 3});
+  make.internal(wire::kManagerProgram, P::kChangeQuota,
+                wire::ChangeQuotaArgs{.whose = {QuotaKind::kGroup, 50}, .remove = true, .quota = {}});
+  make.internal(wire::kManagerProgram, P::kQuotaUsage, wire::QuotaUsageArgs{.all = true, .whose = {}});
   make.internal(wire::kManagerProgram, P::kMoves);
   make.internal(wire::kManagerProgram, P::kChangeMoves, wire::ChangeMovesArgs{});
   make.internal(wire::kAdminProgram, wire::AdminProcedure::kMetrics);

@@ -1,0 +1,60 @@
+// Quotas: how much users and groups may store (docs/quotas.md): the limits, as the manager keeps them among
+// the settings, and when what somebody has is too much.
+#ifndef SLICE_COMMON_QUOTA_H
+#define SLICE_COMMON_QUOTA_H
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string_view>
+
+namespace slice {
+
+enum class QuotaKind : std::uint32_t { kUser = 0, kGroup = 1 };
+inline std::string_view quota_kind_name(QuotaKind kind) {
+  return kind == QuotaKind::kUser ? "user" : "group";
+}
+
+// Whose: a uid, or a gid.
+struct QuotaId {
+  QuotaKind kind = QuotaKind::kUser;
+  std::uint32_t id = 0;
+  auto operator<=>(const QuotaId&) const = default;
+};
+
+// Of one resource: of space in bytes, of files in objects of any kind. 0: there is no such limit.
+struct QuotaLimit {
+  std::uint64_t soft = 0, hard = 0;
+  // Seconds of the wall clock when the manager saw that there was more than `soft`; 0: there is not.
+  std::uint64_t over_since = 0;
+  bool operator==(const QuotaLimit&) const = default;
+
+  bool any() const { return soft != 0 || hard != 0; }
+  // Up to where somebody may go who has been over `soft` for as long as is said here, at `now` (seconds of
+  // the wall clock); 2^64 - 1: as far as they want.
+  std::uint64_t most(std::uint32_t grace, std::uint64_t now) const {
+    if (soft != 0 && over_since != 0 && now >= over_since && now - over_since >= grace) return soft;
+    return hard != 0 ? hard : ~std::uint64_t{0};
+  }
+};
+
+inline constexpr std::uint32_t kDefaultQuotaGrace = 7 * 24 * 3600;  // seconds
+struct Quota {
+  QuotaLimit space, files;
+  std::uint32_t grace = kDefaultQuotaGrace;  // seconds for which one may be over a soft limit
+  bool operator==(const Quota&) const = default;
+};
+
+// Of all who have one; who is not among them may store what there is room for.
+inline constexpr std::size_t kMaxQuotas = 4096;
+using Quotas = std::map<QuotaId, Quota>;
+
+// What somebody has.
+struct QuotaUsage {
+  std::uint64_t space = 0, files = 0;
+  bool operator==(const QuotaUsage&) const = default;
+};
+
+}  // namespace slice
+
+#endif  // SLICE_COMMON_QUOTA_H
