@@ -479,10 +479,12 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   EXPECT_EQ(port(100021, 4, portmap2::kUdp), 20048u);
   EXPECT_EQ(port(100024, 1, portmap2::kTcp), 20048u);
   EXPECT_EQ(port(100024, 1, portmap2::kUdp), 20048u);
-  EXPECT_EQ(port(100011, 1, portmap2::kTcp), 0u);
+  EXPECT_EQ(port(100011, 1, portmap2::kUdp), 20048u);
+  EXPECT_EQ(port(100011, 2, portmap2::kTcp), 20048u);
+  EXPECT_EQ(port(100026, 1, portmap2::kTcp), 0u);
   std::vector<portmap2::Mapping> all;
   ASSERT_TRUE(portmap2::decode(call(portmap, 4, {}).view(), all));
-  EXPECT_EQ(all.size(), 12u);
+  EXPECT_EQ(all.size(), 16u);
 }
 
 TEST(WriteBackTest, DirtyEntriesAreToldWithinAPassOfTheCache) {

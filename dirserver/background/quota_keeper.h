@@ -24,8 +24,7 @@ class QuotaKeeper {
   // near a limit: less than kNearPart of it is left, or this server has taken more of what was left than it
   // may before the others hear of it.
   static constexpr Duration kInterval = std::chrono::milliseconds(500),
-                            kNearInterval = std::chrono::milliseconds(50),
-                            kActive = std::chrono::seconds(2);
+                            kNearInterval = std::chrono::milliseconds(50), kActive = std::chrono::seconds(2);
   static constexpr std::uint64_t kNearPart = 4;  // of a limit: a quarter
   // Between two reports that promises wait for.
   static constexpr Duration kLeastInterval = std::chrono::milliseconds(5);
