@@ -83,8 +83,7 @@ struct RoomArgs {
   std::uint64_t needed = 0;  // more, at the least
 };
 struct RoomResult {
-  // kJukebox: usage is not counted yet.
-  nfs3::Status status = nfs3::Status::kOk;
+  nfs3::Status status = nfs3::Status::kOk;  // never another; all answers of this program have one
   std::uint64_t promised = 0;  // bytes beyond those that are held; fewer than needed: there is no more
   bool others = false;         // but for what others were promised, there would be
 };

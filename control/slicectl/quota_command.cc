@@ -133,7 +133,7 @@ QuotaCommand::QuotaCommand(CLI::App& app)
     : quota_(app.add_subcommand("quota", "what users and groups may have, and have (docs/quotas.md)")) {
   quota_->require_subcommand(1);
   set_ = quota_->add_subcommand("set", "gives a user or group limits, in place of those that are named");
-  set_->add_option("--space", space_, "SOFT[:HARD] of bytes, as 10G:12G; 0: no such limit");
+  set_->add_option("--space", space_, "SOFT[:HARD] of bytes, as 10GiB:12GiB; 0: no such limit");
   set_->add_option("--files", files_, "SOFT[:HARD] of files, directories and all else; 0: no such limit");
   set_->add_option("--grace", grace_,
                    "how long one may be over a soft limit, as 7d, 12h, 30m, 90s; first 7d");
