@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "common/whole_file.h"
@@ -159,6 +160,13 @@ Status Tls::reload() {
   context_ = std::move(*made);
   ++loads_;
   return {};
+}
+
+std::uint64_t Tls::ends() const {
+  const X509* own = SSL_CTX_get0_certificate(context().get());
+  tm when{};
+  if (own == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(own), &when) != 1) return 0;
+  return static_cast<std::uint64_t>(std::max<time_t>(::timegm(&when), 0));
 }
 
 Tls::Context Tls::context() const {

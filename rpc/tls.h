@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -53,6 +54,8 @@ class Tls {
   // The same files again: for connections that begin from now on. Those there are end at their next use where
   // their peer's certificate is not trusted any more. After an error everything stays as it was.
   Status reload();
+  // Until when its own certificate counts: seconds since 1970; 0 where it has none.
+  std::uint64_t ends() const;
 
   // On a connected socket, which the stream does not close; `address`: the peer's. The Tls outlives it.
   std::unique_ptr<TlsStream> to_server(int fd, std::uint32_t address) const;

@@ -216,6 +216,17 @@ TEST_F(TlsTest, WhatCannotBeReadAgainChangesNothing) {
   EXPECT_TRUE(call(*client(authority.issue("more"))));
 }
 
+TEST_F(TlsTest, SaysUntilWhenItsCertificateCounts) {
+  const auto now = static_cast<std::uint64_t>(::time(nullptr));
+  auto tls = Tls::load(authority.issue("soon", "IP:127.0.0.1", 3600)).value();
+  EXPECT_NEAR(static_cast<double>(tls->ends()), static_cast<double>(now + 3600), 5);
+  (void)authority.issue("soon", "IP:127.0.0.1", 7200);
+  ASSERT_TRUE(tls->reload());
+  EXPECT_NEAR(static_cast<double>(tls->ends()), static_cast<double>(now + 7200), 5);
+  TlsConfig none{.certificate = "", .key = "", .authority = authority.path(".crt"), .revoked = ""};
+  EXPECT_EQ(Tls::load(none, Tls::Peers::kClients).value()->ends(), 0u);
+}
+
 // A peer that says half of something and no more holds nobody up, wherever that is; nor does nonsense.
 TEST_F(TlsTest, HandshakesThatBreakOffAnywhere) {
   auto client_tls = Tls::load(authority.issue("client")).value();

@@ -408,6 +408,12 @@ void HostedServer::describe(wire::HeartbeatArgs& args) {
 void HostedServer::refresh_gauges() {
   if (process_figures_) process_figures_->refresh();
   if (serving_) role_->refresh_gauges();
+  if (const rpc::Tls* tls = host_.keys.tls()) {
+    metrics_
+        .gauge("rpc_tls_certificate_ends_seconds",
+               "until when this process's certificate among members counts, seconds since 1970")
+        .set(tls->ends());
+  }
   if (self_.data.empty() || !disk_) return;
   if (auto space = disk_->space()) {
     metrics_.gauge("data_free_bytes", "free space of the data directory's file system")

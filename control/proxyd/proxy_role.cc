@@ -217,6 +217,15 @@ std::size_t ProxyRole::worker_count() const {
   return context_.local != nullptr ? 1 : std::max(1u, std::thread::hardware_concurrency());
 }
 
+void ProxyRole::refresh_gauges() {
+  xdp_.refresh_gauges();
+  if (tls_ == nullptr) return;
+  context_.metrics
+      .gauge("proxy_tls_certificate_ends_seconds",
+             "until when the certificate that clients are shown counts, seconds since 1970")
+      .set(tls_->ends());
+}
+
 Status ProxyRole::load_certificate() {
   const TlsConfig& files = context_.config.proxy.tls;
   if (!files.used()) return {};

@@ -40,7 +40,7 @@ class ProxyRole : public service::Role {
   Task<void> stop() override;
   std::string state() const override { return "serving"; }
   std::string detail() const override;
-  void refresh_gauges() override { xdp_.refresh_gauges(); }
+  void refresh_gauges() override;
   void misdirected(const wire::MisdirectedArgs& report) override { bindings_.misdirected(report); }
   void read_files_again() override;
 

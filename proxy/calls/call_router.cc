@@ -184,6 +184,15 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
   return call;
 }
 
+// As service::identify() has it.
+std::optional<rpc::Refused> CallRouter::find_stranger(const Client& client) const {
+  const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
+  if (entry == nullptr) return rpc::Refused::kExport;
+  if (!entry->transports.has(client.transport())) return rpc::Refused::kTransport;
+  if (!entry->takes_port(client.endpoint().port)) return rpc::Refused::kPort;
+  return std::nullopt;
+}
+
 std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) {
   slice_request request{};
   std::uint32_t outcome =
@@ -196,15 +205,9 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
                    nfs3::procedure_name(request.procedure), request.fileid);
   };
   const bool may_judge = !services_.tables.outside();  // else it knows neither exports nor the handles' key
-  const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
-  if (may_judge && entry == nullptr) {
-    note(rpc::Refused::kExport);
-    status = nfs3::Status::kAcces;
-  } else if (may_judge && !entry->takes_port(client.endpoint().port)) {
-    note(rpc::Refused::kPort);
-    status = nfs3::Status::kAcces;
-  } else if (may_judge && !entry->transports.has(client.transport())) {
-    note(rpc::Refused::kTransport);
+  const auto stranger = may_judge ? find_stranger(client) : std::nullopt;
+  if (stranger) {
+    note(*stranger);
     status = nfs3::Status::kAcces;
   } else if (may_judge && sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
     note(rpc::Refused::kHandle);

@@ -177,7 +177,9 @@ def service_is_renewed(scene):
     before = serial()
     scene.certificates.issue(SERVICE)
     ok = hang_up(scene.target, "the service has a new certificate", say)
-    return ok & say(serial() != before, "new connections are shown that one")
+    ok &= say(serial() != before, "new connections are shown that one")
+    days = (scene.target.metrics(scene.target.proxy).get("proxy_tls_certificate_ends_seconds", 0) - time.time()) / 86400
+    return ok & say(800 < days < 850, "the proxy's metrics say until when it counts", days)
 
 
 def load_goes_on(scene, options):
@@ -205,7 +207,7 @@ def encryption(ensembles, options):
     certificates = Certificates(folder, "10.77.0.1")
     config = folder / "ensemble.toml"
     config.write_text(certificates.into(template.read_text()))
-    with targets.Slice(f"{ensembles.instance}-enc", ensembles.folder, ensembles.bin_dir, own=True, config=config, shape={"directories": 2}) as target:
+    with ensembles.make("encryption", config=config, directories=2) as target:
         scene = Scene(target, certificates)
         ok = nothing_to_read(scene) & exports_want_tls(scene) & exports_want_certificates(scene) & service_is_renewed(scene)
         ok &= load_goes_on(scene, options)
