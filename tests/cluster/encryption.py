@@ -2,8 +2,10 @@
 TLS, or a client's certificate, take nothing else, at any server; certificates are revoked and replaced while all serves; and a load whose replies are
 checked goes on through it while the proxy is killed."""
 
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -12,11 +14,12 @@ import targets
 import uml
 from attacks import rpc
 from attacks.access import servers_of
-from session_keys import counted, hang_up
+from session_keys import counted
 from tls import PATTERN, Sniffer
 
 SERVICE, CLIENT = "service", "client"
 LOAD_SECONDS, KILLS, PATIENCE = 12, 3, 40
+READ_AGAIN = "SIGHUP: the certificate for clients is read again"
 REFUSED = 'access_refused_total{why="transport"}'
 PLACES = (0, 70_000)  # of small-file servers and of storage nodes
 
@@ -65,6 +68,7 @@ def wanting(words, text):
 class Scene:
     def __init__(self, target, certificates):
         self.target, self.certificates = target, certificates
+        self.process = target.processes_of(target.servers("proxy"))[0]
         self.virtual, self.addresses = target.server, target.facts["addresses"]
         self.config = pathlib.Path(target.facts["config"])
         self.first = self.config.read_text()
@@ -91,6 +95,17 @@ class Scene:
         self.config.write_text(wanting(words, self.first))
         done = self.target.slicectl("reload", check=False)
         return say(done.returncode == 0, f"exports want {words}", done.stdout + done.stderr)
+
+    def hang_up(self, what):
+        """SIGHUP to the process that has the proxy, until it has read the certificate again."""
+        log = self.config.parent / "log" / f"{self.process}.log"
+        before = log.read_text().count(READ_AGAIN)
+        os.kill(self.target.pids()[self.process], signal.SIGHUP)
+        for _ in range(100):
+            if log.read_text().count(READ_AGAIN) > before:
+                return say(True, what)
+            time.sleep(0.1)
+        return say(False, what, f"the proxy did not say '{READ_AGAIN}'")
 
     def statuses(self, caller):
         return {caller.nfs(rpc.READ, rpc.opaque(self.file) + rpc.u64(at) + rpc.u32(len(PATTERN)))[0] for at in PLACES} | {
@@ -145,7 +160,7 @@ def exports_want_certificates(scene):
     ok &= scene.takes("with one: served", scene.tls(own=True))
     old = scene.tls(own=True)
     scene.certificates.run("revoke", CLIENT)
-    ok &= hang_up(scene.target, "the client's certificate is revoked", say)
+    ok &= scene.hang_up("the client's certificate is revoked")
     ok &= say(ends(old), "its connection ends")
     ok &= say(not begins(scene, own=True), "it gets no other")
     scene.certificates.issue(CLIENT)
@@ -176,9 +191,9 @@ def service_is_renewed(scene):
 
     before = serial()
     scene.certificates.issue(SERVICE)
-    ok = hang_up(scene.target, "the service has a new certificate", say)
+    ok = scene.hang_up("the service has a new certificate")
     ok &= say(serial() != before, "new connections are shown that one")
-    days = (scene.target.metrics(scene.target.proxy).get("proxy_tls_certificate_ends_seconds", 0) - time.time()) / 86400
+    days = (counted(scene.target, "proxy_tls_certificate_ends_seconds") - time.time()) / 86400
     return ok & say(800 < days < 850, "the proxy's metrics say until when it counts", days)
 
 
@@ -194,7 +209,7 @@ def load_goes_on(scene, options):
     worker.start()
     for _ in range(KILLS):
         time.sleep(LOAD_SECONDS / (KILLS + 1))
-        target.kill_and_start(target.proxy)
+        target.kill_and_start(scene.process)
     worker.join()
     target.wait_serving()
     return ok & say(len(said) == 2 and said[1] == 0, f"a load goes on through TLS while the proxy is killed {KILLS} times", said and said[0][-1500:])
