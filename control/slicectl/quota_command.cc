@@ -15,7 +15,7 @@ namespace slice::slicectl {
 namespace {
 
 constexpr int kLate = 3;
-constexpr std::array<std::pair<char, std::uint32_t>, 4> kUnits{
+constexpr std::array<std::pair<char, std::uint32_t>, 4> kUnitsOfTime{
     {{'d', 24 * 3600}, {'h', 3600}, {'m', 60}, {'s', 1}}};
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
@@ -71,7 +71,7 @@ Result<QuotaLimit> parse_quota_limit(std::string_view text) {
 }
 
 Result<std::uint32_t> parse_grace(std::string_view text) {
-  for (const auto& [letter, seconds] : kUnits) {
+  for (const auto& [letter, seconds] : kUnitsOfTime) {
     if (!text.ends_with(letter)) continue;
     const auto number = number_of(text.substr(0, text.size() - 1));
     if (number && *number <= std::numeric_limits<std::uint32_t>::max() / seconds) return *number * seconds;
@@ -80,7 +80,7 @@ Result<std::uint32_t> parse_grace(std::string_view text) {
 }
 
 std::string grace_text(std::uint64_t seconds) {
-  for (const auto& [letter, unit] : kUnits) {
+  for (const auto& [letter, unit] : kUnitsOfTime) {
     if (unit > 1 && seconds >= unit && seconds % unit == 0)
       return fmt::format("{}{}", seconds / unit, letter);
   }
