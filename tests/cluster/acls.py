@@ -20,8 +20,8 @@ def say(ok, what, got=""):
 class Meanwhile(Deaths):
     """Servers die, and directory sites move from one to another."""
 
-    def __init__(self, target):
-        super().__init__(target, PAUSE)
+    def __init__(self, target, pause=PAUSE):
+        super().__init__(target, pause)
         self.moves = 0
 
     def before_round(self):

@@ -6,7 +6,7 @@ import json
 import time
 
 import uml
-from locks import Deaths
+from acls import Meanwhile
 
 SCRIPT = uml.ROOT / "tests/cluster/guest/quotas.py"
 SECONDS = 40  # of changes at random, with --scale 1
@@ -19,19 +19,6 @@ RANDOM_USERS = ("user 1001", "user 1002", "group 1001")
 def say(ok, what, got=""):
     print(f"{'ok' if ok else 'not ok'} quotas {what}{'' if ok or got == '' else f': {got}'}", flush=True)
     return bool(ok)
-
-
-class Meanwhile(Deaths):
-    """Servers die, and directory sites move from one to another."""
-
-    def __init__(self, target):
-        super().__init__(target, PAUSE)
-        self.moves = 0
-
-    def before_round(self):
-        servers = self.target.servers("dir")
-        self.target.slicectl("site", "move", "directory", "0-63", servers[self.moves % len(servers)], check=False)
-        self.moves += 1
 
 
 class Scene:
@@ -123,7 +110,7 @@ def asking(scene):
 def deaths(scene, seconds, seed):
     for whose in RANDOM_USERS:
         scene.set(whose, "--space", f"0:{LIMIT}", "--files", "0:200")
-    with Meanwhile(scene.target) as meanwhile:
+    with Meanwhile(scene.target, PAUSE) as meanwhile:
         said = scene.guest("churn", seconds, seed, timeout=300 + seconds)
     scene.target.wait_serving()
     if said:
