@@ -50,7 +50,7 @@ Task<Status> Volume::start() {
   for (SiteId site : ours) SLICE_CO_RETURN_IF_ERROR(participant.recover(site));
   for (SiteId site : ours) SLICE_CO_RETURN_IF_ERROR(recover(site));
   cells.object_count().begin(cells.store(), ours, context.loop);
-  quotas.start(ours);
+  quotas.settings_changed(ours);
   context.tables.watch([this](const auto&) { follow_tables(); });
   co_return Status{};
 }

@@ -19,6 +19,10 @@ Identity squash(const ExportConfig& entry, const rpc::Call& call) {
   return who;
 }
 
+Identity of_the_ensemble() {
+  return {.uid = 0, .gid = 0, .groups = {}, .read_only = false};
+}
+
 bool is_directory(const nfs3::Attributes& attributes) {
   return attributes.type == nfs3::FileType::kDirectory;
 }
@@ -59,18 +63,30 @@ rpc::Refused refused(Stranger why) {
   return rpc::Refused::kExport;
 }
 
+std::optional<Stranger> find_stranger_beside(const ExportConfig* entry, rpc::Endpoint client) {
+  if (entry == nullptr) return Stranger::kNoExport;
+  if (!entry->takes_port(client.port)) return Stranger::kUnreservedPort;
+  return std::nullopt;
+}
+
+std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client,
+                                      TransportSecurity how) {
+  if (entry != nullptr && !entry->transports.has(how)) return Stranger::kTransport;
+  return find_stranger_beside(entry, client);
+}
+
 tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call) {
-  if (call.internal) return Identity{.uid = 0, .gid = 0, .groups = {}, .read_only = false};
+  if (call.internal) return of_the_ensemble();
   const ExportConfig* entry = settings.export_for(call.client.address);
-  if (entry == nullptr) return tl::unexpected(Stranger::kNoExport);
-  if (!entry->takes_port(call.client.port)) return tl::unexpected(Stranger::kUnreservedPort);
+  if (auto stranger = find_stranger_beside(entry, call.client)) return tl::unexpected(*stranger);
   return squash(*entry, call);
 }
 
 tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call) {
-  const ExportConfig* entry = call.internal ? nullptr : settings.export_for(call.client.address);
-  if (entry != nullptr && !entry->transports.has(call.transport)) return tl::unexpected(Stranger::kTransport);
-  return identify_beside(settings, call);
+  if (call.internal) return of_the_ensemble();
+  const ExportConfig* entry = settings.export_for(call.client.address);
+  if (auto stranger = find_stranger(entry, call.client, call.transport)) return tl::unexpected(*stranger);
+  return squash(*entry, call);
 }
 
 bool may(const Identity& who, const Permissions& of, unsigned wanted) {

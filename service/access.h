@@ -2,6 +2,7 @@
 #ifndef SLICE_SERVICE_ACCESS_H
 #define SLICE_SERVICE_ACCESS_H
 
+#include <optional>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -28,11 +29,15 @@ enum class Stranger {
   kTransport        // its call did not come as its export wants it to (xprtsec)
 };
 rpc::Refused refused(Stranger why);
+// Whether a client is a stranger to the entry that fits its address (null: none does), whose call came so;
+// and the same of calls of protocols beside NFS (MOUNT, NLM, NSM), which clients speak over connections of
+// their own and cannot protect: those of Linux do not. However they come is good enough.
+std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client, TransportSecurity how);
+std::optional<Stranger> find_stranger_beside(const ExportConfig* entry, rpc::Endpoint client);
 // By exports(5): the first entry that fits the client's address. A call of the ensemble itself is the
 // superuser.
 tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call);
-// The same of calls of protocols beside NFS (MOUNT, NLM, NSM), which clients speak over connections of their
-// own and cannot protect: those of Linux do not. However they come is good enough.
+// The same of calls of protocols beside NFS.
 tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call);
 
 // Of what an object's permissions are made; no longer-lived than the attributes. `access`: null where the

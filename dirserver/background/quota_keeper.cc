@@ -34,10 +34,6 @@ QuotaKeeper::QuotaKeeper(service::ServiceContext& context, CellStore& cells)
       refused_room_(
           context.metrics.counter("quota_refused_room_total", "the same, and there was not enough")) {}
 
-void QuotaKeeper::start(std::vector<SiteId> sites) {
-  settings_changed(std::move(sites));
-}
-
 void QuotaKeeper::settings_changed(std::vector<SiteId> sites) {
   if (used()) {
     cells_.usage().begin(cells_.store(), sites, context_.loop);
@@ -235,13 +231,13 @@ Task<void> QuotaKeeper::report_alone() {
   managers_.learn(context_.tables.get()->wire());
   const bool counted = cells_.usage().counted();
   const std::uint64_t version = cells_.usage().version() + promises_version_;
+  auto figures = counted ? this->figures() : std::vector<wire::QuotaFigure>{};
   wire::QuotaReportArgs args{.server = context_.self.index,
                              .counted = counted,
-                             .figures = counted ? figures() : std::vector<wire::QuotaFigure>{},
+                             .same = counted && told_any_ && figures == told_,
+                             .figures = {},
                              .seen = sums_version_};
-  std::vector<wire::QuotaFigure> figures = args.figures;
-  args.same = counted && told_any_ && figures == told_;
-  if (args.same) args.figures.clear();
+  if (!args.same) args.figures = figures;
   const std::weak_ptr<bool> alive = reporting_;
   auto result = co_await managers_.call<wire::QuotaReportResult>(
       context_.channel, wire::ManagerProcedure::kQuotaReport, std::move(args), kReportTimeout);

@@ -34,8 +34,7 @@ class QuotaKeeper {
   // Both must outlive this.
   QuotaKeeper(service::ServiceContext& context, CellStore& cells);
 
-  // Of these sites; and whenever settings become others.
-  void start(std::vector<SiteId> sites);
+  // At the start, and whenever settings become others; `sites`: that are here.
   void settings_changed(std::vector<SiteId> sites);
   // No more reports.
   void stop();

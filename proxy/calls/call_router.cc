@@ -7,6 +7,7 @@
 #include "proxy/calls/write_call.h"
 #include "routing/place.h"
 #include "rpc/message.h"
+#include "service/access.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -184,15 +185,6 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
   return call;
 }
 
-// As service::identify() has it.
-std::optional<rpc::Refused> CallRouter::find_stranger(const Client& client) const {
-  const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
-  if (entry == nullptr) return rpc::Refused::kExport;
-  if (!entry->transports.has(client.transport())) return rpc::Refused::kTransport;
-  if (!entry->takes_port(client.endpoint().port)) return rpc::Refused::kPort;
-  return std::nullopt;
-}
-
 std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) {
   slice_request request{};
   std::uint32_t outcome =
@@ -205,9 +197,10 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
                    nfs3::procedure_name(request.procedure), request.fileid);
   };
   const bool may_judge = !services_.tables.outside();  // else it knows neither exports nor the handles' key
-  const auto stranger = may_judge ? find_stranger(client) : std::nullopt;
-  if (stranger) {
-    note(*stranger);
+  const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
+  const auto stranger = service::find_stranger(entry, client.endpoint(), client.transport());
+  if (may_judge && stranger) {
+    note(service::refused(*stranger));
     status = nfs3::Status::kAcces;
   } else if (may_judge && sound && !handles_.open({request.handle, SLICE_HANDLE_SIZE})) {
     note(rpc::Refused::kHandle);

@@ -42,8 +42,6 @@ class CallRouter {
  private:
   // Answers what is not sent to a server; false where nothing can be answered.
   bool answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head);
-  // Why what the client asks is refused whatever it is.
-  std::optional<rpc::Refused> find_stranger(const Client& client) const;
   bool answer_tls_wish(Client& client, const slice_request& request);
   void forward(Client& client, CallFacts facts, const slice_request& request, ByteView head,
                const BufferChain& message, std::uint32_t largest_transfer);

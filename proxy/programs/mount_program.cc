@@ -1,6 +1,7 @@
 #include "proxy/programs/mount_program.h"
 
 #include "routing/place.h"
+#include "service/access.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -155,11 +156,9 @@ void MountProgram::note(std::uint32_t address, const std::string& path) {
 
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
   const auto settings = settings_.get();
-  const ExportConfig* entry = settings->export_for(client.address);
-  if (entry == nullptr) co_return Found{MountStatus::kAcces, {}, rpc::Refused::kExport};
-  if (!entry->takes_port(client.port)) {
-    unreserved_ports_.add();
-    co_return Found{MountStatus::kAcces, {}, rpc::Refused::kPort};
+  if (auto stranger = service::find_stranger_beside(settings->export_for(client.address), client)) {
+    if (*stranger == service::Stranger::kUnreservedPort) unreserved_ports_.add();
+    co_return Found{MountStatus::kAcces, {}, service::refused(*stranger)};
   }
   if (path.size() > mount3::kMaxPath) co_return Found{MountStatus::kNameTooLong, {}};
   auto below = path_below(path, settings->export_path);

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import threading
 import time
 
@@ -14,7 +13,7 @@ import targets
 import uml
 from attacks import rpc
 from attacks.access import servers_of
-from tls import PATTERN, Sniffer
+from tls import PATTERN, Authority, Sniffer
 
 SERVICE, CLIENT = "service", "client"
 LOAD_SECONDS, KILLS, PATIENCE = 12, 3, 40
@@ -28,17 +27,14 @@ def say(ok, what, got=""):
     return bool(ok)
 
 
-class Certificates:
-    """An authority, the service's certificate for the virtual address, and a client's."""
+class Certificates(Authority):
+    """With the service's certificate, for the virtual address, and a client's."""
 
     def __init__(self, folder, address):
-        self.folder, self.address = folder / "clients-ca", address
-        self.run("new")
+        super().__init__(folder / "clients-ca")
+        self.address = address
         self.issue(SERVICE)
         self.issue(CLIENT)
-
-    def run(self, command, *words):
-        subprocess.run([str(targets.ROOT / "deploy/certificates.sh"), command, str(self.folder), *words], check=True, capture_output=True)
 
     def issue(self, name):
         self.run("issue", name, self.address if name == SERVICE else "10.9.9.9")
@@ -162,7 +158,7 @@ def exports_want_certificates(scene):
     ok &= scene.takes("through TLS without a certificate: refused", scene.tls(), rpc.ACCES)
     ok &= scene.takes("with one: served", scene.tls(own=True))
     old = scene.tls(own=True)
-    scene.certificates.run("revoke", CLIENT)
+    scene.certificates.revoke(CLIENT)
     ok &= scene.hang_up("the client's certificate is revoked")
     ok &= say(ends(old), "its connection ends")
     ok &= say(not begins(scene, own=True), "it gets no other")

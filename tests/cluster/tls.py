@@ -40,18 +40,31 @@ def say(ok, what, got=""):
     return ok
 
 
-class Certificates:
-    """An authority in a folder, with a certificate for each process of the ensemble and one for slicectl."""
+class Authority:
+    """One of deploy/certificates.sh, in a folder."""
 
     def __init__(self, folder):
-        self.folder = folder / "ca"
+        self.folder = folder
+        self.run("new")
+
+    def run(self, command, *words):
+        subprocess.run([str(targets.ROOT / "deploy/certificates.sh"), command, str(self.folder), *words], check=True, capture_output=True)
+
+    def revoke(self, name):
+        self.run("revoke", name)
+
+
+class Certificates(Authority):
+    """With a certificate for each process of the ensemble and one for slicectl."""
+
+    def __init__(self, folder):
+        super().__init__(folder / "ca")
         servers = tomllib.loads(ENSEMBLE.read_text())["server"]
         self.addresses = {server["name"]: [server["address"]] for server in servers}
         # The proxy's host calls each server from its end of that server's link, and slicectl runs there.
         legs = sorted({re.sub(r"\.\d+$", ".1", server["address"]) for server in servers})
         for name in ("proxy1", "slicectl"):
             self.addresses[name] = legs
-        self.run("new")
         for name in self.addresses:
             self.issue(name)
         self.config = folder / "tls.toml"
@@ -59,14 +72,8 @@ class Certificates:
                                f'tls_key = "{self.folder}/{{name}}.key"\ntls_authority = "{self.folder}/authority.crt"\n'
                                f'tls_revoked = "{self.folder}/revoked.pem"\n')
 
-    def run(self, command, *words):
-        subprocess.run([str(targets.ROOT / "deploy/certificates.sh"), command, str(self.folder), *words], check=True, capture_output=True)
-
     def issue(self, name):
         self.run("issue", name, *self.addresses[name])
-
-    def revoke(self, name):
-        self.run("revoke", name)
 
 
 class Sniffer:

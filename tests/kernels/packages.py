@@ -109,28 +109,15 @@ class Apt:
         said = run("apt-cache", *self.options, *DEPENDS, package)
         return sorted({line for line in said.splitlines() if re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", line)})
 
-    def unpack_all(self, packages, folder):
-        """Downloads the packages and unpacks them into that folder, all of each."""
-        part = folder.with_name(folder.name + f".part{os.getpid()}")
-        part.mkdir(parents=True)
-        try:
-            run("apt-get", *self.options, "-o", "APT::Sandbox::User=root", "download", *packages, cwd=part)
-            for package_file in part.glob("*.deb"):
-                run("dpkg-deb", "-x", package_file, part)
-                package_file.unlink()
-            part.rename(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-
-    def unpack(self, package, version, folder):
-        """Downloads the package and unpacks it as that folder."""
+    def unpack(self, packages, folder, unpack_one):
+        """Downloads the packages and unpacks each into that folder."""
         part = folder.with_name(folder.name + f".part{os.getpid()}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
-            run("apt-get", *self.options, "-o", "APT::Sandbox::User=root", "download", f"{package}={version}", cwd=part)
+            run("apt-get", *self.options, "-o", "APT::Sandbox::User=root", "download", *packages, cwd=part)
             for package_file in part.glob("*.deb"):
-                unpack_file(package_file, part)
+                unpack_one(package_file, part)
                 package_file.unlink()
             if not folder.exists():
                 part.rename(folder)
@@ -147,8 +134,12 @@ def ktls_utils(folder):
     """The folder with ktls-utils and the libraries that it needs, made where it is not there. Not installed: its libraries are another suite's."""
     if not folder.exists():
         apt = Apt(KTLS_SUITE)
-        apt.unpack_all(apt.needed_by(KTLS_UTILS), folder)
+        apt.unpack(apt.needed_by(KTLS_UTILS), folder, unpack_whole)
     return folder
+
+
+def unpack_whole(package_file, folder):
+    run("dpkg-deb", "-x", package_file, folder)
 
 
 def cached(series):
@@ -167,7 +158,7 @@ def fetch(wanted):
         if found:
             folder = CACHE / f"{found[0]}_{found[1]}"
             if not folder.exists():
-                apt.unpack(*found, folder)
+                apt.unpack(["=".join(found)], folder, unpack_file)
             return folder
     raise NoKernel(f"apt knows no package of the kernel {wanted}" + (f", in suite {suite} neither" if suite else ""))
 
