@@ -72,6 +72,13 @@ struct slice_server {
   uint32_t reserved1;
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_server) == 32, "server layout");
+// `servers6`: ARRAY of SLICE_MAX_SERVERS, keys as those of `servers`. A server is in one of the
+// two, and has no port in the other.
+struct slice_server6 {
+  struct slice_server server;  // whose ipv4 is zero
+  uint8_t ipv6[16];
+};
+SLICE_STATIC_ASSERT(sizeof(struct slice_server6) == 48, "server layout");
 // Set by the program as well, each for good until slice-proxyd starts, or knows another way:
 #define SLICE_SERVER_SHARED 0x1u  // requests of clients came by the interface towards it
 #define SLICE_SERVER_ASTRAY 0x2u  // a reply came from another hardware address than next_hop_mac
@@ -213,6 +220,13 @@ SLICE_INLINE uint64_t slice_source_word(uint32_t ipv4, uint32_t ifindex) {
 // proxy that has these clients over TCP; 0: this one.
 SLICE_INLINE uint32_t slice_client_slot(uint32_t ipv4) {  // memory order
   return (uint32_t)slice_mix64(SLICE_BE32(ipv4)) & (SLICE_CLIENT_SLOTS - 1);
+}
+
+// The same of an address of 16 bytes, the two halves in memory order; one of IPv4 is mapped (::ffff:a.b.c.d).
+SLICE_INLINE uint32_t slice_client_slot6(uint64_t network, uint64_t host) {
+  uint64_t last = SLICE_BE64(host);
+  if (network == 0 && last >> 32 == 0xffff) return slice_client_slot(SLICE_BE32((uint32_t)last));
+  return (uint32_t)slice_mix64(slice_mix64(SLICE_BE64(network)) ^ last) & (SLICE_CLIENT_SLOTS - 1);
 }
 
 // `ways`: ARRAY of SLICE_MAX_SPREAD; entry 0 is never used.
