@@ -8,6 +8,7 @@
 
 #include "proxy/programs/mount_program.h"
 #include "proxy/programs/portmap_program.h"
+#include "proxy/programs/rpcbind_program.h"
 #include "proxy/tables/write_back.h"
 #include "proxy/testing/toy_ensemble.h"
 #include "rpc/client.h"
@@ -333,7 +334,7 @@ class MountTest : public ::testing::Test {
     mount_.emplace(config_, settings_, memory_.tables(), *network_, metrics_);
   }
   Buffer call(rpc::Program& program, std::uint32_t procedure, ByteView arguments,
-              std::uint32_t client = 0x0a4d0102, std::uint16_t port = 700) {
+              IpAddress client = 0x0a4d0102, std::uint16_t port = 700) {
     rpc::Call call;
     call.procedure = procedure;
     call.arguments = arguments;
@@ -349,8 +350,8 @@ class MountTest : public ::testing::Test {
     EXPECT_TRUE(loop_.run_until([&] { return done; }, 5s));
     return results.take();
   }
-  mount3::Status mount(std::string_view path, std::uint64_t* fileid = nullptr,
-                       std::uint32_t client = 0x0a4d0102, std::uint16_t port = 700) {
+  mount3::Status mount(std::string_view path, std::uint64_t* fileid = nullptr, IpAddress client = 0x0a4d0102,
+                       std::uint16_t port = 700) {
     rpc::XdrWriter arguments;
     mount3::encode_path(arguments, path);
     Buffer reply = call(*mount_, 1, arguments.view(), client, port);
@@ -450,6 +451,22 @@ TEST_F(MountTest, DumpShowsWhoMountedAndExportsShowNetworks) {
   EXPECT_THAT(exports[0].groups, ElementsAre("10.77.1.0/24", "127.0.0.1/32"));
 }
 
+TEST_F(MountTest, ExportsOfIpv6AreForItsClients) {
+  config_.exports = {{.clients = parse_network("fd77:1::/64").value()},
+                     {.clients = parse_network("0.0.0.0/0").value()}};
+  settings_.set(settings_of(config_));
+  EXPECT_EQ(mount("/", nullptr, parse_address("fd77:1::5").value()), mount3::Status::kOk);
+  EXPECT_EQ(mount("/", nullptr, parse_address("fd77:2::5").value()), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/", nullptr, 0x01020304), mount3::Status::kOk);
+  std::vector<mount3::ExportEntry> exports;
+  ASSERT_TRUE(mount3::decode(call(*mount_, 5, {}).view(), exports));
+  EXPECT_THAT(exports[0].groups, ElementsAre("fd77:1::/64", "0.0.0.0/0"));
+  std::vector<mount3::MountEntry> mounts;
+  ASSERT_TRUE(mount3::decode(call(*mount_, 2, {}).view(), mounts));
+  ASSERT_EQ(mounts.size(), 2u);
+  EXPECT_EQ(mounts[0].host == "fd77:1::5" || mounts[1].host == "fd77:1::5", true);
+}
+
 TEST_F(MountTest, WhatAClientIsRememberedForIsBounded) {
   for (std::size_t i = 1; i <= 100; ++i) {
     std::string path = "/";
@@ -485,6 +502,35 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   std::vector<portmap2::Mapping> all;
   ASSERT_TRUE(portmap2::decode(call(portmap, 4, {}).view(), all));
   EXPECT_EQ(all.size(), 20u);
+}
+
+TEST_F(MountTest, RpcbindKnowsTheAddressesOfBothFamilies) {
+  config_.proxy.second_address = parse_address("fd77::1").value();
+  RpcbindProgram rpcbind(config_.proxy, rpcbind4::kVersion), older(config_.proxy, rpcbind4::kOlderVersion);
+  auto address = [&](RpcbindProgram& at, std::uint32_t procedure, std::uint32_t program,
+                     std::uint32_t version, std::string netid) {
+    rpc::XdrWriter arguments;
+    rpcbind4::encode(
+        arguments, rpcbind4::Registration{.program = program, .version = version, .netid = std::move(netid)});
+    std::string found;
+    EXPECT_TRUE(rpcbind4::decode_address(call(at, procedure, arguments.view()).view(), found));
+    return found;
+  };
+  const std::string four = address_text(config_.proxy.virtual_address);
+  EXPECT_EQ(address(rpcbind, 3, 100003, 3, "tcp6"), "fd77::1.8.1");
+  EXPECT_EQ(address(older, 3, 100003, 3, "udp6"), "fd77::1.8.1");
+  EXPECT_EQ(address(rpcbind, 3, 100003, 3, "tcp"), four + ".8.1");
+  EXPECT_EQ(address(rpcbind, 3, 100005, 1, "udp6"), "fd77::1.78.80");
+  EXPECT_EQ(address(rpcbind, 9, 100005, 1, "udp6"), "") << "GETVERSADDR wants that version";
+  EXPECT_EQ(address(rpcbind, 9, 100005, 3, "udp6"), "fd77::1.78.80");
+  EXPECT_EQ(address(rpcbind, 3, 100003, 3, ""), four + ".8.1") << "as it was asked, over TCP and IPv4";
+  EXPECT_EQ(address(rpcbind, 3, 100003, 3, "local"), "");
+  EXPECT_EQ(address(rpcbind, 3, 100026, 1, "tcp6"), "");
+  std::vector<rpcbind4::Registration> all;
+  ASSERT_TRUE(rpcbind4::decode(call(rpcbind, 4, {}).view(), all));
+  EXPECT_EQ(all.size(), 40u);
+  config_.proxy.second_address = {};
+  EXPECT_EQ(address(rpcbind, 3, 100003, 3, "tcp6"), "");
 }
 
 TEST(WriteBackTest, DirtyEntriesAreToldWithinAPassOfTheCache) {

@@ -216,6 +216,28 @@ TEST(SliceVerifier, RoundTripAndOtherLengths) {
   EXPECT_FALSE(decode_slice_verifier(body.view()));
 }
 
+// Of a client with IPv6: what the first form has in the address's place says that sixteen bytes are behind
+// all.
+TEST(SliceVerifier, OfAClientWithIpv6) {
+  const Endpoint client{IpAddress::of_words(0xfd77'0001ull << 32, 0x102), 999};
+  XdrWriter out;
+  encode_slice_verifier(out, {7, Generation{8}, client, Xid{5}});
+  EXPECT_EQ(to_hex(out.view()),
+            "534c494300000034"
+            "000000070000000000000008ffffffff000003e700000005000000000000000000000000"
+            "fd770001000000000000000000000102");
+  Buffer body(out.view().subspan(8));
+  auto decoded = decode_slice_verifier(body.view());
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->client, client);
+  for (std::size_t i = 0; i < body.size(); ++i)
+    EXPECT_FALSE(decode_slice_verifier(body.view().first(i))) << i;
+  Buffer mapped = body.clone();
+  store_be(mapped.data() + 36, std::uint64_t{0});
+  store_be(mapped.data() + 44, std::uint64_t{0xffff0a4d0102});
+  EXPECT_FALSE(decode_slice_verifier(mapped.view())) << "one client has one form";
+}
+
 TEST(SliceVerifier, BitsThatAreReservedAreNotLookedAt) {
   XdrWriter out;
   encode_slice_verifier(out, {.relays = 3});

@@ -1,6 +1,7 @@
 // rpc::Server and rpc::SocketChannel over loopback.
 #include <algorithm>
 
+#include "rpc/bound_socket.h"
 #include "rpc/testing/server_fixture.h"
 
 namespace slice::rpc::testing {
@@ -228,6 +229,32 @@ TEST_F(ServerTest, UdpAnswersFromTheAddressThatWasAsked) {
   EXPECT_EQ(reply.substr(24), payload);
   EXPECT_TRUE(echo.last.datagram);
   ::close(fd);
+}
+
+TEST_F(ServerTest, ServesOverIpv6) {
+  const IpAddress loopback = IpAddress::of_words(0, 1);
+  server = std::make_unique<Server>(loop, dispatcher, metrics, Server::Options{.keys = &keys});
+  auto bound = server->listen({loopback, 0});
+  ASSERT_TRUE(bound) << bound.error().message;
+  at = *bound;
+  EXPECT_EQ(at.address, loopback);
+  auto reply = call(1, Buffer(as_bytes(std::string_view("abcd"))));
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_TRUE(echo.last.internal);
+  EXPECT_EQ(echo.last.client.address, loopback);
+  const int fd = socket_for(loopback, SOCK_DGRAM);
+  const SocketAddress to(at);
+  ASSERT_EQ(::connect(fd, to.get(), to.length()), 0);
+  Buffer call = echo_call(Xid{77}, 1, as_bytes(std::string_view("efgh")));
+  ASSERT_EQ(::send(fd, call.data(), call.size(), 0), static_cast<ssize_t>(call.size()));
+  EXPECT_EQ(read_exactly(fd, 28).substr(24), "efgh");
+  EXPECT_TRUE(echo.last.datagram);
+  EXPECT_EQ(echo.last.client, local_endpoint(fd));
+  ::close(fd);
+  const int of_v4 = socket_for(0x7f000001, SOCK_STREAM);
+  const SocketAddress other({0x7f000001, at.port});
+  EXPECT_NE(::connect(of_v4, other.get(), other.length()), 0) << "an address of IPv6 is none of IPv4";
+  ::close(of_v4);
 }
 
 TEST_F(ServerTest, AUdpReplyMuchLongerThanItsCallIsWithheld) {

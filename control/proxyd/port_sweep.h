@@ -33,8 +33,8 @@ class PortSweep {
 
  private:
   std::vector<std::pair<IpAddress, std::uint16_t>> clients_;  // address, and the port that it called
-  std::vector<wire::AddressPeer> known_;                          // in order
-  std::size_t left_out_ = 0, turn_ = 0;                           // turn_: port by port, of each all clients
+  std::vector<wire::AddressPeer> known_;                      // in order
+  std::size_t left_out_ = 0, turn_ = 0;                       // turn_: port by port, of each all clients
 };
 
 }  // namespace slice::proxy

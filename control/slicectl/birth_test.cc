@@ -107,7 +107,7 @@ TEST(Birth, RefusesHostsThatAreNone) {
   EXPECT_THAT(refusal({}), HasSubstr("at least one"));
   EXPECT_THAT(refusal({"alpha", ""}), HasSubstr("'' is no name of a host"));
   EXPECT_THAT(refusal({"al pha"}), HasSubstr("'al pha' is no name of a host"));
-  EXPECT_THAT(refusal({"alpha", "delta"}), HasSubstr("'delta' has no IPv4 address: nobody knows it"));
+  EXPECT_THAT(refusal({"alpha", "delta"}), HasSubstr("'delta' has no IP address: nobody knows it"));
   EXPECT_THAT(refusal({"alpha", "alpha"}), HasSubstr("'alpha' is named twice"));
   EXPECT_THAT(refusal({"beta", "again"}), HasSubstr("beta and again are one host, 10.77.0.12"));
   EXPECT_THAT(refusal({"self"}), HasSubstr("127.0.1.1 on this machine, where no other host can reach it"));
@@ -120,11 +120,13 @@ TEST(Birth, RefusesWhatCannotBe) {
               HasSubstr("is the address of host alpha"));
   EXPECT_THAT(refusal({"alpha"}, {.virtual_address = "224.0.0.1"}), HasSubstr("--virtual"));
   EXPECT_THAT(refusal({"alpha"}, {.virtual_address = "nobody"}),
-              HasSubstr("--virtual: 'nobody' has no IPv4"));
-  EXPECT_THAT(refusal({"alpha"}, {.clients = "10.77.0.9/16"}), HasSubstr("whose name is 10.77.0.0/16"));
+              HasSubstr("--virtual: 'nobody' has no IP address"));
+  EXPECT_THAT(refusal({"alpha"}, {.clients = "10.77.0.9/16"}), HasSubstr("10.77.0.0/16 is meant"));
   for (const char* text :
-       {"10.77.0.0", "10.77.0.0/", "10.77.0.0/33", "10.77.0.0/8x", "10.77/16", "everybody"})
-    EXPECT_THAT(refusal({"alpha"}, {.clients = text}), HasSubstr("no network of clients")) << text;
+       {"10.77.0.0", "10.77.0.0/", "10.77.0.0/33", "10.77.0.0/8x", "10.77/16", "everybody", "fd77::/129"})
+    EXPECT_THAT(refusal({"alpha"}, {.clients = text}),
+                HasSubstr("--clients: '" + std::string(text) + "' is no"))
+        << text;
   EXPECT_THAT(refusal({"alpha", "beta"}, {.copies = 3}), HasSubstr("3 on 2 hosts"));
   EXPECT_THAT(refusal({"alpha"}, {.directories = 2}), HasSubstr("--directories: 1 to 1"));
   EXPECT_THAT(refusal({"alpha"}, {.directories = 0}), HasSubstr("--directories"));

@@ -7,8 +7,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-wire::TopEntry top_entry(std::uint64_t key, std::uint64_t calls, Duration took, Duration slowest = 1ms) {
-  return {.key = {.number = key},
+wire::TopEntry top_entry(wire::TopKey key, std::uint64_t calls, Duration took, Duration slowest = 1ms) {
+  return {.key = key,
           .calls = calls,
           .received = calls * 1000,
           .sent = calls * 100,
@@ -21,7 +21,7 @@ wire::TopResult top_result(std::vector<wire::TopEntry> clients, std::vector<wire
 }
 
 TEST(TopTest, RatesAreOfWhatCameBetweenTheSamplesOfAllServers) {
-  const std::uint64_t a = 0x0a4d0102, b = 0x0a4d0103;
+  const wire::TopKey a{.client = 0x0a4d0102}, b{.client = IpAddress::of_words(0xfd77ull << 48, 3)};
   const TopSample first{{"store1", top_result({top_entry(a, 10, 10ms)})}, {"dir1", top_result({})}};
   const TopSample second{{"store1", top_result({top_entry(a, 30, 50ms, 7ms), top_entry(b, 5, 5ms)})},
                          {"dir1", top_result({top_entry(a, 20, 20ms, 3ms)})},
@@ -34,10 +34,11 @@ TEST(TopTest, RatesAreOfWhatCameBetweenTheSamplesOfAllServers) {
   EXPECT_EQ(loads.clients[0].mean, 1500us);
   EXPECT_EQ(loads.clients[0].slowest, 7ms);
   EXPECT_DOUBLE_EQ(loads.clients[1].calls, 2.5);
+  EXPECT_EQ(loads.clients[1].who, "fd77::3");
 }
 
 TEST(TopTest, WhoDidNothingBetweenIsNotShown) {
-  const TopSample both{{"store1", top_result({top_entry(1, 10, 10ms)})}};
+  const TopSample both{{"store1", top_result({top_entry({.client = 1}, 10, 10ms)})}};
   EXPECT_TRUE(loads_between(both, both, 1s).clients.empty());
 }
 
@@ -49,7 +50,7 @@ TEST(TopTest, FewerThanBeforeIsNothingAndNotMoreThanEverWas) {
 }
 
 TEST(TopTest, SaysWhereACountMayBeOthers) {
-  wire::TopEntry entry = top_entry(1, 10, 10ms);
+  wire::TopEntry entry = top_entry({.client = 1}, 10, 10ms);
   entry.others = 8;
   const Loads loads = loads_between({{"s", top_result({})}}, {{"s", top_result({entry})}}, 1s);
   ASSERT_EQ(loads.clients.size(), 1u);

@@ -195,6 +195,12 @@ TEST(CellsTest, OtherRecordsComeBackWhole) {
   ASSERT_TRUE(c.has_value());
   EXPECT_EQ(encode(*c), encode(cut));
   EXPECT_EQ(c->credential->groups, (std::vector<std::uint32_t>{8, 9}));
+  cut.client = {IpAddress::of_words(0xfd77ull << 48, 2), 5};
+  cut.call.address = cut.client.address;
+  c = decode_cut(encode(cut));
+  ASSERT_TRUE(c.has_value());
+  EXPECT_EQ(c->client, cut.client);
+  EXPECT_EQ(c->call, cut.call);
   cut.credential.reset();
   EXPECT_FALSE(decode_cut(encode(cut))->credential.has_value());
   auto r = decode_reclaim(encode(ReclaimRecord{target(5), true}));

@@ -11,7 +11,7 @@ namespace slice::dirserver {
 namespace {
 
 Locker locker(int number, IpAddress address = 1) {
-  return {{address, "host" + address_text(address)}, number, "owner"};
+  return {{address, "host" + std::to_string(address.v4())}, number, "owner"};
 }
 HeldLock exclusive(const Locker& owner, std::uint64_t first, std::uint64_t last) {
   return {.owner = owner, .range = {first, last}, .exclusive = true, .state = 3};
@@ -166,6 +166,22 @@ TEST(ClientLocks, AreReadAsTheyWereWritten) {
   for (std::size_t size = 0; size < value.size(); ++size)
     EXPECT_FALSE(decode_client_locks(std::string_view(value).substr(0, size))) << size;
   EXPECT_FALSE(decode_client_locks(value + "x"));
+}
+
+TEST(ClientLocks, OfHostsOfIpv6AreReadAsTheyWereWritten) {
+  const IpAddress six = IpAddress::of_words(0xfd77ull << 48, 2);
+  ClientLocks locks, of_v4;
+  locks.lock(shared({{six, "host"}, 1, "owner"}, 0, 9));
+  of_v4.lock(shared({{0x0a4d0102, "host"}, 1, "owner"}, 0, 9));
+  const std::string value = encode(locks);
+  EXPECT_EQ(value.size(), encode(of_v4).size() + 16);
+  EXPECT_EQ(decode_client_locks(value).value(), locks);
+  for (std::size_t size = 0; size < value.size(); ++size)
+    EXPECT_FALSE(decode_client_locks(std::string_view(value).substr(0, size))) << size;
+  std::string mapped = value;
+  const std::size_t at = value.find(std::string("\xff\xff\xff\xff\xfd\x77", 6)) + 4;
+  mapped.replace(at, 16, std::string("\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\x01\x02", 16));
+  EXPECT_FALSE(decode_client_locks(mapped)) << "one host has one form";
 }
 
 // Against who has each single byte how.

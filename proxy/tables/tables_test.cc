@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "proxy/tables/routes.h"
 
@@ -81,6 +83,49 @@ TEST_F(TablesTest, AServersWayIsForgottenWhereItsAddressWasWrong) {
   EXPECT_EQ(tables_.servers[2].ifindex, 7u);
   EXPECT_EQ(tables_.servers[3].ifindex, 0u) << "it led to another host";
   EXPECT_EQ(tables_.servers[3].port, 2049u);
+}
+
+TEST_F(TablesTest, AServerMayBeAtAnAddressOfIpv6) {
+  bind_sites(wire_, tables_);
+  tables_.servers[2].ifindex = 7;
+  const rpc::Endpoint six{IpAddress::of_words(0xfd77ull << 48, 2), 2049}, four = wire_.servers[1].endpoint;
+  const auto move_to = [this](rpc::Endpoint endpoint) {
+    wire_.servers[1].endpoint = endpoint;
+    return bind_sites(wire_, tables_);
+  };
+  EXPECT_EQ(move_to(six), 1u);
+  EXPECT_EQ(tables_.endpoint_at(2), six);
+  EXPECT_EQ(tables_.servers[2].port, 0u) << "the XDP program has no way to it by IPv4";
+  EXPECT_EQ(tables_.servers[2].ifindex, 0u);
+  tables_.servers6[2].server.ifindex = 8;
+  EXPECT_EQ(move_to(six), 0u);
+  EXPECT_EQ(tables_.servers6[2].server.ifindex, 8u) << "the way stays";
+  EXPECT_EQ(move_to({IpAddress::of_words(0xfd77ull << 48, 3), 2049}), 1u);
+  EXPECT_EQ(tables_.servers6[2].server.ifindex, 0u);
+  EXPECT_EQ(move_to(four), 1u);
+  EXPECT_EQ(tables_.endpoint_at(2), four);
+  EXPECT_EQ(tables_.servers6[2].server.port, 0u);
+  EXPECT_EQ(move_to({}), 1u);
+  EXPECT_EQ(tables_.endpoint_at(2), std::nullopt);
+}
+
+TEST_F(TablesTest, AnAddressOfIpv6IsReadWholeOrNotAtAll) {
+  std::atomic<bool> stop = false;
+  std::atomic<std::uint64_t> torn = 0, seen = 0;
+  std::thread reader([&] {
+    while (!stop) {
+      const auto endpoint = tables_.endpoint_at(5);
+      if (!endpoint) continue;
+      ++seen;
+      if (endpoint->address.high() != endpoint->address.low() + 1) ++torn;
+    }
+  });
+  for (std::uint64_t i = 1; i < 200'000; ++i)
+    tables_.set_endpoint(5, {IpAddress::of_words((i << 40) + 1, i << 40), 2049});
+  stop = true;
+  reader.join();
+  EXPECT_EQ(torn, 0u);
+  EXPECT_GT(seen, 0u);
 }
 
 // As a proxy on a client's own host has them.
