@@ -17,6 +17,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "bpf/shared/outcomes.h"
@@ -232,8 +233,8 @@ Status Loader::make_maps(const ProxyConfig& config, bool fresh) {
   maps_ = std::make_unique<Skeleton>();
   if (maps_->bpf == nullptr) return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
   SLICE_RETURN_IF_ERROR(pin_maps(config, fresh));
-  bpf_program__set_autoload(maps_->bpf->progs.slice_proxy, false);
-  bpf_program__set_autoload(maps_->bpf->progs.slice_spread, false);
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, maps_->bpf->obj) bpf_program__set_autoload(program, false);
   if (int error = slice_proxy__load(maps_->bpf); error != 0)
     return not_taken("tables of the XDP program", error);
   slice_config old{};
@@ -277,22 +278,27 @@ Status Loader::load_program(const ProxyConfig& config) {
     return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
   }
   SLICE_RETURN_IF_ERROR(share_maps());
-  std::vector<char> said(kVerifierLog, '\0');
-  bpf_program* program = program_->bpf->progs.slice_proxy;
-  bpf_program__set_log_buf(program, said.data(), said.size());
-  bpf_program__set_log_level(program, kVerifierErrors);
+  std::map<bpf_program*, std::vector<char>> said;
+  for (bpf_program* program : {program_->bpf->progs.slice_proxy, program_->bpf->progs.slice_proxy6}) {
+    std::vector<char>& log = said[program];
+    log.assign(kVerifierLog, '\0');
+    bpf_program__set_log_buf(program, log.data(), log.size());
+    bpf_program__set_log_level(program, kVerifierErrors);
+  }
   int error = slice_proxy__load(program_->bpf);
-  bpf_program__set_log_buf(program, nullptr, 0);
-  if (error == 0) {
-    pin_program(config);
-    return {};
+  for (auto& [program, log] : said) bpf_program__set_log_buf(program, nullptr, 0);
+  for (auto& [program, log] : said) {
+    if (error == 0 || last_complaint(log.data()).empty()) continue;
+    return fail(Errc::kDenied, "the kernel {} refuses the XDP program: {} ({})", kernel_release(),
+                last_complaint(log.data()), std::strerror(-error));
   }
-  std::string_view complaint = last_complaint(said.data());
-  if (!complaint.empty()) {
-    return fail(Errc::kDenied, "the kernel {} refuses the XDP program: {} ({})", kernel_release(), complaint,
-                std::strerror(-error));
-  }
-  return not_taken("XDP program", error);
+  if (error != 0) return not_taken("XDP program", error);
+  const std::uint32_t ipv6 = SLICE_PROGRAM_IPV6;
+  const int fd = bpf_program__fd(program_->bpf->progs.slice_proxy6);
+  if (bpf_map_update_elem(bpf_map__fd(maps_->bpf->maps.tail_calls), &ipv6, &fd, BPF_ANY) != 0)
+    return not_taken("program of IPv6 behind the XDP program", -errno);
+  pin_program(config);
+  return {};
 }
 
 void Loader::pin_program(const ProxyConfig& config) {
@@ -372,6 +378,14 @@ void Loader::attach(const ProxyConfig& config) {
   log_info("XDP: {}", describe());
 }
 
+void Loader::note_generic(std::uint32_t ifindex, bool generic) {
+  const int map = bpf_map__fd(maps_->bpf->maps.generic);
+  const std::uint32_t one = 1;
+  const int error = generic ? bpf_map_update_elem(map, &ifindex, &one, BPF_ANY)
+                            : (bpf_map_delete_elem(map, &ifindex) != 0 && errno != ENOENT);
+  if (error != 0) log_warning("cannot note how XDP runs at interface {}: {}", ifindex, std::strerror(errno));
+}
+
 bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours) {
   unsigned ifindex = ::if_nametoindex(interface.c_str());
   if (ifindex == 0) {
@@ -394,6 +408,7 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, con
   if (old != At::kNone && !keep) detach_from(index, old == At::kNative);
   int error = -EOPNOTSUPP;
   if (mode != ProxyConfig::Xdp::kGeneric) {
+    note_generic(ifindex, false);
     error = bpf_xdp_attach(index, program_fd(), XDP_FLAGS_DRV_MODE, nullptr);
     if (error == 0) {
       attached_.push_back({interface, ifindex, true});
@@ -402,6 +417,7 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, con
     log_info("XDP: {} takes no native program: {}", interface, std::strerror(-error));
     if (mode == ProxyConfig::Xdp::kNative) return false;
   }
+  note_generic(ifindex, true);
   error = bpf_xdp_attach(index, program_fd(), XDP_FLAGS_SKB_MODE, nullptr);
   if (error != 0) {
     log_warning("XDP: {} takes no generic program either: {}", interface, std::strerror(-error));

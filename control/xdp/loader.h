@@ -78,6 +78,8 @@ class Loader {
   Status share_maps();
   void pin_program(const ProxyConfig& config);
   Status map_tables();
+  // For the program: whether it runs generically there (bpf/proxy/checksum.h).
+  void note_generic(std::uint32_t ifindex, bool generic);
   bool attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours);
 
   struct Skeleton;
