@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 
 #include "tests/packet/ipv6_harness.h"
 
@@ -266,6 +267,41 @@ TEST_F(Ipv6RequestTest, UnknownNextHopLeavesForwardingToTheStack) {
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_NO_NEXT_HOP], 1u);
   EXPECT_THAT(read_flow6(run.frame).destination, testing::ElementsAreArray(server.ipv6));
   EXPECT_TRUE(udp6_checksum_right(run.frame));
+}
+
+// Whatever is changed in frames: what is sent on has a right checksum, and what is not is not touched.
+TEST_F(Ipv6RequestTest, AnyBytesAreBorne) {
+  std::mt19937 random(8);
+  const std::vector<uint8_t> next{0, 6, 17, 17, 17, 43, 44, 44, 50, 51, 58, 59, 60, 135};
+  const Bytes write = write_arguments(handle_bytes({}), 0, 4096, 4096);
+  unsigned sent = 0, fragments = 0;
+  for (unsigned i = 0; i < 50000; i++) {
+    Flow6 flow;
+    flow.id = i;
+    const uint32_t procedure = random() % 22;
+    Bytes frame = call_again(procedure, some_arguments(procedure, handle_bytes({})), flow,
+                             random() % 8 == 0 ? Checksum::kUnfilled : Checksum::kFull);
+    if (i % 4 == 1) frame = udp_fragments(flow, rpc_call({.procedure = 7}, write), 1448)[random() % 3];
+    if (i % 4 == 2) frame = udp_frame(reversed(flow), rpc_reply(xid_, Bytes(200, 0)));
+    for (unsigned changes = random() % 4; changes > 0; changes--) {
+      const size_t at = random() % 4 == 0 ? random() % frame.size() : 12 + random() % 60;
+      frame[std::min(at, frame.size() - 1)] = static_cast<uint8_t>(random());
+    }
+    if (random() % 8 == 0) frame[20] = next[random() % next.size()];
+    if (random() % 16 == 0) frame.resize(14 + random() % (frame.size() - 14) + 1);
+    const Pass run = xdp_->pass(frame);
+    if (run.verdict == XDP_PASS || run.verdict == XDP_DROP) {
+      ASSERT_EQ(run.frame, frame);
+      continue;
+    }
+    ASSERT_EQ(run.verdict, static_cast<uint32_t>(XDP_REDIRECT));
+    fragments += frame[20] == 44;
+    if (frame[20] == 44 || !udp6_checksum_right(frame)) continue;
+    sent++;
+    ASSERT_TRUE(udp6_checksum_right(run.frame)) << i;
+  }
+  EXPECT_GT(sent, 5000u);
+  EXPECT_GT(fragments, 1000u);
 }
 
 // As over IPv4: nothing is read beyond, and no piece of a call is sent on.
